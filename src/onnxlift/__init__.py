@@ -1,0 +1,52 @@
+"""onnxlift lifts an ONNX model back into the PyTorch that a person would have written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .api import convert, lift, verify
+    from .errors import LoadError, OnnxLiftError, OutputError, UnsupportedError, VerifyError
+    from .lifted import Lifted
+    from .ops.registry import op
+
+__version__ = "0.1.0"
+
+# Where each public name lives; imported when it is first used, so that `import onnxlift` costs nothing.
+_HOMES = {
+    "convert": ".api",
+    "lift": ".api",
+    "verify": ".api",
+    "Lifted": ".lifted",
+    "op": ".ops.registry",
+    "OnnxLiftError": ".errors",
+    "LoadError": ".errors",
+    "OutputError": ".errors",
+    "UnsupportedError": ".errors",
+    "VerifyError": ".errors",
+}
+__all__ = [
+    "Lifted",
+    "LoadError",
+    "OnnxLiftError",
+    "OutputError",
+    "UnsupportedError",
+    "VerifyError",
+    "convert",
+    "lift",
+    "op",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(home, __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -1,0 +1,499 @@
+"""Expressions of the generated source.
+
+An operator function writes PyTorch with these objects and gets PyTorch text: `x.flatten(1).softmax(-1)` on an `Expr`
+builds the tree of exactly that call. Leaves are literals, names (`torch`, `F`), references to values of the graph
+(`Ref`, whose variable name is chosen at the very end) and members of the module (`Member`, rendered as `self.conv1`).
+
+Text is made late and in one place (`Renderer`), because whether a value is inlined, and under which name it lives, is
+known only when the whole `forward` is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+# Binding strength, as in Python's grammar: what binds less tightly than its surroundings needs parentheses.
+TERNARY, OR, AND, NOT, COMPARE, BIT_OR, BIT_XOR, BIT_AND, SHIFT, ADD, MUL, UNARY, POWER, ATOM = range(14)
+
+_BINARY = {
+    "or": OR,
+    "and": AND,
+    "==": COMPARE,
+    "!=": COMPARE,
+    "<": COMPARE,
+    "<=": COMPARE,
+    ">": COMPARE,
+    ">=": COMPARE,
+    "is": COMPARE,
+    "is not": COMPARE,
+    "|": BIT_OR,
+    "^": BIT_XOR,
+    "&": BIT_AND,
+    "<<": SHIFT,
+    ">>": SHIFT,
+    "+": ADD,
+    "-": ADD,
+    "*": MUL,
+    "/": MUL,
+    "//": MUL,
+    "%": MUL,
+    "@": MUL,
+    "**": POWER,
+}
+
+
+class Expr:
+    """A piece of Python source. Attribute access, calls, indexing and operators build larger pieces."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Expr:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return Attribute(self, name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Expr:
+        return Call(self, [to_expr(a) for a in args], {k: to_expr(v) for k, v in kwargs.items()})
+
+    def __getitem__(self, index: Any) -> Expr:
+        if isinstance(index, tuple):
+            return Subscript(self, tuple(_index(i) for i in index))
+        return Subscript(self, (_index(index),))
+
+    def __bool__(self) -> bool:
+        raise TypeError("an expression of the generated source has no value while the source is being written")
+
+    def __iter__(self) -> Iterator[Expr]:
+        raise TypeError("an expression of the generated source cannot be iterated while the source is being written")
+
+    def __add__(self, other: Any) -> Expr:
+        return Binary("+", self, to_expr(other))
+
+    def __radd__(self, other: Any) -> Expr:
+        return Binary("+", to_expr(other), self)
+
+    def __sub__(self, other: Any) -> Expr:
+        return Binary("-", self, to_expr(other))
+
+    def __rsub__(self, other: Any) -> Expr:
+        return Binary("-", to_expr(other), self)
+
+    def __mul__(self, other: Any) -> Expr:
+        return Binary("*", self, to_expr(other))
+
+    def __rmul__(self, other: Any) -> Expr:
+        return Binary("*", to_expr(other), self)
+
+    def __truediv__(self, other: Any) -> Expr:
+        return Binary("/", self, to_expr(other))
+
+    def __rtruediv__(self, other: Any) -> Expr:
+        return Binary("/", to_expr(other), self)
+
+    def __floordiv__(self, other: Any) -> Expr:
+        return Binary("//", self, to_expr(other))
+
+    def __mod__(self, other: Any) -> Expr:
+        return Binary("%", self, to_expr(other))
+
+    def __matmul__(self, other: Any) -> Expr:
+        return Binary("@", self, to_expr(other))
+
+    def __pow__(self, other: Any) -> Expr:
+        return Binary("**", self, to_expr(other))
+
+    def __rpow__(self, other: Any) -> Expr:
+        return Binary("**", to_expr(other), self)
+
+    def __and__(self, other: Any) -> Expr:
+        return Binary("&", self, to_expr(other))
+
+    def __or__(self, other: Any) -> Expr:
+        return Binary("|", self, to_expr(other))
+
+    def __xor__(self, other: Any) -> Expr:
+        return Binary("^", self, to_expr(other))
+
+    def __lshift__(self, other: Any) -> Expr:
+        return Binary("<<", self, to_expr(other))
+
+    def __rshift__(self, other: Any) -> Expr:
+        return Binary(">>", self, to_expr(other))
+
+    def __lt__(self, other: Any) -> Expr:
+        return Binary("<", self, to_expr(other))
+
+    def __le__(self, other: Any) -> Expr:
+        return Binary("<=", self, to_expr(other))
+
+    def __gt__(self, other: Any) -> Expr:
+        return Binary(">", self, to_expr(other))
+
+    def __ge__(self, other: Any) -> Expr:
+        return Binary(">=", self, to_expr(other))
+
+    def __neg__(self) -> Expr:
+        return Unary("-", self)
+
+    def __invert__(self) -> Expr:
+        return Unary("~", self)
+
+
+def equal(left: Any, right: Any) -> Expr:
+    """`left == right` in the generated source. (Python's own `==` stays identity, so that expressions can be keys.)"""
+    return Binary("==", to_expr(left), to_expr(right))
+
+
+def unequal(left: Any, right: Any) -> Expr:
+    return Binary("!=", to_expr(left), to_expr(right))
+
+
+def either(condition: Any, then: Any, otherwise: Any) -> Expr:
+    """`then if condition else otherwise` in the generated source."""
+    return Ternary(to_expr(condition), to_expr(then), to_expr(otherwise))
+
+
+def both(left: Any, right: Any) -> Expr:
+    return Binary("and", to_expr(left), to_expr(right))
+
+
+def negate(operand: Any) -> Expr:
+    """`not operand` in the generated source."""
+    return Unary("not ", to_expr(operand))
+
+
+class Literal(Expr):
+    """A number, string, bool or None, written by `repr`."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: bool | int | float | str | bytes | None) -> None:
+        self._value = value
+
+
+class Name(Expr):
+    """A global name of the generated file: an import (`torch`, `F`, `math`), a builtin, or a kernel."""
+
+    __slots__ = ("_kernel", "_name")
+
+    def __init__(self, name: str, kernel: str | None = None) -> None:
+        self._name = name
+        self._kernel = kernel  # the function of kernels/ whose text must come along
+
+
+class Local(Expr):
+    """A variable that no value of the graph stands behind (a loop index, a list of scan outputs).
+
+    Two of them are the same variable only if they are the same object; `hint` is the name they would like."""
+
+    __slots__ = ("_hint",)
+
+    def __init__(self, hint: str) -> None:
+        self._hint = hint
+
+
+class Ref(Expr):
+    """The variable that holds a value of the graph, or the expression that computes it, if that is inlined."""
+
+    __slots__ = ("_key",)
+
+    def __init__(self, key: Any) -> None:
+        self._key = key
+
+
+class Member(Expr):
+    """A member of the module: a layer, a child module, a parameter or a buffer. `_target` knows its own name."""
+
+    __slots__ = ("_target",)
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+
+
+class Wrapped(Expr):
+    """An expression about which something more is known (see ops/operand.py); written as what it wraps."""
+
+    __slots__ = ("_expr",)
+
+    def __init__(self, expr: Expr) -> None:
+        self._expr = expr
+
+
+class Device(Expr):
+    """The device that the module runs on: `x.device`, with whichever tensor is at hand."""
+
+    __slots__ = ()
+
+
+class Attribute(Expr):
+    __slots__ = ("_base", "_name")
+
+    def __init__(self, base: Expr, name: str) -> None:
+        self._base = base
+        self._name = name
+
+
+class Call(Expr):
+    __slots__ = ("_args", "_function", "_kwargs")
+
+    def __init__(self, function: Expr, args: Sequence[Expr], kwargs: Mapping[str, Expr]) -> None:
+        self._function = function
+        self._args = tuple(args)
+        self._kwargs = dict(kwargs)
+
+
+class Subscript(Expr):
+    __slots__ = ("_base", "_index")
+
+    def __init__(self, base: Expr, index: tuple[Expr, ...]) -> None:
+        self._base = base
+        self._index = index
+
+
+class SliceExpr(Expr):
+    __slots__ = ("_start", "_step", "_stop")
+
+    def __init__(self, start: Expr | None, stop: Expr | None, step: Expr | None) -> None:
+        self._start = start
+        self._stop = stop
+        self._step = step
+
+
+class Unary(Expr):
+    __slots__ = ("_op", "_operand")
+
+    def __init__(self, op: str, operand: Expr) -> None:
+        self._op = op
+        self._operand = operand
+
+
+class Binary(Expr):
+    __slots__ = ("_left", "_op", "_right")
+
+    def __init__(self, op: str, left: Expr, right: Expr) -> None:
+        self._op = op
+        self._left = left
+        self._right = right
+
+
+class Ternary(Expr):
+    __slots__ = ("_condition", "_otherwise", "_then")
+
+    def __init__(self, condition: Expr, then: Expr, otherwise: Expr) -> None:
+        self._condition = condition
+        self._then = then
+        self._otherwise = otherwise
+
+
+class Display(Expr):
+    """A tuple or a list: `(a, b)`, `[a, b]`."""
+
+    __slots__ = ("_brackets", "_items")
+
+    def __init__(self, items: Sequence[Expr], brackets: str) -> None:
+        self._items = tuple(items)
+        self._brackets = brackets
+
+
+class Star(Expr):
+    """`*items`, as an argument or inside a display."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Expr) -> None:
+        self._items = items
+
+
+class Comprehension(Expr):
+    """`[element for target in iterable]`; the target is a `Local`."""
+
+    __slots__ = ("_element", "_iterable", "_target")
+
+    def __init__(self, element: Expr, target: Local, iterable: Expr) -> None:
+        self._element = element
+        self._target = target
+        self._iterable = iterable
+
+
+torch = Name("torch")
+F = Name("F")
+nn = Name("nn")
+
+
+def builtin(name: str) -> Name:
+    """A Python builtin (`int`, `len`, `range`, ...) as an expression to call."""
+    return Name(name)
+
+
+def module(name: str) -> Name:
+    """A module of the standard library (`math`, ...); the import is written because it is used."""
+    return Name(name)
+
+
+def to_expr(value: Any) -> Expr:
+    """`value` as an expression: numbers become literals, tuples and lists displays."""
+    if isinstance(value, Expr):
+        return value
+    if value is None or isinstance(value, bool | int | float | str | bytes):
+        return Literal(value)
+    if isinstance(value, tuple):
+        return Display([to_expr(v) for v in value], "()")
+    if isinstance(value, list):
+        return Display([to_expr(v) for v in value], "[]")
+    if hasattr(value, "as_expr"):
+        return value.as_expr()  # type: ignore[no-any-return]  # operands of ops/operand.py that are not themselves Expr
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        return Literal(value.item())
+    raise TypeError(f"{value!r} cannot be written into source")
+
+
+def _index(value: Any) -> Expr:
+    if isinstance(value, slice):
+        parts = [None if p is None else to_expr(p) for p in (value.start, value.stop, value.step)]
+        return SliceExpr(*parts)
+    if value is Ellipsis:
+        return Name("...")
+    return to_expr(value)
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The direct parts of `expr`, in the order in which they are written."""
+    match expr:
+        case Wrapped():
+            return (expr._expr,)
+        case Attribute():
+            return (expr._base,)
+        case Call():
+            return (expr._function, *expr._args, *expr._kwargs.values())
+        case Subscript():
+            return (expr._base, *expr._index)
+        case SliceExpr():
+            return tuple(p for p in (expr._start, expr._stop, expr._step) if p is not None)
+        case Unary():
+            return (expr._operand,)
+        case Binary():
+            return (expr._left, expr._right)
+        case Ternary():
+            return (expr._then, expr._condition, expr._otherwise)
+        case Display():
+            return expr._items
+        case Star():
+            return (expr._items,)
+        case Comprehension():
+            return (expr._element, expr._target, expr._iterable)
+    return ()
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """`expr` and all its parts, outermost first, left to right."""
+    stack = [expr]
+    while stack:
+        part = stack.pop()
+        yield part
+        stack.extend(reversed(children(part)))
+
+
+def float_text(value: float) -> str:
+    """The shortest text that reads back as `value`, as people write it: `1e-5`, not `1e-05`."""
+    if math.isnan(value):
+        return 'float("nan")'
+    if math.isinf(value):
+        return 'float("inf")' if value > 0 else 'float("-inf")'
+    mantissa, exponent, power = repr(value).partition("e")
+    if not exponent:
+        return mantissa
+    sign = "-" if power.startswith("-") else ""
+    return f"{mantissa}e{sign}{power.lstrip('+-').lstrip('0')}"
+
+
+class Renderer:
+    """Writes expressions as text. `name_of` gives the text of leaves that only the surrounding module can name:
+    `Ref`, `Local`, `Member`, `Device`; it may answer with another expression, which is then written in its place."""
+
+    def __init__(self, name_of: Callable[[Expr], str | Expr]) -> None:
+        self._name_of = name_of
+
+    def text(self, expr: Expr, strength: int = TERNARY) -> str:
+        """`expr` as text, in parentheses if it binds less tightly than `strength`."""
+        text, own = self._render(expr)
+        return f"({text})" if own < strength else text
+
+    def _render(self, expr: Expr) -> tuple[str, int]:
+        match expr:
+            case Wrapped():
+                return self._render(expr._expr)
+            case Ref() | Local() | Member() | Device():
+                name = self._name_of(expr)
+                return (name, ATOM) if isinstance(name, str) else self._render(name)
+            case Literal():
+                return self._literal(expr._value)
+            case Name():
+                return expr._name, ATOM
+            case Attribute():
+                return f"{self._base(expr._base)}.{expr._name}", ATOM
+            case Call():
+                args = [self.text(a) for a in expr._args]
+                args += [f"{k}={self.text(v)}" for k, v in expr._kwargs.items()]
+                return f"{self._base(expr._function)}({', '.join(args)})", ATOM
+            case Subscript():
+                return f"{self._base(expr._base)}[{', '.join(self.text(i) for i in expr._index)}]", ATOM
+            case SliceExpr():
+                text = f"{self._part(expr._start)}:{self._part(expr._stop)}"
+                return (text if expr._step is None else f"{text}:{self._part(expr._step)}"), ATOM
+            case Unary():
+                own = NOT if expr._op == "not " else UNARY
+                return f"{expr._op}{self.text(expr._operand, own)}", own
+            case Binary():
+                return self._binary(expr)
+            case Ternary():
+                then, condition = self.text(expr._then, OR), self.text(expr._condition, OR)
+                return f"{then} if {condition} else {self.text(expr._otherwise, TERNARY)}", TERNARY
+            case Display():
+                return self._display(expr), ATOM
+            case Star():
+                return f"*{self.text(expr._items, BIT_OR)}", ATOM
+            case Comprehension():
+                element, target = self.text(expr._element), self.text(expr._target)
+                return f"[{element} for {target} in {self.text(expr._iterable, OR)}]", ATOM
+        raise TypeError(f"no text for {type(expr).__name__}")
+
+    def _base(self, expr: Expr) -> str:
+        """What stands before a dot, a bracket or a parenthesis. A number would swallow the dot, so it is wrapped."""
+        text = self.text(expr, ATOM)
+        return f"({text})" if isinstance(expr, Literal) and not isinstance(expr._value, str) else text
+
+    def _part(self, expr: Expr | None) -> str:
+        return "" if expr is None else self.text(expr)
+
+    def _binary(self, expr: Binary) -> tuple[str, int]:
+        own = _BINARY[expr._op]
+        # Left-associative, so the right side needs one more; `**` and comparisons (which would chain) need both.
+        left = own + 1 if expr._op == "**" or own == COMPARE else own
+        right = UNARY if expr._op == "**" else own + 1
+        return f"{self.text(expr._left, left)} {expr._op} {self.text(expr._right, right)}", own
+
+    def _display(self, expr: Display) -> str:
+        items = ", ".join(self.text(i) for i in expr._items)
+        if expr._brackets == "()" and len(expr._items) == 1:
+            items += ","
+        return f"{expr._brackets[0]}{items}{expr._brackets[1]}"
+
+    @staticmethod
+    def _literal(value: bool | int | float | str | bytes | None) -> tuple[str, int]:
+        if isinstance(value, float):
+            text = float_text(value)
+            return text, (UNARY if text.startswith("-") else ATOM)
+        if isinstance(value, str):
+            return _quoted(value), ATOM
+        text = repr(value)
+        return text, (UNARY if text.startswith("-") else ATOM)
+
+
+def _quoted(value: str) -> str:
+    """`value` as a double-quoted literal in ASCII, so that nothing in it can end the string or hide in a terminal."""
+    text = ascii(value)
+    if text.startswith("'"):
+        return '"' + text[1:-1].replace('"', '\\"').replace("\\'", "'") + '"'
+    return text

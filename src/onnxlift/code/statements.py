@@ -1,0 +1,102 @@
+"""Statements of the generated source. A `Block` is what stands indented under a `def`, an `if` or a `for`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from .expr import Expr, Local, Ref
+
+Target = Ref | Local | None  # None is written as `_`
+
+
+@dataclass(eq=False)
+class Statement:
+    """`origin` is the name of the ONNX node that the statement comes from; several after inlining."""
+
+    origin: list[str] = field(default_factory=list, kw_only=True)
+
+
+@dataclass(eq=False)
+class Assign(Statement):
+    """`targets = expr`; with several targets the expression is unpacked."""
+
+    targets: list[Target]
+    expr: Expr
+
+
+@dataclass(eq=False)
+class Evaluate(Statement):
+    """An expression for its effect: `trace.append(y)`."""
+
+    expr: Expr
+
+
+@dataclass(eq=False)
+class Branch(Statement):
+    condition: Expr
+    then: Block
+    otherwise: Block
+
+
+@dataclass(eq=False)
+class ForLoop(Statement):
+    """`for targets in iterable:`; no target is written as `_`."""
+
+    targets: list[Target]
+    iterable: Expr
+    body: Block
+
+
+@dataclass(eq=False)
+class WhileLoop(Statement):
+    condition: Expr
+    body: Block
+
+
+@dataclass(eq=False)
+class Break(Statement):
+    pass
+
+
+@dataclass(eq=False)
+class Return(Statement):
+    expr: Expr
+
+
+@dataclass(eq=False)
+class Block:
+    statements: list[Statement] = field(default_factory=list)
+
+    def append(self, statement: Statement) -> None:
+        self.statements.append(statement)
+
+
+def blocks(statement: Statement) -> tuple[Block, ...]:
+    """The blocks indented under `statement`."""
+    match statement:
+        case Branch():
+            return (statement.then, statement.otherwise)
+        case ForLoop() | WhileLoop():
+            return (statement.body,)
+    return ()
+
+
+def expressions(statement: Statement) -> tuple[Expr, ...]:
+    """The expressions that `statement` itself evaluates, not those of the blocks under it."""
+    match statement:
+        case Assign() | Evaluate() | Return():
+            return (statement.expr,)
+        case Branch() | WhileLoop():
+            return (statement.condition,)
+        case ForLoop():
+            return (statement.iterable,)
+    return ()
+
+
+def walk_statements(block: Block) -> Iterator[Statement]:
+    """All statements of `block`, those of nested blocks included, in the order of the text."""
+    for statement in block.statements:
+        yield statement
+        for inner in blocks(statement):
+            yield from walk_statements(inner)

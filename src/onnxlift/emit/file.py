@@ -1,0 +1,215 @@
+"""The generated file: docstring, imports, kernels, classes, `load`. Formatted by ruff and checked before it is used."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+
+import onnx_ir as ir
+
+from .. import kernels
+from ..ir.types import type_of
+from ..tree.names import class_name, identifier, is_generated, unique
+from .classes import ModuleClass, find_classes
+from .module import Module, state_entries
+from .write import ClassWriter, Text
+
+GENERIC_GRAPH_NAMES = re.compile(r"(?i)^(main_?graph|torch[-_]jit(_export)?|graph|model|onnx|g|main|graph_?\d*|)$")
+
+
+@dataclass
+class Source:
+    """The text of the file and, for every statement of a `forward` in order, the ONNX nodes that it comes from."""
+
+    text: str
+    class_name: str
+    origins: list[list[str]]
+    classes: int
+    kernels: list[str]
+
+
+def write_source(model: ir.Model, root: Module, name: str, node_count: int, node_note: str = "") -> Source:
+    """The generated file for a lowered model that is to be called `name`."""
+    classes, class_of = find_classes(root)
+    _name_classes(classes, root, model, name)
+    body = Text()
+    for cls in classes:
+        body.add()
+        body.add()
+        ClassWriter(cls, class_of, _meaning).write(body)
+    root_class = class_of[id(root)].name
+    entries = dict(state_entries(root))
+    loader = _loader(root_class, name, bool(entries))
+    code = "\n".join(body.lines)
+    used = [k for k in kernels.sources(_called_kernels(code))]
+    kernel_text = [part for text in kernels.sources(_called_kernels(code)).values() for part in ("", "", text)]
+    rest = "\n".join([*kernel_text, code, "", "", *loader])
+    header = _docstring(model, root, name, entries, node_count, node_note)
+    text = "\n".join([header, "", *_imports(rest), rest, ""])
+    text = format_source(text)
+    check_source(text)
+    return Source(text, root_class, body.origins, len(classes), used)
+
+
+def _called_kernels(code: str) -> set[str]:
+    return {word for word in set(re.findall(r"\b[A-Za-z_]\w*\b(?=\()", code)) if kernels.exists(word)}
+
+
+def _name_classes(classes: Sequence[ModuleClass], root: Module, model: ir.Model, name: str) -> None:
+    taken: set[str] = set()
+    for cls in reversed(classes):  # the root first, so that it gets the name it wants
+        if cls.example is root:
+            wanted = root.class_hint or _root_name(model, name)
+        else:
+            wanted = cls.example.class_hint or _class_word(cls.example)
+        cls.name = unique(class_name(wanted, "Block"), taken)
+        taken.add(cls.name)
+
+
+def _root_name(model: ir.Model, name: str) -> str:
+    graph = model.graph.name or ""
+    return name if GENERIC_GRAPH_NAMES.match(graph) or "/" in graph else graph
+
+
+def _class_word(module: Module) -> str:
+    words = [part for part in module.path if not part.isdigit()]
+    word = words[-1] if words else "block"
+    if module.path[-1].isdigit() and word.endswith("s") and len(word) > 3:
+        word = word[:-1]
+    return word
+
+
+def _meaning(module: Module, value: ir.Value) -> str | None:
+    """What the value's name in the graph says to a reader, if anything."""
+    name = value.name or ""
+    producer = value.producer()
+    generated = is_generated(name) or "/" in name
+    if producer is not None:
+        generated = generated or any(key.startswith("pkg.torch.onnx") for key in producer.metadata_props)
+        generated = generated or bool(re.fullmatch(rf"(?i){re.escape(producer.op_type)}_?\d*", name))
+        if value.is_graph_output():
+            generated = is_generated(name) or "/" in name
+    if generated:
+        return None
+    for depth in range(len(module.path), 0, -1):
+        prefix = re.sub(r"\W", "_", "_".join(module.path[len(module.path) - depth :])) + "_"
+        if name.startswith(prefix) and len(name) > len(prefix):
+            name = name[len(prefix) :]
+            break
+    return identifier(name)
+
+
+def _docstring(
+    model: ir.Model, root: Module, name: str, entries: dict[str, object], node_count: int, note: str
+) -> str:
+    opset = model.opset_imports.get("", None)
+    versions = f"opset {opset}" if opset is not None else ", ".join(f"{d} {v}" for d, v in model.opset_imports.items())
+    lines = [f"Lifted from {name}.onnx: {node_count} node{'s' if node_count != 1 else ''}{note}, {versions}.", ""]
+    rows = [("Inputs", v) for v in root.inputs] + [("Outputs", v) for v in model.graph.outputs]
+    width = max((len(_plain(v.name)) for _, v in rows), default=0)
+    types = max((len(str(type_of(v)).partition(" (")[0]) for _, v in rows), default=0)
+    previous = ""
+    for title, value in rows:
+        kind, _, shape = str(type_of(value)).partition(" (")
+        label = title if title != previous else ""
+        lines.append(f"{label:8} {_plain(value.name):{width}}  {kind:{types}}  ({shape}".rstrip())
+        previous = title
+    if entries:
+        count = sum(math.prod(e.weight.shape) for e in entries.values() if e.is_parameter)  # type: ignore[attr-defined]
+        lines.append(f"Weights  {name}.safetensors: {count:,} parameters")
+    text = "\n".join(line.rstrip() for line in lines)
+    return f'"""{text}\n"""'
+
+
+def _plain(text: str | None) -> str:
+    """A name of the model inside a docstring: printable ASCII without quotes or backslashes."""
+    return re.sub(r"[^\x20-\x7e]|[\"\\]", "?", text or "")[:80]
+
+
+def _imports(code: str) -> list[str]:
+    """Imports of what the code uses, and only that."""
+    used = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", code))
+    lines = []
+    if "math" in used and re.search(r"(?<![\w.])math\.", code):
+        lines.append("import math")
+    if "Path" in used:
+        lines.append("from pathlib import Path")
+    if lines:
+        lines.append("")
+    if re.search(r"(?<![\w.])np\.", code):
+        lines.append("import numpy as np")
+    if re.search(r"(?<![\w.])torch\.", code):
+        lines.append("import torch")
+    if "load_file" in used:
+        lines.append("from safetensors.torch import load_file")
+    names = [n for n in ("Tensor", "nn") if n in used]
+    if names:
+        lines.append(f"from torch import {', '.join(names)}")
+    if re.search(r"(?<![\w.])F\.", code):
+        lines.append("from torch.nn import functional as F")
+    return lines
+
+
+def _loader(root_class: str, name: str, has_weights: bool) -> list[str]:
+    if not has_weights:
+        return [f"def load() -> {root_class}:", '    """The model, ready to run."""', f"    return {root_class}().eval()"]
+    return [
+        f'WEIGHTS = Path(__file__).with_name("{name}.safetensors")',
+        "",
+        "",
+        f'def load(path: str | Path = WEIGHTS, device: str = "cpu") -> {root_class}:',
+        '    """The model with its weights, ready to run."""',
+        '    with torch.device("meta"):',
+        f"        model = {root_class}()",
+        "    model.load_state_dict(load_file(path, device=device), assign=True)",
+        "    return model.eval()",
+    ]
+
+
+def format_source(text: str) -> str:
+    """`text` as ruff formats it, the same on every machine: no configuration file is read."""
+    command = [_ruff(), "format", "--isolated", "--line-length", "100", "--stdin-filename", "model.py", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, encoding="utf-8", check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"the generated source does not parse: {done.stderr.strip()}\n{text[:4000]}")
+    return done.stdout
+
+
+def _ruff() -> str:
+    beside = FilePath(sys.executable).with_name("ruff")
+    if beside.exists():
+        return str(beside)
+    from ruff import find_ruff_bin  # the wheel knows where it put its binary
+
+    return str(find_ruff_bin())
+
+
+_ALLOWED = tuple(
+    getattr(ast, name)
+    for name in """Module ClassDef FunctionDef Import ImportFrom alias arguments arg Assign AugAssign AnnAssign Expr Return
+    If For While Break Continue Pass With withitem Call Attribute Subscript Slice Name Constant Tuple List Dict Set Starred
+    keyword BinOp UnaryOp BoolOp Compare IfExp GeneratorExp ListComp DictComp SetComp comprehension JoinedStr FormattedValue
+    Lambda Raise Assert Try ExceptHandler Global Nonlocal NamedExpr Delete
+    expr_context operator unaryop boolop cmpop""".split()
+)
+_IMPORTS = frozenset({"math", "pathlib", "torch", "torch.nn", "safetensors.torch", "numpy", "re", "io", "itertools"})
+
+
+def check_source(text: str) -> None:
+    """The last gate: the file is plain code of the kinds that we write, and imports nothing else."""
+    for node in ast.walk(ast.parse(text)):
+        assert isinstance(node, _ALLOWED), f"unexpected {type(node).__name__} in the generated source"
+        if isinstance(node, ast.Import):
+            assert all(a.name in _IMPORTS for a in node.names), "unexpected import in the generated source"
+        if isinstance(node, ast.ImportFrom):
+            assert node.module in _IMPORTS, "unexpected import in the generated source"
+        if isinstance(node, ast.Attribute):
+            assert not node.attr.startswith("__") or node.attr == "__init__", "unexpected attribute"
+        if isinstance(node, ast.Name) and node.id.startswith("__"):
+            assert node.id == "__file__", "unexpected name in the generated source"

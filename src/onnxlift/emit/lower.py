@@ -1,0 +1,317 @@
+"""Lowering: from a tree of scopes to modules whose `forward` is a list of statements.
+
+Every node is written by its operator function; what the function returns becomes an assignment (a tensor), or is kept
+as it is (sizes: they are written where they are used). Nothing is named, inlined or shared here: that is done by the
+steps that follow, when the whole module is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import onnx_ir as ir
+
+from ..code.expr import Call, Device, Display, Expr, Member, Ref, Subscript, Wrapped, to_expr, torch, walk
+from ..code.statements import Assign, Block, Return, Statement, expressions, walk_statements
+from ..errors import UnsupportedNode
+from ..ir.types import FLOATS, type_of
+from ..ops import registry
+from ..ops.layers import Layer, Weight
+from ..ops.node import Node, Result, Unpack, Unsupported, torch_dtype
+from ..ops.operand import Constant, Dims, Operand, Scalar, Tensor
+from ..tree.build import Scope, graphs_of
+from ..tree.names import attribute, is_generated
+from ..tree.scopes import Path, Scopes
+from .dead_code import remove_dead_code
+from .member_names import layer_path, stored_path
+from .module import Module, Stored
+from .sequential import make_sequential
+
+
+class Lowering:
+    """One lowering of one model. `failures` collects every node that cannot be lifted."""
+
+    def __init__(self, model: ir.Model, scopes: Scopes) -> None:
+        self.model = model
+        self.scopes = scopes
+        self.failures: list[UnsupportedNode] = []
+        self.place: dict[ir.Node, Scope] = {}
+        self.kernels: set[str] = set()
+
+    def lower(self, root: Scope) -> Module:
+        """The root module, with all below it."""
+        self._find_places(root)
+        module = Module((), root.class_hint)
+        body = Body(self, module, root)
+        for value in root.inputs:
+            operand = Tensor(Ref(value), type_of(value))
+            module.inputs[value] = operand
+            body.env[value] = operand
+        body.lower_items(root.items)
+        results = [body.node_free_tensor(body.operand(value)) for value in root.outputs]
+        module.outputs = list(root.outputs)
+        body.block.append(Return(results[0] if len(results) == 1 else Display(results, "()")))
+        body.finish(keep_inputs=True)
+        make_sequential(module, self.scopes)
+        return module
+
+    def _find_places(self, scope: Scope) -> None:
+        for item in scope.items:
+            if isinstance(item, Scope):
+                self._find_places(item)
+            else:
+                for node in (item, *_inner_nodes(item)):
+                    self.place[node] = scope
+
+    def opset(self, node: ir.Node) -> int:
+        """The opset in force for a node: its own where a function body has brought one along, else the model's."""
+        if node.version is not None:
+            return node.version
+        return self.model.opset_imports.get(node.domain, 1)
+
+
+class Body:
+    """The code of one block: a `forward`, or a branch or loop body in it. This is the `Host` of the nodes in it."""
+
+    def __init__(self, lowering: Lowering, module: Module, scope: Scope, outer: Body | None = None) -> None:
+        self.lowering = lowering
+        self.module = module
+        self.scope = scope
+        self.outer = outer
+        self.block = module.body if outer is None else Block()
+        self.env: dict[ir.Value, Operand] = {}
+
+    # What nodes may ask of their host
+
+    def operand(self, value: ir.Value) -> Operand:
+        body: Body | None = self
+        while body is not None:
+            found = body.env.get(value)
+            if found is not None:
+                return found
+            body = body.outer
+        if value.const_value is not None:
+            constant = Constant(value)
+            self.env[value] = constant
+            return constant
+        return Tensor(Ref(value), type_of(value))
+
+    def emit(self, statement: Statement) -> None:
+        self.block.append(statement)
+
+    def add_layer(self, layer: Layer) -> Member:
+        existing = self.module.layers.setdefault(layer.identity, layer)
+        if existing is layer:
+            assert layer.node is not None
+            self.module.add(layer_path(layer, self._relative_path(layer.node), self.module), layer)
+        return Member(existing)
+
+    def lower_graph(self, graph: ir.Graph, inputs: Sequence[Operand]) -> tuple[Block, list[Operand]]:
+        """The code of a subgraph as a block of its own, and what its outputs are in that block."""
+        inner = Body(self.lowering, self.module, self.scope, self)
+        inner.env.update(zip(graph.inputs, inputs, strict=True))
+        inner.lower_items(list(graph))
+        return inner.block, [inner.operand(value) for value in graph.outputs]
+
+    # Lowering
+
+    def lower_items(self, items: Sequence[ir.Node | Scope]) -> None:
+        for item in items:
+            if isinstance(item, Scope):
+                self._lower_scope(item)
+            else:
+                self._lower_node(item)
+
+    def _lower_node(self, node: ir.Node) -> None:
+        operator = registry.find(node.domain, node.op_type)
+        opset = self.lowering.opset(node)
+        reason = ""
+        if operator is not None:
+            try:
+                n, result = registry.call(operator, node, opset, self)
+                self._bind(n, result)
+                return
+            except Unsupported as error:
+                reason = str(error)
+        name = node.name or node.op_type
+        self.lowering.failures.append(UnsupportedNode(name, node.op_type, node.domain, opset, reason))
+        for value in node.outputs:
+            self.env[value] = Tensor(Ref(value), type_of(value))
+
+    def _bind(self, n: Node, result: Result) -> None:
+        """Make the outputs of a node what its operator function returned."""
+        outputs = n.ir.outputs
+        if isinstance(result, Unpack):
+            wanted = list(outputs)[: result.count] + [None] * (result.count - len(outputs))
+            targets = [None if v is None or not v.name else Ref(v) for v in wanted]
+            self.emit(Assign(list(targets), result.expr, origin=[n.name]))
+            for value in outputs:
+                self.env[value] = Tensor(Ref(value), type_of(value))
+            return
+        results = list(result) if isinstance(result, tuple | list) else [result]
+        for value, one in zip(outputs, results, strict=False):
+            if one is not None and value.name:
+                self.env[value] = self._bind_one(n, value, one)
+
+    def _bind_one(self, n: Node, value: ir.Value, result: Operand | Expr) -> Operand:
+        match result:
+            case Dims():
+                return result
+            case Scalar() if _is_simple(result):
+                return result
+            case Tensor() if isinstance(result._expr, Ref):
+                return result  # another name for a value that exists already
+        self.emit(Assign([Ref(value)], to_expr(result), origin=[n.name]))
+        if isinstance(result, Scalar):
+            return Scalar(Ref(value), result.type.dtype or value.dtype or ir.DataType.INT64, result.nonnegative)
+        return Tensor(Ref(value), type_of(value))
+
+    def _lower_scope(self, scope: Scope) -> None:
+        """A child module and the call of it; or, if it can be neither a class nor an `nn.Sequential` (members that
+        are mere numbers, but no plain chain), its code right here."""
+        failures = len(self.lowering.failures)
+        module = Module(scope.path, scope.class_hint)
+        body = Body(self.lowering, module, scope)
+        for value in scope.inputs:
+            body.env[value] = module.inputs[value] = _handed_down(value, self.operand(value))
+        body.lower_items(scope.items)
+        returned = [body.operand(value) for value in scope.outputs]
+        passed = [(v, o) for v, o in zip(scope.outputs, returned, strict=True) if not _is_fixed(o)]
+        module.outputs = [value for value, _ in passed]
+        results = [to_expr(operand) for _, operand in passed]
+        body.block.append(Return(results[0] if len(results) == 1 else Display(results, "()")))
+        body.finish()
+        numbered = any(path[0].isdigit() for path in module.members)
+        if (numbered and not make_sequential(module, self.lowering.scopes)) or not module.members or not passed:
+            del self.lowering.failures[failures:]
+            self.lower_items(scope.items)
+            return
+        self._call(module, scope, passed)
+        for value, operand in zip(scope.outputs, returned, strict=True):
+            self.env[value] = operand if _is_fixed(operand) else _handed_down(value, operand)
+
+    def _call(self, module: Module, scope: Scope, passed: Sequence[tuple[ir.Value, Operand]]) -> None:
+        path = self.module.free(tuple(attribute(part) for part in scope.path[len(self.module.path) :]))
+        self.module.add(path, module)
+        arguments = [to_expr(self.operand(value)) for value in module.inputs]
+        call = Call(Member(module), arguments, {})
+        names = [node.name or node.op_type for node in scope.nodes()]
+        self.emit(Assign([Ref(value) for value, _ in passed], call, origin=names))
+
+    def _relative_path(self, node: ir.Node) -> Path:
+        """Where a layer made from `node` would like to be, below this module."""
+        path = self.lowering.scopes.path_of(node)
+        own = self.module.path
+        return path[len(own) :] if path[: len(own)] == own else ()
+
+    def node_free_tensor(self, operand: Operand) -> Expr:
+        """A result of the model as a tensor, whatever form it has inside."""
+        if isinstance(operand, Scalar | Dims):
+            return torch.tensor(operand, dtype=torch_dtype(operand.type.dtype), device=Device())
+        return operand
+
+    # When the body is complete
+
+    def finish(self, keep_inputs: bool = False) -> None:
+        """Drop what is not used, and give the constants that are used a place."""
+        module = self.module
+        remove_dead_code(module.body)
+        used: dict[int, None] = {}
+        values: dict[ir.Value, None] = {}
+        for statement in walk_statements(module.body):
+            for expr in expressions(statement):
+                for part in walk(expr):
+                    if isinstance(part, Member):
+                        used[id(part._target)] = None
+                    elif isinstance(part, Ref):
+                        values[part._key] = None
+        if not keep_inputs:
+            for value in [v for v in module.inputs if v not in values]:
+                del module.inputs[value]
+        for value in values:
+            if isinstance(value, ir.Value) and value.const_value is not None and value not in module.inputs:
+                self._place_constant(value)
+        order = {key: index for index, key in enumerate(used)}
+        kept = [(path, m) for path, m in module.members.items() if isinstance(m, Stored) or id(m) in order]
+        kept.sort(key=lambda item: -1 if isinstance(item[1], Stored) else order[id(item[1])])
+        module.members = dict(kept)
+
+    def _place_constant(self, value: ir.Value) -> None:
+        """A constant that is used as a tensor belongs to this module if nobody else uses it, or if it is small and no
+        parameter; otherwise it comes from above, as an argument."""
+        at_top = not self.module.path
+        if at_top or _is_private(value, self.scope, self.lowering):
+            shape = tuple(int(d) for d in value.shape or () if isinstance(d, int))
+            path = stored_path(value, self.module)
+            stored = Stored(Weight(value, shape), is_parameter(value))
+            self.module.add(path, stored)
+            self.module.constants[value] = stored
+        else:
+            self.module.inputs[value] = Tensor(Ref(value), type_of(value))
+
+
+def _inner_nodes(node: ir.Node) -> Iterator[ir.Node]:
+    for attribute in node.attributes.values():
+        for graph in graphs_of(attribute):
+            for inner in graph:
+                yield inner
+                yield from _inner_nodes(inner)
+
+
+def is_parameter(value: ir.Value) -> bool:
+    """Whether a constant is something to train: floating point, not a single number, and an initialiser of the model
+    with a name of its own (constants of the code are not)."""
+    size = type_of(value).size
+    return value.dtype in FLOATS and size is not None and size > 1 and not is_generated(value.name)
+
+
+def _is_private(value: ir.Value, scope: Scope, lowering: Lowering) -> bool:
+    users = [user for user, _ in value.uses()]
+    inside = all(_within(lowering.place.get(user), scope) for user in users)
+    return inside or (not is_parameter(value) and (type_of(value).size or 0) <= 1024)
+
+
+def _within(scope: Scope | None, ancestor: Scope) -> bool:
+    while scope is not None:
+        if scope is ancestor:
+            return True
+        scope = scope.parent
+    return False
+
+
+def _is_simple(scalar: Scalar) -> bool:
+    """A number, or `x.shape[0]`: nothing that needs a name."""
+    expr = scalar._expr
+    while isinstance(expr, Wrapped):
+        expr = expr._expr
+    return scalar.number is not None or isinstance(expr, Subscript | Ref)
+
+
+def _is_fixed(operand: Operand) -> bool:
+    """Known now, so that it need not be passed at run time."""
+    match operand:
+        case Constant():
+            return True
+        case Dims():
+            return operand.static is not None
+        case Scalar():
+            return operand.number is not None
+    return False
+
+
+def _handed_down(value: ir.Value, operand: Operand) -> Operand:
+    """What `operand` is on the other side of a call."""
+    match operand:
+        case _ if _is_fixed(operand):
+            return operand
+        case Scalar():
+            return Scalar(Ref(value), operand.type.dtype or ir.DataType.INT64, operand.nonnegative)
+        case Dims() if operand.elements is not None:
+            elements = [
+                e if e.number is not None else Scalar(Ref(value)[i], nonnegative=e.nonnegative)
+                for i, e in enumerate(operand.elements)
+            ]
+            return Dims(elements)
+        case Dims():
+            return Dims(None, Ref(value), operand.length)
+    return Tensor(Ref(value), operand.type)

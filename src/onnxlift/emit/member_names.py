@@ -1,0 +1,73 @@
+"""What a layer, a parameter or a buffer is called in its module."""
+
+from __future__ import annotations
+
+import re
+
+import onnx_ir as ir
+
+from ..ir.types import FLOATS
+from ..ops.layers import Layer
+from ..tree.names import attribute, is_generated
+from ..tree.scopes import Path, flat_layer_name, owner_of
+from .module import Module
+
+_BY_KIND = {
+    "Conv": "conv",
+    "ConvTranspose": "deconv",
+    "BatchNorm": "bn",
+    "LayerNorm": "norm",
+    "RMSNorm": "norm",
+    "GroupNorm": "norm",
+    "InstanceNorm": "norm",
+    "Linear": "linear",
+    "Embedding": "embedding",
+    "MaxPool": "pool",
+    "AvgPool": "pool",
+    "PReLU": "act",
+}
+
+
+def layer_path(layer: Layer, relative: Path, module: Module) -> Path:
+    """Where `layer` goes in `module`: `relative` is what the exporter's names say; then the weights' flat names, the
+    node's name, and last the kind of layer."""
+    if relative and not (len(relative) == 1 and relative[0].isdigit() and not module.path):
+        return module.free(tuple(attribute(part) for part in relative))
+    assert layer.node is not None
+    for weight in layer.weights.values():
+        flat = flat_layer_name(weight.value.name)
+        if flat is not None and not is_generated(flat):
+            return module.free((attribute(flat),))
+    name = layer.node.name or ""
+    kind = re.sub(r"\d?d?$", "", layer.kind)
+    generic = _BY_KIND.get(kind, kind.lower())
+    if relative:  # a bare number at the top, which cannot be an attribute
+        return module.free((f"{generic}_{relative[0]}",))
+    op_word = layer.node.op_type.lower()
+    if name and not is_generated(name) and "/" not in name and not re.fullmatch(rf"(?i)(node_)?{op_word}_?\d*", name):
+        return module.free((attribute(name, generic),))
+    return module.free((attribute(generic),))
+
+
+_BUFFER_WORDS = {ir.DataType.BOOL: "mask"}
+_BY_USE = {"Add": "bias", "Sub": "shift", "Mul": "scale", "Div": "divisor", "MatMul": "weight", "Gather": "table"}
+
+
+def stored_path(value: ir.Value, module: Module) -> Path:
+    """The name of a parameter or buffer that `module` holds itself."""
+    name = value.name or ""
+    owner = owner_of(name)
+    if owner is not None:
+        relative = (*owner, name.rpartition(".")[2])
+        if relative[: len(module.path)] == module.path:
+            relative = relative[len(module.path) :]
+            if len(relative) == 1:
+                return module.free((attribute(relative[0]),))
+        return module.free((attribute(relative[-1]),))
+    if not is_generated(name):
+        return module.free((attribute(name.rpartition("/")[2] or name, "constant"),))
+    user = next((node for node, _ in value.uses()), None)
+    word = _BUFFER_WORDS.get(value.dtype or ir.DataType.UNDEFINED)
+    if word is None and value.dtype in FLOATS:
+        word = _BY_USE.get(user.op_type if user is not None else "", "constant")
+    return module.free((word or "index",))

@@ -1,0 +1,96 @@
+"""A module of the generated source, before it is text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from ..code.statements import Block
+from ..ops.layers import BUFFERS, Layer, Weight
+from ..ops.operand import Operand
+from ..tree.scopes import Path
+
+
+@dataclass(eq=False)
+class Stored:
+    """A parameter or buffer that the module holds directly."""
+
+    weight: Weight
+    is_parameter: bool
+
+
+@dataclass(eq=False)
+class Module:
+    """One instance in the tree. `members` maps attribute paths (`("layers", "0")` lies in a container) to what is
+    there, in the order of first use. `inputs` are the values that `forward` takes, in the form in which they come."""
+
+    path: Path
+    class_hint: str | None = None
+    inputs: dict[ir.Value, Operand] = field(default_factory=dict)
+    outputs: list[ir.Value] = field(default_factory=list)
+    members: dict[Path, Layer | Stored | Module] = field(default_factory=dict)
+    body: Block = field(default_factory=Block)
+    sequential: bool = False
+    layers: dict[tuple[object, ...], Layer] = field(default_factory=dict)
+    constants: dict[object, Stored] = field(default_factory=dict)
+    _names: dict[int, Path] = field(default_factory=dict)
+    _containers: set[Path] = field(default_factory=set)
+    _numbers: dict[Path, int] = field(default_factory=dict)
+
+    def add(self, path: Path, member: Layer | Stored | Module) -> None:
+        self.members[path] = member
+        self._names[id(member)] = path
+        self._containers.update(path[:i] for i in range(1, len(path)))
+
+    def free(self, path: Path) -> Path:
+        """`path`, changed where it would hide, or be hidden by, another member."""
+        if any(path[:i] in self.members for i in range(1, len(path))):
+            path = ("_".join(path),)  # what would be its container is a layer already
+        candidate = path
+        while candidate in self.members or candidate in self._containers:
+            number = self._numbers[path] = self._numbers.get(path, 0) + 1
+            candidate = (*path[:-1], f"{path[-1].rstrip('_')}_{number}")
+        return candidate
+
+    def name_of(self, target: object) -> Path:
+        """The attribute path of one of the members."""
+        return self._names[id(target)]
+
+    def stored_name(self, key: object) -> Path | None:
+        """The attribute path of a constant that the module holds itself."""
+        stored = self.constants.get(key)
+        return None if stored is None else self._names[id(stored)]
+
+    def children(self) -> Iterator[tuple[Path, Module]]:
+        for path, member in self.members.items():
+            if isinstance(member, Module):
+                yield path, member
+
+    def walk(self) -> Iterator[Module]:
+        """This module and all below it, children first."""
+        for _, child in self.children():
+            yield from child.walk()
+        yield self
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One tensor of the state dict."""
+
+    weight: Weight
+    is_parameter: bool
+
+
+def state_entries(module: Module, prefix: Path = ()) -> Iterator[tuple[str, Entry]]:
+    """Key -> tensor of the state dict, in the order of the modules."""
+    for path, member in module.members.items():
+        full = prefix + path
+        if isinstance(member, Module):
+            yield from state_entries(member, full)
+        elif isinstance(member, Stored):
+            yield ".".join(full), Entry(member.weight, member.is_parameter)
+        else:
+            for name, weight in member.weights.items():
+                yield ".".join((*full, name)), Entry(weight, name not in BUFFERS)

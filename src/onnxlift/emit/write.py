@@ -1,0 +1,311 @@
+"""The text of one class: the constructor from the members, `forward` from the statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import onnx_ir as ir
+
+from ..code.expr import Device, Display, Expr, Literal, Local, Member, Ref, Renderer, float_text
+from ..code.statements import Assign, Block, Branch, Break, Evaluate, ForLoop, Return, Statement, WhileLoop
+from ..ir.types import TORCH_DTYPE, type_of
+from ..ops.layers import REQUIRED, Layer
+from ..ops.operand import Dims, Operand, Scalar
+from ..tree.scopes import Path
+from .classes import ModuleClass
+from .inline import inline
+from .module import Module, Stored
+from .variables import Variables
+
+
+@dataclass
+class Text:
+    """Lines of source. `origins` holds, for each statement of every `forward` in the order of the text, the names of
+    the ONNX nodes that it comes from."""
+
+    lines: list[str] = field(default_factory=list)
+    origins: list[list[str]] = field(default_factory=list)
+
+    def add(self, line: str = "") -> None:
+        self.lines.append(line)
+
+
+class ClassWriter:
+    """Writes one class."""
+
+    def __init__(
+        self,
+        cls: ModuleClass,
+        class_of: Mapping[int, ModuleClass],
+        meaning: Callable[[Module, ir.Value], str | None],
+    ) -> None:
+        self.cls = cls
+        self.module = cls.example
+        self.class_of = class_of
+        self.meaning = meaning
+        self.places = {
+            (id(n.where[0]), n.where[1]) if isinstance(n.where, tuple) else id(n.where): name
+            for name, numbers in cls.parameters.items()
+            for n in numbers
+        }
+        self.in_forward = [
+            name for name, numbers in cls.parameters.items() if any(isinstance(n.where, Literal) for n in numbers)
+        ]
+
+    def write(self, text: Text) -> None:
+        base = "nn.Sequential" if self.module.sequential else "nn.Module"
+        text.add(f"class {self.cls.name}({base}):")
+        self._docstring(text)
+        if self.module.members or self.cls.parameters:
+            self._constructor(text)
+            text.add()
+        if not self.module.sequential:
+            self._forward(text)
+
+    def _docstring(self, text: Text) -> None:
+        instances = [".".join(m.path) for m in self.cls.instances if m.path]
+        if len(instances) > 1:
+            text.add(f'    """{_listing(instances)}"""')
+            text.add()
+
+    # The constructor
+
+    def _constructor(self, text: Text) -> None:
+        arguments = "".join(f", {name}: {_annotation(self._values(name))}" for name in self.cls.parameters)
+        text.add(f"    def __init__(self{arguments}) -> None:")
+        if self.module.sequential:
+            items = ", ".join(self._member(m) for m in self.module.members.values())
+            text.add(f"        super().__init__({items})")
+            return
+        text.add("        super().__init__()")
+        for name in self.in_forward:
+            text.add(f"        self.{name} = {name}")
+        for attribute, line in self._members(self.module.members):
+            text.add(f"        {line.format(attribute=attribute)}" if "{attribute}" in line else f"        {line}")
+
+    def _values(self, name: str) -> list[Any]:
+        return [self.cls.arguments[id(m)][name] for m in self.cls.instances]
+
+    def _members(self, members: Mapping[Path, Layer | Stored | Module]) -> Iterator[tuple[str, str]]:
+        """One line for each attribute; members with longer paths are gathered in their container."""
+        groups: dict[str, dict[Path, Layer | Stored | Module]] = {}
+        for path, member in members.items():
+            groups.setdefault(path[0], {})[path[1:]] = member
+        for attribute, group in groups.items():
+            if () in group:
+                member = group[()]
+                if isinstance(member, Stored) and not member.is_parameter:
+                    yield attribute, f'self.register_buffer("{attribute}", {self._empty(member)})'
+                else:
+                    yield attribute, f"self.{attribute} = {self._member(member)}"
+            else:
+                yield attribute, f"self.{attribute} = {self._container(group)}"
+
+    def _container(self, group: Mapping[Path, Layer | Stored | Module]) -> str:
+        parts: dict[str, dict[Path, Layer | Stored | Module]] = {}
+        for path, member in group.items():
+            parts.setdefault(path[0], {})[path[1:]] = member
+        texts = {
+            name: self._member(inner[()]) if () in inner else self._container(inner) for name, inner in parts.items()
+        }
+        if is_list(set(texts)):
+            ordered = [texts[str(i)] for i in range(len(texts))]
+            if len(ordered) > 1 and len(set(ordered)) == 1:
+                return f"nn.ModuleList({ordered[0]} for _ in range({len(ordered)}))"
+            return f"nn.ModuleList([{', '.join(ordered)}])"
+        entries = ", ".join(f'"{name}": {text}' for name, text in texts.items())
+        return f"nn.ModuleDict({{{entries}}})"
+
+    def _member(self, member: Layer | Stored | Module) -> str:
+        match member:
+            case Stored():
+                return f"nn.Parameter({self._empty(member)})"
+            case Module() if member.sequential:
+                items = [self._member(m) for m in member.members.values()]
+                return f"nn.Sequential({', '.join(items)})"
+            case Module():
+                cls = self.class_of[id(member)]
+                values = cls.arguments[id(member)]
+                arguments = [self._number((member, name), value) for name, value in values.items()]
+                if len(arguments) > 2:
+                    arguments = [f"{name}={text}" for name, text in zip(values, arguments, strict=True)]
+                return f"{cls.name}({', '.join(arguments)})"
+        return self._layer(member)
+
+    def _layer(self, layer: Layer) -> str:
+        arguments = []
+        for name, value in layer.complete_arguments().items():
+            default = layer.signature[name]
+            text = self._number((layer, name), value)
+            if default is REQUIRED:
+                arguments.append(text)
+            elif (id(layer), name) in self.places or value != default:
+                arguments.append(f"{name}={text}")
+        return f"nn.{layer.kind}({', '.join(arguments)})"
+
+    def _empty(self, stored: Stored) -> str:
+        size = self._number((stored, "shape"), stored.weight.shape)
+        if size.startswith("("):
+            size = size[1:-1].rstrip(",") if len(stored.weight.shape) else "()"
+        dtype = TORCH_DTYPE[type_of(stored.weight.value).dtype]  # type: ignore[index]  # constants have a type
+        if stored.is_parameter or dtype.startswith("float"):
+            return f"torch.empty({size})"
+        return f"torch.empty({size}, dtype=torch.{dtype})"
+
+    def _number(self, where: tuple[object, str], value: Any) -> str:
+        name = self.places.get((id(where[0]), where[1]))
+        return name if name is not None else literal(value)
+
+    # forward
+
+    def _forward(self, text: Text) -> None:
+        meaning = lambda value: self.meaning(self.module, value)  # noqa: E731
+        inlined = inline(self.module, lambda key: isinstance(key, ir.Value) and meaning(key) is not None)
+        self.variables = Variables(self.module, inlined, meaning)
+        self.inlined = inlined
+        self.renderer = _Numbers(self._leaf, self.places)
+        parameters = [
+            f"{name}: {_parameter_type(operand)}"
+            for name, operand in zip(self.variables.parameters, self.module.inputs.values(), strict=True)
+        ]
+        returned = self._return_type()
+        text.add(f"    def forward({', '.join(['self', *parameters])}) -> {returned}:")
+        self._block(self.module.body, text, "        ")
+
+    def _return_type(self) -> str:
+        count = len(self.module.outputs)
+        return "Tensor" if count == 1 else f"tuple[{', '.join(['Tensor'] * count)}]"
+
+    def _leaf(self, leaf: Expr) -> str | Expr:
+        match leaf:
+            case Member():
+                return self._self(self.module.name_of(leaf._target))
+            case Device():
+                return f"{self._first_tensor()}.device"
+            case Ref():
+                stored = self.module.stored_name(leaf._key)
+                if stored is not None:
+                    return self._self(stored)
+                inner = self.inlined.get(leaf._key)
+                return self.variables.names[leaf._key] if inner is None else inner
+        inner = self.inlined.get(leaf)
+        return self.variables.names[leaf] if inner is None else inner
+
+    def _first_tensor(self) -> str:
+        for value, operand in self.module.inputs.items():
+            if not isinstance(operand, Scalar | Dims) and value.dtype != ir.DataType.STRING:
+                return self.variables.names[value]
+        for path, member in self.module.members.items():
+            if isinstance(member, Stored):
+                return self._self(path)
+        return "torch.empty(0)"
+
+    def _self(self, path: Path) -> str:
+        """`self.layers[0]`, `self.attn["query"]`: how a member is reached through its containers."""
+        text = f"self.{path[0]}"
+        for depth in range(1, len(path)):
+            siblings = {p[depth] for p in self.module.members if p[:depth] == path[:depth] and len(p) > depth}
+            text += f"[{path[depth]}]" if is_list(siblings) else f'["{path[depth]}"]'
+        return text
+
+    def _block(self, block: Block, text: Text, indent: str) -> None:
+        if not block.statements:
+            text.add(f"{indent}pass")
+        for statement in block.statements:
+            text.origins.append(list(dict.fromkeys(statement.origin)))
+            self._statement(statement, text, indent)
+
+    def _statement(self, statement: Statement, text: Text, indent: str) -> None:
+        write = self.renderer.text
+        match statement:
+            case Assign():
+                targets = ["_" if t is None else str(self._leaf(t)) for t in statement.targets]
+                text.add(f"{indent}{', '.join(targets)} = {write(statement.expr)}")
+            case Evaluate():
+                text.add(indent + write(statement.expr))
+            case Return():
+                value = write(statement.expr)
+                bare = value[1:-1] if _is_tuple(statement.expr) else value
+                text.add(f"{indent}return {bare}")
+            case Branch():
+                text.add(f"{indent}if {write(statement.condition)}:")
+                self._block(statement.then, text, indent + "    ")
+                if statement.otherwise.statements:
+                    text.add(f"{indent}else:")
+                    self._block(statement.otherwise, text, indent + "    ")
+            case ForLoop():
+                targets = ["_" if t is None else str(self._leaf(t)) for t in statement.targets]
+                text.add(f"{indent}for {', '.join(targets) or '_'} in {write(statement.iterable)}:")
+                self._block(statement.body, text, indent + "    ")
+            case WhileLoop():
+                text.add(f"{indent}while {write(statement.condition)}:")
+                self._block(statement.body, text, indent + "    ")
+            case Break():
+                text.add(f"{indent}break")
+
+
+class _Numbers(Renderer):
+    """Writes the constructor's argument where a number differs between the instances of a class."""
+
+    def __init__(self, name_of: Callable[[Expr], str | Expr], places: Mapping[object, str]) -> None:
+        super().__init__(name_of)
+        self._places = places
+
+    def _render(self, expr: Expr) -> tuple[str, int]:
+        if isinstance(expr, Literal) and id(expr) in self._places:
+            return f"self.{self._places[id(expr)]}", 13
+        return super()._render(expr)
+
+
+def is_list(names: set[str]) -> bool:
+    """Whether the names are 0, 1, 2, ... without a gap."""
+    return names == {str(i) for i in range(len(names))}
+
+
+def literal(value: Any) -> str:
+    """A number, or a tuple of numbers, of a layer's arguments."""
+    if isinstance(value, bool) or value is None:
+        return repr(value)
+    if isinstance(value, float):
+        return float_text(value)
+    if isinstance(value, str):
+        return Renderer(lambda leaf: leaf).text(Literal(value))
+    if isinstance(value, tuple | list):
+        items = ", ".join(literal(v) for v in value)
+        return f"({items},)" if len(value) == 1 else f"({items})"
+    return repr(int(value))
+
+
+def _annotation(values: list[Any]) -> str:
+    kinds = {type(v) for v in values}
+    if kinds == {int}:
+        return "int"
+    if kinds <= {int, float}:
+        return "float"
+    if kinds == {bool}:
+        return "bool"
+    return "tuple[int, ...]" if kinds == {tuple} else "int | tuple[int, ...]"
+
+
+def _parameter_type(operand: Operand) -> str:
+    match operand:
+        case Scalar():
+            return "float" if operand.type.is_float else "bool" if operand.type.is_bool else "int"
+        case Dims():
+            return "tuple[int, ...]"
+    if operand.type.kind == "sequence":
+        return "list[Tensor]"
+    return "Tensor | None" if operand.type.kind == "optional" else "Tensor"
+
+
+def _is_tuple(expr: Expr) -> bool:
+    return isinstance(expr, Display) and expr._brackets == "()" and len(expr._items) > 1
+
+
+def _listing(names: list[str]) -> str:
+    """The instances of a class for its docstring, a long list cut in the middle."""
+    if len(names) <= 4:
+        return ", ".join(names)
+    return f"{names[0]}, {names[1]}, ... {names[-1]} ({len(names)} modules)"

@@ -1,0 +1,64 @@
+"""What users see when things go wrong: one paragraph that names the place and says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class OnnxLiftError(Exception):
+    """Any failure that is about the model or the call, and not about onnxlift itself. The CLI prints it and exits 1."""
+
+
+class LoadError(OnnxLiftError):
+    """The bytes are not a model that can be lifted: broken, hostile, or of a kind that ONNX does not define."""
+
+
+class OutputError(OnnxLiftError):
+    """The result cannot be written where it was asked for."""
+
+
+class VerifyError(OnnxLiftError):
+    """The comparison itself could not be carried out (which is not the same as a mismatch)."""
+
+
+@dataclass(frozen=True)
+class UnsupportedNode:
+    """One node that cannot be lifted, with all that a user needs to find it."""
+
+    name: str
+    op_type: str
+    domain: str
+    opset: int | None
+    reason: str = ""
+
+
+class UnsupportedError(OnnxLiftError):
+    """Some nodes cannot be lifted. `nodes` lists every one of them, not only the first."""
+
+    def __init__(self, model_name: str, nodes: Sequence[UnsupportedNode], total: int) -> None:
+        self.model_name = model_name
+        self.nodes = tuple(nodes)
+        self.total = total
+        super().__init__(self._message())
+
+    def _message(self) -> str:
+        groups: dict[tuple[str, str, int | None, str], list[UnsupportedNode]] = {}
+        for node in self.nodes:
+            groups.setdefault((node.domain, node.op_type, node.opset, node.reason), []).append(node)
+        operators = len({(node.domain, node.op_type) for node in self.nodes})
+        verb = "operator is" if operators == 1 else "operators are"
+        lines = [
+            f"cannot lift {self.model_name}: {operators} {verb} not supported ({len(self.nodes)} of {self.total} nodes)",
+            "",
+        ]
+        titles = [f"{domain or 'ai.onnx'}::{op_type}" for domain, op_type, _, _ in groups]
+        width = max(map(len, titles))
+        for title, ((_, _, opset, reason), members) in zip(titles, groups.items(), strict=True):
+            count = f"{len(members)} node{'s' if len(members) > 1 else ''}"
+            line = f"  {title:{width}}  opset {opset if opset is not None else '?':<3} {count}, first: {members[0].name}"
+            lines.append(f"{line}: {reason}" if reason else line)
+        first = self.nodes[0]
+        domain = f', domain="{first.domain}"' if first.domain else ""
+        lines += ["", f'Register your own with @onnxlift.op("{first.op_type}"{domain}); see docs/extending.md.']
+        return "\n".join(lines)

@@ -1,0 +1,58 @@
+"""The ONNX schema that is in force for a node, and the node's attributes as that schema reads them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import onnx
+import onnx.defs
+import onnx_ir as ir
+
+
+@lru_cache(maxsize=None)
+def schema_for(domain: str, op_type: str, opset: int) -> onnx.defs.OpSchema | None:
+    """The newest schema of the operator that is not newer than `opset`; None for operators ONNX does not define."""
+    try:
+        return onnx.defs.get_schema(op_type, opset, "" if domain == "ai.onnx" else domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+@lru_cache(maxsize=None)
+def default_attributes(domain: str, op_type: str, opset: int) -> dict[str, Any]:
+    """Name -> default value (None where the schema has no default) of every attribute of the operator."""
+    schema = schema_for(domain, op_type, opset)
+    if schema is None:
+        return {}
+    return {name: _default(attribute) for name, attribute in schema.attributes.items()}
+
+
+def _default(attribute: onnx.defs.OpSchema.Attribute) -> Any:
+    proto = attribute.default_value
+    if not proto.name and not proto.type:
+        return None
+    return plain(onnx.helper.get_attribute_value(proto))
+
+
+def attributes_of(node: ir.Node, opset: int) -> dict[str, Any]:
+    """Every attribute of the operator as a plain Python value, defaults of the schema in force included."""
+    values = dict(default_attributes(node.domain, node.op_type, opset))
+    for name, attribute in node.attributes.items():
+        if not attribute.is_ref():
+            values[name] = plain(attribute.value)
+    return values
+
+
+def plain(value: Any) -> Any:
+    """An attribute's value in Python's own types: text for bytes, tuples for repeated values."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    if isinstance(value, (list, tuple)) or (hasattr(value, "__iter__") and type(value).__name__.startswith("Repeated")):
+        return tuple(plain(v) for v in value)
+    return value
+
+
+def opset_of(model: ir.Model, domain: str) -> int:
+    """The opset version of `domain` that the model imports; 1 where it imports none (custom domains, old files)."""
+    return model.opset_imports.get("" if domain == "ai.onnx" else domain, 1)

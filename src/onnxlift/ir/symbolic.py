@@ -1,0 +1,303 @@
+"""Arithmetic on sizes that may be symbols: `Dim` is an int, or a canonical text such as `batch`, `2*seq + 1`, `h//2`.
+
+A symbol stands for a size, so it is never negative. A text is a polynomial in symbols with integer coefficients; what
+is no polynomial (`//`, `%`, `max`, `min`) is an opaque factor of one. Two texts are equal exactly when their canonical
+forms are, and equal texts mean equal sizes. Texts are parsed back when they are computed with, so there is no table of
+known expressions and the result depends on nothing but the arguments. Every function returns None where the answer is
+not expressible (or would grow without bound), which a caller treats as "unknown size".
+
+A dimension name of the model that is neither an identifier nor canonical (`batch-size`, `b + a`) is a symbol that can
+be compared but not computed with.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+Dim = int | str
+_Monomial = tuple[str, ...]
+_Polynomial = dict[_Monomial, int]
+
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_OPAQUE = re.compile(r"//|%|max\(|min\(")
+_MAX_TERMS = 16
+_MAX_TEXT = 200
+_INT64 = range(-(2**63), 2**63)
+
+
+def add(a: Dim, b: Dim) -> Dim | None:
+    """`a + b`."""
+    if isinstance(a, int) and isinstance(b, int):
+        return _checked(a + b)
+    return _combine(a, b, 1)
+
+
+def subtract(a: Dim, b: Dim) -> Dim | None:
+    """`a - b`."""
+    if isinstance(a, int) and isinstance(b, int):
+        return _checked(a - b)
+    return 0 if a == b else _combine(a, b, -1)
+
+
+def multiply(a: Dim, b: Dim) -> Dim | None:
+    """`a * b`."""
+    if isinstance(a, int) and isinstance(b, int):
+        return _checked(a * b)
+    if a == 0 or b == 0:
+        return 0
+    if a == 1:
+        return b
+    if b == 1:
+        return a
+    left, right = _parse(a), _parse(b)
+    if left is None or right is None or len(left) * len(right) > _MAX_TERMS:
+        return None
+    terms: _Polynomial = {}
+    for left_factors, left_coefficient in left.items():
+        for right_factors, right_coefficient in right.items():
+            factors = tuple(sorted(left_factors + right_factors))
+            terms[factors] = terms.get(factors, 0) + left_coefficient * right_coefficient
+    return _render(terms)
+
+
+def product(dims: Iterable[Dim]) -> Dim | None:
+    """The product of all `dims` (1 for none)."""
+    total: Dim | None = 1
+    for dim in dims:
+        total = None if total is None else multiply(total, dim)
+    return total
+
+
+def divide_exactly(a: Dim, b: Dim) -> Dim | None:
+    """`a / b` where the division is known to leave no remainder whatever the symbols are, else None."""
+    if a == b and b != 0:
+        return 1
+    if b == 1:
+        return a
+    numerator, denominator = _parse(a), _parse(b)
+    if numerator is None or denominator is None or len(denominator) != 1:
+        return None
+    ((divisor_factors, divisor),) = denominator.items()
+    quotient: _Polynomial = {}
+    for factors, coefficient in numerator.items():
+        remaining = list(factors)
+        for factor in divisor_factors:
+            if factor not in remaining:
+                return None
+            remaining.remove(factor)
+        if coefficient % divisor:
+            return None
+        quotient[tuple(remaining)] = coefficient // divisor
+    return _render(quotient)
+
+
+def floor_divide(a: Dim, b: Dim) -> Dim | None:
+    """`a // b` for a non-negative `a` and a positive int `b` (where rounding down and towards zero agree)."""
+    if not isinstance(b, int) or b <= 0 or not is_nonnegative(a):
+        return None
+    if isinstance(a, int):
+        return a // b
+    exact = divide_exactly(a, b)
+    return exact if exact is not None else _opaque(f"{_grouped(a)}//{b}", a)
+
+
+def modulo(a: Dim, b: Dim) -> Dim | None:
+    """`a % b` for a non-negative `a` and a positive int `b`."""
+    if not isinstance(b, int) or b <= 0 or not is_nonnegative(a):
+        return None
+    if isinstance(a, int):
+        return a % b
+    return 0 if divide_exactly(a, b) is not None else _opaque(f"{_grouped(a)}%{b}", a)
+
+
+def maximum(a: Dim, b: Dim) -> Dim | None:
+    """The larger of two sizes."""
+    return _extreme("max", a, b)
+
+
+def minimum(a: Dim, b: Dim) -> Dim | None:
+    """The smaller of two sizes."""
+    return _extreme("min", a, b)
+
+
+def is_nonnegative(a: Dim) -> bool:
+    """Whether `a >= 0` for all values of its symbols."""
+    return a >= 0 if isinstance(a, int) else all(c >= 0 for c in (_parse(a) or {}).values())
+
+
+def compare(a: Dim, b: Dim) -> int | None:
+    """-1, 0 or 1 for `a < b`, `a == b`, `a > b` if that holds for all values of the symbols, else None."""
+    if a == b:
+        return 0
+    difference = subtract(a, b)
+    if isinstance(difference, int):
+        return (difference > 0) - (difference < 0)
+    above, below = subtract(a, _successor(b)), subtract(b, _successor(a))
+    if above is not None and is_nonnegative(above):
+        return 1
+    if below is not None and is_nonnegative(below):
+        return -1
+    return None
+
+
+def broadcast(a: Dim, b: Dim) -> Dim | None:
+    """The size that two broadcast dimensions give in every run that does not fail.
+
+    `min(64, seq)` with `seq` is `seq`: they are equal, or one of them is 1, and then both are. This is what slicing a
+    table of positions to the length of the input leaves.
+    """
+    if a == b or b == 1:
+        return a
+    if a == 1:
+        return b
+    if isinstance(a, int):
+        return a  # the other is 1 or equal at run time
+    if isinstance(b, int):
+        return b
+    for clipped, size in ((a, b), (b, a)):
+        bound = re.fullmatch(rf"min\((\d+), {re.escape(size)}\)", clipped)
+        if bound and int(bound[1]) > 1:
+            return size
+    return None
+
+
+def _successor(a: Dim) -> Dim:
+    # An unparsable name is compared by name only; adding one to it must not fail.
+    result = add(a, 1)
+    return a if result is None else result
+
+
+def _extreme(function: str, a: Dim, b: Dim) -> Dim | None:
+    order = compare(a, b)
+    if order is None:
+        difference = subtract(a, b)
+        if difference is not None and is_nonnegative(difference):
+            order = 1
+        else:
+            difference = subtract(b, a)
+            if difference is not None and is_nonnegative(difference):
+                order = -1
+    if order is not None:
+        return a if (order >= 0) == (function == "max") else b
+    if not (is_nonnegative(a) and is_nonnegative(b)) or _parse(a) is None or _parse(b) is None:
+        return None
+    first, second = sorted((a, b), key=lambda dim: (isinstance(dim, str), str(dim)))
+    return _opaque(f"{function}({first}, {second})", first, second)
+
+
+def _opaque(text: str, *parts: Dim) -> Dim | None:
+    """`text` as one factor, if its parts can be computed with and it is not too long."""
+    return text if len(text) <= _MAX_TEXT and all(_parse(part) is not None for part in parts) else None
+
+
+def _combine(a: Dim, b: Dim, sign: int) -> Dim | None:
+    if b == 0:
+        return a
+    left, right = _parse(a), _parse(b)
+    if left is None or right is None:
+        return None
+    terms = dict(left)
+    for factors, coefficient in right.items():
+        terms[factors] = terms.get(factors, 0) + sign * coefficient
+    return _render(terms)
+
+
+def _checked(value: int) -> int | None:
+    return value if value in _INT64 else None
+
+
+def _grouped(a: Dim) -> str:
+    return str(a) if isinstance(a, int) or _IDENTIFIER.fullmatch(a) else f"({a})"
+
+
+def _render(terms: Mapping[_Monomial, int]) -> Dim | None:
+    """The canonical text of a polynomial: longest products first, then by name, the constant last."""
+    kept = {factors: coefficient for factors, coefficient in terms.items() if coefficient}
+    if any(coefficient not in _INT64 for coefficient in kept.values()) or len(kept) > _MAX_TERMS:
+        return None
+    if not kept or set(kept) == {()}:
+        return kept.get((), 0)
+    text = ""
+    for factors in sorted(kept, key=lambda factors: (-len(factors), factors)):
+        coefficient = kept[factors]
+        alone = len(factors) == 1 and abs(coefficient) == 1
+        parts = [f"({factor})" if _OPAQUE.search(factor) and not alone else factor for factor in factors]
+        if abs(coefficient) != 1 or not parts:
+            parts.insert(0, str(abs(coefficient)))
+        sign = "-" if coefficient < 0 else "+"
+        text += (f" {sign} " if text else "-" if sign == "-" else "") + "*".join(parts)
+    return text if len(text) <= _MAX_TEXT else None
+
+
+def _parse(dim: Dim) -> _Polynomial | None:
+    """The polynomial that `dim` is the canonical text of, or None for a name that cannot be computed with."""
+    return {(): dim} if isinstance(dim, int) else _parse_text(dim)
+
+
+@lru_cache(maxsize=1 << 16)
+def _parse_text(text: str) -> _Polynomial | None:
+    if _IDENTIFIER.fullmatch(text):
+        return {(text,): 1}
+    if len(text) > _MAX_TEXT or not text.isascii():
+        return None
+    try:
+        dim = _evaluate(ast.parse(text, mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, _NotArithmeticError):
+        return None
+    if dim != text:
+        return None  # a declared name that only looks like arithmetic
+    return _terms(ast.parse(text, mode="eval").body)
+
+
+class _NotArithmeticError(Exception):
+    pass
+
+
+def _terms(tree: ast.expr) -> _Polynomial:
+    """The polynomial of a tree that is known to be canonical."""
+    match tree:
+        case ast.Constant(value=int(value)):
+            return {(): value}
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return {factors: -coefficient for factors, coefficient in _terms(operand).items()}
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as operator, right=right):
+            sign = 1 if isinstance(operator, ast.Add) else -1
+            return _terms(left) | {factors: sign * coefficient for factors, coefficient in _terms(right).items()}
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            ((left_factors, left_coefficient),) = _terms(left).items()
+            ((right_factors, right_coefficient),) = _terms(right).items()
+            return {tuple(sorted(left_factors + right_factors)): left_coefficient * right_coefficient}
+        case _:
+            return {(str(_evaluate(tree)),): 1}
+
+
+def _evaluate(tree: ast.expr) -> Dim:
+    """What the operations above make of the expression."""
+    result: Dim | None = None
+    match tree:
+        case ast.Name(id=name):
+            result = name
+        case ast.Constant(value=int(value)) if not isinstance(value, bool):
+            result = value
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            result = multiply(_evaluate(operand), -1)
+        case ast.BinOp(left=left, op=operator, right=right):
+            function = _OPERATORS.get(type(operator))
+            result = function(_evaluate(left), _evaluate(right)) if function else None
+        case ast.Call(func=ast.Name(id="max" | "min" as name), args=[left, right]):
+            result = _extreme(name, _evaluate(left), _evaluate(right))
+    if result is None:
+        raise _NotArithmeticError
+    return result
+
+
+_OPERATORS = {
+    ast.Add: add,
+    ast.Sub: subtract,
+    ast.Mult: multiply,
+    ast.FloorDiv: floor_divide,
+    ast.Mod: modulo,
+}

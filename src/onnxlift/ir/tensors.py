@@ -1,0 +1,247 @@
+"""Weights that stay where they are, in a file or in the caller's bytes, until somebody asks for their numbers."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from onnxlift.errors import LoadError
+
+MAP_FROM = 1 << 20
+"""Ranges of at least this size are mapped, smaller ones are read: each mapping costs a file descriptor."""
+
+CHUNK = 8 << 20
+
+# Where the kernel cannot copy between the two files (other file system, old kernel, odd target), we copy ourselves.
+_CANNOT_COPY = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EXDEV, errno.EBADF, errno.ETXTBSY}
+
+# Windows has neither flag. O_NONBLOCK keeps a FIFO that took the file's place from blocking us.
+_OPEN = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A regular file as it was when the model was loaded. Opened only while it is read."""
+
+    path: Path
+    size: int
+    stamp: tuple[int, int, int]
+    links: int
+
+    @classmethod
+    def at(cls, path: Path) -> DataFile:
+        """The file at `path`. Raises LoadError if there is none, or something that is not a regular file."""
+        try:
+            resolved = path.resolve()
+            status = resolved.stat()
+        except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: a loop of symbolic links
+            raise LoadError(f"cannot read {str(path)!r}: {getattr(error, 'strerror', None) or error}.") from error
+        if not stat.S_ISREG(status.st_mode):
+            kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe or device"
+            raise LoadError(f"{str(path)!r} is {kind}, not a file.")
+        return cls(resolved, status.st_size, _stamp(status), status.st_nlink)
+
+    def open(self) -> BinaryIO:
+        """The file, open for reading. Raises LoadError if it has changed since the model was loaded."""
+        try:
+            file = os.fdopen(os.open(self.path, _OPEN), "rb", buffering=0)
+        except OSError as error:
+            raise LoadError(f"cannot read {str(self.path)!r}: {error.strerror}.") from error
+        status = os.fstat(file.fileno())
+        if status.st_size != self.size or _stamp(status) != self.stamp:
+            file.close()
+            raise LoadError(f"{str(self.path)!r} has changed since the model was loaded: load the model again.")
+        return file
+
+    def map(self) -> memoryview:
+        """The whole content, as pages of the file."""
+        if self.size == 0:
+            return memoryview(b"")
+        with self.open() as file:
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+    def view(self, offset: int, length: int) -> memoryview:
+        """A range of the file; a large one is mapped by itself, so that its pages go when the view goes."""
+        if length < MAP_FROM:
+            return memoryview(b"".join(self.chunks(offset, length)))
+        before = offset % mmap.ALLOCATIONGRANULARITY
+        with self.open() as file:
+            try:
+                pages = mmap.mmap(file.fileno(), before + length, access=mmap.ACCESS_READ, offset=offset - before)
+            except OSError as error:
+                if error.errno not in {errno.EMFILE, errno.ENFILE}:
+                    raise
+                return memoryview(b"".join(self.chunks(offset, length)))
+        return memoryview(pages)[before:]
+
+    def chunks(self, offset: int, length: int) -> Iterator[bytes]:
+        with self.open() as file:
+            file.seek(offset)
+            while length > 0:
+                chunk = file.read(min(length, CHUNK))
+                if not chunk:
+                    raise LoadError(f"{str(self.path)!r} became shorter while it was read.")
+                length -= len(chunk)
+                yield chunk
+
+    def copy_to(self, target: BinaryIO, offset: int, length: int) -> None:
+        """Write a range to `target`, inside the kernel where it can, and never with more than a chunk in memory."""
+        copied = self._copy_in_kernel(target, offset, length)
+        for chunk in self.chunks(offset + copied, length - copied):
+            target.write(chunk)
+
+    def _copy_in_kernel(self, target: BinaryIO, offset: int, length: int) -> int:
+        copied = 0
+        if not hasattr(os, "copy_file_range") or length < CHUNK:
+            return copied
+        try:
+            target.flush()
+            destination, start = target.fileno(), target.tell()
+        except (AttributeError, OSError):  # not a real file
+            return copied
+        with self.open() as file:
+            while copied < length:
+                try:
+                    step = os.copy_file_range(
+                        file.fileno(), destination, length - copied, offset + copied, start + copied
+                    )
+                except OSError as error:
+                    if error.errno not in _CANNOT_COPY:
+                        raise
+                    break
+                if step == 0:
+                    break
+                copied += step
+        target.seek(start + copied)
+        return copied
+
+
+def _stamp(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_dev, status.st_ino, status.st_mtime_ns
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A range of a file or of a buffer."""
+
+    source: DataFile | memoryview
+    offset: int
+    length: int
+
+    def view(self) -> memoryview:
+        if isinstance(self.source, DataFile):
+            return self.source.view(self.offset, self.length)
+        return self.source[self.offset : self.offset + self.length]
+
+
+class FileTensor(ir.TensorProtocol):
+    """A tensor whose bytes are `raw`, a range of a file or buffer, and are not touched before they are needed.
+
+    `numpy()` is a read-only view of the mapped file (a copy only for types below a byte, which are unpacked). Nothing
+    is cached: the pages are free again when the array is.
+    """
+
+    def __init__(
+        self,
+        raw: Stored,
+        dtype: ir.DataType,
+        shape: ir.Shape,
+        *,
+        name: str | None = None,
+        doc_string: str | None = None,
+        metadata_props: dict[str, str] | None = None,
+    ) -> None:
+        self.raw = raw
+        self.dtype = dtype
+        self.shape: ir.Shape = shape
+        self.name = name
+        self.doc_string = doc_string
+        self.metadata_props = metadata_props or {}
+        self.meta: dict[str, Any] = {}
+        if raw.length != self.nbytes:
+            raise LoadError(size_mismatch(f"tensor {(name or '')[:200]!r}", dtype, shape.numpy(), raw.length))
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape.numpy())
+
+    @property
+    def nbytes(self) -> int:
+        return bytes_needed(self.dtype, self.shape.numpy())
+
+    def numpy(self) -> npt.NDArray[Any]:
+        view = self.raw.view()
+        if self.dtype.bitwidth < 8:
+            packed = np.frombuffer(view, np.uint8)
+            return ir.PackedTensor(packed, self.dtype, shape=self.shape).numpy()
+        return np.frombuffer(view, self.dtype.numpy().newbyteorder("<")).reshape(self.shape.numpy())
+
+    def tobytes(self) -> bytes:
+        return bytes(self.raw.view())
+
+    def tofile(self, file: BinaryIO) -> None:
+        """Write the bytes, as ONNX defines them, to an open file without holding them in memory."""
+        raw = self.raw
+        if isinstance(raw.source, DataFile):
+            raw.source.copy_to(file, raw.offset, raw.length)
+        else:
+            file.write(raw.view())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        array = self.numpy()
+        return array.astype(array.dtype if dtype is None else dtype, copy=bool(copy))
+
+    def __dlpack__(self, *, stream: Any = None) -> Any:
+        return self.numpy().__dlpack__(stream=stream)
+
+    def __dlpack_device__(self) -> Any:
+        return self.numpy().__dlpack_device__()
+
+    def __repr__(self) -> str:
+        return f"FileTensor<{self.dtype},{self.shape}>(name={self.name!r})"
+
+
+def bytes_needed(dtype: ir.DataType, shape: tuple[int, ...]) -> int:
+    """How many bytes ONNX's raw encoding takes; types below a byte are packed."""
+    return (prod(shape) * dtype.bitwidth + 7) // 8
+
+
+def size_mismatch(tensor: str, dtype: ir.DataType, shape: tuple[int, ...], length: int) -> str:
+    return (
+        f"{tensor} of type {dtype.name} and shape {list(shape)} needs {bytes_needed(dtype, shape):,} bytes, "
+        f"and the model holds {length:,} for it. The file is damaged or was changed by hand."
+    )
+
+
+class TensorStore:
+    """The weights of a model, kept apart from its proto. In the proto, `raw_data` holds a ticket for each of them.
+
+    A ticket begins with random bytes of this store, so that no model can contain one of its own.
+    """
+
+    def __init__(self) -> None:
+        self._token = secrets.token_bytes(16)
+        self._tensors: list[Stored | ir.TensorProtocol] = []
+
+    def put(self, tensor: Stored | ir.TensorProtocol) -> bytes:
+        """The ticket to write in the place of the bytes."""
+        self._tensors.append(tensor)
+        return self._token + (len(self._tensors) - 1).to_bytes(8, "little")
+
+    def get(self, raw_data: bytes) -> Stored | ir.TensorProtocol | None:
+        """What the ticket stands for, or None if these bytes are no ticket."""
+        if len(raw_data) != 24 or not raw_data.startswith(self._token):
+            return None
+        return self._tensors[int.from_bytes(raw_data[16:], "little")]

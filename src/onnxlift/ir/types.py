@@ -1,0 +1,132 @@
+"""What is known of a value before the model runs: its kind, element type and shape."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import onnx_ir as ir
+
+Dim = int | str | None
+"""A size: known, named (equal names are equal sizes), or unknown."""
+
+Kind = Literal["tensor", "sequence", "optional", "map"]
+
+DataType = ir.DataType
+
+FLOATS = frozenset(
+    {
+        DataType.FLOAT,
+        DataType.DOUBLE,
+        DataType.FLOAT16,
+        DataType.BFLOAT16,
+        DataType.FLOAT8E4M3FN,
+        DataType.FLOAT8E4M3FNUZ,
+        DataType.FLOAT8E5M2,
+        DataType.FLOAT8E5M2FNUZ,
+        DataType.FLOAT8E8M0,
+        DataType.FLOAT4E2M1,
+    }
+)
+SIGNED = frozenset({DataType.INT64, DataType.INT32, DataType.INT16, DataType.INT8, DataType.INT4, DataType.INT2})
+UNSIGNED = frozenset(
+    {DataType.UINT64, DataType.UINT32, DataType.UINT16, DataType.UINT8, DataType.UINT4, DataType.UINT2}
+)
+INTEGERS = SIGNED | UNSIGNED
+COMPLEX = frozenset({DataType.COMPLEX64, DataType.COMPLEX128})
+
+# How each element type travels in PyTorch. Sub-byte integers use the next wider type; strings are numpy arrays.
+TORCH_DTYPE = {
+    DataType.FLOAT: "float32",
+    DataType.DOUBLE: "float64",
+    DataType.FLOAT16: "float16",
+    DataType.BFLOAT16: "bfloat16",
+    DataType.FLOAT8E4M3FN: "float8_e4m3fn",
+    DataType.FLOAT8E4M3FNUZ: "float8_e4m3fnuz",
+    DataType.FLOAT8E5M2: "float8_e5m2",
+    DataType.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
+    DataType.FLOAT8E8M0: "float8_e8m0fnu",
+    DataType.FLOAT4E2M1: "float32",
+    DataType.INT64: "int64",
+    DataType.INT32: "int32",
+    DataType.INT16: "int16",
+    DataType.INT8: "int8",
+    DataType.INT4: "int8",
+    DataType.INT2: "int8",
+    DataType.UINT64: "uint64",
+    DataType.UINT32: "uint32",
+    DataType.UINT16: "uint16",
+    DataType.UINT8: "uint8",
+    DataType.UINT4: "uint8",
+    DataType.UINT2: "uint8",
+    DataType.BOOL: "bool",
+    DataType.COMPLEX64: "complex64",
+    DataType.COMPLEX128: "complex128",
+}
+
+
+@dataclass(frozen=True)
+class ValueType:
+    """`dtype` and `shape` are of the elements, if the value is a sequence or an optional."""
+
+    dtype: DataType | None = None
+    shape: tuple[Dim, ...] | None = None
+    kind: Kind = "tensor"
+
+    @property
+    def rank(self) -> int | None:
+        return None if self.shape is None else len(self.shape)
+
+    @property
+    def size(self) -> int | None:
+        """The number of elements, if every dimension is known."""
+        if self.shape is None or not all(isinstance(d, int) for d in self.shape):
+            return None
+        return math.prod(d for d in self.shape if isinstance(d, int))
+
+    @property
+    def is_float(self) -> bool:
+        return self.dtype in FLOATS
+
+    @property
+    def is_integer(self) -> bool:
+        return self.dtype in INTEGERS
+
+    @property
+    def is_bool(self) -> bool:
+        return self.dtype == DataType.BOOL
+
+    def dim(self, axis: int) -> Dim:
+        """The size of one axis, counted from the end if negative; None if unknown or out of range."""
+        if self.shape is None or not -len(self.shape) <= axis < len(self.shape):
+            return None
+        return self.shape[axis]
+
+    def __str__(self) -> str:
+        name = self.dtype.name.lower() if self.dtype is not None else "?"
+        name = {"float": "float32", "double": "float64"}.get(name, name)
+        dims = "(?)" if self.shape is None else f"({', '.join('?' if d is None else str(d) for d in self.shape)})"
+        return f"{name} {dims}" if self.kind == "tensor" else f"{self.kind} of {name} {dims}"
+
+
+def type_of(value: ir.Value | None) -> ValueType:
+    """What inference found out about `value`."""
+    if value is None:
+        return ValueType()
+    kind: Kind = "tensor"
+    inner = value.type
+    if isinstance(inner, ir.OptionalType):
+        kind, inner = "optional", inner.elem_type  # type: ignore[assignment]
+    if isinstance(inner, ir.SequenceType):
+        kind = "sequence"
+    dtype = value.dtype
+    if dtype == DataType.UNDEFINED:
+        dtype = None
+    return ValueType(dtype, shape_of(value), kind)
+
+
+def shape_of(value: ir.Value) -> tuple[Dim, ...] | None:
+    if value.shape is None:
+        return None
+    return tuple(d if isinstance(d, int) else d.value for d in value.shape)

@@ -1,0 +1,87 @@
+"""Output shapes of convolutions and poolings over symbolic spatial sizes, as rules of `shape_rules`."""
+
+from __future__ import annotations
+
+from . import symbolic
+from .node_view import NodeView, Shape, Unknown
+from .symbolic import Dim
+
+
+def _spatial_sizes(n: NodeView, kernel: Shape) -> list[Dim | None]:
+    """The spatial sizes that a convolution or a pooling over the first input leaves (None where not expressible)."""
+    sizes = n.shape()[2:]
+    rank = len(sizes)
+    strides = n.attribute("strides", None) or (1,) * rank
+    dilations = n.attribute("dilations", None) or (1,) * rank
+    pads = n.attribute("pads", None) or (0,) * (2 * rank)
+    mode = n.attribute("auto_pad", "NOTSET")
+    if not len(kernel) == len(strides) == len(dilations) == rank or len(pads) != 2 * rank or min(strides) < 1:
+        raise Unknown
+    if n.attribute("ceil_mode", 0):
+        raise Unknown
+    result: list[Dim | None] = []
+    for i, size in enumerate(sizes):
+        if mode in ("SAME_UPPER", "SAME_LOWER"):
+            rounded = symbolic.add(size, strides[i] - 1)
+            result.append(None if rounded is None else symbolic.floor_divide(rounded, strides[i]))
+            continue
+        width = kernel[i]
+        if not isinstance(width, int):
+            raise Unknown
+        padding = pads[i] + pads[i + rank] if mode == "NOTSET" else 0
+        result.append(_windows(size, padding - dilations[i] * (width - 1) - 1, strides[i]))
+    return result
+
+
+def _windows(size: Dim, margin: int, stride: int) -> Dim | None:
+    """`(size + margin) // stride + 1`, for an input that is large enough for one window."""
+    if stride == 1:
+        return symbolic.add(size, margin + 1)
+    # Written as (size + margin + stride) // stride, which cannot be negative where there is a window.
+    total = symbolic.add(size, margin + stride)
+    return None if total is None else symbolic.floor_divide(total, stride)
+
+
+def convolution(n: NodeView) -> Shape:
+    """Conv."""
+    weight = n.shape(1)
+    if len(weight) < 3 or len(n.shape()) != len(weight):
+        raise Unknown
+    return (n.shape()[0], weight[0], *(n.known(size) for size in _spatial_sizes(n, weight[2:])))
+
+
+def transposed_convolution(n: NodeView) -> Shape:
+    """ConvTranspose, where the output size is not given."""
+    shape, weight = n.shape(0), n.shape(1)
+    rank = len(shape) - 2
+    if n.attribute("output_shape", None) is not None or n.attribute("auto_pad", "NOTSET") != "NOTSET" or rank < 1:
+        raise Unknown
+    strides = n.attribute("strides", None) or (1,) * rank
+    dilations = n.attribute("dilations", None) or (1,) * rank
+    pads = n.attribute("pads", None) or (0,) * (2 * rank)
+    added = n.attribute("output_padding", None) or (0,) * rank
+    channels = symbolic.multiply(weight[1], n.attribute("group", 1))
+    if not len(weight) - 2 == len(strides) == len(dilations) == len(added) == rank or len(pads) != 2 * rank:
+        raise Unknown
+    sizes: list[Dim] = []
+    for i, size in enumerate(shape[2:]):
+        width = weight[i + 2]
+        if not isinstance(width, int):
+            raise Unknown
+        margin = added[i] + dilations[i] * (width - 1) + 1 - pads[i] - pads[i + rank] - strides[i]
+        scaled = symbolic.multiply(size, strides[i])
+        sizes.append(n.known(None if scaled is None else symbolic.add(scaled, margin)))
+    return (shape[0], n.known(channels), *sizes)
+
+
+def pool(n: NodeView) -> Shape:
+    """MaxPool without indices, AveragePool."""
+    if len(n.node.outputs) != 1:
+        raise Unknown
+    return (*n.shape()[:2], *(n.known(size) for size in _spatial_sizes(n, n.attribute("kernel_shape"))))
+
+
+def global_pool(n: NodeView) -> Shape:
+    """GlobalAveragePool, GlobalMaxPool."""
+    shape = n.shape()
+    return shape[:2] + (1,) * (len(shape) - 2)

@@ -1,0 +1,56 @@
+"""Torch functions with ONNX semantics, for what PyTorch cannot say in an idiom.
+
+Their text is copied into the generated file, with what it calls, so each stands alone: it may use `torch`, `F`, `nn`,
+`math`, `Tensor` and other functions of its own file, and nothing of onnxlift. The compiler reads them as text and
+never imports them (they import torch).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+
+
+@lru_cache(maxsize=None)
+def _index() -> dict[str, tuple[str, frozenset[str]]]:
+    """Kernel name -> its text and the other names that it uses."""
+    index: dict[str, tuple[str, frozenset[str]]] = {}
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        if path.name == "__init__.py":
+            continue
+        text = path.read_text(encoding="utf-8")
+        for item in ast.parse(text).body:
+            if isinstance(item, ast.FunctionDef):
+                names = {n.id for n in ast.walk(item) if isinstance(n, ast.Name)}
+                assert item.name not in index, f"two kernels are named {item.name}"
+                index[item.name] = (ast.get_source_segment(text, item) or "", frozenset(names - {item.name}))
+    return index
+
+
+def exists(name: str) -> bool:
+    return name in _index()
+
+
+def sources(names: Iterable[str]) -> dict[str, str]:
+    """Name -> text of the kernels and of the kernels that these call, callees first."""
+    index = _index()
+    found: dict[str, str] = {}
+
+    def visit(name: str) -> None:
+        if name in found or name not in index:
+            return
+        text, used = index[name]
+        for other in sorted(used):
+            visit(other)
+        found[name] = text
+
+    for name in sorted(names):
+        visit(name)
+    return found
+
+
+def globals_used(names: Iterable[str]) -> set[str]:
+    """The global names (`torch`, `F`, `math`, `Tensor`, ...) that the given kernels need imported."""
+    return {used for name in names for used in _index()[name][1]}

@@ -1,0 +1,21 @@
+"""Activations that PyTorch lacks."""
+
+import torch
+from torch import Tensor
+
+
+def shrink(x: Tensor, bias: float, lambd: float) -> Tensor:
+    """x + bias below -lambd, x - bias above lambd, 0 between; in the type of x."""
+    return torch.where(x < -lambd, x + bias, torch.where(x > lambd, x - bias, 0)).to(x.dtype)
+
+
+def hardmax(x: Tensor, dim: int) -> Tensor:
+    """1 at the first largest element along `dim`, else 0."""
+    return torch.zeros_like(x).scatter(dim, x.argmax(dim, keepdim=True), 1)
+
+
+def dropout_with_mask(x: Tensor, ratio: float, seed: int | None = None) -> tuple[Tensor, Tensor]:
+    """Dropout, and which elements it kept; the same ones every time if there is a seed."""
+    generator = None if seed is None else torch.Generator(x.device).manual_seed(seed)
+    mask = torch.rand(x.shape, generator=generator, device=x.device) >= ratio
+    return torch.where(mask, x / (1 - ratio), 0), mask

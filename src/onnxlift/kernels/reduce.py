@@ -1,0 +1,30 @@
+"""Reductions with ONNX semantics."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def prod_over(x: Tensor, axes: list[int] | tuple[int, ...], keepdim: bool = False) -> Tensor:
+    """The product over several axes (all of them if `axes` is empty), in the type of `x`."""
+    axes = [axis % x.ndim for axis in axes] or list(range(x.ndim))
+    for axis in sorted(axes, reverse=True):
+        x = x.prod(axis, keepdim=keepdim, dtype=x.dtype)
+    return x
+
+
+def integer_mean(x: Tensor, axes: list[int] | tuple[int, ...], keepdim: bool = False) -> Tensor:
+    """The mean over the axes (all of them if `axes` is empty) of integers, rounded towards zero."""
+    axes = tuple(axes) or tuple(range(x.ndim))
+    count = math.prod(x.shape[axis] for axis in axes)
+    return torch.div(x.sum(axes, keepdim, dtype=x.dtype), count, rounding_mode="trunc")
+
+
+def shift_in(x: Tensor, axis: int, fill: int) -> Tensor:
+    """`x` moved by one along `axis`: `fill` comes first, the last element is gone."""
+    shape = list(x.shape)
+    shape[axis] = 1
+    return torch.cat([x.new_full(shape, fill), x], axis).narrow(axis, 0, x.shape[axis])

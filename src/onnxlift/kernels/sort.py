@@ -1,0 +1,24 @@
+"""Kernels of operators that order elements."""
+
+import torch
+from torch import Tensor
+
+
+def top_k(x: Tensor, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
+    """The `k` largest (or smallest) in order. Of equal ones the first comes first: `torch.topk` does not promise it."""
+    values, indices = x.sort(dim=axis, descending=largest, stable=True)
+    return values.narrow(axis, 0, k), indices.narrow(axis, 0, k)
+
+
+def unique(x: Tensor, axis: int | None = None, ordered: bool = True) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The distinct elements (or slices along `axis`), where each occurs first, which of them each element is, and how
+    often each occurs: in ascending order, or in that of first occurrence."""
+    if axis is None:
+        x, axis = x.flatten(), 0
+    values, inverse, counts = torch.unique(x, return_inverse=True, return_counts=True, dim=axis)
+    place = torch.arange(len(inverse), device=x.device)
+    first = torch.full_like(counts, len(inverse)).scatter_reduce(0, inverse, place, "amin")
+    if ordered:
+        return values, first, inverse, counts
+    order = first.argsort()
+    return values.index_select(axis, order), first[order], order.argsort()[inverse], counts[order]

@@ -1,0 +1,1 @@
+"""The operators: one function each, named as in ONNX, in the file of its family. See `registry.op`."""

@@ -1,0 +1,108 @@
+"""Conversions between element types.
+
+How the types that torch lacks travel is in `ir/types.py`: int4 and its kin in a byte, float4 in float32, strings in
+numpy arrays.
+"""
+
+from __future__ import annotations
+
+from ..code.expr import Expr, Literal, builtin, unequal
+from ..ir.types import TORCH_DTYPE, DataType
+from . import sizes
+from .kernel import kernel
+from .node import Node, Result, torch_dtype
+from .operand import Operand, Scalar, Tensor
+from .registry import op
+
+METHODS = {
+    DataType.FLOAT: "float",
+    DataType.DOUBLE: "double",
+    DataType.FLOAT16: "half",
+    DataType.BFLOAT16: "bfloat16",
+    DataType.INT64: "long",
+    DataType.INT32: "int",
+    DataType.BOOL: "bool",
+}
+FLOAT8 = frozenset({DataType.FLOAT8E4M3FN, DataType.FLOAT8E4M3FNUZ, DataType.FLOAT8E5M2, DataType.FLOAT8E5M2FNUZ})
+SUB_BYTE = {
+    DataType.INT4: (4, True),
+    DataType.UINT4: (4, False),
+    DataType.INT2: (2, True),
+    DataType.UINT2: (2, False),
+}
+_SIZE_TYPES = (DataType.INT64, DataType.INT32, DataType.FLOAT, DataType.DOUBLE, DataType.BOOL)
+
+
+@op("Cast")
+def Cast(n: Node, input: Operand, *, to: int | str, saturate: int = 1, round_mode: str = "up") -> Result:
+    """In opset 1 the type is given by its name."""
+    names = {member.name: member for member in DataType}
+    numbers = {member.value: member for member in DataType}
+    target = names.get(to.upper()) if isinstance(to, str) else numbers.get(to)
+    if target is None:
+        n.fail(f"it casts to the element type {to!r}, which is not known")
+    return _cast(n, input, target, bool(saturate), round_mode)
+
+
+@op("CastLike")
+def CastLike(n: Node, input: Operand, target_type: Operand, *, saturate: int = 1, round_mode: str = "up") -> Result:
+    target = n.output.dtype or target_type.type.dtype
+    if target is None:
+        n.fail("the element type of its second input is not known")
+    return _cast(n, input, target, bool(saturate), round_mode)
+
+
+def _cast(n: Node, input: Operand, target: DataType, saturate: bool, round_mode: str) -> Result:
+    source = input.type.dtype
+    if source == target:
+        return input
+    if target in _SIZE_TYPES:
+        return n.elementwise(
+            lambda x: _cast_tensor(n, x, source, target, saturate, round_mode),
+            input if not isinstance(input, Tensor) else Tensor(input, input.type),
+            sizes=lambda x: _cast_size(x, target),
+        )
+    return _cast_tensor(n, n.tensor(input), source, target, saturate, round_mode)
+
+
+def _cast_size(x: Scalar, target: DataType) -> Scalar | None:
+    if target == DataType.BOOL:
+        return Scalar(bool(x.number) if x.number is not None else unequal(x, 0), target)
+    if x.type.is_bool:
+        return Scalar(builtin("int")(x) if x.number is None else int(x.number), target, nonnegative=True)
+    if target in (DataType.FLOAT, DataType.DOUBLE):
+        return Scalar(x._expr, target, x.nonnegative)
+    if sizes.is_whole(x):
+        return Scalar(x._expr if x.number is None else int(x.number), target, x.nonnegative)
+    return Scalar(builtin("int")(x), target, x.nonnegative)
+
+
+def _cast_tensor(n: Node, x: Expr, source: DataType | None, target: DataType, saturate: bool, round_mode: str) -> Expr:
+    if source == DataType.STRING:
+        return _from_strings(n, x, target)
+    if target == DataType.STRING:
+        return kernel("spell_numbers")(x)
+    if target in FLOAT8:
+        more = {} if saturate else {"saturate": Literal(False)}
+        return kernel("to_float8")(x, torch_dtype(target), **more)
+    if target == DataType.FLOAT8E8M0:
+        options = {"saturate": saturate, "round_mode": round_mode}
+        return kernel("to_float8_e8m0")(x, **{k: v for k, v in options.items() if v not in (True, "up")})
+    if target == DataType.FLOAT4E2M1:
+        return kernel("to_float4_e2m1")(x)
+    if target in SUB_BYTE:
+        return kernel("low_bits")(x, *SUB_BYTE[target])
+    if target not in TORCH_DTYPE:
+        n.fail(f"it casts to {target.name.lower()}")
+    if source is not None and TORCH_DTYPE.get(source) == TORCH_DTYPE[target]:
+        return x  # already there in the type that it travels in
+    if target in METHODS:
+        method: Expr = getattr(x, METHODS[target])
+        return method()
+    return x.to(torch_dtype(target))
+
+
+def _from_strings(n: Node, x: Expr, target: DataType) -> Expr:
+    if target not in METHODS and target not in (DataType.INT8, DataType.INT16, DataType.UINT8):
+        n.fail(f"it casts strings to {target.name.lower()}")
+    return kernel("parse_numbers")(x, torch_dtype(target), n.device)

@@ -1,0 +1,239 @@
+"""Operators that read elements by index or position."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..code.expr import Expr, unequal
+from ..ir.types import DataType, Dim, ValueType
+from .axes import as_written, at, from_front
+from .carry import CARRIER, carried
+from .kernel import kernel
+from .node import Node, Result
+from .operand import Constant, Dims, Operand, Scalar, Tensor
+from .registry import op
+from .string_arrays import moves_elements
+
+_LONGEST_LIST = 8
+"""Constant indices are written out up to this length, `x[:, [2, 1, 0]]`; longer ones are a buffer."""
+
+_NEVER_NEGATIVE = frozenset({"ArgMax", "ArgMin", "NonZero", "TopK"})
+"""Operators that give indices counted from the front."""
+
+# INT_MAX of 32 and of 64 bits: "to the end" in the words of the ONNX specification.
+_OPEN_ENDS = frozenset({2**31 - 1, 2**63 - 1})
+
+
+@op("Gather")
+@moves_elements
+def Gather(n: Node, data: Operand, indices: Operand, *, axis: int) -> Result:
+    """Slices of `data` along one axis. Indices may be negative, as in PyTorch's indexing (but not `index_select`)."""
+    if isinstance(data, Dims):
+        sizes = _gathered_sizes(data, indices)
+        if sizes is not None:
+            return sizes
+    x = n.tensor(data)
+    index = _index(indices, x.type.dim(axis))
+    picked = at(x, {axis: index})
+    assert picked is not None, "a single axis can always be indexed"
+    return picked
+
+
+def _gathered_sizes(data: Dims, indices: Operand) -> Operand | None:
+    """Some of the sizes, or None if this is no matter of single sizes."""
+    if isinstance(indices, Scalar):
+        number = indices.number
+        return data[int(number)] if number is not None else Scalar(data.as_expr()[indices])
+    if not isinstance(indices, Constant) or (indices.type.rank or 0) > 1:
+        return None
+    picked = [data[int(i)] for i in indices.const.reshape(-1)]
+    return picked[0] if indices.type.rank == 0 else Dims(picked)
+
+
+def _index(indices: Operand, size: Dim) -> Any:
+    """What to write between the brackets for an axis of the given size."""
+    if isinstance(indices, Scalar):
+        return indices
+    if isinstance(indices, Dims):
+        return indices.as_expr() if indices.elements is None else list(indices.elements)
+    if not isinstance(indices, Constant) or (indices.type.rank or 0) > 1:
+        return indices
+    numbers = [int(i) for i in indices.const.reshape(-1)]
+    if indices.type.rank == 0:
+        return numbers[0]
+    if _is_run(numbers, size):
+        return slice(numbers[0] or None, (numbers[-1] + 1) or None)
+    return numbers if 0 < len(numbers) <= _LONGEST_LIST else indices
+
+
+def _is_run(numbers: Sequence[int], size: Dim) -> bool:
+    """Whether the indices count up by one, so that a slice means the same; a slice would not notice one out of range."""
+    if not numbers or list(numbers) != list(range(numbers[0], numbers[0] + len(numbers))):
+        return False
+    if numbers[0] < 0 <= numbers[-1]:
+        return False
+    return len(numbers) == 1 or not isinstance(size, int) or -size <= numbers[0] <= numbers[-1] < size
+
+
+@op("GatherElements")
+@moves_elements
+def GatherElements(n: Node, data: Tensor, indices: Tensor, *, axis: int) -> Result:
+    axis = as_written(axis, data.type.rank)
+    if counted_from_front(n, indices, 1):
+        return carried(lambda x: x.gather(axis, indices), data)
+    return carried(lambda x: kernel("gather_elements")(x, indices, axis), data)
+
+
+def counted_from_front(n: Node, indices: Tensor, position: int) -> bool:
+    """Whether input `position` holds int64 indices none of which is negative, as PyTorch wants them."""
+    if indices.type.dtype != DataType.INT64:
+        return False
+    if indices.const is not None:
+        return bool((indices.const >= 0).all())
+    value = n.ir.inputs[position]
+    producer = value.producer() if value is not None else None
+    return producer is not None and producer.domain == "" and producer.op_type in _NEVER_NEGATIVE
+
+
+@op("GatherND")
+@moves_elements
+def GatherND(n: Node, data: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Result:
+    """The last axis of `indices` goes over the axes of `data`, behind the `batch_dims` that both share (opset 12)."""
+    if batch_dims:
+        return kernel("gather_nd")(data, indices, batch_dims)
+    return data[indices.unbind(-1)]
+
+
+@op("Slice")
+@moves_elements
+def Slice(
+    n: Node, data: Operand, starts: Dims, ends: Dims, axes: Dims | None, steps: Dims | None
+) -> Result:
+    """Python's slices: negative bounds count from the end, and bounds out of range are cut. Until opset 9 all of them
+    are attributes and there are no steps."""
+    if starts.static == ():
+        return data
+    if isinstance(data, Dims):
+        sizes = _sliced_sizes(data, starts, ends, steps)
+        if sizes is not None:
+            return sizes
+    x = n.tensor(data)
+    bounds = _bounds(starts, ends, axes, steps)
+    written = None if bounds is None else _sliced(x, bounds)
+    if written is not None:
+        return written
+    options = {name: value for name, value in (("axes", axes), ("steps", steps)) if value is not None}
+    return carried(lambda x: kernel("strided_slice")(x, starts, ends, **options), x)
+
+
+Bounds = dict[int, tuple[Scalar, Scalar, int]]
+"""Axis -> start, end, step."""
+
+
+def _bounds(starts: Dims, ends: Dims, axes: Dims | None, steps: Dims | None) -> Bounds | None:
+    """The slice of every axis, if axes and steps are known now."""
+    count = starts.length
+    if count is None:
+        return None
+    places = tuple(range(count)) if axes is None else axes.static
+    strides = (1,) * count if steps is None else steps.static
+    if places is None or strides is None or not len(places) == len(strides) == count == ends.length:
+        return None
+    return {axis: (starts[i], ends[i], strides[i]) for i, axis in enumerate(places)}
+
+
+def _sliced(x: Tensor, bounds: Bounds) -> Expr | None:
+    """`x[:, 1:5].flip(2)`; None if that does not say it."""
+    slices: dict[int, slice] = {}
+    flipped: list[int] = []
+    for axis, (start, end, step) in bounds.items():
+        size = x.type.dim(axis)
+        if step < 0:
+            forward = _forward(start.number, end.number, step, size)
+            if forward is None:
+                return None
+            flipped.append(from_front(axis, x.type.rank))
+        else:
+            forward = slice(*_trimmed(start, end, size), None if step == 1 else step)
+        if forward != slice(None):
+            slices[axis] = forward
+    if flipped and x.type.dtype in CARRIER:
+        return None
+    kept = at(x, slices) if slices else x
+    return kept.flip(*sorted(flipped)) if kept is not None and flipped else kept
+
+
+def _trimmed(start: Scalar, end: Scalar, size: Dim) -> tuple[Any, Any]:
+    """The bounds of a forward slice, without those that are the ends of the axis."""
+    first, last = start.number, end.number
+    known = isinstance(size, int)
+    from_start = first == 0 or (known and first is not None and first <= -size)  # type: ignore[operator]
+    to_end = last in _OPEN_ENDS or (known and last is not None and last >= size)  # type: ignore[operator]
+    return None if from_start else start, None if to_end else end
+
+
+def _forward(start: Any, end: Any, step: int, size: Dim) -> slice | None:
+    """The forward slice of the elements that a backward one visits; None if that depends on the size."""
+    if start is None or end is None:
+        return None
+    if isinstance(size, int):
+        visited = backward(int(start), int(end), step, size)
+        if not visited:
+            return slice(0, 0)
+        first, last = visited[-1] or None, visited[0] + 1
+        return slice(first, None if last >= size else last, None if step == -1 else -step)
+    whole = step == -1 and (start == -1 or start in _OPEN_ENDS) and end <= 1 - 2**31
+    return slice(None) if whole else None
+
+
+def backward(start: int, end: int, step: int, size: int) -> range:
+    """The places that a slice with a negative step visits, with ONNX's bounds: unlike Python's, a start that lies
+    before the first element is moved there."""
+    first = min(max(start + size if start < 0 else start, 0), size - 1)
+    last = min(max(end + size if end < 0 else end, -1), size - 1)
+    return range(first, last, step)
+
+
+def _sliced_sizes(data: Dims, starts: Dims, ends: Dims, steps: Dims | None) -> Dims | None:
+    """A part of a list of sizes."""
+    step = Scalar(1) if steps is None else steps[0]
+    start, end = starts[0].number, ends[0].number
+    if data.elements is None or start is None or end is None or step.number is None:
+        if step.number is None or step.number < 0:
+            return None
+        cut = slice(*_trimmed(starts[0], ends[0], data.length), None if step.number == 1 else int(step.number))
+        return data if cut == slice(None) else Dims(None, data.as_expr()[cut])
+    if step.number > 0:
+        return Dims(data.elements[int(start) : int(end) : int(step.number)])
+    places = backward(int(start), int(end), int(step.number), len(data.elements))
+    return Dims([data.elements[i] for i in places])
+
+
+@op("Compress")
+@moves_elements
+def Compress(n: Node, input: Tensor, condition: Tensor, *, axis: int | None) -> Result:
+    """The slices where `condition` holds; it may be shorter than the axis. Without an axis the input is flattened."""
+    x = input
+    if axis is None:
+        x = Tensor(input.flatten(), ValueType(input.type.dtype, (input.type.size,)))
+        axis = 0
+    lengths = x.type.dim(axis), condition.type.dim(0)
+    if lengths[0] is not None and lengths[0] == lengths[1]:
+        picked = at(x, {axis: condition})
+        assert picked is not None
+        return picked
+    return x.index_select(as_written(axis, x.type.rank), condition.nonzero().flatten())
+
+
+@op("NonZero")
+def NonZero(n: Node, X: Tensor) -> Result:
+    """One row per axis of the input, so none for a scalar, as in PyTorch and unlike numpy."""
+    return (unequal(X, 0) if X.type.dtype in CARRIER else X).nonzero().T
+
+
+@op("ReverseSequence")
+@moves_elements
+def ReverseSequence(n: Node, input: Tensor, sequence_lens: Tensor, *, batch_axis: int, time_axis: int) -> Result:
+    options = {} if (batch_axis, time_axis) == (1, 0) else {"batch_axis": batch_axis, "time_axis": time_axis}
+    return carried(lambda x: kernel("reverse_sequence")(x, sequence_lens, **options), input)

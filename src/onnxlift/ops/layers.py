@@ -1,0 +1,125 @@
+"""The `torch.nn` layers that operators lift to: their signatures, and one use of one of them in a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+Array = np.ndarray[Any, Any]
+REQUIRED = object()
+
+
+def _signature(*required: str, **optional: Any) -> dict[str, Any]:
+    return {**dict.fromkeys(required, REQUIRED), **optional}
+
+
+def _conv(**more: Any) -> dict[str, Any]:
+    return _signature(
+        "in_channels", "out_channels", "kernel_size", stride=1, padding=0, **more, dilation=1, groups=1, bias=True
+    )
+
+
+def _conv_transpose() -> dict[str, Any]:
+    names = ("in_channels", "out_channels", "kernel_size")
+    return _signature(*names, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1)
+
+
+_MAX_POOL = _signature("kernel_size", stride=None, padding=0, dilation=1, return_indices=False, ceil_mode=False)
+_AVG_POOL = _signature("kernel_size", stride=None, padding=0, ceil_mode=False, count_include_pad=True)
+_BATCH_NORM = _signature("num_features", eps=1e-5, momentum=0.1, affine=True, track_running_stats=True)
+_INSTANCE_NORM = _signature("num_features", eps=1e-5, momentum=0.1, affine=False, track_running_stats=False)
+_RECURRENT = _signature(
+    "input_size", "hidden_size", num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False
+)
+
+# Parameter name -> default, in the order of the constructor; REQUIRED ones are written by position.
+SIGNATURES: dict[str, dict[str, Any]] = {
+    "Linear": _signature("in_features", "out_features", bias=True),
+    **{f"Conv{n}d": _conv() for n in (1, 2, 3)},
+    **{f"ConvTranspose{n}d": _conv_transpose() for n in (1, 2, 3)},
+    **{f"MaxPool{n}d": _MAX_POOL for n in (1, 2, 3)},
+    **{f"AvgPool{n}d": _AVG_POOL for n in (1, 2, 3)},
+    **{f"BatchNorm{n}d": _BATCH_NORM for n in (1, 2, 3)},
+    **{f"InstanceNorm{n}d": _INSTANCE_NORM for n in (1, 2, 3)},
+    "LayerNorm": _signature("normalized_shape", eps=1e-5, elementwise_affine=True, bias=True),
+    "RMSNorm": _signature("normalized_shape", eps=None, elementwise_affine=True),
+    "GroupNorm": _signature("num_groups", "num_channels", eps=1e-5, affine=True),
+    "Embedding": _signature("num_embeddings", "embedding_dim", padding_idx=None),
+    "PReLU": _signature(num_parameters=1),
+    "LSTM": _RECURRENT,
+    "GRU": _RECURRENT,
+    "RNN": {**_RECURRENT, "nonlinearity": "tanh"},
+    "Dropout": _signature(p=0.5),
+    "Identity": _signature(),
+    "ReLU": _signature(),
+    "ReLU6": _signature(),
+    "GELU": _signature(approximate="none"),
+    "SiLU": _signature(),
+    "Hardswish": _signature(),
+    "Hardsigmoid": _signature(),
+    "Sigmoid": _signature(),
+    "Tanh": _signature(),
+    "ELU": _signature(alpha=1.0),
+    "LeakyReLU": _signature(negative_slope=0.01),
+    "Softplus": _signature(),
+    "Mish": _signature(),
+    "Softmax": _signature(dim=None),
+    "Flatten": _signature(start_dim=1, end_dim=-1),
+    "AdaptiveAvgPool1d": _signature("output_size"),
+    "AdaptiveAvgPool2d": _signature("output_size"),
+    "AdaptiveAvgPool3d": _signature("output_size"),
+    "AdaptiveMaxPool2d": _signature("output_size"),
+}
+
+# Persistent buffers; every other weight of a layer is a parameter.
+BUFFERS = frozenset({"running_mean", "running_var", "num_batches_tracked"})
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A tensor of the state dict: a constant of the model, read through `transform` if the layer stores it otherwise
+    (an ONNX matrix transposed for `nn.Linear`, LSTM gates in PyTorch's order). Lazy: nothing is read before it is
+    written or loaded."""
+
+    value: ir.Value
+    shape: tuple[int, ...]
+    transform: Callable[[Array], Array] | None = None
+
+    def array(self) -> Array:
+        assert self.value.const_value is not None
+        array = self.value.const_value.numpy()
+        if self.transform is not None:
+            array = np.ascontiguousarray(self.transform(array))
+        assert array.shape == self.shape, f"{self.value.name}: {array.shape} is not {self.shape}"
+        return array
+
+
+@dataclass(eq=False)
+class Layer:
+    """One `nn.Conv2d(...)` of the model. `arguments` holds all arguments by name; those at their default are not
+    written. `node` is the ONNX node that it comes from: its name and scope give the attribute's name."""
+
+    kind: str
+    arguments: dict[str, Any]
+    weights: dict[str, Weight] = field(default_factory=dict)
+    node: ir.Node | None = None
+
+    @property
+    def signature(self) -> Mapping[str, Any]:
+        return SIGNATURES[self.kind]
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Equal for two uses of what was one layer: same kind, arguments and weights."""
+        weights = tuple((name, id(weight.value)) for name, weight in self.weights.items())
+        return (self.kind, repr(self.arguments), weights)
+
+    def complete_arguments(self) -> dict[str, Any]:
+        """Every argument in the order of the constructor, defaults filled in."""
+        unknown = self.arguments.keys() - self.signature.keys()
+        assert not unknown, f"nn.{self.kind} has no argument {', '.join(sorted(unknown))}"
+        return {name: self.arguments.get(name, default) for name, default in self.signature.items()}

@@ -1,0 +1,223 @@
+"""Arithmetic, elementwise: one number in, one number out; or two, broadcast; or any count of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+from ..code.expr import Expr, torch
+from ..ir.types import FLOATS, DataType
+from . import sizes
+from .elementwise import STORED_ONLY, aligned, elementwise, through_int64
+from .kernel import kernel
+from .node import Node, Result, torch_dtype
+from .operand import Constant, Dims, Operand, Scalar, Tensor
+from .registry import op
+
+UNARY: dict[str, Callable[[Expr], Expr]] = {
+    "Acos": lambda x: x.acos(),
+    "Acosh": lambda x: x.acosh(),
+    "Asin": lambda x: x.asin(),
+    "Asinh": lambda x: x.asinh(),
+    "Atan": lambda x: x.atan(),
+    "Atanh": lambda x: x.atanh(),
+    "Cos": lambda x: x.cos(),
+    "Cosh": lambda x: x.cosh(),
+    "Exp": lambda x: x.exp(),
+    "Log": lambda x: x.log(),
+    "Reciprocal": lambda x: 1 / x,
+    "Round": lambda x: x.round(),  # halves to even, as ONNX wants it
+    "Sin": lambda x: x.sin(),
+    "Sinh": lambda x: x.sinh(),
+    "Sqrt": lambda x: x.sqrt(),
+    "Tan": lambda x: x.tan(),
+}
+
+ON_SIZES: dict[str, tuple[Callable[[Expr], Expr], Callable[[Scalar], Scalar]]] = {
+    "Abs": (lambda x: x.abs(), sizes.absolute),
+    "Ceil": (lambda x: x.ceil(), sizes.ceil),
+    "Floor": (lambda x: x.floor(), sizes.floor),
+    "Neg": (lambda x: -x, sizes.negative),
+}
+
+BINARY: dict[str, tuple[Callable[[Expr, Expr], Expr], Callable[[Scalar, Scalar], Scalar | None]]] = {
+    "Add": (lambda a, b: a + b, sizes.add),
+    "Sub": (lambda a, b: a - b, sizes.subtract),
+    "Mul": (lambda a, b: a * b, sizes.multiply),
+}
+
+
+def _register_unary(name: str, function: Callable[[Expr], Expr]) -> None:
+    @op(name, ignores=("consumed_inputs",))
+    def lower(n: Node, X: Tensor) -> Result:
+        return function(X)
+
+
+def _register_on_sizes(name: str, function: Callable[[Expr], Expr], of_size: Callable[[Scalar], Scalar]) -> None:
+    @op(name, ignores=("consumed_inputs",))
+    def lower(n: Node, X: Operand) -> Result:
+        if X.type.dtype in STORED_ONLY:
+            return X  # only Abs and Floor take unsigned numbers
+        return n.elementwise(function, X, sizes=of_size)
+
+
+def _register_binary(
+    name: str, function: Callable[[Expr, Expr], Expr], of_sizes: Callable[[Scalar, Scalar], Scalar | None]
+) -> None:
+    @op(name, ignores=("consumed_inputs",))
+    def lower(n: Node, A: Operand, B: Operand, *, broadcast: int | None, axis: int | None) -> Result:
+        return elementwise(n, function, A, aligned(n, A, B, broadcast, axis), sizes=of_sizes)
+
+
+for _name, _function in UNARY.items():
+    _register_unary(_name, _function)
+for _name, (_function, _of_size) in ON_SIZES.items():
+    _register_on_sizes(_name, _function, _of_size)
+for _name, (_of_two, _of_sizes) in BINARY.items():
+    _register_binary(_name, _of_two, _of_sizes)
+
+
+@op("Sign")
+def Sign(n: Node, input: Tensor) -> Result:
+    return input.bool().to(torch_dtype(input.type.dtype)) if input.type.dtype in STORED_ONLY else input.sign()
+
+
+@op("Erf")
+def Erf(n: Node, input: Tensor) -> Result:
+    """Integers are allowed as well; the result is one of them."""
+    if input.type.dtype in FLOATS:
+        return input.erf()
+    return input.float().erf().to(torch_dtype(input.type.dtype))
+
+
+@op("Div", ignores=("consumed_inputs",))
+def Div(n: Node, A: Operand, B: Operand, *, broadcast: int | None, axis: int | None) -> Result:
+    """Integers round towards zero."""
+    B = aligned(n, A, B, broadcast, axis)
+    if _known_dtype(n, A) in FLOATS:
+        return n.elementwise(lambda a, b: a / b, A, B, sizes=sizes.divide)
+    if A.type.dtype == DataType.UINT64:
+        return through_int64(kernel("uint64_quotient"), n.tensor(A), n.tensor(B))
+    return elementwise(n, _quotient, _not_a_literal(A, B), B, sizes=sizes.divide)
+
+
+def _quotient(a: Expr, b: Expr) -> Expr:
+    return torch.div(a, b, rounding_mode="trunc")
+
+
+@op("Mod")
+def Mod(n: Node, A: Operand, B: Operand, *, fmod: int) -> Result:
+    """`fmod=0`: the sign of the divisor, as Python's `%`; `fmod=1`: the sign of the dividend, as C's `fmod`."""
+    if A.type.dtype == DataType.UINT64:
+        return through_int64(kernel("uint64_remainder"), n.tensor(A), n.tensor(B))
+    if not fmod:
+        return elementwise(n, lambda a, b: a % b, A, B, sizes=sizes.remainder)
+    return elementwise(n, lambda a, b: torch.fmod(a, b), _not_a_literal(A, B), B, sizes=_remainder_of_sizes)
+
+
+def _remainder_of_sizes(a: Scalar, b: Scalar) -> Scalar | None:
+    return sizes.remainder(a, b) if a.nonnegative and b.nonnegative else None
+
+
+def _not_a_literal(operand: Operand, *others: Operand) -> Operand:
+    """`operand` as a tensor even if it is a constant number, for functions of torch that want a tensor there; but as
+    it is among sizes, which stay numbers."""
+    among_sizes = any(isinstance(o, Scalar | Dims) for o in others)
+    return Tensor(operand, operand.type) if isinstance(operand, Constant) and not among_sizes else operand
+
+
+def _known_dtype(n: Node, operand: Operand) -> DataType:
+    dtype = operand.type.dtype
+    if dtype is None:
+        n.fail("the element type of its input is not known, and integers divide otherwise than floating point")
+    return dtype
+
+
+@op("Pow")
+def Pow(n: Node, X: Operand, Y: Operand, *, broadcast: int | None, axis: int | None) -> Result:
+    """The result has the type of the base, whatever that of the exponent is."""
+    Y = aligned(n, X, Y, broadcast, axis)
+    base, exponent = X.type.dtype, Y.type.dtype
+    number = Y.number if isinstance(Y, Constant) else None
+    if number is not None and (Y.type.rank or 0) <= (X.type.rank or 0):
+        whole = float(number).is_integer()
+        power = int(number) if whole else number
+        if base in FLOATS or (whole and power >= 0):
+            return n.elementwise(lambda x: x**power, X, sizes=lambda x: sizes.power(x, Scalar(power)))
+    if exponent in STORED_ONLY:
+        Y = Tensor(n.tensor(Y).long(), Y.type)
+    if base == exponent:
+        return n.elementwise(lambda a, b: a**b, X, _not_a_literal(Y), sizes=sizes.power)
+    x, y = n.tensor(X), n.tensor(Y)
+    if base not in FLOATS and exponent in FLOATS:
+        return (x.double() ** y).to(torch_dtype(base))
+    return (x**y).to(torch_dtype(base))
+
+
+@op("Sum", ignores=("consumed_inputs",))
+def Sum(n: Node, *inputs: Tensor) -> Result:
+    total: Expr = reduce(lambda a, b: a + b, n.numbers(*inputs))
+    return total
+
+
+@op("Mean", ignores=("consumed_inputs",))
+def Mean(n: Node, *inputs: Tensor) -> Result:
+    total: Expr = reduce(lambda a, b: a + b, n.numbers(*inputs))
+    return total / len(inputs) if len(inputs) > 1 else total
+
+
+@op("Max", ignores=("consumed_inputs",))
+def Max(n: Node, *inputs: Operand) -> Result:
+    return elementwise(n, _maximum, *inputs, sizes=sizes.maximum, ordered=True)
+
+
+@op("Min", ignores=("consumed_inputs",))
+def Min(n: Node, *inputs: Operand) -> Result:
+    return elementwise(n, _minimum, *inputs, sizes=sizes.minimum, ordered=True)
+
+
+def _maximum(*items: Expr) -> Expr:
+    """The largest, a NaN if there is one."""
+    tensors, numbers = _split_numbers(items)
+    return reduce(lambda x, low: x.clamp(min=low), numbers, reduce(lambda a, b: torch.maximum(a, b), tensors))
+
+
+def _minimum(*items: Expr) -> Expr:
+    tensors, numbers = _split_numbers(items)
+    return reduce(lambda x, high: x.clamp(max=high), numbers, reduce(lambda a, b: torch.minimum(a, b), tensors))
+
+
+def _split_numbers(items: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr]]:
+    return [i for i in items if isinstance(i, Tensor)], [i for i in items if not isinstance(i, Tensor)]
+
+
+@op("Clip", ignores=("consumed_inputs",))
+def Clip(n: Node, input: Operand, min: Operand | None, max: Operand | None) -> Result:
+    """The limits are attributes until opset 10, with the largest numbers of float32 as defaults, and inputs since. If
+    they cross, the upper one wins, as in torch."""
+    limits = {
+        name: limit for name, limit in (("min", min), ("max", max)) if limit is not None and not _is_no_limit(limit)
+    }
+
+    def clamp(x: Expr, *bounds: Expr) -> Expr:
+        if len(bounds) == 2 and len({isinstance(b, Tensor) for b in bounds}) == 1:
+            return x.clamp(*bounds)
+        # One of the limits is a number and the other a tensor, which torch does not take together.
+        return reduce(lambda y, item: y.clamp(**{item[0]: item[1]}), zip(limits, bounds, strict=True), x)
+
+    def clamp_size(x: Scalar, *bounds: Scalar) -> Scalar:
+        for name, bound in zip(limits, bounds, strict=True):
+            x = sizes.maximum(x, bound) if name == "min" else sizes.minimum(x, bound)
+        return x
+
+    if not limits:
+        return input
+    return elementwise(
+        n, clamp, _not_a_literal(input, *limits.values()), *limits.values(), sizes=clamp_size, ordered=True
+    )
+
+
+def _is_no_limit(limit: Any) -> bool:
+    number = limit.number if isinstance(limit, Constant) else None
+    return isinstance(number, float) and abs(number) >= 3.4028234e38

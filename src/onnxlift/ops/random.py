@@ -1,0 +1,70 @@
+"""Random numbers. They come from PyTorch's own generator: `torch.manual_seed` makes them repeatable.
+
+A node's `seed` has no effect: ONNX does not say which generator it seeds, so no two runtimes agree on the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..code.expr import Expr, torch
+from ..ir.types import DataType
+from .node import Node, Result, torch_dtype
+from .operand import Tensor
+from .registry import op
+
+
+@op("RandomNormal", ignores=("seed",))
+def RandomNormal(n: Node, *, shape: Sequence[int], dtype: int, mean: float, scale: float) -> Result:
+    return _normal(torch.randn(*_sizes(shape), **_dtype(dtype), device=n.device), mean, scale)
+
+
+@op("RandomNormalLike", ignores=("seed",))
+def RandomNormalLike(n: Node, input: Tensor, *, dtype: int | None, mean: float, scale: float) -> Result:
+    return _normal(torch.randn_like(input, **_dtype_like(input, dtype)), mean, scale)
+
+
+@op("RandomUniform", ignores=("seed",))
+def RandomUniform(n: Node, *, shape: Sequence[int], dtype: int, low: float, high: float) -> Result:
+    return _uniform(torch.rand(*_sizes(shape), **_dtype(dtype), device=n.device), low, high)
+
+
+@op("RandomUniformLike", ignores=("seed",))
+def RandomUniformLike(n: Node, input: Tensor, *, dtype: int | None, low: float, high: float) -> Result:
+    return _uniform(torch.rand_like(input, **_dtype_like(input, dtype)), low, high)
+
+
+@op("Multinomial", ignores=("seed",))
+def Multinomial(n: Node, input: Tensor, *, dtype: int, sample_size: int) -> Result:
+    """The input holds logarithms of probabilities that need not add up to one."""
+    drawn = torch.multinomial(input.softmax(-1), sample_size, replacement=True)
+    return drawn if dtype == DataType.INT64 else drawn.to(torch_dtype(DataType(dtype)))
+
+
+@op("Bernoulli", ignores=("seed",))
+def Bernoulli(n: Node, input: Tensor, *, dtype: int | None) -> Result:
+    drawn = input.bernoulli()
+    return drawn if dtype in (None, input.type.dtype) else drawn.to(torch_dtype(DataType(dtype)))
+
+
+def _normal(drawn: Expr, mean: float, scale: float) -> Expr:
+    scaled = drawn if scale == 1 else drawn * scale
+    return scaled if mean == 0 else scaled + mean
+
+
+def _uniform(drawn: Expr, low: float, high: float) -> Expr:
+    scaled = drawn if high - low == 1 else drawn * (high - low)
+    return scaled if low == 0 else scaled + low
+
+
+def _sizes(shape: Sequence[int]) -> list[Any]:
+    return list(shape) or [()]
+
+
+def _dtype(dtype: int) -> dict[str, Expr]:
+    return {} if dtype == DataType.FLOAT else {"dtype": torch_dtype(DataType(dtype))}
+
+
+def _dtype_like(input: Tensor, dtype: int | None) -> dict[str, Expr]:
+    return {} if dtype in (None, input.type.dtype) else {"dtype": torch_dtype(DataType(dtype))}

@@ -1,0 +1,119 @@
+"""Sliding windows: what kernel_shape, strides, dilations, pads and auto_pad of a Conv or a pooling mean together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..code.expr import Expr, F
+from .kernel import kernel as kernel_function
+from .node import Node
+from .operand import Tensor
+
+Ints = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Window:
+    """One window over the spatial axes. `begin` and `end` are the pads of every axis; they are None where auto_pad
+    makes them depend on a size that only the running model knows (then `upper` says which side gets the odd one)."""
+
+    kernel: Ints
+    stride: Ints
+    dilation: Ints
+    begin: Ints | None
+    end: Ints | None
+    upper: bool = True
+
+    @property
+    def rank(self) -> int:
+        return len(self.kernel)
+
+    @property
+    def extent(self) -> Ints:
+        """How many positions the window spans on each axis."""
+        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilation, strict=True))
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether PyTorch's own `padding` can say the pads: as many before as after."""
+        return self.begin is not None and self.begin == self.end and all(p >= 0 for p in self.begin)
+
+    @property
+    def padded(self) -> bool:
+        return self.begin is None or any(self.begin) or any(self.end or ())
+
+    def pad(self, x: Expr, value: float | None = None) -> Expr:
+        """`x` with the pads around it (of `value`, or zeros), so that the window itself needs none."""
+        if not self.padded:
+            return x
+        if self.begin is None or self.end is None:
+            sizes = (self.kernel, self.stride, self.dilation)
+            options: dict[str, Any] = {} if self.upper else {"upper": False}
+            if value is not None:
+                options["value"] = value
+            return kernel_function("pad_same")(x, *sizes, **options)
+        amounts = torch_pads(self.begin, self.end)
+        return F.pad(x, amounts) if value is None else F.pad(x, amounts, value=value)
+
+
+def window(
+    n: Node,
+    x: Tensor,
+    kernel: Sequence[int],
+    strides: Ints | None,
+    dilations: Ints | None,
+    pads: Ints | None,
+    auto_pad: str | None,
+) -> Window:
+    """The window that a node's attributes describe; `kernel` is the kernel's shape."""
+    rank = len(kernel)
+    stride, dilation = strides or (1,) * rank, dilations or (1,) * rank
+    pads = pads or (0,) * (2 * rank)
+    if not len(stride) == len(dilation) == rank or len(pads) != 2 * rank:
+        n.fail(f"kernel_shape, strides, dilations and pads do not agree on {rank} spatial axes")
+    if min(*kernel, *stride, *dilation, 1) < 1:
+        n.fail("kernel_shape, strides and dilations must be positive")
+    if x.type.rank not in (None, rank + 2):
+        n.fail(f"its window has {rank} axes, its input has {x.type.rank}, two of which are not spatial")
+    own = Window(tuple(kernel), stride, dilation, pads[:rank], pads[rank:])
+    match auto_pad:
+        case "SAME_UPPER" | "SAME_LOWER":
+            return _same(x, own, upper=auto_pad == "SAME_UPPER")
+        case "VALID":
+            return Window(own.kernel, stride, dilation, (0,) * rank, (0,) * rank)
+        case None | "" | "NOTSET":
+            return own
+    n.fail(f"auto_pad {auto_pad!r} is not one of NOTSET, VALID, SAME_UPPER, SAME_LOWER")
+
+
+def _same(x: Tensor, own: Window, upper: bool) -> Window:
+    """As many outputs as ceil(input / stride). With a stride of 1 that is independent of the input's size."""
+    totals = []
+    for axis, (extent, stride) in enumerate(zip(own.extent, own.stride, strict=True)):
+        size = x.type.dim(axis + 2)
+        if isinstance(size, int):
+            totals.append(max((-(-size // stride) - 1) * stride + extent - size, 0))
+        elif stride == 1:
+            totals.append(extent - 1)
+        else:
+            return Window(own.kernel, own.stride, own.dilation, None, None, upper)
+    small, large = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
+    begin, end = (small, large) if upper else (large, small)
+    return Window(own.kernel, own.stride, own.dilation, begin, end, upper)
+
+
+def torch_pads(begin: Ints, end: Ints) -> Ints:
+    """The amounts for `F.pad`: pairs of (before, after), the last axis first."""
+    return tuple(p for pair in zip(reversed(begin), reversed(end), strict=True) for p in pair)
+
+
+def compact(values: Ints) -> int | Ints:
+    """`3` for `(3, 3)`: PyTorch repeats a single number over the spatial axes, and so do people."""
+    return values[0] if len(set(values)) == 1 else values
+
+
+def changed(options: dict[str, Any], **defaults: Any) -> dict[str, Any]:
+    """The options that differ from PyTorch's defaults: those that a person would write."""
+    return {name: value for name, value in options.items() if value != defaults[name]}

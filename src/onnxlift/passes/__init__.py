@@ -1,0 +1,86 @@
+"""From any valid graph to one normal form, and from there to the simplest graph that means the same.
+
+`normalise` always runs and makes the graph what all later stages expect: constants are initialisers, no Identity
+nodes, types inferred, nothing dead. `simplify` is optional, pass by pass. Neither changes inputs or outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+import onnx_ir as ir
+
+from ..errors import OnnxLiftError
+from ..ir.inference import infer
+from . import (
+    cast_chains,
+    common_subexpressions,
+    constant_folding,
+    constant_if,
+    constant_nodes,
+    dead_code,
+    expands,
+    identities,
+    no_ops,
+    reshape_targets,
+    reshapes,
+    shape_values,
+    static_shapes,
+    transposes,
+)
+
+Pass = Callable[[ir.Model], int]
+"""Rewrites the model in place, in all its graphs, and gives the number of rewrites."""
+
+Observer = Callable[[str, ir.Model], None]
+"""Called with the name of a stage and the model as it is after it."""
+
+PASSES: dict[str, Pass] = {
+    "constant-if": constant_if.run,
+    "static-shapes": static_shapes.run,
+    "constant-folding": constant_folding.run,
+    "shape-values": shape_values.run,
+    "no-ops": no_ops.run,
+    "cast-chains": cast_chains.run,
+    "transposes": transposes.run,
+    "reshape-targets": reshape_targets.run,
+    "reshapes": reshapes.run,
+    "expands": expands.run,
+    "common-subexpressions": common_subexpressions.run,
+    "dead-code": dead_code.run,
+}
+
+_MAX_ROUNDS = 4
+
+
+def normalise(model: ir.Model, on_stage: Observer | None = None) -> None:
+    """Bring `model` to the normal form, in place."""
+    constant_nodes.run(model)
+    identities.run(model)
+    dead_code.run(model)
+    infer(model)
+    if on_stage is not None:
+        on_stage("normalise", model)
+
+
+def simplify(model: ir.Model, skip: Collection[str] = (), on_stage: Observer | None = None) -> dict[str, int]:
+    """Simplify a model in normal form, in place; gives the number of rewrites by pass. `skip` names passes to omit."""
+    unknown = [name for name in skip if name not in PASSES]
+    if unknown:
+        names = ", ".join(map(repr, unknown))
+        raise OnnxLiftError(f"there is no pass named {names} that could be skipped; the passes are {', '.join(PASSES)}")
+    counts = dict.fromkeys(PASSES, 0)
+    for _ in range(_MAX_ROUNDS):
+        changed = 0
+        for name, run in PASSES.items():
+            if name in skip:
+                continue
+            count = run(model)
+            counts[name] += count
+            changed += count
+            if count and on_stage is not None:
+                on_stage(name, model)
+        if not changed:
+            break
+        infer(model)
+    return counts

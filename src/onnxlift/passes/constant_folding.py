@@ -1,0 +1,61 @@
+"""A node whose inputs are all constants becomes its result.
+
+    z = Op(constants...)   ->   initialiser z
+
+Not when
+
+- one of the inputs is a parameter. `Transpose(weight)` is for the idioms to recognise; folded, the weight would be gone
+  from the module under its own name, and with it every checkpoint that has that name.
+- the result is larger than the inputs by more than 64 KiB: the file would grow (`ConstantOfShape`, `Expand`, `Tile`).
+- the operator draws random numbers, holds graphs, or is not in the table of `ir.evaluate`, which has only operators
+  that numpy computes exactly as ONNX defines them. Quantised weights keep their DequantizeLinear for the same reason
+  as parameters keep their name.
+"""
+
+from __future__ import annotations
+
+import math
+
+import onnx_ir as ir
+
+from ..ir.evaluate import EVALUATED, evaluate
+from ..ir.node_view import shape_of
+from ..ir.scopes import constant
+from .edit import Array, Edit, is_parameter, sweep
+
+_MAX_GROWTH = 64 * 1024
+_MAX_INPUT_BYTES = 16 * 1024 * 1024
+
+
+def run(model: ir.Model) -> int:
+    """Fold nodes with constant inputs; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if node.op_type not in EVALUATED or len(node.outputs) != 1:
+        return
+    tensors = [constant(value) for value in node.inputs]
+    if any(tensor is None and value is not None for tensor, value in zip(tensors, node.inputs, strict=True)):
+        return
+    if any(is_parameter(value) for value in node.inputs):
+        return
+    size = sum(tensor.nbytes for tensor in tensors if tensor is not None)
+    limit = size + _MAX_GROWTH
+    if size > _MAX_INPUT_BYTES or not _fits(node.outputs[0], limit) or not tensors:
+        return
+    if node.op_type == "Identity" and edit.is_output(node.outputs[0]):
+        return  # the one place where an Identity is needed
+    arrays: list[Array | None] = [None if tensor is None else tensor.numpy() for tensor in tensors]
+    result = evaluate(node, edit.scope.opset(), arrays)
+    if result is not None and result.nbytes <= limit:
+        edit.fold(node, [result])
+
+
+def _fits(output: ir.Value, limit: int) -> bool:
+    """Whether the result is known to be small enough, before it takes memory."""
+    shape = shape_of(output)
+    if shape is None or output.dtype is None or output.dtype == ir.DataType.STRING:
+        return False
+    sizes = [dim for dim in shape if isinstance(dim, int)]
+    return len(sizes) == len(shape) and math.prod(sizes) * output.dtype.itemsize <= limit

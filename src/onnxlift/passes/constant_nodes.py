@@ -1,0 +1,56 @@
+"""Every constant is an initialiser of the graph it appears in.
+
+    y = Constant(value=t)        ->  initialiser y = t
+    y = Constant(value_ints=..)  ->  initialiser y, likewise for value_int, value_float(s), value_string(s)
+
+Not where the value is a reference to an attribute of the enclosing function, which differs from call to call.
+The initialiser is marked as generated (`value.meta["constant"]`): an exporter keeps weights as initialisers and
+writes Constant nodes for the rest. A Constant that is a graph output becomes an initialiser that is a graph output.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from .edit import Edit, is_standard, sweep
+
+
+def run(model: ir.Model) -> int:
+    """Replace all Constant nodes; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if is_standard(node, "Constant") and len(node.outputs) == 1:
+        tensor = _tensor(node)
+        if tensor is not None:
+            edit.fold(node, [tensor])
+
+
+def _tensor(node: ir.Node) -> ir.TensorProtocol | None:
+    for name, attribute in node.attributes.items():
+        if attribute.is_ref():
+            return None
+        output = node.outputs[0].name
+        match name:
+            case "value":
+                return attribute.as_tensor()
+            case "value_int":
+                return ir.Tensor(np.array(attribute.as_int(), np.int64), name=output)
+            case "value_ints":
+                return ir.Tensor(np.array(attribute.as_ints(), np.int64), name=output)
+            case "value_float":
+                return ir.Tensor(np.array(attribute.as_float(), np.float32), name=output)
+            case "value_floats":
+                return ir.Tensor(np.array(attribute.as_floats(), np.float32), name=output)
+            case "value_string":
+                return _strings([attribute.value], (), output)
+            case "value_strings":
+                return _strings(list(attribute.value), (len(attribute.value),), output)
+    return None
+
+
+def _strings(values: list[str | bytes], shape: tuple[int, ...], name: str | None) -> ir.TensorProtocol:
+    encoded = [value.encode() if isinstance(value, str) else value for value in values]
+    return ir.StringTensor(np.array(encoded, dtype=object).reshape(shape), shape=ir.Shape(shape), name=name)

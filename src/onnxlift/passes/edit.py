@@ -1,0 +1,238 @@
+"""Editing a graph without losing what must stay: its outputs keep their names, order and number.
+
+A pass visits nodes in topological order and redirects the uses of values. Nodes that it drops let go of their inputs
+at once, so that counts of uses stay right, and are taken out of the graph together when the sweep is over (taking
+them out one by one would cost a look at all graph outputs each time).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ..ir.scopes import Scope, constant, scopes
+from ..ir.types import FLOATS
+
+Array = np.ndarray[Any, Any]
+
+
+class Names:
+    """The names of all values of a model, collected when first asked for."""
+
+    def __init__(self, model: ir.Model) -> None:
+        self._model = model
+        self._taken: Counter[str] | None = None
+
+    def fresh(self, base: str) -> str:
+        """`base`, or `base` with a number where that is taken; nobody gets it again."""
+        taken = self._names()
+        name, number = base, 1
+        while name in taken:
+            name, number = f"{base}_{number}", number + 1
+        taken[name] += 1
+        return name
+
+    def distinct(self, name: str) -> str:
+        """The name for a value that is called `name` and moves to another graph: a new one if another has it too."""
+        taken = self._names()
+        if taken[name] <= 1:
+            return name
+        taken[name] -= 1
+        return self.fresh(name)
+
+    def _names(self) -> Counter[str]:
+        if self._taken is None:
+            self._taken = Counter()
+            for scope in scopes(self._model):
+                graph = scope.graph
+                for values in (graph.inputs, graph.initializers.values(), *(node.outputs for node in graph)):
+                    self._taken.update(value.name for value in values if value.name)
+        return self._taken
+
+
+class Edit:
+    """The edits that one pass makes to one graph. `changes` counts the rewrites."""
+
+    def __init__(self, scope: Scope, names: Names) -> None:
+        self.scope = scope
+        self.names = names
+        self.graph = scope.graph
+        self.changes = 0
+        self._dropped: dict[ir.Node, None] = {}
+        self._positions: dict[ir.Value, list[int]] = {}
+        for position, value in enumerate(self.graph.outputs):
+            self._positions.setdefault(value, []).append(position)
+
+    def redirect(self, old: ir.Value, new: ir.Value) -> bool:
+        """Let everybody who reads `old` read `new`; False, and nothing done, if a graph output stands in the way.
+
+        An output of the graph keeps its name: `new` takes it over, if it is made in this graph and is not itself an
+        input, an initialiser or another output.
+        """
+        if not self.can_redirect(old, new):
+            return False
+        if old in self._positions:
+            name = old.name
+            self._set_outputs(old, new)
+            old.name = None
+            new.name = name
+        for node, index in old.uses():
+            node.replace_input_with(index, new)
+        if new.type is None:
+            new.type = old.type
+        if new.shape is None:
+            new.shape = old.shape
+        return True
+
+    def can_redirect(self, old: ir.Value, new: ir.Value) -> bool:
+        """Whether `redirect` is possible."""
+        producer = new.producer()
+        owned = producer is not None and producer.graph is self.graph and not new.is_graph_output()
+        return owned or old not in self._positions
+
+    def skip(self, node: ir.Node, source: ir.Value | None) -> bool:
+        """Remove a node that passes on `source`: its first output is replaced by it. True if that was possible."""
+        if source is None or any(output.uses() or output in self._positions for output in node.outputs[1:]):
+            return False
+        if not self.redirect(node.outputs[0], source):
+            return False
+        self.drop(node)
+        self.changes += 1
+        return True
+
+    def fold(self, node: ir.Node, results: Sequence[ir.TensorProtocol | Array]) -> None:
+        """Replace a node by initialisers with the names of its outputs."""
+        outputs = list(node.outputs)
+        names = [output.name for output in outputs]
+        for output, name, result in zip(outputs, names, results, strict=True):
+            if not name or not (output.uses() or output in self._positions):
+                continue
+            output.name = None
+            value = initialiser(self.graph, name, result)
+            if output in self._positions:
+                self._set_outputs(output, value)
+            for user, index in output.uses():
+                user.replace_input_with(index, value)
+        self.drop(node)
+        self.changes += 1
+
+    def replace(
+        self,
+        node: ir.Node,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        attributes: Iterable[ir.Attr] = (),
+    ) -> ir.Node:
+        """Put a node of the same domain with one output in the place of `node`; it inherits name and metadata."""
+        (old,) = node.outputs
+        output = ir.Value(type=old.type, shape=old.shape)
+        output.meta.update(old.meta)
+        output.metadata_props.update(old.metadata_props)
+        name, old.name = old.name, None
+        output.name = name
+        new = ir.Node(
+            node.domain,
+            op_type,
+            inputs,
+            attributes,
+            outputs=[output],
+            name=node.name,
+            doc_string=node.doc_string,
+            metadata_props=dict(node.metadata_props),
+        )
+        self.graph.insert_before(node, new)
+        if old in self._positions:
+            self._set_outputs(old, output)
+        for user, index in old.uses():
+            user.replace_input_with(index, output)
+        self.drop(node)
+        self.changes += 1
+        return new
+
+    def constant(self, name: str, array: Array) -> ir.Value:
+        """A new constant of this graph, under this name or a similar one."""
+        return initialiser(self.graph, self.names.fresh(name), array)
+
+    def drop(self, node: ir.Node) -> None:
+        """Take the node out of the graph when the sweep ends; its inputs are free at once."""
+        for index in range(len(node.inputs)):
+            node.replace_input_with(index, None)
+        self._dropped[node] = None
+
+    def is_output(self, value: ir.Value) -> bool:
+        return value in self._positions
+
+    def is_dropped(self, node: ir.Node) -> bool:
+        return node in self._dropped
+
+    def finish(self) -> int:
+        """Carry out the removals; gives the number of changes."""
+        if self._dropped:
+            self.graph.remove(list(self._dropped))
+            self._dropped.clear()
+        return self.changes
+
+    def _set_outputs(self, old: ir.Value, new: ir.Value) -> None:
+        positions = self._positions.pop(old)
+        for position in positions:
+            self.graph.outputs[position] = new
+        self._positions.setdefault(new, []).extend(positions)
+
+
+def sweep(model: ir.Model, visit: Callable[[Edit, ir.Node], object]) -> int:
+    """Show every node of every graph, in topological order, to `visit`; gives the number of changes it made."""
+    changes = 0
+    names = Names(model)
+    for scope in list(scopes(model)):
+        edit = Edit(scope, names)
+        for node in scope.graph:
+            if not edit.is_dropped(node):
+                visit(edit, node)
+        changes += edit.finish()
+    return changes
+
+
+def initialiser(graph: ir.Graph, name: str, data: ir.TensorProtocol | Array, *, generated: bool = True) -> ir.Value:
+    """A new initialiser of `graph`. `generated` marks a constant of the graph as opposed to a trained parameter."""
+    tensor = data if not isinstance(data, np.ndarray) else ir.Tensor(data, name=name)
+    value = ir.Value(
+        name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()), const_value=tensor
+    )
+    if generated:
+        value.meta["constant"] = True
+    graph.register_initializer(value)
+    return value
+
+
+def is_standard(node: ir.Node, *op_types: str) -> bool:
+    """Whether `node` is one of these operators of the default domain."""
+    return node.op_type in op_types and node.domain in ("", "ai.onnx")
+
+
+# How exporters name the constants that they write as initialisers: `val_12`, `onnx::Mul_31`, `/attn/Constant_output_0`.
+_GENERATED_NAME = re.compile(r"val_\d+|\d+|.*::.*|/.*|.*const.*", re.IGNORECASE)
+
+
+def is_parameter(value: ir.Value | None) -> bool:
+    """Whether `value` may be a trained weight: a floating-point initialiser of the file.
+
+    What came out of a Constant node, or out of folding, is marked as generated and is not; neither is a single number
+    with a name as exporters generate it.
+    """
+    tensor = constant(value)
+    if value is None or tensor is None or tensor.dtype not in FLOATS or "constant" in value.meta:
+        return False
+    return tensor.size > 1 or not _GENERATED_NAME.fullmatch(value.name or "")
+
+
+def attribute(node: ir.Node, name: str, default: Any) -> Any:
+    """The value of an attribute; None for a reference to a function's attribute, whose value is not known here."""
+    found = node.attributes.get(name)
+    if found is None:
+        return default
+    return None if found.is_ref() else found.value

@@ -1,0 +1,128 @@
+"""Nodes that pass their input on unchanged are removed.
+
+    y = Op(x)   ->   x for y
+
+for: Identity; Cast and CastLike to the type of x; Reshape, Flatten, Squeeze, Unsqueeze, Expand and Tile that leave the
+shape as it is; Transpose that keeps the order; Slice with steps of 1 that leaves the shape; Pad by zero; Concat, Sum,
+Max, Min and Mean of one input; Split into one output; Dropout outside of training; and, with a constant operand that
+is the neutral element throughout, x * 1, x / 1, x - 0, x ** 1, x & True, x | False, and x + 0.
+
+Not when
+
+- a shape is not known to be the same: names of sizes must be equal, or numbers. `x * ones` may broadcast x, so the
+  output must have x's shape and type.
+- x is a floating-point tensor and the operation is x + 0.0: that turns -0.0 into 0.0. (x - 0.0 and x + -0.0 keep
+  every value, and go.)
+- the constant operand may be a parameter: a scale that is 1 before training is still a scale.
+- a second output (a Dropout's mask) is read.
+- x would have to become a graph output, but is an input, an initialiser, another output, or comes from outside.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from ..ir.node_view import Shape, shape_of, static_elements
+from ..ir.scopes import constant
+from .edit import Edit, attribute, is_parameter, sweep
+
+_SHAPE_ONLY = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand", "Tile"})
+_OF_ONE = frozenset({"Concat", "Sum", "Max", "Min", "Mean"})
+# op -> (neutral element, whether it may be on the left)
+_NEUTRAL = {
+    "Add": (0, True),
+    "Sub": (0, False),
+    "Mul": (1, True),
+    "Div": (1, False),
+    "Pow": (1, False),
+    "And": (True, True),
+    "Or": (False, True),
+}
+
+
+def run(model: ir.Model) -> int:
+    """Remove nodes that change nothing; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if node.domain not in ("", "ai.onnx") or not node.inputs or not node.outputs:
+        return
+    if node.op_type in _NEUTRAL:
+        source = _without_neutral(node)
+    else:
+        source = node.inputs[0] if _passes_on(edit, node) else None
+    if source is not None:
+        edit.skip(node, source)
+
+
+def _passes_on(edit: Edit, node: ir.Node) -> bool:
+    """Whether the first output equals the first input."""
+    op, source, output = node.op_type, node.inputs[0], node.outputs[0]
+    if source is None:
+        return False
+    if op == "Identity":
+        return not is_parameter(source)
+    if op in ("Cast", "CastLike"):
+        return source.dtype is not None and source.dtype == output.dtype
+    if op in _SHAPE_ONLY:
+        return same_shape(source, output)
+    if op == "Transpose":
+        shape, order = shape_of(source), attribute(node, "perm", ())
+        in_order = order is not None and len(order) > 0 and list(order) == list(range(len(order)))
+        return in_order or (shape is not None and len(shape) < 2)
+    if op == "Slice":
+        steps = (1,) if len(node.inputs) < 5 or node.inputs[4] is None else static_elements(node.inputs[4])
+        return steps is not None and set(steps) <= {1} and same_shape(source, output)
+    if op == "Pad":
+        pads = static_elements(node.inputs[1]) if len(node.inputs) > 1 else attribute(node, "pads", None)
+        return pads is not None and set(pads) <= {0}
+    if op in _OF_ONE:
+        return len(node.inputs) == 1
+    if op == "Split":
+        return len(node.outputs) == 1 and same_shape(source, output)
+    return op == "Dropout" and _is_inference(edit, node)
+
+
+def _is_inference(edit: Edit, node: ir.Node) -> bool:
+    opset = edit.scope.opset()
+    if opset < 7:
+        return bool(attribute(node, "is_test", 0) == 1)
+    if opset < 12 or len(node.inputs) < 3 or node.inputs[2] is None:
+        return True
+    return static_elements(node.inputs[2]) == (0,)
+
+
+def _without_neutral(node: ir.Node) -> ir.Value | None:
+    """The operand that the node gives unchanged, because the other one is neutral throughout."""
+    neutral, either_side = _NEUTRAL[node.op_type]
+    if len(node.inputs) != 2 or attribute(node, "broadcast", 0) != 0:
+        return None
+    left, right = node.inputs
+    for source, operand in ((left, right), (right, left)) if either_side else ((left, right),):
+        if source is None or operand is None or is_parameter(operand):
+            continue
+        if not same_shape(source, node.outputs[0]) or source.dtype != node.outputs[0].dtype:
+            continue
+        if _is_throughout(operand, neutral, node.op_type):
+            return source
+    return None
+
+
+def _is_throughout(operand: ir.Value, neutral: int, op: str) -> bool:
+    tensor = constant(operand)
+    if tensor is None or tensor.size == 0 or tensor.size > 1024 or tensor.dtype == ir.DataType.STRING:
+        return False
+    array = tensor.numpy()
+    if not (array == np.asarray(neutral, array.dtype)).all():
+        return False
+    if op in ("Add", "Sub") and array.dtype.kind not in "biu":
+        return bool((np.signbit(array.astype(np.float64)) == (op == "Add")).all())
+    return True
+
+
+def same_shape(a: ir.Value, b: ir.Value) -> bool:
+    """Whether two values are known to have the same shape in every run."""
+    left: Shape | None = shape_of(a)
+    return left is not None and left == shape_of(b)

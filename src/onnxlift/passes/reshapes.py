@@ -1,0 +1,80 @@
+"""Of several reshapings in a row only the last counts.
+
+1. R2(R1(x))                      ->  x                  if the result has the shape of x
+2. Reshape(R1(x), s)              ->  Reshape(x, s)
+3. Unsqueeze(Unsqueeze(x, a), b)  ->  Unsqueeze(x, c)    with the axes of both, counted in the result
+
+R is Reshape, Flatten, Squeeze or Unsqueeze: they keep the order of the elements, so that the shape alone decides.
+
+Rule 1 needs shapes known to be equal (equal names, or numbers). Rule 2 must not be applied if s holds a 0, which
+copies a size of what is being reshaped, unless x has the same size there; nor if elements of s are unknown, as one of
+them may be 0. In each rule the first node stays if somebody else reads it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from ..ir.node_view import elements_of, shape_of, static_elements
+from .edit import Edit, attribute, is_standard, sweep
+from .no_ops import same_shape
+
+_RESHAPING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+
+
+def run(model: ir.Model) -> int:
+    """Merge chains of reshapings; gives how many rewrites."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, *_RESHAPING) or not node.inputs or node.inputs[0] is None:
+        return
+    middle = node.inputs[0]
+    first = middle.producer()
+    if first is None or not is_standard(first, *_RESHAPING) or first.inputs[0] is None:
+        return
+    source = first.inputs[0]
+    if same_shape(source, node.outputs[0]) and edit.skip(node, source):
+        return
+    if node.op_type == "Reshape" and _means_the_same(node, source, middle):
+        node.replace_input_with(0, source)
+        edit.changes += 1
+    elif node.op_type == first.op_type == "Unsqueeze":
+        _merge_unsqueezes(edit, node, first)
+
+
+def _means_the_same(node: ir.Node, source: ir.Value, middle: ir.Value) -> bool:
+    """Whether the target shape gives the same for `source` as for `middle`."""
+    target = elements_of(node.inputs[1]) if len(node.inputs) > 1 else None
+    if target is None or None in target:
+        return False
+    copied = [i for i, size in enumerate(target) if size == 0]
+    if not copied or attribute(node, "allowzero", 0) == 1:
+        return True
+    before, after = shape_of(source), shape_of(middle)
+    if before is None or after is None:
+        return False
+    return all(i < min(len(before), len(after)) and before[i] == after[i] for i in copied)
+
+
+def _merge_unsqueezes(edit: Edit, node: ir.Node, first: ir.Node) -> None:
+    inner, outer = _axes(first), _axes(node)
+    shape = shape_of(node.outputs[0])
+    if inner is None or outer is None or shape is None or len(node.inputs) != 2:
+        return
+    new = {axis % len(shape) for axis in outer}
+    middle_rank = len(shape) - len(new)
+    old = [i for i in range(len(shape)) if i not in new]
+    axes = sorted(new | {old[axis % middle_rank] for axis in inner})
+    source = first.inputs[0]
+    constant = edit.constant(f"{node.outputs[0].name}.axes", np.array(axes, np.int64))
+    edit.replace(node, "Unsqueeze", [source, constant])
+
+
+def _axes(node: ir.Node) -> tuple[int, ...] | None:
+    if len(node.inputs) > 1:
+        return static_elements(node.inputs[1])
+    axes = attribute(node, "axes", None)
+    return None if axes is None else tuple(axes)

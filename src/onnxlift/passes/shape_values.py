@@ -1,0 +1,37 @@
+"""Shape arithmetic that gives one of its own inputs again is left out.
+
+    Where(Equal(s, -1), ones, s)   ->   s      if no element of s can be -1
+
+This is how PyTorch's exporter writes `x.expand(...)`: -1 keeps a size, and the graph looks for it at run time. More
+generally a node goes if inference knows all elements of its output, and one of its inputs has the same elements, type
+and rank (`Mul(s, 1)`, `Max(s, 0)`, `Abs(s)`). Sound because names are sizes and hence not negative, and equal
+names are equal sizes. Values elsewhere in the model with the same elements are not taken instead: `x.shape[0]` read
+again from the local x is better code than a size handed down from far away.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from ..ir.node_view import elements_of
+from .edit import Edit, sweep
+
+
+def run(model: ir.Model) -> int:
+    """Remove shape arithmetic without effect; gives how many nodes."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if len(node.outputs) != 1 or "dims" not in node.outputs[0].meta:
+        return
+    output = node.outputs[0]
+    elements = elements_of(output)
+    if elements is None or None in elements or not elements:
+        return
+    for source in node.inputs:
+        if source is None or source.dtype != output.dtype or source.shape is None or output.shape is None:
+            continue
+        if len(source.shape) == len(output.shape) and elements_of(source) == elements:
+            edit.skip(node, source)
+            return

@@ -1,0 +1,235 @@
+"""The tree of modules, cut so that each can be called as one function.
+
+A scope becomes a module if that reads better than its code in the parent's `forward`, and only if it can be called at
+one point in time: nothing that it computes may go out, through another item of the parent, and in again. Rules:
+1. A scope with a single node is not a module: the node joins the parent (as the layer of that name, if it is one).
+2. A scope without weights is not a module, unless the exporter names a class of the user's own for it and it has some
+   length: activations, dropouts and pools are code of the parent.
+3. A container (`layers` of `layers.0`, never called itself) is no module: its children join the parent.
+4. Scopes on a cycle of the parent's items (a module called twice, nodes moved by an optimiser) are dissolved into the
+   parent, until no cycle is left. Their layers keep their names (`self.attn.query`).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from ..ir.types import FLOATS
+from .scopes import Path, Scopes
+
+CLASS_NODES = 4  # below this many nodes, code without weights is no module of its own
+
+
+@dataclass(eq=False)
+class Scope:
+    """A module to be: its items in the order of execution, and the values that cross its border."""
+
+    path: Path
+    items: list[ir.Node | Scope] = field(default_factory=list)
+    class_hint: str | None = None
+    called: bool = False
+    inputs: list[ir.Value] = field(default_factory=list)
+    outputs: list[ir.Value] = field(default_factory=list)
+    parent: Scope | None = None
+
+    def nodes(self) -> Iterator[ir.Node]:
+        """All nodes inside, those of children included, in order."""
+        for item in self.items:
+            if isinstance(item, Scope):
+                yield from item.nodes()
+            else:
+                yield item
+
+    def children(self) -> list[Scope]:
+        return [item for item in self.items if isinstance(item, Scope)]
+
+
+def build_tree(graph: ir.Graph, scopes: Scopes) -> Scope:
+    """The root scope, which is the model itself."""
+    order = {node: index for index, node in enumerate(graph)}
+    root = _trie(order, scopes)
+    _dissolve_small(root)
+    reads = {node: list(outer_reads(node)) for node in order}
+    _settle(root, order, reads)
+    _find_borders(root, graph, reads)
+    return root
+
+
+def _trie(order: dict[ir.Node, int], scopes: Scopes) -> Scope:
+    root = Scope((), class_hint=scopes.classes.get(()), called=True)
+    by_path: dict[Path, Scope] = {(): root}
+
+    def scope_at(path: Path) -> Scope:
+        found = by_path.get(path)
+        if found is None:
+            parent = scope_at(path[:-1])
+            found = Scope(path, [], scopes.classes.get(path), path in scopes.called, parent=parent)
+            parent.items.append(found)
+            by_path[path] = found
+        return found
+
+    for node in order:
+        scope_at(scopes.paths.get(node, ())[:24]).items.append(node)
+    return root
+
+
+def _dissolve_small(scope: Scope) -> None:
+    """Rules 1 to 3, innermost first."""
+    for child in scope.children():
+        _dissolve_small(child)
+    items: list[ir.Node | Scope] = []
+    for item in scope.items:
+        if isinstance(item, Scope) and not _is_module(item):
+            items.extend(_moved_up(item))
+        else:
+            items.append(item)
+    scope.items = items
+
+
+def _is_module(scope: Scope) -> bool:
+    if len(scope.items) == 1 and isinstance(scope.items[0], ir.Node):
+        return False
+    if not scope.called and all(isinstance(i, Scope) and i.path[-1].isdigit() for i in scope.items):
+        return False
+    if any(_has_weights(node) for node in scope.nodes()):
+        return True
+    own_class = scope.class_hint is not None and not scope.class_hint.startswith("aten")
+    return own_class and sum(1 for _ in scope.nodes()) >= CLASS_NODES
+
+
+def _has_weights(node: ir.Node) -> bool:
+    return any(v is not None and v.const_value is not None and v.dtype in FLOATS and v.shape for v in node.inputs)
+
+
+def _moved_up(scope: Scope) -> list[ir.Node | Scope]:
+    for item in scope.items:
+        if isinstance(item, Scope):
+            item.parent = scope.parent
+    return scope.items
+
+
+def _settle(scope: Scope, order: dict[ir.Node, int], reads: dict[ir.Node, list[ir.Value]]) -> None:
+    """Rule 4, and the order of execution, from the outside in."""
+    while True:
+        ordered, on_cycle = _topological(scope, order, reads)
+        if not on_cycle:
+            break
+        items: list[ir.Node | Scope] = []
+        for item in scope.items:
+            items.extend(_moved_up(item) if item in on_cycle and isinstance(item, Scope) else [item])
+        scope.items = items
+    scope.items = ordered
+    for child in scope.children():
+        _settle(child, order, reads)
+
+
+def _topological(
+    scope: Scope, order: dict[ir.Node, int], reads: dict[ir.Node, list[ir.Value]]
+) -> tuple[list[ir.Node | Scope], set[ir.Node | Scope]]:
+    """The items in an order in which each can run (as close to the model's own as can be), and the scopes for which
+    there is none."""
+    item_of: dict[ir.Node, ir.Node | Scope] = {}
+    rank: dict[ir.Node | Scope, int] = {}
+    for item in scope.items:
+        nodes = list(item.nodes()) if isinstance(item, Scope) else [item]
+        rank[item] = max((order[n] for n in nodes), default=0)
+        for node in nodes:
+            item_of[node] = item
+    waits_for: dict[ir.Node | Scope, set[ir.Node | Scope]] = {item: set() for item in scope.items}
+    wakes: dict[ir.Node | Scope, set[ir.Node | Scope]] = {item: set() for item in scope.items}
+    for node, item in item_of.items():
+        for value in reads[node]:
+            producer = value.producer()
+            source = item_of.get(producer) if producer is not None else None
+            if source is not None and source is not item:
+                waits_for[item].add(source)
+                wakes[source].add(item)
+    numbered = {item: index for index, item in enumerate(scope.items)}
+    ready = [(rank[item], numbered[item], item) for item in scope.items if not waits_for[item]]
+    heapq.heapify(ready)
+    ordered: list[ir.Node | Scope] = []
+    while ready:
+        _, _, item = heapq.heappop(ready)
+        ordered.append(item)
+        for waiting in wakes[item]:
+            waits_for[waiting].discard(item)
+            if not waits_for[waiting]:
+                heapq.heappush(ready, (rank[waiting], numbered[waiting], waiting))
+    left = set(scope.items) - set(ordered)
+    return ordered, _on_cycle(left, waits_for)
+
+
+def _on_cycle(
+    items: set[ir.Node | Scope], waits_for: dict[ir.Node | Scope, set[ir.Node | Scope]]
+) -> set[ir.Node | Scope]:
+    """Those of `items` that are on a cycle, and not merely behind one: peel off what nobody waits for."""
+    left = set(items)
+    while True:
+        waited_for = {source for item in left for source in waits_for[item]}
+        kept = left & waited_for
+        if kept == left:
+            return left
+        left = kept
+
+
+def outer_reads(node: ir.Node) -> Iterator[ir.Value]:
+    """The values that a node reads: its inputs, and what its subgraphs take from outside."""
+    for value in node.inputs:
+        if value is not None:
+            yield value
+    for attribute in node.attributes.values():
+        for graph in graphs_of(attribute):
+            yield from captured(graph)
+
+
+def graphs_of(attribute: ir.Attr) -> tuple[ir.Graph, ...]:
+    """The subgraphs that an attribute holds."""
+    if attribute.is_ref():
+        return ()
+    if attribute.type == ir.AttributeType.GRAPH:
+        return (attribute.as_graph(),)
+    return tuple(attribute.as_graphs()) if attribute.type == ir.AttributeType.GRAPHS else ()
+
+
+def captured(graph: ir.Graph) -> Iterator[ir.Value]:
+    """The values of outer scopes that a subgraph reads, in the order of use."""
+    own: set[ir.Value] = {*graph.inputs, *graph.initializers.values()}
+    for node in graph:
+        for value in outer_reads(node):
+            if value not in own:
+                yield value
+        own.update(node.outputs)
+    for value in graph.outputs:
+        if value not in own:
+            yield value
+
+
+def _find_borders(scope: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Value]]) -> None:
+    consumers: dict[ir.Value, list[ir.Node]] = {}
+    for node, values in reads.items():
+        for value in values:
+            consumers.setdefault(value, []).append(node)
+    results = set(graph.outputs)
+
+    def visit(scope: Scope) -> set[ir.Node]:
+        inside: set[ir.Node] = set()
+        for item in scope.items:
+            inside |= visit(item) if isinstance(item, Scope) else {item}
+        inputs: dict[ir.Value, None] = {}
+        for node in scope.nodes():
+            for value in reads[node]:
+                if value.const_value is None and value.producer() not in inside:
+                    inputs[value] = None
+            for value in node.outputs:
+                if value in results or any(c not in inside for c in consumers.get(value, ())):
+                    scope.outputs.append(value)
+        scope.inputs = list(inputs)
+        return inside
+
+    visit(scope)
+    scope.inputs = [v for v in graph.inputs if v.const_value is None]
+    scope.outputs = list(graph.outputs)

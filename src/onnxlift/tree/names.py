@@ -1,0 +1,83 @@
+"""Names from the model as Python identifiers. The one place where text of a stranger becomes text of our source."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+import unicodedata
+from collections.abc import Iterable
+
+# What a module's attribute may not be called: everything that nn.Module itself has (listed here because the compiler
+# does not import torch; a test compares the list with the real class), and what `forward` needs under its own name.
+MODULE_ATTRIBUTES = frozenset(
+    """T_destination add_module apply bfloat16 buffers call_super_init children compile cpu cuda double dump_patches
+    eval extra_repr float forward get_buffer get_extra_state get_parameter get_submodule half ipu load_state_dict
+    modules mtia named_buffers named_children named_modules named_parameters parameters register_backward_hook
+    register_buffer register_forward_hook register_forward_pre_hook register_full_backward_hook
+    register_full_backward_pre_hook register_load_state_dict_post_hook register_load_state_dict_pre_hook
+    register_module register_parameter register_state_dict_post_hook register_state_dict_pre_hook requires_grad_
+    set_extra_state set_submodule share_memory state_dict to to_empty train training type xpu zero_grad
+    tie_weights self""".split()
+)
+GLOBAL_NAMES = frozenset("torch nn F Tensor math np numpy load load_file Path self".split())
+_BUILTINS = frozenset(name for name in dir(builtins) if not name.startswith("_"))
+
+GENERATED = re.compile(
+    r"""^(?:val_\d+ | onnx::.* | \d+ | _v_\d+ | (?:node_)?[A-Z]\w*_\d+ | tmp_?\d* | t_?\d+ | n\d+ | v\d+ | _?tensor_?\d* | _\d+
+        | const(?:ant)?(?:_\w*)?_?\d* | initializer_?\d* | .*_output_\d+ | .*::.* | scalar_tensor_default_?\d*
+        | .*\.\.\d+ )$""",
+    re.VERBOSE,
+)
+
+
+def is_generated(name: str | None) -> bool:
+    """Whether `name` was made up by an exporter or optimiser, and so means nothing to a reader."""
+    return not name or bool(GENERATED.match(name))
+
+
+def identifier(text: str, default: str = "x") -> str:
+    """`text` as an ASCII identifier that is neither a keyword nor a builtin nor a name that our source relies on."""
+    ascii_text = unicodedata.normalize("NFKD", text[:200]).encode("ascii", "ignore").decode()
+    word = re.sub(r"\W+", "_", ascii_text).strip("_")[:60].rstrip("_")
+    word = re.sub(r"__+", "_", word)
+    if not word:
+        return default
+    if word[0].isdigit():
+        word = f"{default}_{word}" if default[0].isalpha() else f"x_{word}"
+    if keyword.iskeyword(word) or keyword.issoftkeyword(word) or word in GLOBAL_NAMES or word in _BUILTINS:
+        word += "_"
+    return word
+
+
+def attribute(text: str, default: str = "layer") -> str:
+    """`text` as the name of a module's attribute. Digits alone stay as they are: they index a container."""
+    if text.isascii() and text.isdigit() and len(text) < 9:
+        return str(int(text))
+    word = identifier(text, default)
+    return f"{word}_" if word in MODULE_ATTRIBUTES else word
+
+
+def class_name(text: str, default: str = "Model") -> str:
+    """`text` in CapWords: `tiny_resnet` -> `TinyResnet`; what has capitals inside already is kept."""
+    ascii_text = unicodedata.normalize("NFKD", text[:200]).encode("ascii", "ignore").decode()
+    words = [w for w in re.split(r"[\W_]+", ascii_text) if w]
+    name = "".join(w if not w.islower() else w.capitalize() for w in words)[:60]
+    if not name or not name[0].isalpha():
+        return default if not name else f"{default}{name}"
+    name = name[0].upper() + name[1:]
+    if keyword.iskeyword(name) or name in _BUILTINS or name in GLOBAL_NAMES:
+        name += "Model"
+    return name
+
+
+def unique(name: str, taken: Iterable[str] | set[str]) -> str:
+    """`name`, or the first of `name_1`, `name_2`, ... that is free."""
+    pool = taken if isinstance(taken, set | frozenset | dict) else set(taken)
+    if name not in pool:
+        return name
+    stem = name.rstrip("_")
+    number = 1
+    while f"{stem}_{number}" in pool:
+        number += 1
+    return f"{stem}_{number}"

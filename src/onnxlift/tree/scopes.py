@@ -1,0 +1,161 @@
+"""The path of modules that a node belongs to, from the sources that exporters leave, in order of trust:
+
+1. the exporter's metadata (`pkg.torch.onnx.name_scopes`, with the classes in `class_hierarchy`)
+2. names of the node's own weights: `encoder.layer.0.query.weight` -> encoder, layer, 0, query
+3. scopes in the node's name: `/encoder/layer.0/query/MatMul` -> encoder, layer, 0, query
+
+A weight's name beats the others for the node that holds it as a layer, because optimisers move nodes between scopes
+(a BatchNorm folded into the Conv before it) but leave weights their names.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from ..ir.types import FLOATS
+from .names import is_generated
+
+Path = tuple[str, ...]
+
+NAME_SCOPES = "pkg.torch.onnx.name_scopes"
+CLASSES = "pkg.torch.onnx.class_hierarchy"
+
+# Operators that hold weights as a layer does, and which of their inputs those are.
+LAYER_WEIGHTS = {
+    "Conv": (1, 2),
+    "ConvTranspose": (1, 2),
+    "Gemm": (1, 2),
+    "MatMul": (0, 1),
+    "BatchNormalization": (1, 2, 3, 4),
+    "InstanceNormalization": (1, 2),
+    "LayerNormalization": (1, 2),
+    "RMSNormalization": (1,),
+    "GroupNormalization": (1, 2),
+    "PRelu": (1,),
+    "LSTM": (1, 2, 3),
+    "GRU": (1, 2, 3),
+    "RNN": (1, 2, 3),
+    "Linear": (1, 2),
+    "Embedding": (0,),
+}
+
+
+@dataclass
+class Scopes:
+    """Where each node belongs. `called` are the paths that are known to be modules with a `forward` (and not mere
+    containers), `classes` their class names where the exporter tells."""
+
+    paths: dict[ir.Node, Path] = field(default_factory=dict)
+    called: set[Path] = field(default_factory=set)
+    classes: dict[Path, str] = field(default_factory=dict)
+
+    by_name: dict[str, Path] = field(default_factory=dict)
+
+    def path_of(self, node: ir.Node) -> Path:
+        """The path of a node of the main graph or of a subgraph."""
+        path = self.paths.get(node)
+        if path is None:
+            by_exporter = _from_metadata(node, self)
+            if by_exporter is None:
+                by_exporter = _from_node_name(node, self)
+            path = self.paths[node] = _choose(node, by_exporter, _from_weights(node))
+            if node.name:
+                self.by_name[node.name] = path
+        return path
+
+
+def find_scopes(graph: ir.Graph) -> Scopes:
+    """The path of every node of the main graph."""
+    scopes = Scopes()
+    for node in graph:
+        scopes.path_of(node)
+    return scopes
+
+
+def _choose(node: ir.Node, by_exporter: Path | None, by_weights: Path | None) -> Path:
+    if by_weights is None:
+        return by_exporter or ()
+    if by_exporter is None or node.op_type in LAYER_WEIGHTS:
+        return by_weights
+    # A parameter used by an ordinary operator: its owner may lie above the code that uses it, not below.
+    return by_weights if by_weights[: len(by_exporter)] == by_exporter else by_exporter
+
+
+def _from_metadata(node: ir.Node, scopes: Scopes) -> Path | None:
+    names = _string_list(node.metadata_props.get(NAME_SCOPES))
+    if not names:
+        return None
+    classes = _string_list(node.metadata_props.get(CLASSES)) or []
+    path: Path = ()
+    for index, name in enumerate(names[:-1]):  # the last one is the operation itself
+        path = tuple(name.split(".")) if name else ()
+        scopes.called.add(path)
+        if index < len(classes):
+            scopes.classes.setdefault(path, classes[index].rpartition(".")[2])
+    return path
+
+
+def _string_list(text: str | None) -> list[str] | None:
+    """A list of strings as the exporter writes it with `repr`; None for anything else. The text is a stranger's."""
+    if not text or len(text) > 20_000 or not text.startswith("["):
+        return None
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return value if isinstance(value, list) and all(isinstance(v, str) for v in value) else None
+
+
+def _from_node_name(node: ir.Node, scopes: Scopes) -> Path | None:
+    name = node.name or ""
+    if "/" not in name.strip("/"):
+        return None
+    path: Path = ()
+    scopes.called.add(path)
+    for component in name.strip("/").split("/")[:-1]:
+        parts = tuple(p for p in component.split(".") if p)
+        path = _join(path, parts)
+        scopes.called.add(path)
+    return path
+
+
+def _join(path: Path, parts: Path) -> Path:
+    """`layer1` + `layer1.0` -> layer1, 0: a scope repeats the names of the containers that it lies in."""
+    for overlap in range(min(len(path), len(parts) - 1), 0, -1):
+        if path[-overlap:] == parts[:overlap]:
+            return path + parts[overlap:]
+    return path + parts
+
+
+_FLAT = re.compile(r"^(?:(?:W|w|b|B|weight|bias|kernel)_(?P<after>\w+)|(?P<before>\w+?)_(?:W|R|B|b|w|weights?|bias|kernel"
+                   r"|scale|gamma|beta|mean|var|running_mean|running_var))$")  # fmt: skip
+
+
+def _from_weights(node: ir.Node) -> Path | None:
+    """The common owner of the node's named weights."""
+    owners = [owner for value in _weights(node) if (owner := owner_of(value.name)) is not None]
+    return max(owners, key=len) if owners else None
+
+
+def _weights(node: ir.Node) -> list[ir.Value]:
+    positions = LAYER_WEIGHTS.get(node.op_type, range(len(node.inputs)))
+    inputs = [node.inputs[i] for i in positions if i < len(node.inputs)]
+    return [v for v in inputs if v is not None and v.const_value is not None and v.dtype in FLOATS and v.shape]
+
+
+def owner_of(name: str | None) -> Path | None:
+    """`encoder.layer.0.query.weight` -> (encoder, layer, 0, query); None for names that no module tree speaks from."""
+    if not name or is_generated(name) or "." not in name or "/" in name or ":" in name:
+        return None
+    parts = tuple(name.split("."))
+    return parts[:-1] if all(parts) else None
+
+
+def flat_layer_name(name: str | None) -> str | None:
+    """`fc_W`, `W_fc`, `ln1_scale` -> fc, ln1: the layer in names that are written without dots."""
+    match = _FLAT.match(name or "")
+    return (match["after"] or match["before"]) if match else None

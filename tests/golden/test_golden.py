@@ -1,0 +1,65 @@
+"""Whole models: what is written for them, what it computes, and what a user gets to train.
+
+The sources are for people to read: `pytest tests/golden --update-golden` rewrites them, and the diff is the review.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import onnxlift
+from models import Example, torch_models
+from models.every import EXAMPLES
+from models.running import Outputs, assert_close, run_torch
+
+SOURCES = Path(__file__).parent / "sources"
+
+NETWORKS = {network.name: network for network in torch_models.NETWORKS}
+BATCH_NORMS_FOLDED = ("resnet", "unet")  # by the exporter, which changes the weights of the convolutions
+EXPORTED = [example for example in torch_models.EXAMPLES if example.model not in BATCH_NORMS_FOLDED]
+WITH_WEIGHTS = [example for example in EXAMPLES if example.model != "beam_step"]
+
+
+def test_source_is_the_golden_one(example: Example, lifted: onnxlift.Lifted, request: pytest.FixtureRequest) -> None:
+    golden = SOURCES / f"{example.name}.py"
+    if request.config.getoption("--update-golden"):
+        golden.write_text(lifted.source, encoding="utf-8")
+    assert golden.exists(), f"no {golden.name} yet: run pytest with --update-golden, and read what it writes"
+    assert lifted.source == golden.read_text(encoding="utf-8")
+
+
+def test_every_golden_source_has_a_model() -> None:
+    assert {file.stem for file in SOURCES.glob("*.py")} <= {example.name for example in EXAMPLES}
+
+
+def test_numbers_match_onnxruntime(example: Example, lifted: onnxlift.Lifted, expected: list[Outputs]) -> None:
+    module = lifted.module()
+    for inputs, outputs in zip(example.samples(), expected, strict=True):
+        assert_close(run_torch(module, inputs), outputs)
+
+
+def test_lifting_again_writes_the_same_bytes(example: Example, path: Path, tmp_path: Path) -> None:
+    def written(folder: Path) -> dict[str, bytes]:
+        onnxlift.lift(path, name=example.model).save(folder)
+        return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+    assert written(tmp_path / "first") == written(tmp_path / "second")
+
+
+@pytest.mark.parametrize("example", WITH_WEIGHTS, ids=str, indirect=True)
+def test_gradients_reach_every_parameter(example: Example, lifted: onnxlift.Lifted) -> None:
+    module = lifted.module()
+    module(*map(torch.from_numpy, example.samples()[1].values())).square().sum().backward()
+    assert [name for name, parameter in module.named_parameters() if parameter.grad is None] == []
+
+
+@pytest.mark.parametrize("example", EXPORTED, ids=str, indirect=True)
+def test_parameters_are_those_of_the_exported_module(example: Example, lifted: onnxlift.Lifted) -> None:
+    ours = dict(lifted.module().named_parameters())
+    theirs = dict(NETWORKS[example.model].module().named_parameters())
+    assert sorted(ours) == sorted(theirs)
+    for name, parameter in theirs.items():
+        torch.testing.assert_close(ours[name], parameter, rtol=0, atol=0, msg=name)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-import onnx
 import pytest
 from filelock import FileLock
 
@@ -20,17 +21,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def model_file(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Example], Path]:
-    """The file of an example's model. Exporting takes seconds, so all processes of a run share what one has built."""
+def model_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Example], Path]]:
+    """The file of an example's model. Exporting takes seconds, so all processes of a run share what one has built.
+
+    It is done in a process of its own: once torch.export has been called, exporting a recurrent layer to ONNX fails.
+    """
+    from models.every import save
+
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as exporter:
 
-    def build(example: Example) -> Path:
-        path = folder / f"{example.name}.onnx"
-        with FileLock(path.with_suffix(".lock")):
-            if not path.exists():
-                onnx.save(example.build(), path)
-        return path
+        def build(example: Example) -> Path:
+            path = folder / f"{example.name}.onnx"
+            with FileLock(path.with_suffix(".lock")):
+                if not path.exists():
+                    exporter.submit(save, example.name, path).result()
+            return path
 
-    return build
+        yield build

@@ -120,7 +120,7 @@ def _batch_norm(graph: GraphBuilder, x: str, prefix: str, channels: int) -> str:
     mean = graph.normal(f"{prefix}m", channels, scale=0.1)
     variance = graph.positive(f"{prefix}v", channels)
     inputs = [x, scale, bias, mean, variance]
-    return graph.node("BatchNormalization", inputs, prefix, prefix, epsilon=1e-5, momentum=0.1)
+    return graph.node("BatchNormalization", inputs, prefix, prefix, epsilon=1e-5, momentum=0.9)
 
 
 def transformer_block() -> onnx.ModelProto:

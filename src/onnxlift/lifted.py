@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import onnx_ir as ir
 
+from .emit.dump import GraphDump
 from .emit.file import Source
-from .emit.module import Module, state_entries
+from .emit.module import Entry, Module, state_entries
+from .emit.save import save_files
+from .emit.source_map import SourceMap, map_source
+from .emit.weights import MAX_SHARD_SIZE, stored_bytes, write_weights
+from .ir.tensors import DataFile, FileTensor
+from .report import LiftReport
 
 if TYPE_CHECKING:
     from torch import nn
@@ -17,16 +28,63 @@ if TYPE_CHECKING:
 class Lifted:
     """The compiled result: `source`, `state_dict`, and from these `module()` and `save()`."""
 
-    def __init__(self, name: str, source: Source, root: Module, model: ir.Model, fired: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        name: str,
+        source: Source,
+        root: Module,
+        model: ir.Model,
+        fired: Mapping[str, int],
+        *,
+        node_count: int = 0,
+        idioms: Mapping[str, int] | None = None,
+        warnings: tuple[str, ...] = (),
+        dump: GraphDump | None = None,
+        max_shard_size: int = MAX_SHARD_SIZE,
+    ) -> None:
         self.name = name
+        self.model = model
+        self.fired = fired
         self._source = source
         self._root = root
         self._entries = dict(state_entries(root))
-        self.fired = fired
+        self._node_count = node_count
+        self._idioms = idioms or {}
+        self._warnings = warnings
+        self._dump = dump or GraphDump()
+        self._max_shard_size = max_shard_size
 
     @property
     def source(self) -> str:
+        """The text of NAME.py."""
         return self._source.text
+
+    @property
+    def state_dict(self) -> Mapping[str, np.ndarray[Any, Any]]:
+        """Name -> numpy array. Lazy: an array is made when it is asked for, and not kept."""
+        return StateDict(self._entries)
+
+    @cached_property
+    def source_map(self) -> SourceMap:
+        """Which lines of `source` come from which ONNX nodes, and back."""
+        return map_source(self.source, self._source.origins, self._root)
+
+    @property
+    def report(self) -> LiftReport:
+        """What happened while lifting, in numbers."""
+        parameters = (e for e in self._entries.values() if e.is_parameter)
+        return LiftReport(
+            name=self.name,
+            nodes=self._node_count,
+            parameters=sum(prod(entry.weight.shape) for entry in parameters),
+            weight_bytes=sum(map(stored_bytes, self._entries.values())),
+            passes={name: count for name, count in self.fired.items() if count},
+            idioms={name: count for name, count in self._idioms.items() if count},
+            classes=self._source.classes,
+            lines=len(self.source.splitlines()),
+            kernels=tuple(self._source.kernels),
+            warnings=self._warnings,
+        )
 
     def module(self) -> nn.Module:
         """A live module in eval mode, made by executing `source`, with the weights loaded."""
@@ -40,3 +98,45 @@ class Lifted:
         weights = {key: to_torch(entry.weight.array()) for key, entry in self._entries.items()}
         module.load_state_dict(weights, assign=True)
         return module.eval()
+
+    def save(self, directory: str | os.PathLike[str], force: bool = False) -> list[Path]:
+        """The files written to `directory`: NAME.py first, then its weights, NAME.graph.txt and NAME.map.json.
+
+        All appear at once when they are complete. What is there already is replaced only with `force`."""
+        return save_files(Path(directory), self.name, self._write, force=force, keep=self._own_files())
+
+    def _write(self, folder: Path) -> list[Path]:
+        texts = {
+            f"{self.name}.py": self.source,
+            f"{self.name}.graph.txt": self._dump.text(self.model),
+            f"{self.name}.map.json": self.source_map.to_json(f"{self.name}.py"),
+        }
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8", newline="\n")
+        source, *rest = (folder / name for name in texts)
+        return [source, *write_weights(self._entries, folder, self.name, self._max_shard_size), *rest]
+
+    def _own_files(self) -> set[Path]:
+        """The files from which the weights are read, which must not be written to."""
+        tensors = (entry.weight.value.const_value for entry in self._entries.values())
+        sources = (tensor.raw.source for tensor in tensors if isinstance(tensor, FileTensor))
+        return {source.path for source in sources if isinstance(source, DataFile)}
+
+
+class StateDict(Mapping[str, np.ndarray[Any, Any]]):
+    """The weights by name, each read when it is asked for."""
+
+    def __init__(self, entries: Mapping[str, Entry]) -> None:
+        self._entries = entries
+
+    def __getitem__(self, key: str) -> np.ndarray[Any, Any]:
+        return self._entries[key].weight.array()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __repr__(self) -> str:
+        return f"StateDict({len(self)} tensors)"

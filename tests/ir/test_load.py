@@ -348,6 +348,20 @@ def test_a_subgraph_may_return_an_outer_value() -> None:
     np.testing.assert_array_equal(result, -x)
 
 
+def test_a_subgraph_may_return_inputs_of_the_model() -> None:
+    model = load(
+        parse(
+            "y, z = If(c) <then_branch = t () => (float[n] x, float[n] x_1) { },"
+            "else_branch = e () => (float[n] e, float[n] f) { e = Neg(x) f = Abs(x) }>",
+            inputs="float[2, 3] x, float[2, 3] x_1, bool c",
+            outputs="float[2, 3] y, float[2, 3] z",
+        )
+    )
+    feeds = {name: RNG.standard_normal((2, 3)).astype(np.float32) for name in ("x", "x_1")}
+    for result, expected in zip(run(ir.to_proto(model), {**feeds, "c": np.array(True)}), feeds.values(), strict=True):
+        np.testing.assert_array_equal(result, expected)
+
+
 def test_maps_are_kept_beside_the_value() -> None:
     proto = parse("y = me.Custom(x)")
     proto.graph.output[0].CopyFrom(

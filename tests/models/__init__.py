@@ -27,8 +27,10 @@ class Example:
     build: Callable[[], onnx.ModelProto]
     samples: Callable[[], tuple[Inputs, ...]]
     exporter: str = ""
-    data_dependent: str = ""
-    """Why neither torch.export nor one compiled graph can hold it; empty if they can."""
+    data_dependent: bool = False
+    """Its values decide which code runs, which no single graph of torch can hold."""
+    recurrent: bool = False
+    """Its sequences are (batch, time) and go through a layer that torch.export unrolls, so time is fixed by it."""
 
     @property
     def name(self) -> str:

@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import onnx
+
 from models import handmade, torch_models
 
 EXAMPLES = (*handmade.EXAMPLES, *torch_models.EXAMPLES)
+
+
+def save(name: str, path: Path) -> None:
+    """Build the example of that name, and write it to the path."""
+    [example] = [example for example in EXAMPLES if example.name == name]
+    onnx.save(example.build(), path)

@@ -38,6 +38,7 @@ class Network:
     """Without it, batch norms stay in the graph, as in a model that is exported to be trained further."""
     trained: bool = True
     """Without it, weights are as initialised: zeros and ones, of which the script exporter stores equal ones once."""
+    recurrent: bool = False
 
     def module(self) -> nn.Module:
         """The module in eval mode, with the same weights every time."""
@@ -125,8 +126,8 @@ NETWORKS = (
     Network("mobilenet", vision.MobileNet, _floats(3, 32, 32), {"x": _BATCH}, "logits", optimise=False),
     Network("unet", vision.UNet, _floats(3, 16, 16, resize=4), {"x": _IMAGE}, "mask"),
     Network("vit", vision.ViT, _floats(3, 32, 32), {"x": _BATCH}, "logits"),
-    Network("lstm", sequence.LSTMClassifier, _tokens, {"tokens": _SEQUENCE}, "logits"),
-    Network("gru", sequence.GRUTagger, _tokens, {"tokens": _SEQUENCE}, "log_probs"),
+    Network("lstm", sequence.LSTMClassifier, _tokens, {"tokens": _SEQUENCE}, "logits", recurrent=True),
+    Network("gru", sequence.GRUTagger, _tokens, {"tokens": _SEQUENCE}, "log_probs", recurrent=True),
     Network("bert", _language("Bert"), _masked_tokens, _MASKED, "last_hidden_state"),
     Network("bert_untrained", _language("Bert"), _masked_tokens, _MASKED, "last_hidden_state", trained=False),
     Network("gpt2", _language("GPT2"), _masked_tokens, _MASKED, "logits"),
@@ -135,7 +136,7 @@ NETWORKS = (
 )
 
 EXAMPLES = tuple(
-    Example(network.name, partial(network.export, exporter), network.samples, exporter)
+    Example(network.name, partial(network.export, exporter), network.samples, exporter, recurrent=network.recurrent)
     for network in NETWORKS
     for exporter in EXPORTERS
 )

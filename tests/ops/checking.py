@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
-import onnx.backend.test.loader
 import onnxruntime
 import pytest
 import torch
@@ -19,29 +20,38 @@ import onnxlift
 from onnxlift.run import to_numpy, to_torch
 
 Array = np.ndarray[Any, Any]
+TRAVELS_AS = {  # the types that lifted code holds in another one
+    np.dtype(ml_dtypes.int4): np.int8,
+    np.dtype(ml_dtypes.uint4): np.uint8,
+    np.dtype(ml_dtypes.int2): np.int8,
+    np.dtype(ml_dtypes.uint2): np.uint8,
+    np.dtype(ml_dtypes.float4_e2m1fn): np.float32,
+}
 OFFICIAL = {"rtol": 1e-3, "atol": 1e-7}
 
 
 def check(
-    model: onnx.ModelProto | onnx.NodeProto,
+    model: onnx.ModelProto | onnx.NodeProto | Sequence[onnx.NodeProto],
     inputs: Mapping[str, Array],
     *,
     opset: int = 21,
     constants: Collection[str] = (),
     dynamic: bool = False,
+    unranked: bool = False,
     expected: Sequence[Any] | None = None,
     reference: bool = False,
     rtol: float = 1e-5,
     atol: float = 1e-6,
 ) -> str:
-    """Lift a model, or a model of the one node, run it, and compare every output: type, shape, numbers. Gives the
+    """Lift a model, or one of the given nodes, run it, and compare every output: type, shape, numbers. Gives the
     lifted source.
 
-    For a node, `constants` names the inputs that become initialisers, and `dynamic` leaves all sizes of the others
-    open. What is expected comes from ONNX Runtime, or from the ONNX reference if `reference`, unless it is given."""
-    if isinstance(model, onnx.NodeProto):
-        model = model_of(model, inputs, opset, constants, dynamic)
-    fed = {value.name: inputs[value.name] for value in model.graph.input if value.name in inputs}
+    Of nodes, the outputs of the last are those of the model; `constants` names the inputs that become initialisers,
+    `dynamic` leaves all sizes of the others open, and `unranked` their ranks too. What is expected comes from ONNX Runtime, or from the ONNX reference if `reference`, unless it is given."""
+    if not isinstance(model, onnx.ModelProto):
+        nodes = [model] if isinstance(model, onnx.NodeProto) else model
+        model = model_of(nodes, inputs, opset, constants, dynamic, unranked)
+    fed = {value.name: np.asarray(inputs[value.name]) for value in model.graph.input if value.name in inputs}
     if expected is None:
         expected = _reference(model, fed) if reference else _onnxruntime(model, fed)
     lifted = onnxlift.lift(model)
@@ -53,17 +63,23 @@ def check(
 
 
 def model_of(
-    node: onnx.NodeProto, inputs: Mapping[str, Array], opset: int, constants: Collection[str] = (), dynamic: bool = False
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Mapping[str, Array],
+    opset: int,
+    constants: Collection[str] = (),
+    dynamic: bool = False,
+    unranked: bool = False,
 ) -> onnx.ModelProto:
-    """A model of one node. Sizes are those of `inputs`, or all open."""
+    """A model of the nodes. Sizes are those of `inputs`, or all open."""
     infos = []
     for name, array in inputs.items():
         if name not in constants:
             shape = [f"{name}_{i}" if dynamic else size for i, size in enumerate(np.shape(array))]
-            infos.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), shape))
-    outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
-    initialisers = [numpy_helper.from_array(inputs[name], name) for name in constants]
-    graph = helper.make_graph([node], "case", infos, outputs, initialisers)
+            element = helper.np_dtype_to_tensor_dtype(np.asarray(array).dtype)
+            infos.append(helper.make_tensor_value_info(name, element, None if unranked else shape))
+    outputs = [onnx.ValueInfoProto(name=name) for name in nodes[-1].output if name]
+    initialisers = [numpy_helper.from_array(np.asarray(inputs[name]), name) for name in constants]
+    graph = helper.make_graph(nodes, "case", infos, outputs, initialisers)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
 
 
@@ -83,7 +99,10 @@ def assert_same(actual: Any, expected: Any, rtol: float, atol: float, source: st
     if expected is None:
         assert actual is None, source
         return
+    if isinstance(expected, onnx.TensorProto):
+        expected = numpy_helper.to_array(expected)
     actual, expected = np.asarray(actual), np.asarray(expected)
+    expected = expected.astype(TRAVELS_AS.get(expected.dtype, expected.dtype))
     assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape), source
     if expected.dtype == object:
         assert actual.tolist() == expected.tolist(), source
@@ -96,6 +115,8 @@ def assert_same(actual: Any, expected: Any, rtol: float, atol: float, source: st
 def _to_torch(value: Any) -> Any:
     if value is None or isinstance(value, list):
         return None if value is None else [_to_torch(v) for v in value]
+    if isinstance(value, onnx.TensorProto):
+        value = numpy_helper.to_array(value)
     array = np.asarray(value)
     return array if array.dtype.kind in "OU" else to_torch(array)
 
@@ -115,7 +136,9 @@ def _onnxruntime(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[An
 
 
 def _reference(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Any]:
-    return list(ReferenceEvaluator(model).run(None, dict(inputs)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numpy, about integers that overflow
+        return list(ReferenceEvaluator(model).run(None, dict(inputs)))
 
 
 @lru_cache(maxsize=1)
@@ -123,7 +146,9 @@ def _official() -> list[Any]:
     """The node cases of ONNX's own suite; they are computed when they are loaded, which takes a few seconds."""
     from onnx.backend.test.case.node import collect_testcases
 
-    return collect_testcases(None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numpy, about cases that divide by zero on purpose
+        return collect_testcases(None)
 
 
 def official_cases(*op_types: str) -> list[Any]:

@@ -44,6 +44,9 @@ _BINARY = {
 }
 
 
+FLOAT32_MAX = 3.4028234663852886e38
+
+
 class Expr:
     """A piece of Python source. Attribute access, calls, indexing and operators build larger pieces."""
 
@@ -396,12 +399,15 @@ def walk(expr: Expr) -> Iterator[Expr]:
 
 
 def float_text(value: float) -> str:
-    """The shortest text that reads back as `value`, as people write it: `1e-5`, not `1e-05`."""
+    """The shortest text that reads back as `value`, as people write it: `1e-5`, not `1e-05`; `1e9`, not its zeros."""
     if math.isnan(value):
         return 'float("nan")'
     if math.isinf(value):
         return 'float("inf")' if value > 0 else 'float("-inf")'
-    mantissa, exponent, power = repr(value).partition("e")
+    if abs(value) == FLOAT32_MAX:
+        return f"torch.finfo(torch.float32).{'max' if value > 0 else 'min'}"
+    text = f"{value:.0e}" if abs(value) >= 1e6 and float(f"{value:.0e}") == value else repr(value)
+    mantissa, exponent, power = text.partition("e")
     if not exponent:
         return mantissa
     sign = "-" if power.startswith("-") else ""

@@ -103,7 +103,8 @@ def _describe_member(
                 numbers.append(Number((member, name), name, value))
             return (id(cls),)
         case Stored():
-            numbers.append(Number((member, "shape"), "shape", member.weight.shape))
+            for axis, size in enumerate(member.weight.shape):
+                numbers.append(Number((member, str(axis)), "dim", size))
             return (member.is_parameter, len(member.weight.shape), member.weight.value.dtype)
     switches = []
     for name, value in member.complete_arguments().items():

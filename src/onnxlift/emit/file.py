@@ -7,7 +7,6 @@ import math
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 
@@ -15,37 +14,43 @@ import onnx_ir as ir
 
 from .. import kernels
 from ..ir.types import type_of
-from ..tree.names import class_name, identifier, is_generated, unique
-from .classes import ModuleClass, find_classes
+from .class_names import name_classes
+from .classes import find_classes
 from .module import Module, state_entries
+from .source_map import Origin
+from .weights import MAX_SHARD_SIZE, index_name, plan_shards
 from .write import ClassWriter, Text
-
-GENERIC_GRAPH_NAMES = re.compile(r"(?i)^(main_?graph|torch[-_]jit(_export)?|graph|model|onnx|g|main|graph_?\d*|)$")
-
 
 @dataclass
 class Source:
-    """The text of the file and, for every statement of a `forward` in order, the ONNX nodes that it comes from."""
+    """The text of the file and, for every statement of a `forward` in order, what it comes from in the ONNX model."""
 
     text: str
     class_name: str
-    origins: list[list[str]]
+    origins: list[Origin]
     classes: int
     kernels: list[str]
 
 
-def write_source(model: ir.Model, root: Module, name: str, node_count: int, node_note: str = "") -> Source:
+def write_source(
+    model: ir.Model,
+    root: Module,
+    name: str,
+    node_count: int,
+    node_note: str = "",
+    max_shard_size: int = MAX_SHARD_SIZE,
+) -> Source:
     """The generated file for a lowered model that is to be called `name`."""
     classes, class_of = find_classes(root)
-    _name_classes(classes, root, model, name)
+    name_classes(classes, root, model, name)
     body = Text()
     for cls in classes:
         body.add()
         body.add()
-        ClassWriter(cls, class_of, _meaning).write(body)
+        ClassWriter(cls, class_of).write(body)
     root_class = class_of[id(root)].name
     entries = dict(state_entries(root))
-    loader = _loader(root_class, name, bool(entries))
+    loader = _loader(root_class, name, len(plan_shards(entries, max_shard_size)))
     code = "\n".join(body.lines)
     used = [k for k in kernels.sources(_called_kernels(code))]
     kernel_text = [part for text in kernels.sources(_called_kernels(code)).values() for part in ("", "", text)]
@@ -59,50 +64,6 @@ def write_source(model: ir.Model, root: Module, name: str, node_count: int, node
 
 def _called_kernels(code: str) -> set[str]:
     return {word for word in set(re.findall(r"\b[A-Za-z_]\w*\b(?=\()", code)) if kernels.exists(word)}
-
-
-def _name_classes(classes: Sequence[ModuleClass], root: Module, model: ir.Model, name: str) -> None:
-    taken: set[str] = set()
-    for cls in reversed(classes):  # the root first, so that it gets the name it wants
-        if cls.example is root:
-            wanted = root.class_hint or _root_name(model, name)
-        else:
-            wanted = cls.example.class_hint or _class_word(cls.example)
-        cls.name = unique(class_name(wanted, "Block"), taken)
-        taken.add(cls.name)
-
-
-def _root_name(model: ir.Model, name: str) -> str:
-    graph = model.graph.name or ""
-    return name if GENERIC_GRAPH_NAMES.match(graph) or "/" in graph else graph
-
-
-def _class_word(module: Module) -> str:
-    words = [part for part in module.path if not part.isdigit()]
-    word = words[-1] if words else "block"
-    if module.path[-1].isdigit() and word.endswith("s") and len(word) > 3:
-        word = word[:-1]
-    return word
-
-
-def _meaning(module: Module, value: ir.Value) -> str | None:
-    """What the value's name in the graph says to a reader, if anything."""
-    name = value.name or ""
-    producer = value.producer()
-    generated = is_generated(name) or "/" in name
-    if producer is not None:
-        generated = generated or any(key.startswith("pkg.torch.onnx") for key in producer.metadata_props)
-        generated = generated or bool(re.fullmatch(rf"(?i){re.escape(producer.op_type)}_?\d*", name))
-        if value.is_graph_output():
-            generated = is_generated(name) or "/" in name
-    if generated:
-        return None
-    for depth in range(len(module.path), 0, -1):
-        prefix = re.sub(r"\W", "_", "_".join(module.path[len(module.path) - depth :])) + "_"
-        if name.startswith(prefix) and len(name) > len(prefix):
-            name = name[len(prefix) :]
-            break
-    return identifier(name)
 
 
 def _docstring(
@@ -138,6 +99,8 @@ def _imports(code: str) -> list[str]:
     lines = []
     if "math" in used and re.search(r"(?<![\w.])math\.", code):
         lines.append("import math")
+    if re.search(r"(?<![\w.])json\.", code):
+        lines.insert(0, "import json")
     if "Path" in used:
         lines.append("from pathlib import Path")
     if lines:
@@ -156,18 +119,28 @@ def _imports(code: str) -> list[str]:
     return lines
 
 
-def _loader(root_class: str, name: str, has_weights: bool) -> list[str]:
-    if not has_weights:
+def _loader(root_class: str, name: str, weight_files: int) -> list[str]:
+    if not weight_files:
         return [f"def load() -> {root_class}:", '    """The model, ready to run."""', f"    return {root_class}().eval()"]
+    file, weights = f"{name}.safetensors", ["    model.load_state_dict(load_file(path, device=device), assign=True)"]
+    if weight_files > 1:
+        file = index_name(name)
+        weights = [
+            '    shards = json.loads(Path(path).read_text())["weight_map"].values()',
+            "    weights = {}",
+            "    for shard in sorted(set(shards)):",
+            "        weights |= load_file(Path(path).with_name(shard), device=device)",
+            "    model.load_state_dict(weights, assign=True)",
+        ]
     return [
-        f'WEIGHTS = Path(__file__).with_name("{name}.safetensors")',
+        f'WEIGHTS = Path(__file__).with_name("{file}")',
         "",
         "",
         f'def load(path: str | Path = WEIGHTS, device: str = "cpu") -> {root_class}:',
         '    """The model with its weights, ready to run."""',
         '    with torch.device("meta"):',
         f"        model = {root_class}()",
-        "    model.load_state_dict(load_file(path, device=device), assign=True)",
+        *weights,
         "    return model.eval()",
     ]
 
@@ -198,7 +171,7 @@ _ALLOWED = tuple(
     Lambda Raise Assert Try ExceptHandler Global Nonlocal NamedExpr Delete
     expr_context operator unaryop boolop cmpop""".split()
 )
-_IMPORTS = frozenset({"math", "pathlib", "torch", "torch.nn", "safetensors.torch", "numpy", "re", "io", "itertools"})
+_IMPORTS = frozenset({"json", "math", "pathlib", "torch", "torch.nn", "safetensors.torch", "numpy", "re", "io", "itertools"})
 
 
 def check_source(text: str) -> None:

@@ -4,19 +4,22 @@
 
 A value is inlined if it is read once, its line stays readable (length, nesting), and it does not deserve a name. It is
 sound because no statement has an effect on what another one computes, but for loops, whose variables change: a value
-from outside is never moved into a loop, and an expression that reads a changing variable moves only to the next line.
+from outside is never moved into a loop, and none is moved past a line that changes a variable it reads.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator
 
-from ..code.expr import Attribute, Call, Display, Expr, Literal, Local, Member, Name, Ref, Subscript, Wrapped, children, walk
+import onnx_ir as ir
+
+from ..code.expr import Attribute, Binary, Call, Expr, Literal, Local, Member, Name, Ref, Subscript, Wrapped, children, walk
 from ..code.statements import Assign, Block, Branch, ForLoop, Return, Statement, WhileLoop, blocks, expressions, walk_statements
+from .meaning import meaning, says_more
 from .module import Module
 
-LENGTH = 78
+LENGTH = 82
 NESTING = 4
 
 
@@ -24,9 +27,9 @@ Inlined = dict[object, Expr]
 """Variable -> what is written in its place."""
 
 
-def inline(module: Module, deserves_name: Callable[[object], bool]) -> Inlined:
+def inline(module: Module) -> Inlined:
     """Decide what is inlined in the module's forward, and remove the assignments that thereby are not needed."""
-    inliner = _Inliner(module, deserves_name)
+    inliner = _Inliner(module)
     inliner.visit(module.body, {})
     _remove(module.body, inliner.taken)
     return inliner.inlined
@@ -40,11 +43,12 @@ def _remove(block: Block, taken: set[int]) -> None:
 
 
 class _Inliner:
-    def __init__(self, module: Module, deserves_name: Callable[[object], bool]) -> None:
+    def __init__(self, module: Module) -> None:
         self.module = module
-        self.deserves_name = deserves_name
         self.inlined: Inlined = {}
         self.taken: set[int] = set()
+        self.written: Counter[object] = Counter()  # how often each variable has been written so far
+        self.seen: dict[object, dict[object, int]] = {}  # candidate -> that count for the variables that it reads
         self.reads: Counter[object] = Counter()
         self.writes: Counter[object] = Counter()
         for statement in walk_statements(module.body):
@@ -55,63 +59,64 @@ class _Inliner:
 
     def visit(self, block: Block, candidates: dict[object, Assign]) -> None:
         """`candidates` are the assignments that may move here; those of outer blocks too, unless this is a loop."""
-        previous: Statement | None = None
         for statement in block.statements:
             for expr in expressions(statement):
-                self.take(statement, expr, candidates, previous)
+                self.take(statement, expr, candidates)
             for inner in blocks(statement):
                 self.visit(inner, {} if isinstance(statement, ForLoop | WhileLoop) else candidates)
+            if isinstance(statement, Assign):
+                self.written.update(_key(t) for t in statement.targets if t is not None)
             if isinstance(statement, Assign) and len(statement.targets) == 1 and statement.targets[0] is not None:
                 key = _key(statement.targets[0])
                 if self.reads[key] == 1 and self.writes[key] == 1:
                     candidates[key] = statement
-            previous = statement
+                    self.seen[key] = {k: self.written[k] for k in self.read_keys(statement.expr)}
 
-    def take(
-        self, statement: Statement, expr: Expr, candidates: dict[object, Assign], previous: Statement | None
-    ) -> None:
+    def take(self, statement: Statement, expr: Expr, candidates: dict[object, Assign]) -> None:
         """Inline into one expression what fits, the first operand first (the main line of the computation)."""
         for part in list(walk(expr)):
             if not isinstance(part, Ref | Local):
                 continue
             definition = candidates.get(_key(part))
-            if definition is not None and self.fits(statement, expr, part, definition, previous):
+            if definition is not None and self.fits(statement, expr, part, definition):
                 self.inlined[_key(part)] = definition.expr
                 statement.origin[:0] = definition.origin
                 self.taken.add(id(definition))
                 del candidates[_key(part)]
 
-    def fits(
-        self, statement: Statement, expr: Expr, part: Expr, definition: Assign, previous: Statement | None
-    ) -> bool:
+    def fits(self, statement: Statement, expr: Expr, part: Expr, definition: Assign) -> bool:
         key = _key(part)
-        if self.changes(definition.expr) and definition is not previous:
+        if any(self.written[k] != count for k, count in self.seen[key].items()):
+            return False  # a variable that it reads has another value by now
+        small = self.length(definition.expr) <= 14
+        if not small and not isinstance(statement, Return) and self.deserves_name(key, definition.expr):
+            return False
+        if not isinstance(statement, Return) and self.is_module_call(definition.expr) and not _adds(expr, part):
             return False
         self.inlined[key] = definition.expr
-        try:
-            length = self.length(expr) + (7 if isinstance(statement, Return) else 6)
-            nesting = self.nesting(expr)
-        finally:
-            del self.inlined[key]
-        small = self.length(definition.expr) <= 14
-        if self.deserves_name(key) and not small and self.nesting(definition.expr) >= 2:
-            return False
+        length, nesting = self.length(expr) + 7, self.nesting(expr)
+        del self.inlined[key]
         if isinstance(statement, Branch | WhileLoop | ForLoop):
             return length <= 60 and nesting <= 3
-        if isinstance(statement, Return) and isinstance(expr, Display) and not small:
-            return length <= 60 and nesting <= 2
         return length <= LENGTH and nesting <= NESTING
 
-    def changes(self, expr: Expr) -> bool:
-        """Whether `expr` reads a variable that is written more than once."""
-        return any(self.writes[_key(p)] > 1 for p in self.parts(expr) if isinstance(p, Ref | Local))
+    def is_module_call(self, expr: Expr) -> bool:
+        """A call of a module of our own: a step of the model, which gets its own line."""
+        return isinstance(expr, Call) and isinstance(expr._function, Member) and isinstance(expr._function._target, Module)
 
-    def parts(self, expr: Expr) -> list[Expr]:
-        found = []
+    def deserves_name(self, key: object, expr: Expr) -> bool:
+        """A value that the graph names well, at a point where the line is a thought of its own already."""
+        return self.nesting(expr) >= 2 and isinstance(key, ir.Value) and says_more(meaning(self.module, key))
+
+    def read_keys(self, expr: Expr) -> Iterator[object]:
+        """The variables that `expr` reads, those of inlined parts included."""
         for part in walk(expr):
-            inner = self.inlined.get(_key(part)) if isinstance(part, Ref | Local) else None
-            found.extend([part] if inner is None else self.parts(inner))
-        return found
+            if isinstance(part, Ref | Local):
+                inner = self.inlined.get(_key(part))
+                if inner is None:
+                    yield _key(part)
+                else:
+                    yield from self.read_keys(inner)
 
     def length(self, expr: Expr) -> int:
         """About how many characters `expr` takes."""
@@ -122,16 +127,21 @@ class _Inliner:
                 inner = self.inlined.get(_key(expr))
                 return 5 if inner is None else self.length(inner)
             case Member():
-                return 5 + sum(len(p) + 1 for p in self.module.name_of(expr._target))
+                return 4 + sum(len(p) + 1 for p in self.module.name_of(expr._target))
             case Attribute():
                 return self.length(expr._base) + 1 + len(expr._name)
             case Call():
-                keywords = sum(len(k) + 3 + self.length(v) for k, v in expr._kwargs.items())
-                return self.length(expr._function) + 2 + keywords + sum(self.length(a) + 2 for a in expr._args)
-        inner_parts = children(expr)
-        if inner_parts:
-            return 2 + sum(self.length(p) + 3 for p in inner_parts)
-        return len(expr._name) if isinstance(expr, Name) else len(repr(expr._value)) if isinstance(expr, Literal) else 8
+                arguments = [self.length(a) for a in expr._args]
+                arguments += [len(k) + 1 + self.length(v) for k, v in expr._kwargs.items()]
+                return self.length(expr._function) + 2 + sum(arguments) + 2 * max(len(arguments) - 1, 0)
+            case Binary():
+                return self.length(expr._left) + len(expr._op) + 2 + self.length(expr._right)
+            case Name():
+                return len(expr._name)
+            case Literal():
+                return len(repr(expr._value))
+        parts = children(expr)
+        return 2 + sum(self.length(p) + 2 for p in parts) if parts else 8
 
     def nesting(self, expr: Expr) -> int:
         """How deep parentheses with something to read in them lie in one another."""
@@ -145,6 +155,21 @@ class _Inliner:
             case Subscript():
                 return max(self.nesting(p) for p in children(expr))
         return max((self.nesting(p) for p in children(expr)), default=0)
+
+
+def _adds(expr: Expr, part: Expr) -> bool:
+    """Whether `part` is a term of a sum: `x + self.attn(self.norm(x))`."""
+    while isinstance(expr, Wrapped):
+        expr = expr._expr
+    if not isinstance(expr, Binary) or expr._op != "+":
+        return False
+    return any(_key(p) is _key(part) for side in (expr._left, expr._right) for p in [_bare(side)])
+
+
+def _bare(expr: Expr) -> Expr:
+    while isinstance(expr, Wrapped):
+        expr = expr._expr
+    return expr
 
 
 def _key(part: Expr) -> object:

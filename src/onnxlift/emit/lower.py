@@ -7,24 +7,25 @@ steps that follow, when the whole module is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import onnx_ir as ir
 
 from ..code.expr import Call, Device, Display, Expr, Member, Ref, Subscript, Wrapped, to_expr, torch, walk
 from ..code.statements import Assign, Block, Return, Statement, expressions, walk_statements
 from ..errors import UnsupportedNode
-from ..ir.types import FLOATS, type_of
+from ..ir.types import FLOATS, Dim, type_of
 from ..ops import registry
 from ..ops.layers import Layer, Weight
 from ..ops.node import Node, Result, Unpack, Unsupported, torch_dtype
-from ..ops.operand import Constant, Dims, Operand, Scalar, Tensor
+from ..ops.operand import Constant, Dims, Operand, Scalar, Tensor, size_of
 from ..tree.build import Scope, graphs_of
 from ..tree.names import attribute, is_generated
 from ..tree.scopes import Path, Scopes
 from .dead_code import remove_dead_code
 from .member_names import layer_path, stored_path
 from .module import Module, Stored
+from .prune import prune
 from .sequential import make_sequential
 
 
@@ -53,6 +54,7 @@ class Lowering:
         body.block.append(Return(results[0] if len(results) == 1 else Display(results, "()")))
         body.finish(keep_inputs=True)
         make_sequential(module, self.scopes)
+        prune(module)
         return module
 
     def _find_places(self, scope: Scope) -> None:
@@ -172,8 +174,9 @@ class Body:
         failures = len(self.lowering.failures)
         module = Module(scope.path, scope.class_hint)
         body = Body(self.lowering, module, scope)
-        for value in scope.inputs:
+        for value in sorted(scope.inputs, key=_parameter_order):
             body.env[value] = module.inputs[value] = _handed_down(value, self.operand(value))
+        body.measure_sizes_here()
         body.lower_items(scope.items)
         returned = [body.operand(value) for value in scope.outputs]
         passed = [(v, o) for v, o in zip(scope.outputs, returned, strict=True) if not _is_fixed(o)]
@@ -209,6 +212,22 @@ class Body:
         if isinstance(operand, Scalar | Dims):
             return torch.tensor(operand, dtype=torch_dtype(operand.type.dtype), device=Device())
         return operand
+
+    def measure_sizes_here(self) -> None:
+        """Sizes that come as arguments are read off a tensor argument instead, where one has a dimension of that
+        name: `x.shape[1]` rather than another parameter."""
+        sizes: dict[Dim, Scalar] = {}
+        for operand in self.module.inputs.values():
+            if isinstance(operand, Tensor) and operand.type.kind == "tensor":
+                for axis, dim in enumerate(operand.type.shape or ()):
+                    if isinstance(dim, str):
+                        sizes.setdefault(dim, size_of(operand, axis))
+        for value, operand in self.module.inputs.items():
+            known = value.meta.get("dims")
+            if isinstance(operand, Scalar) and known in sizes:
+                self.env[value] = sizes[known]
+            elif isinstance(operand, Dims) and isinstance(known, tuple) and all(_given(d, sizes) for d in known):
+                self.env[value] = Dims([Scalar(d) if isinstance(d, int) else sizes[d] for d in known])
 
     # When the body is complete
 
@@ -277,6 +296,15 @@ def _within(scope: Scope | None, ancestor: Scope) -> bool:
             return True
         scope = scope.parent
     return False
+
+
+def _parameter_order(value: ir.Value) -> int:
+    """What a module works on comes first, then indices, then masks."""
+    return 0 if value.dtype in FLOATS else 2 if value.dtype == ir.DataType.BOOL else 1
+
+
+def _given(dim: Dim, sizes: Mapping[Dim, Scalar]) -> bool:
+    return isinstance(dim, int) or dim in sizes
 
 
 def _is_simple(scalar: Scalar) -> bool:

@@ -39,12 +39,14 @@ def layer_path(layer: Layer, relative: Path, module: Module) -> Path:
         if flat is not None and not is_generated(flat):
             return module.free((attribute(flat),))
     name = layer.node.name or ""
+    own = "_".join(module.path) + "_"
+    if module.path and name.startswith(own):
+        name = name[len(own) :]
     kind = re.sub(r"\d?d?$", "", layer.kind)
     generic = _BY_KIND.get(kind, kind.lower())
     if relative:  # a bare number at the top, which cannot be an attribute
         return module.free((f"{generic}_{relative[0]}",))
-    op_word = layer.node.op_type.lower()
-    if name and not is_generated(name) and "/" not in name and not re.fullmatch(rf"(?i)(node_)?{op_word}_?\d*", name):
+    if name and not is_generated(name) and "/" not in name and not name.startswith(layer.node.op_type):
         return module.free((attribute(name, generic),))
     return module.free((attribute(generic),))
 

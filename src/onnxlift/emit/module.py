@@ -44,6 +44,10 @@ class Module:
         self._names[id(member)] = path
         self._containers.update(path[:i] for i in range(1, len(path)))
 
+    def name(self, target: object, path: Path) -> None:
+        """Let `name_of` know what is no member itself, but made of members."""
+        self._names[id(target)] = path
+
     def free(self, path: Path) -> Path:
         """`path`, changed where it would hide, or be hidden by, another member."""
         if any(path[:i] in self.members for i in range(1, len(path))):

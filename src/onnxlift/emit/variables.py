@@ -7,20 +7,37 @@ it replaces, if that one is read here for the last time (`x = self.layer1(x)`); 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from ..code.expr import Attribute, Binary, Call, Expr, Local, Member, Name, Ref, Subscript, Wrapped, walk
+from ..code.expr import (
+    Attribute,
+    Binary,
+    Call,
+    Display,
+    Expr,
+    Local,
+    Member,
+    Name,
+    Ref,
+    Subscript,
+    Unary,
+    Wrapped,
+    walk,
+)
 from ..code.statements import Assign, Block, ForLoop, Statement, WhileLoop, blocks, expressions
-from ..ir.types import INTEGERS
+from ..ir.types import FLOATS, INTEGERS
 from ..ops.operand import Dims, Scalar
 from ..tree.names import identifier, unique
 from .inline import Inlined
+from .meaning import meaning, says_more, thing
 from .module import Module
 
 LETTERS = ("x", "y", "z", "h", "u", "v", "w", "t", "s", "r")
+# What is computed side by side from one value keeps its own name, even where it could take that value's.
+BRANCHES = frozenset({"q", "k", "v", "query", "key", "value", "gate", "up", "queries", "keys", "values", "Q", "K", "V"})
 WORDS = {
     "scaled_dot_product_attention": "attn",
     "softmax": "weights",
@@ -52,12 +69,11 @@ class _Life:
 
 
 class Variables:
-    """Names for all variables of a module's forward. `meaning` gives the name that a value's own name suggests."""
+    """Names for all variables of a module's forward, as `names` (by value) and `parameters`."""
 
-    def __init__(self, module: Module, inlined: Inlined, meaning: Callable[[ir.Value], str | None]) -> None:
+    def __init__(self, module: Module, inlined: Inlined) -> None:
         self.module = module
         self.inlined = inlined
-        self.meaning = meaning
         self.names: dict[object, str] = {}
         self.lives: dict[object, _Life] = {}
         self.clock = 0
@@ -131,26 +147,89 @@ class Variables:
         if isinstance(key, Local):
             return unique(identifier(key._hint), taken)
         assert isinstance(key, ir.Value)
-        meaning = self.meaning(key)
+        wanted = meaning(self.module, key)
         if life.birth == 0:
-            return unique(meaning or self._parameter_word(key), taken)
-        if meaning is not None and meaning not in taken:
-            return meaning
+            return unique(self._parameter_name(key, wanted), taken)
         statement = life.statement
         if isinstance(statement, ForLoop):
-            return unique(meaning or self._letter(), taken)
+            return unique(wanted or self._letter(), taken)
         assert isinstance(statement, Assign)
-        if len(statement.targets) == 1 and not self._is_number(key):
-            for other in self.read_keys(statement.expr):
-                name = self.names.get(other)
-                if name is None or self.lives[other].death > life.birth or self._is_number(other):
-                    continue
-                if holder.get(name) is other and isinstance(other, ir.Value):
-                    if name not in taken and (other.dtype == key.dtype):
-                        return name
-        if meaning is not None:
-            return unique(meaning, taken)
-        return self._invent(statement, key, taken)
+        if isinstance(statement.expr, Ref) or (isinstance(statement.expr, Wrapped) and isinstance(statement.expr._expr, Ref)):
+            # The start of a loop: `x` itself, if nothing else needs it.
+            replaced = self._replaced(key, statement, life, taken, holder)
+            if replaced in LETTERS:
+                return str(replaced)
+        if wanted is not None and says_more(wanted) and wanted not in taken and not self._is_member_name(wanted):
+            return wanted
+        word = _word(statement.expr, self.module)
+        if word in BRANCHES and word not in taken:
+            return str(word)
+        replaced = self._replaced(key, statement, life, taken, holder) if len(statement.targets) == 1 else None
+        if replaced is not None and (replaced in LETTERS or replaced in self._parameters()):
+            return replaced
+        named = thing(wanted) if wanted is not None else None
+        if named is not None and not self._is_member_name(named):
+            return unique(identifier(named), taken)
+        if word is not None and word not in taken:
+            return word
+        return replaced or self._invent(key, taken)
+
+    def _parameters(self) -> set[str]:
+        return {self.names[value] for value in self.module.inputs if value in self.names}
+
+    def _replaced(
+        self, key: ir.Value, statement: Assign, life: _Life, taken: set[str], holder: dict[str, object]
+    ) -> str | None:
+        """The name of a variable that is read here for the last time, and lives on in the result."""
+        for other in self._main_line(statement.expr):
+            name = self.names.get(other)
+            if name is None or name in taken or not isinstance(other, ir.Value) or holder.get(name) is not other:
+                continue
+            if self.lives[other].death <= life.birth and other.dtype == key.dtype and not self._is_number(other):
+                return name
+        return None
+
+    def _main_line(self, expr: Expr) -> Iterable[object]:
+        """The variables that `expr` transforms, as opposed to those that it only consults: what stands first."""
+        match expr:
+            case Wrapped():
+                yield from self._main_line(expr._expr)
+            case Ref() | Local():
+                inner = self.inlined.get(_key(expr))
+                if inner is None:
+                    yield _key(expr)
+                else:
+                    yield from self._main_line(inner)
+            case Binary():
+                yield from self._main_line(expr._left)
+                yield from self._main_line(expr._right)
+            case Unary():
+                yield from self._main_line(expr._operand)
+            case Subscript():
+                if not (isinstance(expr._base, Attribute) and expr._base._name == "shape"):
+                    yield from self._main_line(expr._base)
+            case Call():
+                function = expr._function
+                if isinstance(function, Attribute) and not isinstance(function._base, Name):
+                    yield from self._main_line(function._base)
+                elif expr._args:
+                    yield from self._main_line(expr._args[0])
+            case Display():
+                for item in expr._items:
+                    yield from self._main_line(item)
+
+    def _is_member_name(self, name: str | None) -> bool:
+        return any(path[0] == name for path in self.module.members)
+
+    def _parameter_name(self, value: ir.Value, wanted: str | None) -> str:
+        """The model's own inputs keep their names; a module's are called by what they are, not by who made them."""
+        if not self.module.path and wanted is not None:
+            return wanted
+        first = next(v for v in self.module.inputs)
+        is_main = value is first and value.dtype in FLOATS and not self._is_number(value)
+        if is_main or wanted is None or not says_more(wanted):
+            return self._parameter_word(value)
+        return wanted
 
     def _is_number(self, key: object) -> bool:
         return isinstance(self.module.inputs.get(key), Scalar | Dims) if isinstance(key, ir.Value) else False
@@ -167,16 +246,13 @@ class Variables:
         used = set(self.names.values())
         return next((letter for letter in LETTERS if letter not in used), "x")
 
-    def _invent(self, statement: Assign, key: ir.Value, taken: set[str]) -> str:
-        word = _word(statement.expr, self.module)
-        if word is not None and word not in taken:
-            return word
+    def _invent(self, key: ir.Value, taken: set[str]) -> str:
         if key.dtype == ir.DataType.BOOL:
             return unique("mask", taken)
         for letter in LETTERS:
             if letter not in taken:
                 return letter
-        return unique(word or "x", taken)
+        return unique("x", taken)
 
 
 def _word(expr: Expr, module: Module) -> str | None:

@@ -16,17 +16,19 @@ from ..ops.operand import Dims, Operand, Scalar
 from ..tree.scopes import Path
 from .classes import ModuleClass
 from .inline import inline
+from .loops import roll_loops
 from .module import Module, Stored
+from .source_map import Origin, Origins
 from .variables import Variables
 
 
 @dataclass
 class Text:
-    """Lines of source. `origins` holds, for each statement of every `forward` in the order of the text, the names of
-    the ONNX nodes that it comes from."""
+    """Lines of source. `origins` holds, for each statement of every `forward` in the order of the text, what it comes
+    from in the ONNX model."""
 
     lines: list[str] = field(default_factory=list)
-    origins: list[list[str]] = field(default_factory=list)
+    origins: list[Origin] = field(default_factory=list)
 
     def add(self, line: str = "") -> None:
         self.lines.append(line)
@@ -39,12 +41,10 @@ class ClassWriter:
         self,
         cls: ModuleClass,
         class_of: Mapping[int, ModuleClass],
-        meaning: Callable[[Module, ir.Value], str | None],
     ) -> None:
         self.cls = cls
         self.module = cls.example
         self.class_of = class_of
-        self.meaning = meaning
         self.places = {
             (id(n.where[0]), n.where[1]) if isinstance(n.where, tuple) else id(n.where): name
             for name, numbers in cls.parameters.items()
@@ -65,7 +65,7 @@ class ClassWriter:
             self._forward(text)
 
     def _docstring(self, text: Text) -> None:
-        instances = [".".join(m.path) for m in self.cls.instances if m.path]
+        instances = [m.path for m in self.cls.instances if m.path]
         if len(instances) > 1:
             text.add(f'    """{_listing(instances)}"""')
             text.add()
@@ -146,9 +146,8 @@ class ClassWriter:
         return f"nn.{layer.kind}({', '.join(arguments)})"
 
     def _empty(self, stored: Stored) -> str:
-        size = self._number((stored, "shape"), stored.weight.shape)
-        if size.startswith("("):
-            size = size[1:-1].rstrip(",") if len(stored.weight.shape) else "()"
+        sizes = [self._number((stored, str(axis)), size) for axis, size in enumerate(stored.weight.shape)]
+        size = ", ".join(sizes) or "()"
         dtype = TORCH_DTYPE[type_of(stored.weight.value).dtype]  # type: ignore[index]  # constants have a type
         if stored.is_parameter or dtype.startswith("float"):
             return f"torch.empty({size})"
@@ -161,10 +160,10 @@ class ClassWriter:
     # forward
 
     def _forward(self, text: Text) -> None:
-        meaning = lambda value: self.meaning(self.module, value)  # noqa: E731
-        inlined = inline(self.module, lambda key: isinstance(key, ir.Value) and meaning(key) is not None)
-        self.variables = Variables(self.module, inlined, meaning)
-        self.inlined = inlined
+        self.origins = Origins(self.cls)
+        roll_loops(self.module)
+        self.inlined = inline(self.module)
+        self.variables = Variables(self.module, self.inlined)
         self.renderer = _Numbers(self._leaf, self.places)
         parameters = [
             f"{name}: {_parameter_type(operand)}"
@@ -214,8 +213,16 @@ class ClassWriter:
         if not block.statements:
             text.add(f"{indent}pass")
         for statement in block.statements:
-            text.origins.append(list(dict.fromkeys(statement.origin)))
+            if self._is_idle(statement):
+                continue
+            text.origins.append(self.origins.of(statement))
             self._statement(statement, text, indent)
+
+    def _is_idle(self, statement: Statement) -> bool:
+        """`x = x`: two values that came to share a variable."""
+        if not isinstance(statement, Assign) or len(statement.targets) != 1 or statement.targets[0] is None:
+            return False
+        return self.renderer.text(statement.expr) == self._leaf(statement.targets[0])
 
     def _statement(self, statement: Statement, text: Text, indent: str) -> None:
         write = self.renderer.text
@@ -235,6 +242,7 @@ class ClassWriter:
                 if statement.otherwise.statements:
                     text.add(f"{indent}else:")
                     self._block(statement.otherwise, text, indent + "    ")
+                    text.add()
             case ForLoop():
                 targets = ["_" if t is None else str(self._leaf(t)) for t in statement.targets]
                 text.add(f"{indent}for {', '.join(targets) or '_'} in {write(statement.iterable)}:")
@@ -304,8 +312,13 @@ def _is_tuple(expr: Expr) -> bool:
     return isinstance(expr, Display) and expr._brackets == "()" and len(expr._items) > 1
 
 
-def _listing(names: list[str]) -> str:
-    """The instances of a class for its docstring, a long list cut in the middle."""
-    if len(names) <= 4:
-        return ", ".join(names)
-    return f"{names[0]}, {names[1]}, ... {names[-1]} ({len(names)} modules)"
+def _listing(paths: list[Path]) -> str:
+    """The instances of a class for its docstring; numbers that run are written as `*`."""
+    if len(paths) <= 3:
+        names = [".".join(path) for path in paths]
+        if sum(map(len, names)) < 70:
+            return ", ".join(names)
+    patterns = list(dict.fromkeys(".".join("*" if p.isdigit() else p for p in path) for path in paths))
+    if len(patterns) > 3:
+        patterns = [*patterns[:2], "...", patterns[-1]]
+    return ", ".join(patterns)

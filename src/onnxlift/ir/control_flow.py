@@ -16,13 +16,13 @@ from .node_view import elements_of, static_elements
 from .scopes import subgraphs
 
 if TYPE_CHECKING:
-    from .inference import TypeAndShape, _Inference
+    from .inference import Inference, TypeAndShape
 
 _INT = ir.TensorType(ir.DataType.INT64)
 _BOOL = ir.TensorType(ir.DataType.BOOL)
 
 
-def infer(inference: _Inference, node: ir.Node, opsets: Mapping[str, int], attributes: Mapping[str, ir.Attr]) -> None:
+def infer(inference: Inference, node: ir.Node, opsets: Mapping[str, int], attributes: Mapping[str, ir.Attr]) -> None:
     """Set the types of everything inside the node's graphs, and of its outputs."""
     bodies = subgraphs(node)
 
@@ -48,25 +48,26 @@ def infer(inference: _Inference, node: ir.Node, opsets: Mapping[str, int], attri
         inference.assign(output, *(found[i] if i < len(found) else (None, None)))
 
 
-def _if(inference: _Inference, node: ir.Node) -> list[TypeAndShape]:
+def _if(inference: Inference, node: ir.Node) -> list[TypeAndShape]:
     then, other = node.attributes["then_branch"].as_graph(), node.attributes["else_branch"].as_graph()
     condition = static_elements(node.inputs[0])
     if condition is not None and len(condition) == 1:
         taken = then if condition[0] else other
         return [(value.type, value.shape) for value in taken.outputs]
     return [
-        (a.type, _join(inference, a.shape, b.shape)) if a.type == b.type else (None, None)
+        (a.type, join_shapes(a.shape, b.shape, lambda _: inference.fresh())) if a.type == b.type else (None, None)
         for a, b in zip(then.outputs, other.outputs, strict=False)
     ]
 
 
-def _join(inference: _Inference, a: ir.Shape | None, b: ir.Shape | None) -> ir.Shape | None:
+def join_shapes(a: ir.Shape | None, b: ir.Shape | None, name: Callable[[object], str]) -> ir.Shape | None:
+    """The shape that both are instances of; `name` names a size, given the pair that it differs by."""
     if a is None or b is None or len(a) != len(b):
         return None
-    return ir.Shape([x if x == y else inference.fresh() for x, y in zip(a, b, strict=True)])
+    return ir.Shape([x if x == y else name((x, y)) for x, y in zip(a, b, strict=True)])
 
 
-def _loop(inference: _Inference, node: ir.Node, body: ir.Graph, sweep: Callable[[], None]) -> list[TypeAndShape]:
+def _loop(inference: Inference, node: ir.Node, body: ir.Graph, sweep: Callable[[], None]) -> list[TypeAndShape]:
     carried = node.inputs[2:]
     count = len(carried)
     iteration, condition = body.inputs[:2]
@@ -97,7 +98,7 @@ def _trip_count(node: ir.Node, body: ir.Graph) -> int | str | None:
     return max(trips[0], 0) if isinstance(trips[0], int) else trips[0]
 
 
-def _scan(inference: _Inference, node: ir.Node, body: ir.Graph, sweep: Callable[[], None]) -> list[TypeAndShape]:
+def _scan(inference: Inference, node: ir.Node, body: ir.Graph, sweep: Callable[[], None]) -> list[TypeAndShape]:
     scanned = node.attributes["num_scan_inputs"].as_int()
     count = len(node.inputs) - scanned
     axes = _axes(node, "scan_input_axes", scanned)
@@ -131,7 +132,7 @@ def _axes(node: ir.Node, name: str, count: int) -> Sequence[int]:
 
 
 def _settle(
-    inference: _Inference,
+    inference: Inference,
     initial: Sequence[ir.Value | None],
     entering: Sequence[ir.Value],
     leaving: Sequence[ir.Value],
@@ -158,7 +159,7 @@ def _settle(
 
 
 def _widen(
-    inference: _Inference, before: ir.Shape | None, after: ir.Shape | None, changing: set[str]
+    inference: Inference, before: ir.Shape | None, after: ir.Shape | None, changing: set[str]
 ) -> ir.Shape | None:
     """`before` itself if every iteration keeps it, else what both have in common."""
     if before is None or after is None or len(before) != len(after):

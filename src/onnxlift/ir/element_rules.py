@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import reduce
 
 from . import symbolic
-from .node_view import MAX_ELEMENTS, Element, Elements, NodeView, Unknown
+from .node_view import MAX_ELEMENTS, Element, Elements, NodeView, Unknown, shape_of
 from .symbolic import Dim
 from .types import INTEGERS
 
@@ -188,6 +188,18 @@ def _logical(function: Callable[[int, int], int]) -> Callable[[NodeView], Elemen
 
 def _not(n: NodeView) -> Elements:
     return tuple(1 - e if isinstance(e, int) else None for e in n.elements(0))
+
+
+def split(n: NodeView) -> list[Elements]:
+    """The elements of each output of a Split of a vector, whose lengths are known from the shapes."""
+    elements, rest = n.elements(0), []
+    for output in n.node.outputs:
+        shape = shape_of(output)
+        if shape is None or len(shape) != 1 or not isinstance(shape[0], int):
+            raise Unknown
+        rest.append(elements[: shape[0]])
+        elements = elements[shape[0] :]
+    return rest
 
 
 RULES: dict[str, Callable[[NodeView], Elements]] = {

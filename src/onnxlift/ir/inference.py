@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import onnx
@@ -26,7 +26,7 @@ import onnx.shape_inference
 import onnx_ir as ir
 
 from . import control_flow, element_rules, shape_rules
-from .node_view import MAX_ELEMENTS, Elements, NodeView, Shape, Unknown, shape_of
+from .node_view import Elements, NodeView, Shape, Unknown, shape_of
 from .schema import schema_for
 from .scopes import constant, scopes, subgraphs
 
@@ -47,7 +47,7 @@ TypeAndShape = tuple[ir.TypeProtocol | None, ir.Shape | None]
 
 def infer(model: ir.Model) -> None:
     """Set the type and shape of every value of `model`, as far as they can be known before it runs."""
-    _Inference(model).run()
+    Inference(model).run()
 
 
 def is_generated(name: str) -> bool:
@@ -63,7 +63,9 @@ class _Call:
     attributes: dict[str, ir.Attr]
 
 
-class _Inference:
+class Inference:
+    """One run of inference over one model."""
+
     def __init__(self, model: ir.Model) -> None:
         self.model = model
         self.declared: dict[ir.Value, TypeAndShape] = {}
@@ -158,11 +160,22 @@ class _Inference:
         for output in node.outputs:
             self.assign(output, *found.get(output.name or "", (None, None)))
         if standard:
+            self._set_rank(view)
             self._set_elements(view)
 
+    def _set_rank(self, view: NodeView) -> None:
+        output = view.node.outputs[0]
+        if output.shape is None and view.node.op_type in shape_rules.KEEPS_RANK:
+            try:
+                output.shape = ir.Shape(shape_rules.same_rank(view))
+            except Unknown:
+                return
+
     def _infer_by_rule(self, view: NodeView) -> bool:
-        """Whether our own rules know type and shape of the only output."""
+        """Whether our own rules know type and shape of all outputs."""
         node = view.node
+        if node.op_type == "Split":
+            return self._infer_split(view)
         rule = shape_rules.RULES.get(node.op_type)
         if rule is None or len(node.outputs) != 1:
             return False
@@ -173,6 +186,16 @@ class _Inference:
         if any(isinstance(dim, int) and dim < 0 for dim in shape):
             return False
         self.assign(node.outputs[0], ir.TensorType(dtype), ir.Shape(shape))
+        self._set_elements(view)
+        return True
+
+    def _infer_split(self, view: NodeView) -> bool:
+        try:
+            dtype, shapes = view.dtype(), shape_rules.split(view)
+        except Unknown:
+            return False
+        for output, shape in zip(view.node.outputs, shapes, strict=True):
+            self.assign(output, ir.TensorType(dtype), ir.Shape(shape))
         self._set_elements(view)
         return True
 
@@ -196,7 +219,7 @@ class _Inference:
             if rule is not None:
                 return [(view.node.outputs[0], rule(view))]
             if view.node.op_type == "Split":
-                return zip(view.node.outputs, _split(view), strict=False)
+                return zip(view.node.outputs, element_rules.split(view), strict=True)
         except Unknown:
             pass
         return ()
@@ -236,13 +259,18 @@ class _Inference:
         except Exception as error:
             logger.debug("ONNX cannot infer node %s: %r", node.name, error)
             return {}
-        return {name: self._from_proto(inferred[key]) for key, name in names.items() if name and key in inferred}
+        empty = any(dim == 0 for value in node.inputs if value is not None for dim in value.shape or ())
+        return {name: self._from_proto(inferred[key], empty) for key, name in names.items() if name and key in inferred}
 
-    def _from_proto(self, proto: onnx.TypeProto) -> TypeAndShape:
+    def _from_proto(self, proto: onnx.TypeProto, empty: bool) -> TypeAndShape:
         type_ = ir.serde.deserialize_type_proto_for_type(proto)
         if type_ is not None and type_.dtype == ir.DataType.UNDEFINED:
             type_ = None
-        return self.named(type_, ir.serde.deserialize_type_proto_for_shape(proto))
+        shape = ir.serde.deserialize_type_proto_for_shape(proto)
+        if shape is not None and not empty:
+            # Some schemas (Attention) compute with an unknown size as if it were 0.
+            shape = ir.Shape([None if dim == 0 else dim for dim in shape])
+        return self.named(type_, shape)
 
     def _infer_call(self, function: ir.Function, node: ir.Node, outer: Mapping[str, ir.Attr]) -> None:
         """Infer the outputs of a call by a sweep over the function's body, once for each kind of call."""
@@ -263,6 +291,7 @@ class _Inference:
                 inputs = [(type_, None) for type_, _ in inputs]
                 key = (identifier, repr([type_ for type_, _ in inputs]), "")
             if key not in self.results:
+                self.results[key] = []  # found by a function that calls itself, which loading refuses
                 self._sweep_function(function, _Call(inputs, attributes))
                 self.results[key] = [(value.type, value.shape) for value in function.outputs]
         known = {dim for _, shape in inputs for dim in shape or ()}
@@ -295,7 +324,9 @@ class _Inference:
             return names[pair]
 
         joined: list[TypeAndShape] = [
-            (a_type, join_shapes(a_shape, b_shape, name)) if a_type is not None and a_type == b_type else (None, None)
+            (a_type, control_flow.join_shapes(a_shape, b_shape, name))
+            if a_type is not None and a_type == b_type
+            else (None, None)
             for (a_type, a_shape), (b_type, b_shape) in zip(call.inputs, other.inputs, strict=True)
         ]
         same = {name: value for name, value in call.attributes.items() if other.attributes.get(name) == value}
@@ -317,26 +348,6 @@ class _Inference:
                     called = {node.op_identifier() for node in functions[identifier].all_nodes()}
                     stack.extend((other, False) for other in functions if other in called)
         return order[::-1]
-
-
-def join_shapes(a: ir.Shape | None, b: ir.Shape | None, name: Callable[[object], str]) -> ir.Shape | None:
-    """The shape that both are instances of: `name` gives the name of a size that differs."""
-    if a is None or b is None or len(a) != len(b):
-        return None
-    return ir.Shape([x if x == y else name((x, y)) for x, y in zip(a, b, strict=True)])
-
-
-def _split(view: NodeView) -> list[Elements]:
-    """The elements of each output of a Split of a vector."""
-    elements = view.elements(0)
-    count = len(view.node.outputs)
-    if len(view.shape()) != 1 or count == 0:
-        raise Unknown
-    sizes = view.ints("split", 1, (-(-len(elements) // count),) * count)
-    if len(elements) > MAX_ELEMENTS:
-        raise Unknown
-    starts = [sum(sizes[:i]) for i in range(len(sizes))]
-    return [elements[start : start + size] for start, size in zip(starts, sizes, strict=True)]
 
 
 def _type_proto(value: ir.Value) -> onnx.TypeProto:

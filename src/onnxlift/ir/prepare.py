@@ -15,8 +15,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from itertools import count
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 import numpy as np
 import onnx
@@ -39,12 +39,11 @@ def prepare(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
         for value in (*model.graph.input, *model.graph.output)
         if not _is_held(value.type)
     }
-    functions = {(each.domain, each.name, each.overload) for each in model.functions}
+    preparer = _Preparer(model)
     _inputs_are_not_initializers(model.graph)
-    _Preparer(functions, lambda: _value_names(model)).graph(model.graph)
+    preparer.graph(model.graph)
     _name_nodes(_all_nodes(model.graph.node))
     for function in model.functions:
-        preparer = _Preparer(functions, lambda: _value_names(model))
         preparer.value_info(function.node, function.value_info)
         preparer.nodes(function.node)
         _name_nodes(_all_nodes(function.node))
@@ -73,10 +72,21 @@ def _inputs_are_not_initializers(graph: onnx.GraphProto) -> None:
 class _Preparer:
     """Rules 2 to 4 and 6 to 8, for a graph or function and all that it contains."""
 
-    def __init__(self, functions: set[FunctionId], value_names: Callable[[], set[str]]) -> None:
-        self.functions = functions
-        self.value_names = value_names
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.model = model
+        self.functions: set[FunctionId] = {(each.domain, each.name, each.overload) for each in model.functions}
         self.dense_bytes = 0
+
+    @cached_property
+    def value_names(self) -> _Names:
+        """The names of all values that a node or a subgraph defines, reads or returns. Rarely needed."""
+        names: set[str] = set()
+        for body in (self.model.graph.node, *(function.node for function in self.model.functions)):
+            for node in _all_nodes(body):
+                names.update(node.input, node.output)
+                for graph in _subgraphs(node):
+                    names.update(each.name for each in (*graph.input, *graph.initializer, *graph.output))
+        return _Names(names)
 
     def graph(self, graph: onnx.GraphProto) -> None:
         for sparse in graph.sparse_initializer:
@@ -100,15 +110,11 @@ class _Preparer:
     def nodes(self, nodes: Iterable[onnx.NodeProto]) -> None:
         for node in nodes:
             node.ClearField("device_configurations")
+            for graph in _subgraphs(node):
+                self.subgraph(graph)
             for attribute in node.attribute:
-                if attribute.type == AttributeProto.GRAPH and not attribute.ref_attr_name:
-                    self.subgraph(attribute.g)
-                elif attribute.type == AttributeProto.GRAPHS:
-                    for graph in attribute.graphs:
-                        self.subgraph(graph)
-                elif attribute.type == AttributeProto.SPARSE_TENSOR and node.op_type == "Constant":
+                if attribute.type == AttributeProto.SPARSE_TENSOR and node.op_type == "Constant":
                     dense = self.dense(attribute.sparse_tensor)
-                    attribute.Clear()
                     attribute.CopyFrom(onnx.helper.make_attribute("value", dense))
 
     def value_info(self, nodes: Iterable[onnx.NodeProto], infos: list[onnx.ValueInfoProto]) -> None:
@@ -130,11 +136,9 @@ class _Preparer:
         defined.update(name for node in graph.node for name in node.output)
         for output in graph.output:
             if output.name not in defined:
-                taken = self.value_names() | defined
-                fresh = next(name for i in count(1) if (name := f"{output.name}_{i}") not in taken)
+                fresh = self.value_names.fresh(output.name)
                 graph.node.add(op_type="Identity", input=[output.name], output=[fresh])
                 output.name = fresh
-                defined.add(fresh)
 
     def dense(self, sparse: onnx.SparseTensorProto) -> onnx.TensorProto:
         """The same tensor with its zeros. Raises LoadError if that is too large, or if an index is outside."""
@@ -168,38 +172,45 @@ class _Preparer:
 def _name_nodes(nodes: Iterable[onnx.NodeProto]) -> None:
     """Fill missing names as `Conv_3` (operator and position), and number repeated ones."""
     nodes = list(nodes)
-    taken = {node.name for node in nodes}
-    seen: set[str] = {""}
-    repeats: Counter[str] = Counter()  # so that a thousand equal names take a thousand steps, not a million
+    names = _Names(node.name for node in nodes)
+    seen: set[str] = set()
     for position, node in enumerate(nodes):
-        if node.name in seen:
-            base = node.name or node.op_type
-            name = node.name or f"{base}_{position}"
-            while name in taken:
-                repeats[base] += 1
-                name = f"{base}_{repeats[base]}"
-            taken.add(name)
-            node.name = name
+        if not node.name:
+            node.name = names.fresh(node.op_type, f"{node.op_type}_{position}")
+        elif node.name in seen:
+            node.name = names.fresh(node.name)
         seen.add(node.name)
+
+
+class _Names:
+    """Names in use, and new ones that are not."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self.taken = set(taken)
+        self.repeats: Counter[str] = Counter()  # so that a thousand equal names take a thousand steps, not a million
+
+    def fresh(self, base: str, first_choice: str | None = None) -> str:
+        name = first_choice or base
+        while name in self.taken:
+            self.repeats[base] += 1
+            name = f"{base}_{self.repeats[base]}"
+        self.taken.add(name)
+        return name
 
 
 def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
     for node in nodes:
         yield node
-        for attribute in node.attribute:
-            if attribute.type == AttributeProto.GRAPH:
-                yield from _all_nodes(attribute.g.node)
-            elif attribute.type == AttributeProto.GRAPHS:
-                for graph in attribute.graphs:
-                    yield from _all_nodes(graph.node)
+        for graph in _subgraphs(node):
+            yield from _all_nodes(graph.node)
 
 
-def _value_names(model: onnx.ModelProto) -> set[str]:
-    names: set[str] = set()
-    for body in (model.graph.node, *(function.node for function in model.functions)):
-        for node in _all_nodes(body):
-            names.update(node.input, node.output)
-    return names
+def _subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            yield attribute.g
+        elif attribute.type == AttributeProto.GRAPHS:
+            yield from attribute.graphs
 
 
 def _tensor_name(tensor: onnx.TensorProto | onnx.SparseTensorProto) -> str:

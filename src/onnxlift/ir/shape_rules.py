@@ -7,12 +7,12 @@ A rule gets a `NodeView` and gives the shape of the first output, or raises `Unk
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 
 import onnx_ir as ir
 
-from . import symbolic, window_rules
+from . import slicing, symbolic, window_rules
 from .element_rules import shape_slice
 from .node_view import Element, NodeView, Shape, Unknown
 from .symbolic import Dim
@@ -179,58 +179,6 @@ def _range(n: NodeView) -> Shape:
     return (n.fresh(),)
 
 
-def _slice(n: NodeView) -> Shape:
-    shape = n.shape()
-    if n.has(1):
-        starts, ends = n.elements(1), n.elements(2)
-    else:
-        starts, ends = n.attribute("starts"), n.attribute("ends")
-    axes = n.ints("axes", 3, tuple(range(len(starts))))
-    steps = n.elements(4) if n.has(4) else (1,) * len(starts)
-    if not len(starts) == len(ends) == len(axes) == len(steps):
-        raise Unknown
-    result: list[Dim] = list(shape)
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        if not -len(shape) <= axis < len(shape):
-            raise Unknown
-        result[axis] = n.known(_slice_length(shape[axis], start, end, step))
-    return tuple(result)
-
-
-def _slice_length(dim: Dim, start: Element, end: Element, step: Element) -> Dim | None:
-    """How many elements `[start:end:step]` leaves of `dim`."""
-    if start is None or end is None or not isinstance(step, int) or step == 0:
-        return None
-    if isinstance(dim, int) and isinstance(start, int) and isinstance(end, int):
-        if step < 0 and start < -dim:
-            start = 0 if dim else start  # ONNX clamps to the first element, Python gives nothing
-        return len(range(dim)[start:end:step])
-    if step < 0:
-        return dim if step == -1 and start == -1 and isinstance(end, int) and end <= -(2**31) else None
-    first, last = _clamped(dim, start), _clamped(dim, end)
-    if first is None or last is None:
-        return None
-    span = symbolic.subtract(last, first)
-    length = None if span is None else symbolic.maximum(span, 0)
-    if length is None or step == 1:
-        return length
-    rounded = symbolic.add(length, step - 1)
-    return None if rounded is None else symbolic.floor_divide(rounded, step)
-
-
-def _clamped(dim: Dim, position: Dim) -> Dim | None:
-    """A bound of a slice, counted from the front and within the dimension."""
-    if isinstance(position, int):
-        if position >= 2**31 - 1:
-            return dim
-        if position < 0:
-            shifted = symbolic.add(dim, position)
-            return None if shifted is None else symbolic.maximum(shifted, 0)
-    if not symbolic.is_nonnegative(position):
-        return None
-    return symbolic.minimum(position, dim)
-
-
 def _pad(n: NodeView) -> Shape:
     shape, pads = n.shape(), n.elements(1) if n.has(1) else n.attribute("pads")
     axes = n.ints("axes", 3, tuple(range(len(shape))))
@@ -275,6 +223,57 @@ def _scaled(dim: Dim, scale: float) -> Dim | None:
     return symbolic.multiply(dim, int(scale)) if scale == int(scale) else None
 
 
+def _reduction(n: NodeView) -> Shape:
+    shape, kept = n.shape(), n.attribute("keepdims", 1)
+    try:
+        axes = n.ints("axes", 1, ())
+    except Unknown:
+        if not kept:
+            raise
+        return tuple(n.fresh() for _ in shape)  # the rank, at least
+    if not axes:
+        axes = () if n.attribute("noop_with_empty_axes", 0) else tuple(range(len(shape)))
+    if any(not -len(shape) <= axis < len(shape) for axis in axes):
+        raise Unknown
+    reduced = {axis % len(shape) for axis in axes}
+    return tuple(1 if i in reduced else dim for i, dim in enumerate(shape) if kept or i not in reduced)
+
+
+def _attention(n: NodeView) -> Shape:
+    query, value = n.shape(0), n.shape(2)
+    if len(query) == 4:
+        return (*query[:3], value[3])
+    head = symbolic.divide_exactly(value[2], n.attribute("kv_num_heads"))
+    return (*query[:2], n.known(None if head is None else symbolic.multiply(head, n.attribute("q_num_heads"))))
+
+
+def split(n: NodeView) -> list[Shape]:
+    """The shapes of all outputs of Split."""
+    shape, count = n.shape(), len(n.node.outputs)
+    axis = n.axis("axis", len(shape), 0)
+    sizes: Sequence[Element]
+    if n.has(1):
+        sizes = n.elements(1)
+    else:
+        sizes = n.attribute("split", None) or _equal_parts(shape[axis], count)
+    if len(sizes) != count:
+        raise Unknown
+    return [(*shape[:axis], n.known(size), *shape[axis + 1 :]) for size in sizes]
+
+
+def _equal_parts(total: Dim, count: int) -> Sequence[Element]:
+    """`total` in `count` parts, the last one smaller if it does not divide."""
+    if isinstance(total, int):
+        part = -(-total // count)
+        return [max(0, min(part, total - i * part)) for i in range(count)]
+    return [symbolic.divide_exactly(total, count)] * count
+
+
+def same_rank(n: NodeView) -> Shape:
+    """All that is known of an operator that keeps the rank."""
+    return tuple(n.fresh() for _ in n.shape())
+
+
 def _nonzero(n: NodeView) -> Shape:
     return len(n.shape()), n.fresh()
 
@@ -288,6 +287,9 @@ _UNARY = _words(
     "GroupNormalization HardSigmoid HardSwish Hardmax Identity InstanceNormalization LRN LeakyRelu Log LogSoftmax "
     "LpNormalization MeanVarianceNormalization Mish Neg Not PRelu Reciprocal Relu Round ScatterElements ScatterND "
     "Selu Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Swish Tan Tanh ThresholdedRelu Trilu"
+)
+_REDUCTIONS = _words(
+    "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare"
 )
 _NUMERIC = _words("Add Sub Mul Div Mod Pow Max Min Mean Sum BitShift BitwiseAnd BitwiseOr BitwiseXor")
 _TO_BOOL = _words("Equal Less LessOrEqual Greater GreaterOrEqual And Or Xor")
@@ -312,11 +314,13 @@ RULES: dict[str, Rule] = {
     "ConstantOfShape": _constant_of_shape,
     "Tile": _tile,
     "Range": _range,
-    "Slice": _slice,
+    "Slice": slicing.slice_shape,
     "Pad": _pad,
     "MatMul": _matmul,
     "Resize": _resize,
     "NonZero": _nonzero,
+    "Attention": _attention,
+    **dict.fromkeys(_REDUCTIONS, _reduction),
     "Conv": window_rules.convolution,
     "ConvTranspose": window_rules.transposed_convolution,
     "MaxPool": window_rules.pool,
@@ -324,6 +328,11 @@ RULES: dict[str, Rule] = {
     "GlobalAveragePool": window_rules.global_pool,
     "GlobalMaxPool": window_rules.global_pool,
 }
+
+KEEPS_RANK = frozenset(
+    _words("AveragePool CenterCropPad Conv ConvInteger ConvTranspose MaxPool Pad Resize Slice Tile Upsample")
+)
+"""Operators whose first output has the rank of the first input, whatever else is unknown."""
 
 
 def _first(n: NodeView) -> ir.DataType:

@@ -106,8 +106,12 @@ class ValueType:
     def __str__(self) -> str:
         name = self.dtype.name.lower() if self.dtype is not None else "?"
         name = {"float": "float32", "double": "float64"}.get(name, name)
-        dims = "(?)" if self.shape is None else f"({', '.join('?' if d is None else str(d) for d in self.shape)})"
+        dims = "(?)" if self.shape is None else f"({', '.join(_dim_text(d) for d in self.shape)})"
         return f"{name} {dims}" if self.kind == "tensor" else f"{self.kind} of {name} {dims}"
+
+
+def _dim_text(dim: Dim) -> str:
+    return "?" if dim is None or str(dim).startswith("unk__") else str(dim)
 
 
 def type_of(value: ir.Value | None) -> ValueType:

@@ -17,7 +17,7 @@ def conv_transpose(
 ) -> Tensor:
     """Transposed convolution whose full output is cut by `begin` and `end` on each axis, or extended if negative."""
     x = torch.convolution(x, weight, None, stride, (0,), dilation, True, (0,), groups)
-    cuts = [-cut for pair in zip(reversed(begin), reversed(end)) for cut in pair]
+    cuts = [-cut for pair in zip(reversed(begin), reversed(end), strict=True) for cut in pair]
     x = F.pad(x, cuts)
     return x if bias is None else x + bias.view(-1, *[1] * len(stride))
 
@@ -36,11 +36,12 @@ def conv_transpose_to(
     """Transposed convolution to a given output size: what is too much is cut on both sides, an odd one at the end if
     `upper`, else at the beginning."""
     full = [
-        s * (n - 1) + (k - 1) * d + 1 for n, k, s, d in zip(x.shape[2:], weight.shape[2:], stride, dilation)
+        s * (n - 1) + (k - 1) * d + 1
+        for n, k, s, d in zip(x.shape[2:], weight.shape[2:], stride, dilation, strict=True)
     ]
-    excess = [f + extra - n for f, extra, n in zip(full, output_padding, size)]
+    excess = [f + extra - n for f, extra, n in zip(full, output_padding, size, strict=True)]
     begin = tuple(e // 2 if upper else e - e // 2 for e in excess)
-    end = tuple(f - n - b for f, n, b in zip(full, size, begin))
+    end = tuple(f - n - b for f, n, b in zip(full, size, begin, strict=True))
     return conv_transpose(x, weight, bias, begin, end, stride, dilation, groups)
 
 

@@ -17,7 +17,7 @@ def pad_same(
 ) -> Tensor:
     """Pad so that the window gives ceil(size / stride) outputs; an odd amount has one more at the end if `upper`."""
     amounts: list[int] = []
-    for size, k, s, d in zip(x.shape[2:], kernel, stride, dilation):
+    for size, k, s, d in zip(x.shape[2:], kernel, stride, dilation, strict=True):
         total = torch.sym_max(((size + s - 1) // s - 1) * s + (k - 1) * d + 1 - size, 0)
         small, large = total // 2, total - total // 2
         amounts = [small if upper else large, large if upper else small, *amounts]
@@ -37,7 +37,7 @@ def pool_windows(
     """The windows of a pooling as axes at the end: (batch, channels, *outputs, *kernel); `value` stands around x.
     With `ceil_mode` a last window may reach over the end, if it starts before the pads of the end."""
     pads: list[int] = []
-    for size, k, s, d, before, after in zip(x.shape[2:], kernel, stride, dilation, begin, end):
+    for size, k, s, d, before, after in zip(x.shape[2:], kernel, stride, dilation, begin, end, strict=True):
         extent = (k - 1) * d + 1
         outputs = (size + before + after - extent) // s + 1
         if ceil_mode:
@@ -45,7 +45,7 @@ def pool_windows(
             outputs = torch.sym_min(outputs, (size + before - 1) // s + 1)
         pads = [before, (outputs - 1) * s + extent - size - before, *pads]
     x = F.pad(x, pads, value=value)
-    for axis, (k, s, d) in enumerate(zip(kernel, stride, dilation), start=2):
+    for axis, (k, s, d) in enumerate(zip(kernel, stride, dilation, strict=True), start=2):
         x = x.unfold(axis, (k - 1) * d + 1, s)[..., ::d]
     return x
 
@@ -64,7 +64,7 @@ def average_pool(
     axes = tuple(range(x.ndim, x.ndim + len(kernel)))
     total = pool_windows(x, kernel, stride, dilation, begin, end, ceil_mode, 0.0).sum(axes)
     count = torch.ones((), dtype=x.dtype, device=x.device)
-    for axis, (k, s, d, before, after) in enumerate(zip(kernel, stride, dilation, begin, end), start=2):
+    for axis, (k, s, d, before, after) in enumerate(zip(kernel, stride, dilation, begin, end, strict=True), start=2):
         places = torch.arange(total.shape[axis], device=x.device)[:, None] * s + torch.arange(k, device=x.device) * d
         first, last = before, before + x.shape[axis]
         if count_include_pad:
@@ -148,4 +148,6 @@ def max_unpool(x: Tensor, indices: Tensor, size: tuple[int, ...], output_size: t
     result = x.new_zeros(math.prod(shape)).scatter(0, indices.flatten(), x.flatten()).view(shape)
     if output_size is None:
         return result
-    return F.pad(result, [p for have, want in zip(shape[::-1], output_size[::-1]) for p in (0, want - have)])
+    return F.pad(
+        result, [p for have, want in zip(shape[::-1], output_size[::-1], strict=True) for p in (0, want - have)]
+    )

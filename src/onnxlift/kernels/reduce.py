@@ -8,6 +8,28 @@ import torch
 from torch import Tensor
 
 
+def max_over(x: Tensor, axes: list[int] | tuple[int, ...], keepdim: bool = False) -> Tensor:
+    """`x.amax`, with the smallest number of the type for an empty set of numbers."""
+    if x.numel() > 0:
+        return x.amax(axes, keepdim)
+    if x.dtype.is_floating_point or x.dtype == torch.bool:
+        smallest = -math.inf if x.dtype.is_floating_point else False
+    else:
+        smallest = torch.iinfo(x.dtype).min
+    return torch.full_like(x.sum(axes, keepdim), smallest, dtype=x.dtype)
+
+
+def min_over(x: Tensor, axes: list[int] | tuple[int, ...], keepdim: bool = False) -> Tensor:
+    """`x.amin`, with the largest number of the type for an empty set of numbers."""
+    if x.numel() > 0:
+        return x.amin(axes, keepdim)
+    if x.dtype.is_floating_point or x.dtype == torch.bool:
+        largest = math.inf if x.dtype.is_floating_point else True
+    else:
+        largest = torch.iinfo(x.dtype).max
+    return torch.full_like(x.sum(axes, keepdim), largest, dtype=x.dtype)
+
+
 def prod_over(x: Tensor, axes: list[int] | tuple[int, ...], keepdim: bool = False) -> Tensor:
     """The product over several axes (all of them if `axes` is empty), in the type of `x`."""
     axes = [axis % x.ndim for axis in axes] or list(range(x.ndim))

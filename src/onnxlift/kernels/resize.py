@@ -1,7 +1,6 @@
 """Resize with all that ONNX can ask for. One axis after the other, which is exact: every mode is separable."""
 
 import math
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -9,29 +8,38 @@ from torch import Tensor
 
 def resize_target(
     x: Tensor,
-    axes: Sequence[int] | None,
-    sizes: Sequence[int] | None,
-    scales: Sequence[float] | None,
+    axes: tuple[int, ...] | None,
+    sizes: tuple[int, ...] | None,
+    scales: tuple[float, ...] | None,
     keep_aspect_ratio: str = "stretch",
-) -> list[tuple[int, int, float]]:
-    """(axis, output size, scale) of every axis to resize, from either `sizes` or `scales`."""
-    axes = range(x.ndim) if axes is None else [axis % x.ndim for axis in axes]
-    if sizes is None:
-        assert scales is not None
-        return [(axis, int(x.shape[axis] * scale), scale) for axis, scale in zip(axes, scales)]
-    ratios = [size / x.shape[axis] for axis, size in zip(axes, sizes)]
+) -> list[tuple[int, int, float, float]]:
+    """(axis, output size, scale, output size before rounding) of every axis to resize, from `sizes` or `scales`; if
+    both are given, `sizes` only says how the outputs of `scales` are rounded."""
+    axes = tuple(range(x.ndim)) if axes is None else tuple(axis % x.ndim for axis in axes)
+    if scales is not None:
+        exact = [x.shape[axis] * scale for axis, scale in zip(axes, scales, strict=True)]
+        outputs = [torch.sym_int(size) for size in exact] if sizes is None else sizes
+        return list(zip(axes, outputs, scales, exact, strict=True))
+    assert sizes is not None
+    ratios = [size / x.shape[axis] for axis, size in zip(axes, sizes, strict=True)]
     if keep_aspect_ratio == "stretch":
-        return list(zip(axes, sizes, ratios))
+        return list(zip(axes, sizes, ratios, sizes, strict=True))
     scale = min(ratios) if keep_aspect_ratio == "not_larger" else max(ratios)
-    return [(axis, int(scale * x.shape[axis] + 0.5), scale) for axis in axes]
+    return [(axis, torch.sym_int(scale * x.shape[axis] + 0.5), scale, scale * x.shape[axis]) for axis in axes]
 
 
 def resize_coordinates(
-    size: int, output: int, scale: float, mode: str, device: torch.device, start: float = 0.0, end: float = 1.0
+    size: int,
+    output: int,
+    scale: float,
+    exact_output: float,
+    mode: str,
+    device: torch.device,
+    start: float = 0.0,
+    end: float = 1.0,
 ) -> Tensor:
     """Where in an axis of `size` elements each of the `output` elements is read; fractional."""
     place = torch.arange(output, device=device, dtype=torch.float32)
-    exact_output = size * scale  # a scale may ask for a fraction of an element
     if mode == "asymmetric":
         return place / scale
     if mode == "align_corners":
@@ -50,24 +58,24 @@ def resize_coordinates(
 
 def resize_nearest(
     x: Tensor,
-    sizes: Sequence[int] | None = None,
-    scales: Sequence[float] | None = None,
-    axes: Sequence[int] | None = None,
+    sizes: tuple[int, ...] | None = None,
+    scales: tuple[float, ...] | None = None,
+    axes: tuple[int, ...] | None = None,
     coordinates: str = "half_pixel",
     rounding: str = "round_prefer_floor",
     keep_aspect_ratio: str = "stretch",
-    roi: Sequence[float] | None = None,
+    roi: tuple[float, ...] | None = None,
     extrapolation: float = 0.0,
 ) -> Tensor:
     """Each output element is the input element nearest to its place. `rounding` "simple" is what there was before
     ONNX had a choice: down when enlarging, up when shrinking."""
     target = resize_target(x, axes, sizes, scales, keep_aspect_ratio)
-    for i, (axis, output, scale) in enumerate(target):
+    for i, (axis, output, scale, exact) in enumerate(target):
         start, end = (0.0, 1.0) if roi is None else (roi[i], roi[i + len(target)])
         size = x.shape[axis]
         if scale == 1 and output == size and (start, end) == (0, 1):
             continue
-        place = resize_coordinates(size, output, scale, coordinates, x.device, start, end)
+        place = resize_coordinates(size, output, scale, exact, coordinates, x.device, start, end)
         if rounding == "round_prefer_floor":
             index = (place - 0.5).ceil()
         elif rounding == "round_prefer_ceil":
@@ -84,15 +92,15 @@ def resize_nearest(
 def resize(
     x: Tensor,
     mode: str,
-    sizes: Sequence[int] | None = None,
-    scales: Sequence[float] | None = None,
-    axes: Sequence[int] | None = None,
+    sizes: tuple[int, ...] | None = None,
+    scales: tuple[float, ...] | None = None,
+    axes: tuple[int, ...] | None = None,
     coordinates: str = "half_pixel",
     cubic_a: float = -0.75,
     antialias: bool = False,
     exclude_outside: bool = False,
     keep_aspect_ratio: str = "stretch",
-    roi: Sequence[float] | None = None,
+    roi: tuple[float, ...] | None = None,
     extrapolation: float = 0.0,
 ) -> Tensor:
     """Linear or cubic interpolation. Elements outside of x are those at its edge, or left out of the weighted mean if
@@ -100,12 +108,12 @@ def resize(
     dtype = x.dtype
     target = resize_target(x, axes, sizes, scales, keep_aspect_ratio)
     x = x if x.dtype == torch.float64 else x.float()
-    for i, (axis, output, scale) in enumerate(target):
+    for i, (axis, output, scale, exact) in enumerate(target):
         start, end = (0.0, 1.0) if roi is None else (roi[i], roi[i + len(target)])
         size = x.shape[axis]
         if scale == 1 and output == size and (start, end) == (0, 1):
             continue
-        place = resize_coordinates(size, output, scale, coordinates, x.device, start, end).to(x.dtype)
+        place = resize_coordinates(size, output, scale, exact, coordinates, x.device, start, end).to(x.dtype)
         base = place.floor()
         stretch = min(scale, 1.0) if antialias else 1.0
         reach = (1 if mode == "linear" else 2) / stretch
@@ -118,10 +126,11 @@ def resize(
         if exclude_outside or antialias:
             weights = weights / weights.sum(1, keepdim=True)
         shape = (-1, *[1] * (x.ndim - axis - 1))
-        x = sum(
+        parts = [
             x.index_select(axis, element.clamp(0, size - 1)) * weight.view(shape)
-            for element, weight in zip(index.unbind(1), weights.unbind(1))
-        )
+            for element, weight in zip(index.unbind(1), weights.unbind(1), strict=True)
+        ]
+        x = torch.stack(parts).sum(0)
         if roi is not None:
             x = torch.where(((place < 0) | (place > size - 1)).view(shape), extrapolation, x)
     if dtype.is_floating_point:

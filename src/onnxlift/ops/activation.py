@@ -175,20 +175,19 @@ def Dropout(
 ) -> Result:
     """A model that only predicts has `nn.Dropout`, which does nothing then. The first opsets trained unless `is_test`;
     from 12 an input says so."""
-    training: Any = is_test == 0 if training_mode is None else training_mode.number
-    mask_type = DataType.BOOL if n.opset >= 10 else data.type.dtype
+    training = is_test == 0 if training_mode is None else training_mode.number
     if training is not None and not training:
-        p = 0.5 if ratio is None else ratio.number
+        known = 0.5 if ratio is None else ratio.number
         output: Expr = data
-        if isinstance(p, float) and 0 < p < 1:
-            output = n.layer("Dropout", p=attribute_number(p, data))(data)
+        if known is not None and 0 < known < 1:
+            output = n.layer("Dropout", p=attribute_number(known, data))(data)
+        mask_type = DataType.BOOL if n.opset >= 10 else data.type.dtype
         return (output, torch.ones_like(data, dtype=torch_dtype(mask_type)) if n.wants(1) else None)
-    p = 0.5 if ratio is None else ratio
+    if n.wants(1) and n.opset < 10:
+        n.fail("the mask of a training Dropout before opset 10")
+    p: Any = 0.5 if ratio is None else ratio
     if training is None:
         p = either(training_mode, p, 0.0)
     if not n.wants(1) and seed is None:
-        return F.dropout(data, p) if ratio is not None or training is None else F.dropout(data)
-    result = kernel("dropout_with_mask")(data, p, *([] if seed is None else [seed]))
-    if n.opset < 10:
-        n.fail("the mask of a training Dropout before opset 10")
-    return Unpack(result, 2)
+        return F.dropout(data, p)
+    return Unpack(kernel("dropout_with_mask")(data, p, *([] if seed is None else [seed])), 2)

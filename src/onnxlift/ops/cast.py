@@ -96,10 +96,15 @@ def _cast_tensor(n: Node, x: Expr, source: DataType | None, target: DataType, sa
         n.fail(f"it casts to {target.name.lower()}")
     if source is not None and TORCH_DTYPE.get(source) == TORCH_DTYPE[target]:
         return x  # already there in the type that it travels in
-    if target in METHODS:
-        method: Expr = getattr(x, METHODS[target])
-        return method()
-    return x.to(torch_dtype(target))
+    return converted(x, target)
+
+
+def converted(x: Expr, target: DataType | None) -> Expr:
+    """`x` in another of torch's own types, as people write it: `x.float()`, `x.to(torch.uint8)`."""
+    if target not in METHODS:
+        return x.to(torch_dtype(target))
+    method: Expr = getattr(x, METHODS[target])
+    return method()
 
 
 def _from_strings(n: Node, x: Expr, target: DataType) -> Expr:

@@ -195,21 +195,29 @@ def _finish(n: Node, states: Sequence[ir.Value], lists: Sequence[Local], first_r
 
 def _empty(n: Node, type: ValueType) -> Expr:
     """What a loop without rounds stacks: nothing, of the right shape. A size that is named takes the size of the
-    input that has that name; of one that nothing is known about there is nothing to tell either."""
+    state that has that name; of one that nothing is known about there is nothing to tell either."""
+    known = [o for v in (*n.ir.outputs, *n.ir.inputs) if isinstance(o := _readable(n, v), Tensor)]
     sizes: list[object] = [0]
     for dim in (type.shape or ())[1:]:
-        sizes.append(dim if isinstance(dim, int) else _named_size(n, dim))
-    if type.dtype in (None, DataType.FLOAT):
-        return torch.empty(*sizes, device=n.device)
-    return torch.empty(*sizes, dtype=torch_dtype(type.dtype), device=n.device)
+        sizes.append(dim if isinstance(dim, int) else _named_size(known, dim))
+    same = next((t for t in known if t.type.dtype == type.dtype), None)
+    if same is not None:
+        return same.new_empty(*sizes)
+    return torch.empty(*sizes, dtype=torch_dtype(type.dtype or DataType.FLOAT), device=n.device)
 
 
-def _named_size(n: Node, name: str | None) -> Scalar:
-    for value in n.ir.inputs:
-        if value is None or value.const_value is not None or name is None:
-            continue
-        shape = type_of(value).shape or ()
-        operand = n.host.operand(value)
-        if name in shape and isinstance(operand, Tensor):
-            return size_of(operand, shape.index(name))
+def _readable(n: Node, value: ir.Value | None) -> Operand | None:
+    """A state variable after the loop, or an input of it."""
+    if value is None or value.const_value is not None:
+        return None
+    states = len(n.ir.inputs) - 2
+    if value in n.ir.outputs[:states]:
+        return Tensor(Ref(value), type_of(value))
+    return None if value in n.ir.outputs else n.host.operand(value)
+
+
+def _named_size(known: Sequence[Tensor], name: str | None) -> Scalar:
+    for tensor in known:
+        if name is not None and name in (tensor.type.shape or ()):
+            return size_of(tensor, (tensor.type.shape or ()).index(name))
     return Scalar(0)

@@ -51,7 +51,8 @@ def Conv(
         sizes = {**channels, "kernel_size": compact(own.kernel), **options, "bias": B is not None}
         return n.layer(f"Conv{dims}d", {"weight": W, "bias": B}, **sizes)(x)
     weights = [W] if B is None else [W, B]
-    return getattr(F, f"conv{dims}d")(x, *weights, **changed(options, stride=1, padding=0, dilation=1, groups=1))
+    function: Expr = getattr(F, f"conv{dims}d")
+    return function(x, *weights, **changed(options, stride=1, padding=0, dilation=1, groups=1))
 
 
 def _is_torch_same(own: Window, auto_pad: str) -> bool:
@@ -104,7 +105,8 @@ def ConvTranspose(
     limits = [max(s, d) for s, d in zip(own.stride, own.dilation, strict=True)]
     if min(begin) < 0 or any(a >= limit for a, limit in zip(added, limits, strict=True)):
         cut = tuple(e - x for e, x in zip(end, extra, strict=True))
-        return kernel("conv_transpose")(X, W, B, begin, cut, own.stride, own.dilation, **changed({"groups": group}, groups=1))
+        options = changed({"groups": group}, groups=1)
+        return kernel("conv_transpose")(X, W, B, begin, cut, own.stride, own.dilation, **options)
     result = _convolve_transposed(n, X, W, B, own, begin, tuple(max(a, 0) for a in added), group)
     if min(added) < 0:
         return F.pad(result, torch_pads((0,) * dims, tuple(min(a, 0) for a in added)))
@@ -140,8 +142,8 @@ def _convolve_transposed(
         sizes = {**channels, "kernel_size": compact(own.kernel), **options, "bias": B is not None}
         return n.layer(f"ConvTranspose{dims}d", {"weight": W, "bias": B}, **sizes)(X)
     weights = [W] if B is None else [W, B]
-    options = changed(options, stride=1, padding=0, output_padding=0, groups=1, dilation=1)
-    return getattr(F, f"conv_transpose{dims}d")(X, *weights, **options)
+    function: Expr = getattr(F, f"conv_transpose{dims}d")
+    return function(X, *weights, **changed(options, stride=1, padding=0, output_padding=0, groups=1, dilation=1))
 
 
 @op("ConvInteger")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ..code.expr import F, torch
 from ..ir.types import FLOATS, DataType
+from .cast import converted
 from .elementwise import STORED_ONLY, through_int64
 from .kernel import kernel
-from .node import Node, Result, torch_dtype
+from .node import Node, Result
 from .operand import Tensor
 from .registry import op
 
@@ -90,7 +91,7 @@ def _number(value: float) -> int | float:
 @op("Det")
 def Det(n: Node, X: Tensor) -> Result:
     if X.type.dtype in (DataType.FLOAT16, DataType.BFLOAT16):
-        return X.float().det().to(torch_dtype(X.type.dtype))
+        return converted(X.float().det(), X.type.dtype)
     return X.det()
 
 

@@ -9,9 +9,10 @@ from typing import Any
 from ..code.expr import Expr, torch
 from ..ir.types import FLOATS, DataType
 from . import sizes
+from .cast import converted
 from .elementwise import STORED_ONLY, aligned, elementwise, through_int64
 from .kernel import kernel
-from .node import Node, Result, torch_dtype
+from .node import Node, Result
 from .operand import Constant, Dims, Operand, Scalar, Tensor
 from .registry import op
 
@@ -80,7 +81,7 @@ for _name, (_of_two, _of_sizes) in BINARY.items():
 
 @op("Sign")
 def Sign(n: Node, input: Tensor) -> Result:
-    return input.bool().to(torch_dtype(input.type.dtype)) if input.type.dtype in STORED_ONLY else input.sign()
+    return converted(input.bool(), input.type.dtype) if input.type.dtype in STORED_ONLY else input.sign()
 
 
 @op("Erf")
@@ -88,7 +89,7 @@ def Erf(n: Node, input: Tensor) -> Result:
     """Integers are allowed as well; the result is one of them."""
     if input.type.dtype in FLOATS:
         return input.erf()
-    return input.float().erf().to(torch_dtype(input.type.dtype))
+    return converted(input.float().erf(), input.type.dtype)
 
 
 @op("Div", ignores=("consumed_inputs",))
@@ -150,9 +151,9 @@ def Pow(n: Node, X: Operand, Y: Operand, *, broadcast: int | None, axis: int | N
     if base == exponent:
         return n.elementwise(lambda a, b: a**b, X, _not_a_literal(Y), sizes=sizes.power)
     x, y = n.tensor(X), n.tensor(Y)
-    if base not in FLOATS and exponent in FLOATS:
-        return (x.double() ** y).to(torch_dtype(base))
-    return (x**y).to(torch_dtype(base))
+    if exponent in FLOATS:
+        return converted(x**y if base in FLOATS else x.double() ** y, base)
+    return x**y if base in FLOATS else converted(x**y, base)
 
 
 @op("Sum", ignores=("consumed_inputs",))

@@ -133,6 +133,8 @@ class Node:
                 written.append(Literal(_as_people_write(operand.number, tensors)) if fits else operand)
             elif isinstance(operand, Scalar) and tensors:
                 written.append(operand)
+            elif isinstance(operand, Dims) and operand.length == 1 and highest >= 1:
+                written.append(operand[0])
             else:
                 written.append(self.tensor(operand))
         return written

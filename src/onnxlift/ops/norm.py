@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ..code.expr import Expr, F
+from ..code.expr import F
 from ..ir.types import DataType
 from .activation import attribute_number
 from .kernel import kernel
 from .node import Node, Result, Unpack, torch_dtype
 from .operand import Constant, Tensor, size_of
 from .registry import op
-from .window import changed, compact
+from .window import changed
 
 HALF = (DataType.FLOAT16, DataType.BFLOAT16)
 
@@ -85,9 +85,7 @@ def InstanceNormalization(n: Node, input: Tensor, scale: Tensor, B: Tensor, *, e
 
 
 @op("GroupNormalization", ignores=["stash_type"])
-def GroupNormalization(
-    n: Node, X: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float, num_groups: int
-) -> Result:
+def GroupNormalization(n: Node, X: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float, num_groups: int) -> Result:
     """Until opset 20 scale and bias are one for each group; from 21 one for each channel."""
     per_group = n.opset < 21
     channels = X.type.dim(1) if per_group else scale.type.dim(0)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..code.expr import Display, Expr, Literal, Ref, Star, Subscript, Wrapped, to_expr
+from ..code.expr import FLOAT32_MAX, Display, Expr, Literal, Ref, Star, Subscript, Wrapped, to_expr
 from ..ir.types import DataType, ValueType, type_of
 
 LITERAL_TYPES = frozenset(
@@ -153,7 +153,8 @@ def exact_number(value: Any, dtype: DataType | None) -> bool | int | float:
     if dtype == DataType.BOOL:
         return bool(value)
     if dtype == DataType.FLOAT:
-        return float(str(np.float32(value)))
+        short = float(str(np.float32(value)))
+        return short if abs(short) <= FLOAT32_MAX else float(value)  # the shortest text may lie just above the largest
     if dtype in (DataType.DOUBLE, DataType.FLOAT16, DataType.BFLOAT16):
         return float(value)
     return int(value)

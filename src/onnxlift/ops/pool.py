@@ -72,7 +72,7 @@ def AveragePool(
         if not include:
             options = changed({"upper": own.upper}, upper=True)
             return kernel("average_pool_same")(X, own.kernel, own.stride, own.dilation, **options)
-        return kernel("average_pool")(own.pad(X), *_arguments(_without_pads(own)))
+        return kernel("average_pool")(own.pad(X), *_arguments(own.without_pads()))
     options = changed({"ceil_mode": ceil, "count_include_pad": include}, ceil_mode=False, count_include_pad=False)
     return kernel("average_pool")(X, *_arguments(own), **options)
 
@@ -95,15 +95,16 @@ def LpPool(
     ceil = bool(ceil_mode) and auto_pad in ("", "NOTSET")
     p = int(p) if p == int(p) else p
     if _fits_torch(own) and not own.padded and not ceil and set(own.dilation) == {1} and p % 2 == 0:
-        options = changed(_kernel_and_stride(own), kernel_size=None, stride=None)
-        return getattr(F, f"lp_pool{own.rank}d")(X, p, options.pop("kernel_size"), **options)
+        function: Expr = getattr(F, f"lp_pool{own.rank}d")
+        return function(X, p, **changed(_kernel_and_stride(own), kernel_size=None, stride=None))
     x, own = _with_known_pads(X, own, None)
     return kernel("lp_pool")(x, p, *_arguments(own), **changed({"ceil_mode": ceil}, ceil_mode=False))
 
 
 def _fits_torch(own: Window) -> bool:
     """PyTorch has poolings over 1 to 3 axes, with equal pads before and after of at most half the kernel."""
-    return own.rank <= 3 and own.symmetric and all(p <= k // 2 for p, k in zip(own.begin or (), own.kernel, strict=True))
+    small = all(p <= k // 2 for p, k in zip(own.begin or own.kernel, own.kernel, strict=True))
+    return own.rank <= 3 and own.symmetric and small
 
 
 def _kernel_and_stride(own: Window) -> dict[str, Any]:
@@ -113,11 +114,7 @@ def _kernel_and_stride(own: Window) -> dict[str, Any]:
 
 def _with_known_pads(x: Tensor, own: Window, value: float | None) -> tuple[Expr, Window]:
     """Pads that only the running model knows are put around the input, where the kernels take numbers."""
-    return (x, own) if own.begin is not None else (own.pad(x, value), _without_pads(own))
-
-
-def _without_pads(own: Window) -> Window:
-    return Window(own.kernel, own.stride, own.dilation, (0,) * own.rank, (0,) * own.rank)
+    return (x, own) if own.begin is not None else (own.pad(x, value), own.without_pads())
 
 
 def _arguments(own: Window) -> list[Any]:
@@ -166,11 +163,12 @@ def MaxUnpool(
 ) -> Result:
     """The indices count in the shape that undoes the pooling; `output_shape` only extends that at the end."""
     own = window(n, X, kernel_shape, strides, None, pads, None)
-    sizes = []
-    for axis, (k, s, before, after) in enumerate(zip(own.kernel, own.stride, own.begin or (), own.end or (), strict=True)):
+    pads = pads or (0,) * (2 * own.rank)
+    sizes: list[Any] = []
+    for axis, (k, s) in enumerate(zip(own.kernel, own.stride, strict=True)):
         size = size_of(X, axis + 2)
         known = size.number
-        change = k - s - before - after  # (size - 1) * s + k - before - after
+        change = k - s - pads[axis] - pads[axis + own.rank]  # the size is (size - 1) * s + k without the pads
         sizes.append(known * s + change if known is not None else _plus(size * s if s > 1 else size, change))
     arguments = [X, I, tuple(sizes)] + ([] if output_shape is None else [output_shape])
     return kernel("max_unpool")(*arguments)

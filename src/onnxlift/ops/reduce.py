@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from ..code.expr import Expr, builtin, either, negate
+from ..code.expr import Expr, builtin, either, negate, torch
 from ..ir.types import INTEGERS, DataType, ValueType
 from . import sizes
 from .axes import as_written
+from .cast import converted
 from .elementwise import STORED_ONLY, through_int64
 from .kernel import kernel
 from .node import Node, Result, torch_dtype
@@ -48,6 +47,14 @@ class Over:
         return self.axes[0] if isinstance(self.axes, tuple) and len(self.axes) == 1 else self.listed
 
     @property
+    def may_be_nothing(self) -> bool:
+        """Whether an axis of size 0 may be among them, of which torch takes no maximum. A size that is open is
+        believed not to be 0: if it is after all, torch says so."""
+        if isinstance(self.axes, tuple):
+            return any(self.x.type.dim(axis) == 0 for axis in self.axes)
+        return self.axes is not None
+
+    @property
     def listed(self) -> Any:
         """The axes as a tuple or list, even if it is one."""
         return builtin("tuple")(builtin("range")(self.x.ndim)) if self.axes is None else self.axes
@@ -72,7 +79,11 @@ def _l1(x: Tensor, over: Over) -> Expr:
 
 
 def _l2(x: Tensor, over: Over) -> Expr:
-    return x.norm(**({} if over.is_everything else {"dim": over.dim}), **over.keepdim)
+    if over.is_everything:
+        return x.norm()
+    if isinstance(over.dim, int):
+        return x.norm(dim=over.dim, **over.keepdim)
+    return torch.linalg.vector_norm(x, dim=over.dim, **over.keepdim)
 
 
 def _log_sum(x: Tensor, over: Over) -> Expr:
@@ -97,10 +108,14 @@ def _prod(x: Tensor, over: Over) -> Expr:
 
 
 def _max(x: Tensor, over: Over) -> Expr:
+    if over.may_be_nothing:
+        return kernel("max_over")(x, over.listed, **over.keepdim)
     return x.amax(*over.args, **over.keepdim)
 
 
 def _min(x: Tensor, over: Over) -> Expr:
+    if over.may_be_nothing:
+        return kernel("min_over")(x, over.listed, **over.keepdim)
     return x.amin(*over.args, **over.keepdim)
 
 
@@ -181,12 +196,9 @@ def _of_sizes(name: str, data: Dims, keepdims: bool) -> Scalar | Dims | None:
 
 def _reduced(n: Node, name: str, x: Tensor, over: Over) -> Expr:
     dtype = x.type.dtype
-    if name in ("ReduceMax", "ReduceMin") and _is_over_nothing(over):
-        return _extreme_of_nothing(n, name == "ReduceMax", x, over)
     if dtype in INTEGERS and name in ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp"):
-        return REDUCTIONS[name](Tensor(x.double(), ValueType(DataType.DOUBLE, x.type.shape)), over).to(
-            torch_dtype(dtype)
-        )
+        doubles = Tensor(x.double(), ValueType(DataType.DOUBLE, x.type.shape))
+        return converted(REDUCTIONS[name](doubles, over), dtype)
     if dtype in STORED_ONLY:
         if name == "ReduceMean" and dtype == DataType.UINT64:
             n.fail("it takes the mean of uint64 numbers")
@@ -194,26 +206,6 @@ def _reduced(n: Node, name: str, x: Tensor, over: Over) -> Expr:
         ordered = name in ("ReduceMax", "ReduceMin")
         return through_int64(lambda x: REDUCTIONS[magnitude](x, over), x, ordered=ordered)
     return REDUCTIONS[name](x, over)
-
-
-def _is_over_nothing(over: Over) -> bool:
-    return isinstance(over.axes, tuple) and any(over.x.type.dim(axis) == 0 for axis in over.axes)
-
-
-def _extreme_of_nothing(n: Node, largest: bool, x: Tensor, over: Over) -> Expr:
-    """The neutral element, which ONNX wants for an empty set of numbers and torch refuses to give."""
-    assert isinstance(over.axes, tuple)
-    dtype = x.type.dtype
-    neutral: Any = float("-inf" if largest else "inf")
-    if dtype == DataType.BOOL:
-        neutral = not largest
-    elif dtype in INTEGERS:
-        limits = np.iinfo(dtype.numpy())
-        neutral = int(limits.min if largest else limits.max)
-    rank = x.type.rank or 0
-    reduced = {axis % rank for axis in over.axes}
-    kept = [Scalar(1) if a in reduced else size_of(x, a) for a in range(rank) if over.keepdim or a not in reduced]
-    return x.new_full(Dims(kept), neutral)
 
 
 @op("ArgMax", "ArgMin")
@@ -226,7 +218,9 @@ def ArgMax(n: Node, data: Tensor, *, axis: int, keepdims: int, select_last_index
         return x.argmax(axis, **keepdim) if n.op_type == "ArgMax" else x.argmin(axis, **keepdim)
 
     def last_position(x: Expr) -> Expr:
-        return size_of(data, axis) - 1 - position(x.flip(axis))
+        last = sizes.subtract(size_of(data, axis), Scalar(1))
+        assert last is not None
+        return last - position(x.flip(axis))
 
     find = last_position if select_last_index else position
     if data.type.dtype in STORED_ONLY:

@@ -211,6 +211,8 @@ def _to_dims(n: Node, operand: Operand) -> Dims:
         case Dims():
             return operand
     length = operand.type.dim(0)
+    if length == 1 or operand.type.rank == 0:
+        return Dims([Scalar(builtin("int")(operand))])
     return Dims(None, operand.tolist(), length if isinstance(length, int) else None)
 
 

@@ -106,19 +106,22 @@ class _Change:
             return x.flatten(1) if to_matrix else squeezed(x, axes)
         if not self.before and all(size == 1 for size in self.after):
             return unsqueezed(x, places)
-        if len(self.before) == 1 and len(self.after) > 1:
+        if len(self.before) == 1 and len(self.after) > 1 and self._products() is not False:
             return x.unflatten(self.first if self.tail else -1, tuple(self.target))
-        if len(self.before) > 1 and len(self.after) == 1 and self._keeps_product():
+        if len(self.before) > 1 and len(self.after) == 1 and self._products():
             last = [axes[-1]] if self.tail else []
             return x.flatten(self.first, *last) if self.first or last else x.flatten()
         return None
 
-    def _keeps_product(self) -> bool:
-        """Whether the size after is the product of those before: a wrong model must not be reshaped to something."""
-        if self.target[0].number == -1:
+    def _products(self) -> bool | None:
+        """Whether there are as many elements after as before, None if that is not known. There may not be: where one
+        of the sizes that stay is 0, the others can be anything. (`unflatten` would notice, `flatten` would not.)"""
+        if any(size.number == -1 for size in self.target):
             return True
-        sizes = [size for size in self.before if size is not None]
-        return len(sizes) == len(self.before) and symbolic.product(sizes) == self.after[0]
+        before, after = (symbolic.product(sizes) if None not in sizes else None for sizes in (self.before, self.after))
+        if before is None or after is None:
+            return None
+        return before == after or (None if isinstance(before, str) or isinstance(after, str) else False)
 
 
 def _between(before: Sequence[Dim], after: Sequence[Dim], target: Sequence[Scalar]) -> _Change:

@@ -60,7 +60,10 @@ def Upsample(
 def Resize(
     n: Node,
     X: Tensor,
-    *inputs: Operand | None,
+    roi: Operand | None,
+    scales: Operand | None,
+    sizes: Operand | None,
+    *,
     antialias: int = 0,
     axes: tuple[int, ...] | None = None,
     coordinate_transformation_mode: str = "asymmetric",
@@ -72,7 +75,8 @@ def Resize(
     nearest_mode: str = "simple",
 ) -> Result:
     """Opset 10 has only `scales`, and no say in coordinates and rounding: the defaults here are those of then."""
-    roi, scales, sizes = ((None, *inputs) if n.opset == 10 else inputs + (None,) * 3)[:3] + (None,) * (n.opset == 10)
+    if n.opset < 11:
+        roi, scales = None, roi
     how: dict[str, Any] = {
         "coordinates": coordinate_transformation_mode,
         "rounding": nearest_mode,
@@ -130,6 +134,8 @@ def _resize(
         return idiom
     axes, target = _without_unchanged(x, axes, target, scaled=sizes is None, how=how)
     options: dict[str, Any] = {"sizes" if scales is None else "scales": _tuple(target), "axes": axes, **how}
+    if scales is not None:
+        options["sizes"] = _rounded_otherwise(x, axes, target)
     if "roi" in options:
         options["roi"] = _tuple(options["roi"])
     if mode == "nearest":
@@ -138,6 +144,18 @@ def _resize(
         return kernel("resize_nearest")(x, **_written(options))
     options.pop("rounding")
     return kernel("resize")(x, mode, **_written(options))
+
+
+def _rounded_otherwise(x: Tensor, axes: tuple[int, ...] | None, scales: Any) -> tuple[int, ...] | None:
+    """The output sizes, where float32 gives others than the double arithmetic of the running model."""
+    if not isinstance(scales, list) or x.type.rank is None or len(scales) != len(axes or range(x.type.rank)):
+        return None
+    sizes = [x.type.dim(axis) for axis in axes or range(x.type.rank)]
+    if not all(isinstance(d, int) for d in sizes) or not all(isinstance(s, int | float) for s in scales):
+        return None
+    if all(_same_output_size(d, s) for d, s in zip(sizes, scales, strict=True)):
+        return None
+    return tuple(int(np.float32(d) * np.float32(s)) for d, s in zip(sizes, scales, strict=True))
 
 
 def _tuple(values: Any) -> Any:
@@ -204,7 +222,7 @@ def _interpolate(
         return None
     name = INTERPOLATE.get((mode, rank - 2))
     every = list(range(rank)) if axes is None else [a % rank for a in axes]
-    if name is None or len(every) != len(target) or sorted(every) != every or every[-(rank - 2) :] != list(range(2, rank)):
+    if name is None or len(every) != len(target) or every[-(rank - 2) :] != list(range(2, rank)):
         return None
     spatial = target[len(target) - (rank - 2) :]
     for axis, element in zip(every, target, strict=True):
@@ -215,9 +233,7 @@ def _interpolate(
     if mode == "cubic" and how.get("cubic_a") != -0.75:
         return None
     inputs = [x.type.dim(axis) for axis in range(2, rank)]
-    axes_match = [
-        _same_axis(mode, how, size, element, scaled) for size, element in zip(inputs, spatial, strict=True)
-    ]
+    axes_match = [_same_axis(mode, how, size, element, scaled) for size, element in zip(inputs, spatial, strict=True)]
     if not all(axes_match):
         return None
     options: dict[str, Any] = {}
@@ -265,7 +281,7 @@ def _same_output_size(size: Any, scale: Any) -> bool:
 
 def _same_nearest(how: dict[str, Any], size: Any, element: Any, scaled: bool) -> bool:
     if isinstance(size, int) and isinstance(element, int | float):
-        output = int(size * element) if scaled else element
+        output = int(size * element) if scaled else int(element)
         if not 0 < output <= 1 << 20:
             return False
         scale = np.float32(element) if scaled else np.float32(output) / np.float32(size)

@@ -13,6 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import onnx_ir as ir
+
 from ..code.expr import Attribute, Binary, Expr, Literal, Ref, Subscript, Unary, Wrapped, builtin, module
 from ..ir.types import DataType, type_of
 from .kernel import kernel
@@ -99,7 +101,7 @@ def minimum(*items: Scalar) -> Scalar:
 
 
 def _extreme(name: str, function: Callable[..., Number], nonnegative: bool, items: tuple[Scalar, ...]) -> Scalar:
-    known = [i.number for i in items if i.number is not None]
+    known = [_shortest(i.number) for i in items if i.number is not None]
     unknown = [i for i in items if i.number is None]
     dtype = _dtype(items[0])
     if not unknown:
@@ -139,16 +141,16 @@ _COMPARISONS: dict[str, Callable[[Number, Number], bool]] = {
 
 
 def is_whole(scalar: Scalar) -> bool:
-    """Whether a float is known to hold an integer."""
+    """Whether a float is known to be an integer; it is then a Python int at run time."""
     return scalar.type.is_integer or _is_whole(scalar._expr)
 
 
 def _is_whole(expr: Expr) -> bool:
     match expr:
         case Literal():
-            return isinstance(expr._value, int) or (isinstance(expr._value, float) and expr._value.is_integer())
+            return isinstance(expr._value, int)
         case Ref():
-            return type_of(expr._key).is_integer
+            return isinstance(expr._key, ir.Value) and _is_whole_value(expr._key)
         case Subscript():
             return isinstance(expr._base, Attribute) and expr._base._name == "shape"
         case Wrapped():
@@ -158,6 +160,21 @@ def _is_whole(expr: Expr) -> bool:
         case Binary():
             return expr._op in ("+", "-", "*", "//", "%") and _is_whole(expr._left) and _is_whole(expr._right)
     return False
+
+
+def _is_whole_value(value: ir.Value, depth: int = 4) -> bool:
+    """The same of a value that has got a name: judged by the node that computes it, not too far back."""
+    if type_of(value).is_integer:
+        return True
+    if value.const_value is not None:
+        return value.const_value.size == 1 and float(value.const_value.numpy().reshape(-1)[0]).is_integer()
+    node = value.producer()
+    if node is None or depth == 0:
+        return False
+    if node.op_type in ("Floor", "Ceil"):
+        return True
+    passes_on = node.op_type in ("Add", "Sub", "Mul", "Neg", "Cast", "Squeeze", "Unsqueeze", "Gather")
+    return passes_on and all(v is not None and _is_whole_value(v, depth - 1) for v in node.inputs)
 
 
 def _dtype(a: Scalar) -> DataType:
@@ -183,8 +200,9 @@ def _combine(function: Callable[[Expr, Expr], Expr], a: Scalar, b: Scalar, nonne
 
 
 def _short(a: Scalar) -> Scalar | Number:
-    """A known number as itself, and as an integer if it is one."""
-    number = a.number
-    if number is None:
-        return a
+    """A known number as itself."""
+    return a if a.number is None else _shortest(a.number)
+
+
+def _shortest(number: Number) -> Number:
     return int(number) if isinstance(number, float) and number.is_integer() else number

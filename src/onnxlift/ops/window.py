@@ -44,6 +44,9 @@ class Window:
     def padded(self) -> bool:
         return self.begin is None or any(self.begin) or any(self.end or ())
 
+    def without_pads(self) -> Window:
+        return Window(self.kernel, self.stride, self.dilation, (0,) * self.rank, (0,) * self.rank)
+
     def pad(self, x: Expr, value: float | None = None) -> Expr:
         """`x` with the pads around it (of `value`, or zeros), so that the window itself needs none."""
         if not self.padded:
@@ -78,14 +81,13 @@ def window(
     if x.type.rank not in (None, rank + 2):
         n.fail(f"its window has {rank} axes, its input has {x.type.rank}, two of which are not spatial")
     own = Window(tuple(kernel), stride, dilation, pads[:rank], pads[rank:])
-    match auto_pad:
-        case "SAME_UPPER" | "SAME_LOWER":
-            return _same(x, own, upper=auto_pad == "SAME_UPPER")
-        case "VALID":
-            return Window(own.kernel, stride, dilation, (0,) * rank, (0,) * rank)
-        case None | "" | "NOTSET":
-            return own
-    n.fail(f"auto_pad {auto_pad!r} is not one of NOTSET, VALID, SAME_UPPER, SAME_LOWER")
+    if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        return _same(x, own, upper=auto_pad == "SAME_UPPER")
+    if auto_pad == "VALID":
+        return own.without_pads()
+    if auto_pad not in (None, "", "NOTSET"):
+        n.fail(f"auto_pad {auto_pad!r} is not one of NOTSET, VALID, SAME_UPPER, SAME_LOWER")
+    return own
 
 
 def _same(x: Tensor, own: Window, upper: bool) -> Window:

@@ -35,7 +35,8 @@ def _tensor(node: ir.Node) -> ir.TensorProtocol | None:
         output = node.outputs[0].name
         match name:
             case "value":
-                return attribute.as_tensor()
+                tensor: ir.TensorProtocol = attribute.value
+                return tensor
             case "value_int":
                 return ir.Tensor(np.array(attribute.as_int(), np.int64), name=output)
             case "value_ints":

@@ -127,23 +127,29 @@ class Edit:
         op_type: str,
         inputs: Sequence[ir.Value | None],
         attributes: Iterable[ir.Attr] = (),
+        *,
+        domain: str | None = None,
+        named_by: ir.Node | None = None,
     ) -> ir.Node:
-        """Put a node of the same domain with one output in the place of `node`; it inherits name and metadata."""
+        """Put a node with one output in the place of `node`, which keeps the output's name, type and shape. It has the
+        same domain unless another is given, and the name and metadata of `named_by` (by default of `node`)."""
         (old,) = node.outputs
         output = ir.Value(type=old.type, shape=old.shape)
         output.meta.update(old.meta)
         output.metadata_props.update(old.metadata_props)
         name, old.name = old.name, None
         output.name = name
+        source = node if named_by is None else named_by
         new = ir.Node(
-            node.domain,
+            node.domain if domain is None else domain,
             op_type,
             inputs,
             attributes,
             outputs=[output],
-            name=node.name,
-            doc_string=node.doc_string,
-            metadata_props=dict(node.metadata_props),
+            version=node.version if domain is None else None,
+            name=source.name,
+            doc_string=source.doc_string,
+            metadata_props=dict(source.metadata_props),
         )
         self.graph.insert_before(node, new)
         if old in self._positions:
@@ -153,6 +159,34 @@ class Edit:
         self.drop(node)
         self.changes += 1
         return new
+
+    def insert(
+        self,
+        before: ir.Node,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        attributes: Iterable[ir.Attr] = (),
+        *,
+        like: ir.Value,
+        shape: Sequence[int | str | None],
+        name: str,
+    ) -> ir.Value:
+        """The output of a new standard node in front of `before`: of the element type of `like`, the given shape, and
+        this name or a similar one. The node belongs to the module of `before`."""
+        output = ir.Value(type=like.type, shape=ir.Shape(shape))
+        output.name = self.names.fresh(name)
+        node = ir.Node(
+            "",
+            op_type,
+            inputs,
+            attributes,
+            outputs=[output],
+            version=before.version,
+            name=f"{(before.name or '').rpartition('/')[0]}/{op_type}" if "/" in (before.name or "") else op_type,
+            metadata_props=dict(before.metadata_props),
+        )
+        self.graph.insert_before(before, node)
+        return output
 
     def constant(self, name: str, array: Array) -> ir.Value:
         """A new constant of this graph, under this name or a similar one."""

@@ -2,12 +2,14 @@
 
 A scope becomes a module if that reads better than its code in the parent's `forward`, and only if it can be called at
 one point in time: nothing that it computes may go out, through another item of the parent, and in again. Rules:
-1. A scope with a single node is not a module: the node joins the parent (as the layer of that name, if it is one).
+1. A scope with a single node is not a module: the node joins the parent (as the layer of that name, if it is one);
+   but for an `nn.Sequential` of one layer (`downsample.0`).
 2. A scope without weights is not a module, unless the exporter names a class of the user's own for it and it has some
    length: activations, dropouts and pools are code of the parent.
 3. A container (`layers` of `layers.0`, never called itself) is no module: its children join the parent.
 4. Scopes on a cycle of the parent's items (a module called twice, nodes moved by an optimiser) are dissolved into the
    parent, until no cycle is left. Their layers keep their names (`self.attn.query`).
+5. What several modules use is computed above them all, if it depends on nothing inside the first of them.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import onnx_ir as ir
 from ..ir.types import FLOATS
 from .scopes import Path, Scopes
 
+LARGEST_SLICE = 40
 CLASS_NODES = 4  # below this many nodes, code without weights is no module of its own
 
 
@@ -52,8 +55,9 @@ def build_tree(graph: ir.Graph, scopes: Scopes) -> Scope:
     """The root scope, which is the model itself."""
     order = {node: index for index, node in enumerate(graph)}
     root = _trie(order, scopes)
-    _dissolve_small(root)
+    _dissolve_small(root, scopes.paths)
     reads = {node: list(outer_reads(node)) for node in order}
+    _hoist_shared(root, graph, reads)
     _settle(root, order, reads)
     _find_borders(root, graph, reads)
     return root
@@ -77,22 +81,23 @@ def _trie(order: dict[ir.Node, int], scopes: Scopes) -> Scope:
     return root
 
 
-def _dissolve_small(scope: Scope) -> None:
+def _dissolve_small(scope: Scope, paths: dict[ir.Node, Path]) -> None:
     """Rules 1 to 3, innermost first."""
     for child in scope.children():
-        _dissolve_small(child)
+        _dissolve_small(child, paths)
     items: list[ir.Node | Scope] = []
     for item in scope.items:
-        if isinstance(item, Scope) and not _is_module(item):
+        if isinstance(item, Scope) and not _is_module(item, paths):
             items.extend(_moved_up(item))
         else:
             items.append(item)
     scope.items = items
 
 
-def _is_module(scope: Scope) -> bool:
+def _is_module(scope: Scope, paths: dict[ir.Node, Path]) -> bool:
     if len(scope.items) == 1 and isinstance(scope.items[0], ir.Node):
-        return False
+        inner = paths.get(scope.items[0], ())[len(scope.path) :]
+        return scope.called and _has_weights(scope.items[0]) and len(inner) == 1 and inner[0].isdigit()
     if not scope.called and all(isinstance(i, Scope) and i.path[-1].isdigit() for i in scope.items):
         return False
     if any(_has_weights(node) for node in scope.nodes()):
@@ -110,6 +115,68 @@ def _moved_up(scope: Scope) -> list[ir.Node | Scope]:
         if isinstance(item, Scope):
             item.parent = scope.parent
     return scope.items
+
+
+def _hoist_shared(root: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Value]]) -> None:
+    """Rule 5. A value that several modules use, computed in the first of them from what comes from outside it, is
+    computed where all of them get it from: exporters and optimisers merge equal expressions (masks, positions) into
+    the first module that has them."""
+    home: dict[ir.Node, Scope] = {}
+    for scope in _walk(root):
+        home.update((item, scope) for item in scope.items if isinstance(item, ir.Node))
+    users: dict[ir.Value, list[ir.Node]] = {}
+    for node, values in reads.items():
+        for value in values:
+            users.setdefault(value, []).append(node)
+    moved: set[Scope] = set()
+    for node in graph:
+        scope = home[node]
+        places = [home[user] for value in node.outputs for user in users.get(value, ())]
+        inside = [p for p in places if _is_within(p, scope)]
+        if scope is root or not inside or len(inside) == len(places):
+            continue
+        target = scope
+        while not all(_is_within(p, target) for p in places):
+            assert target.parent is not None
+            target = target.parent
+        for part in _slice(node, target, home, reads):
+            moved.add(home[part])
+            home[part] = target
+            target.items.append(part)
+    for scope in moved:
+        scope.items = [i for i in scope.items if isinstance(i, Scope) or home[i] is scope]
+
+
+def _slice(
+    node: ir.Node, target: Scope, home: dict[ir.Node, Scope], reads: dict[ir.Node, list[ir.Value]]
+) -> list[ir.Node]:
+    """`node` and what it is computed from below `target`; nothing if that has weights, or is too much to be a detail."""
+    found: dict[ir.Node, None] = {}
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        if part in found or home[part] is target or not _is_within(home[part], target):
+            continue
+        if _has_weights(part) or len(found) >= LARGEST_SLICE:
+            return []
+        found[part] = None
+        for value in reads[part]:
+            producer = value.producer()
+            if producer is not None and producer in home:
+                waiting.append(producer)
+    return list(found)
+
+
+def _walk(scope: Scope) -> Iterator[Scope]:
+    yield scope
+    for child in scope.children():
+        yield from _walk(child)
+
+
+def _is_within(scope: Scope | None, ancestor: Scope) -> bool:
+    while scope is not None and scope is not ancestor:
+        scope = scope.parent
+    return scope is not None
 
 
 def _settle(scope: Scope, order: dict[ir.Node, int], reads: dict[ir.Node, list[ir.Value]]) -> None:

@@ -18,7 +18,7 @@ MODULE_ATTRIBUTES = frozenset(
     register_full_backward_pre_hook register_load_state_dict_post_hook register_load_state_dict_pre_hook
     register_module register_parameter register_state_dict_post_hook register_state_dict_pre_hook requires_grad_
     set_extra_state set_submodule share_memory state_dict to to_empty train training type xpu zero_grad
-    tie_weights self""".split()
+    tie_weights""".split()
 )
 GLOBAL_NAMES = frozenset("torch nn F Tensor math np numpy load load_file Path self".split())
 _BUILTINS = frozenset(name for name in dir(builtins) if not name.startswith("_"))
@@ -38,24 +38,24 @@ def is_generated(name: str | None) -> bool:
 
 def identifier(text: str, default: str = "x") -> str:
     """`text` as an ASCII identifier that is neither a keyword nor a builtin nor a name that our source relies on."""
-    ascii_text = unicodedata.normalize("NFKD", text[:200]).encode("ascii", "ignore").decode()
-    word = re.sub(r"\W+", "_", ascii_text).strip("_")[:60].rstrip("_")
-    word = re.sub(r"__+", "_", word)
-    if not word:
-        return default
-    if word[0].isdigit():
-        word = f"{default}_{word}" if default[0].isalpha() else f"x_{word}"
-    if keyword.iskeyword(word) or keyword.issoftkeyword(word) or word in GLOBAL_NAMES or word in _BUILTINS:
-        word += "_"
-    return word
+    word = _word(text, default)
+    taken = keyword.iskeyword(word) or keyword.issoftkeyword(word) or word in GLOBAL_NAMES or word in _BUILTINS
+    return f"{word}_" if taken else word
 
 
 def attribute(text: str, default: str = "layer") -> str:
     """`text` as the name of a module's attribute. Digits alone stay as they are: they index a container."""
     if text.isascii() and text.isdigit() and len(text) < 9:
         return str(int(text))
-    word = identifier(text, default)
-    return f"{word}_" if word in MODULE_ATTRIBUTES else word
+    word = _word(text, default)
+    return f"{word}_" if keyword.iskeyword(word) or word in MODULE_ATTRIBUTES else word
+
+
+def _word(text: str, default: str) -> str:
+    """Letters, digits and single underscores of `text`, a letter first."""
+    ascii_text = unicodedata.normalize("NFKD", text[:200]).encode("ascii", "ignore").decode()
+    word = re.sub(r"[\W_]+", "_", ascii_text).strip("_")[:60].rstrip("_")
+    return word if word[:1].isalpha() else f"{default}_{word}".rstrip("_")
 
 
 def class_name(text: str, default: str = "Model") -> str:

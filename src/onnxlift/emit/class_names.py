@@ -1,0 +1,89 @@
+"""What the classes are called: as the exporter says, else by what they are, else by where they stand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import onnx_ir as ir
+
+from ..code.expr import Attribute, Binary, Call, Member, Ref, walk
+from ..code.statements import expressions, walk_statements
+from ..ops.layers import Layer
+from ..tree.names import class_name, unique
+from .classes import ModuleClass
+from .module import Module
+
+_GENERIC = re.compile(r"(?i)^(main_?graph|torch[-_]jit(_export)?|graph|model|onnx|g|main|graph_?\d*|)$")
+
+
+def name_classes(classes: Sequence[ModuleClass], root: Module, model: ir.Model, file_name: str) -> None:
+    """Give every class a name of its own."""
+    taken: set[str] = set()
+    for cls in reversed(classes):  # the root first, so that it gets the name it wants
+        wanted = cls.example.class_hint
+        if wanted is None:
+            wanted = _root_name(model, file_name) if cls.example is root else _role(cls.example) or _place(cls.example)
+        cls.name = unique(class_name(wanted, "Block"), taken)
+        taken.add(cls.name)
+
+
+def _root_name(model: ir.Model, file_name: str) -> str:
+    graph = model.graph.name or ""
+    return file_name if _GENERIC.match(graph) or "/" in graph else graph
+
+
+def _place(module: Module) -> str:
+    """`encoder.layers.3` -> layer."""
+    words = [part for part in module.path if not part.isdigit()]
+    word = words[-1] if words else "block"
+    if module.path[-1].isdigit():
+        word = word.rstrip("0123456789") or word
+        if word.endswith("s") and not word.endswith("ss") and len(word) > 3:
+            word = word[:-1]
+    return word if len(word) > 1 else "block"
+
+
+def _role(module: Module) -> str | None:
+    """What a numbered block is, judged by its code. A block with a name of its own keeps that."""
+    if not re.fullmatch(r".*\d[a-z]?", module.path[-1]):
+        return None
+    kinds = [m.kind for m in module.members.values() if isinstance(m, Layer)]
+    convolutions = [m for m in module.members.values() if isinstance(m, Layer) and m.kind.startswith("Conv")]
+    if convolutions and _is_residual(module):
+        strides = {m.arguments.get("stride", 1) for m in convolutions}
+        return "DownsampleBlock" if strides - {1, (1, 1)} else "ResidualBlock"
+    if "scaled_dot_product_attention" in _called(module):
+        return "TransformerBlock" if any(kind.endswith("Norm") for kind in kinds) else "Attention"
+    return None
+
+
+def _is_residual(module: Module) -> bool:
+    """Whether the input, or a member's value of it, is added to something."""
+    if len(module.inputs) != 1:
+        return False
+    (source,) = module.inputs
+    near = {source}
+    for statement in walk_statements(module.body):
+        for expr in expressions(statement):
+            match expr:
+                case Call() if isinstance(expr._function, Member) and _reads(expr) == {source}:
+                    near.update(t._key for t in getattr(statement, "targets", []) if isinstance(t, Ref))
+                case Binary() if expr._op == "+" and _reads(expr) & near and len(_reads(expr)) == 2:
+                    return True
+    return False
+
+
+def _reads(expr: Call | Binary) -> set[object]:
+    return {part._key for part in walk(expr) if isinstance(part, Ref)}
+
+
+def _called(module: Module) -> set[str]:
+    def functions() -> Iterator[str]:
+        for statement in walk_statements(module.body):
+            for expr in expressions(statement):
+                for part in walk(expr):
+                    if isinstance(part, Attribute):
+                        yield part._name
+
+    return set(functions())

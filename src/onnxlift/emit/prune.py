@@ -1,0 +1,97 @@
+"""Remove from the border of modules what nobody needs: results that the caller drops, and arguments that then are
+not read.
+
+    a, b = self.block(x, n)   ->   b = self.block(x)        (if a is not read, and n was needed for a only)
+
+The graph's own edges say what may cross a border; what really does is known only when the code is written, because
+sizes are computed where they are used. From the root down, until nothing changes.
+"""
+
+from __future__ import annotations
+
+from ..code.expr import Call, Display, Expr, Local, Member, Ref, walk
+from ..code.statements import Assign, Return, expressions, walk_statements
+from .dead_code import remove_dead_code
+from .module import Module, Stored
+
+
+def prune(module: Module) -> None:
+    """Prune the module and all below it."""
+    remove_dead_code(module.body)
+    seen: set[int] = set()
+    while any([_prune_call(module, statement, seen) for statement in _calls(module)]):
+        remove_dead_code(module.body)
+    _drop_unused_members(module)
+
+
+def _calls(module: Module) -> list[Assign]:
+    """The statements that call a child module."""
+    return [s for s in walk_statements(module.body) if isinstance(s, Assign) and called_module(s.expr) is not None]
+
+
+def called_module(expr: Expr) -> Module | None:
+    """The module that `expr` is a call of."""
+    if isinstance(expr, Call) and isinstance(expr._function, Member) and isinstance(expr._function._target, Module):
+        return expr._function._target
+    return None
+
+
+def _prune_call(module: Module, statement: Assign, seen: set[int]) -> bool:
+    """True if an argument went, so that more of the caller may be unused."""
+    child, call = called_module(statement.expr), statement.expr
+    assert child is not None and isinstance(call, Call)
+    dropped = any(target is None for target in statement.targets)
+    if dropped:
+        _drop_results(child, [target is not None for target in statement.targets])
+        statement.targets = [target for target in statement.targets if target is not None]
+    if id(child) in seen and not dropped:
+        return False
+    seen.add(id(child))
+    prune(child)
+    before = list(child.inputs)
+    drop_unused_inputs(child)
+    arguments = dict(zip(before, call._args, strict=True))
+    statement.expr = Call(call._function, [arguments[value] for value in child.inputs], {})
+    return len(child.inputs) != len(before)
+
+
+def _drop_results(module: Module, keep: list[bool]) -> None:
+    last = module.body.statements[-1]
+    assert isinstance(last, Return) and isinstance(last.expr, Display)
+    results: list[Expr] = [e for e, kept in zip(last.expr._items, keep, strict=True) if kept]
+    module.outputs = [v for v, kept in zip(module.outputs, keep, strict=True) if kept]
+    last.expr = results[0] if len(results) == 1 else Display(results, "()")
+
+
+def drop_unused_inputs(module: Module) -> None:
+    """Keep those inputs of the module that its code reads."""
+    if module.sequential:
+        return
+    read = {
+        part._key
+        for statement in walk_statements(module.body)
+        for expr in expressions(statement)
+        for part in walk(expr)
+        if isinstance(part, Ref)
+    }
+    module.inputs = {value: operand for value, operand in module.inputs.items() if value in read}
+
+
+def _drop_unused_members(module: Module) -> None:
+    if module.sequential:
+        return
+    used: set[int] = set()
+    read: set[object] = set()
+    for statement in walk_statements(module.body):
+        for expr in expressions(statement):
+            for part in walk(expr):
+                if isinstance(part, Member):
+                    used.add(id(part._target))
+                elif isinstance(part, Ref | Local):
+                    read.add(part._key if isinstance(part, Ref) else part)
+    constants = {id(stored) for value, stored in module.constants.items() if value in read}
+    module.members = {
+        path: member
+        for path, member in module.members.items()
+        if id(member) in (constants if isinstance(member, Stored) else used)
+    }

@@ -1,0 +1,166 @@
+"""The weights of a lifted model as safetensors files, written one tensor at a time.
+
+The safetensors package wants all tensors in memory before it writes the first. Here, a weight that is stored as the
+ONNX model has it goes from file to file without passing through memory, and one that is changed on the way (transposed,
+unpacked) is made when its turn comes and dropped after. The bytes depend on nothing but the weights.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from math import prod
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import onnx_ir as ir
+from ml_dtypes import bfloat16, float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu
+from onnx_ir import DataType
+
+from ..errors import OutputError
+from .module import Entry
+
+MAX_SHARD_SIZE = 5 * 10**9
+"""Weights of more bytes than this are spread over several files, as Hugging Face does it."""
+
+# How each element type is stored: what safetensors calls it, and in numpy. Types that torch lacks are stored in the
+# type in which lifted code carries them (see `run.to_torch`).
+_STORED: dict[DataType, tuple[str, np.dtype[np.generic]]] = {
+    element: (name, np.dtype(dtype))
+    for element, name, dtype in (
+        (DataType.FLOAT, "F32", np.float32),
+        (DataType.DOUBLE, "F64", np.float64),
+        (DataType.FLOAT16, "F16", np.float16),
+        (DataType.BFLOAT16, "BF16", bfloat16),
+        (DataType.FLOAT8E4M3FN, "F8_E4M3", float8_e4m3fn),
+        (DataType.FLOAT8E4M3FNUZ, "F8_E4M3FNUZ", float8_e4m3fnuz),
+        (DataType.FLOAT8E5M2, "F8_E5M2", float8_e5m2),
+        (DataType.FLOAT8E5M2FNUZ, "F8_E5M2FNUZ", float8_e5m2fnuz),
+        (DataType.FLOAT8E8M0, "F8_E8M0", float8_e8m0fnu),
+        (DataType.FLOAT4E2M1, "F32", np.float32),
+        (DataType.INT64, "I64", np.int64),
+        (DataType.INT32, "I32", np.int32),
+        (DataType.INT16, "I16", np.int16),
+        (DataType.INT8, "I8", np.int8),
+        (DataType.INT4, "I8", np.int8),
+        (DataType.INT2, "I8", np.int8),
+        (DataType.UINT64, "U64", np.uint64),
+        (DataType.UINT32, "U32", np.uint32),
+        (DataType.UINT16, "U16", np.uint16),
+        (DataType.UINT8, "U8", np.uint8),
+        (DataType.UINT4, "U8", np.uint8),
+        (DataType.UINT2, "U8", np.uint8),
+        (DataType.BOOL, "BOOL", np.bool_),
+        (DataType.COMPLEX64, "C64", np.complex64),
+    )
+}
+# Whose bytes in ONNX are not those of the stored type: packed ones, and bools, where ONNX lets any byte mean True.
+_REWRITTEN = frozenset(
+    {DataType.INT4, DataType.INT2, DataType.UINT4, DataType.UINT2, DataType.FLOAT4E2M1, DataType.BOOL}
+)
+
+
+def write_weights(entries: Mapping[str, Entry], folder: Path, name: str, max_shard_size: int) -> list[Path]:
+    """The files written: NAME.safetensors, or the shards and NAME.safetensors.index.json; none without weights."""
+    shards = plan_shards(entries, max_shard_size)
+    if len(shards) < 2:
+        files = [folder / f"{name}.safetensors" for _ in shards]
+    else:
+        files = [folder / f"{name}-{i:05}-of-{len(shards):05}.safetensors" for i in range(1, len(shards) + 1)]
+    for path, keys in zip(files, shards, strict=True):
+        with path.open("wb") as file:
+            _write_file(file, {key: entries[key] for key in keys})
+    if len(shards) > 1:
+        files.append(folder / index_name(name))
+        files[-1].write_text(_index(entries, files, shards), encoding="utf-8")
+    return files
+
+
+def index_name(name: str) -> str:
+    """What the list of shards is called."""
+    return f"{name}.safetensors.index.json"
+
+
+def stored_bytes(entry: Entry) -> int:
+    """How many bytes the tensor takes in the file."""
+    _, dtype = _STORED.get(_tensor(entry).dtype, ("", np.dtype(np.complex128)))  # no type of ONNX is wider
+    return prod(entry.weight.shape) * dtype.itemsize
+
+
+def plan_shards(entries: Mapping[str, Entry], max_shard_size: int) -> list[list[str]]:
+    """The keys of each file, in the order of the modules. A tensor is never split, so a file may exceed the size."""
+    shards: list[list[str]] = []
+    room = 0
+    for key, entry in entries.items():
+        size = stored_bytes(entry)
+        if not shards or (size > room and shards[-1]):
+            shards.append([])
+            room = max_shard_size
+        shards[-1].append(key)
+        room -= size
+    return shards
+
+
+def parse_size(text: str | int) -> int:
+    """A number of bytes as people write it: 5GB, 500MB (powers of 1000), 2GiB (of 1024), or the plain number."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([kmgt]?)(i?)b?)?\s*", str(text).lower())
+    if found is None or (size := float(found[1])) <= 0:
+        raise OutputError(f"{text!r} is not a size: write it like 5GB, 500MB or 2GiB.")
+    return max(1, round(size * (1024 if found[3] else 1000) ** " kmgt".index(found[2] or " ")))
+
+
+def _write_file(file: BinaryIO, entries: Mapping[str, Entry]) -> None:
+    # The widest types first, so that every tensor starts at a multiple of its element size.
+    ordered = sorted(entries, key=lambda key: -_stored_type(entries[key])[1].itemsize)
+    header: dict[str, object] = {}
+    end = 0
+    for key in ordered:
+        assert key != "__metadata__", "safetensors keeps this key for itself"
+        start, end = end, end + stored_bytes(entries[key])
+        shape = list(entries[key].weight.shape)
+        header[key] = {"dtype": _stored_type(entries[key])[0], "shape": shape, "data_offsets": [start, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    file.write(len(text).to_bytes(8, "little") + text)
+    for key in ordered:
+        before = file.tell()
+        _write_tensor(file, entries[key])
+        written = file.tell() - before
+        assert written == stored_bytes(entries[key]), f"{key}: wrote {written} bytes"
+
+
+def _write_tensor(file: BinaryIO, entry: Entry) -> None:
+    weight, tensor = entry.weight, _tensor(entry)
+    if weight.transform is None and tensor.dtype not in _REWRITTEN and hasattr(tensor, "tofile"):
+        tensor.tofile(file)
+        return
+    dtype = _stored_type(entry)[1].newbyteorder("<")
+    array = np.ascontiguousarray(weight.array().astype(dtype, copy=False))
+    if tensor.dtype == DataType.BOOL:
+        array = (array.view(np.uint8) != 0).view(array.dtype)
+    file.write(array.reshape(-1).view(np.uint8).data)
+
+
+def _stored_type(entry: Entry) -> tuple[str, np.dtype[np.generic]]:
+    tensor = _tensor(entry)
+    stored = _STORED.get(tensor.dtype)
+    if stored is None:
+        raise OutputError(
+            f"constant {entry.weight.value.name!r} is of type {tensor.dtype.name.lower()}, which safetensors cannot "
+            "hold: cast it to another type in the ONNX model."
+        )
+    return stored
+
+
+def _tensor(entry: Entry) -> ir.TensorProtocol:
+    tensor = entry.weight.value.const_value
+    assert tensor is not None
+    return tensor
+
+
+def _index(entries: Mapping[str, Entry], files: Sequence[Path], shards: Sequence[Sequence[str]]) -> str:
+    total = sum(stored_bytes(entry) for entry in entries.values())
+    homes = {key: path.name for path, keys in zip(files, shards, strict=False) for key in keys}
+    return json.dumps({"metadata": {"total_size": total}, "weight_map": homes}, indent=2, sort_keys=True) + "\n"

@@ -1,0 +1,90 @@
+"""Rows of a parameter, picked by integers, are an embedding.
+
+    Gather(table, indices, axis=0)   ->   Embedding(table, indices)
+
+`table` is a parameter of two axes and `indices` has at least one axis (a single index picks out a row: no embedding).
+
+ONNX counts negative indices from the end and `nn.Embedding` refuses them, so it must be unlikely that there are any:
+the table is called `....weight`, as PyTorch names the parameter of an embedding (which refused them before the export
+too); or the indices are an input of the model, or computed in a way that cannot give a negative number. A negative
+index in spite of that is an error at run time, never another result. Everything else stays a Gather.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from ..ir.node_view import elements_of
+from ..ir.scopes import constant
+from ..ir.symbolic import is_nonnegative
+from ..ir.types import DataType
+from ..passes.edit import Edit, attribute, is_parameter, is_standard, sweep
+from .match import DOMAIN, known_shape, rank
+
+# Operators that give no negative number: ever, if their first input has none, or if none of their inputs has any.
+_COUNTS = frozenset({"Shape", "Size", "ArgMax", "ArgMin", "NonZero", "Abs"})
+_MOVES = frozenset(
+    {"Cast", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape", "Slice", "Split"}
+    | {"Squeeze", "Tile", "Transpose", "Unsqueeze", "CumSum", "ReduceMax", "ReduceMin", "ReduceSum"}
+)
+_COMBINES = frozenset({"Add", "Mul", "Min", "Concat", "Where"})
+_MAX_STEPS = 64
+
+
+def run(model: ir.Model) -> int:
+    """Make embeddings of lookups in parameters; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, "Gather"):
+        return
+    table, indices = node.inputs
+    if table is None or indices is None or not is_parameter(table) or attribute(node, "axis", 0) not in (0, -2):
+        return
+    if rank(table) != 2 or 0 in (known_shape(table) or ()) or not rank(indices):
+        return
+    if (table.name or "").endswith(".weight") or not _may_be_negative(indices):
+        edit.replace(node, "Embedding", [table, indices], domain=DOMAIN)
+
+
+def _may_be_negative(value: ir.Value) -> bool:
+    """Whether we cannot say that all elements are at least 0. Inputs of the model count as indices."""
+    stack: list[ir.Value | None] = [value]
+    for _ in range(_MAX_STEPS):
+        if not stack:
+            return False
+        current = stack.pop()
+        if current is None or _is_surely_nonnegative(current):
+            continue
+        node = current.producer()
+        if node is None or node.domain not in ("", "ai.onnx"):
+            return True
+        if node.op_type in _MOVES and (node.op_type != "Cast" or _is_integer(node.inputs[0])):
+            stack.append(node.inputs[0])
+        elif node.op_type in _COMBINES:
+            stack.extend(node.inputs[1:] if node.op_type == "Where" else node.inputs)
+        elif node.op_type == "Range":
+            start, _, step = node.inputs
+            if not _is_surely_nonnegative(step):
+                return True
+            stack.append(start)
+        elif node.op_type not in _COUNTS:
+            return True
+    return True
+
+
+def _is_surely_nonnegative(value: ir.Value | None) -> bool:
+    if value is None:
+        return False
+    if value.is_graph_input() or value.dtype == DataType.BOOL:
+        return True
+    elements = elements_of(value)
+    if elements is not None:
+        return all(element is not None and is_nonnegative(element) for element in elements)
+    tensor = constant(value)
+    return tensor is not None and tensor.size > 0 and bool((tensor.numpy() >= 0).all())
+
+
+def _is_integer(value: ir.Value | None) -> bool:
+    return value is not None and value.dtype in (DataType.INT64, DataType.INT32, DataType.BOOL)

@@ -1,0 +1,130 @@
+"""A product with a constant matrix is a linear layer.
+
+    MatMul(x, W)                     ->  Linear(x, W)
+    MatMul(x, Transpose(W))          ->  Linear(x, W, transposed=1)
+    Gemm(x, W, c)                    ->  Linear(x, W, c), transposed as Gemm says
+    Add(Linear(x, W), b)             ->  Linear(x, W, b)
+    Reshape(Linear(Reshape(x), ..))  ->  Linear(x, ..), or Linear(Reshape(x), ..) with one reshape less
+
+W is a parameter (a floating-point initialiser) of two axes; b and c are constants with one number for each output,
+perhaps with axes of size 1 before it.
+
+Not with the matrix on the left, with `alpha`, `beta` or `transA` of a Gemm, with a bias that broadcasts otherwise, and
+not where the product is also read by somebody else before the bias is added. Reshapes go only if the shapes prove that
+they keep the axes in front of the features as they are: a linear layer works on rows, whatever axes number them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from ..ir.scopes import constant
+from ..ir.symbolic import product
+from ..ir.types import FLOATS
+from ..passes.edit import Edit, attribute, is_parameter, is_standard, sweep
+from ..passes.transposes import permutation
+from .match import DOMAIN, both_orders, drop_unused, is_lifted, is_private, known_shape, made_by, rank
+
+
+def run(model: ir.Model) -> int:
+    """Make linear layers of products with constant matrices; gives how many rewrites that took."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if is_standard(node, "MatMul"):
+        _matmul(edit, node)
+    elif is_standard(node, "Gemm"):
+        _gemm(edit, node)
+    elif is_standard(node, "Add"):
+        _bias(edit, node)
+    elif is_standard(node, "Reshape", "Flatten"):
+        _reshaped(edit, node)
+
+
+def _matmul(edit: Edit, node: ir.Node) -> None:
+    x, weight = node.inputs
+    if _is_matrix(weight):
+        edit.replace(node, "Linear", [x, weight], domain=DOMAIN)
+        return
+    transpose = made_by(edit, weight, "Transpose")
+    if transpose is not None and _is_matrix(transpose.inputs[0]) and list(permutation(transpose) or ()) == [1, 0]:
+        edit.replace(node, "Linear", [x, transpose.inputs[0]], [ir.AttrInt64("transposed", 1)], domain=DOMAIN)
+        drop_unused(edit, [transpose])
+
+
+def _gemm(edit: Edit, node: ir.Node) -> None:
+    x, weight, *rest = node.inputs
+    bias = rest[0] if rest else None
+    if not _is_matrix(weight) or attribute(node, "transA", 0) != 0 or attribute(node, "alpha", 1.0) != 1.0:
+        return
+    transposed = attribute(node, "transB", 0)
+    if transposed is None:
+        return
+    if bias is not None and (attribute(node, "beta", 1.0) != 1.0 or not _is_bias(bias, _outputs(weight, transposed), 2)):
+        return
+    inputs = [x, weight] if bias is None else [x, weight, bias]
+    edit.replace(node, "Linear", inputs, _transposed(transposed), domain=DOMAIN)
+
+
+def _bias(edit: Edit, node: ir.Node) -> None:
+    for value, bias in both_orders(node):
+        linear = value.producer()
+        if linear is None or not is_lifted(linear, "Linear") or len(linear.inputs) > 2 or linear.graph is not edit.graph:
+            continue
+        x, weight = linear.inputs
+        transposed = attribute(linear, "transposed", 0)
+        if is_private(edit, value) and _is_bias(bias, _outputs(weight, transposed), rank(value)):
+            inputs = [x, weight, bias]
+            edit.replace(node, "Linear", inputs, _transposed(transposed), domain=DOMAIN, named_by=linear)
+            drop_unused(edit, [linear])
+            return
+
+
+def _reshaped(edit: Edit, node: ir.Node) -> None:
+    """`Reshape(Linear(Reshape(x)))`: the target shape must be x's first axes and then the features."""
+    linear = made_by(edit, node.inputs[0], "Linear", domain=DOMAIN)
+    before = made_by(edit, linear.inputs[0], "Reshape", "Flatten") if linear is not None else None
+    if linear is None or before is None or not is_private(edit, node.inputs[0]):
+        return
+    source = before.inputs[0]
+    shape, inner, target = known_shape(source), known_shape(before.outputs[0]), known_shape(node.outputs[0])
+    outer = known_shape(node.inputs[0])
+    if source is None or shape is None or not inner or not outer or not target or target[-1] != outer[-1]:
+        return
+    leading = len(target) - 1
+    features = inner[-1]
+    if shape[:leading] != target[:-1] or product(shape[leading:]) != features or not isinstance(features, int):
+        return
+    if len(shape) > leading + 1 or leading == len(shape):
+        sizes = edit.constant(f"{source.name}.shape", np.array([0] * leading + [features], np.int64))
+        source = edit.insert(
+            node, "Reshape", [source, sizes], like=source, shape=[*target[:-1], features], name=f"{source.name}.rows"
+        )
+    inputs = [source, *linear.inputs[1:]]
+    edit.replace(node, "Linear", inputs, list(linear.attributes.values()), domain=DOMAIN, named_by=linear)
+    drop_unused(edit, [linear, before])
+
+
+def _transposed(transposed: int) -> list[ir.Attr]:
+    return [ir.AttrInt64("transposed", 1)] if transposed else []
+
+
+def _is_matrix(value: ir.Value | None) -> bool:
+    """Whether this is the weight of a linear layer."""
+    return is_parameter(value) and rank(value) == 2 and 0 not in (known_shape(value) or ())
+
+
+def _outputs(weight: ir.Value | None, transposed: int) -> int | str | None:
+    shape = known_shape(weight)
+    return None if shape is None else shape[0 if transposed else 1]
+
+
+def _is_bias(value: ir.Value, outputs: int | str | None, axes: int | None) -> bool:
+    """Whether `value` is a constant that adds one number to each output, and no axes to a result that has `axes`."""
+    tensor, shape = constant(value), known_shape(value)
+    if tensor is None or tensor.dtype not in FLOATS or not shape:
+        return False
+    fits = len(shape) == 1 or (axes is not None and len(shape) <= axes)
+    return fits and shape[-1] == outputs and all(size == 1 for size in shape[:-1])

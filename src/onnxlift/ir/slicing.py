@@ -1,0 +1,60 @@
+"""How much a Slice leaves of a size that may be symbolic."""
+
+from __future__ import annotations
+
+from . import symbolic
+from .node_view import Element, NodeView, Shape, Unknown
+from .symbolic import Dim
+
+
+def slice_shape(n: NodeView) -> Shape:
+    """The rule of `shape_rules` for Slice, in all its versions."""
+    shape = n.shape()
+    if n.has(1):
+        starts, ends = n.elements(1), n.elements(2)
+    else:
+        starts, ends = n.attribute("starts"), n.attribute("ends")
+    axes = n.ints("axes", 3, tuple(range(len(starts))))
+    steps = n.elements(4) if n.has(4) else (1,) * len(starts)
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        raise Unknown
+    result: list[Dim] = list(shape)
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        if not -len(shape) <= axis < len(shape):
+            raise Unknown
+        result[axis] = n.known(_slice_length(shape[axis], start, end, step))
+    return tuple(result)
+
+
+def _slice_length(dim: Dim, start: Element, end: Element, step: Element) -> Dim | None:
+    """How many elements `[start:end:step]` leaves of `dim`."""
+    if start is None or end is None or not isinstance(step, int) or step == 0:
+        return None
+    if isinstance(dim, int) and isinstance(start, int) and isinstance(end, int):
+        if step < 0 and start < -dim:
+            start = 0 if dim else start  # ONNX clamps to the first element, Python gives nothing
+        return len(range(dim)[start:end:step])
+    if step < 0:
+        return dim if step == -1 and start == -1 and isinstance(end, int) and end <= -(2**31) else None
+    first, last = _clamped(dim, start), _clamped(dim, end)
+    if first is None or last is None:
+        return None
+    span = symbolic.subtract(last, first)
+    length = None if span is None else symbolic.maximum(span, 0)
+    if length is None or step == 1:
+        return length
+    rounded = symbolic.add(length, step - 1)
+    return None if rounded is None else symbolic.floor_divide(rounded, step)
+
+
+def _clamped(dim: Dim, position: Dim) -> Dim | None:
+    """A bound of a slice, counted from the front and within the dimension."""
+    if isinstance(position, int):
+        if position >= 2**31 - 1:
+            return dim
+        if position < 0:
+            shifted = symbolic.add(dim, position)
+            return None if shifted is None else symbolic.maximum(shifted, 0)
+    if not symbolic.is_nonnegative(position):
+        return None
+    return symbolic.minimum(position, dim)

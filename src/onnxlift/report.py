@@ -1,0 +1,56 @@
+"""What happened when a model was lifted, in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class LiftReport:
+    """`passes` and `idioms` say how often each of them changed something; those that never did are left out."""
+
+    name: str
+    nodes: int
+    parameters: int
+    weight_bytes: int
+    passes: Mapping[str, int]
+    idioms: Mapping[str, int]
+    classes: int
+    lines: int
+    kernels: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report for `json.dumps`."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        rows = [
+            ("nodes", f"{self.nodes:,}"),
+            ("parameters", f"{self.parameters:,} ({format_bytes(self.weight_bytes)} of weights)"),
+            ("source", f"{_count(self.lines, 'line')}, {_count(self.classes, 'class', 'classes')}"),
+            ("passes", _counts(self.passes)),
+            ("idioms", _counts(self.idioms)),
+            ("kernels", ", ".join(self.kernels)),
+            *(("warning", warning) for warning in self.warnings),
+        ]
+        return "\n".join([self.name, *(f"  {title:10}  {text}" for title, text in rows if text)])
+
+
+def format_bytes(size: float) -> str:
+    """A number of bytes for people: 1.5 GB."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:,.1f} TB"
+
+
+def _count(number: int, word: str, plural: str = "") -> str:
+    return f"{number:,} {word if number == 1 else plural or word + 's'}"
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items())

@@ -1,0 +1,106 @@
+"""What passes its input on goes; what only looks like it stays."""
+
+from __future__ import annotations
+
+import pytest
+
+from onnxlift.passes import no_ops
+
+from .graphs import apply, operators
+
+ONE, ZERO, MINUS_ZERO = "value_float = 1.0", "value_float = 0.0", "value_float = -0.0"
+
+GOES = {
+    "cast to its own type": ("float[n, 3] x", "", "Cast <to = 1> (x)"),
+    "transpose in order": ("float[n, 3] x", "", "Transpose <perm = [0, 1]> (x)"),
+    "transpose of a vector": ("float[n] x", "", "Transpose(x)"),
+    "reshape to its own shape": ("float[n, 3] x", "s = Constant <value_ints = [-1, 3]> ()", "Reshape(x, s)"),
+    "flatten of a matrix": ("float[n, 3] x", "", "Flatten(x)"),
+    "expand to its own shape": ("float[n, 3] x", "s = Shape(x)", "Expand(x, s)"),
+    "tile by one": ("float[n, 3] x", "r = Constant <value_ints = [1, 1]> ()", "Tile(x, r)"),
+    "pad by zero": ("float[n, 3] x", "p = Constant <value_ints = [0, 0, 0, 0]> ()", "Pad(x, p)"),
+    "slice of everything": (
+        "float[n, 3] x",
+        "b = Constant <value_ints = [0]> () e = Constant <value_ints = [9223372036854775807]> ()",
+        "Slice(x, b, e)",
+    ),
+    "concat of one": ("float[n, 3] x", "", "Concat <axis = 0> (x)"),
+    "split into one": ("float[n, 3] x", "", "Split <num_outputs = 1> (x)"),
+    "dropout": ("float[n, 3] x", "", "Dropout(x)"),
+    "dropout that says it is not training": (
+        "float[n, 3] x",
+        "r = Constant <value_float = 0.5> () t = Constant <value = bool {0}> ()",
+        "Dropout(x, r, t)",
+    ),
+    "times one": ("float[n, 3] x", f"c = Constant <{ONE}> ()", "Mul(c, x)"),
+    "over one": ("float[n, 3] x", f"c = Constant <{ONE}> ()", "Div(x, c)"),
+    "to the power of one": ("float[n, 3] x", f"c = Constant <{ONE}> ()", "Pow(x, c)"),
+    "minus zero": ("float[n, 3] x", f"c = Constant <{ZERO}> ()", "Sub(x, c)"),
+    "plus negative zero": ("float[n, 3] x", f"c = Constant <{MINUS_ZERO}> ()", "Add(x, c)"),
+    "plus zero, of integers": ("int64[n, 3] x", "c = Constant <value_int = 0> ()", "Add(x, c)"),
+    "and true": ("bool[n, 3] x", "c = Constant <value = bool {1}> ()", "And(x, c)"),
+}
+STAYS = {
+    "one over": ("float[n, 3] x", f"c = Constant <{ONE}> ()", "Div(c, x)"),
+    "zero minus": ("float[n, 3] x", f"c = Constant <{ZERO}> ()", "Sub(c, x)"),
+    "plus zero, which turns -0.0 into 0.0": ("float[n, 3] x", f"c = Constant <{ZERO}> ()", "Add(x, c)"),
+    "minus negative zero, likewise": ("float[n, 3] x", f"c = Constant <{MINUS_ZERO}> ()", "Sub(x, c)"),
+    "times ones that broadcast": ("float[n, 1] x", "c = Constant <value_floats = [1.0, 1.0]> ()", "Mul(x, c)"),
+    "times ones that add an axis": ("float[n] x", "c = Constant <value = float[1, 1] {1}> ()", "Mul(x, c)"),
+    "reshape to another shape of the same rank": (
+        "float[n, 4] x",
+        "s = Constant <value_ints = [4, -1]> ()",
+        "Reshape(x, s)",
+    ),
+    "slice backwards": (
+        "float[n, 3] x",
+        "b = Constant <value_ints = [-1]> () e = Constant <value_ints = [-9223372036854775807]> () "
+        "a = Constant <value_ints = [1]> () s = Constant <value_ints = [-1]> ()",
+        "Slice(x, b, e, a, s)",
+    ),
+    "pad that shifts": ("float[n, 3] x", "p = Constant <value_ints = [0, 1, 0, -1]> ()", "Pad(x, p)"),
+    "transpose of a square": ("float[3, 3] x", "", "Transpose(x)"),
+    "cast": ("float[n, 3] x", "", "Cast <to = 11> (x)"),
+}
+
+
+def model_text(declaration: str, constants: str, call: str) -> str:
+    dtype = declaration.partition("[")[0]
+    return f"g ({declaration}) => (y) {{ {constants} r = {call} y = {'Not' if dtype == 'bool' else 'Neg'}(r) }}"
+
+
+@pytest.mark.parametrize("case", GOES)
+def test_no_ops_go(case: str) -> None:
+    model, count = apply(model_text(*GOES[case]), no_ops.run)
+    assert count == 1
+    assert len(model.graph) == 1
+
+
+@pytest.mark.parametrize("case", STAYS)
+def test_operations_stay(case: str) -> None:
+    _, count = apply(model_text(*STAYS[case]), no_ops.run)
+    assert count == 0
+
+
+def test_a_scale_that_may_be_trained_stays() -> None:
+    text = "g (float[n, 2] x) => (y) <float[2] weight = {1, 1}, float gain = {1}> { a = Mul(x, weight) y = Mul(a, gain) }"
+    model, count = apply(text, no_ops.run)
+    assert count == 0
+    assert list(model.graph.initializers) == ["weight", "gain"]
+
+
+def test_dropout_whose_mask_is_read_stays() -> None:
+    text = "g (float[n] x) => (y, bool[n] m) { a, m = Dropout(x) y = Neg(a) }"
+    _, count = apply(text, no_ops.run)
+    assert count == 0
+
+
+def test_a_no_op_from_input_to_output_stays() -> None:
+    model, _ = apply("g (float[n] x) => (float[n] y) { y = Cast <to = 1> (x) }", no_ops.run)
+    assert operators(model) == ["Cast"]
+
+
+def test_the_name_of_an_output_survives() -> None:
+    model, _ = apply("g (float[n] x) => (float[n] y) { a = Neg(x) b = Cast <to = 1> (a) y = Concat <axis = 0> (b) }", no_ops.run)
+    assert operators(model) == ["Neg"]
+    assert model.graph.outputs[0].name == "y"

@@ -17,6 +17,7 @@ from .emit.file import Source
 from .emit.module import Entry, Module, state_entries
 from .emit.save import save_files
 from .emit.source_map import SourceMap, map_source
+from .emit.ties import find_ties
 from .emit.weights import MAX_SHARD_SIZE, stored_bytes, write_weights
 from .ir.tensors import DataFile, FileTensor
 from .report import LiftReport
@@ -47,7 +48,9 @@ class Lifted:
         self.fired = fired
         self._source = source
         self._root = root
-        self._entries = dict(state_entries(root))
+        entries = dict(state_entries(root))
+        self._ties = find_ties(entries)
+        self._entries = {key: entry for key, entry in entries.items() if key not in self._ties}
         self._node_count = node_count
         self._idioms = idioms or {}
         self._warnings = warnings
@@ -96,7 +99,10 @@ class Lifted:
         with torch.device("meta"):
             module: nn.Module = namespace[self._source.class_name]()
         weights = {key: to_torch(entry.weight.array()) for key, entry in self._entries.items()}
+        weights |= {key: weights[owner] for key, owner in self._ties.items()}
         module.load_state_dict(weights, assign=True)
+        if self._ties:
+            namespace[self._source.class_name].tie_weights(module)
         return module.eval()
 
     def save(self, directory: str | os.PathLike[str], force: bool = False) -> list[Path]:

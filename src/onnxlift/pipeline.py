@@ -13,9 +13,13 @@ from .emit.dump import GraphDump
 from .emit.file import write_source
 from .emit.lower import Lowering
 from .emit.weights import MAX_SHARD_SIZE
-from .errors import UnsupportedError
+from .errors import OnnxLiftError, UnsupportedError
+from .idioms import IDIOMS, recognise
 from .ir.load import load
 from .lifted import Lifted
+from .passes import PASSES, normalise
+from .passes import simplify as simplify_graph
+from .ops import registry
 from .tree.build import build_tree
 from .tree.families import find_families
 from .tree.names import identifier
@@ -33,12 +37,11 @@ def run(
     model = load(source)
     name = identifier(name or name_of(source, model), "model")
     node_count = sum(1 for _ in model.graph.all_nodes())
-    from .passes import normalise
-    from .passes import simplify as run_simplify
-
+    _check_names(skip_passes)
     dump = GraphDump()
-    normalise(model, dump)
-    fired = run_simplify(model, skip_passes, dump) if simplify else {}
+    normalise(model, dump, supported=registry.is_supported, keep=registry.is_users)
+    fired = simplify_graph(model, [p for p in skip_passes if p in PASSES], dump) if simplify else {}
+    found = recognise(model, skip_passes, dump)
     scopes = find_scopes(model.graph)
     find_families(model.graph, scopes)
     root = build_tree(model.graph, scopes)
@@ -48,8 +51,17 @@ def run(
         raise UnsupportedError(f"{name}.onnx", lowering.failures, node_count)
     written = write_source(model, module, name, node_count, max_shard_size=max_shard_size)
     return Lifted(
-        name, written, module, model, fired, node_count=node_count, dump=dump, max_shard_size=max_shard_size
+        name, written, module, model, fired, node_count=node_count, idioms=found, dump=dump, max_shard_size=max_shard_size
     )
+
+
+def _check_names(skip_passes: Collection[str]) -> None:
+    unknown = [p for p in skip_passes if p not in PASSES and p not in IDIOMS]
+    if unknown:
+        raise OnnxLiftError(
+            f"there is no pass {', '.join(map(repr, unknown))} that could be skipped; "
+            f"the passes are {', '.join(PASSES)}; the idioms are {', '.join(IDIOMS)}"
+        )
 
 
 def name_of(source: Any, model: ir.Model) -> str:

@@ -47,10 +47,11 @@ def check(
     lifted source.
 
     Of nodes, the outputs of the last are those of the model; `constants` names the inputs that become initialisers,
-    `dynamic` leaves all sizes of the others open, and `unranked` their ranks too. What is expected comes from ONNX Runtime, or from the ONNX reference if `reference`, unless it is given."""
+    `dynamic` leaves all sizes of the others open, and `unranked` their ranks too.
+
+    What is expected comes from ONNX Runtime, or from the ONNX reference if `reference`, unless it is given."""
     if not isinstance(model, onnx.ModelProto):
-        nodes = [model] if isinstance(model, onnx.NodeProto) else model
-        model = model_of(nodes, inputs, opset, constants, dynamic, unranked)
+        model = model_of(model, inputs, opset, constants, dynamic, unranked)
     fed = {value.name: np.asarray(inputs[value.name]) for value in model.graph.input if value.name in inputs}
     if expected is None:
         expected = _reference(model, fed) if reference else _onnxruntime(model, fed)
@@ -63,7 +64,7 @@ def check(
 
 
 def model_of(
-    nodes: Sequence[onnx.NodeProto],
+    nodes: onnx.NodeProto | Sequence[onnx.NodeProto],
     inputs: Mapping[str, Array],
     opset: int,
     constants: Collection[str] = (),
@@ -71,6 +72,7 @@ def model_of(
     unranked: bool = False,
 ) -> onnx.ModelProto:
     """A model of the nodes. Sizes are those of `inputs`, or all open."""
+    nodes = [nodes] if isinstance(nodes, onnx.NodeProto) else nodes
     infos = []
     for name, array in inputs.items():
         if name not in constants:
@@ -108,6 +110,8 @@ def assert_same(actual: Any, expected: Any, rtol: float, atol: float, source: st
         assert actual.tolist() == expected.tolist(), source
         return
     if expected.dtype.kind == "V":  # ml_dtypes
+        if expected.dtype.name == "bfloat16":
+            rtol = max(rtol, 2**-6)  # as the official suite has it
         actual, expected = actual.astype(np.float32), expected.astype(np.float32)
     np.testing.assert_allclose(actual, expected, rtol=rtol, atol=atol, err_msg=source)
 
@@ -151,11 +155,16 @@ def _official() -> list[Any]:
         return collect_testcases(None)
 
 
-def official_cases(*op_types: str) -> list[Any]:
-    """The official cases whose model has a node of one of the given types, as parameters of a test."""
+def official_cases(*op_types: str, alone: bool = False) -> list[Any]:
+    """The official cases whose model has a node of one of the given types (and of no other, if `alone`), as parameters
+    of a test."""
     wanted = set(op_types)
-    cases = [c for c in _official() if c.model is not None and wanted & {node.op_type for node in c.model.graph.node}]
-    return [pytest.param(case, id=case.name) for case in cases]
+    parameters = []
+    for case in _official():
+        found = {node.op_type for node in case.model.graph.node} if case.model is not None else set()
+        if found <= wanted if alone and found else found & wanted:
+            parameters.append(pytest.param(case, id=case.name))
+    return parameters
 
 
 def check_official(case: Any) -> str:

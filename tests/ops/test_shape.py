@@ -78,7 +78,9 @@ def test_reshape_numbers(before: Any, target: Any, written: str, batch: int, opt
     check(node, {"x": rand(*sizes), "s": ints(*target)}, constants=["s"], **options)
 
 
-@pytest.mark.parametrize(("before", "after", "target"), [((0, 12), (0, 3, 2), (-1, 3, 2)), ((0, 4), (0, 2, 2), (0, 2, 2))])
+@pytest.mark.parametrize(
+    ("before", "after", "target"), [((0, 12), (0, 3, 2), (-1, 3, 2)), ((0, 4), (0, 2, 2), (0, 2, 2))]
+)
 def test_reshape_of_nothing(before: Any, after: Any, target: Any) -> None:
     node = helper.make_node("Reshape", ["x", "s"], ["y"])
     for dynamic in (False, True):
@@ -330,13 +332,23 @@ def test_pad_by_attributes() -> None:
     check(node, {"x": rand(2, 3)}, opset=1, expected=[np.pad(rand(2, 3), ((0, 0), (1, 2)), constant_values=2.5)])
 
 
-OPERATORS = "Shape Size Reshape Flatten Squeeze Unsqueeze Transpose Expand Tile Concat Split Pad Identity".split()
+OPERATORS = (
+    "Shape",
+    "Size",
+    "Reshape",
+    "Flatten",
+    "Squeeze",
+    "Unsqueeze",
+    "Transpose",
+    "Expand",
+    "Tile",
+    "Concat",
+    "Split",
+    "Pad",
+    "Identity",
+)
 
 
-def _alone(case: Any) -> bool:
-    return all(node.op_type in OPERATORS for node in case.model.graph.node)
-
-
-@pytest.mark.parametrize("case", [p for p in official_cases(*OPERATORS) if _alone(p.values[0])])
+@pytest.mark.parametrize("case", official_cases(*OPERATORS, alone=True))
 def test_official(case: Any) -> None:
     check_official(case)

@@ -22,8 +22,9 @@ def parse(text: str, opset: int = 18) -> onnx.ModelProto:
 
 
 def normal_form(proto: onnx.ModelProto) -> ir.Model:
+    """The model in normal form, but with its functions."""
     model = ir.from_proto(proto)
-    normalise(model)
+    normalise(model, keep=lambda domain, name: True)
     return model
 
 
@@ -77,7 +78,10 @@ def feeds_for(proto: onnx.ModelProto, sizes: Mapping[str, int], seed: int = 0) -
 def apply(
     text: str,
     passes: Callable[[ir.Model], int] | Sequence[Callable[[ir.Model], int]],
-    sizes: Sequence[Mapping[str, int]] = ({"n": 2, "m": 3, "batch": 2, "seq": 5}, {"n": 4, "m": 1, "batch": 3, "seq": 2}),
+    sizes: Sequence[Mapping[str, int]] = (
+        {"n": 2, "m": 3, "batch": 2, "seq": 5},
+        {"n": 4, "m": 1, "batch": 3, "seq": 2},
+    ),
     opset: int = 18,
 ) -> tuple[ir.Model, int]:
     """The model after normalisation, the passes and the removal of dead code, and the number of rewrites.

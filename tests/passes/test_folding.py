@@ -77,7 +77,9 @@ def test_integers_divide_towards_zero() -> None:
     ],
 )
 def test_casts_that_lose_nothing_are_bypassed(source: str, middle: int, last: int, casts: int) -> None:
-    text = f"g ({source}[n] x) => (y) {{ a = Cast <to = {int(middle)}> (x) b = Cast <to = {int(last)}> (a) y = Concat <axis = 0> (b, b) }}"
+    text = f"""g ({source}[n] x) => (y) {{
+        a = Cast <to = {int(middle)}> (x) b = Cast <to = {int(last)}> (a) y = Concat <axis = 0> (b, b)
+    }}"""
     model, _ = apply(text, [cast_chains.run, no_ops.run])
     assert operators(model).count("Cast") == casts
 
@@ -104,12 +106,12 @@ def test_outputs_stay_two_even_if_they_are_equal() -> None:
         "a = Elu <alpha = 0.0> (x) b = Elu <alpha = -0.0> (x)",
         "a = Sub(x, x2) b = Sub(x2, x)",
         "a = RandomNormalLike(x) b = RandomNormalLike(x)",
-        "r = Constant <value_float = 0.5> () t = Constant <value = bool {1}> () a = Dropout(x, r, t) b = Dropout(x, r, t)",
+        "t = Constant <value = bool {1}> () a = Dropout(x, half, t) b = Dropout(x, half, t)",
         "a = Mul(x, w) b = Mul(x, v)",
     ],
 )
 def test_different_nodes_stay_apart(calls: str) -> None:
-    text = f"g (float[2] x, float[2] x2) => (y) <float[2] w = {{1, 2}}, float[2] v = {{1, 2}}> {{ {calls} y = Add(a, b) }}"
+    text = f"g (float[2] x, float[2] x2) => (y) <float[2] w = {{1, 2}}, float[2] v = {{1, 2}}, float half = {{0.5}}> {{ {calls} y = Add(a, b) }}"
     assert common_subexpressions.run(normal_form(parse(text))) == 0
 
 
@@ -140,8 +142,9 @@ def test_an_if_with_an_unknown_condition_stays() -> None:
 
 def test_branches_that_use_the_same_names_can_both_move() -> None:
     second = BRANCHES.replace("y = If", "z = If").replace("x, k", "y, k")
+    second = second.replace("(float[n] t)", "(float[n] t2)").replace("t = Neg", "t2 = Neg")
     text = f"""g (float[n] x) => (float[n] q) {{
-        c = Constant <value = bool {{1}}> () {BRANCHES} {second.replace("(float[n] t)", "(float[n] t2)").replace("t = Neg", "t2 = Neg")}
+        c = Constant <value = bool {{1}}> () {BRANCHES} {second}
         q = Relu(z)
     }}"""
     model, count = apply(text, constant_if.run)
@@ -167,8 +170,10 @@ def test_a_branch_that_gives_an_outer_value_or_a_constant_can_be_an_output() -> 
     text = """g (float[n] x) => (float[n] y, float[2] z) {
         c = Constant <value = bool {1}> ()
         y, z = If (c) <
-            then_branch = a () => (float[n] t, float[2] s) { t = Identity(x) s = Constant <value_floats = [1.0, 2.0]> () },
-            else_branch = b () => (float[n] u, float[2] r) { u = Neg(x) r = Constant <value_floats = [3.0, 2.0]> () }
+            then_branch = a () => (float[n] t, float[2] s)
+                { t = Identity(x) s = Constant <value_floats = [1.0, 2.0]> () },
+            else_branch = b () => (float[n] u, float[2] r)
+                { u = Neg(x) r = Constant <value_floats = [3.0, 2.0]> () }
         >
     }"""
     model, _ = apply(text, constant_if.run)

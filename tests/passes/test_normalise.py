@@ -134,9 +134,9 @@ def test_functions_that_nobody_calls_go() -> None:
         functions=[
             oh.make_function("local", name, ["a"], ["b"], [oh.make_node(op, ["a"], ["b"], domain=domain)], imports)
             for imports in [[oh.make_opsetid("", 18), oh.make_opsetid("local", 1)]]
-            for name, op, domain in [("Used", "Inner", "local"), ("Inner", "Neg", ""), ("Unused", "Inner", "local")]
+            for name, op, domain in [("Inner", "Neg", ""), ("Unused", "Inner", "local"), ("Used", "Inner", "local")]
         ],
     )
     model = normal_form(proto)
-    assert [name for _, name, _ in model.functions] == ["Used", "Inner"]
+    assert [name for _, name, _ in model.functions] == ["Inner", "Used"]
     assert_same(proto, model, SIZES)

@@ -53,15 +53,15 @@ def test_the_expand_dance_stays_if_an_element_may_be_minus_one() -> None:
         ones = Constant <value_ints = [1, 1]> () minus = Constant <value_int = -1> ()
         test = Equal(s, minus) target = Where(test, ones, s) shape = Abs(target) n = Shape(shape) y = Neg(x)
     }"""
-    model, count = apply(text, shape_values.run)
+    _, count = apply(text, shape_values.run)
     assert count == 0
 
 
 def test_a_reshape_to_sizes_of_its_input_copies_them() -> None:
     text = """g (float[batch, seq, 6] x) => (float[batch, seq, 2, 3] y) {
         s = Shape(x) zero = Constant <value_ints = [0]> () one = Constant <value_ints = [1]> ()
-        b = Gather(s, zero) l = Gather(s, one) two = Constant <value_ints = [2]> () three = Constant <value_ints = [3]> ()
-        t = Concat <axis = 0> (b, l, two, three) y = Reshape(x, t)
+        b = Gather(s, zero) l = Gather(s, one) heads = Constant <value_ints = [2, 3]> ()
+        t = Concat <axis = 0> (b, l, heads) y = Reshape(x, t)
     }"""
     model, _ = apply(text, reshape_targets.run)
     assert operators(model) == ["Reshape"]

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from ..code.expr import Attribute, Binary, Call, Member, Ref, walk
 from ..code.statements import expressions, walk_statements
 from ..ops.layers import Layer
-from ..tree.names import class_name, unique
+from ..tree.names import class_name
 from .classes import ModuleClass
 from .module import Module
 
@@ -24,8 +24,16 @@ def name_classes(classes: Sequence[ModuleClass], root: Module, model: ir.Model, 
         wanted = cls.example.class_hint
         if wanted is None:
             wanted = _root_name(model, file_name) if cls.example is root else _role(cls.example) or _place(cls.example)
-        cls.name = unique(class_name(wanted, "Block"), taken)
+        cls.name = _numbered(class_name(wanted, "Block"), taken)
         taken.add(cls.name)
+
+
+def _numbered(name: str, taken: set[str]) -> str:
+    """`name`, or `name2`, `name3`, ... where that is taken."""
+    number, candidate = 2, name
+    while candidate in taken:
+        candidate, number = f"{name}{number}", number + 1
+    return candidate
 
 
 def _root_name(model: ir.Model, file_name: str) -> str:

@@ -41,17 +41,7 @@ class ModuleClass:
     parameters: dict[str, list[Number]] = field(default_factory=dict)
     arguments: dict[int, dict[str, Any]] = field(default_factory=dict)  # id(instance) -> argument values
 
-    def argument_at(self, where: object) -> str | None:
-        """The constructor argument that is written at a place, if it is not a plain number."""
-        return self._places.get(_place_key(where))
-
-    @property
-    def _places(self) -> dict[object, str]:
-        return {_place_key(n.where): name for name, numbers in self.parameters.items() for n in numbers}
-
-
-def _place_key(where: object) -> object:
-    return (id(where[0]), where[1]) if isinstance(where, tuple) else id(where)
+    forward_parameters: list[str] = field(default_factory=list)  # known when forward is written
 
 
 def find_classes(root: Module) -> tuple[list[ModuleClass], dict[int, ModuleClass]]:

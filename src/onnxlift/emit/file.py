@@ -7,6 +7,7 @@ import math
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 
@@ -17,6 +18,7 @@ from ..ir.types import type_of
 from .class_names import name_classes
 from .classes import find_classes
 from .module import Module, state_entries
+from .ties import find_ties
 from .source_map import Origin
 from .weights import MAX_SHARD_SIZE, index_name, plan_shards
 from .write import ClassWriter, Text
@@ -43,19 +45,21 @@ def write_source(
     """The generated file for a lowered model that is to be called `name`."""
     classes, class_of = find_classes(root)
     name_classes(classes, root, model, name)
+    entries = dict(state_entries(root))
+    ties = find_ties(entries)
     body = Text()
     for cls in classes:
         body.add()
         body.add()
-        ClassWriter(cls, class_of).write(body)
+        ClassWriter(cls, class_of, ties if cls.example is root else {}).write(body)
     root_class = class_of[id(root)].name
-    entries = dict(state_entries(root))
-    loader = _loader(root_class, name, len(plan_shards(entries, max_shard_size)))
+    own = {key: entry for key, entry in entries.items() if key not in ties}
+    loader = _loader(root_class, name, len(plan_shards(own, max_shard_size)), ties)
     code = "\n".join(body.lines)
     used = [k for k in kernels.sources(_called_kernels(code))]
     kernel_text = [part for text in kernels.sources(_called_kernels(code)).values() for part in ("", "", text)]
     rest = "\n".join([*kernel_text, code, "", "", *loader])
-    header = _docstring(model, root, name, entries, node_count, node_note)
+    header = _docstring(model, root, name, own, node_count, node_note)
     text = "\n".join([header, "", *_imports(rest), rest, ""])
     text = format_source(text)
     check_source(text)
@@ -63,7 +67,7 @@ def write_source(
 
 
 def _called_kernels(code: str) -> set[str]:
-    return {word for word in set(re.findall(r"\b[A-Za-z_]\w*\b(?=\()", code)) if kernels.exists(word)}
+    return {word for word in set(re.findall(r"(?<![\w.])[A-Za-z_]\w*\b(?=\()", code)) if kernels.exists(word)}
 
 
 def _docstring(
@@ -119,7 +123,7 @@ def _imports(code: str) -> list[str]:
     return lines
 
 
-def _loader(root_class: str, name: str, weight_files: int) -> list[str]:
+def _loader(root_class: str, name: str, weight_files: int, ties: Mapping[str, str]) -> list[str]:
     if not weight_files:
         return [f"def load() -> {root_class}:", '    """The model, ready to run."""', f"    return {root_class}().eval()"]
     file, weights = f"{name}.safetensors", ["    model.load_state_dict(load_file(path, device=device), assign=True)"]
@@ -132,6 +136,14 @@ def _loader(root_class: str, name: str, weight_files: int) -> list[str]:
             "        weights |= load_file(Path(path).with_name(shard), device=device)",
             "    model.load_state_dict(weights, assign=True)",
         ]
+    elif ties:
+        weights = [
+            "    weights = load_file(path, device=device)",
+            "    model.load_state_dict(weights, assign=True)",
+        ]
+    if ties:
+        weights[-1:-1] = [f'    weights["{key}"] = weights["{owner}"]' for key, owner in ties.items()]
+        weights.append("    model.tie_weights()")
     return [
         f'WEIGHTS = Path(__file__).with_name("{file}")',
         "",

@@ -37,12 +37,13 @@ class Lowering:
         self.scopes = scopes
         self.failures: list[UnsupportedNode] = []
         self.place: dict[ir.Node, Scope] = {}
-        self.kernels: set[str] = set()
+        # An exporter with module scopes names values after its own operations.
+        self.names_speak = not any(len(path) for path in scopes.called)
 
     def lower(self, root: Scope) -> Module:
         """The root module, with all below it."""
         self._find_places(root)
-        module = Module((), root.class_hint)
+        module = Module((), root.class_hint, names_speak=self.names_speak)
         body = Body(self, module, root)
         for value in root.inputs:
             operand = Tensor(Ref(value), type_of(value))
@@ -172,7 +173,7 @@ class Body:
         """A child module and the call of it; or, if it can be neither a class nor an `nn.Sequential` (members that
         are mere numbers, but no plain chain), its code right here."""
         failures = len(self.lowering.failures)
-        module = Module(scope.path, scope.class_hint)
+        module = Module(scope.path, scope.class_hint, names_speak=self.lowering.names_speak)
         body = Body(self.lowering, module, scope)
         for value in sorted(scope.inputs, key=_parameter_order):
             body.env[value] = module.inputs[value] = _handed_down(value, self.operand(value))
@@ -336,7 +337,7 @@ def _handed_down(value: ir.Value, operand: Operand) -> Operand:
             return Scalar(Ref(value), operand.type.dtype or ir.DataType.INT64, operand.nonnegative)
         case Dims() if operand.elements is not None:
             elements = [
-                e if e.number is not None else Scalar(Ref(value)[i], nonnegative=e.nonnegative)
+                e if e.number is not None else Scalar(Ref(value)[i], e.type.dtype or ir.DataType.INT64, e.nonnegative)
                 for i, e in enumerate(operand.elements)
             ]
             return Dims(elements)

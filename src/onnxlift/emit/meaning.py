@@ -14,7 +14,7 @@ def meaning(module: Module, value: ir.Value) -> str | None:
     """A variable name from the value's own name, without what the module's name says already; None if the name was
     made up by an exporter."""
     name = value.name or ""
-    if is_generated(name) or "/" in name or _is_exporters(value):
+    if is_generated(name) or "/" in name or _is_exporters(module, value):
         return None
     for depth in range(len(module.path), 0, -1):
         prefix = re.sub(r"\W", "_", "_".join(module.path[-depth:])) + "_"
@@ -24,12 +24,12 @@ def meaning(module: Module, value: ir.Value) -> str | None:
     return identifier(name)
 
 
-def _is_exporters(value: ir.Value) -> bool:
-    """Whether the name is one that PyTorch's exporter gave to an operation (`linear_3`), or the op type itself."""
+def _is_exporters(module: Module, value: ir.Value) -> bool:
+    """Whether the name is one that an exporter gave to an operation (`linear_3`), or the op type itself."""
     producer = value.producer()
     if producer is None or value.is_graph_output():
         return False
-    if any(key.startswith("pkg.torch.onnx") for key in producer.metadata_props):
+    if not module.names_speak:
         return True
     return bool(re.fullmatch(rf"(?i){re.escape(producer.op_type)}(_(out|output))?_?\d*", value.name or ""))
 

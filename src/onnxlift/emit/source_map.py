@@ -19,6 +19,7 @@ import onnx_ir as ir
 from ..code.expr import Ref
 from ..code.statements import Assign, Return, Statement, walk_statements
 from .classes import ModuleClass
+from .forward_statements import forward_statements
 from .module import Module
 
 
@@ -129,25 +130,6 @@ def map_source(text: str, origins: Sequence[Origin], root: Module) -> SourceMap:
             for statement, origin in zip(forward_statements(ast.parse(text)), origins, strict=True)
         ]
     )
-
-
-def forward_statements(tree: ast.Module) -> Iterator[ast.stmt]:
-    """The statements of every `forward` in the order of the text, those of inner blocks included."""
-    for cls in tree.body:
-        if isinstance(cls, ast.ClassDef):
-            for function in cls.body:
-                if isinstance(function, ast.FunctionDef) and function.name == "forward":
-                    yield from _statements(function.body)
-
-
-def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    for statement in body:
-        if isinstance(statement, ast.Pass):  # stands for an empty block
-            continue
-        yield statement
-        if isinstance(statement, ast.If | ast.For | ast.While):
-            yield from _statements(statement.body)
-            yield from _statements(statement.orelse)
 
 
 def _last_line(statement: ast.stmt) -> int:

@@ -7,7 +7,7 @@ it replaces, if that one is read here for the last time (`x = self.layer1(x)`); 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -27,13 +27,14 @@ from ..code.expr import (
     Wrapped,
     walk,
 )
-from ..code.statements import Assign, Block, ForLoop, Statement, WhileLoop, blocks, expressions
+from ..code.statements import Assign, Block, ForLoop, Statement, WhileLoop, blocks, expressions, walk_statements
 from ..ir.types import FLOATS, INTEGERS
 from ..ops.operand import Dims, Scalar
 from ..tree.names import identifier, unique
 from .inline import Inlined
 from .meaning import meaning, says_more, thing
 from .module import Module
+from .prune import called_module
 
 LETTERS = ("x", "y", "z", "h", "u", "v", "w", "t", "s", "r")
 # What is computed side by side from one value keeps its own name, even where it could take that value's.
@@ -59,6 +60,29 @@ WORDS = {
 }
 
 
+CalledAs = Callable[[Module], Sequence[str]]
+"""The names of the parameters of a child module's forward."""
+
+
+def _hints(module: Module, called_as: CalledAs) -> Iterator[tuple[object, str]]:
+    """What the values that are passed on are called by those who take them."""
+    for statement in walk_statements(module.body):
+        for expr in (part for e in expressions(statement) for part in walk(e) if isinstance(part, Call)):
+            child = called_module(expr)
+            names = called_as(child) if child is not None else ()
+            for argument, name in zip(expr._args, names, strict=False):
+                if name not in LETTERS:
+                    yield _bare(argument), name
+            if "attn_mask" in expr._kwargs:
+                yield _bare(expr._kwargs["attn_mask"]), "mask"
+
+
+def _bare(expr: Expr) -> object:
+    while isinstance(expr, Wrapped):
+        expr = expr._expr
+    return _key(expr) if isinstance(expr, Ref | Local) else None
+
+
 @dataclass
 class _Life:
     """From the statement that first writes a variable to the last one that may read it."""
@@ -71,9 +95,10 @@ class _Life:
 class Variables:
     """Names for all variables of a module's forward, as `names` (by value) and `parameters`."""
 
-    def __init__(self, module: Module, inlined: Inlined) -> None:
+    def __init__(self, module: Module, inlined: Inlined, called_as: CalledAs) -> None:
         self.module = module
         self.inlined = inlined
+        self.hints = dict(_hints(module, called_as))
         self.names: dict[object, str] = {}
         self.lives: dict[object, _Life] = {}
         self.clock = 0
@@ -161,6 +186,11 @@ class Variables:
                 return str(replaced)
         if wanted is not None and says_more(wanted) and wanted not in taken and not self._is_member_name(wanted):
             return wanted
+        if isinstance(statement.expr, Scalar):
+            return unique(_size_word(key), taken)
+        hint = self.hints.get(key)
+        if hint is not None and hint not in taken:
+            return hint
         word = _word(statement.expr, self.module)
         if word in BRANCHES and word not in taken:
             return str(word)
@@ -168,8 +198,10 @@ class Variables:
         if replaced is not None and (replaced in LETTERS or replaced in self._parameters()):
             return replaced
         named = thing(wanted) if wanted is not None else None
-        if named is not None and not self._is_member_name(named):
+        if named is not None:
             return unique(identifier(named), taken)
+        if called_module(statement.expr) is not None and "x" not in taken:
+            return "x"
         if word is not None and word not in taken:
             return word
         return replaced or self._invent(key, taken)
@@ -227,6 +259,9 @@ class Variables:
             return wanted
         first = next(v for v in self.module.inputs)
         is_main = value is first and value.dtype in FLOATS and not self._is_number(value)
+        hint = self.hints.get(value)
+        if hint is not None and not is_main:
+            return hint
         if is_main or wanted is None or not says_more(wanted):
             return self._parameter_word(value)
         return wanted
@@ -253,6 +288,12 @@ class Variables:
             if letter not in taken:
                 return letter
         return unique("x", taken)
+
+
+def _size_word(value: ir.Value) -> str:
+    """The name of a size: the model's own, if it is one that the model names."""
+    known = value.meta.get("dims")
+    return identifier(known) if isinstance(known, str) and known.isidentifier() and len(known) > 1 else "size"
 
 
 def _word(expr: Expr, module: Module) -> str | None:

@@ -41,8 +41,10 @@ class ClassWriter:
         self,
         cls: ModuleClass,
         class_of: Mapping[int, ModuleClass],
+        ties: Mapping[str, str],
     ) -> None:
         self.cls = cls
+        self.ties = ties
         self.module = cls.example
         self.class_of = class_of
         self.places = {
@@ -60,6 +62,9 @@ class ClassWriter:
         self._docstring(text)
         if self.module.members or self.cls.parameters:
             self._constructor(text)
+            text.add()
+        if self.ties:
+            self._tie_weights(text)
             text.add()
         if not self.module.sequential:
             self._forward(text)
@@ -82,13 +87,33 @@ class ClassWriter:
         text.add("        super().__init__()")
         for name in self.in_forward:
             text.add(f"        self.{name} = {name}")
-        for attribute, line in self._members(self.module.members):
-            text.add(f"        {line.format(attribute=attribute)}" if "{attribute}" in line else f"        {line}")
+        for line in self._members(self.module.members):
+            text.add(f"        {line}")
+        if self.ties:
+            text.add("        self.tie_weights()")
+
+    def _tie_weights(self, text: Text) -> None:
+        text.add("    def tie_weights(self) -> None:")
+        for key, owner in self.ties.items():
+            text.add(f"        {self._reach(key)} = {self._reach(owner)}")
+
+    def _reach(self, key: str) -> str:
+        """A tensor of the state dict as an expression: `self.blocks[0].weight`."""
+        module, path, text = self.module, tuple(key.split(".")), ""
+        while path:
+            own = next(p for p in module.members if path[: len(p)] == p)
+            text += module_path_text(module, own)
+            member, path = module.members[own], path[len(own) :]
+            if isinstance(member, Module):
+                module = member
+            elif path:
+                text, path = f"{text}.{'.'.join(path)}", ()
+        return f"self{text}"
 
     def _values(self, name: str) -> list[Any]:
         return [self.cls.arguments[id(m)][name] for m in self.cls.instances]
 
-    def _members(self, members: Mapping[Path, Layer | Stored | Module]) -> Iterator[tuple[str, str]]:
+    def _members(self, members: Mapping[Path, Layer | Stored | Module]) -> Iterator[str]:
         """One line for each attribute; members with longer paths are gathered in their container."""
         groups: dict[str, dict[Path, Layer | Stored | Module]] = {}
         for path, member in members.items():
@@ -97,11 +122,11 @@ class ClassWriter:
             if () in group:
                 member = group[()]
                 if isinstance(member, Stored) and not member.is_parameter:
-                    yield attribute, f'self.register_buffer("{attribute}", {self._empty(member)})'
+                    yield f'self.register_buffer("{attribute}", {self._empty(member)})'
                 else:
-                    yield attribute, f"self.{attribute} = {self._member(member)}"
+                    yield f"self.{attribute} = {self._member(member)}"
             else:
-                yield attribute, f"self.{attribute} = {self._container(group)}"
+                yield f"self.{attribute} = {self._container(group)}"
 
     def _container(self, group: Mapping[Path, Layer | Stored | Module]) -> str:
         parts: dict[str, dict[Path, Layer | Stored | Module]] = {}
@@ -163,7 +188,8 @@ class ClassWriter:
         self.origins = Origins(self.cls)
         roll_loops(self.module)
         self.inlined = inline(self.module)
-        self.variables = Variables(self.module, self.inlined)
+        self.variables = Variables(self.module, self.inlined, self._called_as)
+        self.cls.forward_parameters = self.variables.parameters
         self.renderer = _Numbers(self._leaf, self.places)
         parameters = [
             f"{name}: {_parameter_type(operand)}"
@@ -172,6 +198,10 @@ class ClassWriter:
         returned = self._return_type()
         text.add(f"    def forward({', '.join(['self', *parameters])}) -> {returned}:")
         self._block(self.module.body, text, "        ")
+
+    def _called_as(self, child: Module) -> list[str]:
+        cls = self.class_of.get(id(child))
+        return [] if cls is None else cls.forward_parameters
 
     def _return_type(self) -> str:
         count = len(self.module.outputs)
@@ -202,12 +232,7 @@ class ClassWriter:
         return "torch.empty(0)"
 
     def _self(self, path: Path) -> str:
-        """`self.layers[0]`, `self.attn["query"]`: how a member is reached through its containers."""
-        text = f"self.{path[0]}"
-        for depth in range(1, len(path)):
-            siblings = {p[depth] for p in self.module.members if p[:depth] == path[:depth] and len(p) > depth}
-            text += f"[{path[depth]}]" if is_list(siblings) else f'["{path[depth]}"]'
-        return text
+        return f"self{module_path_text(self.module, path)}"
 
     def _block(self, block: Block, text: Text, indent: str) -> None:
         if not block.statements:
@@ -265,6 +290,17 @@ class _Numbers(Renderer):
         if isinstance(expr, Literal) and id(expr) in self._places:
             return f"self.{self._places[id(expr)]}", 13
         return super()._render(expr)
+
+
+def module_path_text(module: Module, path: Path) -> str:
+    """`.layers[0]`, `.attn["query"]`: how a member is reached through its containers."""
+    if module.sequential:
+        return f"[{path[0]}]"
+    text = f".{path[0]}"
+    for depth in range(1, len(path)):
+        siblings = {p[depth] for p in module.members if p[:depth] == path[:depth] and len(p) > depth}
+        text += f"[{path[depth]}]" if is_list(siblings) else f'["{path[depth]}"]'
+    return text
 
 
 def is_list(names: set[str]) -> bool:

@@ -19,7 +19,7 @@ from ..ir.scopes import constant
 from ..ir.symbolic import is_nonnegative
 from ..ir.types import DataType
 from ..passes.edit import Edit, attribute, is_parameter, is_standard, sweep
-from .match import DOMAIN, known_shape, rank
+from .match import DOMAIN, rank
 
 # Operators that give no negative number: ever, if their first input has none, or if none of their inputs has any.
 _COUNTS = frozenset({"Shape", "Size", "ArgMax", "ArgMin", "NonZero", "Abs"})
@@ -42,7 +42,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     table, indices = node.inputs
     if table is None or indices is None or not is_parameter(table) or attribute(node, "axis", 0) not in (0, -2):
         return
-    if rank(table) != 2 or 0 in (known_shape(table) or ()) or not rank(indices):
+    if rank(table) != 2 or 0 in (shape_of(table) or ()) or not rank(indices):
         return
     if (table.name or "").endswith(".weight") or not _may_be_negative(indices):
         edit.replace(node, "Embedding", [table, indices], domain=DOMAIN)

@@ -24,7 +24,7 @@ from ..ir.symbolic import product
 from ..ir.types import FLOATS
 from ..passes.edit import Edit, attribute, is_parameter, is_standard, sweep
 from ..passes.transposes import permutation
-from .match import DOMAIN, both_orders, drop_unused, is_lifted, is_private, known_shape, made_by, rank
+from .match import DOMAIN, both_orders, drop_unused, is_lifted, is_private, made_by, rank
 
 
 def run(model: ir.Model) -> int:
@@ -89,8 +89,8 @@ def _reshaped(edit: Edit, node: ir.Node) -> None:
     if linear is None or before is None or not is_private(edit, node.inputs[0]):
         return
     source = before.inputs[0]
-    shape, inner, target = known_shape(source), known_shape(before.outputs[0]), known_shape(node.outputs[0])
-    outer = known_shape(node.inputs[0])
+    shape, inner, target = shape_of(source), shape_of(before.outputs[0]), shape_of(node.outputs[0])
+    outer = shape_of(node.inputs[0])
     if source is None or shape is None or not inner or not outer or not target or target[-1] != outer[-1]:
         return
     leading = len(target) - 1
@@ -113,17 +113,17 @@ def _transposed(transposed: int) -> list[ir.Attr]:
 
 def _is_matrix(value: ir.Value | None) -> bool:
     """Whether this is the weight of a linear layer."""
-    return is_parameter(value) and rank(value) == 2 and 0 not in (known_shape(value) or ())
+    return is_parameter(value) and rank(value) == 2 and 0 not in (shape_of(value) or ())
 
 
 def _outputs(weight: ir.Value | None, transposed: int) -> int | str | None:
-    shape = known_shape(weight)
+    shape = shape_of(weight)
     return None if shape is None else shape[0 if transposed else 1]
 
 
 def _is_bias(value: ir.Value, outputs: int | str | None, axes: int | None) -> bool:
     """Whether `value` is a constant that adds one number to each output, and no axes to a result that has `axes`."""
-    tensor, shape = constant(value), known_shape(value)
+    tensor, shape = constant(value), shape_of(value)
     if tensor is None or tensor.dtype not in FLOATS or not shape:
         return False
     fits = len(shape) == 1 or (axes is not None and len(shape) <= axes)

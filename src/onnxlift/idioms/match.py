@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from ..ir.node_view import Shape, shape_of
 from ..ir.scopes import constant
 from ..ir.types import INTEGERS, DataType
 from ..passes.edit import Edit
@@ -24,6 +23,9 @@ DOMAIN = "onnxlift"
 
 # How close a constant must be to the number that it stands for: a few roundings of its type.
 _PRECISION = {DataType.DOUBLE: 1e-12, DataType.FLOAT: 1e-6, DataType.FLOAT16: 2e-3, DataType.BFLOAT16: 1e-2}
+
+_MANY = 8
+"""No pattern reads a value as often."""
 
 
 def is_float(value: ir.Value | None) -> bool:
@@ -36,13 +38,8 @@ def is_close(number: float, expected: float, dtype: ir.DataType | None) -> bool:
     return math.isclose(number, expected, rel_tol=_PRECISION.get(dtype or DataType.DOUBLE, 1e-12))
 
 
-def is_lifted(node: ir.Node | None, *op_types: str) -> bool:
-    """Whether `node` is one of these operators of our own domain."""
-    return node is not None and node.domain == DOMAIN and node.op_type in op_types
-
-
 def made_by(edit: Edit, value: ir.Value | None, *op_types: str, domain: str = "") -> ir.Node | None:
-    """The node of this graph that makes `value`, if it is one of these operators."""
+    """The node of this graph that makes `value`, if it is one of these operators (by default of the standard domain)."""
     node = None if value is None else value.producer()
     if node is None or node.op_type not in op_types or node.graph is not edit.graph:
         return None
@@ -51,7 +48,12 @@ def made_by(edit: Edit, value: ir.Value | None, *op_types: str, domain: str = ""
 
 def is_private(edit: Edit, value: ir.Value | None, readers: int = 1) -> bool:
     """Whether `value` is read exactly so many times and is no output of the graph."""
-    return value is not None and len(value.uses()) == readers and not edit.is_output(value)
+    if value is None or value in edit.shared:
+        return False
+    count = len(value.uses())
+    if count > _MANY:
+        edit.shared.add(value)
+    return count == readers and not edit.is_output(value)
 
 
 def drop_unused(edit: Edit, nodes: Iterable[ir.Node]) -> None:
@@ -72,11 +74,6 @@ def number(value: ir.Value | None) -> float | None:
 def rank(value: ir.Value | None) -> int | None:
     """The number of axes, if known."""
     return None if value is None or value.shape is None else len(value.shape)
-
-
-def known_shape(value: ir.Value | None) -> Shape | None:
-    """The shape with every size a number or a name (equal names are equal sizes), if that much is known."""
-    return shape_of(value)
 
 
 def both_orders(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Value]]:

@@ -17,7 +17,7 @@ import onnx_ir as ir
 from ..ir.symbolic import Dim
 from ..passes.edit import Edit, is_standard, sweep
 from ..passes.transposes import permutation
-from .match import drop_unused, is_private, known_shape, made_by
+from .match import drop_unused, is_private, made_by
 
 
 def run(model: ir.Model) -> int:
@@ -37,7 +37,7 @@ def _visit(edit: Edit, node: ir.Node, earlier: Collection[ir.Node]) -> None:
     before = made_by(edit, transpose.inputs[0], "Reshape") if transpose is not None else None
     if transpose is None or before is None or list(permutation(transpose) or ()) != [0, 2, 1]:
         return
-    merged, target = known_shape(before.outputs[0]), known_shape(node.outputs[0])
+    merged, target = shape_of(before.outputs[0]), shape_of(node.outputs[0])
     if merged is None or target is None or len(target) < 3 or target[-2:] != (merged[2], merged[1]):
         return
     source = _with_shape(edit, before.inputs[0], (*target[:-2], merged[1], merged[2]), earlier)
@@ -52,11 +52,11 @@ def _with_shape(
     edit: Edit, source: ir.Value | None, shape: tuple[Dim, ...], earlier: Collection[ir.Node]
 ) -> ir.Value | None:
     """`source`, or one of the `earlier` reshapes of it, that has this shape."""
-    if source is None or known_shape(source) == shape:
+    if source is None or shape_of(source) == shape:
         return source
     for user, _ in source.uses():
         if user in earlier and user.graph is edit.graph and not edit.is_dropped(user):
             (output,) = user.outputs
-            if user.inputs[0] is source and known_shape(output) == shape:
+            if user.inputs[0] is source and shape_of(output) == shape:
                 return output
     return None

@@ -6,24 +6,23 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from ..ir.node_view import static_elements
+from ..ir.node_view import shape_of, static_elements
 from ..ir.scopes import constant
 from ..passes.edit import Edit, attribute, is_standard
 from .match import (
     DOMAIN,
     both_orders,
     drop_unused,
-    is_close,
     is_float,
-    is_lifted,
     is_private,
-    known_shape,
     made_by,
     number,
     polynomial,
     rank,
     with_number,
 )
+
+_HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
 @dataclass
@@ -121,7 +120,7 @@ def _take(edit: Edit, node: ir.Node, op_type: str, inputs: int) -> bool:
         norm = made_by(edit, value, op_type, domain=DOMAIN)
         if norm is None or len(norm.inputs) != inputs or not is_private(edit, value):
             continue
-        shape, weights = known_shape(value), known_shape(weight)
+        shape, weights = shape_of(value), shape_of(weight)
         axis = norm.attributes["axis"].as_int()
         if constant(weight) is None or shape is None or weights != shape[axis:] or weight.dtype != value.dtype:
             continue
@@ -135,16 +134,15 @@ def _take(edit: Edit, node: ir.Node, op_type: str, inputs: int) -> bool:
 def take_casts(edit: Edit, node: ir.Node, op_type: str) -> bool:
     """`Cast(norm(Cast(x, float32)), half)` -> `norm(x)` for a half-precision x and no weights: PyTorch computes the
     norm of such a tensor in float32 by itself."""
-    if not is_standard(node, "Cast") or node.inputs[0] is None or node.inputs[0].dtype != ir.DataType.FLOAT:
-        return False
-    norm = node.inputs[0].producer()
-    if not is_lifted(norm, op_type) or norm is None or len(norm.inputs) != 1 or not is_private(edit, node.inputs[0]):
+    wide = node.inputs[0] if is_standard(node, "Cast") else None
+    norm = made_by(edit, wide, op_type, domain=DOMAIN)
+    if norm is None or len(norm.inputs) != 1 or not is_private(edit, wide):
         return False
     cast = made_by(edit, norm.inputs[0], "Cast")
     source = cast.inputs[0] if cast is not None else None
-    if cast is None or source is None or source.dtype != node.outputs[0].dtype or norm.graph is not edit.graph:
+    if cast is None or source is None or source.dtype != node.outputs[0].dtype:
         return False
-    if source.dtype not in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
+    if wide is None or wide.dtype != ir.DataType.FLOAT or source.dtype not in _HALF:
         return False
     edit.replace(node, op_type, [source], list(norm.attributes.values()), domain=DOMAIN, named_by=norm)
     drop_unused(edit, [norm, cast])
@@ -152,16 +150,5 @@ def take_casts(edit: Edit, node: ir.Node, op_type: str) -> bool:
 
 
 def norm_attributes(scaled: Scaled) -> list[ir.Attr]:
+    """The attributes of the norm that starts with this pattern."""
     return [ir.AttrInt64("axis", scaled.axis), ir.AttrFloat32("epsilon", scaled.epsilon)]
-
-
-__all__ = [
-    "Scaled",
-    "is_close",
-    "norm_attributes",
-    "reduced_axis",
-    "scaled_by_root_mean_square",
-    "take_bias",
-    "take_casts",
-    "take_weight",
-]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from .node_view import elements_of, static_elements
-from .scopes import subgraphs
+from .scopes import opset_of, subgraphs
 
 if TYPE_CHECKING:
     from .inference import Inference, TypeAndShape
@@ -37,7 +37,7 @@ def infer(inference: Inference, node: ir.Node, opsets: Mapping[str, int], attrib
         found = _if(inference, node)
     elif standard and node.op_type == "Loop" and len(bodies) == 1:
         found = _loop(inference, node, bodies[0], sweep)
-    elif standard and node.op_type == "Scan" and len(bodies) == 1 and opsets.get("", 1) >= 9:
+    elif standard and node.op_type == "Scan" and len(bodies) == 1 and opset_of(node, opsets) >= 9:
         found = _scan(inference, node, bodies[0], sweep)
     else:
         for body in bodies:

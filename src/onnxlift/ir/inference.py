@@ -28,7 +28,7 @@ import onnx_ir as ir
 from . import control_flow, element_rules, shape_rules
 from .node_view import Elements, NodeView, Shape, Unknown, shape_of
 from .schema import schema_for
-from .scopes import constant, scopes, subgraphs
+from .scopes import constant, opset_of, scopes, subgraphs
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ _MAX_CONSTANT_BYTES = 1024
 
 # The most node visits that repeated sweeps (loops until their shapes settle, functions once per kind of call) may
 # take, on top of one visit per node. Beyond it a sweep assumes nothing, which is always right.
-_REVISITS = 200_000
+_REVISITS = 20_000
 
 _Size = int | ir.SymbolicDim
 TypeAndShape = tuple[ir.TypeProtocol | None, ir.Shape | None]
@@ -152,7 +152,7 @@ class Inference:
             control_flow.infer(self, node, opsets, attributes)
             return
         standard = node.domain in ("", "ai.onnx")
-        opset = opsets.get("" if standard else node.domain, 1)
+        opset = opset_of(node, opsets)
         view = NodeView(node, opset, attributes, self.fresh)
         if standard and self._infer_by_rule(view):
             return
@@ -251,7 +251,8 @@ class Inference:
         names = {f"o{i}": value.name for i, value in enumerate(node.outputs)}
         for i, value in enumerate(node.outputs):
             proto.output[i] = f"o{i}" if value.name else ""
-        imports = [onnx.helper.make_opsetid(domain, version) for domain, version in opsets.items()]
+        versions = {**opsets, "" if node.domain == "ai.onnx" else node.domain: view.opset}
+        imports = [onnx.helper.make_opsetid(domain, version) for domain, version in versions.items()]
         try:
             inferred = onnx.shape_inference.infer_node_outputs(
                 schema, proto, types, constants, opset_imports=imports, ir_version=self.model.ir_version

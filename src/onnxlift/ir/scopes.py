@@ -16,9 +16,17 @@ class Scope:
     opsets: Mapping[str, int]
     depth: int = 0
 
-    def opset(self, domain: str = "") -> int:
-        """The version of `domain` here; 1 where none is imported."""
-        return self.opsets.get("" if domain == "ai.onnx" else domain, 1)
+    def opset(self, node: ir.Node) -> int:
+        """The version of the operator set that `node` is of."""
+        return opset_of(node, self.opsets)
+
+
+def opset_of(node: ir.Node, opsets: Mapping[str, int]) -> int:
+    """The version of the operator set that `node` is of: its own where a function's body has brought one along, else
+    that of the graph around it; 1 where none is imported."""
+    if node.version is not None:
+        return node.version
+    return opsets.get("" if node.domain == "ai.onnx" else node.domain, 1)
 
 
 def scopes(model: ir.Model) -> Iterator[Scope]:

@@ -36,8 +36,12 @@ def _slice_length(dim: Dim, start: Element, end: Element, step: Element) -> Dim 
         return len(range(dim)[start:end:step])
     if step < 0:
         return dim if step == -1 and start == -1 and isinstance(end, int) and end <= -(2**31) else None
-    first, last = _clamped(dim, start), _clamped(dim, end)
-    if first is None or last is None:
+    last = _clamped(dim, end)
+    if isinstance(start, int) and start < 0 and step == 1 and last == dim:
+        return symbolic.minimum(dim, -start)
+    # A start beyond the end leaves nothing, so that it need not be clamped to the size.
+    first = _clamped(dim, start) if isinstance(start, int) and start < 0 else start
+    if first is None or last is None or not symbolic.is_nonnegative(first):
         return None
     span = symbolic.subtract(last, first)
     length = None if span is None else symbolic.maximum(span, 0)

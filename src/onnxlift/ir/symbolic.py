@@ -182,8 +182,9 @@ def _extreme(function: str, a: Dim, b: Dim) -> Dim | None:
                 order = -1
     if order is not None:
         return a if (order >= 0) == (function == "max") else b
-    if not (is_nonnegative(a) and is_nonnegative(b)) or _parse(a) is None or _parse(b) is None:
-        return None
+    bounded = (is_nonnegative(a), is_nonnegative(b))
+    if not (any(bounded) if function == "max" else all(bounded)):
+        return None  # an opaque factor must not be negative
     first, second = sorted((a, b), key=lambda dim: (isinstance(dim, str), str(dim)))
     return _opaque(f"{function}({first}, {second})", first, second)
 

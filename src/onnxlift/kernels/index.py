@@ -39,9 +39,7 @@ def gather_nd(x: Tensor, indices: Tensor, batch_dims: int) -> Tensor:
     return x[(entry, *indices.unbind(-1))].unflatten(0, batch)
 
 
-def scatter_elements(
-    x: Tensor, indices: Tensor, updates: Tensor, axis: int, reduction: str | None = None
-) -> Tensor:
+def scatter_elements(x: Tensor, indices: Tensor, updates: Tensor, axis: int, reduction: str | None = None) -> Tensor:
     """`x.scatter`, where negative indices count from the end."""
     indices = torch.where(indices < 0, indices + x.shape[axis], indices).long()
     if reduction is None:

@@ -8,8 +8,9 @@ from torch import Tensor
 
 def truncated_quotient(a: int, b: int) -> int:
     """`a / b` of two sizes rounded towards zero; Python's `//` rounds down."""
-    quotient = abs(a) // abs(b)
-    return quotient if (a < 0) == (b < 0) else -quotient
+    if a < 0:
+        a, b = -a, -b
+    return a // b if b > 0 else -(a // -b)
 
 
 def order_as_int64(x: Tensor) -> Tensor:

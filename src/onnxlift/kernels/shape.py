@@ -25,7 +25,7 @@ def unsqueeze_axes(x: Tensor, axes: list[int]) -> Tensor:
     return x
 
 
-def pad(
+def pad_axes(
     x: Tensor,
     pads: list[int],
     axes: list[int] | None = None,

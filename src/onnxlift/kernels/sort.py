@@ -5,12 +5,14 @@ from torch import Tensor
 
 
 def top_k(x: Tensor, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
-    """The `k` largest (or smallest) in order. Of equal ones the first comes first: `torch.topk` does not promise it."""
+    """The `k` largest (or smallest) in order. Of equal ones the first comes first, which `topk` does not promise."""
     values, indices = x.sort(dim=axis, descending=largest, stable=True)
     return values.narrow(axis, 0, k), indices.narrow(axis, 0, k)
 
 
-def unique(x: Tensor, axis: int | None = None, ordered: bool = True) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def unique_with_places(
+    x: Tensor, axis: int | None = None, ordered: bool = True
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The distinct elements (or slices along `axis`), where each occurs first, which of them each element is, and how
     often each occurs: in ascending order, or in that of first occurrence."""
     if axis is None:

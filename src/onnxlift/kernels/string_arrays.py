@@ -1,16 +1,34 @@
 """Kernels that move strings, which are numpy arrays of objects."""
 
-from typing import Any
-
+import numpy as np
 import torch
 from torch import Tensor
 
 
-def positions(strings: Any) -> Tensor:
+def string_places(strings: np.ndarray) -> Tensor:
     """For each string its place in the flattened array."""
     return torch.arange(strings.size).reshape(strings.shape)
 
 
-def take_strings(strings: Any, places: Tensor) -> Any:
+def take_strings(strings: np.ndarray, places: Tensor) -> np.ndarray:
     """The strings at `places` of the flattened array, in the shape of `places`."""
-    return strings.reshape(-1)[places.reshape(-1).numpy()].reshape(tuple(places.shape))
+    return strings.reshape(-1)[places.reshape(-1).cpu().numpy()].reshape(tuple(places.shape))
+
+
+def concatenate_strings(arrays: tuple[np.ndarray, ...], axis: int) -> np.ndarray:
+    """The arrays one after the other along `axis`."""
+    return np.concatenate(arrays, axis)
+
+
+def unique_strings(strings: np.ndarray, ordered: bool = True) -> tuple[np.ndarray, Tensor, Tensor, Tensor]:
+    """The distinct strings, where each occurs first, which of them each string is, and how often each occurs: in
+    ascending order, or in that of first occurrence."""
+    words = strings.reshape(-1).tolist()
+    first: dict[str, int] = {}
+    for place, word in enumerate(words):
+        first.setdefault(word, place)
+    distinct = sorted(first) if ordered else list(first)
+    number = {word: i for i, word in enumerate(distinct)}
+    inverse = torch.tensor([number[word] for word in words], dtype=torch.int64)
+    places = torch.tensor([first[word] for word in distinct], dtype=torch.int64)
+    return np.array(distinct, dtype=object), places, inverse, inverse.bincount(minlength=len(distinct))

@@ -10,7 +10,7 @@ import numpy as np
 from ..code.expr import Expr, F, either, torch
 from ..ir.types import UNSIGNED, DataType
 from .kernel import kernel
-from .node import Node, Result, Unpack, torch_dtype
+from .node import Node, Result, Unpack
 from .operand import Constant, Scalar, Tensor
 from .registry import op
 
@@ -181,8 +181,9 @@ def Dropout(
         output: Expr = data
         if known is not None and 0 < known < 1:
             output = n.layer("Dropout", p=attribute_number(known, data))(data)
-        mask_type = DataType.BOOL if n.opset >= 10 else data.type.dtype
-        return (output, torch.ones_like(data, dtype=torch_dtype(mask_type)) if n.wants(1) else None)
+        if not n.wants(1):
+            return output
+        return output, torch.ones_like(data, dtype=torch.bool) if n.opset >= 10 else torch.ones_like(data)
     if n.wants(1) and n.opset < 10:
         n.fail("the mask of a training Dropout before opset 10")
     p: Any = 0.5 if ratio is None else ratio

@@ -12,6 +12,7 @@ from ..ir import symbolic
 from ..ir.node_view import elements_of
 from ..ir.types import DataType
 from .carry import carried
+from .cast import converted
 from .kernel import kernel
 from .node import Node, Result, torch_dtype
 from .operand import LITERAL_TYPES, Constant, Dims, Operand, Scalar, Tensor, exact_number, size_of
@@ -46,21 +47,29 @@ def Constant_(n: Node, **attributes: Any) -> Result:
 
 def constant(tensor: ir.TensorProtocol, name: str | None) -> Constant:
     """A tensor that the module keeps."""
-    dims = ir.Shape(tuple(int(size) for size in tensor.shape))  # type: ignore[call-overload]
-    return Constant(ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=dims, const_value=tensor))
+    shape = ir.Shape(tuple(tensor.shape))
+    return Constant(ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=shape, const_value=tensor))
 
 
 @op("ConstantOfShape")
 def ConstantOfShape(n: Node, input: Dims, *, value: ir.TensorProtocol | None) -> Result:
     dtype = DataType.FLOAT if value is None else value.dtype
-    number = 0.0 if value is None else value.numpy().reshape(-1)[0]
+    number = np.float32(0) if value is None else value.numpy().reshape(-1)[0]
     sizes = input.static
     if dtype == DataType.INT64 and sizes is not None and len(sizes) == 1 and sizes[0] <= _MOST_SIZES:
         return Dims.of([int(number)] * sizes[0])
-    if value is not None and (dtype not in LITERAL_TYPES or dtype == DataType.STRING):
-        one = constant(value, n.ir.outputs[0].name)
-        return _repeat_strings(one, input) if dtype == DataType.STRING else one.expand(*_size_arguments(input))
+    if value is not None and dtype not in LITERAL_TYPES:
+        one = constant(_scalar(value), n.ir.outputs[0].name)
+        return _repeat_strings(one, input) if dtype == DataType.STRING else one.expand(input)
     return filled(n, input, exact_number(number, dtype), dtype)
+
+
+def _scalar(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
+    """The tensor of one element without its axis."""
+    array = tensor.numpy().reshape(())
+    if tensor.dtype == DataType.STRING:
+        return ir.StringTensor(array, shape=ir.Shape(()))
+    return ir.tensor(array, dtype=tensor.dtype)
 
 
 def filled(n: Node, sizes: Dims, number: bool | int | float, dtype: DataType | None) -> Expr:
@@ -96,7 +105,7 @@ def EyeLike(n: Node, input: Tensor, *, dtype: int | None, k: int) -> Result:
     if k == 0 and result not in (DataType.UINT16, DataType.UINT32, DataType.UINT64):
         options = {} if result == DataType.FLOAT else {"dtype": torch_dtype(result)}
         return torch.eye(rows, columns, **options, device=n.device)
-    return kernel("diagonal_mask")(rows, columns, k, n.device).to(torch_dtype(result))
+    return converted(kernel("diagonal_mask")(rows, columns, k, n.device), result)
 
 
 @op("Range", ignores=("stash_type",))
@@ -110,7 +119,7 @@ def Range(n: Node, start: Operand, limit: Operand, delta: Operand) -> Result:
         n.fail("its delta is 0")
     if not isinstance(step.number, int | float):
         result = kernel("integer_range" if n.output.is_integer else "float_range")(first, last, step, n.device)
-        return result.to(torch_dtype(dtype)) if "dtype" in options else result
+        return converted(result, dtype) if "dtype" in options else result
     if not _is_ahead(n, first, last, step.number):
         last = Scalar(builtin("max" if step.number > 0 else "min")(last, first), last.type.dtype or DataType.INT64)
     if step.number != 1:
@@ -127,12 +136,13 @@ def _number(n: Node, operand: Operand) -> Scalar:
         case Dims():
             return operand[0]
         case Constant():
-            return Scalar(operand.const.reshape(-1)[0].astype(np.float64 if operand.type.is_float else np.int64).item(), dtype)
-    return Scalar(builtin("int")(operand) if operand.type.is_integer else operand.item(), dtype)
+            number = operand.const.reshape(-1)[0]
+            return Scalar(float(number) if operand.type.is_float else int(number), dtype)
+    return Scalar(operand.item(), dtype)
 
 
 def _is_ahead(n: Node, first: Scalar, last: Scalar, step: int | float) -> bool:
-    """Whether the limit is known to lie in the direction of the step: PyTorch refuses a range that ONNX leaves empty."""
+    """Whether the limit is known to lie in the step's direction: PyTorch refuses a range that ONNX leaves empty."""
     if first.number is not None and last.number is not None:
         return (last.number - first.number) * step >= 0
     if first.number is not None and first.number <= 0 < step and last.nonnegative:
@@ -155,7 +165,7 @@ def OneHot(n: Node, indices: Tensor, depth: Scalar, values: Tensor, *, axis: int
     if values.const is not None and values.type.is_float | values.type.is_integer | values.type.is_bool:
         off, on = values.const.tolist()
         if (off, on) == (0, 1):
-            return hot if values.type.is_bool else hot.to(torch_dtype(values.type.dtype))
+            return hot if values.type.is_bool else converted(hot, values.type.dtype)
     if values.type.dtype == DataType.STRING:
         n.fail("its values are strings")
     return torch.where(hot, values[1], values[0])

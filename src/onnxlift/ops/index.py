@@ -68,7 +68,7 @@ def _index(indices: Operand, size: Dim) -> Any:
 
 
 def _is_run(numbers: Sequence[int], size: Dim) -> bool:
-    """Whether the indices count up by one, so that a slice means the same; a slice would not notice one out of range."""
+    """Whether the indices count up by one, so that a slice means the same (but would not notice one out of range)."""
     if not numbers or list(numbers) != list(range(numbers[0], numbers[0] + len(numbers))):
         return False
     if numbers[0] < 0 <= numbers[-1]:
@@ -107,9 +107,7 @@ def GatherND(n: Node, data: Tensor, indices: Tensor, *, batch_dims: int = 0) -> 
 
 @op("Slice")
 @moves_elements
-def Slice(
-    n: Node, data: Operand, starts: Dims, ends: Dims, axes: Dims | None, steps: Dims | None
-) -> Result:
+def Slice(n: Node, data: Operand, starts: Dims, ends: Dims, axes: Dims | None, steps: Dims | None) -> Result:
     """Python's slices: negative bounds count from the end, and bounds out of range are cut. Until opset 9 all of them
     are attributes and there are no steps."""
     if starts.static == ():
@@ -133,12 +131,12 @@ Bounds = dict[int, tuple[Scalar, Scalar, int]]
 
 def _bounds(starts: Dims, ends: Dims, axes: Dims | None, steps: Dims | None) -> Bounds | None:
     """The slice of every axis, if axes and steps are known now."""
-    count = starts.length
-    if count is None:
+    if starts.elements is None or ends.elements is None:
         return None
+    count = len(starts.elements)
     places = tuple(range(count)) if axes is None else axes.static
     strides = (1,) * count if steps is None else steps.static
-    if places is None or strides is None or not len(places) == len(strides) == count == ends.length:
+    if places is None or strides is None or not len(places) == len(strides) == count == len(ends.elements):
         return None
     return {axis: (starts[i], ends[i], strides[i]) for i, axis in enumerate(places)}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..code.expr import Display, Expr, Star, builtin, torch
+from ..code.expr import Display, Expr, Star, torch
 from ..ir.types import DataType
 from .axes import as_written
 from .kernel import kernel
@@ -52,7 +52,7 @@ def _as_dims(operand: Operand) -> Dims:
             return operand
         case Constant():
             return Dims.of([int(size) for size in operand.const])
-    return Dims([Scalar(builtin("int")(operand))])
+    return Dims([Scalar(operand.item())])
 
 
 def _concatenated(parts: Sequence[Dims]) -> Dims:
@@ -68,10 +68,12 @@ def _concatenated(parts: Sequence[Dims]) -> Dims:
 
 @op("Split")
 @moves_elements
-def Split(n: Node, input: Operand, split: Dims | None, *, axis: int | None = 0, num_outputs: int | None = None) -> Result:
+def Split(n: Node, input: Operand, split: Dims | None, *, axis: int | None, num_outputs: int | None = None) -> Result:
     """Into pieces of the given sizes, or into equal ones; from opset 18 on the last of these may be smaller."""
     count = len(n.ir.outputs)
-    axis = axis or 0
+    if num_outputs not in (None, count):
+        n.fail(f"it has {count} outputs and says that it has {num_outputs}")
+    axis = axis or 0  # no default in opset 1
     if isinstance(input, Dims) and input.elements is not None and (split is None or split.static is not None):
         return _split_sizes(input.elements, _piece_sizes(n, len(input.elements), split, count) or ())
     x = n.tensor(input)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..code.expr import F
+from .activation import attribute_number
 from .node import Node, Result
+from .norm import LayerNormalization, RMSNormalization
 from .operand import Constant, Tensor
 from .registry import op
+from .window import changed
 
 DOMAIN = "onnxlift"
 
@@ -13,26 +18,118 @@ DOMAIN = "onnxlift"
 @op("Linear", domain=DOMAIN)
 def Linear(n: Node, x: Tensor, weight: Constant, bias: Constant | None, *, transposed: int = 0) -> Result:
     """`x @ weight (+ bias)` with a constant matrix; `transposed` if it is stored as PyTorch does, (out, in)."""
-    rows, columns = (d for d in weight.type.shape or () if isinstance(d, int))
+    rows, columns = _sizes(weight)
     out_features, in_features = (rows, columns) if transposed else (columns, rows)
     held = weight if transposed else n.weight(weight, lambda matrix: matrix.T, (out_features, in_features))
-    layer = n.layer(
+    return n.layer(
         "Linear",
-        {"weight": held, "bias": bias},
+        {"weight": held, "bias": None if bias is None else n.weight(bias, lambda row: row.reshape(-1), (out_features,))},
         in_features=in_features,
         out_features=out_features,
         bias=bias is not None,
-    )
-    return layer(x)
+    )(x)
 
 
 @op("Embedding", domain=DOMAIN)
 def Embedding(n: Node, table: Constant, indices: Tensor) -> Result:
     """Rows of a constant table by indices that cannot be negative."""
-    rows, width = (d for d in table.type.shape or () if isinstance(d, int))
+    rows, width = _sizes(table)
     return n.layer("Embedding", {"weight": table}, num_embeddings=rows, embedding_dim=width)(indices)
+
+
+@op("LayerNorm", domain=DOMAIN)
+def LayerNorm(n: Node, x: Tensor, weight: Tensor | None, bias: Tensor | None, *, axis: int, epsilon: float) -> Result:
+    """Layer normalisation of the axes from `axis` (negative) on; unlike ONNX's own it may be without a weight."""
+    if weight is not None:
+        return LayerNormalization(n, x, weight, bias, axis=axis, epsilon=epsilon, stash_type=1)
+    return F.layer_norm(x, _last_axes(x, axis), **changed({"eps": attribute_number(epsilon, x)}, eps=1e-5))
+
+
+@op("RMSNorm", domain=DOMAIN)
+def RMSNorm(n: Node, x: Tensor, weight: Tensor | None, *, axis: int, epsilon: float) -> Result:
+    """`x / sqrt(mean(x ** 2) + epsilon)`, the mean over the axes from `axis` (negative) on, times the weight."""
+    if weight is not None:
+        return RMSNormalization(n, x, weight, axis=axis, epsilon=epsilon)
+    return F.rms_norm(x, _last_axes(x, axis), eps=attribute_number(epsilon, x))
+
+
+@op("GroupNorm", domain=DOMAIN)
+def GroupNorm(
+    n: Node, x: Tensor, weight: Constant | None, bias: Constant | None, *, num_groups: int, epsilon: float
+) -> Result:
+    """Group normalisation with both weight and bias, one number for each channel, or neither."""
+    eps = attribute_number(epsilon, x)
+    if weight is None or bias is None:
+        return F.group_norm(x, num_groups, **changed({"eps": eps}, eps=1e-5))
+    channels = weight.type.size or 0
+    weights = {
+        name: n.weight(constant, lambda array: array.reshape(-1), (channels,))
+        for name, constant in (("weight", weight), ("bias", bias))
+    }
+    return n.layer("GroupNorm", weights, num_groups=num_groups, num_channels=channels, eps=eps)(x)
+
+
+@op("Gelu", domain=DOMAIN)
+def Gelu(n: Node, x: Tensor, *, approximate: str = "none") -> Result:
+    return F.gelu(x, **changed({"approximate": approximate}, approximate="none"))
 
 
 @op("SiLU", domain=DOMAIN)
 def SiLU(n: Node, x: Tensor) -> Result:
     return F.silu(x)
+
+
+@op("Mish", domain=DOMAIN)
+def Mish(n: Node, x: Tensor) -> Result:
+    return F.mish(x)
+
+
+@op("HardSwish", domain=DOMAIN)
+def HardSwish(n: Node, x: Tensor) -> Result:
+    return F.hardswish(x)
+
+
+@op("ReLU6", domain=DOMAIN)
+def ReLU6(n: Node, x: Tensor) -> Result:
+    return F.relu6(x)
+
+
+@op("Attention", domain=DOMAIN)
+def Attention(
+    n: Node,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    *,
+    scale: float | None = None,
+    is_causal: int = 0,
+    enable_gqa: int = 0,
+) -> Result:
+    """`softmax(q @ k.T * scale + mask) @ v`. Without a scale it is one over the root of the number of features. A
+    boolean mask says which scores count. With `enable_gqa` a head of k and v serves several heads of q."""
+    options: dict[str, Any] = {
+        "attn_mask": mask,
+        "is_causal": bool(is_causal),
+        "scale": None if scale is None else attribute_number(scale, q),
+        "enable_gqa": bool(enable_gqa),
+    }
+    defaults = {"attn_mask": None, "is_causal": False, "scale": None, "enable_gqa": False}
+    return F.scaled_dot_product_attention(q, k, v, **changed(options, **defaults))
+
+
+def _sizes(matrix: Constant) -> tuple[int, int]:
+    rows, columns = (size for size in matrix.type.shape or () if isinstance(size, int))
+    return rows, columns
+
+
+def _last_axes(x: Tensor, axis: int) -> Any:
+    """The sizes of the axes from `axis` on, as numbers where they are known."""
+    sizes = [x.type.dim(a) for a in range(axis, 0)]
+    return tuple(sizes) if all(isinstance(size, int) for size in sizes) else x.shape[axis:]
+
+
+@op("Index", domain=DOMAIN)
+def Index(n: Node, data: Tensor, *indices: Tensor) -> Result:
+    """`data[a, b]`: index arrays that broadcast with one another, one for each of the first axes."""
+    return data[indices]

@@ -35,7 +35,9 @@ def Pad(
     if mode != "constant" and mode not in _MODES:
         n.fail(f"its mode {mode} is not known")
     pads = pads if pads is not None else Dims.of(paddings or ())
-    fill: Any = value if constant_value is None else constant_value if constant_value.number is None else constant_value.number
+    fill: Any = value
+    if constant_value is not None:
+        fill = constant_value if constant_value.number is None else constant_value.number
     widths = _widths(data, pads, axes)
     if widths is not None and all(before.number == after.number == 0 for before, after in widths.values()):
         return data
@@ -48,7 +50,7 @@ def Pad(
     options: dict[str, Any] = {} if mode == "constant" else {"mode": mode}
     if mode == "constant" and (isinstance(fill, Tensor) or fill != 0):
         options["value"] = fill
-    return kernel("pad")(data, pads, *([] if axes is None else [axes]), **options)
+    return kernel("pad_axes")(data, pads, *([] if axes is None else [axes]), **options)
 
 
 Widths = dict[int, tuple[Scalar, Scalar]]

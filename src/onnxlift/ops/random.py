@@ -10,6 +10,7 @@ from typing import Any
 
 from ..code.expr import Expr, torch
 from ..ir.types import DataType
+from .cast import converted
 from .node import Node, Result, torch_dtype
 from .operand import Tensor
 from .registry import op
@@ -39,13 +40,13 @@ def RandomUniformLike(n: Node, input: Tensor, *, dtype: int | None, low: float, 
 def Multinomial(n: Node, input: Tensor, *, dtype: int, sample_size: int) -> Result:
     """The input holds logarithms of probabilities that need not add up to one."""
     drawn = torch.multinomial(input.softmax(-1), sample_size, replacement=True)
-    return drawn if dtype == DataType.INT64 else drawn.to(torch_dtype(DataType(dtype)))
+    return drawn if dtype == DataType.INT64 else converted(drawn, DataType(dtype))
 
 
 @op("Bernoulli", ignores=("seed",))
 def Bernoulli(n: Node, input: Tensor, *, dtype: int | None) -> Result:
     drawn = input.bernoulli()
-    return drawn if dtype in (None, input.type.dtype) else drawn.to(torch_dtype(DataType(dtype)))
+    return drawn if dtype in (None, input.type.dtype) else converted(drawn, DataType(dtype))
 
 
 def _normal(drawn: Expr, mean: float, scale: float) -> Expr:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..code.expr import Expr, builtin, either, negate, torch
+from ..code.expr import Binary, Expr, builtin, either, negate, torch
 from ..ir.types import INTEGERS, DataType, ValueType
 from . import sizes
 from .axes import as_written
@@ -91,7 +91,9 @@ def _log_sum(x: Tensor, over: Over) -> Expr:
 
 
 def _log_sum_exp(x: Tensor, over: Over) -> Expr:
-    return x.logsumexp(over.dim, **over.keepdim)
+    # An empty list of axes is not taken for all of them here, as it is elsewhere in torch.
+    dim = Binary("or", over.axes, Over(x, None, False).listed) if isinstance(over.axes, Expr) else over.dim
+    return x.logsumexp(dim, **over.keepdim)
 
 
 def _mean(x: Tensor, over: Over) -> Expr:

@@ -99,6 +99,16 @@ def find(domain: str, op_type: str) -> Operator | None:
     return _TABLE.get((_domain(domain), op_type))
 
 
+def is_supported(domain: str, op_type: str) -> bool:
+    return find(domain, op_type) is not None
+
+
+def is_users(domain: str, op_type: str) -> bool:
+    """Whether the user registered this operator, rather than onnxlift itself."""
+    operator = find(domain, op_type)
+    return operator is not None and not operator.function.__module__.startswith(f"{__package__}.")
+
+
 def operators() -> list[Operator]:
     """All registered operators, sorted by domain and name."""
     load_builtin()
@@ -212,7 +222,7 @@ def _to_dims(n: Node, operand: Operand) -> Dims:
             return operand
     length = operand.type.dim(0)
     if length == 1 or operand.type.rank == 0:
-        return Dims([Scalar(builtin("int")(operand))])
+        return Dims([Scalar(operand.item())])
     return Dims(None, operand.tolist(), length if isinstance(length, int) else None)
 
 
@@ -225,11 +235,7 @@ def _to_scalar(n: Node, operand: Operand) -> Scalar:
             return operand[0]
         case Scalar():
             return operand
-    if operand.type.is_integer:
-        return Scalar(builtin("int")(operand), dtype)
-    if operand.type.is_bool:
-        return Scalar(builtin("bool")(operand), dtype)
-    return Scalar(operand.item(), dtype)
+    return Scalar(operand.item(), dtype)  # not `int(x)`: torch.export cannot follow that
 
 
 __all__ = ["Operator", "call", "find", "op", "operators", "schema_for"]

@@ -36,9 +36,9 @@ def Reshape(n: Node, data: Operand, shape: Dims, *, allowzero: int = 0) -> Resul
     x = n.tensor(data)
     if shape.elements is None:
         return x.reshape(shape) if allowzero else kernel("reshape_copying_zeros")(x, shape)
-    target = [
-        _own_size(n, x, axis) if size.number == 0 and not allowzero else size for axis, size in enumerate(shape.elements)
-    ]
+    target = shape.elements
+    if not allowzero:
+        target = [_own_size(n, x, axis) if size.number == 0 else size for axis, size in enumerate(target)]
     return reshaped(x, target, n.output.shape)
 
 
@@ -118,10 +118,15 @@ class _Change:
         of the sizes that stay is 0, the others can be anything. (`unflatten` would notice, `flatten` would not.)"""
         if any(size.number == -1 for size in self.target):
             return True
-        before, after = (symbolic.product(sizes) if None not in sizes else None for sizes in (self.before, self.after))
+        before, after = _product(self.before), _product(self.after)
         if before is None or after is None:
             return None
         return before == after or (None if isinstance(before, str) or isinstance(after, str) else False)
+
+
+def _product(sizes: Sequence[Dim]) -> Dim:
+    known = [size for size in sizes if size is not None]
+    return symbolic.product(known) if len(known) == len(sizes) else None
 
 
 def _between(before: Sequence[Dim], after: Sequence[Dim], target: Sequence[Scalar]) -> _Change:

@@ -8,14 +8,17 @@ from ..code.expr import Expr
 from ..ir.types import DataType
 from .axes import as_written
 from .carry import carried
+from .cast import converted
 from .index import counted_from_front
 from .kernel import kernel
-from .node import Node, Result, torch_dtype
+from .node import Node, Result
 from .operand import Tensor
 from .registry import op
 
 _REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 _WIDER = {DataType.UINT16: DataType.INT64, DataType.UINT32: DataType.INT64}
+
+_NOT_REDUCED = frozenset({DataType.STRING, DataType.BOOL, DataType.COMPLEX64, DataType.COMPLEX128})
 
 
 @op("Scatter", "ScatterElements")
@@ -54,7 +57,7 @@ def _reduction(n: Node, data: Tensor, reduction: str) -> list[str]:
         n.fail(f"its reduction {reduction} is not known")
     if data.type.dtype == DataType.UINT64 and reduction in ("max", "min"):
         n.fail(f"PyTorch cannot take the {reduction} of uint64")
-    if data.type.dtype == DataType.STRING or data.type.dtype in (DataType.BOOL, DataType.COMPLEX64, DataType.COMPLEX128):
+    if data.type.dtype in _NOT_REDUCED:
         n.fail(f"its reduction {reduction} is not defined for {data.type}")
     return [_REDUCTIONS[reduction]]
 
@@ -66,8 +69,8 @@ def _write(how: list[str], write: Callable[..., Expr], data: Tensor, updates: Te
     dtype = data.type.dtype
     if not how or dtype not in _WIDER:
         return carried(write, data, updates)
-    wide = torch_dtype(_WIDER[dtype])
-    return write(data.to(wide), updates.to(wide)).to(torch_dtype(dtype))
+    wide = _WIDER[dtype]
+    return converted(write(converted(data, wide), converted(updates, wide)), dtype)
 
 
 @op("TensorScatter")
@@ -80,5 +83,3 @@ def TensorScatter(
         options["circular"] = True
     positions = [] if write_indices is None else [write_indices]
     return carried(lambda x, new: kernel("tensor_scatter")(x, new, *positions, **options), past_cache, update)
-
-

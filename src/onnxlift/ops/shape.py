@@ -22,7 +22,7 @@ def Identity(n: Node, input: Operand) -> Result:
 
 @op("Shape")
 def Shape(n: Node, data: Operand, *, start: int = 0, end: int | None = None) -> Result:
-    """The sizes as Python ints; from opset 15 only those from `start` to `end`, which are cut as Python's slices are."""
+    """The sizes as Python ints; from opset 15 on those from `start` to `end`, which are cut as Python cuts them."""
     if isinstance(data, Scalar):
         return Dims([])
     if isinstance(data, Dims):

@@ -8,8 +8,9 @@ from typing import Any
 from ..code.expr import Expr, torch
 from ..ir.types import DataType
 from .axes import as_written
+from .cast import converted
 from .kernel import kernel
-from .node import Node, Result, Unpack, torch_dtype
+from .node import Node, Result, Unpack
 from .operand import Scalar, Tensor
 from .registry import op
 
@@ -38,8 +39,8 @@ def TopK(n: Node, X: Tensor, K: Scalar, *, axis: int, largest: int = 1) -> Resul
 def _top_unsigned(x: Tensor, dtype: DataType, order: Callable[[Expr], Expr]) -> tuple[Expr, Expr]:
     """Unsigned integers, which PyTorch cannot order: as wider ones, or with the top bit turned over as int64."""
     if dtype in _WIDER:
-        ordered = order(x.to(torch_dtype(_WIDER[dtype])))
-        return ordered[0].to(torch_dtype(dtype)), ordered[1]
+        ordered = order(converted(x, _WIDER[dtype]))
+        return converted(ordered[0], dtype), ordered[1]
     ordered = order(x.view(torch.int64) ^ _TOP_BIT)
     return (ordered[0] ^ _TOP_BIT).view(torch.uint64), ordered[1]
 
@@ -48,10 +49,12 @@ def _top_unsigned(x: Tensor, dtype: DataType, order: Callable[[Expr], Expr]) -> 
 def Unique(n: Node, X: Tensor, *, axis: int | None, sorted: int) -> Result:
     """Up to four results; in the order of first occurrence if not `sorted`."""
     if X.type.dtype == DataType.STRING:
-        return kernel("unique_strings")(X)
+        if axis is not None and X.type.rank != 1:
+            n.fail("it compares slices of strings")
+        return Unpack(kernel("unique_strings")(X, *([] if sorted else [False])), 4)
     options: dict[str, Any] = {} if axis is None else {"axis": axis}
     if sorted and not any(n.wants(i) for i in (1, 2, 3)):
         return torch.unique(X, **({} if axis is None else {"dim": axis}))
     if not sorted:
         options["ordered"] = False
-    return Unpack(kernel("unique")(X, **options), 4)
+    return Unpack(kernel("unique_with_places")(X, **options), 4)

@@ -2,7 +2,7 @@
 
 An operator that only moves elements is run on their positions instead, and the strings are taken from there:
 
-    y = Reshape(words)   ->   y = take_strings(words, positions(words).reshape(2, 3))
+    y = Reshape(words)   ->   y = take_strings(words, string_places(words).reshape(2, 3))
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def moves_elements(function: Callable[..., Result]) -> Callable[..., Result]:
         data = inputs[0] if inputs else None
         if not isinstance(data, Tensor) or data.type.dtype != DataType.STRING or data.type.kind != "tensor":
             return function(n, *inputs, **attributes)
-        places = Tensor(kernel("positions")(data), ValueType(DataType.INT64, data.type.shape))
+        places = Tensor(kernel("string_places")(data), ValueType(DataType.INT64, data.type.shape))
         result = function(n, places, *inputs[1:], **attributes)
         if isinstance(result, Unpack):
             parts = [Subscript(result.expr, (to_expr(i),)) for i in range(result.count)]

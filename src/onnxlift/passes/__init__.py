@@ -1,7 +1,8 @@
 """From any valid graph to one normal form, and from there to the simplest graph that means the same.
 
-`normalise` always runs and makes the graph what all later stages expect: constants are initialisers, no Identity
-nodes, types inferred, nothing dead. `simplify` is optional, pass by pass. Neither changes inputs or outputs.
+`normalise` always runs and makes the graph what all later stages expect: no calls of functions, constants are
+initialisers, no Identity nodes, types inferred, nothing dead. `simplify` is optional, pass by pass. Neither changes
+inputs or outputs.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from . import (
     constant_if,
     constant_nodes,
     dead_code,
+    expand_operators,
     expands,
     identities,
+    inline_functions,
     no_ops,
     reshape_targets,
     reshapes,
@@ -34,6 +37,9 @@ Pass = Callable[[ir.Model], int]
 
 Observer = Callable[[str, ir.Model], None]
 """Called with the name of a stage and the model as it is after it."""
+
+Operators = Callable[[str, str], bool]
+"""A set of operators: asked with domain and op type."""
 
 PASSES: dict[str, Pass] = {
     "constant-if": constant_if.run,
@@ -53,14 +59,28 @@ PASSES: dict[str, Pass] = {
 _MAX_ROUNDS = 4
 
 
-def normalise(model: ir.Model, on_stage: Observer | None = None) -> None:
-    """Bring `model` to the normal form, in place."""
+def normalise(
+    model: ir.Model,
+    on_stage: Observer | None = None,
+    *,
+    supported: Operators | None = None,
+    keep: Operators | None = None,
+) -> None:
+    """Bring `model` to the normal form, in place. Operators that are not `supported` are replaced by the body that
+    their schema has, if any; functions of the model that `keep` answers for are not inlined."""
+    inline_functions.run(model, keep)
+    _normal_form(model)
+    if supported is not None and expand_operators.run(model, supported):
+        _normal_form(model)
+    if on_stage is not None:
+        on_stage("normalise", model)
+
+
+def _normal_form(model: ir.Model) -> None:
     constant_nodes.run(model)
     identities.run(model)
     dead_code.run(model)
     infer(model)
-    if on_stage is not None:
-        on_stage("normalise", model)
 
 
 def simplify(model: ir.Model, skip: Collection[str] = (), on_stage: Observer | None = None) -> dict[str, int]:

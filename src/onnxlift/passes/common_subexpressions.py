@@ -71,7 +71,7 @@ def _key(model: ir.Model, node: ir.Node) -> Hashable | None:
         attributes.append((name, attribute.type, value))
     used = tuple(bool(output.name) for output in node.outputs)
     inputs = tuple(_input_key(value) for value in node.inputs)
-    return node.domain, node.op_type, inputs, tuple(attributes), used, _module(node)
+    return node.domain, node.op_type, node.version, inputs, tuple(attributes), used, _module(node)
 
 
 def _attribute_key(attribute: ir.Attr) -> Hashable | None:

@@ -27,13 +27,15 @@ class Names:
     def __init__(self, model: ir.Model) -> None:
         self._model = model
         self._taken: Counter[str] | None = None
+        self._numbers: Counter[str] = Counter()
 
     def fresh(self, base: str) -> str:
         """`base`, or `base` with a number where that is taken; nobody gets it again."""
         taken = self._names()
-        name, number = base, 1
+        name = base
         while name in taken:
-            name, number = f"{base}_{number}", number + 1
+            self._numbers[base] += 1
+            name = f"{base}_{self._numbers[base]}"
         taken[name] += 1
         return name
 
@@ -63,6 +65,8 @@ class Edit:
         self.names = names
         self.graph = scope.graph
         self.changes = 0
+        self.shared: set[ir.Value] = set()
+        """Values that were found to have many readers: asking again would make a list of them each time."""
         self._dropped: dict[ir.Node, None] = {}
         self._positions: dict[ir.Value, list[int]] = {}
         for position, value in enumerate(self.graph.outputs):
@@ -171,10 +175,11 @@ class Edit:
         shape: Sequence[int | str | None],
         name: str,
     ) -> ir.Value:
-        """The output of a new standard node in front of `before`: of the element type of `like`, the given shape, and
-        this name or a similar one. The node belongs to the module of `before`."""
+        """The output of a new standard node in front of `before`: of the element type of `like` and the given shape,
+        with a name after `name` that says it is generated. The node belongs to the module of `before`."""
         output = ir.Value(type=like.type, shape=ir.Shape(shape))
-        output.name = self.names.fresh(name)
+        output.name = self.names.fresh(f"{name}_output_0")
+        scope, slash, _ = (before.name or "").rpartition("/")
         node = ir.Node(
             "",
             op_type,
@@ -182,7 +187,7 @@ class Edit:
             attributes,
             outputs=[output],
             version=before.version,
-            name=f"{(before.name or '').rpartition('/')[0]}/{op_type}" if "/" in (before.name or "") else op_type,
+            name=f"{scope}{slash}{op_type}",
             metadata_props=dict(before.metadata_props),
         )
         self.graph.insert_before(before, node)

@@ -24,7 +24,7 @@ def run(model: ir.Model) -> int:
 def _visit(edit: Edit, node: ir.Node) -> None:
     if not is_standard(node, *BROADCASTING) or attribute(node, "broadcast", 0) != 0:
         return
-    if edit.scope.opset() < 8:
+    if edit.scope.opset(node) < 8:
         return  # before, not all of these broadcast
     for index, value in enumerate(node.inputs):
         expand = None if value is None else value.producer()

@@ -86,7 +86,7 @@ def _passes_on(edit: Edit, node: ir.Node) -> bool:
 
 
 def _is_inference(edit: Edit, node: ir.Node) -> bool:
-    opset = edit.scope.opset()
+    opset = edit.scope.opset(node)
     if opset < 7:
         return bool(attribute(node, "is_test", 0) == 1)
     if opset < 12 or len(node.inputs) < 3 or node.inputs[2] is None:

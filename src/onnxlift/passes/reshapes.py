@@ -29,20 +29,21 @@ def run(model: ir.Model) -> int:
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, *_RESHAPING) or not node.inputs or node.inputs[0] is None:
+    while is_standard(node, *_RESHAPING) and node.inputs and node.inputs[0] is not None:
+        middle = node.inputs[0]
+        first = middle.producer()
+        if first is None or not is_standard(first, *_RESHAPING) or first.inputs[0] is None:
+            return
+        source = first.inputs[0]
+        if same_shape(source, node.outputs[0]) and edit.skip(node, source):
+            return
+        if node.op_type == "Reshape" and _means_the_same(node, source, middle):
+            node.replace_input_with(0, source)  # and on to what `source` comes from
+            edit.changes += 1
+            continue
+        if node.op_type == first.op_type == "Unsqueeze":
+            _merge_unsqueezes(edit, node, first)
         return
-    middle = node.inputs[0]
-    first = middle.producer()
-    if first is None or not is_standard(first, *_RESHAPING) or first.inputs[0] is None:
-        return
-    source = first.inputs[0]
-    if same_shape(source, node.outputs[0]) and edit.skip(node, source):
-        return
-    if node.op_type == "Reshape" and _means_the_same(node, source, middle):
-        node.replace_input_with(0, source)
-        edit.changes += 1
-    elif node.op_type == first.op_type == "Unsqueeze":
-        _merge_unsqueezes(edit, node, first)
 
 
 def _means_the_same(node: ir.Node, source: ir.Value, middle: ir.Value) -> bool:

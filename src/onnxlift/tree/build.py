@@ -4,6 +4,7 @@ A scope becomes a module if that reads better than its code in the parent's `for
 one point in time: nothing that it computes may go out, through another item of the parent, and in again. Rules:
 1. A scope with a single node is not a module: the node joins the parent (as the layer of that name, if it is one);
    but for an `nn.Sequential` of one layer (`downsample.0`).
+   The same for a scope with a single layer and a reshape or two around it.
 2. A scope without weights is not a module, unless the exporter names a class of the user's own for it and it has some
    length: activations, dropouts and pools are code of the parent.
 3. A container (`layers` of `layers.0`, never called itself) is no module: its children join the parent.
@@ -21,7 +22,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from ..ir.types import FLOATS
-from .scopes import Path, Scopes
+from .scopes import LAYER_WEIGHTS, Path, Scopes
 
 LARGEST_SLICE = 40
 CLASS_NODES = 4  # below this many nodes, code without weights is no module of its own
@@ -98,12 +99,22 @@ def _is_module(scope: Scope, paths: dict[ir.Node, Path]) -> bool:
     if len(scope.items) == 1 and isinstance(scope.items[0], ir.Node):
         inner = paths.get(scope.items[0], ())[len(scope.path) :]
         return scope.called and _has_weights(scope.items[0]) and len(inner) == 1 and inner[0].isdigit()
+    if _is_layer(scope, paths):
+        return False
     if not scope.called and all(isinstance(i, Scope) and i.path[-1].isdigit() for i in scope.items):
         return False
     if any(_has_weights(node) for node in scope.nodes()):
         return True
     own_class = scope.class_hint is not None and not scope.class_hint.startswith("aten")
     return own_class and sum(1 for _ in scope.nodes()) >= CLASS_NODES
+
+
+def _is_layer(scope: Scope, paths: dict[ir.Node, Path]) -> bool:
+    """One layer with some code around it (a reshape before a linear layer): it is the layer that has the name."""
+    holders = [item for item in scope.items if isinstance(item, ir.Node) and _has_weights(item)]
+    if len(holders) != 1 or scope.children():
+        return False
+    return holders[0].op_type in LAYER_WEIGHTS and paths.get(holders[0]) == scope.path and len(scope.items) <= CLASS_NODES
 
 
 def _has_weights(node: ir.Node) -> bool:

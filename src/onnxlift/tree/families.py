@@ -38,7 +38,6 @@ def find_families(graph: ir.Graph, scopes: Scopes) -> None:
     for prefix in blocks:
         if siblings[words[prefix]] >= 2:
             path: Path = (prefix,)
-            scopes.called.add(path)
             for position in members[prefix]:
                 scopes.paths[nodes[position]] = path
 

@@ -8,6 +8,8 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+from .. import kernels
+
 # What a module's attribute may not be called: everything that nn.Module itself has (listed here because the compiler
 # does not import torch; a test compares the list with the real class), and what `forward` needs under its own name.
 MODULE_ATTRIBUTES = frozenset(
@@ -24,7 +26,7 @@ GLOBAL_NAMES = frozenset("torch nn F Tensor math np numpy load load_file Path se
 _BUILTINS = frozenset(name for name in dir(builtins) if not name.startswith("_"))
 
 GENERATED = re.compile(
-    r"""^(?:val_\d+ | onnx::.* | \d+ | _v_\d+ | (?:node_)?[A-Z]\w*_\d+ | tmp_?\d* | t_?\d+ | n\d+ | v\d+ | _?tensor_?\d* | _\d+
+    r"""^(?:val_\d+ | onnx::.* | \d+ | _v_\d+ | node_.* | [A-Z]\w*_\d+ | tmp_?\d* | t_?\d+ | n\d+ | v\d+ | _?tensor_?\d* | _\d+
         | const(?:ant)?(?:_\w*)?_?\d* | initializer_?\d* | .*_output_\d+ | .*::.* | scalar_tensor_default_?\d*
         | .*\.\.\d+ )$""",
     re.VERBOSE,
@@ -40,6 +42,7 @@ def identifier(text: str, default: str = "x") -> str:
     """`text` as an ASCII identifier that is neither a keyword nor a builtin nor a name that our source relies on."""
     word = _word(text, default)
     taken = keyword.iskeyword(word) or keyword.issoftkeyword(word) or word in GLOBAL_NAMES or word in _BUILTINS
+    taken = taken or kernels.exists(word)
     return f"{word}_" if taken else word
 
 

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 import onnx_ir as ir
 
@@ -22,6 +24,7 @@ from .names import is_generated
 Path = tuple[str, ...]
 
 NAME_SCOPES = "pkg.torch.onnx.name_scopes"
+NO_MODULE = "_empty_nn_module_stack_from_metadata_hook"
 CLASSES = "pkg.torch.onnx.class_hierarchy"
 
 # Operators that hold weights as a layer does, and which of their inputs those are.
@@ -41,6 +44,9 @@ LAYER_WEIGHTS = {
     "RNN": (1, 2, 3),
     "Linear": (1, 2),
     "Embedding": (0,),
+    "LayerNorm": (1, 2),
+    "RMSNorm": (1,),
+    "GroupNorm": (1, 2),
 }
 
 
@@ -56,38 +62,64 @@ class Scopes:
     by_name: dict[str, Path] = field(default_factory=dict)
 
     def path_of(self, node: ir.Node) -> Path:
-        """The path of a node of the main graph or of a subgraph."""
+        """The path of a node of the main graph or of a subgraph; the root's where nothing is known."""
         path = self.paths.get(node)
         if path is None:
-            by_exporter = _from_metadata(node, self)
-            if by_exporter is None:
-                by_exporter = _from_node_name(node, self)
-            path = self.paths[node] = _choose(node, by_exporter, _from_weights(node))
-            if node.name:
-                self.by_name[node.name] = path
+            path = self.paths[node] = _own_path(node, self) or ()
         return path
 
 
 def find_scopes(graph: ir.Graph) -> Scopes:
-    """The path of every node of the main graph."""
+    """The path of every node of the main graph. One that nothing is known about joins those who use its values."""
     scopes = Scopes()
+    unknown: set[ir.Node] = set()
     for node in graph:
-        scopes.path_of(node)
+        path = _own_path(node, scopes)
+        if path is None:
+            unknown.add(node)
+        else:
+            scopes.paths[node] = path
+    for node in reversed(list(graph)):
+        if node in unknown:
+            users = {user for value in node.outputs for user, _ in value.uses() if user in scopes.paths}
+            scopes.paths[node] = _common([_around(user, scopes.paths[user]) for user in users])
+    scopes.by_name = {node.name: path for node, path in scopes.paths.items() if node.name}
     return scopes
 
 
-def _choose(node: ir.Node, by_exporter: Path | None, by_weights: Path | None) -> Path:
-    if by_weights is None:
-        return by_exporter or ()
-    if by_exporter is None or node.op_type in LAYER_WEIGHTS:
-        return by_weights
+def _own_path(node: ir.Node, scopes: Scopes) -> Path | None:
+    by_exporter = _from_metadata(node, scopes)
+    if by_exporter is None:
+        by_exporter = _from_node_name(node, scopes)
+    return _choose(node, by_exporter, _from_weights(node))
+
+
+def _around(node: ir.Node, path: Path) -> Path:
+    """The module that a node's code is in: for a layer, the one that holds the layer."""
+    return path[:-1] if node.op_type in LAYER_WEIGHTS else path
+
+
+def _common(paths: Sequence[Path]) -> Path:
+    """The longest path that all of `paths` begin with."""
+    if not paths:
+        return ()
+    low, high = min(paths), max(paths)
+    return tuple(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(low, high, strict=False)))
+
+
+def _choose(node: ir.Node, by_exporter: Path | None, by_weights: Path | None) -> Path | None:
+    if by_weights is None or by_exporter is None:
+        return by_exporter if by_weights is None else by_weights
+    if node.op_type in LAYER_WEIGHTS:
+        # Optimisers move nodes to a neighbour; a weight that lives elsewhere altogether is another layer's, shared.
+        return by_weights if by_weights[:-1] == by_exporter[:-1] else by_exporter
     # A parameter used by an ordinary operator: its owner may lie above the code that uses it, not below.
     return by_weights if by_weights[: len(by_exporter)] == by_exporter else by_exporter
 
 
 def _from_metadata(node: ir.Node, scopes: Scopes) -> Path | None:
     names = _string_list(node.metadata_props.get(NAME_SCOPES))
-    if not names:
+    if not names or names[0] == NO_MODULE:
         return None
     classes = _string_list(node.metadata_props.get(CLASSES)) or []
     path: Path = ()
@@ -112,7 +144,7 @@ def _string_list(text: str | None) -> list[str] | None:
 
 def _from_node_name(node: ir.Node, scopes: Scopes) -> Path | None:
     name = node.name or ""
-    if "/" not in name.strip("/"):
+    if "/" not in name.strip("/") and not name.startswith("/"):
         return None
     path: Path = ()
     scopes.called.add(path)

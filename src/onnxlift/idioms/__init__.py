@@ -1,0 +1,48 @@
+"""From many nodes to the one operation that they mean together.
+
+`recognise` runs on a simplified graph. Each idiom puts a node of the domain `onnxlift` (see ops/lifted.py) in the place
+of the nodes of its pattern, under the name of the node that holds the weight, and keeps the values that the rest of the
+graph reads. Idioms are optional, one by one: without them the source is longer and the numbers are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import onnx_ir as ir
+
+from ..passes import Observer, Pass, common_subexpressions, dead_code
+from . import advanced_indexing, attention, embedding, gates, gelu, group_norm, layer_norm, linear, matrix_transpose, rms_norm
+from .match import DOMAIN
+
+IDIOMS: dict[str, Pass] = {
+    "linear": linear.run,
+    "embedding": embedding.run,
+    "layer-norm": layer_norm.run,
+    "rms-norm": rms_norm.run,
+    "group-norm": group_norm.run,
+    "gelu": gelu.run,
+    "gates": gates.run,
+    "matrix-transpose": matrix_transpose.run,
+    "attention": attention.run,
+    "advanced-indexing": advanced_indexing.run,
+}
+
+
+def recognise(model: ir.Model, skip: Collection[str] = (), on_stage: Observer | None = None) -> dict[str, int]:
+    """Recognise idioms in place; gives the number of rewrites by idiom. `skip` names idioms to omit (other names in it
+    are those of passes)."""
+    counts = dict.fromkeys(IDIOMS, 0)
+    for name, run in IDIOMS.items():
+        if name in skip:
+            continue
+        counts[name] = run(model)
+        if counts[name] and on_stage is not None:
+            on_stage(name, model)
+    if any(counts.values()):
+        for owner in (model.graph, *model.functions.values()):
+            owner.opset_imports.setdefault(DOMAIN, 1)
+        # A pattern leaves behind what only its nodes used, and may ask for a transpose that exists already.
+        common_subexpressions.run(model)
+        dead_code.run(model)
+    return counts

@@ -1,0 +1,64 @@
+"""Index arrays that were expanded and joined only to index with them.
+
+    GatherND(data, Concat(Unsqueeze(Expand(a, s), -1), Unsqueeze(Expand(b, s), -1), axis=-1))   ->   Index(data, a, b)
+
+which is `data[a, b]`: indexing broadcasts its index arrays by itself. It applies when the last axis of the indices has
+one entry for each array, there are no batch dimensions, and the arrays broadcast to the shape that they were expanded
+to (so that an Expand may be left out; the joint shape must be known to be the same without it). Nothing else may read
+the joined indices; they would stay otherwise, and nothing would be gained.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from ..ir.types import Dim, shape_of
+from ..passes.edit import Edit, attribute, is_standard, sweep
+from .match import DOMAIN
+
+
+def run(model: ir.Model) -> int:
+    """Recognise advanced indexing; gives how often."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, "GatherND") or attribute(node, "batch_dims", 0) != 0:
+        return
+    data, indices = node.inputs[0], node.inputs[1]
+    joined = indices.producer() if indices is not None else None
+    if data is None or indices is None or joined is None or not is_standard(joined, "Concat"):
+        return
+    joint = shape_of(indices)
+    if joint is None or attribute(joined, "axis", None) not in (-1, len(joint) - 1) or len(indices.uses()) != 1:
+        return
+    arrays = [_array(part, joint[:-1]) for part in joined.inputs]
+    found = [a for a in arrays if a is not None]
+    if len(found) == len(arrays) and _broadcast([shape_of(a) for a in found]) == joint[:-1]:
+        edit.replace(node, "Index", [data, *found], domain=DOMAIN)
+
+
+def _array(part: ir.Value | None, joint: tuple[Dim, ...]) -> ir.Value | None:
+    """`a` of `Unsqueeze(a, -1)` or of `Unsqueeze(Expand(a, shape), -1)`."""
+    node = part.producer() if part is not None else None
+    if part is None or node is None or not is_standard(node, "Unsqueeze") or node.inputs[0] is None:
+        return None
+    if shape_of(part) != (*joint, 1) or shape_of(node.inputs[0]) != joint:
+        return None
+    expand = node.inputs[0].producer()
+    return expand.inputs[0] if expand is not None and is_standard(expand, "Expand") else node.inputs[0]
+
+
+def _broadcast(shapes: list[tuple[Dim, ...] | None]) -> tuple[Dim, ...] | None:
+    """The common shape, where names and numbers decide it."""
+    known = [s for s in shapes if s is not None]
+    if len(known) != len(shapes):
+        return None
+    rank = max(map(len, known))
+    result: list[Dim] = []
+    for axis in range(-rank, 0):
+        sizes = {s[axis] for s in known if len(s) >= -axis} - {1}
+        if len(sizes) > 1 or None in sizes:
+            return None
+        result.append(sizes.pop() if sizes else 1)
+    return tuple(result)

@@ -1,0 +1,81 @@
+"""Group normalisation, which ONNX lacked until opset 18, by way of instance normalisation.
+
+    r = InstanceNormalization(Reshape(x, (0, groups, -1)), ones, zeros)
+    Reshape(r, Shape(x))                  ->   GroupNorm(x, num_groups=groups)
+    GroupNorm(x) * weight + bias          ->   GroupNorm(x, weight, bias)
+
+weight and bias are constants with one number for each channel and axes of size 1 after it; a weight without a bias, or
+the other way round, stays outside: PyTorch's layer has both. Applies if the shapes prove that the second reshape gives
+x's shape back and the first one splits its channels. Not if the instance normalisation has a scale or a bias of its
+own, and not if another node reads what is in between.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from ..ir.scopes import constant
+from ..ir.symbolic import product
+from ..passes.edit import Edit, attribute, is_standard, sweep
+from .match import DOMAIN, both_orders, drop_unused, is_private, made_by
+
+
+def run(model: ir.Model) -> int:
+    """Recognise group normalisation; gives how many rewrites that took."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if is_standard(node, "Reshape"):
+        _normalised(edit, node)
+    elif is_standard(node, "Add"):
+        _affine(edit, node)
+
+
+def _normalised(edit: Edit, node: ir.Node) -> None:
+    norm = made_by(edit, node.inputs[0], "InstanceNormalization")
+    split = made_by(edit, norm.inputs[0], "Reshape") if norm is not None else None
+    if norm is None or split is None or not is_private(edit, node.inputs[0]) or not is_private(edit, norm.inputs[0]):
+        return
+    x, epsilon = split.inputs[0], attribute(norm, "epsilon", 1e-5)
+    shape, groups = shape_of(x), shape_of(norm.inputs[0])
+    if shape is None or groups is None or shape != shape_of(node.outputs[0]) or len(shape) < 2 or epsilon is None:
+        return
+    if len(groups) < 3 or groups[0] != shape[0] or not isinstance(groups[1], int) or not isinstance(shape[1], int):
+        return
+    if shape[1] % groups[1] or product(groups[2:]) != product((shape[1] // groups[1], *shape[2:])):
+        return
+    if not _is_all(norm.inputs[1], 1) or not _is_all(norm.inputs[2], 0):
+        return
+    attributes = [ir.AttrInt64("num_groups", groups[1]), ir.AttrFloat32("epsilon", epsilon)]
+    edit.replace(node, "GroupNorm", [x], attributes, domain=DOMAIN)
+    drop_unused(edit, [norm, split])
+
+
+def _affine(edit: Edit, node: ir.Node) -> None:
+    for scaled, bias in both_orders(node):
+        multiply = made_by(edit, scaled, "Mul")
+        if multiply is None or not is_private(edit, scaled):
+            continue
+        for value, weight in both_orders(multiply):
+            norm = made_by(edit, value, "GroupNorm", domain=DOMAIN)
+            if norm is None or len(norm.inputs) != 1 or not is_private(edit, value):
+                continue
+            if _is_by_channel(weight, value) and _is_by_channel(bias, value):
+                inputs = [*norm.inputs, weight, bias]
+                edit.replace(node, "GroupNorm", inputs, list(norm.attributes.values()), domain=DOMAIN, named_by=multiply)
+                drop_unused(edit, [multiply, norm])
+                return
+
+
+def _is_all(value: ir.Value | None, expected: float) -> bool:
+    tensor = constant(value)
+    return tensor is not None and bool((tensor.numpy() == expected).all())
+
+
+def _is_by_channel(value: ir.Value, x: ir.Value) -> bool:
+    """Whether a constant has one number for each channel of x."""
+    shape, of_x = shape_of(value), shape_of(x)
+    if constant(value) is None or shape is None or of_x is None or value.dtype != x.dtype:
+        return False
+    return shape[-len(of_x) + 1 :] == (of_x[1], *(1 for _ in of_x[2:])) and all(size == 1 for size in shape[: -len(of_x) + 1])

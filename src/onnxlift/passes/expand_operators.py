@@ -1,0 +1,110 @@
+"""An operator that we have no function for, but that ONNX defines by a body, becomes that body.
+
+    y = AffineGrid(theta, size)   ->   the nodes by which the operator's schema defines it
+
+Many schemas carry such a body: one for all uses, or one that is built for the types and attributes of the node at hand.
+Its operators may have to be expanded in turn. Types must have been inferred, and are afterwards. Sound because the body
+is the operator's definition; its nodes keep the operator set that it is written for (`node.version`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import onnx
+import onnx.defs
+import onnx_ir as ir
+
+from ..ir.inference import infer
+from ..ir.schema import schema_for
+from ..ir.scopes import subgraphs
+from .expansion import Expansion
+
+# Bodies are made of simpler operators, which have simpler bodies: none of ONNX's is deeper than four.
+_MAX_ROUNDS = 8
+
+
+def run(model: ir.Model, supported: Callable[[str, str], bool]) -> int:
+    """Expand the operators that are not `supported(domain, op_type)`, as far as they have a body; gives how many."""
+    changes = 0
+    for _ in range(_MAX_ROUNDS):
+        waiting = [n for n in model.graph.all_nodes() if _has_body(model, n) and not supported(n.domain, n.op_type)]
+        if not waiting:
+            break
+        bodies = {node: body for node in waiting if (body := _body(model, node)) is not None}
+        expansion = Expansion(model, bodies.get, _name)
+        expansion.expand(model.graph)
+        if not expansion.changes:
+            break
+        changes += expansion.changes
+        infer(model)
+    return changes
+
+
+def _has_body(model: ir.Model, node: ir.Node) -> bool:
+    schema = schema_for(node.domain, node.op_type, _opset(model, node))
+    return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+
+
+def _opset(model: ir.Model, node: ir.Node) -> int:
+    return node.version if node.version is not None else model.opset_imports.get(node.domain, 1)
+
+
+def _name(call: ir.Node, node: ir.Node) -> str:
+    return f"{call.name or call.op_type}_{node.name or node.op_type}"
+
+
+def _body(model: ir.Model, node: ir.Node) -> ir.Function | None:
+    opset = _opset(model, node)
+    schema = schema_for(node.domain, node.op_type, opset)
+    assert schema is not None
+    proto = _proto(schema, opset, node)
+    if proto is None:
+        return None
+    passed = {attribute.name for attribute in proto.attribute_proto} | set(node.attributes)
+    for name, attribute in schema.attributes.items():
+        default = attribute.default_value
+        if name not in passed and default.name:
+            proto.attribute_proto.append(default)
+    function = ir.serde.deserialize_function(proto)
+    _connect_outer_values(function, node)
+    return function
+
+
+def _proto(schema: onnx.defs.OpSchema, opset: int, node: ir.Node) -> onnx.FunctionProto | None:
+    """The newest body that is not newer than the opset, or else the oldest: all of them define the same operator."""
+    versions = schema.function_opset_versions or schema.context_dependent_function_opset_versions
+    version = max((v for v in versions if v <= opset), default=min(versions))
+    if schema.has_function:
+        data = schema.get_function_with_opset_version(version)
+    else:
+        call = ir.serde.serialize_node(node).SerializeToString()
+        types = [_type(value) for value in node.inputs]
+        data = schema.get_context_dependent_function_with_opset_version(version, call, types)
+    return onnx.FunctionProto.FromString(data) if data else None
+
+
+def _type(value: ir.Value | None) -> bytes:
+    proto = onnx.TypeProto()
+    if value is not None and value.type is not None:
+        ir.serde.serialize_type_into(proto, value.type)
+        if value.shape is not None:
+            ir.serde.serialize_shape_into(proto, value.shape)
+    return proto.SerializeToString()
+
+
+def _connect_outer_values(function: ir.Function, node: ir.Node) -> None:
+    """A body that contains a graph of the node itself (SequenceMap) reads by name what that graph reads from outside."""
+    outside = {value.name: value for value in _reads_inside(node)}
+    if not outside:
+        return
+    for inner in function.all_nodes():
+        for index, value in enumerate(inner.inputs):
+            if value is not None and value.producer() is None and value.graph is None and value.name in outside:
+                inner.replace_input_with(index, outside[value.name])
+
+
+def _reads_inside(node: ir.Node) -> list[ir.Value]:
+    return [
+        value for graph in subgraphs(node) for inner in graph.all_nodes() for value in inner.inputs if value is not None
+    ]

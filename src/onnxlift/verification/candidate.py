@@ -1,0 +1,141 @@
+"""The lifted source, run by torch, and on request watched statement by statement. In the child process only."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import types
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..emit.forward_statements import forward_statements
+from ..run import to_numpy, to_torch
+
+Probes = Mapping[str, Mapping[str, Sequence[str | None]]]
+"""Line of a statement (as text) -> path of a module -> the names of the values that the statement assigns there."""
+
+
+def run_candidate(
+    source: Path, inputs: Mapping[str, Any], outputs: Sequence[str], probes: Probes | None
+) -> dict[str, Any]:
+    """The values of `outputs`; with `probes` also those of all the values that they name, in the order in which they
+    were computed. Runs the file: to be called only with one that we wrote, or that the user trusts."""
+    tree = ast.parse(source.read_text(encoding="utf-8"), str(source))
+    recorder = Recorder(probes or {})
+    if probes:
+        instrument(tree, probes)
+    module = types.ModuleType(source.stem)
+    module.__file__ = str(source)
+    module.__dict__[PROBE] = recorder
+    sys.modules[module.__name__] = module
+    exec(compile(tree, str(source), "exec"), module.__dict__)
+    model = module.__dict__["load"]()
+    recorder.paths = {id(child): path for path, child in model.named_modules()}
+    with torch.no_grad():
+        results = model(*(_argument(value) for value in inputs.values()))
+    values = results if isinstance(results, tuple) and len(outputs) != 1 else (results,)
+    if len(values) != len(outputs):
+        raise TypeError(f"forward returned {len(values)} values, and the ONNX model has {len(outputs)} outputs")
+    return {**recorder.values, **{name: _result(value) for name, value in zip(outputs, values, strict=True)}}
+
+
+def _argument(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_argument(item) for item in value]
+    if value is None or value.dtype.kind in "OUST":
+        return value
+    return to_torch(value)
+
+
+def _result(value: Any) -> Any:
+    match value:
+        case torch.Tensor():
+            return to_numpy(value)
+        case list() | tuple():
+            return [_result(item) for item in value]
+        case dict():
+            return {key: _result(item) for key, item in value.items()}
+        case None:
+            return None
+    return np.asarray(value)
+
+
+PROBE = "_onnxlift_probe"
+
+
+def instrument(tree: ast.Module, probes: Probes) -> None:
+    """Let every statement that `probes` names tell what it has computed."""
+    chosen = {
+        id(statement): str(statement.lineno)
+        for statement in forward_statements(tree)
+        if str(statement.lineno) in probes and isinstance(statement, ast.Assign | ast.Return)
+    }
+    _Instrumenter(chosen).visit(tree)
+    ast.fix_missing_locations(tree)
+
+
+class _Instrumenter(ast.NodeTransformer):
+    def __init__(self, chosen: Mapping[int, str]) -> None:
+        self.chosen = chosen
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST | list[ast.AST]:
+        line = self.chosen.get(id(node))
+        names = _names(node.targets[0]) if line is not None and len(node.targets) == 1 else None
+        if line is None or not names:
+            return node
+        values = ast.Tuple([ast.Name(name, ast.Load()) for name in names], ast.Load())
+        return [node, ast.copy_location(ast.Expr(_probe(line, values)), node)]
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        line = self.chosen.get(id(node))
+        if line is not None and node.value is not None:
+            node.value = _probe(line, node.value)
+        return node
+
+
+def _names(target: ast.expr) -> list[str] | None:
+    """The variables that are assigned, in order; None if anything else is."""
+    if isinstance(target, ast.Name):
+        return [target.id]
+    if not isinstance(target, ast.Tuple):
+        return None
+    names: list[str] = []
+    for element in target.elts:
+        inner = _names(element)
+        if inner is None:
+            return None
+        names += inner
+    return names
+
+
+def _probe(line: str, value: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(PROBE, ast.Load()), [ast.Name("self", ast.Load()), ast.Constant(line), value], [])
+
+
+class Recorder:
+    """Keeps what the probes tell: ONNX value name -> value, each from the first time that it was computed."""
+
+    def __init__(self, probes: Probes) -> None:
+        self.probes = probes
+        self.paths: dict[int, str] = {}
+        self.values: dict[str, Any] = {}
+
+    def __call__(self, module: object, line: str, result: Any) -> Any:
+        names = self.probes[line].get(self.paths.get(id(module), ""), ())
+        values = result if isinstance(result, tuple) and len(result) == len(names) else (result,)
+        if len(values) == len(names):
+            for name, value in zip(names, values, strict=True):
+                if name is not None and name not in self.values and _is_plain(value):
+                    # A copy, since code that follows may change the tensor in place.
+                    self.values[name] = np.array(_result(value))
+        return result
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, tuple | list):
+        return all(isinstance(item, int) for item in value)
+    return isinstance(value, torch.Tensor | bool | int | float)

@@ -1,0 +1,176 @@
+"""One value against another: how far apart they are, and whether that is rounding or a mistake.
+
+A floating-point tensor matches if it has NaN and infinity at the same places, and elsewhere
+|actual - expected| <= rtol * |expected| + atol * magnitude, the magnitude being that of the largest expected element:
+what rounding leaves in a small element comes from the large ones it was computed with. Everything else must be equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+SMALLEST_MAGNITUDE = 1e-3
+"""Below this, values count as of this magnitude: where zero is expected, some rounding is allowed too."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    rtol: float
+    atol: float
+    """Relative to the magnitude of the tensor, unless `is_absolute`."""
+    is_absolute: bool = False
+
+
+_TOLERANCES = {
+    np.dtype(np.float64): Tolerance(1e-6, 1e-9),
+    np.dtype(np.float32): Tolerance(1e-3, 1e-5),
+    np.dtype(np.float16): Tolerance(2e-2, 2e-3),
+    np.dtype(ml_dtypes.bfloat16): Tolerance(5e-2, 1e-2),
+    np.dtype(np.complex64): Tolerance(1e-3, 1e-5),
+    np.dtype(np.complex128): Tolerance(1e-6, 1e-9),
+}
+_FLOAT8 = Tolerance(0.15, 0.02)  # a step to the neighbour, after sums in another order
+
+# What lifted code uses in the place of a type that torch lacks, see `run.to_torch`.
+_CARRIED = {
+    np.dtype(ml_dtypes.int4): np.dtype(np.int8),
+    np.dtype(ml_dtypes.int2): np.dtype(np.int8),
+    np.dtype(ml_dtypes.uint4): np.dtype(np.uint8),
+    np.dtype(ml_dtypes.uint2): np.dtype(np.uint8),
+    np.dtype(ml_dtypes.float4_e2m1fn): np.dtype(np.float32),
+}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How one tensor came out. `problem` says in words what is wrong, and is empty if it matches."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    problem: str = ""
+    max_abs: float | None = None
+    max_rel: float | None = None
+    cosine: float | None = None
+    note: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return not self.problem
+
+
+def compare(
+    name: str, actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None
+) -> list[Comparison]:
+    """The comparison of a value: one for a tensor, one for each element of a sequence or entry of a map."""
+    return list(_compare(name, actual, expected, rtol, atol))
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether elements of the type are rounded: floating point of any kind, also those of ml_dtypes, and complex."""
+    return dtype in _TOLERANCES or dtype.name.startswith("float")
+
+
+def _compare(name: str, actual: Any, expected: Any, rtol: float | None, atol: float | None) -> Iterator[Comparison]:
+    if isinstance(expected, Mapping) and isinstance(actual, Mapping) and expected.keys() == actual.keys():
+        for key, value in expected.items():
+            yield from _compare(f"{name}[{key!r}]", actual[key], value, rtol, atol)
+    elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
+        for index, value in enumerate(expected):
+            yield from _compare(f"{name}[{index}]", actual[index], value, rtol, atol)
+        if not expected:
+            yield Comparison(name, "sequence", (0,))
+    elif expected is None and actual is None:
+        yield Comparison(name, "optional", ())
+    elif any(value is None or isinstance(value, list | Mapping) for value in (actual, expected)):
+        yield Comparison(name, _kind(actual), (), f"is {_kind(actual)}, and should be {_kind(expected)}")
+    else:
+        yield compare_arrays(name, np.asarray(actual), np.asarray(expected), rtol, atol)
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, list | Mapping):
+        word = "sequence" if isinstance(value, list) else "map"
+        return f"a {word} of {len(value)}"
+    return "a tensor"
+
+
+def compare_arrays(
+    name: str, actual: Array, expected: Array, rtol: float | None = None, atol: float | None = None
+) -> Comparison:
+    """The comparison of two tensors, with the tolerance of their type unless one is given (`atol` then is absolute)."""
+    dtype, shape = actual.dtype.name, actual.shape
+    wanted = _CARRIED.get(expected.dtype, expected.dtype)
+    if _is_text(actual) and _is_text(expected):
+        dtype, wanted = "string", actual.dtype
+    if actual.dtype != wanted:
+        return Comparison(name, dtype, shape, f"is {dtype}, and should be {wanted.name}")
+    if shape != expected.shape:
+        return Comparison(name, dtype, shape, f"has shape {shape}, and should have {expected.shape}")
+    if not is_float(wanted):
+        return _compare_exactly(name, dtype, actual, expected)
+    tolerance = _TOLERANCES.get(expected.dtype, _FLOAT8 if wanted == expected.dtype else Tolerance(0, 0))
+    if rtol is not None or atol is not None:
+        tolerance = Tolerance(
+            tolerance.rtol if rtol is None else rtol, tolerance.atol if atol is None else atol, atol is not None
+        )
+    return _compare_floats(name, dtype, actual, expected, tolerance)
+
+
+def _is_text(array: Array) -> bool:
+    return array.dtype.kind in "OUST"
+
+
+def _compare_exactly(name: str, dtype: str, actual: Array, expected: Array) -> Comparison:
+    if _is_text(expected):
+        different = int(sum(a != e for a, e in zip(actual.flat, expected.flat, strict=True)))
+    else:
+        different = int(np.count_nonzero(actual != expected))
+    problem = f"{different:,} of {expected.size:,} elements differ" if different else ""
+    distance = None
+    if expected.dtype.kind in "iu" and expected.size:
+        distance = float(np.max(np.abs(actual.astype(np.float64) - expected.astype(np.float64))))
+    return Comparison(name, dtype, actual.shape, problem, max_abs=distance)
+
+
+def _compare_floats(name: str, dtype: str, actual: Array, expected: Array, tolerance: Tolerance) -> Comparison:
+    wide = np.complex128 if expected.dtype.kind == "c" else np.float64
+    a, e = actual.astype(wide).reshape(-1), expected.astype(wide).reshape(-1)
+    finite = np.isfinite(a) & np.isfinite(e)
+    # Not finite on either side: NaN must meet NaN, and infinity the same infinity.
+    odd = ~finite & ~((np.isnan(a) & np.isnan(e)) | (a == e))
+    a, e = a[finite], e[finite]
+    distance, size = np.abs(a - e), np.abs(e)
+    magnitude = 1.0 if tolerance.is_absolute else max(float(size.max(initial=0)), SMALLEST_MAGNITUDE)
+    beyond = distance > tolerance.rtol * size + tolerance.atol * magnitude
+    problems = []
+    if odd.any():
+        problems.append(f"{int(odd.sum()):,} of {expected.size:,} elements are NaN or infinite on one side only")
+    if beyond.any():
+        problems.append(f"{int(beyond.sum()):,} of {expected.size:,} elements are too far off")
+    nonzero = size > 0
+    return Comparison(
+        name,
+        dtype,
+        actual.shape,
+        ", ".join(problems),
+        max_abs=float(distance.max()) if distance.size else None,
+        max_rel=float((distance[nonzero] / size[nonzero]).max()) if nonzero.any() else None,
+        cosine=_cosine(a, e),
+    )
+
+
+def _cosine(a: Array, e: Array) -> float | None:
+    lengths = float(np.linalg.norm(a)) * float(np.linalg.norm(e))
+    if not 0 < lengths < np.inf:
+        return None
+    return float(np.clip(np.vdot(a, e).real / lengths, -1, 1))

@@ -1,0 +1,230 @@
+"""Values for the inputs of a model: those that the user gives, and for the rest made up from the declared types, the
+sizes asked for, and what the inputs are used for (see `roles`). The same seed gives the same values.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ..errors import VerifyError
+from ..ir.types import Dim, ValueType, type_of
+from .roles import Role, find_role
+
+Array = np.ndarray[Any, Any]
+
+MAX_BYTES = 1 << 30
+DEFAULT_SIZE = 2
+# Sizes that differ from one another, so that a mix-up of axes does not go unnoticed.
+_SIZES_BY_NAME = (
+    (re.compile(r"batch|^n$|^b$"), 2),
+    (re.compile(r"past|cache"), 5),
+    (re.compile(r"seq|len|token|time|step|^s$|^t$"), 7),
+    (re.compile(r"height|width|image|^h$|^w$"), 64),
+)
+_SIZES_BY_RANK = {3: 32, 4: 64, 5: 16}
+"""Of unknown sizes from the third on, where the model convolves: it would refuse images of two by two."""
+_SEQUENCE_LENGTH = 2
+
+
+def make_inputs(
+    graph: ir.Graph,
+    *,
+    given: Mapping[str, Any] | Sequence[Any] = (),
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """A value for every input of the graph, in its order. `given` ones (by name, or in order) are kept as they are."""
+    values = _by_name(graph, given)
+    sizes = Sizes(graph, dims or {})
+    for name, shape in (shapes or {}).items():
+        sizes.bind(_find(graph, name), tuple(shape))
+    for name, value in values.items():
+        if isinstance(value, np.ndarray):
+            sizes.bind(_find(graph, name), value.shape)
+    random = np.random.default_rng(seed)
+    made: dict[str, Any] = {}
+    for value in graph.inputs:
+        name = value.name or ""
+        shape = (shapes or {}).get(name)
+        own = made[name] = _make(value, sizes, random, shape)  # made in any case: the others then do not depend on it
+        if name in values:
+            made[name] = _fit(name, values[name], type_of(value), own)
+    return made
+
+
+class Sizes:
+    """The sizes of named dimensions: those asked for, those of given inputs, and for the rest a default."""
+
+    def __init__(self, graph: ir.Graph, dims: Mapping[str, int]) -> None:
+        names = {d for value in graph.inputs for d in type_of(value).shape or () if isinstance(d, str)}
+        words = {word for name in names for word in re.findall(r"[^\W\d]\w*", name)}
+        unknown = sorted(dims.keys() - names - words)
+        if unknown:
+            known = f"they are {', '.join(sorted(names))}" if names else "it has none"
+            raise VerifyError(f"no input has a dimension named {', '.join(unknown)}; {known}.")
+        self.known = dict(dims)
+        self.convolves = any(node.op_type.startswith(("Conv", "MaxPool", "AveragePool")) for node in graph)
+
+    def bind(self, value: ir.Value, shape: tuple[int, ...]) -> None:
+        """Take the named sizes of an input from the shape that it is to have."""
+        declared = type_of(value).shape
+        if declared is None:
+            return
+        if len(declared) != len(shape):
+            raise VerifyError(f"input {value.name!r} has {len(declared)} dimensions, {declared}, and not {len(shape)}.")
+        for wanted, size in zip(declared, shape, strict=True):
+            if isinstance(wanted, int) and wanted != size:
+                raise VerifyError(f"input {value.name!r} is declared as {declared}, which {shape} does not fit.")
+            if isinstance(wanted, str) and self.known.setdefault(wanted, size) != size:
+                raise VerifyError(f"dimension {wanted!r} cannot be both {self.known[wanted]} and {size}.")
+
+    def shape(self, kind: ValueType) -> tuple[int, ...]:
+        declared = kind.shape or ()
+        return tuple(self.size(dim, axis, len(declared)) for axis, dim in enumerate(declared))
+
+    def size(self, dim: Dim, axis: int, rank: int) -> int:
+        if isinstance(dim, int):
+            return dim
+        if isinstance(dim, str):
+            if dim in self.known:
+                return self.known[dim]
+            total = _evaluate(dim, self)
+            if total is not None:
+                return total
+            for pattern, size in _SIZES_BY_NAME:
+                if pattern.search(dim.lower()):
+                    return size
+        if self.convolves and axis >= 2:
+            return _SIZES_BY_RANK.get(rank, DEFAULT_SIZE)
+        return DEFAULT_SIZE
+
+
+_OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv}
+
+
+def _evaluate(text: str, sizes: Sizes) -> int | None:
+    """The size that exporters write as an expression of others: `past_sequence_length + 1`."""
+
+    def value(node: ast.expr) -> int:
+        match node:
+            case ast.Constant(value=int(number)):
+                return number
+            case ast.Name(id=name):
+                return sizes.size(name, 0, 0)
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+                return int(_OPERATORS[type(op)](value(left), value(right)))
+        raise ValueError
+
+    try:
+        tree = ast.parse(text[:200], mode="eval").body
+        return max(0, value(tree)) if isinstance(tree, ast.BinOp) else None
+    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError):
+        return None
+
+
+def _make(value: ir.Value, sizes: Sizes, random: np.random.Generator, shape: Iterable[int] | None) -> Any:
+    kind = type_of(value)
+    size = tuple(shape) if shape is not None else sizes.shape(kind)
+    if kind.dtype is None:
+        raise VerifyError(f"input {value.name!r} has no type that a value could be made for: pass it (--input).")
+    if math.prod(size) * max(1, kind.dtype.itemsize if kind.dtype != ir.DataType.STRING else 8) > MAX_BYTES:
+        raise VerifyError(f"input {value.name!r} would have shape {size}: choose smaller sizes (--shape, --dim).")
+    if kind.kind == "sequence":
+        return [_tensor(kind, size, Role(), random) for _ in range(_SEQUENCE_LENGTH)]
+    return _tensor(kind, size, find_role(value), random)
+
+
+def _tensor(kind: ValueType, shape: tuple[int, ...], role: Role, random: np.random.Generator) -> Array:
+    assert kind.dtype is not None
+    if kind.dtype == ir.DataType.STRING:
+        words = np.array(["lift", "Onnx", "a b", "", "ünïcode", "42"], dtype=object)
+        return np.asarray(random.choice(words, shape), dtype=object).reshape(shape)
+    dtype = kind.dtype.numpy()
+    if kind.is_bool or role.kind == "mask":
+        return _mask(shape, random).astype(dtype)
+    if kind.is_integer:
+        return _integers(kind, shape, role, random).astype(dtype)
+    values = random.standard_normal(shape)
+    if dtype.kind == "c":
+        values = values + 1j * random.standard_normal(shape)
+    return np.asarray(values).astype(dtype)
+
+
+def _mask(shape: tuple[int, ...], random: np.random.Generator) -> Array:
+    """Zeros and ones, of which the first in each row is a one: a row that is all masked has no defined result."""
+    mask = np.asarray(random.random(shape) < 0.7)
+    if mask.ndim == 0:
+        return np.asarray(True)
+    mask[..., :1] = True
+    return mask
+
+
+def _integers(kind: ValueType, shape: tuple[int, ...], role: Role, random: np.random.Generator) -> Array:
+    longest = shape[-1] if shape else DEFAULT_SIZE
+    match role.kind:
+        case "position":
+            positions = np.broadcast_to(np.arange(longest), shape)
+            return positions % role.bound if role.bound else positions
+        case "length":
+            return random.integers(1, max(1, role.bound or longest), shape, endpoint=True)
+        case "size":
+            return random.integers(1, 4, shape, endpoint=True)
+        case "index":
+            return random.integers(0, max(1, role.bound or DEFAULT_SIZE), shape)
+    assert kind.dtype is not None
+    if kind.dtype.bitwidth <= 8:  # images and quantised data use the whole range
+        limits = ir.DataType(kind.dtype)
+        bits = limits.bitwidth
+        low, high = (0, 2**bits) if kind.dtype.name.startswith("U") else (-(2 ** (bits - 1)), 2 ** (bits - 1))
+        return random.integers(low, high, shape)
+    return random.integers(0, 10, shape)
+
+
+def _by_name(graph: ir.Graph, given: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
+    if isinstance(given, Mapping):
+        for name in given:
+            _find(graph, name)
+        return dict(given)
+    names = [value.name or "" for value in graph.inputs]
+    if len(given) > len(names):
+        raise VerifyError(f"{len(given)} inputs are given, and the model has {len(names)}.")
+    return dict(zip(names, given, strict=False))
+
+
+def _find(graph: ir.Graph, name: str) -> ir.Value:
+    for value in graph.inputs:
+        if value.name == name:
+            return value
+    names = ", ".join(value.name or "" for value in graph.inputs) or "none"
+    raise VerifyError(f"the model has no input named {name!r}; its inputs are {names}.")
+
+
+def _fit(name: str, value: Any, kind: ValueType, like: Any) -> Any:
+    """A given value in the element type of the input; numbers are converted where that loses no more than digits."""
+    if value is None and kind.kind == "optional":
+        return None
+    if isinstance(like, list):
+        if not isinstance(value, list | tuple):
+            raise VerifyError(f"input {name!r} is a sequence: pass a list of arrays.")
+        return [_fit(name, item, ValueType(kind.dtype, kind.shape), like[0] if like else item) for item in value]
+    array = np.asarray(value)
+    if kind.dtype == ir.DataType.STRING:
+        return array.astype(object)
+    assert kind.dtype is not None
+    wanted = kind.dtype.numpy()
+    if array.dtype != wanted:
+        groups = ("b", "iu", "fc")
+        same = any(array.dtype.kind in group and wanted.kind in group for group in groups)
+        if not same and array.dtype.kind not in "V" and wanted.kind not in "V":
+            raise VerifyError(f"input {name!r} is {kind.dtype.name.lower()}, and {array.dtype.name} is given.")
+        array = array.astype(wanted)
+    return array

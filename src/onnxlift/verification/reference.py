@@ -1,0 +1,138 @@
+"""The ONNX model itself, run by ONNX Runtime, or by onnx's reference evaluator. In the child process only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+# Types that ONNX Runtime computes with but cannot hand over to numpy: a Cast at the end of the model brings them out.
+_CAST_OUT = {
+    "tensor(bfloat16)": (TensorProto.FLOAT, ml_dtypes.bfloat16),
+    "tensor(float8e4m3fn)": (TensorProto.FLOAT, ml_dtypes.float8_e4m3fn),
+    "tensor(float8e4m3fnuz)": (TensorProto.FLOAT, ml_dtypes.float8_e4m3fnuz),
+    "tensor(float8e5m2)": (TensorProto.FLOAT, ml_dtypes.float8_e5m2),
+    "tensor(float8e5m2fnuz)": (TensorProto.FLOAT, ml_dtypes.float8_e5m2fnuz),
+    "tensor(int4)": (TensorProto.INT8, ml_dtypes.int4),
+    "tensor(uint4)": (TensorProto.UINT8, ml_dtypes.uint4),
+}
+# And how they are handed in: as their bits, with the name of the type.
+_BITS_IN = {
+    np.dtype(ml_dtypes.bfloat16): (np.uint16, TensorProto.BFLOAT16),
+    np.dtype(ml_dtypes.float8_e4m3fn): (np.uint8, TensorProto.FLOAT8E4M3FN),
+    np.dtype(ml_dtypes.float8_e4m3fnuz): (np.uint8, TensorProto.FLOAT8E4M3FNUZ),
+    np.dtype(ml_dtypes.float8_e5m2): (np.uint8, TensorProto.FLOAT8E5M2),
+    np.dtype(ml_dtypes.float8_e5m2fnuz): (np.uint8, TensorProto.FLOAT8E5M2FNUZ),
+}
+_FOLDER_OPTION = "session.model_external_initializers_file_folder_path"
+
+
+def run_reference(
+    path: Path, inputs: Mapping[str, Any], outputs: Sequence[str], inside: Sequence[str], runtime: str
+) -> tuple[str, dict[str, Any]]:
+    """What ran the model, and the values of `outputs`, and of values `inside` the main graph that are none.
+
+    `runtime` is "onnxruntime", "onnx.reference", or empty: ONNX Runtime if it is installed and takes the model."""
+    if runtime != "onnx.reference":
+        try:
+            import onnxruntime
+        except ImportError:
+            if runtime:
+                raise
+        else:
+            try:
+                session, casts = _session(path, outputs, inside)
+            except Exception as error:
+                if runtime or type(error).__module__.partition(".")[0] != "onnxruntime":
+                    raise
+                reason = str(error).splitlines()[0][:200]
+                name, values = _run_evaluator(path, inputs, outputs, inside)
+                return f"{name} (ONNX Runtime does not take the model: {reason})", values
+            values = _run_session(session, casts, inputs, [*outputs, *inside])
+            return f"ONNX Runtime {onnxruntime.__version__}", values
+    return _run_evaluator(path, inputs, outputs, inside)
+
+
+def _session(path: Path, outputs: Sequence[str], inside: Sequence[str]) -> tuple[Any, dict[str, Any]]:
+    """A session that gives these values, and the numpy type of those that are cast on the way out."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    # What is wanted is what the model says, not what a fusion makes of it.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.add_session_config_entry(_FOLDER_OPTION, str(path.parent))
+
+    def start(model: str | bytes) -> Any:
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+    model = _with_outputs(path, inside) if inside else None
+    session = start(str(path) if model is None else model.SerializeToString())
+    types = {output.name: output.type for output in session.get_outputs()}
+    casts = {name: types[name] for name in (*outputs, *inside) if types[name] in _CAST_OUT}
+    if casts:
+        model = model or _with_outputs(path, ())
+        session = start(_cast_outputs(model, casts).SerializeToString())
+    return session, {name: _CAST_OUT[kind][1] for name, kind in casts.items()}
+
+
+def _with_outputs(path: Path, names: Iterable[str]) -> onnx.ModelProto:
+    """The model with more of its values as outputs. External data is not loaded."""
+    model = onnx.load(path, load_external_data=False)
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    return model
+
+
+def _cast_outputs(model: onnx.ModelProto, casts: Mapping[str, str]) -> onnx.ModelProto:
+    for name, kind in casts.items():
+        to = _CAST_OUT[kind][0]
+        model.graph.node.append(helper.make_node("Cast", [name], [_cast_name(name)], to=to))
+        model.graph.output.append(helper.make_tensor_value_info(_cast_name(name), to, None))
+    return model
+
+
+def _cast_name(name: str) -> str:
+    return f"{name}::cast_for_numpy"
+
+
+def _run_session(
+    session: Any, casts: Mapping[str, Any], inputs: Mapping[str, Any], outputs: Sequence[str]
+) -> dict[str, Any]:
+    known = {value.name for value in session.get_inputs()}
+    feeds = {name: value for name, value in inputs.items() if name in known}
+    names = [_cast_name(name) if name in casts else name for name in outputs]
+    if any(isinstance(value, np.ndarray) and value.dtype in _BITS_IN for value in feeds.values()):
+        results = session.run_with_ort_values(names, {name: _ort_value(value) for name, value in feeds.items()})
+        values = [result.numpy() for result in results]
+    else:
+        values = session.run(names, feeds)
+    return {
+        name: value.astype(casts[name]) if name in casts else value for name, value in zip(outputs, values, strict=True)
+    }
+
+
+def _ort_value(array: np.ndarray[Any, Any]) -> Any:
+    from onnxruntime import OrtValue
+
+    if array.dtype not in _BITS_IN:
+        return OrtValue.ortvalue_from_numpy(np.asarray(array))
+    bits, element = _BITS_IN[array.dtype]
+    return OrtValue.ortvalue_from_numpy_with_onnx_type(np.array(array).view(bits), element)
+
+
+def _run_evaluator(
+    path: Path, inputs: Mapping[str, Any], outputs: Sequence[str], inside: Sequence[str]
+) -> tuple[str, dict[str, Any]]:
+    from onnx.reference import ReferenceEvaluator
+
+    model = _with_outputs(path, inside)
+    onnx.load_external_data_for_model(model, str(path.parent))
+    evaluator = ReferenceEvaluator(model)
+    names = [*outputs, *inside]
+    values = evaluator.run(names, dict(inputs))
+    return f"onnx.reference {onnx.__version__}", dict(zip(names, values, strict=True))

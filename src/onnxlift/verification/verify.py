@@ -1,0 +1,233 @@
+"""`verify`: the lifted model against the ONNX model, on the same inputs, each in a child process of its own."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from ..errors import VerifyError
+from ..ir.scopes import subgraphs
+from ..lifted import Lifted
+from .child import ChildError, Limits, run_child
+from .compare import Comparison, compare
+from .files import read_inputs
+from .inputs import make_inputs
+from .locate import LineMap, first_divergence, match_lines, probes_of
+from .report import Report
+from .values import read_values, write_values
+
+_RANDOM = frozenset(
+    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
+)
+Inputs = Mapping[str, Any] | Sequence[Any] | str | os.PathLike[str] | None
+
+
+def verify(
+    source: Any,
+    lifted: Lifted,
+    *,
+    against: str | os.PathLike[str] | None = None,
+    inputs: Inputs = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+    seed: int = 0,
+    rtol: float | None = None,
+    atol: float | None = None,
+    trace: bool = False,
+    limits: Limits | None = None,
+) -> Report:
+    """How `lifted`, or the saved file `against`, compares with the model in `source` that it was lifted from."""
+    graph = lifted.model.graph
+    values = make_inputs(graph, given=_given(inputs), shapes=shapes, dims=dims, seed=seed)
+    with tempfile.TemporaryDirectory(prefix="onnxlift-") as folder:
+        sides = _Sides(Path(folder), source, lifted, against, limits or Limits())
+        write_values(sides.job / "inputs", values)
+        result = sides.run(look_inside=trace)
+        compared = _compare_outputs(graph, result, rtol, atol)
+        report = Report(
+            name=sides.source.name if against else lifted.name,
+            reference=result.runtime,
+            inputs={name: describe(value) for name, value in values.items()},
+            outputs=compared,
+            seed=seed,
+        )
+        if report.passed and not trace:
+            return report
+        if not trace:
+            try:
+                result = sides.run(look_inside=True)
+            except ChildError as error:
+                return replace(report, notes=(f"cannot look inside: {error}",))
+        return sides.locate(report, result, rtol, atol)
+
+
+@dataclass(frozen=True)
+class _Result:
+    """What both sides computed, by the names of the ONNX values, and what ran the ONNX model."""
+
+    actual: Mapping[str, Any]
+    expected: Mapping[str, Any]
+    runtime: str
+
+
+class _Sides:
+    """Both sides of a comparison in the folder `job`, where they find their inputs and leave their outputs."""
+
+    def __init__(
+        self,
+        job: Path,
+        source: Any,
+        lifted: Lifted,
+        against: str | os.PathLike[str] | None,
+        limits: Limits,
+    ) -> None:
+        self.job = job
+        self.lifted = lifted
+        self.limits = limits
+        self.model = _model_file(source, job)
+        self.outputs = [value.name or "" for value in lifted.model.graph.outputs]
+        if against is None:
+            self.source = lifted.save(job / "lifted_files")[0]
+        else:
+            self.source = Path(against).absolute()
+            if not self.source.is_file():
+                raise VerifyError(f"there is no file {str(against)!r} to verify.")
+
+    def run(self, look_inside: bool) -> _Result:
+        """The outputs of both sides; and those values inside the model that the lifted source computes too."""
+        probes = None
+        if look_inside:
+            wanted = self.values.keys() - set(self.outputs)
+            probes = probes_of(self.lifted.source_map, self.lines, wanted)
+        self._run_lifted(probes)
+        actual = read_values(self.job / "lifted")
+        runtime = self._run_reference([name for name in actual if name not in self.outputs])
+        return _Result(actual, read_values(self.job / "reference"), runtime)
+
+    def _run_lifted(self, probes: Mapping[str, Any] | None) -> None:
+        task = {"side": "lifted", "source": str(self.source), "outputs": self.outputs, "probes": probes}
+        run_child(self.job, task, "the lifted model", self.limits)
+
+    def _run_reference(self, inside: Sequence[str]) -> str:
+        """Run the ONNX model; gives the name of what ran it. After a crash of ONNX Runtime, onnx's evaluator does."""
+        task = {"side": "reference", "model": str(self.model), "outputs": self.outputs, "inside": list(inside)}
+        try:
+            answer = run_child(self.job, {**task, "runtime": ""}, "ONNX Runtime", self.limits)
+            return str(answer["runtime"])
+        except ChildError as error:
+            if not error.crashed:
+                raise
+            answer = run_child(self.job, {**task, "runtime": "onnx.reference"}, "onnx.reference", self.limits)
+            return f"{answer['runtime']} ({str(error).splitlines()[0].rstrip('.')})"
+
+    @cached_property
+    def lines(self) -> LineMap:
+        """Where the lines of what was lifted are in the file that is run."""
+        return match_lines(self.lifted.source, self.source.read_text(encoding="utf-8"))
+
+    @cached_property
+    def values(self) -> dict[str, tuple[str, str]]:
+        """Every value that a node of the main graph computes, in order: value -> name and operator of the node."""
+        proto = onnx.load(self.model, load_external_data=False)
+        return {
+            value: (node.name or f"{node.op_type}_{index}", node.op_type)
+            for index, node in enumerate(proto.graph.node)
+            for value in node.output
+            if value
+        }
+
+    def locate(self, report: Report, result: _Result, rtol: float | None, atol: float | None) -> Report:
+        """The report with the first value that differs, if one does."""
+        random = _random_values(self.lifted.model.graph)
+        actual, expected = result.actual, result.expected
+        ordered = [name for name in self.values if name in actual and name in expected and name not in random]
+        comparisons = [(name, compare(name, actual[name], expected[name], rtol, atol)) for name in ordered]
+        text = self.source.read_text(encoding="utf-8")
+        found = first_divergence(comparisons, self.values, self.lifted.source_map, self.lines, text)
+        if found is None:
+            inside = len(set(ordered) - set(self.outputs))
+            return replace(report, notes=(*report.notes, f"{inside} values inside the model match as well"))
+        return replace(report, divergence=found)
+
+
+def _given(inputs: Inputs) -> Mapping[str, Any] | Sequence[Any]:
+    if inputs is None:
+        return ()
+    if isinstance(inputs, str | os.PathLike):
+        return read_inputs([Path(inputs)])
+    if not isinstance(inputs, Mapping) and inputs and all(isinstance(item, str | os.PathLike) for item in inputs):
+        return read_inputs([Path(item) for item in inputs])
+    return inputs
+
+
+def _model_file(source: Any, job: Path) -> Path:
+    """The ONNX model as a file: the user's own, so that its external data is found, or a copy of what is in memory."""
+    if isinstance(source, str | os.PathLike):
+        return Path(source).absolute()
+    path = job / "model.onnx"
+    if isinstance(source, ir.Model):
+        ir.save(source, path, external_data="model.data")
+    elif isinstance(source, onnx.ModelProto):
+        path.write_bytes(source.SerializeToString())
+    elif isinstance(source, bytes | bytearray | memoryview):
+        path.write_bytes(source)
+    else:
+        raise VerifyError("a model to verify is a path, bytes, a ModelProto or an onnx_ir.Model.")
+    return path
+
+
+def _compare_outputs(
+    graph: ir.Graph, result: _Result, rtol: float | None, atol: float | None
+) -> tuple[Comparison, ...]:
+    random = _random_values(graph)
+    comparisons: list[Comparison] = []
+    for value in graph.outputs:
+        name = value.name or ""
+        actual, expected = result.actual[name], result.expected[name]
+        if name in random:
+            comparisons.append(_compare_form(name, actual, expected))
+        else:
+            comparisons += compare(name, actual, expected, rtol, atol)
+    return tuple(comparisons)
+
+
+def _compare_form(name: str, actual: Any, expected: Any) -> Comparison:
+    """The comparison of values that are random, and so can agree in type and shape only."""
+    note = "random: only type and shape are compared"
+    same = describe(actual) == describe(expected)
+    problem = "" if same else f"is {describe(actual)}, and should be {describe(expected)}"
+    return Comparison(name, getattr(actual, "dtype", np.dtype(object)).name, np.shape(actual), problem, note=note)
+
+
+def _random_values(graph: ir.Graph) -> set[str]:
+    """The names of all values that depend on a random node."""
+    names: set[str] = set()
+    for node in graph:
+        inner = [each for body in subgraphs(node) for each in body.all_nodes()]
+        is_random = any(each.op_type in _RANDOM for each in (node, *inner))
+        if is_random or any(
+            value is not None and value.name in names for each in (node, *inner) for value in each.inputs
+        ):
+            names.update(value.name for value in node.outputs if value.name)
+    return names
+
+
+def describe(value: Any) -> str:
+    """A value in a few words: `float32 (2, 3)`."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, list):
+        return f"sequence of {len(value)}: {describe(value[0])}" if value else "empty sequence"
+    if isinstance(value, Mapping):
+        return f"map of {len(value)}"
+    name = "string" if value.dtype.kind in "OUST" else value.dtype.name
+    return f"{name} {tuple(value.shape)}"

@@ -1,0 +1,48 @@
+"""What runs in the child process: `python -m onnxlift.verification.worker FOLDER` reads FOLDER/task.json, runs one side
+on FOLDER/inputs, and writes FOLDER/SIDE and FOLDER/answer.json.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from .values import read_values, write_values
+
+
+def main(folder: Path) -> None:
+    task: dict[str, Any] = json.loads((folder / "task.json").read_text(encoding="utf-8"))
+    try:
+        outputs, answer = _run(task, read_values(folder / "inputs"))
+        write_values(folder / task["side"], outputs)
+    except Exception as error:
+        answer = {"error": f"{type(error).__name__}: {str(error).strip()[:2000]}{_place(error, task)}"}
+    (folder / "answer.json").write_text(json.dumps(answer), encoding="utf-8")
+
+
+def _run(task: dict[str, Any], inputs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    if task["side"] == "reference":
+        from .reference import run_reference
+
+        path, runtime = Path(task["model"]), task["runtime"]
+        name, outputs = run_reference(path, inputs, task["outputs"], task["inside"], runtime)
+        return outputs, {"runtime": name}
+    from .candidate import run_candidate
+
+    return run_candidate(Path(task["source"]), inputs, task["outputs"], task["probes"]), {}
+
+
+def _place(error: BaseException, task: dict[str, Any]) -> str:
+    """The line of the lifted source in which it happened, if it did."""
+    traceback, line = error.__traceback__, None
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == task.get("source"):
+            line = traceback.tb_lineno
+        traceback = traceback.tb_next
+    return "" if line is None else f" (line {line} of {Path(task['source']).name})"
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

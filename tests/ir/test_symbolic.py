@@ -43,6 +43,9 @@ def test_expressions_have_the_value_of_their_numbers(steps: list[tuple[str, Dim,
         if result is None:
             continue
         assert value(result) == numerically(value(left), value(right))
+        following = symbolic.add(result, 1)
+        assert following is not None
+        assert symbolic.subtract(following, 1) == result  # every result can be computed with
         order = symbolic.compare(left, right)
         if order is not None:
             assert order == (value(left) > value(right)) - (value(left) < value(right))

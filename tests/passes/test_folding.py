@@ -111,7 +111,8 @@ def test_outputs_stay_two_even_if_they_are_equal() -> None:
     ],
 )
 def test_different_nodes_stay_apart(calls: str) -> None:
-    text = f"g (float[2] x, float[2] x2) => (y) <float[2] w = {{1, 2}}, float[2] v = {{1, 2}}, float half = {{0.5}}> {{ {calls} y = Add(a, b) }}"
+    weights = "<float[2] w = {1, 2}, float[2] v = {1, 2}, float half = {0.5}>"
+    text = f"g (float[2] x, float[2] x2) => (y) {weights} {{ {calls} y = Add(a, b) }}"
     assert common_subexpressions.run(normal_form(parse(text))) == 0
 
 

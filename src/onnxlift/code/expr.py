@@ -189,12 +189,14 @@ class Name(Expr):
 class Local(Expr):
     """A variable that no value of the graph stands behind (a loop index, a list of scan outputs).
 
-    Two of them are the same variable only if they are the same object; `hint` is the name they would like."""
+    Two of them are the same variable only if they are the same object; `hint` is the name they would like. `example`
+    is what it holds in the first round of a loop, if that is known now."""
 
-    __slots__ = ("_hint",)
+    __slots__ = ("_example", "_hint")
 
-    def __init__(self, hint: str) -> None:
+    def __init__(self, hint: str, example: object = None) -> None:
         self._hint = hint
+        self._example = example
 
 
 class Ref(Expr):

@@ -41,7 +41,10 @@ class ModuleClass:
     parameters: dict[str, list[Number]] = field(default_factory=dict)
     arguments: dict[int, dict[str, Any]] = field(default_factory=dict)  # id(instance) -> argument values
 
-    forward_parameters: list[str] = field(default_factory=list)  # known when forward is written
+    # What variables of forward are called, by position: its parameters and results, and how callers name arguments.
+    parameter_names: dict[int, str] = field(default_factory=dict)
+    result_names: dict[int, str] = field(default_factory=dict)
+    called_with: dict[int, str] = field(default_factory=dict)
 
 
 def find_classes(root: Module) -> tuple[list[ModuleClass], dict[int, ModuleClass]]:

@@ -47,11 +47,16 @@ def write_source(
     name_classes(classes, root, model, name)
     entries = dict(state_entries(root))
     ties = find_ties(entries)
+    writers = [ClassWriter(cls, class_of, ties if cls.example is root else {}) for cls in classes]
+    for writer in writers:
+        writer.prepare()
+    for writer in (*writers, *reversed(writers), *writers):  # names travel up, down, and up again
+        writer.name_variables()
     body = Text()
-    for cls in classes:
+    for writer in writers:
         body.add()
         body.add()
-        ClassWriter(cls, class_of, ties if cls.example is root else {}).write(body)
+        writer.write(body)
     root_class = class_of[id(root)].name
     own = {key: entry for key, entry in entries.items() if key not in ties}
     loader = _loader(root_class, name, len(plan_shards(own, max_shard_size)), ties)

@@ -108,7 +108,7 @@ def _rolled(module: Module, run: list[Statement]) -> list[Statement]:
     path = _path(module, first)[:-1]
     container = Container(path)
     module.name(container, path)
-    item = Local(_singular(path[-1]))
+    item = Local(_singular(path[-1]), called_module(first.expr))
     start, *others = first.expr._args
     origin = [name for statement in run for name in statement.origin]
     body = Assign([Ref(result._key)], Call(item, [Ref(result._key), *others], {}), origin=origin)

@@ -30,10 +30,12 @@ def _calls(module: Module) -> list[Assign]:
 
 
 def called_module(expr: Expr) -> Module | None:
-    """The module that `expr` is a call of."""
-    if isinstance(expr, Call) and isinstance(expr._function, Member) and isinstance(expr._function._target, Module):
-        return expr._function._target
-    return None
+    """The module that `expr` is a call of; in a loop over modules, the first of them."""
+    if not isinstance(expr, Call):
+        return None
+    function = expr._function
+    target = function._target if isinstance(function, Member) else function._example if isinstance(function, Local) else None
+    return target if isinstance(target, Module) else None
 
 
 def _prune_call(module: Module, statement: Assign, seen: set[int]) -> bool:

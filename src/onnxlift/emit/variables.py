@@ -7,8 +7,8 @@ it replaces, if that one is read here for the last time (`x = self.layer1(x)`); 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
@@ -60,27 +60,13 @@ WORDS = {
 }
 
 
-CalledAs = Callable[[Module], Sequence[str]]
-"""The names of the parameters of a child module's forward."""
+@dataclass
+class Hints:
+    """What others call the values of a forward: its parameters as the callers name them, and for every module that it
+    calls the names of that one's parameters and results. Letters say nothing and are left out."""
 
-
-def _hints(module: Module, called_as: CalledAs) -> Iterator[tuple[object, str]]:
-    """What the values that are passed on are called by those who take them."""
-    for statement in walk_statements(module.body):
-        for expr in (part for e in expressions(statement) for part in walk(e) if isinstance(part, Call)):
-            child = called_module(expr)
-            names = called_as(child) if child is not None else ()
-            for argument, name in zip(expr._args, names, strict=False):
-                if name not in LETTERS:
-                    yield _bare(argument), name
-            if "attn_mask" in expr._kwargs:
-                yield _bare(expr._kwargs["attn_mask"]), "mask"
-
-
-def _bare(expr: Expr) -> object:
-    while isinstance(expr, Wrapped):
-        expr = expr._expr
-    return _key(expr) if isinstance(expr, Ref | Local) else None
+    parameters: dict[int, str] = field(default_factory=dict)
+    called: Callable[[Module], tuple[Mapping[int, str], Mapping[int, str]]] = lambda child: ({}, {})
 
 
 @dataclass
@@ -95,15 +81,47 @@ class _Life:
 class Variables:
     """Names for all variables of a module's forward, as `names` (by value) and `parameters`."""
 
-    def __init__(self, module: Module, inlined: Inlined, called_as: CalledAs) -> None:
+    def __init__(self, module: Module, inlined: Inlined, hints: Hints) -> None:
         self.module = module
         self.inlined = inlined
-        self.hints = dict(_hints(module, called_as))
+        self.hints = self._collect(hints)
         self.names: dict[object, str] = {}
         self.lives: dict[object, _Life] = {}
         self.clock = 0
         self._measure_lives()
         self._assign_names()
+
+    def _collect(self, hints: Hints) -> dict[object, str]:
+        """Variable -> what it is called elsewhere, or what it is used as; also for what becomes such a variable."""
+        found: dict[object, str] = {}
+        statements = list(walk_statements(self.module.body))
+        wholes = [e for statement in statements for e in expressions(statement)] + list(self.inlined.values())
+        for call in (part for whole in wholes for part in walk(whole) if isinstance(part, Call)):
+            child = called_module(call)
+            roles = dict(hints.called(child)[0]) if child is not None else {}
+            if isinstance(call._function, Attribute) and call._function._name == "scaled_dot_product_attention":
+                roles = {0: "q", 1: "k", 2: "v"}
+            for position, argument in enumerate(call._args):
+                if position in roles:
+                    found.setdefault(_variable(argument), roles[position])
+            if "attn_mask" in call._kwargs:
+                found.setdefault(_variable(call._kwargs["attn_mask"]), "mask")
+        for statement in reversed(statements):
+            if not isinstance(statement, Assign):
+                continue
+            child = called_module(statement.expr)
+            for position, name in (hints.called(child)[1] if child is not None else {}).items():
+                if position < len(statement.targets) and statement.targets[position] is not None:
+                    found.setdefault(_variable(statement.targets[position]), name)
+            if len(statement.targets) == 1 and statement.targets[0] is not None and child is None:
+                name = found.get(_variable(statement.targets[0]))
+                sources = list(self._main_line(statement.expr))
+                if name is not None and len(sources) == 1 and sources[0] not in self.module.inputs:
+                    found.setdefault(sources[0], name)
+        for position, value in enumerate(self.module.inputs):
+            if position in hints.parameters:
+                found.setdefault(value, hints.parameters[position])
+        return found
 
     @property
     def parameters(self) -> list[str]:
@@ -188,26 +206,23 @@ class Variables:
             return wanted
         if isinstance(statement.expr, Scalar):
             return unique(_size_word(key), taken)
-        hint = self.hints.get(key)
-        if hint is not None and hint not in taken:
-            return hint
-        word = _word(statement.expr, self.module)
+        word = self._word(statement.expr)
         if word in BRANCHES and word not in taken:
             return str(word)
+        hint = self.hints.get(key)
+        if hint is not None and hint not in taken and wanted is None:
+            return hint
         replaced = self._replaced(key, statement, life, taken, holder) if len(statement.targets) == 1 else None
-        if replaced is not None and (replaced in LETTERS or replaced in self._parameters()):
+        if replaced is not None and (replaced in LETTERS or replaced in self.parameters[:1]):
             return replaced
         named = thing(wanted) if wanted is not None else None
         if named is not None:
             return unique(identifier(named), taken)
-        if called_module(statement.expr) is not None and "x" not in taken:
+        if "x" not in taken and key.dtype in FLOATS and (word is None or word not in WORDS.values()):
             return "x"
         if word is not None and word not in taken:
             return word
         return replaced or self._invent(key, taken)
-
-    def _parameters(self) -> set[str]:
-        return {self.names[value] for value in self.module.inputs if value in self.names}
 
     def _replaced(
         self, key: ir.Value, statement: Assign, life: _Life, taken: set[str], holder: dict[str, object]
@@ -267,7 +282,11 @@ class Variables:
         return wanted
 
     def _is_number(self, key: object) -> bool:
-        return isinstance(self.module.inputs.get(key), Scalar | Dims) if isinstance(key, ir.Value) else False
+        """Whether a variable holds a Python number, not a tensor."""
+        if isinstance(key, ir.Value) and isinstance(self.module.inputs.get(key), Scalar | Dims):
+            return True
+        life = self.lives.get(key)
+        return life is not None and isinstance(life.statement, Assign) and isinstance(life.statement.expr, Scalar)
 
     def _parameter_word(self, value: ir.Value) -> str:
         operand = self.module.inputs[value]
@@ -280,6 +299,32 @@ class Variables:
     def _letter(self) -> str:
         used = set(self.names.values())
         return next((letter for letter in LETTERS if letter not in used), "x")
+
+    def word(self, expr: Expr) -> str | None:
+        """What an expression is called: the variable that it is, or what its outermost operation gives."""
+        variable = _variable(expr)
+        if variable is not None and variable not in self.inlined:
+            return self.names.get(variable)
+        return self._word(expr)
+
+    def _word(self, expr: Expr) -> str | None:
+        """What an expression gives, judged by its outermost operation that says something."""
+        match expr:
+            case Wrapped():
+                return self._word(expr._expr)
+            case Ref() | Local():
+                inner = self.inlined.get(_key(expr))
+                return None if inner is None else self._word(inner)
+            case Call() if isinstance(expr._function, Member):
+                parts = [p for p in self.module.name_of(expr._function._target) if not p.isdigit()]
+                return _spoken(parts[-1]) if parts else None
+            case Call() if isinstance(expr._function, Attribute):
+                return WORDS.get(expr._function._name) or self._word(expr._function._base)
+            case Binary():
+                return WORDS.get(expr._op)
+            case Subscript():
+                return self._word(expr._base)
+        return None
 
     def _invent(self, key: ir.Value, taken: set[str]) -> str:
         if key.dtype == ir.DataType.BOOL:
@@ -296,24 +341,11 @@ def _size_word(value: ir.Value) -> str:
     return identifier(known) if isinstance(known, str) and known.isidentifier() and len(known) > 1 else "size"
 
 
-def _word(expr: Expr, module: Module) -> str | None:
-    """What an expression gives, judged by its outermost operation."""
+def _variable(expr: Expr | None) -> object:
+    """The variable that an expression is, if it is just that."""
     while isinstance(expr, Wrapped):
         expr = expr._expr
-    match expr:
-        case Call() if isinstance(expr._function, Member):
-            parts = [p for p in module.name_of(expr._function._target) if not p.isdigit()]
-            return _spoken(parts[-1]) if parts else None
-        case Call() if isinstance(expr._function, Attribute):
-            word = WORDS.get(expr._function._name)
-            return word or _word(expr._function._base, module)
-        case Binary():
-            return WORDS.get(expr._op)
-        case Subscript():
-            return _word(expr._base, module)
-        case Name():
-            return None
-    return None
+    return _key(expr) if isinstance(expr, Ref | Local) else None
 
 
 def _spoken(attribute: str) -> str:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import onnx_ir as ir
 
-from ..code.expr import Device, Display, Expr, Literal, Local, Member, Ref, Renderer, float_text
-from ..code.statements import Assign, Block, Branch, Break, Evaluate, ForLoop, Return, Statement, WhileLoop
+from ..code.expr import Call, Device, Display, Expr, Literal, Local, Member, Ref, Renderer, float_text, walk
+from ..code.statements import (
+    Assign,
+    Block,
+    Branch,
+    Break,
+    Evaluate,
+    ForLoop,
+    Return,
+    Statement,
+    WhileLoop,
+    expressions,
+    walk_statements,
+)
 from ..ir.types import TORCH_DTYPE, type_of
 from ..ops.layers import REQUIRED, Layer
 from ..ops.operand import Dims, Operand, Scalar
@@ -19,7 +31,8 @@ from .inline import inline
 from .loops import roll_loops
 from .module import Module, Stored
 from .source_map import Origin, Origins
-from .variables import Variables
+from .prune import called_module
+from .variables import LETTERS, Hints, Variables
 
 
 @dataclass
@@ -55,6 +68,41 @@ class ClassWriter:
         self.in_forward = [
             name for name, numbers in cls.parameters.items() if any(isinstance(n.where, Literal) for n in numbers)
         ]
+
+    def prepare(self) -> None:
+        """Bring the statements into their final form."""
+        if not self.module.sequential:
+            self.origins = Origins(self.cls)
+            roll_loops(self.module)
+            self.inlined = inline(self.module)
+
+    def name_variables(self) -> None:
+        """Choose names with what callers and callees have chosen so far, and tell them."""
+        if self.module.sequential:
+            return
+        self.variables = Variables(self.module, self.inlined, Hints(self.cls.called_with, self._names_of_child))
+        self.cls.parameter_names = _telling(self.variables.parameters)
+        last = self.module.body.statements[-1]
+        assert isinstance(last, Return)
+        results = last.expr._items if _is_tuple(last.expr) and isinstance(last.expr, Display) else (last.expr,)
+        self.cls.result_names = _telling([self.variables.word(result) for result in results]) if len(results) > 1 else {}
+        for statement in walk_statements(self.module.body):
+            for expr in expressions(statement):
+                self._tell_callees(expr)
+
+    def _names_of_child(self, child: Module) -> tuple[Mapping[int, str], Mapping[int, str]]:
+        cls = self.class_of.get(id(child))
+        return ({}, {}) if cls is None else (cls.parameter_names, cls.result_names)
+
+    def _tell_callees(self, expr: Expr) -> None:
+        for call in walk(expr):
+            if isinstance(call, Ref) and call._key in self.inlined:
+                self._tell_callees(self.inlined[call._key])
+            child = called_module(call)
+            cls = self.class_of.get(id(child)) if child is not None else None
+            if cls is not None and isinstance(call, Call):
+                for position, name in _telling([self.variables.word(a) for a in call._args]).items():
+                    cls.called_with.setdefault(position, name)
 
     def write(self, text: Text) -> None:
         base = "nn.Sequential" if self.module.sequential else "nn.Module"
@@ -185,11 +233,6 @@ class ClassWriter:
     # forward
 
     def _forward(self, text: Text) -> None:
-        self.origins = Origins(self.cls)
-        roll_loops(self.module)
-        self.inlined = inline(self.module)
-        self.variables = Variables(self.module, self.inlined, self._called_as)
-        self.cls.forward_parameters = self.variables.parameters
         self.renderer = _Numbers(self._leaf, self.places)
         parameters = [
             f"{name}: {_parameter_type(operand)}"
@@ -198,10 +241,6 @@ class ClassWriter:
         returned = self._return_type()
         text.add(f"    def forward({', '.join(['self', *parameters])}) -> {returned}:")
         self._block(self.module.body, text, "        ")
-
-    def _called_as(self, child: Module) -> list[str]:
-        cls = self.class_of.get(id(child))
-        return [] if cls is None else cls.forward_parameters
 
     def _return_type(self) -> str:
         count = len(self.module.outputs)
@@ -290,6 +329,11 @@ class _Numbers(Renderer):
         if isinstance(expr, Literal) and id(expr) in self._places:
             return f"self.{self._places[id(expr)]}", 13
         return super()._render(expr)
+
+
+def _telling(names: Sequence[str | None]) -> dict[int, str]:
+    """Position -> name, of the names that are words."""
+    return {i: name for i, name in enumerate(names) if name is not None and name.rstrip("_0123456789") not in LETTERS}
 
 
 def module_path_text(module: Module, path: Path) -> str:

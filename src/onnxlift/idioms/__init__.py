@@ -11,8 +11,19 @@ from collections.abc import Collection
 
 import onnx_ir as ir
 
-from ..passes import Observer, Pass, common_subexpressions, dead_code
-from . import advanced_indexing, attention, embedding, gates, gelu, group_norm, layer_norm, linear, matrix_transpose, rms_norm
+from ..passes import Observer, Pass, dead_code
+from . import (
+    advanced_indexing,
+    attention,
+    embedding,
+    gates,
+    gelu,
+    group_norm,
+    layer_norm,
+    linear,
+    matrix_transpose,
+    rms_norm,
+)
 from .match import DOMAIN
 
 IDIOMS: dict[str, Pass] = {
@@ -40,9 +51,8 @@ def recognise(model: ir.Model, skip: Collection[str] = (), on_stage: Observer | 
         if counts[name] and on_stage is not None:
             on_stage(name, model)
     if any(counts.values()):
-        for owner in (model.graph, *model.functions.values()):
-            owner.opset_imports.setdefault(DOMAIN, 1)
-        # A pattern leaves behind what only its nodes used, and may ask for a transpose that exists already.
-        common_subexpressions.run(model)
-        dead_code.run(model)
+        model.graph.opset_imports.setdefault(DOMAIN, 1)
+        for function in model.functions.values():
+            function.opset_imports.setdefault(DOMAIN, 1)
+        dead_code.run(model)  # shape arithmetic, masks: what only the replaced nodes used
     return counts

@@ -22,158 +22,117 @@ for NaN; without it the row would not be numbers at all.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from ..ir.node_view import shape_of
 from ..passes.edit import Edit, attribute, is_standard, sweep
-from ..passes.transposes import permutation
+from .attention_keys import Keys, find_keys, without_scale
 from .attention_mask import find_mask
 from .grouped_heads import before_repetition
-from .match import (
-    DOMAIN,
-    divided_by_number,
-    drop_unused,
-    is_close,
-    is_float,
-    is_private,
-    known_shape,
-    made_by,
-    number,
-    rank,
-    with_number,
-)
-
-
-@dataclass
-class Scores:
-    """`scale * (q @ k_transposed)`, masked. `nodes` come in the order in which they can be dropped."""
-
-    q: ir.Value
-    k_transposed: ir.Value
-    scale: float
-    nodes: list[ir.Node] = field(default_factory=list)
+from .match import DOMAIN, drop_unused, is_close, is_float, is_private, made_by, number, rank
 
 
 def run(model: ir.Model) -> int:
     """Recognise attention; gives how often."""
-    return sweep(model, _visit)
+    transposes: set[ir.Node] = set()
+
+    def visit(edit: Edit, node: ir.Node) -> None:
+        if is_standard(node, "MatMul"):
+            _visit(edit, node, transposes)
+        elif is_standard(node, "Transpose"):
+            transposes.add(node)
+
+    return sweep(model, visit)
 
 
-def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "MatMul") or rank(node.outputs[0]) not in (3, 4):
-        return
+def _visit(edit: Edit, node: ir.Node, transposes: set[ir.Node]) -> None:
     probabilities, v = node.inputs
+    if rank(node.outputs[0]) not in (3, 4) or v is None:
+        return
     nodes: list[ir.Node] = []
-    unmasked = _before_softmax(edit, probabilities, nodes)
-    if unmasked is None or v is None:
+    masked = _before_softmax(edit, probabilities, nodes)
+    if masked is None:
         return
-    mask = find_mask(edit, unmasked, nodes)
-    scores = _scores(edit, mask.scores, nodes)
-    if scores is None or not rank(scores.q) == rank(scores.k_transposed) == rank(v) == rank(node.outputs[0]):
+    mask = find_mask(edit, masked, nodes)
+    scores, scale = without_scale(edit, mask.scores, nodes)
+    product = made_by(edit, scores, "MatMul")
+    if product is None or not is_private(edit, scores):
         return
-    if not mask.fits(rank(v)):
+    nodes.append(product)
+    q, of_q = without_scale(edit, product.inputs[0], nodes)
+    k_transposed, of_k = without_scale(edit, product.inputs[1], nodes)
+    if q is None or k_transposed is None or not mask.fits(rank(v)):
         return
-    k = _transposed_back(edit, node, scores)
-    attributes = _scale(scores, v)
-    grouped = before_repetition(edit, scores.q, k, v)
+    if not rank(q) == rank(k_transposed) == rank(v) == rank(node.outputs[0]):
+        return
+    keys: Keys = find_keys(edit, node, k_transposed, transposes)
+    k = keys.value
+    attributes = _scale(q, scale * of_q * of_k * keys.scale)
+    nodes += keys.nodes
+    grouped = before_repetition(edit, q, k, v)
     if grouped is not None:
         k, v, repetition = grouped
-        scores.nodes.extend(repetition)
+        nodes += repetition
         attributes.append(ir.AttrInt64("enable_gqa", 1))
     if mask.is_causal:
         attributes.append(ir.AttrInt64("is_causal", 1))
-    value = mask.value(edit, node)
-    inputs = [scores.q, k, v] if value is None else [scores.q, k, v, value]
-    edit.replace(node, "Attention", inputs, attributes, domain=DOMAIN)
-    drop_unused(edit, scores.nodes)
+    added = mask.value(edit, node)
+    edit.replace(node, "Attention", [q, k, v] if added is None else [q, k, v, added], attributes, domain=DOMAIN)
+    drop_unused(edit, nodes)
 
 
 def _before_softmax(edit: Edit, probabilities: ir.Value | None, nodes: list[ir.Node]) -> ir.Value | None:
     """What goes into the softmax over the last axis that `probabilities` come from, if nobody else reads those."""
     if not is_private(edit, probabilities):
         return None
-    cast = made_by(edit, probabilities, "Cast")
-    if cast is not None and is_private(edit, cast.inputs[0]):
-        nodes.append(cast)
-        probabilities = cast.inputs[0]
+    narrowed = made_by(edit, probabilities, "Cast")
+    if narrowed is not None:
+        nodes.append(narrowed)
+        probabilities = narrowed.inputs[0]
     guard = made_by(edit, probabilities, "Where")
+    readers = 1
     if guard is not None:
+        if not is_private(edit, probabilities):
+            return None
         condition, zero, probabilities = guard.inputs
         is_nan = made_by(edit, condition, "IsNaN")
-        if is_nan is None or number(zero) != 0 or is_nan.inputs[0] is not probabilities:
-            return None
-        if not is_private(edit, condition) or not is_private(edit, probabilities, readers=2):
+        if (
+            is_nan is None
+            or number(zero) != 0
+            or is_nan.inputs[0] is not probabilities
+            or not is_private(edit, condition)
+        ):
             return None
         nodes += [guard, is_nan]
+        readers = 2
     softmax = made_by(edit, probabilities, "Softmax")
-    if softmax is None or not is_float(probabilities) or not is_private(edit, softmax.inputs[0]):
+    if softmax is None or not is_float(probabilities) or not is_private(edit, probabilities, readers):
         return None
     axis = attribute(softmax, "axis", -1 if edit.scope.opset(softmax) >= 13 else 1)
     axes = rank(softmax.inputs[0])
-    if axis is None or axes is None or axis not in (-1, axes - 1):
+    if axis is None or axes is None or axis not in (-1, axes - 1) or not is_private(edit, softmax.inputs[0]):
         return None
     nodes.append(softmax)
-    before = softmax.inputs[0]
-    widened = made_by(edit, before, "Cast") if cast is not None else None
-    if widened is None:
-        return before if cast is None else None
-    if before is None or before.dtype != ir.DataType.FLOAT or not is_private(edit, widened.inputs[0]):
+    if narrowed is None:
+        return softmax.inputs[0]
+    widened = made_by(edit, softmax.inputs[0], "Cast")
+    if widened is None or not _is_half_in_float(widened, narrowed) or not is_private(edit, widened.inputs[0]):
         return None
     nodes.append(widened)
     return widened.inputs[0]
 
 
-def _scores(edit: Edit, value: ir.Value | None, nodes: list[ir.Node]) -> Scores | None:
-    """The product of queries and keys behind `value`, with all scales collected."""
-    value, scale = _without_scale(edit, value, nodes)
-    product = made_by(edit, value, "MatMul")
-    if product is None or not is_private(edit, value):
-        return None
-    nodes.append(product)
-    q, of_q = _without_scale(edit, product.inputs[0], nodes)
-    k, of_k = _without_scale(edit, product.inputs[1], nodes)
-    return None if q is None or k is None else Scores(q, k, scale * of_q * of_k, nodes)
+def _is_half_in_float(widened: ir.Node, narrowed: ir.Node) -> bool:
+    """Whether the two casts go from half precision to float32 and back."""
+    inner = widened.outputs[0].dtype
+    outer = {value.dtype for value in (widened.inputs[0], narrowed.outputs[0]) if value is not None}
+    return inner == ir.DataType.FLOAT and outer in ({ir.DataType.FLOAT16}, {ir.DataType.BFLOAT16})
 
 
-def _without_scale(edit: Edit, value: ir.Value | None, nodes: list[ir.Node]) -> tuple[ir.Value | None, float]:
-    """`value` before it was multiplied by a number, and the number (1 if it was not)."""
-    node = made_by(edit, value, "Mul", "Div")
-    if node is None or not is_private(edit, value):
-        return value, 1.0
-    found = with_number(node) if node.op_type == "Mul" else divided_by_number(node)
-    if found is None:
-        return value, 1.0
-    nodes.append(node)
-    return found[0], found[1] if node.op_type == "Mul" else 1 / found[1]
-
-
-def _transposed_back(edit: Edit, root: ir.Node, scores: Scores) -> ir.Value:
-    """The keys as PyTorch wants them, (..., keys, features), with the scale of what was scaled before the transpose."""
-    transposed = scores.k_transposed
-    node = made_by(edit, transposed, "Transpose")
-    order = None if node is None else permutation(node)
-    if node is None or order is None or node.inputs[0] is None:
-        axes = rank(transposed) or 0
-        order, source = [*range(axes - 2), axes - 1, axes - 2], transposed
-    else:
-        scores.nodes.append(node)
-        source = node.inputs[0]
-        order = [*order[:-2], order[-1], order[-2]]
-        if is_private(edit, transposed):
-            source, scale = _without_scale(edit, source, scores.nodes)  # type: ignore[assignment]
-            scores.scale *= scale
-    if list(order) == list(range(len(order))):
-        return source
-    shape = known_shape(source)
-    dims = [None] * len(order) if shape is None else [shape[axis] for axis in order]
-    perm = [ir.AttrInt64s("perm", order)]
-    return edit.insert(root, "Transpose", [source], perm, like=source, shape=dims, name=f"{source.name}_t")
-
-
-def _scale(scores: Scores, v: ir.Value) -> list[ir.Attr]:
+def _scale(q: ir.Value, scale: float) -> list[ir.Attr]:
     """The scale, unless it is PyTorch's default."""
-    features = (known_shape(scores.q) or (None,))[-1]
-    if isinstance(features, int) and features > 0 and is_close(scores.scale, 1 / math.sqrt(features), v.dtype):
+    features = (shape_of(q) or (None,))[-1]
+    if isinstance(features, int) and features > 0 and is_close(scale, 1 / math.sqrt(features), q.dtype):
         return []
-    return [ir.AttrFloat32("scale", scores.scale)]
+    return [ir.AttrFloat32("scale", scale)]

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from ..ir.node_view import shape_of
 from ..ir.scopes import constant
 from ..ir.types import DataType
 from ..passes.edit import Edit
-from .match import is_private, made_by, number, rank
+from .match import made_by, number, rank
 
 _HUGE = -1e30
 """Added to any score, this leaves the same number: the score is lost in rounding."""
@@ -55,32 +56,38 @@ class Mask:
 
 def find_mask(edit: Edit, value: ir.Value, nodes: list[ir.Node]) -> Mask:
     """The mask that was applied last to the scores in `value`; the nodes that apply it are appended to `nodes`."""
-    if not is_private(edit, value):
-        return Mask(value)
-    where = made_by(edit, value, "Where")
+    where, add = made_by(edit, value, "Where"), made_by(edit, value, "Add")
     if where is not None:
-        condition, then, otherwise = where.inputs
-        for scores, fill, inverted in ((then, number(otherwise), False), (otherwise, number(then), True)):
-            if fill is not None and fill <= _HUGE and _keeps_shape(scores, value):
-                nodes.append(where)
-                causal = not inverted and _is_causal(condition)
-                return Mask(scores, kept=condition, filled=fill, inverted=inverted, is_causal=causal)
-        return Mask(value)
-    add = made_by(edit, value, "Add")
-    if add is None:
-        return Mask(value)
+        return _filled(where, nodes) or Mask(value)
+    if add is not None:
+        return _added(edit, add, nodes) or Mask(value)
+    return Mask(value)
+
+
+def _filled(where: ir.Node, nodes: list[ir.Node]) -> Mask | None:
+    """`Where(kept, scores, fill)` or the other way round."""
+    kept, then, otherwise = where.inputs
+    for scores, fill, inverted in ((then, number(otherwise), False), (otherwise, number(then), True)):
+        if fill is not None and fill <= _HUGE and _keeps_shape(scores, kept):
+            nodes.append(where)
+            return Mask(scores, kept=kept, filled=fill, inverted=inverted, is_causal=_is_causal(scores, kept, inverted))
+    return None
+
+
+def _added(edit: Edit, add: ir.Node, nodes: list[ir.Node]) -> Mask | None:
+    """`Add(scores, mask)` either way round."""
     first, second = add.inputs
-    scores, added = (second, first) if _is_score(edit, second) and not _is_score(edit, first) else (first, second)
-    if added is None or not _keeps_shape(scores, value):
-        return Mask(value)
+    scores, mask = (second, first) if _is_score(edit, second) and not _is_score(edit, first) else (first, second)
+    if not _keeps_shape(scores, mask):
+        return None
     nodes.append(add)
-    choice = made_by(edit, added, "Where")
-    if choice is not None and number(choice.inputs[1]) == 0 and number(choice.inputs[2]) == -np.inf:
-        kept = choice.inputs[0]
-        if rank(kept) == rank(added):
+    choice = made_by(edit, mask, "Where")
+    if choice is not None:
+        kept, zero, fill = choice.inputs
+        if number(zero) == 0 and number(fill) == -np.inf and rank(kept) == rank(mask):
             nodes.append(choice)
-            return Mask(scores, kept=kept, is_causal=_is_causal(kept))
-    return Mask(scores, added=added, is_causal=_is_causal(added))
+            return Mask(scores, kept=kept, is_causal=_is_causal(scores, kept))
+    return Mask(scores, added=mask, is_causal=_is_causal(scores, mask))
 
 
 def _is_score(edit: Edit, value: ir.Value | None) -> bool:
@@ -90,20 +97,25 @@ def _is_score(edit: Edit, value: ir.Value | None) -> bool:
     return any(made_by(edit, one, "MatMul") is not None for one in inner)
 
 
-def _keeps_shape(scores: ir.Value | None, masked: ir.Value) -> bool:
-    """Whether the mask gives the scores no more axes."""
-    return rank(scores) is not None and rank(scores) == rank(masked)
-
-
-def _is_causal(mask: ir.Value | None) -> bool:
-    """Whether a constant mask hides exactly the keys after each query, as `is_causal` of PyTorch does."""
-    tensor, shape = constant(mask), shape_of(mask)
-    if mask is None or tensor is None or shape is None or len(shape) < 2 or not 1 < tensor.size <= _MAX_CAUSAL:
+def _keeps_shape(scores: ir.Value | None, mask: ir.Value | None) -> bool:
+    """Whether the scores keep their shape under the mask: it has no more axes, and broadcasts to them, not the other
+    way round (PyTorch refuses that, where sizes turn out so at run time)."""
+    shape, of_mask = shape_of(scores), shape_of(mask)
+    if shape is None or of_mask is None or len(of_mask) > len(shape):
         return False
-    if any(size != 1 for size in shape[:-2]):
+    aligned = zip(reversed(shape), reversed(of_mask), strict=False)
+    return not any(size == 1 and of_mask_too != 1 for size, of_mask_too in aligned)
+
+
+def _is_causal(scores: ir.Value | None, mask: ir.Value | None, inverted: bool = False) -> bool:
+    """Whether a constant mask hides exactly the keys after each query, as `is_causal` of PyTorch does."""
+    tensor, shape, size = constant(mask), shape_of(mask), shape_of(scores)
+    if tensor is None or shape is None or size is None or len(shape) < 2 or tensor.size > _MAX_CAUSAL:
+        return False
+    if shape[-2:] != size[-2:] or any(axis != 1 for axis in shape[:-2]):
         return False
     array = tensor.numpy().reshape(int(shape[-2]), int(shape[-1]))
     visible = np.tri(*array.shape, dtype=bool)
     if array.dtype == bool:
-        return bool((array == visible).all())
+        return bool((array == (~visible if inverted else visible)).all())
     return bool((array[visible] == 0).all() and (array[~visible] <= _HUGE).all())

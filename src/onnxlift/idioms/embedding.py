@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ..ir.node_view import elements_of
+from ..ir.node_view import elements_of, shape_of
 from ..ir.scopes import constant
 from ..ir.symbolic import is_nonnegative
 from ..ir.types import DataType

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from ..ir.node_view import shape_of
 from ..ir.scopes import constant
 from ..ir.symbolic import product
 from ..passes.edit import Edit, attribute, is_standard, sweep
@@ -62,8 +63,8 @@ def _affine(edit: Edit, node: ir.Node) -> None:
             if norm is None or len(norm.inputs) != 1 or not is_private(edit, value):
                 continue
             if _is_by_channel(weight, value) and _is_by_channel(bias, value):
-                inputs = [*norm.inputs, weight, bias]
-                edit.replace(node, "GroupNorm", inputs, list(norm.attributes.values()), domain=DOMAIN, named_by=multiply)
+                inputs, attributes = [*norm.inputs, weight, bias], list(norm.attributes.values())
+                edit.replace(node, "GroupNorm", inputs, attributes, domain=DOMAIN, named_by=multiply)
                 drop_unused(edit, [multiply, norm])
                 return
 
@@ -76,6 +77,7 @@ def _is_all(value: ir.Value | None, expected: float) -> bool:
 def _is_by_channel(value: ir.Value, x: ir.Value) -> bool:
     """Whether a constant has one number for each channel of x."""
     shape, of_x = shape_of(value), shape_of(x)
-    if constant(value) is None or shape is None or of_x is None or value.dtype != x.dtype:
+    if constant(value) is None or shape is None or of_x is None or len(shape) > len(of_x) or value.dtype != x.dtype:
         return False
-    return shape[-len(of_x) + 1 :] == (of_x[1], *(1 for _ in of_x[2:])) and all(size == 1 for size in shape[: -len(of_x) + 1])
+    aligned = (1,) * (len(of_x) - len(shape)) + shape
+    return aligned == (1, of_x[1], *(1 for _ in of_x[2:]))

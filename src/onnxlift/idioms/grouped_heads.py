@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ..ir.node_view import static_elements
+from ..ir.node_view import shape_of, static_elements
 from ..passes.edit import Edit, attribute
 from .match import made_by
 

@@ -19,12 +19,13 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from ..ir.node_view import shape_of
 from ..ir.scopes import constant
 from ..ir.symbolic import product
 from ..ir.types import FLOATS
 from ..passes.edit import Edit, attribute, is_parameter, is_standard, sweep
 from ..passes.transposes import permutation
-from .match import DOMAIN, both_orders, drop_unused, is_lifted, is_private, made_by, rank
+from .match import DOMAIN, both_orders, drop_unused, is_private, made_by, rank
 
 
 def run(model: ir.Model) -> int:
@@ -55,23 +56,21 @@ def _matmul(edit: Edit, node: ir.Node) -> None:
 
 
 def _gemm(edit: Edit, node: ir.Node) -> None:
-    x, weight, *rest = node.inputs
-    bias = rest[0] if rest else None
+    x, weight, bias = (*node.inputs, None)[:3]
+    transposed = attribute(node, "transB", 0)
     if not _is_matrix(weight) or attribute(node, "transA", 0) != 0 or attribute(node, "alpha", 1.0) != 1.0:
         return
-    transposed = attribute(node, "transB", 0)
-    if transposed is None:
+    if transposed is None or (bias is not None and attribute(node, "beta", 1.0) != 1.0):
         return
-    if bias is not None and (attribute(node, "beta", 1.0) != 1.0 or not _is_bias(bias, _outputs(weight, transposed), 2)):
-        return
-    inputs = [x, weight] if bias is None else [x, weight, bias]
-    edit.replace(node, "Linear", inputs, _transposed(transposed), domain=DOMAIN)
+    if bias is None or _is_bias(bias, _outputs(weight, transposed), 2):
+        inputs = [x, weight] if bias is None else [x, weight, bias]
+        edit.replace(node, "Linear", inputs, _transposed(transposed), domain=DOMAIN)
 
 
 def _bias(edit: Edit, node: ir.Node) -> None:
     for value, bias in both_orders(node):
-        linear = value.producer()
-        if linear is None or not is_lifted(linear, "Linear") or len(linear.inputs) > 2 or linear.graph is not edit.graph:
+        linear = made_by(edit, value, "Linear", domain=DOMAIN)
+        if linear is None or len(linear.inputs) > 2:
             continue
         x, weight = linear.inputs
         transposed = attribute(linear, "transposed", 0)

@@ -39,7 +39,7 @@ def is_close(number: float, expected: float, dtype: ir.DataType | None) -> bool:
 
 
 def made_by(edit: Edit, value: ir.Value | None, *op_types: str, domain: str = "") -> ir.Node | None:
-    """The node of this graph that makes `value`, if it is one of these operators (by default of the standard domain)."""
+    """The node of this graph that makes `value`, if it is one of these (standard) operators."""
     node = None if value is None else value.producer()
     if node is None or node.op_type not in op_types or node.graph is not edit.graph:
         return None

@@ -11,13 +11,17 @@ leading axes and split them again in the same way. Not if somebody else reads wh
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import islice
 
 import onnx_ir as ir
 
+from ..ir.node_view import shape_of
 from ..ir.symbolic import Dim
 from ..passes.edit import Edit, is_standard, sweep
 from ..passes.transposes import permutation
 from .match import drop_unused, is_private, made_by
+
+_MAX_LOOKED_AT = 64
 
 
 def run(model: ir.Model) -> int:
@@ -54,7 +58,7 @@ def _with_shape(
     """`source`, or one of the `earlier` reshapes of it, that has this shape."""
     if source is None or shape_of(source) == shape:
         return source
-    for user, _ in source.uses():
+    for user, _ in islice(source.uses(), _MAX_LOOKED_AT):
         if user in earlier and user.graph is edit.graph and not edit.is_dropped(user):
             (output,) = user.outputs
             if user.inputs[0] is source and shape_of(output) == shape:

@@ -224,7 +224,7 @@ def _render(terms: Mapping[_Monomial, int]) -> Dim | None:
     text = ""
     for factors in sorted(kept, key=lambda factors: (-len(factors), factors)):
         coefficient = kept[factors]
-        alone = len(factors) == 1 and abs(coefficient) == 1
+        alone = len(factors) == 1 and coefficient == 1
         parts = [f"({factor})" if _OPAQUE.search(factor) and not alone else factor for factor in factors]
         if abs(coefficient) != 1 or not parts:
             parts.insert(0, str(abs(coefficient)))

@@ -66,44 +66,32 @@ def reflect(place: Tensor, low: float, high: float) -> Tensor:
 def grid_sample_nd(
     x: Tensor, grid: Tensor, mode: str = "linear", padding_mode: str = "zeros", align_corners: bool = False
 ) -> Tensor:
-    """`F.grid_sample` over any number of axes. Places outside are moved to the border or reflected before they are
-    read, and so are the neighbours that a cubic reads."""
+    """`F.grid_sample` over any number of axes, and for a grid of another type."""
+    first, count = {"nearest": (0, 1), "linear": (0, 2), "cubic": (-1, 4)}[mode]
     axes: list[tuple[Tensor, Tensor, Tensor]] = []  # of each axis: index, weight, whether inside; tap first
     for axis, size in enumerate(x.shape[2:]):
         g = grid[..., -1 - axis]
         place = (g + 1) / 2 * (size - 1) if align_corners else ((g + 1) * size - 1) / 2
-        low, high = (0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)
-        if mode == "nearest":
-            place = place.round()
-        if padding_mode == "border":
-            place = torch.where((place < low) | (place > high), place.clamp(0, size - 1), place)
-        elif padding_mode == "reflection":
-            place = torch.where((place < low) | (place > high), reflect(place, low, high), place)
-        base = place.floor()
-        first, count = {"nearest": (0, 1), "linear": (0, 2), "cubic": (-1, 4)}[mode]
+        base = place.round() if mode == "nearest" else place.floor()
         taps = torch.arange(first, first + count, device=x.device).view(-1, *[1] * base.ndim)
-        distance = (taps - (place - base)).abs()
-        index = base + taps
+        index, distance = base + taps, (base + taps - place).abs()
         inside = (index >= 0) & (index < size)
         if padding_mode == "reflection":
-            index = reflect(index, low, high)
-        if mode == "nearest":
-            weight = torch.ones_like(distance)
-        elif mode == "linear":
-            weight = 1 - distance
-        else:
+            index = reflect(index, 0.0, size - 1.0) if align_corners else reflect(index, -0.5, size - 0.5)
+        if mode == "cubic":
             near = (1.25 * distance - 2.25) * distance * distance + 1
             far = ((-0.75 * distance + 3.75) * distance - 6) * distance + 3
             weight = torch.where(distance <= 1, near, far)
+        else:
+            weight = torch.ones_like(distance) if mode == "nearest" else 1 - distance
         axes.append((index.clamp(0, size - 1).long(), weight.to(x.dtype), inside))
     image = x.flatten(2)
     result: Tensor | None = None
-    taps_per_axis = axes[0][0].shape[0]
-    for combination in range(taps_per_axis ** len(axes)):
+    for combination in range(count ** len(axes)):
         flat, weight = torch.zeros_like(axes[0][0][0]), torch.ones_like(axes[0][1][0])
         inside = torch.ones_like(axes[0][2][0])
         for axis, (size, (index, weights, insides)) in enumerate(zip(x.shape[2:], axes, strict=True)):
-            tap = combination // taps_per_axis**axis % taps_per_axis
+            tap = combination // count**axis % count
             flat, weight, inside = flat * size + index[tap], weight * weights[tap], inside & insides[tap]
         value = image.gather(2, flat.flatten(1)[:, None].expand(-1, x.shape[1], -1)).unflatten(2, flat.shape[1:])
         if padding_mode == "zeros":

@@ -6,6 +6,11 @@ import torch
 from torch import Tensor
 
 
+def divide(a: Tensor, b: Tensor) -> Tensor:
+    """`a / b`; integers round towards zero."""
+    return a / b if a.is_floating_point() else torch.div(a, b, rounding_mode="trunc")
+
+
 def truncated_quotient(a: int, b: int) -> int:
     """`a / b` of two sizes rounded towards zero; Python's `//` rounds down."""
     if a < 0:

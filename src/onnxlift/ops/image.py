@@ -31,19 +31,16 @@ def SpaceToDepth(n: Node, input: Tensor, *, blocksize: int, mode: str = "DCR") -
 
 @op("GridSample")
 def GridSample(n: Node, X: Tensor, grid: Tensor, *, align_corners: int, mode: str, padding_mode: str) -> Result:
-    """Until opset 19 the modes are bilinear and bicubic; then linear and cubic, over any number of axes.
-
-    `F.grid_sample` moves the four rows that a cubic reads to the border one by one, ONNX moves the place first."""
+    """Until opset 19 the modes are bilinear and bicubic; then linear and cubic, over any number of axes. PyTorch has
+    2 (and 3, but not cubic)."""
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
     if mode not in ("nearest", "linear", "cubic"):
         n.fail(f"mode {mode!r} is not one of nearest, linear, cubic")
     if mode != "nearest" and not X.type.is_float:
         n.fail(f"{mode} interpolation of {X.type}")
     options: dict[str, Any] = {"mode": mode, "padding_mode": padding_mode, "align_corners": bool(align_corners)}
-    same_type = X.type.dtype == grid.type.dtype
-    if same_type and (
-        (X.type.rank == 4 and (mode != "cubic" or padding_mode == "zeros")) or (X.type.rank == 5 and mode != "cubic")
-    ):
+    in_torch = X.type.rank == 4 or (X.type.rank == 5 and mode != "cubic")
+    if in_torch and X.type.dtype == grid.type.dtype:
         options["mode"] = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
         # align_corners is always written: PyTorch warns if it is not.
         return F.grid_sample(X, grid, **changed(options, mode="bilinear", padding_mode="zeros", align_corners=None))

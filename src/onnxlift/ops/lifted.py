@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ..code.expr import F
+from ..idioms.match import DOMAIN
 from .activation import attribute_number
 from .node import Node, Result
 from .norm import LayerNormalization, RMSNormalization
 from .operand import Constant, Tensor
 from .registry import op
 from .window import changed
-
-DOMAIN = "onnxlift"
 
 
 @op("Linear", domain=DOMAIN)
@@ -21,9 +20,10 @@ def Linear(n: Node, x: Tensor, weight: Constant, bias: Constant | None, *, trans
     rows, columns = _sizes(weight)
     out_features, in_features = (rows, columns) if transposed else (columns, rows)
     held = weight if transposed else n.weight(weight, lambda matrix: matrix.T, (out_features, in_features))
+    row = None if bias is None else n.weight(bias, lambda array: array.reshape(-1), (out_features,))
     return n.layer(
         "Linear",
-        {"weight": held, "bias": None if bias is None else n.weight(bias, lambda row: row.reshape(-1), (out_features,))},
+        {"weight": held, "bias": row},
         in_features=in_features,
         out_features=out_features,
         bias=bias is not None,

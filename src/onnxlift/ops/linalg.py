@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..code.expr import F, torch
-from ..ir.types import FLOATS, DataType
+from ..ir.types import INTEGERS, DataType
 from .cast import converted
 from .elementwise import STORED_ONLY, through_int64
 from .kernel import kernel
@@ -51,7 +51,7 @@ def Gemm(
     broadcast: int | None,
 ) -> Result:
     """`alpha * A' @ B' + beta * C`, where `C` broadcasts to the product (before opset 7: if `broadcast` is set)."""
-    if A.type.dtype not in FLOATS:
+    if A.type.dtype in INTEGERS:
         return _integer_gemm(n, A, B, C, alpha, beta, transA, transB)
     C = None if beta == 0 else C
     if C is not None and transB and not transA and alpha == beta == 1 and C.type.rank == 1 and C.type.dim(0) != 1:

@@ -8,10 +8,11 @@ from functools import partial
 from ..code.expr import Binary, Expr, Literal, both, either, negate, torch, unequal
 from ..ir.types import DataType
 from . import sizes
+from .cast import FLOAT8
 from .elementwise import aligned, elementwise
 from .kernel import kernel
 from .node import Node, Result
-from .operand import Constant, Dims, Operand, Scalar, Tensor
+from .operand import Constant, Operand, Scalar, Tensor
 from .registry import op
 
 COMPARISONS = {"Less": "<", "LessOrEqual": "<=", "Greater": ">", "GreaterOrEqual": ">="}
@@ -96,27 +97,21 @@ def Not(n: Node, X: Operand) -> Result:
 def Where(n: Node, condition: Operand, X: Operand, Y: Operand) -> Result:
     if X.type.dtype == DataType.STRING:
         return kernel("where_strings")(n.tensor(condition), X, Y)
-    if any(isinstance(o, Scalar | Dims) for o in (X, Y)) or isinstance(condition, Scalar | Dims):
-        return n.elementwise(_where, condition, X, Y, sizes=_choose)
-    return _where(n.tensor(condition), *_at_most_one_number(n, condition, X, Y))
+    numbers = n.on_sizes(_choose, condition, X, Y)
+    if numbers is not None:
+        return numbers
+    return torch.where(n.tensor(condition), *(_two_numbers(condition, X, Y) or n.numbers(X, Y)))
 
 
-def _at_most_one_number(n: Node, condition: Operand, X: Operand, Y: Operand) -> list[Expr]:
-    """Two numbers alone would not say of which type the result is, except for those that numbers have by default."""
-    ranks = [o.type.rank for o in (condition, X, Y)]
-    if isinstance(X, Constant) and isinstance(Y, Constant) and None not in ranks:
-        a, b = X.number, Y.number
-        by_default = X.type.dtype in (DataType.FLOAT, DataType.INT64, DataType.BOOL)
-        if a is not None and b is not None and by_default and max(ranks) == condition.type.rank:  # type: ignore[type-var]
-            return [Literal(a), Literal(b)]
-        return [X, Y]
-    if condition.type.rank is None:
-        return [n.tensor(X), n.tensor(Y)]
-    return n.numbers(X, Y)
-
-
-def _where(condition: Expr, x: Expr, y: Expr) -> Expr:
-    return torch.where(condition, x, y)
+def _two_numbers(condition: Operand, X: Operand, Y: Operand) -> list[Expr] | None:
+    """`1.0, 0.0`, if both are constant numbers. Alone they do not say of which type the result is to be, so that they
+    must be of a type that numbers have by default."""
+    rank = condition.type.rank or 0
+    if not isinstance(X, Constant) or not isinstance(Y, Constant) or max(X.type.rank or 0, Y.type.rank or 0) > rank:
+        return None
+    if X.number is None or Y.number is None or X.type.dtype not in (DataType.FLOAT, DataType.INT64, DataType.BOOL):
+        return None
+    return [Literal(X.number), Literal(Y.number)]
 
 
 def _choose(condition: Scalar, x: Scalar, y: Scalar) -> Scalar:
@@ -135,7 +130,7 @@ def IsNaN(n: Node, X: Tensor) -> Result:
 
 @op("IsInf")
 def IsInf(n: Node, X: Tensor, *, detect_negative: int, detect_positive: int) -> Result:
-    x = X if X.type.dtype in (DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.BFLOAT16) else X.float()
+    x = X.float() if X.type.dtype in FLOAT8 else X
     if detect_negative and detect_positive:
         return x.isinf()
     if not (detect_negative or detect_positive):

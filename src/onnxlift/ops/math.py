@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import Any
+
+import numpy as np
 
 from ..code.expr import Expr, torch
-from ..ir.types import FLOATS, DataType
+from ..ir.types import FLOATS, INTEGERS, DataType
 from . import sizes
 from .cast import converted
 from .elementwise import STORED_ONLY, aligned, elementwise, through_int64
@@ -15,6 +16,8 @@ from .kernel import kernel
 from .node import Node, Result
 from .operand import Constant, Dims, Operand, Scalar, Tensor
 from .registry import op
+
+FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 UNARY: dict[str, Callable[[Expr], Expr]] = {
     "Acos": lambda x: x.acos(),
@@ -59,7 +62,7 @@ def _register_on_sizes(name: str, function: Callable[[Expr], Expr], of_size: Cal
     @op(name, ignores=("consumed_inputs",))
     def lower(n: Node, X: Operand) -> Result:
         if X.type.dtype in STORED_ONLY:
-            return X  # only Abs and Floor take unsigned numbers
+            return X  # Abs is the only one of these that takes unsigned numbers
         return n.elementwise(function, X, sizes=of_size)
 
 
@@ -87,16 +90,18 @@ def Sign(n: Node, input: Tensor) -> Result:
 @op("Erf")
 def Erf(n: Node, input: Tensor) -> Result:
     """Integers are allowed as well; the result is one of them."""
-    if input.type.dtype in FLOATS:
-        return input.erf()
-    return converted(input.float().erf(), input.type.dtype)
+    if input.type.dtype in INTEGERS:
+        return converted(input.float().erf(), input.type.dtype)
+    return input.erf()
 
 
 @op("Div", ignores=("consumed_inputs",))
 def Div(n: Node, A: Operand, B: Operand, *, broadcast: int | None, axis: int | None) -> Result:
     """Integers round towards zero."""
     B = aligned(n, A, B, broadcast, axis)
-    if _known_dtype(n, A) in FLOATS:
+    if A.type.dtype is None:
+        return kernel("divide")(A, B)
+    if A.type.dtype in FLOATS:
         return n.elementwise(lambda a, b: a / b, A, B, sizes=sizes.divide)
     if A.type.dtype == DataType.UINT64:
         return through_int64(kernel("uint64_quotient"), n.tensor(A), n.tensor(B))
@@ -126,13 +131,6 @@ def _not_a_literal(operand: Operand, *others: Operand) -> Operand:
     it is among sizes, which stay numbers."""
     among_sizes = any(isinstance(o, Scalar | Dims) for o in others)
     return Tensor(operand, operand.type) if isinstance(operand, Constant) and not among_sizes else operand
-
-
-def _known_dtype(n: Node, operand: Operand) -> DataType:
-    dtype = operand.type.dtype
-    if dtype is None:
-        n.fail("the element type of its input is not known, and integers divide otherwise than floating point")
-    return dtype
 
 
 @op("Pow")
@@ -197,9 +195,8 @@ def _split_numbers(items: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr]]:
 def Clip(n: Node, input: Operand, min: Operand | None, max: Operand | None) -> Result:
     """The limits are attributes until opset 10, with the largest numbers of float32 as defaults, and inputs since. If
     they cross, the upper one wins, as in torch."""
-    limits = {
-        name: limit for name, limit in (("min", min), ("max", max)) if limit is not None and not _is_no_limit(limit)
-    }
+    given = {"min": min, "max": max}
+    limits = {name: limit for name, limit in given.items() if limit is not None and not _is_default(n, limit)}
 
     def clamp(x: Expr, *bounds: Expr) -> Expr:
         if len(bounds) == 2 and len({isinstance(b, Tensor) for b in bounds}) == 1:
@@ -219,6 +216,5 @@ def Clip(n: Node, input: Operand, min: Operand | None, max: Operand | None) -> R
     )
 
 
-def _is_no_limit(limit: Any) -> bool:
-    number = limit.number if isinstance(limit, Constant) else None
-    return isinstance(number, float) and abs(number) >= 3.4028234e38
+def _is_default(n: Node, limit: Operand) -> bool:
+    return n.opset < 11 and isinstance(limit, Constant) and bool(np.all(np.abs(limit.const) >= FLOAT32_MAX))

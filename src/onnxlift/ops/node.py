@@ -139,16 +139,22 @@ class Node:
                 written.append(self.tensor(operand))
         return written
 
+    def on_sizes(self, function: Callable[..., Any], *operands: Operand) -> Scalar | Dims | None:
+        """`function` of the operands element by element, in Python numbers, if all of them are sizes or constants that
+        go with sizes. None if they are not, or if `function` gives None for one of them."""
+        if any(isinstance(o, Scalar | Dims) for o in operands) and all(_is_sizes(o) for o in operands):
+            return _elementwise_sizes(function, operands, self.output.dtype or DataType.INT64)
+        return None
+
     def elementwise(
         self, function: Callable[..., Any], *operands: Operand, sizes: Callable[..., Scalar | None] | None = None
     ) -> Result:
         """`function` of the operands. If all operands are sizes (or constants that go with sizes) the result stays
         Python numbers, element by element: those that `sizes` gives, or `function` itself if it means the same on
         Python numbers as on tensors. `sizes` may answer None: not exact in Python numbers, so tensors it is."""
-        if any(isinstance(o, Scalar | Dims) for o in operands) and all(_is_sizes(o) for o in operands):
-            numbers = _elementwise_sizes(sizes or function, operands, self.output.dtype or DataType.INT64)
-            if numbers is not None:
-                return numbers
+        numbers = self.on_sizes(sizes or function, *operands)
+        if numbers is not None:
+            return numbers
         return function(*self.numbers(*operands))  # type: ignore[no-any-return]
 
 

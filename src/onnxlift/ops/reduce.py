@@ -139,22 +139,15 @@ OF_SIZES: dict[str, Callable[[Scalar, Scalar], Scalar | None]] = {
     "ReduceProd": sizes.multiply,
     "ReduceSum": sizes.add,
 }
-# Applied to a tensor that is not reduced at all.
-OF_ONE: dict[str, Callable[[Expr], Expr]] = {
-    "ReduceL1": lambda x: x.abs(),
-    "ReduceL2": lambda x: x.abs(),
-    "ReduceLogSum": lambda x: x.log(),
-    "ReduceSumSquare": lambda x: x.square(),
-}
 
 
 def _register(name: str) -> None:
     @op(name)
     def lower(n: Node, data: Operand, axes: Dims | None, *, keepdims: int, noop_with_empty_axes: int = 0) -> Result:
         no_axes = axes is None or axes.static == ()
-        if isinstance(data, Dims) and name in OF_SIZES:
+        if not isinstance(data, Tensor) and name in OF_SIZES and not noop_with_empty_axes:
             result = _of_sizes(name, data, bool(keepdims))
-            if result is not None and not (no_axes and noop_with_empty_axes):
+            if result is not None:
                 return result
         x = n.tensor(data)
         if x.type.rank == 0 or (no_axes and noop_with_empty_axes):
@@ -170,9 +163,18 @@ for _name in REDUCTIONS:
     _register(_name)
 
 
-def _unreduced(name: str, x: Expr) -> Expr:
+def _unreduced(name: str, x: Tensor) -> Expr:
     """What the reduction does to a tensor of which no axis is reduced."""
-    return OF_ONE[name](x) if name in OF_ONE else x
+    match name:
+        case "ReduceL1" | "ReduceL2" if x.type.dtype not in STORED_ONLY:
+            return x.abs()
+        case "ReduceLogSum" if x.type.dtype in INTEGERS:
+            return converted(x.double().log(), x.type.dtype)
+        case "ReduceLogSum":
+            return x.log()
+        case "ReduceSumSquare":
+            return x * x
+    return x
 
 
 def _normalised(x: Tensor, axes: Dims | None) -> tuple[int, ...] | Expr | None:
@@ -186,8 +188,10 @@ def _normalised(x: Tensor, axes: Dims | None) -> tuple[int, ...] | Expr | None:
     return axes.static if rank is None else tuple(sorted({axis % rank for axis in axes.static}))
 
 
-def _of_sizes(name: str, data: Dims, keepdims: bool) -> Scalar | Dims | None:
+def _of_sizes(name: str, data: Scalar | Dims, keepdims: bool) -> Scalar | Dims | None:
     """The one number that is left of a list of sizes."""
+    if isinstance(data, Scalar):
+        return data
     if not data.elements:
         return None
     result: Scalar | None = data.elements[0]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..code.expr import Expr, F
+from ..ir.symbolic import multiply
 from ..ir.types import DataType
 from .activation import attribute_number
 from .kernel import kernel
@@ -128,11 +129,14 @@ def _resize(
 ) -> Expr:
     if mode not in ("nearest", "linear", "cubic"):
         n.fail(f"mode {mode!r} is not one of nearest, linear, cubic")
+    factors = _whole_factors(n, x, how, axes, sizes)
+    if factors is not None:
+        sizes, scales = None, factors
     target = sizes if scales is None else scales
-    idiom = _interpolate(x, mode, how, axes, _elements(target), scaled=sizes is None)
+    idiom = _interpolate(n, x, mode, how, axes, _elements(target), scaled=sizes is None)
     if idiom is not None:
         return idiom
-    axes, target = _without_unchanged(x, axes, target, scaled=sizes is None, how=how)
+    axes, target = _without_unchanged(n, x, axes, target, scaled=sizes is None, how=how)
     options: dict[str, Any] = {"sizes" if scales is None else "scales": _tuple(target), "axes": axes, **how}
     if scales is not None:
         options["sizes"] = _rounded_otherwise(x, axes, target)
@@ -189,7 +193,7 @@ def _elements(target: Any) -> list[Any] | None:
 
 
 def _without_unchanged(
-    x: Tensor, axes: tuple[int, ...] | None, target: Any, *, scaled: bool, how: dict[str, Any]
+    n: Node, x: Tensor, axes: tuple[int, ...] | None, target: Any, *, scaled: bool, how: dict[str, Any]
 ) -> tuple[tuple[int, ...] | None, Any]:
     """Only the axes that change: batch and channels hardly ever do."""
     rank, elements = x.type.rank, _elements(target)
@@ -201,20 +205,44 @@ def _without_unchanged(
     changing = [
         (axis, element)
         for axis, element in zip(every, elements, strict=True)
-        if not (element == 1 if scaled else _is_size_of(x, axis, element))
+        if not (element == 1 if scaled else _is_unchanged(n, x, axis))
     ]
     if len(changing) == rank:
         return None, target
     return tuple(axis for axis, _ in changing), [element for _, element in changing]
 
 
-def _is_size_of(x: Tensor, axis: int, element: Any) -> bool:
-    """Whether `element` of the sizes is known to be the input's own size."""
-    return isinstance(element, int) and element == x.type.dim(axis)
+def _is_unchanged(n: Node, x: Tensor, axis: int) -> bool:
+    """Whether an axis is known to keep its size, even if that has only a name."""
+    return x.type.dim(axis) is not None and x.type.dim(axis) == n.output.dim(axis)
+
+
+def _whole_factors(
+    n: Node, x: Tensor, how: dict[str, Any], axes: tuple[int, ...] | None, sizes: Any
+) -> list[float] | None:
+    """The scales, if the sizes asked for are whole multiples of sizes that have only a name (`2*height`)."""
+    rank = x.type.rank
+    if sizes is None or rank is None or how.get("keep_aspect_ratio", "stretch") != "stretch" or "roi" in how:
+        return None
+    factors = []
+    for axis in range(rank) if axes is None else axes:
+        size, output = x.type.dim(axis), n.output.dim(axis)
+        factor = next((k for k in range(1, 9) if size is not None and multiply(size, k) == output), None)
+        if factor is None or (isinstance(size, int) and factor > 1):
+            return None
+        factors.append(float(factor))
+    return factors
 
 
 def _interpolate(
-    x: Tensor, mode: str, how: dict[str, Any], axes: tuple[int, ...] | None, target: list[Any] | None, *, scaled: bool
+    n: Node,
+    x: Tensor,
+    mode: str,
+    how: dict[str, Any],
+    axes: tuple[int, ...] | None,
+    target: list[Any] | None,
+    *,
+    scaled: bool,
 ) -> Expr | None:
     """`F.interpolate(...)`, if that is exactly the same."""
     rank = x.type.rank
@@ -226,7 +254,7 @@ def _interpolate(
         return None
     spatial = target[len(target) - (rank - 2) :]
     for axis, element in zip(every, target, strict=True):
-        if axis < 2 and not (element == 1 if scaled else _is_size_of(x, axis, element)):
+        if axis < 2 and not (element == 1 if scaled else _is_unchanged(n, x, axis)):
             return None
     if how.get("antialias") or how.get("exclude_outside") or how.get("keep_aspect_ratio", "stretch") != "stretch":
         return None

@@ -150,7 +150,11 @@ def _hoist_shared(root: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Val
         while not all(_is_within(p, target) for p in places):
             assert target.parent is not None
             target = target.parent
-        for part in _slice(node, target, home, reads):
+        branch = scope
+        while branch.parent is not target:
+            assert branch.parent is not None
+            branch = branch.parent
+        for part in _slice(node, branch, home, reads):
             moved.add(home[part])
             home[part] = target
             target.items.append(part)
@@ -159,14 +163,14 @@ def _hoist_shared(root: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Val
 
 
 def _slice(
-    node: ir.Node, target: Scope, home: dict[ir.Node, Scope], reads: dict[ir.Node, list[ir.Value]]
+    node: ir.Node, branch: Scope, home: dict[ir.Node, Scope], reads: dict[ir.Node, list[ir.Value]]
 ) -> list[ir.Node]:
-    """`node` and what it is computed from below `target`; nothing if that has weights, or is too much to be a detail."""
+    """`node` and what it is computed from inside `branch`; nothing if that has weights, or is too much for a detail."""
     found: dict[ir.Node, None] = {}
     waiting = [node]
     while waiting:
         part = waiting.pop()
-        if part in found or home[part] is target or not _is_within(home[part], target):
+        if part in found or not _is_within(home[part], branch):
             continue
         if _has_weights(part) or len(found) >= LARGEST_SLICE:
             return []

@@ -1,0 +1,102 @@
+"""The keys of an attention as PyTorch takes them, (..., keys, features): the scores come from their transpose."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeVar
+
+import numpy as np
+import onnx_ir as ir
+
+from ..ir.node_view import shape_of, static_elements
+from ..passes.edit import Edit
+from ..passes.transposes import permutation
+from .match import divided_by_number, is_private, made_by, rank, with_number
+
+_MAX_LOOKED_AT = 64
+
+Item = TypeVar("Item")
+
+
+@dataclass
+class Keys:
+    """The keys, a number that they were multiplied by before, and nodes that may be of no use any more."""
+
+    value: ir.Value
+    scale: float = 1.0
+    nodes: list[ir.Node] = field(default_factory=list)
+
+
+def without_scale(edit: Edit, value: ir.Value | None, nodes: list[ir.Node]) -> tuple[ir.Value | None, float]:
+    """`value` before it was multiplied by a number, and the number (1 if it was not)."""
+    node = made_by(edit, value, "Mul", "Div")
+    if node is None or not is_private(edit, value):
+        return value, 1.0
+    found = with_number(node) if node.op_type == "Mul" else divided_by_number(node)
+    if found is None:
+        return value, 1.0
+    nodes.append(node)
+    return found[0], found[1] if node.op_type == "Mul" else 1 / found[1]
+
+
+def find_keys(edit: Edit, root: ir.Node, transposed: ir.Value, earlier: Collection[ir.Node]) -> Keys:
+    """The keys whose transpose is `transposed`. What has to be computed for them is inserted before `root`, unless one
+    of the `earlier` transposes does it already."""
+    split = made_by(edit, transposed, "Reshape")
+    if split is not None:
+        found = _before_split(edit, root, split)
+        if found is not None:
+            return found
+    node = made_by(edit, transposed, "Transpose")
+    order = None if node is None else permutation(node)
+    if node is None or order is None or node.inputs[0] is None:
+        return Keys(_transpose(edit, root, transposed, _swapped(range(rank(transposed) or 2)), earlier))
+    nodes = [node]
+    source, scale = node.inputs[0], 1.0
+    if is_private(edit, transposed):
+        unscaled, scale = without_scale(edit, source, nodes)
+        source = unscaled or source
+    return Keys(_transpose(edit, root, source, _swapped(order), earlier), scale, nodes)
+
+
+def _before_split(edit: Edit, root: ir.Node, split: ir.Node) -> Keys | None:
+    """`Reshape(Transpose(x, p), (a, b, n, m))`, where the reshape only splits the first of three axes: the transpose
+    and the reshape of the other order of the last two."""
+    node = made_by(edit, split.inputs[0], "Transpose")
+    order = None if node is None else permutation(node)
+    target, merged, shape = static_elements(split.inputs[1]), shape_of(split.inputs[0]), shape_of(split.outputs[0])
+    if node is None or order is None or node.inputs[0] is None or target is None or merged is None or shape is None:
+        return None
+    if len(merged) != 3 or len(shape) != 4 or merged[1:] != shape[2:] or 0 in target:
+        return None
+    if _swapped(order) == [0, 1, 2]:
+        turned = node.inputs[0]
+    else:
+        turned = _transpose(edit, root, node.inputs[0], _swapped(order), ())
+    name = f"{split.outputs[0].name}.keys"
+    sizes = edit.constant(f"{name}.shape", np.array(_swapped(target), np.int64))
+    value = edit.insert(root, "Reshape", [turned, sizes], like=turned, shape=_swapped(shape), name=name)
+    return Keys(value, nodes=[split, node])
+
+
+def _transpose(
+    edit: Edit, root: ir.Node, source: ir.Value, order: Sequence[int], earlier: Collection[ir.Node]
+) -> ir.Value:
+    """`source` with its axes in this order: itself, a transpose that there is, or a new one."""
+    if list(order) == list(range(len(order))):
+        return source
+    for user, _ in islice(source.uses(), _MAX_LOOKED_AT):
+        usable = user in earlier and user.graph is edit.graph and not edit.is_dropped(user)
+        if usable and list(permutation(user) or ()) == list(order):
+            return user.outputs[0]
+    shape = shape_of(source)
+    dims = [None] * len(order) if shape is None else [shape[axis] for axis in order]
+    perm = [ir.AttrInt64s("perm", order)]
+    return edit.insert(root, "Transpose", [source], perm, like=source, shape=dims, name=f"{source.name}.keys")
+
+
+def _swapped(items: Sequence[Item]) -> list[Item]:
+    """The items with the last two exchanged."""
+    return [*items[:-2], items[-1], items[-2]]

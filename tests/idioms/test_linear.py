@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from .recognising import found, parse, simplified
+
+X = "float[batch, seq, 6] x"
+
+
+def test_product_and_bias_on_either_side() -> None:
+    for add in ("Add(h, b)", "Add(b, h)"):
+        model = parse(f"g ({X}) => (float[batch, seq, 4] y) {{ h = MatMul(x, w) y = {add} }}", w=(6, 4), b=(4,))
+        assert found(model) == ["onnxlift.Linear"]
+
+
+def test_without_bias() -> None:
+    assert found(parse(f"g ({X}) => (float[batch, seq, 4] y) {{ y = MatMul(x, w) }}", w=(6, 4))) == ["onnxlift.Linear"]
+
+
+def test_one_axis() -> None:
+    model = parse("g (float[6] x) => (float[4] y) { h = MatMul(x, w) y = Add(h, b) }", w=(6, 4), b=(4,))
+    assert found(model) == ["onnxlift.Linear"]
+
+
+def test_transposed_weight_keeps_its_own_layout() -> None:
+    model = parse(
+        f"g ({X}) => (float[batch, seq, 4] y) {{ t = Transpose <perm = [1, 0]> (w) y = MatMul(x, t) }}", w=(4, 6)
+    )
+    assert found(model) == ["onnxlift.Linear"]
+    (linear,) = simplified(model).graph
+    assert [value.name for value in linear.inputs] == ["x", "w"] and linear.attributes["transposed"].value == 1
+
+
+def test_name_is_that_of_the_product_and_the_output_keeps_its_own() -> None:
+    model = parse(f"g ({X}) => (float[batch, seq, 4] y) {{ h = MatMul(x, w) y = Add(h, b) }}", w=(6, 4), b=(4,))
+    for node, name in zip(model.graph.node, ("/fc/MatMul", "/fc/Add"), strict=True):
+        node.name = name
+    (linear,) = simplified(model).graph
+    assert (linear.name, linear.outputs[0].name) == ("/fc/MatMul", "y")
+
+
+@pytest.mark.parametrize("bias", [(4,), (1, 4)])
+@pytest.mark.parametrize("transposed", [0, 1])
+def test_gemm(transposed: int, bias: tuple[int, ...]) -> None:
+    text = f"g (float[batch, 6] x) => (float[batch, 4] y) {{ y = Gemm <transB = {transposed}> (x, w, b) }}"
+    assert found(parse(text, w=(4, 6) if transposed else (6, 4), b=bias)) == ["onnxlift.Linear"]
+
+
+def test_gemm_without_bias() -> None:
+    assert found(parse("g (float[batch, 6] x) => (float[batch, 4] y) { y = Gemm(x, w) }", w=(6, 4))) == [
+        "onnxlift.Linear"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "shape", "bias"),
+    [
+        ("alpha = 0.5", "batch, 6", (4,)),
+        ("beta = 0.5", "batch, 6", (4,)),
+        ("transA = 1", "6, batch", (4,)),
+        ("alpha = 1.0", "batch, 6", (1,)),
+        ("alpha = 1.0", "3, 6", (3, 1)),
+    ],
+)
+def test_other_gemms_stay(attributes: str, shape: str, bias: tuple[int, ...]) -> None:
+    text = f"g (float[{shape}] x) => (float[p, 4] y) {{ y = Gemm <{attributes}> (x, w, b) }}"
+    assert "onnxlift.Linear" not in found(parse(text, w=(6, 4), b=bias))
+
+
+def test_constant_on_the_left_stays() -> None:
+    model = parse("g (float[batch, 6, 5] x) => (float[batch, 4, 5] y) { y = MatMul(w, x) }", w=(4, 6))
+    assert found(model) == ["MatMul"]
+
+
+def test_stack_of_matrices_stays() -> None:
+    model = parse("g (float[batch, 3, 6] x) => (float[2, 3, 4] y) { y = MatMul(x, w) }", w=(1, 6, 4))
+    assert found(model) == ["MatMul"]
+
+
+def test_integers_stay() -> None:
+    model = parse("g (int32[batch, 6] x) => (int32[batch, 4] y) { y = MatMul(x, w) }", w=np.arange(24, dtype=np.int32))
+    model.graph.initializer[0].dims[:] = [6, 4]
+    assert "onnxlift.Linear" not in [f"{n.domain}.{n.op_type}" for n in simplified(model).graph]
+
+
+@pytest.mark.parametrize("shape", [(1,), (5, 1), (5, 4), (2, 1, 1, 4)])
+def test_bias_of_another_shape_stays(shape: tuple[int, ...]) -> None:
+    model = parse("g (float[2, 5, 6] x) => (float y) { h = MatMul(x, w) y = Add(h, b) }", w=(6, 4), b=shape)
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    operators = [node.op_type for node in simplified(model).graph]
+    assert operators == ["Linear", "Add"]
+
+
+def test_bias_stays_if_the_product_is_read_elsewhere() -> None:
+    text = f"g ({X}) => (float[batch, seq, 4] y, float[batch, seq, 4] z) {{ h = MatMul(x, w) y = Add(h, b) z = Neg(h) }}"
+    assert sorted(found(parse(text, w=(6, 4), b=(4,)))) == ["Add", "Neg", "onnxlift.Linear"]
+
+
+def test_bias_stays_if_the_product_is_an_output() -> None:
+    text = f"g ({X}) => (float[batch, seq, 4] y, float[batch, seq, 4] h) {{ h = MatMul(x, w) y = Add(h, b) }}"
+    assert found(parse(text, w=(6, 4), b=(4,))) == ["onnxlift.Linear", "Add"]
+
+
+def test_one_weight_for_two_products() -> None:
+    text = f"g ({X}) => (float[batch, seq, 6] y) {{ h = MatMul(x, w) y = MatMul(h, w) }}"
+    assert found(parse(text, w=(6, 6))) == ["onnxlift.Linear"] * 2
+
+
+CONV1D = """g (float[batch, seq, 6] x) => (float[batch, seq, 4] y) {{
+    flat = Reshape(x, rows)
+    h = Gemm(flat, w, b)
+    shape = Shape <start = 0, end = {axes}> (x)
+    target = Concat <axis = 0> (shape, out)
+    y = Reshape(h, target)
+}}"""
+
+
+def test_reshapes_around_it_go() -> None:
+    model = parse(CONV1D.format(axes=2), rows=np.array([-1, 6]), out=np.array([4]), w=(6, 4), b=(4,))
+    assert found(model) == ["onnxlift.Linear"]
+
+
+def test_reshape_of_heads_before_it_is_all_that_is_left() -> None:
+    text = CONV1D.replace("float[batch, seq, 6] x", "float[batch, seq, 3, 2] x").format(axes=2)
+    model = parse(text, rows=np.array([-1, 6]), out=np.array([4]), w=(6, 4), b=(4,))
+    assert found(model) == ["Reshape", "onnxlift.Linear"]
+
+
+def test_reshapes_stay_if_they_change_the_rows() -> None:
+    text = """g (float[batch, 4, 6] x) => (float[p, 4, 4] y) {
+        flat = Reshape(x, rows)
+        h = Gemm(flat, w, b)
+        y = Reshape(h, target)
+    }"""
+    model = parse(text, rows=np.array([-1, 12]), target=np.array([-1, 4, 4]), w=(12, 8), b=(8,))
+    assert found(model) == ["Reshape", "onnxlift.Linear", "Reshape"]
+
+
+def test_reshapes_stay_if_the_rows_are_read_elsewhere() -> None:
+    text = CONV1D.format(axes=2).replace("4] y)", "4] y, float[r, 4] z)").replace("y =", "z = Neg(h) y =")
+    model = parse(text, rows=np.array([-1, 6]), out=np.array([4]), w=(6, 4), b=(4,))
+    assert "Reshape" in found(model)
+
+
+def test_inside_a_branch() -> None:
+    text = """g (bool c, float[2, 6] x) => (float[2, 4] y) {
+        y = If (c) <
+            then_branch = t () => (float[2, 4] p) { h = MatMul(x, w) p = Add(h, b) },
+            else_branch = e () => (float[2, 4] q) { q = MatMul(x, w) }
+        >
+    }"""
+    model = simplified(parse(text, w=(6, 4), b=(4,)))
+    (branch,) = model.graph
+    inner = [[node.op_type for node in branch.attributes[name].as_graph()] for name in ("then_branch", "else_branch")]
+    assert inner == [["Linear"], ["Linear"]]
+
+
+def test_a_product_outside_of_the_branch_is_not_swallowed_by_it() -> None:
+    text = """g (bool c, float[2, 6] x) => (float[2, 4] y) {
+        h = MatMul(x, w)
+        y = If (c) <
+            then_branch = t () => (float[2, 4] p) { p = Add(h, b) },
+            else_branch = e () => (float[2, 4] q) { q = Neg(h) }
+        >
+    }"""
+    model = simplified(parse(text, w=(6, 4), b=(4,)))
+    assert [node.op_type for node in model.graph] == ["Linear", "If"]

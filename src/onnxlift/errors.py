@@ -48,15 +48,15 @@ class UnsupportedError(OnnxLiftError):
             groups.setdefault((node.domain, node.op_type, node.opset, node.reason), []).append(node)
         operators = len({(node.domain, node.op_type) for node in self.nodes})
         verb = "operator is" if operators == 1 else "operators are"
-        lines = [
-            f"cannot lift {self.model_name}: {operators} {verb} not supported ({len(self.nodes)} of {self.total} nodes)",
-            "",
-        ]
+        share = f"{len(self.nodes)} of {self.total} nodes"
+        lines = [f"cannot lift {self.model_name}: {operators} {verb} not supported ({share})", ""]
         titles = [f"{domain or 'ai.onnx'}::{op_type}" for domain, op_type, _, _ in groups]
         width = max(map(len, titles))
         for title, ((_, _, opset, reason), members) in zip(titles, groups.items(), strict=True):
             count = f"{len(members)} node{'s' if len(members) > 1 else ''}"
-            line = f"  {title:{width}}  opset {opset if opset is not None else '?':<3} {count}, first: {members[0].name}"
+            line = (
+                f"  {title:{width}}  opset {opset if opset is not None else '?':<3} {count}, first: {members[0].name}"
+            )
             lines.append(f"{line}: {reason}" if reason else line)
         first = self.nodes[0]
         domain = f', domain="{first.domain}"' if first.domain else ""

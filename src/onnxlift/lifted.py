@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from .emit.module import Entry, Module, state_entries
 from .emit.save import save_files
 from .emit.source_map import SourceMap, map_source
 from .emit.ties import find_ties
-from .emit.weights import MAX_SHARD_SIZE, stored_bytes, write_weights
+from .emit.weights import MAX_SHARD_SIZE, Progress, stored_bytes, write_weights
 from .ir.tensors import DataFile, FileTensor
 from .report import LiftReport
 
@@ -105,13 +105,17 @@ class Lifted:
             namespace[self._source.class_name].tie_weights(module)
         return module.eval()
 
-    def save(self, directory: str | os.PathLike[str], force: bool = False) -> list[Path]:
+    def save(
+        self, directory: str | os.PathLike[str], force: bool = False, on_progress: Progress | None = None
+    ) -> list[Path]:
         """The files written to `directory`: NAME.py first, then its weights, NAME.graph.txt and NAME.map.json.
 
-        All appear at once when they are complete. What is there already is replaced only with `force`."""
-        return save_files(Path(directory), self.name, self._write, force=force, keep=self._own_files())
+        All appear at once when they are complete. What is there already is replaced only with `force`. `on_progress` is
+        called with how many bytes of weights are written, and how many there are."""
+        write = partial(self._write, on_progress=on_progress)
+        return save_files(Path(directory), self.name, write, force=force, keep=self._own_files())
 
-    def _write(self, folder: Path) -> list[Path]:
+    def _write(self, folder: Path, on_progress: Progress | None = None) -> list[Path]:
         texts = {
             f"{self.name}.py": self.source,
             f"{self.name}.graph.txt": self._dump.text(self.model),
@@ -120,7 +124,8 @@ class Lifted:
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8", newline="\n")
         source, *rest = (folder / name for name in texts)
-        return [source, *write_weights(self._entries, folder, self.name, self._max_shard_size), *rest]
+        weights = write_weights(self._entries, folder, self.name, self._max_shard_size, on_progress)
+        return [source, *weights, *rest]
 
     def _own_files(self) -> set[Path]:
         """The files from which the weights are read, which must not be written to."""

@@ -17,9 +17,9 @@ from .errors import OnnxLiftError, UnsupportedError
 from .idioms import IDIOMS, recognise
 from .ir.load import load
 from .lifted import Lifted
+from .ops import registry
 from .passes import PASSES, normalise
 from .passes import simplify as simplify_graph
-from .ops import registry
 from .tree.build import build_tree
 from .tree.families import find_families
 from .tree.names import identifier
@@ -51,7 +51,15 @@ def run(
         raise UnsupportedError(f"{name}.onnx", lowering.failures, node_count)
     written = write_source(model, module, name, node_count, max_shard_size=max_shard_size)
     return Lifted(
-        name, written, module, model, fired, node_count=node_count, idioms=found, dump=dump, max_shard_size=max_shard_size
+        name,
+        written,
+        module,
+        model,
+        fired,
+        node_count=node_count,
+        idioms=found,
+        dump=dump,
+        max_shard_size=max_shard_size,
     )
 
 

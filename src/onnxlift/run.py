@@ -48,7 +48,7 @@ def to_torch(array: np.ndarray[Any, Any]) -> torch.Tensor:
     view = _VIEWS.get(array.dtype)
     if view is None:
         return torch.from_numpy(np.require(array, requirements=["C", "W"]).copy())
-    return torch.from_numpy(np.ascontiguousarray(array).view(view[0]).copy()).view(view[1])
+    return torch.from_numpy(array.copy(order="C").view(view[0])).view(view[1])
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray[Any, Any]:

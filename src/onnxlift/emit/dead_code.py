@@ -62,9 +62,7 @@ def _note(statement: Statement, read: set[object]) -> None:
 
 def _collect(block: Block, read: set[object]) -> None:
     for statement in block.statements:
-        if not isinstance(statement, Evaluate):
-            _note(statement, read)
-        elif _list_of(statement) in read:
+        if not isinstance(statement, Evaluate) or _list_of(statement) in read:
             _note(statement, read)
         for inner in blocks(statement):
             _collect(inner, read)

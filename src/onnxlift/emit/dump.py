@@ -124,4 +124,4 @@ def _elements(value: ir.Value) -> str:
     size = type_of(value).size
     if value.const_value is None or size is None or size > MAX_ELEMENTS:
         return ""
-    return " = " + _name(str(value.const_value.numpy().tolist()))
+    return f" = [{', '.join(_plain(item) for item in value.const_value.numpy().reshape(-1).tolist())}]"

@@ -17,11 +17,12 @@ from .. import kernels
 from ..ir.types import type_of
 from .class_names import name_classes
 from .classes import find_classes
-from .module import Module, state_entries
-from .ties import find_ties
+from .module import Entry, Module, state_entries
 from .source_map import Origin
+from .ties import find_ties
 from .weights import MAX_SHARD_SIZE, index_name, plan_shards
 from .write import ClassWriter, Text
+
 
 @dataclass
 class Source:
@@ -61,14 +62,14 @@ def write_source(
     own = {key: entry for key, entry in entries.items() if key not in ties}
     loader = _loader(root_class, name, len(plan_shards(own, max_shard_size)), ties)
     code = "\n".join(body.lines)
-    used = [k for k in kernels.sources(_called_kernels(code))]
-    kernel_text = [part for text in kernels.sources(_called_kernels(code)).values() for part in ("", "", text)]
+    used = kernels.sources(_called_kernels(code))
+    kernel_text = [part for text in used.values() for part in ("", "", text)]
     rest = "\n".join([*kernel_text, code, "", "", *loader])
     header = _docstring(model, root, name, own, node_count, node_note)
     text = "\n".join([header, "", *_imports(rest), rest, ""])
     text = format_source(text)
     check_source(text)
-    return Source(text, root_class, body.origins, len(classes), used)
+    return Source(text, root_class, body.origins, len(classes), list(used))
 
 
 def _called_kernels(code: str) -> set[str]:
@@ -76,7 +77,7 @@ def _called_kernels(code: str) -> set[str]:
 
 
 def _docstring(
-    model: ir.Model, root: Module, name: str, entries: dict[str, object], node_count: int, note: str
+    model: ir.Model, root: Module, name: str, entries: Mapping[str, Entry], node_count: int, note: str
 ) -> str:
     opset = model.opset_imports.get("", None)
     versions = f"opset {opset}" if opset is not None else ", ".join(f"{d} {v}" for d, v in model.opset_imports.items())
@@ -91,7 +92,7 @@ def _docstring(
         lines.append(f"{label:8} {_plain(value.name):{width}}  {kind:{types}}  ({shape}".rstrip())
         previous = title
     if entries:
-        count = sum(math.prod(e.weight.shape) for e in entries.values() if e.is_parameter)  # type: ignore[attr-defined]
+        count = sum(math.prod(e.weight.shape) for e in entries.values() if e.is_parameter)
         lines.append(f"Weights  {name}.safetensors: {count:,} parameters")
     text = "\n".join(line.rstrip() for line in lines)
     return f'"""{text}\n"""'
@@ -130,7 +131,11 @@ def _imports(code: str) -> list[str]:
 
 def _loader(root_class: str, name: str, weight_files: int, ties: Mapping[str, str]) -> list[str]:
     if not weight_files:
-        return [f"def load() -> {root_class}:", '    """The model, ready to run."""', f"    return {root_class}().eval()"]
+        return [
+            f"def load() -> {root_class}:",
+            '    """The model, ready to run."""',
+            f"    return {root_class}().eval()",
+        ]
     file, weights = f"{name}.safetensors", ["    model.load_state_dict(load_file(path, device=device), assign=True)"]
     if weight_files > 1:
         file = index_name(name)
@@ -182,13 +187,14 @@ def _ruff() -> str:
 
 _ALLOWED = tuple(
     getattr(ast, name)
-    for name in """Module ClassDef FunctionDef Import ImportFrom alias arguments arg Assign AugAssign AnnAssign Expr Return
-    If For While Break Continue Pass With withitem Call Attribute Subscript Slice Name Constant Tuple List Dict Set Starred
-    keyword BinOp UnaryOp BoolOp Compare IfExp GeneratorExp ListComp DictComp SetComp comprehension JoinedStr FormattedValue
-    Lambda Raise Assert Try ExceptHandler Global Nonlocal NamedExpr Delete
-    expr_context operator unaryop boolop cmpop""".split()
+    for name in """Module ClassDef FunctionDef Import ImportFrom alias arguments arg Assign AugAssign AnnAssign Expr
+    Return If For While Break Continue Pass With withitem Call Attribute Subscript Slice Name Constant Tuple List Dict
+    Set Starred keyword BinOp UnaryOp BoolOp Compare IfExp GeneratorExp ListComp DictComp SetComp comprehension
+    JoinedStr FormattedValue Lambda Raise Assert Try ExceptHandler Nonlocal expr_context operator unaryop boolop cmpop""".split()
 )
-_IMPORTS = frozenset({"json", "math", "pathlib", "torch", "torch.nn", "safetensors.torch", "numpy", "re", "io", "itertools"})
+_IMPORTS = frozenset(
+    {"json", "math", "pathlib", "torch", "torch.nn", "safetensors.torch", "numpy", "re", "io", "itertools"}
+)
 
 
 def check_source(text: str) -> None:

@@ -14,10 +14,36 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from ..code.expr import Attribute, Binary, Call, Expr, Literal, Local, Member, Name, Ref, Subscript, Wrapped, children, walk
-from ..code.statements import Assign, Block, Branch, ForLoop, Return, Statement, WhileLoop, blocks, expressions, walk_statements
+from ..code.expr import (
+    Attribute,
+    Binary,
+    Call,
+    Expr,
+    Literal,
+    Local,
+    Member,
+    Name,
+    Ref,
+    Subscript,
+    Wrapped,
+    children,
+    walk,
+)
+from ..code.statements import (
+    Assign,
+    Block,
+    Branch,
+    ForLoop,
+    Return,
+    Statement,
+    WhileLoop,
+    blocks,
+    expressions,
+    walk_statements,
+)
 from .meaning import meaning, says_more
 from .module import Module
+from .prune import called_module
 
 LENGTH = 82
 NESTING = 4
@@ -102,7 +128,9 @@ class _Inliner:
 
     def is_module_call(self, expr: Expr) -> bool:
         """A call of a module of our own: a step of the model, which gets its own line."""
-        return isinstance(expr, Call) and isinstance(expr._function, Member) and isinstance(expr._function._target, Module)
+        return (
+            isinstance(expr, Call) and isinstance(expr._function, Member) and isinstance(expr._function._target, Module)
+        )
 
     def deserves_name(self, key: object, expr: Expr) -> bool:
         """A value that the graph names well, at a point where the line is a thought of its own already."""

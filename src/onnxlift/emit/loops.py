@@ -53,7 +53,11 @@ def _run(module: Module, statements: list[Statement], start: int) -> list[Statem
     """The longest run of calls from `start` on, of members 0, 1, 2, ... of one container."""
     run: list[Statement] = []
     for statement in statements[start:]:
-        if not isinstance(statement, Assign) or len(statement.targets) != 1 or not isinstance(statement.targets[0], Ref):
+        if (
+            not isinstance(statement, Assign)
+            or len(statement.targets) != 1
+            or not isinstance(statement.targets[0], Ref)
+        ):
             break
         child = called_module(statement.expr)
         if child is None:
@@ -65,6 +69,10 @@ def _run(module: Module, statements: list[Statement], start: int) -> list[Statem
             break
         run.append(statement)
     return run
+
+
+def _is_single(statement: Assign) -> bool:
+    return len(statement.targets) == 1 and isinstance(statement.targets[0], Ref)
 
 
 def _continues(run: list[Statement], statement: Assign) -> bool:

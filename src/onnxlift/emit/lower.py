@@ -8,6 +8,7 @@ steps that follow, when the whole module is known.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import onnx_ir as ir
 
@@ -156,7 +157,7 @@ class Body:
             if one is not None and value.name:
                 self.env[value] = self._bind_one(n, value, one)
 
-    def _bind_one(self, n: Node, value: ir.Value, result: Operand | Expr) -> Operand:
+    def _bind_one(self, n: Node, value: ir.Value, result: Any) -> Operand:
         match result:
             case Dims():
                 return result
@@ -271,8 +272,8 @@ class Body:
 
 
 def _inner_nodes(node: ir.Node) -> Iterator[ir.Node]:
-    for attribute in node.attributes.values():
-        for graph in graphs_of(attribute):
+    for held in node.attributes.values():
+        for graph in graphs_of(held):
             for inner in graph:
                 yield inner
                 yield from _inner_nodes(inner)

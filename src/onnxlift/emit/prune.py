@@ -19,7 +19,7 @@ def prune(module: Module) -> None:
     """Prune the module and all below it."""
     remove_dead_code(module.body)
     seen: set[int] = set()
-    while any([_prune_call(module, statement, seen) for statement in _calls(module)]):
+    while sum(_prune_call(statement, seen) for statement in _calls(module)):
         remove_dead_code(module.body)
     _drop_unused_members(module)
 
@@ -34,11 +34,13 @@ def called_module(expr: Expr) -> Module | None:
     if not isinstance(expr, Call):
         return None
     function = expr._function
-    target = function._target if isinstance(function, Member) else function._example if isinstance(function, Local) else None
+    target = (
+        function._target if isinstance(function, Member) else function._example if isinstance(function, Local) else None
+    )
     return target if isinstance(target, Module) else None
 
 
-def _prune_call(module: Module, statement: Assign, seen: set[int]) -> bool:
+def _prune_call(statement: Assign, seen: set[int]) -> bool:
     """True if an argument went, so that more of the caller may be unused."""
     child, call = called_module(statement.expr), statement.expr
     assert child is not None and isinstance(call, Call)

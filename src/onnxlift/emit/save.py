@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from ..errors import OutputError
@@ -58,7 +58,7 @@ def _earlier_files(directory: Path, name: str) -> list[Path]:
     return sorted(path for path in directory.iterdir() if ours.fullmatch(path.name))
 
 
-def _check(earlier: Collection[Path], directory: Path, force: bool, keep: Collection[Path]) -> None:
+def _check(earlier: Sequence[Path], directory: Path, force: bool, keep: Collection[Path]) -> None:
     for path in earlier:
         if path.resolve() in keep:
             raise OutputError(f"{str(path)!r} belongs to the ONNX model itself: write to another folder.")

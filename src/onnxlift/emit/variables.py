@@ -114,10 +114,10 @@ class Variables:
                 if position < len(statement.targets) and statement.targets[position] is not None:
                     found.setdefault(_variable(statement.targets[position]), name)
             if len(statement.targets) == 1 and statement.targets[0] is not None and child is None:
-                name = found.get(_variable(statement.targets[0]))
+                used_as = found.get(_variable(statement.targets[0]))
                 sources = list(self._main_line(statement.expr))
-                if name is not None and len(sources) == 1 and sources[0] not in self.module.inputs:
-                    found.setdefault(sources[0], name)
+                if used_as is not None and len(sources) == 1 and sources[0] not in self.module.inputs:
+                    found.setdefault(sources[0], used_as)
         for position, value in enumerate(self.module.inputs):
             if position in hints.parameters:
                 found.setdefault(value, hints.parameters[position])
@@ -152,7 +152,7 @@ class Variables:
 
     def _prolong(self, loop: ForLoop | WhileLoop, start: int) -> None:
         """The next iteration reads again what this one read: outer variables live until the loop ends."""
-        for key, life in self.lives.items():
+        for life in self.lives.values():
             if life.birth <= start and life.death >= start:
                 life.death = max(life.death, self.clock)
         for key in _written_in(loop.body):
@@ -181,7 +181,9 @@ class Variables:
             taken = taken_at(life.birth) if life.birth else set(holder)
             if life.birth and isinstance(life.statement, Assign | ForLoop):
                 # The other targets of the same statement are written at the same moment.
-                taken |= {self.names[_key(t)] for t in life.statement.targets if t is not None and _key(t) in self.names}
+                taken |= {
+                    self.names[_key(t)] for t in life.statement.targets if t is not None and _key(t) in self.names
+                }
             name = self._choose(key, life, taken, holder)
             self.names[key] = name
             holder[name] = key
@@ -197,7 +199,9 @@ class Variables:
         if isinstance(statement, ForLoop):
             return unique(wanted or self._letter(), taken)
         assert isinstance(statement, Assign)
-        if isinstance(statement.expr, Ref) or (isinstance(statement.expr, Wrapped) and isinstance(statement.expr._expr, Ref)):
+        if isinstance(statement.expr, Ref) or (
+            isinstance(statement.expr, Wrapped) and isinstance(statement.expr._expr, Ref)
+        ):
             # The start of a loop: `x` itself, if nothing else needs it.
             replaced = self._replaced(key, statement, life, taken, holder)
             if replaced in LETTERS:

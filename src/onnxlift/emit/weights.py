@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import BinaryIO
@@ -21,6 +21,9 @@ from onnx_ir import DataType
 
 from ..errors import OutputError
 from .module import Entry
+
+Progress = Callable[[int, int], None]
+"""Called with the number of bytes that are written, and of all there are."""
 
 MAX_SHARD_SIZE = 5 * 10**9
 """Weights of more bytes than this are spread over several files, as Hugging Face does it."""
@@ -62,16 +65,23 @@ _REWRITTEN = frozenset(
 )
 
 
-def write_weights(entries: Mapping[str, Entry], folder: Path, name: str, max_shard_size: int) -> list[Path]:
+def write_weights(
+    entries: Mapping[str, Entry], folder: Path, name: str, max_shard_size: int, on_progress: Progress | None = None
+) -> list[Path]:
     """The files written: NAME.safetensors, or the shards and NAME.safetensors.index.json; none without weights."""
     shards = plan_shards(entries, max_shard_size)
     if len(shards) < 2:
         files = [folder / f"{name}.safetensors" for _ in shards]
     else:
         files = [folder / f"{name}-{i:05}-of-{len(shards):05}.safetensors" for i in range(1, len(shards) + 1)]
+    total = sum(map(stored_bytes, entries.values()))
+    done = 0
     for path, keys in zip(files, shards, strict=True):
         with path.open("wb") as file:
-            _write_file(file, {key: entries[key] for key in keys})
+            for size in _write_file(file, {key: entries[key] for key in keys}):
+                done += size
+                if on_progress is not None:
+                    on_progress(done, total)
     if len(shards) > 1:
         files.append(folder / index_name(name))
         files[-1].write_text(_index(entries, files, shards), encoding="utf-8")
@@ -108,10 +118,12 @@ def parse_size(text: str | int) -> int:
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([kmgt]?)(i?)b?)?\s*", str(text).lower())
     if found is None or (size := float(found[1])) <= 0:
         raise OutputError(f"{text!r} is not a size: write it like 5GB, 500MB or 2GiB.")
-    return max(1, round(size * (1024 if found[3] else 1000) ** " kmgt".index(found[2] or " ")))
+    base: int = 1024 if found[3] else 1000
+    return max(1, round(size * float(base ** " kmgt".index(found[2] or " "))))
 
 
-def _write_file(file: BinaryIO, entries: Mapping[str, Entry]) -> None:
+def _write_file(file: BinaryIO, entries: Mapping[str, Entry]) -> Iterator[int]:
+    """Writes a file, and gives the size of each tensor when it is written."""
     # The widest types first, so that every tensor starts at a multiple of its element size.
     ordered = sorted(entries, key=lambda key: -_stored_type(entries[key])[1].itemsize)
     header: dict[str, object] = {}
@@ -129,6 +141,7 @@ def _write_file(file: BinaryIO, entries: Mapping[str, Entry]) -> None:
         _write_tensor(file, entries[key])
         written = file.tell() - before
         assert written == stored_bytes(entries[key]), f"{key}: wrote {written} bytes"
+        yield written
 
 
 def _write_tensor(file: BinaryIO, entry: Entry) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from ..code.expr import Call, Device, Display, Expr, Literal, Local, Member, Ref, Renderer, float_text, walk
+from ..code.expr import Call, Device, Display, Expr, Literal, Member, Ref, Renderer, float_text, walk
 from ..code.statements import (
     Assign,
     Block,
@@ -30,8 +30,8 @@ from .classes import ModuleClass
 from .inline import inline
 from .loops import roll_loops
 from .module import Module, Stored
-from .source_map import Origin, Origins
 from .prune import called_module
+from .source_map import Origin, Origins
 from .variables import LETTERS, Hints, Variables
 
 
@@ -60,7 +60,7 @@ class ClassWriter:
         self.ties = ties
         self.module = cls.example
         self.class_of = class_of
-        self.places = {
+        self.places: dict[object, str] = {
             (id(n.where[0]), n.where[1]) if isinstance(n.where, tuple) else id(n.where): name
             for name, numbers in cls.parameters.items()
             for n in numbers
@@ -85,7 +85,9 @@ class ClassWriter:
         last = self.module.body.statements[-1]
         assert isinstance(last, Return)
         results = last.expr._items if _is_tuple(last.expr) and isinstance(last.expr, Display) else (last.expr,)
-        self.cls.result_names = _telling([self.variables.word(result) for result in results]) if len(results) > 1 else {}
+        self.cls.result_names = (
+            _telling([self.variables.word(result) for result in results]) if len(results) > 1 else {}
+        )
         for statement in walk_statements(self.module.body):
             for expr in expressions(statement):
                 self._tell_callees(expr)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import onnx
@@ -10,7 +10,7 @@ import onnx.defs
 import onnx_ir as ir
 
 
-@lru_cache(maxsize=None)
+@cache
 def schema_for(domain: str, op_type: str, opset: int) -> onnx.defs.OpSchema | None:
     """The newest schema of the operator that is not newer than `opset`; None for operators ONNX does not define."""
     try:
@@ -19,7 +19,7 @@ def schema_for(domain: str, op_type: str, opset: int) -> onnx.defs.OpSchema | No
         return None
 
 
-@lru_cache(maxsize=None)
+@cache
 def default_attributes(domain: str, op_type: str, opset: int) -> dict[str, Any]:
     """Name -> default value (None where the schema has no default) of every attribute of the operator."""
     schema = schema_for(domain, op_type, opset)

@@ -121,7 +121,7 @@ def type_of(value: ir.Value | None) -> ValueType:
     kind: Kind = "tensor"
     inner = value.type
     if isinstance(inner, ir.OptionalType):
-        kind, inner = "optional", inner.elem_type  # type: ignore[assignment]
+        kind, inner = "optional", inner.elem_type
     if isinstance(inner, ir.SequenceType):
         kind = "sequence"
     dtype = value.dtype

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 
-@lru_cache(maxsize=None)
+@cache
 def _index() -> dict[str, tuple[str, frozenset[str]]]:
     """Kernel name -> its text and the other names that it uses."""
     index: dict[str, tuple[str, frozenset[str]]] = {}

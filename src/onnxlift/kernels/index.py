@@ -36,7 +36,8 @@ def gather_nd(x: Tensor, indices: Tensor, batch_dims: int) -> Tensor:
     batch = x.shape[:batch_dims]
     x, indices = x.flatten(0, batch_dims - 1), indices.flatten(0, batch_dims - 1)
     entry = torch.arange(x.shape[0], device=x.device).reshape(-1, *[1] * (indices.dim() - 2))
-    return x[(entry, *indices.unbind(-1))].unflatten(0, batch)
+    picked = x[(entry, *indices.unbind(-1))]
+    return picked.reshape(batch + picked.shape[1:])
 
 
 def scatter_elements(x: Tensor, indices: Tensor, updates: Tensor, axis: int, reduction: str | None = None) -> Tensor:

@@ -12,7 +12,8 @@ def string_places(strings: np.ndarray) -> Tensor:
 
 def take_strings(strings: np.ndarray, places: Tensor) -> np.ndarray:
     """The strings at `places` of the flattened array, in the shape of `places`."""
-    return strings.reshape(-1)[places.reshape(-1).cpu().numpy()].reshape(tuple(places.shape))
+    taken: np.ndarray = strings.reshape(-1)[places.reshape(-1).cpu().numpy()]
+    return taken.reshape(tuple(places.shape))
 
 
 def concatenate_strings(arrays: tuple[np.ndarray, ...], axis: int) -> np.ndarray:

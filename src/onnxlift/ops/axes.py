@@ -6,11 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..code.expr import Expr
+from .node import Unsupported
 from .operand import Tensor
+
+
+_MOST_AXES = 64
+"""PyTorch has no tensors of more."""
 
 
 def from_front(axis: int, rank: int | None) -> int:
     """`axis` counted from the front if the rank is known, else as it is."""
+    most = _MOST_AXES if rank is None else rank
+    if not -most <= axis < most:
+        raise Unsupported(f"there is no axis {axis} in a tensor of {'any rank' if rank is None else f'rank {rank}'}")
     return axis + rank if rank is not None and axis < 0 else axis
 
 

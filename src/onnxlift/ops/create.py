@@ -14,12 +14,12 @@ from ..ir.types import DataType
 from .carry import carried
 from .cast import converted
 from .kernel import kernel
-from .node import Node, Result, torch_dtype
+from .node import Node, Result, data_type, torch_dtype
 from .operand import LITERAL_TYPES, Constant, Dims, Operand, Scalar, Tensor, exact_number, size_of
 from .registry import op
 from .string_arrays import moves_elements
 
-_MOST_SIZES = 64
+MOST_SIZES = 64
 """Longer lists of integers are data, not sizes."""
 
 
@@ -47,16 +47,18 @@ def Constant_(n: Node, **attributes: Any) -> Result:
 
 def constant(tensor: ir.TensorProtocol, name: str | None) -> Constant:
     """A tensor that the module keeps."""
-    shape = ir.Shape(tuple(tensor.shape))
+    shape = ir.Shape(tensor.shape.numpy())
     return Constant(ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=shape, const_value=tensor))
 
 
 @op("ConstantOfShape")
 def ConstantOfShape(n: Node, input: Dims, *, value: ir.TensorProtocol | None) -> Result:
+    if value is not None and value.size != 1:
+        n.fail(f"its value has {value.size} elements")
     dtype = DataType.FLOAT if value is None else value.dtype
     number = np.float32(0) if value is None else value.numpy().reshape(-1)[0]
     sizes = input.static
-    if dtype == DataType.INT64 and sizes is not None and len(sizes) == 1 and sizes[0] <= _MOST_SIZES:
+    if dtype == DataType.INT64 and sizes is not None and len(sizes) == 1 and sizes[0] <= MOST_SIZES:
         return Dims.of([int(number)] * sizes[0])
     if value is not None and dtype not in LITERAL_TYPES:
         one = constant(_scalar(value), n.ir.outputs[0].name)
@@ -98,7 +100,7 @@ def _repeat_strings(value: Tensor, sizes: Dims) -> Result:
 
 @op("EyeLike")
 def EyeLike(n: Node, input: Tensor, *, dtype: int | None, k: int) -> Result:
-    result = DataType(dtype) if dtype is not None else input.type.dtype
+    result = data_type(dtype) if dtype is not None else input.type.dtype
     if result is None:
         n.fail("the element type of its input is not known")
     rows, columns = size_of(input, 0), size_of(input, 1)
@@ -118,7 +120,7 @@ def Range(n: Node, start: Operand, limit: Operand, delta: Operand) -> Result:
     if step.number == 0:
         n.fail("its delta is 0")
     if not isinstance(step.number, int | float):
-        result = kernel("integer_range" if n.output.is_integer else "float_range")(first, last, step, n.device)
+        result = kernel("float_range" if start.type.is_float else "integer_range")(first, last, step, n.device)
         return converted(result, dtype) if "dtype" in options else result
     if not _is_ahead(n, first, last, step.number):
         last = Scalar(builtin("max" if step.number > 0 else "min")(last, first), last.type.dtype or DataType.INT64)
@@ -162,12 +164,10 @@ def OneHot(n: Node, indices: Tensor, depth: Scalar, values: Tensor, *, axis: int
     if n.opset < 11:
         options["wrap"] = False
     hot = kernel("is_one_hot")(indices, count, **options)
-    if values.const is not None and values.type.is_float | values.type.is_integer | values.type.is_bool:
-        off, on = values.const.tolist()
-        if (off, on) == (0, 1):
-            return hot if values.type.is_bool else converted(hot, values.type.dtype)
     if values.type.dtype == DataType.STRING:
         n.fail("its values are strings")
+    if values.const is not None and values.const.tolist() == [0, 1]:
+        return hot if values.type.is_bool else converted(hot, values.type.dtype)
     return torch.where(hot, values[1], values[0])
 
 

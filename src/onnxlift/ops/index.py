@@ -43,11 +43,13 @@ def Gather(n: Node, data: Operand, indices: Operand, *, axis: int) -> Result:
 def _gathered_sizes(data: Dims, indices: Operand) -> Operand | None:
     """Some of the sizes, or None if this is no matter of single sizes."""
     if isinstance(indices, Scalar):
-        number = indices.number
-        return data[int(number)] if number is not None else Scalar(data.as_expr()[indices])
+        return Scalar(data.as_expr()[indices])
     if not isinstance(indices, Constant) or (indices.type.rank or 0) > 1:
         return None
-    picked = [data[int(i)] for i in indices.const.reshape(-1)]
+    places = [int(i) for i in indices.const.reshape(-1)]
+    if data.length is not None:
+        places = [from_front(place, data.length) for place in places]
+    picked = [data[place] for place in places]
     return picked[0] if indices.type.rank == 0 else Dims(picked)
 
 
@@ -112,7 +114,9 @@ def Slice(n: Node, data: Operand, starts: Dims, ends: Dims, axes: Dims | None, s
     are attributes and there are no steps."""
     if starts.static == ():
         return data
-    if isinstance(data, Dims):
+    if steps is not None and 0 in (steps.static or ()):
+        n.fail("it has a step of 0")
+    if isinstance(data, Dims) and starts.length == ends.length == 1:
         sizes = _sliced_sizes(data, starts, ends, steps)
         if sizes is not None:
             return sizes

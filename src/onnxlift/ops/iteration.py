@@ -29,7 +29,10 @@ class Rounds:
     def start(self, initial: Sequence[Expr]) -> list[Statement]:
         """What goes before the first round: the states as they are then, and empty lists."""
         bound = [Assign([Ref(v)], expr, origin=[self.n.name]) for v, expr in zip(self.states, initial, strict=True)]
-        return [*bound, *(Assign([gathered], Display([], "[]"), origin=[self.n.name]) for gathered in self.lists)]
+        return [*bound, *self.empty_lists()]
+
+    def empty_lists(self) -> list[Statement]:
+        return [Assign([gathered], Display([], "[]"), origin=[self.n.name]) for gathered in self.lists]
 
     def state_inputs(self, inner: Sequence[ir.Value]) -> list[Operand]:
         """The states as the body sees them, whose own inputs `inner` are."""

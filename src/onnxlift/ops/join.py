@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from ..code.expr import Display, Expr, Star, torch
 from ..ir.types import DataType
 from .axes import as_written
+from .create import MOST_SIZES
 from .kernel import kernel
 from .node import Node, Result, Unpack
-from .operand import Constant, Dims, Operand, Scalar, Tensor
+from .operand import LITERAL_TYPES, Constant, Dims, Operand, Scalar, Tensor, exact_number
 from .registry import op
 from .string_arrays import moves_elements
 
@@ -40,19 +41,20 @@ def _is_list(operand: Operand) -> bool:
         case Dims():
             return True
         case Constant():
-            return operand.type.dtype == DataType.INT64 and (operand.type.size or 0) <= 64
+            return operand.type.dtype in LITERAL_TYPES and (operand.type.size or 0) <= MOST_SIZES
         case Tensor():
-            return operand.type.dtype == DataType.INT64 and operand.type.shape == (1,)
+            return operand.type.is_integer and operand.type.shape == (1,)
     return False
 
 
 def _as_dims(operand: Operand) -> Dims:
+    dtype = operand.type.dtype or DataType.INT64
     match operand:
         case Dims():
             return operand
         case Constant():
-            return Dims.of([int(size) for size in operand.const])
-    return Dims([Scalar(operand.item())])
+            return Dims([Scalar(exact_number(size, dtype), dtype) for size in operand.const])
+    return Dims([Scalar(operand.item(), dtype)])
 
 
 def _concatenated(parts: Sequence[Dims]) -> Dims:

@@ -15,7 +15,7 @@ from .layers import Layer, Weight
 from .operand import Constant, Dims, Operand, Scalar, Tensor, exact_number
 
 
-class Unsupported(Exception):
+class Unsupported(Exception):  # noqa: N818  # it never reaches a user: UnsupportedError gathers them
     """Raised by an operator function (through `Node.fail`) for a use of the operator that cannot be lifted."""
 
 
@@ -169,7 +169,11 @@ def _is_sizes(operand: Operand) -> bool:
     if isinstance(operand, Dims):
         return operand.elements is not None
     if isinstance(operand, Constant):
-        return (operand.type.rank or 0) <= 1 and (operand.type.size or 0) <= 64 and not operand.type.dtype == DataType.STRING
+        return (
+            (operand.type.rank or 0) <= 1
+            and (operand.type.size or 0) <= 64
+            and operand.type.dtype != DataType.STRING
+        )
     return isinstance(operand, Scalar)
 
 
@@ -204,9 +208,17 @@ def _elements(operand: Operand) -> list[Scalar]:
     raise TypeError(type(operand).__name__)
 
 
+def data_type(number: int | None) -> DataType:
+    """The element type that an attribute gives by its number."""
+    try:
+        return DataType(number)
+    except ValueError:
+        raise Unsupported(f"there is no element type {number}") from None
+
+
 def torch_dtype(dtype: DataType | None) -> Expr:
     """`torch.float16` and the like."""
-    assert dtype is not None
+    if dtype not in TORCH_DTYPE:
+        raise Unsupported(f"PyTorch has no tensors of {'unknown type' if dtype is None else dtype.name.lower()}")
     name: Expr = getattr(torch, TORCH_DTYPE[dtype])
     return name
-

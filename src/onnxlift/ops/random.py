@@ -11,7 +11,7 @@ from typing import Any
 from ..code.expr import Expr, torch
 from ..ir.types import DataType
 from .cast import converted
-from .node import Node, Result, torch_dtype
+from .node import Node, Result, data_type, torch_dtype
 from .operand import Tensor
 from .registry import op
 
@@ -40,13 +40,13 @@ def RandomUniformLike(n: Node, input: Tensor, *, dtype: int | None, low: float, 
 def Multinomial(n: Node, input: Tensor, *, dtype: int, sample_size: int) -> Result:
     """The input holds logarithms of probabilities that need not add up to one."""
     drawn = torch.multinomial(input.softmax(-1), sample_size, replacement=True)
-    return drawn if dtype == DataType.INT64 else converted(drawn, DataType(dtype))
+    return drawn if dtype == DataType.INT64 else converted(drawn, data_type(dtype))
 
 
 @op("Bernoulli", ignores=("seed",))
 def Bernoulli(n: Node, input: Tensor, *, dtype: int | None) -> Result:
     drawn = input.bernoulli()
-    return drawn if dtype in (None, input.type.dtype) else converted(drawn, DataType(dtype))
+    return drawn if dtype in (None, input.type.dtype) else converted(drawn, data_type(dtype))
 
 
 def _normal(drawn: Expr, mean: float, scale: float) -> Expr:
@@ -64,8 +64,8 @@ def _sizes(shape: Sequence[int]) -> list[Any]:
 
 
 def _dtype(dtype: int) -> dict[str, Expr]:
-    return {} if dtype == DataType.FLOAT else {"dtype": torch_dtype(DataType(dtype))}
+    return {} if dtype == DataType.FLOAT else {"dtype": torch_dtype(data_type(dtype))}
 
 
 def _dtype_like(input: Tensor, dtype: int | None) -> dict[str, Expr]:
-    return {} if dtype in (None, input.type.dtype) else {"dtype": torch_dtype(DataType(dtype))}
+    return {} if dtype in (None, input.type.dtype) else {"dtype": torch_dtype(data_type(dtype))}

@@ -25,13 +25,12 @@ import types
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 import onnx_ir as ir
 
-from ..code.expr import builtin
 from ..ir.schema import attributes_of, default_attributes, schema_for
 from ..ir.types import DataType, type_of
 from .node import Host, Node, Result
@@ -115,7 +114,7 @@ def operators() -> list[Operator]:
     return [_TABLE[key] for key in sorted(_TABLE)]
 
 
-@lru_cache(maxsize=None)
+@cache
 def load_builtin() -> None:
     """Import every family of operators; their decorators fill the table. What users registered before stays on top."""
     users = dict(_TABLE)
@@ -140,8 +139,8 @@ def call(operator: Operator, node: ir.Node, opset: int, host: Host) -> tuple[Nod
         positional.append(_convert(n, operand, operator.forms.get(parameter.name, object)))
     if operator.variadic is not None:
         form = operator.forms.get(operator.variadic.name, object)
-        for value in node.inputs[len(operator.inputs) :]:
-            positional.append(_convert(n, None if value is None else host.operand(value), form))
+        rest = [None if value is None else host.operand(value) for value in node.inputs[len(operator.inputs) :]]
+        positional += [_convert(n, operand, form) for operand in rest]
     elif len(node.inputs) > len(operator.inputs):
         extra = [v.name for v in node.inputs[len(operator.inputs) :] if v is not None]
         if extra:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..code.expr import Expr, Star, builtin, torch
 from ..ir.types import DataType
 from .axes import as_written, from_front
-from .create import filled
+from .create import MOST_SIZES, filled
 from .kernel import kernel
 from .node import Node, Result
 from .operand import Dims, Operand, Scalar, Tensor, shape_of
@@ -55,11 +55,11 @@ def Flatten(n: Node, input: Tensor, *, axis: int) -> Result:
     rank = input.type.rank
     if rank is None:
         return kernel("flatten_to_matrix")(input, axis)
-    axis = from_front(axis, rank)
-    if axis == 0:
-        return input.reshape(1, -1)
-    if axis == rank:
+    if axis == rank and rank > 0:
         return input.reshape(-1, 1)
+    if axis in (0, -rank):
+        return input.reshape(1, -1)
+    axis = from_front(axis, rank)
     columns: Expr = input if axis == rank - 1 else input.flatten(axis)
     return columns if axis == 1 else columns.flatten(0, axis - 1)
 
@@ -96,10 +96,8 @@ def Unsqueeze(n: Node, data: Operand, axes: Dims) -> Result:
         return Dims([data])
     x = n.tensor(data)
     rank = x.type.rank
-    if places is not None and rank is not None:
-        return unsqueezed(x, [from_front(axis, rank + len(places)) for axis in places])
-    if places is not None and (all(axis >= 0 for axis in places) or len(places) == 1):
-        return unsqueezed(x, places)
+    if places is not None and (rank is not None or all(axis >= 0 for axis in places) or len(places) == 1):
+        return unsqueezed(x, [from_front(axis, None if rank is None else rank + len(places)) for axis in places])
     return kernel("unsqueeze_axes")(x, axes)
 
 
@@ -159,6 +157,8 @@ def _repeated(sizes: Scalar | Dims, shape: tuple[int, ...] | None) -> Scalar | D
     if shape is None or len(shape) > 1:
         return None
     length = shape[0] if shape else 1
+    if length > MOST_SIZES:
+        return None
     if isinstance(sizes, Scalar):
         return Dims([sizes] * length) if shape else sizes
     if sizes.length == 1 and sizes.elements is not None:
@@ -195,9 +195,11 @@ def Tile(n: Node, input: Operand, repeats: Dims, axis: Scalar | None) -> Result:
     """Opset 1 repeats along one `axis`, by `repeats` (which is called `tiles` there)."""
     if axis is not None:
         return _tile_axis(n, n.tensor(input), repeats, axis)
-    if isinstance(input, Dims) and input.elements is not None and repeats.static is not None:
-        return Dims(input.elements * repeats.static[0])
-    if repeats.static is not None and all(count == 1 for count in repeats.static):
+    counts = repeats.static
+    if isinstance(input, Dims) and input.elements is not None and counts is not None and len(counts) == 1:
+        if len(input.elements) * counts[0] <= MOST_SIZES:
+            return Dims(input.elements * counts[0])
+    if counts is not None and all(count == 1 for count in counts):
         return input
     return n.tensor(input).repeat(*repeats.args())
 
@@ -207,5 +209,5 @@ def _tile_axis(n: Node, x: Tensor, tiles: Dims, axis: Scalar) -> Result:
     if rank is None or axis.number is None:
         n.fail("in opset 1 the axis to tile must be constant and the rank known")
     repeats: list[Scalar] = [Scalar(1)] * rank
-    repeats[int(axis.number)] = tiles[0]
+    repeats[from_front(int(axis.number), rank)] = tiles[0]
     return x.repeat(*repeats)

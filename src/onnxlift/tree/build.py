@@ -114,7 +114,9 @@ def _is_layer(scope: Scope, paths: dict[ir.Node, Path]) -> bool:
     holders = [item for item in scope.items if isinstance(item, ir.Node) and _has_weights(item)]
     if len(holders) != 1 or scope.children():
         return False
-    return holders[0].op_type in LAYER_WEIGHTS and paths.get(holders[0]) == scope.path and len(scope.items) <= CLASS_NODES
+    return (
+        holders[0].op_type in LAYER_WEIGHTS and paths.get(holders[0]) == scope.path and len(scope.items) <= CLASS_NODES
+    )
 
 
 def _has_weights(node: ir.Node) -> bool:

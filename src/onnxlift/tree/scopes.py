@@ -163,8 +163,10 @@ def _join(path: Path, parts: Path) -> Path:
     return path + parts
 
 
-_FLAT = re.compile(r"^(?:(?:W|w|b|B|weight|bias|kernel)_(?P<after>\w+)|(?P<before>\w+?)_(?:W|R|B|b|w|weights?|bias|kernel"
-                   r"|scale|gamma|beta|mean|var|running_mean|running_var))$")  # fmt: skip
+_FLAT = re.compile(
+    r"^(?:(?:W|w|b|B|weight|bias|kernel)_(?P<after>\w+)|(?P<before>\w+?)_(?:W|R|B|b|w|weights?|bias|kernel|scale|gamma"
+    r"|beta|mean|var|running_mean|running_var))$"
+)
 
 
 def _from_weights(node: ir.Node) -> Path | None:

@@ -109,7 +109,7 @@ def compare_arrays(
 ) -> Comparison:
     """The comparison of two tensors, with the tolerance of their type unless one is given (`atol` then is absolute)."""
     dtype, shape = actual.dtype.name, actual.shape
-    wanted = _CARRIED.get(expected.dtype, expected.dtype)
+    wanted: np.dtype[Any] = _CARRIED.get(expected.dtype, expected.dtype)
     if _is_text(actual) and _is_text(expected):
         dtype, wanted = "string", actual.dtype
     if actual.dtype != wanted:

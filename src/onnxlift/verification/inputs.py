@@ -54,8 +54,9 @@ def make_inputs(
     made: dict[str, Any] = {}
     for value in graph.inputs:
         name = value.name or ""
-        shape = (shapes or {}).get(name)
-        own = made[name] = _make(value, sizes, random, shape)  # made in any case: the others then do not depend on it
+        own = made[name] = _make(
+            value, sizes, random, (shapes or {}).get(name)
+        )  # made in any case: the others then do not depend on it
         if name in values:
             made[name] = _fit(name, values[name], type_of(value), own)
     return made

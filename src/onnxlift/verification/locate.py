@@ -62,10 +62,11 @@ def first_divergence(
             continue
         node, op_type = values[value]
         for statement in source_map.statements:
-            if any(value in names for names in statement.values.values()) and statement.first_line in lines:
+            module = next((path for path, names in statement.values.items() if value in names), None)
+            if module is not None and statement.first_line in lines:
                 first = lines[statement.first_line]
                 last = max(lines.get(statement.last_line, first), first)
                 source = "\n".join(text.splitlines()[first - 1 : last])
-                return Divergence(value, node, op_type, wrong, statement.nodes, first, last, source, index)
-        return Divergence(value, node, op_type, wrong, (), 0, 0, "", index)
+                return Divergence(value, node, op_type, wrong, statement.nodes, first, last, source, module, index)
+        return Divergence(value, node, op_type, wrong, (), 0, 0, "", "", index)
     return None

@@ -23,6 +23,8 @@ class Divergence:
     """The place of that statement in the source; 0 if no statement of the source corresponds to it."""
     last_line: int
     source: str
+    module: str
+    """The path of the module that holds the statement."""
     compared: int
     """How many values before it were compared, and matched."""
 
@@ -35,7 +37,8 @@ class Divergence:
         if self.source:
             others = [node for node in self.nodes if node != self.node]
             beside = f" (with {', '.join(others[-4:])})" if others else ""
-            lines.append(f"  It is computed here{beside}:")
+            place = f" in {self.module}" if self.module else ""
+            lines.append(f"  It is computed here{place}{beside}:")
             lines += [f"  {self.first_line + i:5} | {text}" for i, text in enumerate(self.source.splitlines())]
         return "\n".join(lines)
 

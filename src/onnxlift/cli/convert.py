@@ -1,0 +1,51 @@
+"""`onnxlift convert`: from an ONNX file to PyTorch source and weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .options import Model, NoSimplify, SkipPass, progress
+
+
+def convert(
+    model: Model,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where to write.")] = Path(),
+    name: Annotated[str | None, typer.Option(help="What to call the files, if not as the model.")] = None,
+    verify: Annotated[bool, typer.Option("--verify", help="Compare the result with ONNX Runtime afterwards.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
+    no_simplify: NoSimplify = False,
+    skip_pass: SkipPass = None,
+    max_shard_size: Annotated[
+        str, typer.Option(metavar="SIZE", help="Spread larger weights over several files (500MB, 2GiB).")
+    ] = "5GB",
+) -> None:
+    """Write a model as PyTorch source, with its weights in safetensors.
+
+    Writes NAME.py, NAME.safetensors, NAME.graph.txt (the graph after each stage) and NAME.map.json (which line comes
+    from which ONNX node). The source needs torch and safetensors, and nothing of onnxlift.
+
+    Example: onnxlift convert resnet50.onnx -o out --verify
+
+    Then, in Python: from out.resnet50 import load; model = load()
+    """
+    from .. import api
+
+    with progress(f"Lifting {model.name}"):
+        lifted = api.lift(
+            model, name=name, simplify=not no_simplify, skip_passes=skip_pass or (), max_shard_size=max_shard_size
+        )
+    with progress("Writing weights") as on_progress:
+        paths = lifted.save(output, force, on_progress)
+    print(lifted.report)
+    print("\n".join(f"  wrote       {path}" for path in paths))
+    if verify:
+        from ..verification.verify import verify as run
+
+        with progress("Comparing with ONNX Runtime"):
+            report = run(model, lifted, against=paths[0])
+        print(f"\n{report}")
+        if not report.passed:
+            raise typer.Exit(1)

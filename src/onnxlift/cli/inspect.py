@@ -1,0 +1,21 @@
+"""`onnxlift inspect`: what is in a model, and can it be lifted?"""
+
+from __future__ import annotations
+
+from .options import Json, Model
+
+
+def inspect(model: Model, json: Json = False) -> None:
+    """Show what is in a model: inputs, outputs, opsets, size, operators, and which of these cannot be lifted.
+
+    Example: onnxlift inspect resnet50.onnx
+    """
+    from ..inspection import inspect as look
+
+    inspection = look(model)
+    if json:
+        from json import dumps
+
+        print(dumps(inspection.to_dict(), indent=2))
+    else:
+        print(inspection)

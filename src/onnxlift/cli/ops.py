@@ -1,0 +1,50 @@
+"""`onnxlift ops`: which operators can be lifted?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .options import Json
+
+
+def ops(
+    domain: Annotated[
+        str | None, typer.Option(help="Only this domain: ai.onnx, ai.onnx.ml, com.microsoft, ...")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """List the operators that can be lifted.
+
+    Operators that are not listed are lifted all the same if their ONNX schema defines them by others.
+
+    Example: onnxlift ops --domain com.microsoft
+    """
+    from ..errors import OnnxLiftError
+    from ..ops import registry
+
+    table: dict[str, list[str]] = {}
+    for operator in registry.operators():
+        if operator.domain != "onnxlift":  # those are made by idioms, and are in no ONNX file
+            table.setdefault(operator.domain or "ai.onnx", []).append(operator.op_type)
+    if domain is not None:
+        if domain not in table:
+            raise OnnxLiftError(f"there are no operators of domain {domain!r}; the domains are {', '.join(table)}.")
+        table = {domain: table[domain]}
+    if json:
+        from json import dumps
+
+        print(dumps(table, indent=2))
+        return
+    for title, names in table.items():
+        print(f"{title}: {len(names)} operators")
+        print(_columns(names))
+
+
+def _columns(names: list[str], width: int = 100) -> str:
+    """The names below one another, as many side by side as fit."""
+    column = max(map(len, names)) + 2
+    rows = -(-len(names) // max(1, width // column))
+    lines = ["".join(f"{name:{column}}" for name in names[row::rows]).rstrip() for row in range(rows)]
+    return "\n".join(f"  {line}" for line in lines)

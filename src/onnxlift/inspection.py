@@ -1,0 +1,147 @@
+"""What can be said about a model without lifting it: inputs, outputs, size, operators, and which cannot be lifted."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+
+from .ir.load import load
+from .ir.schema import schema_for
+from .ir.types import FLOATS, Dim, type_of
+from .ops import registry
+from .report import format_bytes
+
+
+@dataclass(frozen=True)
+class ValueInfo:
+    """An input or output. Sizes are numbers, names, or None if unknown; `shape` is None if the rank is unknown."""
+
+    name: str
+    type: str
+    shape: tuple[Dim, ...] | None
+
+    def __str__(self) -> str:
+        shape = "(?)" if self.shape is None else f"({', '.join('?' if d is None else str(d) for d in self.shape)})"
+        return plain(f"{self.name}  {self.type}  {shape}")
+
+
+@dataclass(frozen=True)
+class OperatorUse:
+    """How often an operator occurs, and how it is lifted: by its own function, by the body of a function (of the model
+    or of its schema), or, with an empty text, not at all."""
+
+    domain: str
+    op_type: str
+    count: int
+    lifted_by: str
+
+    @property
+    def title(self) -> str:
+        return plain(f"{self.domain}::{self.op_type}" if self.domain else self.op_type)
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A model in numbers; readable when printed."""
+
+    name: str
+    file_bytes: int | None
+    producer: str
+    ir_version: int
+    opsets: dict[str, int]
+    inputs: tuple[ValueInfo, ...]
+    outputs: tuple[ValueInfo, ...]
+    nodes: int
+    functions: int
+    parameters: int
+    weight_bytes: int
+    operators: tuple[OperatorUse, ...]
+
+    @property
+    def unsupported(self) -> tuple[OperatorUse, ...]:
+        return tuple(use for use in self.operators if not use.lifted_by)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same for `json.dumps`."""
+        return {**asdict(self), "operators": [{**asdict(o), "supported": bool(o.lifted_by)} for o in self.operators]}
+
+    def __str__(self) -> str:
+        opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in self.opsets.items())
+        size = "" if self.file_bytes is None else f", {format_bytes(self.file_bytes)}"
+        lines = [
+            plain(f"{self.name}{size}"),
+            plain(f"  produced by  {self.producer or '?'}, IR version {self.ir_version}, opset {opsets}"),
+            f"  nodes        {self.nodes:,}" + (f" and {self.functions} functions" if self.functions else ""),
+            f"  parameters   {self.parameters:,} ({format_bytes(self.weight_bytes)} of weights)",
+            *(f"  {'inputs' if not i else '':11}  {value}" for i, value in enumerate(self.inputs)),
+            *(f"  {'outputs' if not i else '':11}  {value}" for i, value in enumerate(self.outputs)),
+            "",
+        ]
+        width = max((len(use.title) for use in self.operators), default=0)
+        for use in self.operators:
+            mark = "" if use.lifted_by == "operator" else f"  {use.lifted_by or 'NOT SUPPORTED'}"
+            lines.append(f"  {use.title:{width}}  {use.count:>7,}{mark}")
+        if self.unsupported:
+            lines += ["", f"{len(self.unsupported)} of {len(self.operators)} operators cannot be lifted."]
+        return "\n".join(lines)
+
+
+def inspect(source: Any) -> Inspection:
+    """What is in the model: a path, bytes, an `onnx.ModelProto` or an `onnx_ir.Model`. Weights are not read."""
+    model = load(source)
+    path = Path(source) if isinstance(source, str | os.PathLike) else None
+    graphs = [model.graph, *(function.graph for function in model.functions.values())]
+    every = [inner for graph in graphs for inner in (graph, *graph.subgraphs())]
+    constants = [value.const_value for graph in every for value in graph.initializers.values() if value.const_value]
+    producer = " ".join(filter(None, [model.producer_name, model.producer_version]))
+    return Inspection(
+        name=path.name if path is not None else model.graph.name or "model",
+        file_bytes=path.stat().st_size if path is not None else None,
+        producer=producer,
+        ir_version=model.ir_version,
+        opsets=dict(model.opset_imports),
+        inputs=tuple(map(_value_info, model.graph.inputs)),
+        outputs=tuple(map(_value_info, model.graph.outputs)),
+        nodes=sum(1 for _ in model.graph.all_nodes()),
+        functions=len(model.functions),
+        parameters=sum(tensor.size for tensor in constants if tensor.dtype in FLOATS),
+        weight_bytes=sum(tensor.nbytes for tensor in constants if tensor.dtype != ir.DataType.STRING),
+        operators=tuple(_operators(model)),
+    )
+
+
+def plain(text: str) -> str:
+    """Text of the model for a terminal: what would move the cursor or hide text is written as an escape."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text[:1000])
+
+
+def _value_info(value: ir.Value) -> ValueInfo:
+    kind = type_of(value)
+    name = str(kind).partition(" (")[0]
+    return ValueInfo(value.name or "", name, kind.shape)
+
+
+def _operators(model: ir.Model) -> list[OperatorUse]:
+    """Every operator that a node of the model or of its functions names, the most frequent first."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for graph in (model.graph, *(function.graph for function in model.functions.values())):
+        counts.update((node.domain, node.op_type, _lifted_by(node, model)) for node in graph.all_nodes())
+    uses = [OperatorUse(domain, op_type, count, how) for (domain, op_type, how), count in counts.items()]
+    return sorted(uses, key=lambda use: (-use.count, use.domain, use.op_type))
+
+
+def _lifted_by(node: ir.Node, model: ir.Model) -> str:
+    if node.op_identifier() in model.functions:
+        return "function of the model"
+    if registry.is_supported(node.domain, node.op_type):
+        return "operator"
+    if (node.domain, node.op_type) in (("", "Constant"), ("", "Identity")):
+        return "operator"  # these are gone before operators are looked up
+    schema = schema_for(node.domain, node.op_type, model.opset_imports.get(node.domain, 1))
+    bodies = ("has_function", "has_context_dependent_function")
+    return "function of its schema" if any(getattr(schema, body, False) for body in bodies) else ""

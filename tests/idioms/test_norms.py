@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from .recognising import found, parse, simplified
+
+LAYER_NORM = """
+    m = ReduceMean <axes = [{axes}]> (x)
+    d = Sub(x, m)
+    s = Pow(d, two)
+    v = ReduceMean <axes = [{axes}]> (s)
+    e = Add(v, epsilon)
+    r = Sqrt(e)
+    n = Div(d, r)
+"""
+RMS_NORM = """
+    s = Mul(x, x)
+    v = ReduceMean <axes = [{axes}]> (s)
+    e = Add(v, epsilon)
+    r = Sqrt(e)
+    i = Reciprocal(r)
+    n = Mul(x, i)
+"""
+
+
+def model(body: str, axes: str = "-1", opset: int = 13, outputs: str = "", **weights: object) -> onnx.ModelProto:
+    text = f"g (float[batch, seq, 4, 6] x) => (float[batch, seq, 4, 6] y{outputs}) {{ {body.format(axes=axes)} }}"
+    numbers = {"two": 2.0, "epsilon": 1e-3} | weights
+    return parse(text, opset, **{name: value for name, value in numbers.items() if name in body})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("axes", ["-1", "3", "2, 3", "-1, -2"])
+def test_layer_norm(axes: str) -> None:
+    assert found(model(f"{LAYER_NORM} y = Identity(n)", axes)) == ["onnxlift.LayerNorm"]
+
+
+def test_layer_norm_takes_weight_and_bias() -> None:
+    affine = model(f"{LAYER_NORM} w = Mul(n, weight) y = Add(bias, w)", weight=(6,), bias=(6,))
+    assert found(affine) == ["onnxlift.LayerNorm"]
+    (norm,) = simplified(affine).graph
+    assert [value.name for value in norm.inputs] == ["x", "weight", "bias"]
+
+
+def test_layer_norm_of_two_axes_takes_a_weight_of_two() -> None:
+    assert found(model(f"{LAYER_NORM} y = Mul(n, weight)", "2, 3", weight=(4, 6))) == ["onnxlift.LayerNorm"]
+
+
+@pytest.mark.parametrize("shape", [(1,), (4, 6), (4, 1)])
+def test_layer_norm_leaves_a_weight_of_another_shape(shape: tuple[int, ...]) -> None:
+    assert found(model(f"{LAYER_NORM} y = Mul(n, weight)", weight=shape)) == ["onnxlift.LayerNorm", "Mul"]
+
+
+def test_layer_norm_leaves_a_bias_alone() -> None:
+    assert found(model(f"{LAYER_NORM} y = Add(n, bias)", bias=(6,))) == ["onnxlift.LayerNorm", "Add"]
+
+
+@pytest.mark.parametrize("inverse", ["i = Reciprocal(r) n = Mul(d, i)", "i = Div(one, r) n = Mul(i, d)"])
+def test_layer_norm_by_the_inverse_root(inverse: str) -> None:
+    body = LAYER_NORM.replace("n = Div(d, r)", inverse) + "y = Identity(n)"
+    assert found(model(body, one=1.0)) == ["onnxlift.LayerNorm"]
+
+
+def test_layer_norm_by_powers() -> None:
+    body = LAYER_NORM.replace("r = Sqrt(e)", "r = Pow(e, power)").replace("n = Div(d, r)", "n = Mul(d, r)")
+    assert found(model(body + "y = Identity(n)", power=-0.5)) == ["onnxlift.LayerNorm"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("e = Add(v, epsilon)\n    r = Sqrt(e)", "e = Sqrt(v)\n    r = Add(e, epsilon)"),  # epsilon outside of the root
+        ("v = ReduceMean <axes = [{axes}]>", "v = ReduceMean <axes = [1]>"),
+        ("m = ReduceMean <axes = [{axes}]> (x)", "m = ReduceMean <axes = [2]> (x)"),
+        ("m = ReduceMean <axes = [{axes}]> (x)", "a = Abs(x) m = ReduceMean <axes = [{axes}]> (a)"),
+        ("s = Pow(d, two)", "a = Abs(d) s = Pow(a, three)"),
+        ("v = ReduceMean", "v = ReduceMax"),
+        ("d = Sub(x, m)", "d = Sub(m, x)"),
+    ],
+)
+def test_other_statistics_stay(old: str, new: str) -> None:
+    body = LAYER_NORM.replace(old, new)
+    assert body != LAYER_NORM
+    assert "onnxlift.LayerNorm" not in found(model(f"{body} y = Identity(n)", three=3.0))
+
+
+@pytest.mark.parametrize("part", ["d", "r", "v", "m"])
+def test_layer_norm_stays_if_a_part_is_an_output(part: str) -> None:
+    proto = model(f"{LAYER_NORM} y = Identity(n)", outputs=f", float {part}")
+    proto.graph.output[1].type.tensor_type.ClearField("shape")
+    assert "onnxlift.LayerNorm" not in found(proto)
+
+
+def test_layer_norm_stays_if_the_axes_are_not_kept() -> None:
+    text = """g (float[6, 6] x) => (float[6, 6] y) {
+        m = ReduceMean <axes = [1], keepdims = 0> (x) d = Sub(x, m) s = Mul(d, d)
+        v = ReduceMean <axes = [1], keepdims = 0> (s) e = Add(v, epsilon) r = Sqrt(e) y = Div(d, r)
+    }"""
+    assert not any("Norm" in operator for operator in found(parse(text, 13, epsilon=1e-3)))
+
+
+def test_rms_norm() -> None:
+    assert found(model(f"{RMS_NORM} y = Identity(n)")) == ["onnxlift.RMSNorm"]
+
+
+@pytest.mark.parametrize("product", ["Mul(n, weight)", "Mul(weight, n)"])
+def test_rms_norm_takes_its_weight(product: str) -> None:
+    assert found(model(f"{RMS_NORM} y = {product}", weight=(6,))) == ["onnxlift.RMSNorm"]
+
+
+def test_rms_norm_leaves_one_plus_weight() -> None:
+    operators = found(model(f"{RMS_NORM} w = Add(one, weight) y = Mul(n, w)", one=1.0, weight=(6,)))
+    assert "onnxlift.RMSNorm" in operators and "Mul" in operators
+
+
+def test_rms_norm_of_another_value_stays() -> None:
+    body = RMS_NORM.replace("n = Mul(x, i)", "a = Abs(x) n = Mul(a, i)")
+    assert "onnxlift.RMSNorm" not in found(model(f"{body} y = Identity(n)"))
+
+
+def test_rms_norm_stays_if_the_root_is_an_output() -> None:
+    operators = found(model(f"{RMS_NORM} y = Identity(n)", outputs=", float[batch, seq, 4, 1] r"))
+    assert "onnxlift.RMSNorm" not in operators
+
+
+def test_rms_norm_of_half_precision_needs_no_casts() -> None:
+    text = """g (float16[batch, seq, 6] h) => (float16[batch, seq, 6] y) {
+        x = Cast <to = 1> (h) s = Pow(x, two) v = ReduceMean <axes = [-1]> (s) e = Add(v, epsilon)
+        r = Sqrt(e) i = Reciprocal(r) n = Mul(x, i) c = Cast <to = 10> (n) y = Mul(weight, c)
+    }"""
+    weight = np.random.default_rng(0).standard_normal(6).astype(np.float16)
+    assert found(parse(text, 13, two=2.0, epsilon=1e-5, weight=weight), atol=4e-3) == ["onnxlift.RMSNorm"]
+
+
+GROUP_NORM = """g (float[batch, 6, seq, keys] x) => (float[batch, 6, seq, keys] y) {{
+    split = Reshape(x, groups)
+    n = InstanceNormalization <epsilon = 0.01> (split, scale, shift)
+    shape = Shape(x)
+    h = Reshape(n, shape)
+    {affine}
+}}"""
+ONES, ZEROS = np.ones(3, np.float32), np.zeros(3, np.float32)
+GROUPS = np.array([0, 3, -1])
+
+
+def test_group_norm() -> None:
+    model = parse(GROUP_NORM.format(affine="y = Identity(h)"), groups=GROUPS, scale=ONES, shift=ZEROS)
+    assert found(model) == ["onnxlift.GroupNorm"]
+
+
+def test_group_norm_takes_weight_and_bias() -> None:
+    text = GROUP_NORM.format(affine="w = Mul(h, weight) y = Add(w, bias)")
+    shapes = {"weight": (6, 1, 1), "bias": (1, 6, 1, 1)}
+    assert found(parse(text, groups=GROUPS, scale=ONES, shift=ZEROS, **shapes)) == ["onnxlift.GroupNorm"]
+
+
+def test_group_norm_leaves_weights_of_another_shape() -> None:
+    text = GROUP_NORM.format(affine="w = Mul(h, weight) y = Add(w, bias)")
+    operators = found(parse(text, groups=GROUPS, scale=ONES, shift=ZEROS, weight=(6, 1, 1), bias=(1,)))
+    assert operators == ["onnxlift.GroupNorm", "Mul", "Add"]
+
+
+def test_instance_norm_with_its_own_scale_stays() -> None:
+    text = GROUP_NORM.format(affine="y = Identity(h)")
+    assert "onnxlift.GroupNorm" not in found(parse(text, groups=GROUPS, scale=ONES * 2, shift=ZEROS))

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
-from collections.abc import Iterator
-from typing import Any
 
-import numpy as np
 import onnx
 import onnx.helper as oh
 import onnx.parser
 import onnx_ir as ir
 import pytest
-from onnx.backend.test.case.node import collect_testcases
 
 from onnxlift.ir.inference import infer, is_generated
 from onnxlift.ir.node_view import elements_of
@@ -210,49 +205,3 @@ def test_nonsense_is_merely_unknown() -> None:
         y = Transpose <perm = [4, 1]> (x) z = Unsqueeze(x, a) w = Gather <axis = 7> (x, a)
     }""")
     assert all(value.shape is None for value in model.graph.outputs)
-
-
-def official_cases() -> Iterator[tuple[str, onnx.ModelProto, dict[str, int], list[Any]]]:
-    """The official cases with every size of the inputs a name of its own, the sizes, and what is expected."""
-    for case in collect_testcases(None):
-        if "_expanded" not in case.name:  # the bodies of functions: slow, and nothing new
-            proto, sizes = with_names(case)
-            yield case.name, proto, sizes, case.data_sets[0][1]
-
-
-def with_names(case: Any) -> tuple[onnx.ModelProto, dict[str, int]]:
-    proto = copy.deepcopy(case.model)
-    sizes: dict[str, int] = {}
-    for value, array in zip(proto.graph.input, case.data_sets[0][0], strict=False):
-        if value.type.WhichOneof("value") == "tensor_type" and isinstance(array, np.ndarray):
-            for dim, size in zip(value.type.tensor_type.shape.dim, array.shape, strict=False):
-                dim.dim_param = f"size{len(sizes)}"
-                sizes[dim.dim_param] = size
-    for value in proto.graph.output:
-        if value.type.WhichOneof("value") == "tensor_type":
-            value.type.tensor_type.ClearField("shape")
-    return proto, sizes
-
-
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_shapes_are_true_of_the_official_cases() -> None:
-    """What is inferred from names of sizes is what the official suite expects for the sizes they stand for."""
-    wrong = []
-    for name, proto, sizes, expected in official_cases():
-        try:
-            model = ir.from_proto(proto)
-        except ir.serde.SerdeError:
-            continue  # sparse tensors, which loading makes dense
-        infer(model)
-        for output, array in zip(model.graph.outputs, expected, strict=False):
-            if not isinstance(array, np.ndarray) or output.shape is None or not isinstance(output.type, ir.TensorType):
-                continue
-            shape = [d if isinstance(d, int) else d.value or "" for d in output.shape]
-            actual = [array.shape[i] if is_generated(str(d)) else size(d, sizes) for i, d in enumerate(shape)]
-            if tuple(actual) != array.shape or (array.dtype != object and output.type.dtype.numpy() != array.dtype):
-                wrong.append((name, str(output), array.shape, array.dtype))
-    assert wrong == []
-
-
-def size(dim: int | str, sizes: dict[str, int]) -> int:
-    return dim if isinstance(dim, int) else int(eval(dim, {"max": max, "min": min}, sizes))

@@ -243,6 +243,20 @@ def test_a_float32_product_of_a_size_is_rounded_as_float32(length: int) -> None:
     check(size_model(nodes), {"x": rand(5, 3, length)})
 
 
+def test_lists_of_sizes_in_float64() -> None:
+    nodes = """f = Cast <to = 11> (s)  tenth = Constant <value = double {0.1}> ()
+        m = Mul (f, tenth)  g = Floor (m)  y = Cast <to = 7> (g)"""
+    source = check(size_model(nodes), {"x": rand(25, 3, 39)})
+    assert "(math.floor(x.shape[0] * 0.1), 0, math.floor(x.shape[2] * 0.1))" in source
+
+
+def test_a_condition_on_sizes_chooses_between_tensors() -> None:
+    nodes = """g = Greater (l, two)  m = Neg (x)  a = Where (g, x, m)
+        f = Cast <to = 1> (l)  p = Greater (x, f)  b = Where (p, l, two)
+        c = Cast <to = 1> (b)  y = Add (a, c)"""
+    check(size_model(nodes), {"x": rand(5, 3, 3)})
+
+
 def test_sizes_meet_tensors() -> None:
     nodes = "f = Cast <to = 1> (l)  q = Sqrt (f)  a = Div (x, q)  b = Mul (a, f)  y = Max (b, f)"
     check(size_model(nodes), {"x": rand(5, 3, 7)})

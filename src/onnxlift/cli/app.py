@@ -14,6 +14,7 @@ from .verify import verify
 app = typer.Typer(
     name="onnxlift",
     no_args_is_help=True,
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

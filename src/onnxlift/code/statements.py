@@ -19,10 +19,12 @@ class Statement:
 
 @dataclass(eq=False)
 class Assign(Statement):
-    """`targets = expr`; with several targets the expression is unpacked."""
+    """`targets = expr`; with several targets the expression is unpacked. `form` is how they are written where they are
+    nested: `{}, ({}, {})`."""
 
     targets: list[Target]
     expr: Expr
+    form: str | None = field(default=None, kw_only=True)
 
 
 @dataclass(eq=False)

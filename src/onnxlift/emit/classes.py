@@ -174,18 +174,19 @@ def _is_argument(value: object) -> bool:
 
 def _find_parameters(cls: ModuleClass, numbers: dict[int, list[Number]]) -> None:
     example = numbers[id(cls.example)]
-    columns = [tuple(numbers[id(m)][i].value for m in cls.instances) for i in range(len(example))]
-    groups: dict[tuple[Any, ...], list[Number]] = {}
-    for number, column in zip(example, columns, strict=True):
-        if any(value != column[0] for value in column):
-            groups.setdefault(column, []).append(number)
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for place in range(len(example)):
+        column = tuple(repr(numbers[id(m)][place].value) for m in cls.instances)  # by text: NaN is equal to NaN
+        if len(set(column)) > 1:
+            groups.setdefault(column, []).append(place)
     taken: set[str] = set()
-    for column, group in groups.items():
+    for places in groups.values():
+        group = [example[place] for place in places]
         name = _parameter_name(group, taken)
         taken.add(name)
         cls.parameters[name] = group
-        for instance, value in zip(cls.instances, column, strict=True):
-            cls.arguments.setdefault(id(instance), {})[name] = value
+        for instance in cls.instances:
+            cls.arguments.setdefault(id(instance), {})[name] = numbers[id(instance)][places[0]].value
     for instance in cls.instances:
         cls.arguments.setdefault(id(instance), {})
 

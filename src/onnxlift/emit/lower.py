@@ -148,7 +148,7 @@ class Body:
         if isinstance(result, Unpack):
             wanted = list(outputs)[: result.count] + [None] * (result.count - len(outputs))
             targets = [None if v is None or not v.name else Ref(v) for v in wanted]
-            self.emit(Assign(list(targets), result.expr, origin=[n.name]))
+            self.emit(Assign(list(targets), result.expr, form=result.form, origin=[n.name]))
             for value in outputs:
                 self.env[value] = Tensor(Ref(value), type_of(value))
             return

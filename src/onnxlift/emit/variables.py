@@ -7,6 +7,7 @@ it replaces, if that one is read here for the last time (`x = self.layer1(x)`); 
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -85,6 +86,7 @@ class Variables:
         self.module = module
         self.inlined = inlined
         self.hints = self._collect(hints)
+        self.member_names = {path[0] for path in module.members}
         self.names: dict[object, str] = {}
         self.lives: dict[object, _Life] = {}
         self.clock = 0
@@ -170,23 +172,24 @@ class Variables:
                     yield from self.read_keys(inner)
 
     def _assign_names(self) -> None:
-        holder: dict[str, object] = {}
-
-        def taken_at(birth: int) -> set[str]:
-            return {name for name, key in holder.items() if self.lives[key].death > birth}
-
+        holder: dict[str, object] = {}  # name -> the variable that has it, for those that live
+        ends: list[tuple[int, str]] = []
         for key, life in sorted(self.lives.items(), key=lambda item: item[1].birth):
             if key in self.module.constants:
                 continue
-            taken = taken_at(life.birth) if life.birth else set(holder)
+            while ends and ends[0][0] < life.birth:
+                _, name = heapq.heappop(ends)
+                if name in holder and self.lives[holder[name]].death < life.birth:
+                    del holder[name]
+            taken = {n for n, other in holder.items() if self.lives[other].death > life.birth or not life.birth}
             if life.birth and isinstance(life.statement, Assign | ForLoop):
                 # The other targets of the same statement are written at the same moment.
-                taken |= {
-                    self.names[_key(t)] for t in life.statement.targets if t is not None and _key(t) in self.names
-                }
+                together = [_key(t) for t in life.statement.targets if t is not None]
+                taken |= {self.names[other] for other in together if other in self.names}
             name = self._choose(key, life, taken, holder)
             self.names[key] = name
             holder[name] = key
+            heapq.heappush(ends, (life.death, name))
 
     def _choose(self, key: object, life: _Life, taken: set[str], holder: dict[str, object]) -> str:
         if isinstance(key, Local):
@@ -270,7 +273,7 @@ class Variables:
                     yield from self._main_line(item)
 
     def _is_member_name(self, name: str | None) -> bool:
-        return any(path[0] == name for path in self.module.members)
+        return name in self.member_names
 
     def _parameter_name(self, value: ir.Value, wanted: str | None) -> str:
         """The model's own inputs keep their names; a module's are called by what they are, not by who made them."""

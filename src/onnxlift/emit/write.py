@@ -295,7 +295,8 @@ class ClassWriter:
         match statement:
             case Assign():
                 targets = ["_" if t is None else str(self._leaf(t)) for t in statement.targets]
-                text.add(f"{indent}{', '.join(targets)} = {write(statement.expr)}")
+                form = statement.form or ", ".join(["{}"] * len(targets))
+                text.add(f"{indent}{form.format(*targets)} = {write(statement.expr)}")
             case Evaluate():
                 text.add(indent + write(statement.expr))
             case Return():

@@ -34,12 +34,13 @@ def resize_coordinates(
     scale: float,
     exact_output: float,
     mode: str,
+    start: float,
+    end: float,
     device: torch.device,
-    start: float = 0.0,
-    end: float = 1.0,
+    dtype: torch.dtype,
 ) -> Tensor:
     """Where in an axis of `size` elements each of the `output` elements is read; fractional."""
-    place = torch.arange(output, device=device, dtype=torch.float32)
+    place = torch.arange(output, device=device, dtype=dtype)
     if mode == "asymmetric":
         return place / scale
     if mode == "align_corners":
@@ -75,7 +76,8 @@ def resize_nearest(
         size = x.shape[axis]
         if scale == 1 and output == size and (start, end) == (0, 1):
             continue
-        place = resize_coordinates(size, output, scale, exact, coordinates, x.device, start, end)
+        # float32, as other runtimes have it: its rounding decides which of two elements is nearest.
+        place = resize_coordinates(size, output, scale, exact, coordinates, start, end, x.device, torch.float32)
         if rounding == "round_prefer_floor":
             index = (place - 0.5).ceil()
         elif rounding == "round_prefer_ceil":
@@ -107,13 +109,13 @@ def resize(
     `exclude_outside`. `antialias` widens the filter when shrinking."""
     dtype = x.dtype
     target = resize_target(x, axes, sizes, scales, keep_aspect_ratio)
-    x = x if x.dtype == torch.float64 else x.float()
+    x = x.float() if dtype.is_floating_point and dtype != torch.float64 else x.double()  # double: to round integers
     for i, (axis, output, scale, exact) in enumerate(target):
         start, end = (0.0, 1.0) if roi is None else (roi[i], roi[i + len(target)])
         size = x.shape[axis]
         if scale == 1 and output == size and (start, end) == (0, 1):
             continue
-        place = resize_coordinates(size, output, scale, exact, coordinates, x.device, start, end).to(x.dtype)
+        place = resize_coordinates(size, output, scale, exact, coordinates, start, end, x.device, x.dtype)
         base = place.floor()
         stretch = min(scale, 1.0) if antialias else 1.0
         reach = (1 if mode == "linear" else 2) / stretch

@@ -9,7 +9,6 @@ from ..code.expr import Expr
 from .node import Unsupported
 from .operand import Tensor
 
-
 _MOST_AXES = 64
 """PyTorch has no tensors of more."""
 

@@ -72,9 +72,9 @@ def _cast_size(x: Scalar, target: DataType) -> Scalar | None:
         return Scalar(builtin("int")(x) if x.number is None else int(x.number), target, nonnegative=True)
     if target in (DataType.FLOAT, DataType.DOUBLE):
         return Scalar(x._expr, target, x.nonnegative)
-    if sizes.is_whole(x):
-        return Scalar(x._expr if x.number is None else int(x.number), target, x.nonnegative)
-    return Scalar(builtin("int")(x), target, x.nonnegative)
+    if x.number is not None:
+        return Scalar(int(x.number), target)
+    return Scalar(x._expr if sizes.is_whole(x) else builtin("int")(x), target, x.nonnegative)
 
 
 def _cast_tensor(n: Node, x: Expr, source: DataType | None, target: DataType, saturate: bool, round_mode: str) -> Expr:

@@ -62,7 +62,7 @@ def ConstantOfShape(n: Node, input: Dims, *, value: ir.TensorProtocol | None) ->
         return Dims.of([int(number)] * sizes[0])
     if value is not None and dtype not in LITERAL_TYPES:
         one = constant(_scalar(value), n.ir.outputs[0].name)
-        return _repeat_strings(one, input) if dtype == DataType.STRING else one.expand(input)
+        return _repeat_strings(one, input) if dtype == DataType.STRING else one.expand(*_size_arguments(input))
     return filled(n, input, exact_number(number, dtype), dtype)
 
 

@@ -20,11 +20,13 @@ class Unsupported(Exception):  # noqa: N818  # it never reaches a user: Unsuppor
 
 
 class Unpack:
-    """A call that returns several values at once: `values, indices = x.topk(k)`. `count` is how many it returns."""
+    """A call that returns several values at once: `values, indices = x.topk(k)`. `count` is how many it returns, and
+    `form` how they are nested, if they are: `{}, ({}, {})`."""
 
-    def __init__(self, expr: Expr, count: int) -> None:
+    def __init__(self, expr: Expr, count: int, form: str | None = None) -> None:
         self.expr = expr
         self.count = count
+        self.form = form
 
 
 Result = Operand | Expr | Unpack | Sequence[Any] | None
@@ -208,7 +210,7 @@ def _elements(operand: Operand) -> list[Scalar]:
     raise TypeError(type(operand).__name__)
 
 
-def data_type(number: int | None) -> DataType:
+def data_type(number: int) -> DataType:
     """The element type that an attribute gives by its number."""
     try:
         return DataType(number)

@@ -46,7 +46,7 @@ def Multinomial(n: Node, input: Tensor, *, dtype: int, sample_size: int) -> Resu
 @op("Bernoulli", ignores=("seed",))
 def Bernoulli(n: Node, input: Tensor, *, dtype: int | None) -> Result:
     drawn = input.bernoulli()
-    return drawn if dtype in (None, input.type.dtype) else converted(drawn, data_type(dtype))
+    return drawn if dtype is None or dtype == input.type.dtype else converted(drawn, data_type(dtype))
 
 
 def _normal(drawn: Expr, mean: float, scale: float) -> Expr:
@@ -68,4 +68,4 @@ def _dtype(dtype: int) -> dict[str, Expr]:
 
 
 def _dtype_like(input: Tensor, dtype: int | None) -> dict[str, Expr]:
-    return {} if dtype in (None, input.type.dtype) else {"dtype": torch_dtype(data_type(dtype))}
+    return {} if dtype is None or dtype == input.type.dtype else {"dtype": torch_dtype(data_type(dtype))}

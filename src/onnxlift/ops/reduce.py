@@ -239,6 +239,7 @@ def CumSum(n: Node, x: Tensor, axis: Scalar, *, exclusive: int, reverse: int) ->
     """`exclusive`: the total before each element. `reverse`: from the end."""
     along = axis if axis.number is None else as_written(int(axis.number), x.type.rank)
     neutral = 0 if n.op_type == "CumSum" else 1
+    same_type = {} if x.type.dtype in STORED_ONLY else _same_type(x)
 
     def run(x: Expr) -> Expr:
         if reverse:
@@ -246,11 +247,7 @@ def CumSum(n: Node, x: Tensor, axis: Scalar, *, exclusive: int, reverse: int) ->
         if exclusive:
             x = kernel("shift_in")(x, along, neutral)
         total = x.cumsum if n.op_type == "CumSum" else x.cumprod
-        result = total(along, **narrow)
+        result = total(along, **same_type)
         return result.flip(along) if reverse else result
 
-    if x.type.dtype in STORED_ONLY:
-        narrow: dict[str, Any] = {}
-        return through_int64(run, x)
-    narrow = _same_type(x)
-    return run(x)
+    return run(x) if x.type.dtype not in STORED_ONLY else through_int64(run, x)

@@ -196,11 +196,10 @@ def Tile(n: Node, input: Operand, repeats: Dims, axis: Scalar | None) -> Result:
     if axis is not None:
         return _tile_axis(n, n.tensor(input), repeats, axis)
     counts = repeats.static
-    if isinstance(input, Dims) and input.elements is not None and counts is not None and len(counts) == 1:
-        if len(input.elements) * counts[0] <= MOST_SIZES:
-            return Dims(input.elements * counts[0])
     if counts is not None and all(count == 1 for count in counts):
         return input
+    if isinstance(input, Dims) and input.elements is not None and counts is not None and max(counts) <= MOST_SIZES:
+        return Dims(input.elements * counts[0])
     return n.tensor(input).repeat(*repeats.args())
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
-from ..code.expr import Attribute, Binary, Expr, Literal, Ref, Subscript, Unary, Wrapped, builtin, module
+from ..code.expr import Attribute, Binary, Call, Expr, Literal, Ref, Subscript, Unary, Wrapped, builtin, module
 from ..ir.types import DataType, type_of
 from .kernel import kernel
 from .operand import Scalar
@@ -112,11 +112,18 @@ def _extreme(name: str, function: Callable[..., Number], nonnegative: bool, item
 
 
 def floor(a: Scalar) -> Scalar:
-    return a if is_whole(a) else Scalar(module("math").floor(a), _dtype(a), a.nonnegative)
+    return _rounded("floor", math.floor, a)
 
 
 def ceil(a: Scalar) -> Scalar:
-    return a if is_whole(a) else Scalar(module("math").ceil(a), _dtype(a), a.nonnegative)
+    return _rounded("ceil", math.ceil, a)
+
+
+def _rounded(name: str, function: Callable[[Number], int], a: Scalar) -> Scalar:
+    if a.number is not None:
+        return Scalar(function(a.number), _dtype(a))
+    rounded: Expr = getattr(module("math"), name)
+    return a if is_whole(a) else Scalar(rounded(a), _dtype(a), a.nonnegative)
 
 
 def compare(symbol: str, a: Scalar, b: Scalar) -> Scalar:
@@ -155,6 +162,8 @@ def _is_whole(expr: Expr) -> bool:
             return isinstance(expr._base, Attribute) and expr._base._name == "shape"
         case Wrapped():
             return _is_whole(expr._expr)
+        case Call():
+            return isinstance(expr._function, Attribute) and expr._function._name in ("floor", "ceil")
         case Unary():
             return _is_whole(expr._operand)
         case Binary():

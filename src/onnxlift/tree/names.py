@@ -26,7 +26,7 @@ GLOBAL_NAMES = frozenset("torch nn F Tensor math np numpy load load_file Path se
 _BUILTINS = frozenset(name for name in dir(builtins) if not name.startswith("_"))
 
 GENERATED = re.compile(
-    r"""^(?:val_\d+ | onnx::.* | \d+ | _v_\d+ | node_.* | [A-Z]\w*_\d+ | tmp_?\d* | t_?\d+ | n\d+ | v\d+
+    r"""^(?:val_\d+ | onnx::.* | \d+ | _v_\d+ | node_.* | [A-Z]\w*_\d+ | tmp_?\d* | [a-z]_?\d+
         | _?tensor_?\d* | _\d+
         | const(?:ant)?(?:_\w*)?_?\d* | initializer_?\d* | .*_output_\d+ | .*::.* | scalar_tensor_default_?\d*
         | .*\.\.\d+ )$""",

@@ -39,7 +39,7 @@ _TOLERANCES = {
 _FLOAT8 = Tolerance(0.15, 0.02)  # a step to the neighbour, after sums in another order
 
 # What lifted code uses in the place of a type that torch lacks, see `run.to_torch`.
-_CARRIED = {
+_CARRIED: dict[np.dtype[Any], np.dtype[Any]] = {
     np.dtype(ml_dtypes.int4): np.dtype(np.int8),
     np.dtype(ml_dtypes.int2): np.dtype(np.int8),
     np.dtype(ml_dtypes.uint4): np.dtype(np.uint8),
@@ -109,7 +109,7 @@ def compare_arrays(
 ) -> Comparison:
     """The comparison of two tensors, with the tolerance of their type unless one is given (`atol` then is absolute)."""
     dtype, shape = actual.dtype.name, actual.shape
-    wanted: np.dtype[Any] = _CARRIED.get(expected.dtype, expected.dtype)
+    wanted = _CARRIED[expected.dtype] if expected.dtype in _CARRIED else expected.dtype
     if _is_text(actual) and _is_text(expected):
         dtype, wanted = "string", actual.dtype
     if actual.dtype != wanted:

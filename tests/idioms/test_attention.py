@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx
+import pytest
+
+from .recognising import found, parse, simplified
+
+HEADS = "float[batch, 3, seq, 8] q, float[batch, 3, keys, 8] k, float[batch, 3, keys, 8] v"
+SCALED = "t = Transpose <perm = [0, 1, 3, 2]> (k) qk = MatMul(q, t) s = Mul(qk, scale)"
+ROOT = 1 / math.sqrt(8)
+INFINITY = -np.inf
+LOWEST = float(np.finfo(np.float32).min)
+
+
+def model(
+    body: str, inputs: str = HEADS, output: str = "float[batch, 3, seq, 8] y", opset: int = 18, **numbers: object
+) -> onnx.ModelProto:
+    known = {"scale": ROOT, "zero": 0.0, "infinity": INFINITY, "lowest": LOWEST} | numbers
+    used = {name: value for name, value in known.items() if name in body}
+    return parse(f"g ({inputs}) => ({output}) {{ {body} }}", opset, **used)  # type: ignore[arg-type]
+
+
+def attention(proto: onnx.ModelProto) -> tuple[list[str], dict[str, object]]:
+    """The inputs and attributes of the one attention that is all of the model's computation."""
+    (node,) = [node for node in simplified(proto).graph if node.op_type == "Attention"]
+    return [str(v.name) for v in node.inputs if v is not None], {n: a.value for n, a in node.attributes.items()}
+
+
+def test_default_scale_is_left_out() -> None:
+    proto = model(f"{SCALED} p = Softmax <axis = -1> (s) y = MatMul(p, v)")
+    assert found(proto) == ["onnxlift.Attention"]
+    assert attention(proto) == (["q", "k", "v"], {})
+
+
+def test_other_scale_is_kept() -> None:
+    proto = model(f"{SCALED} p = Softmax <axis = -1> (s) y = MatMul(p, v)", scale=0.5)
+    assert found(proto) == ["onnxlift.Attention"]
+    assert attention(proto)[1] == {"scale": 0.5}
+
+
+def test_without_scale_it_is_one() -> None:
+    body = "t = Transpose <perm = [0, 1, 3, 2]> (k) s = MatMul(q, t) p = Softmax <axis = 3> (s) y = MatMul(p, v)"
+    assert found(model(body)) == ["onnxlift.Attention"]
+    assert attention(model(body))[1] == {"scale": 1.0}
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        "t = Transpose <perm = [0, 1, 3, 2]> (k) qk = MatMul(q, t) s = Div(qk, divisor)",
+        "qs = Mul(q, scale) t = Transpose <perm = [0, 1, 3, 2]> (k) s = MatMul(qs, t)",
+        "qs = Mul(q, root) t = Transpose <perm = [0, 1, 3, 2]> (k) ts = Mul(root, t) s = MatMul(qs, ts)",
+        "ks = Mul(k, scale) t = Transpose <perm = [0, 1, 3, 2]> (ks) s = MatMul(q, t)",
+    ],
+)
+def test_scale_in_other_places(scores: str) -> None:
+    numbers = {"divisor": math.sqrt(8), "root": math.sqrt(ROOT)}
+    proto = model(f"{scores} p = Softmax <axis = -1> (s) y = MatMul(p, v)", **numbers)
+    assert found(proto) == ["onnxlift.Attention"]
+    assert attention(proto) == (["q", "k", "v"], {})
+
+
+def test_three_axes() -> None:
+    inputs = "float[batch, seq, 8] q, float[batch, keys, 8] k, float[batch, keys, 5] v"
+    body = "t = Transpose <perm = [0, 2, 1]> (k) qk = MatMul(q, t) s = Mul(qk, scale) p = Softmax(s) y = MatMul(p, v)"
+    assert found(model(body, inputs, "float[batch, seq, 5] y")) == ["onnxlift.Attention"]
+
+
+def test_two_axes_stay() -> None:
+    inputs = "float[seq, 8] q, float[keys, 8] k, float[keys, 5] v"
+    body = "t = Transpose <perm = [1, 0]> (k) qk = MatMul(q, t) s = Mul(qk, scale) p = Softmax(s) y = MatMul(p, v)"
+    assert "onnxlift.Attention" not in found(model(body, inputs, "float[seq, 5] y"))
+
+
+def test_keys_transposed_together_with_the_heads() -> None:
+    inputs = HEADS.replace("float[batch, 3, keys, 8] k", "float[batch, keys, 3, 8] k")
+    body = SCALED.replace("[0, 1, 3, 2]", "[0, 2, 3, 1]") + " p = Softmax(s) y = MatMul(p, v)"
+    proto = model(body, inputs)
+    assert found(proto) == ["Transpose", "onnxlift.Attention"]
+    assert list(next(iter(simplified(proto).graph)).attributes["perm"].value) == [0, 2, 1, 3]
+
+
+def test_keys_that_come_transposed() -> None:
+    inputs = HEADS.replace("float[batch, 3, keys, 8] k", "float[batch, 3, 8, keys] k")
+    body = "qk = MatMul(q, k) s = Mul(qk, scale) p = Softmax(s) y = MatMul(p, v)"
+    assert found(model(body, inputs)) == ["Transpose", "onnxlift.Attention"]
+
+
+def test_keys_transposed_by_way_of_three_axes() -> None:
+    body = """three = Reshape(k, merged) turned = Transpose <perm = [0, 2, 1]> (three)
+        shape = Shape(k) lead = Slice(shape, from, to) n = Slice(shape, to, last) target = Concat <axis = 0> (lead, eight, n)
+        t = Reshape(turned, target) qk = MatMul(q, t) s = Mul(qk, scale) p = Softmax(s) y = MatMul(p, v)"""
+    inputs = HEADS.replace("keys", "5")
+    numbers = {"merged": [-1, 5, 8], "from": [0], "to": [2], "last": [3], "eight": [8]}
+    proto = model(body, inputs, **{name: np.array(value) for name, value in numbers.items()})
+    assert found(proto) == ["onnxlift.Attention"]
+
+
+def test_keys_split_into_heads_after_the_transpose() -> None:
+    inputs = "float[batch, 3, 4, 8] q, float[4, p, 8] k, float[batch, 3, 4, 8] v"
+    body = """turned = Transpose <perm = [1, 2, 0]> (k) t = Reshape(turned, heads)
+        qk = MatMul(q, t) s = Mul(qk, scale) p = Softmax(s) y = MatMul(p, v)"""
+    proto = model(body, inputs, "float[batch, 3, 4, 8] y", heads=np.array([-1, 3, 8, 4]))
+    operators = [node.op_type for node in simplified(proto).graph]
+    assert operators == ["Transpose", "Reshape", "Attention"]
+
+
+def test_added_mask() -> None:
+    proto = model(
+        f"{SCALED} m = Add(s, mask) p = Softmax(m) y = MatMul(p, v)", f"{HEADS}, float[batch, 1, seq, keys] mask"
+    )
+    assert found(proto) == ["onnxlift.Attention"]
+    assert attention(proto)[0] == ["q", "k", "v", "mask"]
+
+
+def test_added_mask_on_the_other_side() -> None:
+    body = f"{SCALED} m = Add(mask, s) p = Softmax(m) y = MatMul(p, v)"
+    assert found(model(body, f"{HEADS}, float[seq, keys] mask")) == ["onnxlift.Attention"]
+
+
+def test_mask_before_the_scale_stays() -> None:
+    body = SCALED.replace("s = Mul(qk, scale)", "m = Add(qk, mask) s = Mul(m, scale)")
+    operators = found(model(f"{body} p = Softmax(s) y = MatMul(p, v)", f"{HEADS}, float[batch, 1, seq, keys] mask"))
+    assert "onnxlift.Attention" not in operators
+
+
+def test_mask_of_one_axis_stays() -> None:
+    body = f"{SCALED} m = Add(s, mask) p = Softmax(m) y = MatMul(p, v)"
+    assert "onnxlift.Attention" not in found(model(body, f"{HEADS}, float[keys] mask"))
+
+
+BOOLEAN = f"{HEADS}, bool[batch, 1, seq, keys] mask"
+
+
+@pytest.mark.parametrize(
+    "masked",
+    [
+        "w = Where(mask, zero, infinity) m = Add(s, w)",
+        "m = Where(mask, s, infinity)",
+    ],
+)
+def test_boolean_mask(masked: str) -> None:
+    proto = model(f"{SCALED} {masked} p = Softmax(m) y = MatMul(p, v)", BOOLEAN)
+    assert found(proto) == ["onnxlift.Attention"]
+    assert attention(proto)[0] == ["q", "k", "v", "mask"]
+
+
+def test_boolean_mask_of_what_is_hidden() -> None:
+    body = f"{SCALED} hidden = Not(mask) m = Where(hidden, infinity, s) p = Softmax(m) y = MatMul(p, v)"
+    assert found(model(body, BOOLEAN)) == ["Not", "Not", "onnxlift.Attention"]
+
+
+@pytest.mark.parametrize(
+    "masked",
+    [
+        "w = Where(mask, zero, lowest) m = Add(s, w)",
+        "m = Where(mask, s, lowest)",
+        "hidden = Not(mask) m = Where(hidden, lowest, s)",
+    ],
+)
+def test_lowest_number_in_the_place_of_infinity_is_added(masked: str) -> None:
+    """A row without any key is the mean of the values then, not 0: the mask cannot be boolean."""
+    proto = model(f"{SCALED} {masked} p = Softmax(m) y = MatMul(p, v)", BOOLEAN)
+    assert found(proto)[-2:] == ["Where", "onnxlift.Attention"]
+    nothing = model(f"none = And(mask, never) {SCALED} {masked} p = Softmax(m) y = MatMul(p, v)", BOOLEAN, never=False)
+    for node in nothing.graph.node:
+        if node.op_type in ("Where", "Not"):
+            node.input[:] = ["none" if name == "mask" else name for name in node.input]
+    assert "onnxlift.Attention" in found(nothing)
+
+
+def test_small_negative_number_stays() -> None:
+    proto = model(f"{SCALED} m = Where(mask, s, low) p = Softmax(m) y = MatMul(p, v)", BOOLEAN, low=-2.0)
+    assert "onnxlift.Attention" not in found(proto)
+
+
+GUARD = "p = Softmax(m) nan = IsNaN(p) c = Where(nan, zero, p) y = MatMul(c, v)"
+
+
+def test_guard_against_rows_without_keys() -> None:
+    """Only the first row keeps a key; PyTorch gives 0 for the others, as the guard does."""
+    body = f"few = And(mask, first) {SCALED} w = Where(few, zero, infinity) m = Add(s, w) {GUARD}"
+    proto = model(body, BOOLEAN.replace("seq", "4"), "float[batch, 3, 4, 8] y", first=np.array([[True], *[[False]] * 3]))
+    assert found(proto) == ["And", "onnxlift.Attention"]
+
+
+def test_guard_with_another_number_stays() -> None:
+    body = f"{SCALED} m = Where(mask, s, infinity) {GUARD}".replace("Where(nan, zero, p)", "Where(nan, scale, p)")
+    assert "onnxlift.Attention" not in found(model(body, BOOLEAN))
+
+
+@pytest.mark.parametrize("as_bool", [True, False])
+def test_constant_causal_mask(as_bool: bool) -> None:
+    causal = np.tri(4, 6, dtype=bool)
+    data = causal if as_bool else np.where(causal, 0, INFINITY).astype(np.float32)
+    masked = "m = Where(triangle, s, infinity)" if as_bool else "m = Add(s, triangle)"
+    inputs = HEADS.replace("seq", "4").replace("keys", "6")
+    proto = model(f"{SCALED} {masked} p = Softmax(m) y = MatMul(p, v)", inputs, triangle=data)
+    assert found(proto) == ["onnxlift.Attention"]
+    assert attention(proto) == (["q", "k", "v"], {"is_causal": 1})
+
+
+def test_shifted_triangle_is_a_mask() -> None:
+    inputs = HEADS.replace("seq", "4").replace("keys", "6")
+    body = f"{SCALED} m = Where(triangle, s, infinity) p = Softmax(m) y = MatMul(p, v)"
+    proto = model(body, inputs, triangle=np.tri(4, 6, 2, dtype=bool))
+    assert found(proto) == ["onnxlift.Attention"]
+    assert attention(proto)[1] == {}
+
+
+def test_keys_and_values_shared_by_heads() -> None:
+    inputs = "float[batch, 6, seq, 8] q, float[batch, 2, keys, 8] k, float[batch, 2, keys, 8] v"
+    repeat = """{0}u = Unsqueeze({0}, two) {0}b = Shape <start = 0, end = 1> ({0}) {0}n = Shape <start = 2, end = 3> ({0})
+        {0}es = Concat <axis = 0> ({0}b, two, three, {0}n, eight) {0}e = Expand({0}u, {0}es)
+        {0}rs = Concat <axis = 0> ({0}b, six, {0}n, eight) {0}r = Reshape({0}e, {0}rs)"""
+    body = f"""{repeat.format("k")} {repeat.format("v")} t = Transpose <perm = [0, 1, 3, 2]> (kr)
+        qk = MatMul(q, t) s = Mul(qk, scale) p = Softmax(s) y = MatMul(p, vr)"""
+    numbers = {"two": [2], "three": [3], "six": [6], "eight": [8]}
+    arrays = {name: np.array(value) for name, value in numbers.items()}
+    proto = model(body, inputs, "float[batch, 6, seq, 8] y", **arrays)
+    assert found(proto) == ["onnxlift.Attention"]
+    assert attention(proto) == (["q", "k", "v"], {"enable_gqa": 1})
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_softmax_over_another_axis_stays(axis: int) -> None:
+    inputs = HEADS.replace("keys", "seq")
+    operators = found(model(f"{SCALED} p = Softmax <axis = {axis}> (s) y = MatMul(p, v)", inputs))
+    assert "onnxlift.Attention" not in operators
+
+
+def test_softmax_of_old_opsets() -> None:
+    """Until opset 12 the default axis was 1, and all axes from it on were one."""
+    assert "onnxlift.Attention" not in found(model(f"{SCALED} p = Softmax(s) y = MatMul(p, v)", opset=12))
+    assert found(model(f"{SCALED} p = Softmax <axis = 3> (s) y = MatMul(p, v)", opset=12)) == ["onnxlift.Attention"]
+
+
+@pytest.mark.parametrize("part", ["p", "s", "qk"])
+def test_stays_if_a_part_is_an_output(part: str) -> None:
+    output = f"float[batch, 3, seq, 8] y, float[batch, 3, seq, keys] {part}"
+    operators = found(model(f"{SCALED} p = Softmax(s) y = MatMul(p, v)", output=output))
+    assert "onnxlift.Attention" not in operators
+
+
+def test_stays_if_the_probabilities_are_read_elsewhere() -> None:
+    body = f"{SCALED} p = Softmax(s) z = ReduceMax(p) y = MatMul(p, v)"
+    operators = found(model(body, output="float[batch, 3, seq, 8] y, float[1, 1, 1, 1] z"))
+    assert "onnxlift.Attention" not in operators
+
+
+def test_scaled_queries_that_are_read_elsewhere_stay_scaled() -> None:
+    body = """qs = Mul(q, scale) z = Neg(qs) t = Transpose <perm = [0, 1, 3, 2]> (k) s = MatMul(qs, t)
+        p = Softmax(s) y = MatMul(p, v)"""
+    proto = model(body, output="float[batch, 3, seq, 8] y, float[batch, 3, seq, 8] z")
+    assert sorted(found(proto)) == ["Mul", "Neg", "onnxlift.Attention"]
+    assert attention(proto)[1] == {"scale": 1.0}

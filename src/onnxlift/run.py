@@ -9,6 +9,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import onnx_ir as ir
 import torch
 
 
@@ -59,3 +60,43 @@ def to_numpy(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
             raw = tensor.contiguous().view(torch.uint16 if bits is np.uint16 else torch.uint8)
             return raw.numpy().view(dtype)
     return tensor.numpy()
+
+
+def to_argument(value: Any, device: str = "cpu") -> Any:
+    """An input of a model as lifted code takes it: arrays and numbers as tensors, strings as arrays of objects, lists,
+    maps and None as they are."""
+    match value:
+        case None | torch.Tensor():
+            return value
+        case list() | tuple():
+            return [to_argument(item, device) for item in value]
+        case dict():
+            return value
+    array = np.asarray(value)
+    return array.astype(object) if array.dtype.kind in "OUS" else to_torch(array).to(device)
+
+
+def to_result(value: Any, type: ir.TypeProtocol | None = None) -> Any:
+    """An output of lifted code as numpy: of exactly the element type that `type` names, also where it travels in a
+    wider one (int4 in int8)."""
+    if isinstance(type, ir.OptionalType):
+        type = type.elem_type
+    match value:
+        case None | dict():
+            return value
+        case list() | tuple():
+            inner = type.elem_type if isinstance(type, ir.SequenceType) else None
+            return [to_result(item, inner) for item in value]
+        case torch.Tensor():
+            array = to_numpy(value)
+            exact = _narrower(type)
+            return array if exact is None else array.astype(exact)
+    return np.asarray(value)
+
+
+def _narrower(type: ir.TypeProtocol | None) -> np.dtype[Any] | None:
+    """The type to return to from the wider one, if there is one."""
+    if not isinstance(type, ir.TensorType) or type.dtype in (ir.DataType.UNDEFINED, ir.DataType.STRING):
+        return None
+    dtype = np.dtype(type.dtype.numpy())
+    return dtype if dtype in _WIDER else None

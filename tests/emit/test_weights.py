@@ -33,7 +33,19 @@ def write(tmp_path: Path, entries: dict[str, Entry], size: int = 10**9) -> list[
 
 
 TYPES = [
-    *(np.float64, np.float32, np.float16, np.int64, np.int32, np.int16, np.int8, np.uint64, np.uint32, np.uint16, np.uint8),
+    *(
+        np.float64,
+        np.float32,
+        np.float16,
+        np.int64,
+        np.int32,
+        np.int16,
+        np.int8,
+        np.uint64,
+        np.uint32,
+        np.uint16,
+        np.uint8,
+    ),
     *(ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e5m2),
     *(ml_dtypes.float8_e5m2fnuz, ml_dtypes.float8_e8m0fnu, ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.int2),
     *(ml_dtypes.uint2, ml_dtypes.float4_e2m1fn, np.complex64, np.bool_),
@@ -120,7 +132,9 @@ def test_a_type_that_safetensors_lacks_is_an_error_that_names_it(tmp_path: Path)
         write(tmp_path, {"w": entry(np.ones(2, np.complex128))})
 
 
-@pytest.mark.parametrize(("text", "size"), [("5GB", 5 * 10**9), ("2 gib", 2 << 30), ("1.5kB", 1500), (7, 7), ("0.1", 1)])
+@pytest.mark.parametrize(
+    ("text", "size"), [("5GB", 5 * 10**9), ("2 gib", 2 << 30), ("1.5kB", 1500), (7, 7), ("0.1", 1)]
+)
 def test_sizes(text: str | int, size: int) -> None:
     assert parse_size(text) == size
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from checking import check, check_official, model_of, official_cases
 from onnx import helper
 
@@ -162,8 +163,6 @@ def test_dropout_does_nothing_when_predicting(opset: int, mask: bool) -> None:
 @pytest.mark.parametrize("constants", [["ratio", "training"], ["ratio"], []])
 @pytest.mark.parametrize("seed", [None, 7])
 def test_dropout_while_training(constants: list[str], seed: int | None) -> None:
-    import torch
-
     inputs = {"x": rand(40, 50), "ratio": np.array(0.25, np.float32), "training": np.array(True)}
     attributes = {} if seed is None else {"seed": seed}
     node = helper.make_node("Dropout", list(inputs), ["y", "mask"], **attributes)

@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import check, check_official, official_cases
+import torch
+from checking import check, check_official, model_of, official_cases
 from onnx import helper
+
+import onnxlift
 
 INT32_MAX, INT64_MAX, INT64_MIN = 2**31 - 1, 2**63 - 1, -(2**63)
 
@@ -151,6 +154,29 @@ def test_reverse_sequence(batch_axis: int, time_axis: int, dynamic: bool) -> Non
     x = rand(4, 5, 2) if time_axis == 1 else rand(5, 4, 2)
     node = helper.make_node("ReverseSequence", ["x", "n"], ["y"], batch_axis=batch_axis, time_axis=time_axis)
     check(node, {"x": x, "n": ints(1, 5, 3, 2)}, dynamic=dynamic)
+
+
+def test_an_index_out_of_range_is_never_lost_in_a_slice() -> None:
+    node = helper.make_node("Gather", ["x", "indices"], ["y"])
+    module = onnxlift.lift(model_of(node, {"x": rand(2, 3), "indices": ints(7)}, 21, ["indices"])).module()
+    with pytest.raises(IndexError):
+        module(torch.ones(2, 3))
+
+
+@pytest.mark.parametrize("op", ["Gather", "Slice", "Unsqueeze", "Concat", "Pad"])
+def test_an_axis_that_does_not_exist_is_refused(op: str) -> None:
+    far = ints(10**9)
+    given: dict[str, Any] = {
+        "Gather": ({"i": np.array(0)}, {"axis": 10**9}),
+        "Slice": ({"s": ints(0), "e": ints(1), "a": far}, {}),
+        "Unsqueeze": ({"a": far}, {}),
+        "Concat": ({"z": rand(2, 3)}, {"axis": 10**9}),
+        "Pad": ({"p": ints(1, 1), "value": np.float32(0), "a": far}, {}),
+    }
+    inputs, attributes = given[op]
+    node = helper.make_node(op, ["x", *inputs], ["y"], **attributes)
+    with pytest.raises(onnxlift.UnsupportedError, match="no axis 1000000000"):
+        onnxlift.lift(model_of(node, {"x": rand(2, 3), **inputs}, 21, list(inputs)))
 
 
 @pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])

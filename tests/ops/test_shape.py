@@ -61,19 +61,13 @@ RESHAPES = [
 @pytest.mark.parametrize(("before", "target", "written"), RESHAPES)
 def test_reshape_is_written_as_what_it_does(before: Any, target: Any, written: str) -> None:
     node = helper.make_node("Reshape", ["x", "s"], ["y"])
-    if written == "return x":
-        node.output[0], nodes = "z", [node, helper.make_node("Neg", ["z"], ["y"])]
-        nodes[0] = node
-        assert lifted(nodes, {"x": before}, s=ints(*target)) in ("return -x", "return x.neg()")
-        return
     assert lifted([node], {"x": before}, s=ints(*target)) == written
 
 
 @pytest.mark.parametrize(("before", "target", "written"), RESHAPES)
-@pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("options", [{}, {"dynamic": True}, {"unranked": True}])
-def test_reshape_numbers(before: Any, target: Any, written: str, batch: int, options: Any) -> None:
-    sizes = tuple(size if isinstance(size, int) else batch for size in before)
+def test_reshape_numbers(before: Any, target: Any, written: str, options: Any) -> None:
+    sizes = tuple(size if isinstance(size, int) else 3 for size in before)
     node = helper.make_node("Reshape", ["x", "s"], ["y"])
     check(node, {"x": rand(*sizes), "s": ints(*target)}, constants=["s"], **options)
 
@@ -299,13 +293,15 @@ PADS: list[Any] = [
 
 @pytest.mark.parametrize(("shape", "pads"), PADS)
 @pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
-@pytest.mark.parametrize("options", [{}, {"dynamic": True}, {"unranked": True}])
+@pytest.mark.parametrize("options", [{}, {"dynamic": True}])
 def test_pad(shape: Any, pads: Any, mode: str, options: Any) -> None:
     node = helper.make_node("Pad", ["x", "pads"], ["y"], mode=mode)
-    for dtype in (np.float32, np.int64):
-        inputs = {"x": rand(*shape).astype(dtype), "pads": ints(*pads)}
+    inputs = {"x": rand(*shape), "pads": ints(*pads)}
+    if options:
         check(node, inputs, constants=["pads"], **options)
-    check(node, inputs, **options)
+    else:
+        check(node, {**inputs, "x": rand(*shape).astype(np.int64)}, constants=["pads"])
+        check(node, inputs)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])

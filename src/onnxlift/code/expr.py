@@ -52,6 +52,9 @@ class Expr:
 
     __slots__ = ()
 
+    def _parts(self) -> tuple[Expr, ...]:
+        return ()
+
     def __getattr__(self, name: str) -> Expr:
         if name.startswith("_"):
             raise AttributeError(name)
@@ -225,6 +228,9 @@ class Wrapped(Expr):
     def __init__(self, expr: Expr) -> None:
         self._expr = expr
 
+    def _parts(self) -> tuple[Expr, ...]:
+        return (self._expr,)
+
 
 class Device(Expr):
     """The device that the module runs on: `x.device`, with whichever tensor is at hand."""
@@ -239,6 +245,9 @@ class Attribute(Expr):
         self._base = base
         self._name = name
 
+    def _parts(self) -> tuple[Expr, ...]:
+        return (self._base,)
+
 
 class Call(Expr):
     __slots__ = ("_args", "_function", "_kwargs")
@@ -248,6 +257,9 @@ class Call(Expr):
         self._args = tuple(args)
         self._kwargs = dict(kwargs)
 
+    def _parts(self) -> tuple[Expr, ...]:
+        return (self._function, *self._args, *self._kwargs.values())
+
 
 class Subscript(Expr):
     __slots__ = ("_base", "_index")
@@ -255,6 +267,9 @@ class Subscript(Expr):
     def __init__(self, base: Expr, index: tuple[Expr, ...]) -> None:
         self._base = base
         self._index = index
+
+    def _parts(self) -> tuple[Expr, ...]:
+        return (self._base, *self._index)
 
 
 class SliceExpr(Expr):
@@ -265,6 +280,9 @@ class SliceExpr(Expr):
         self._stop = stop
         self._step = step
 
+    def _parts(self) -> tuple[Expr, ...]:
+        return tuple(p for p in (self._start, self._stop, self._step) if p is not None)
+
 
 class Unary(Expr):
     __slots__ = ("_op", "_operand")
@@ -272,6 +290,9 @@ class Unary(Expr):
     def __init__(self, op: str, operand: Expr) -> None:
         self._op = op
         self._operand = operand
+
+    def _parts(self) -> tuple[Expr, ...]:
+        return (self._operand,)
 
 
 class Binary(Expr):
@@ -282,6 +303,9 @@ class Binary(Expr):
         self._left = left
         self._right = right
 
+    def _parts(self) -> tuple[Expr, ...]:
+        return (self._left, self._right)
+
 
 class Ternary(Expr):
     __slots__ = ("_condition", "_otherwise", "_then")
@@ -290,6 +314,9 @@ class Ternary(Expr):
         self._condition = condition
         self._then = then
         self._otherwise = otherwise
+
+    def _parts(self) -> tuple[Expr, ...]:
+        return (self._then, self._condition, self._otherwise)
 
 
 class Display(Expr):
@@ -301,6 +328,9 @@ class Display(Expr):
         self._items = tuple(items)
         self._brackets = brackets
 
+    def _parts(self) -> tuple[Expr, ...]:
+        return self._items
+
 
 class Star(Expr):
     """`*items`, as an argument or inside a display."""
@@ -309,6 +339,9 @@ class Star(Expr):
 
     def __init__(self, items: Expr) -> None:
         self._items = items
+
+    def _parts(self) -> tuple[Expr, ...]:
+        return (self._items,)
 
 
 class Comprehension(Expr):
@@ -320,6 +353,9 @@ class Comprehension(Expr):
         self._element = element
         self._target = target
         self._iterable = iterable
+
+    def _parts(self) -> tuple[Expr, ...]:
+        return (self._element, self._target, self._iterable)
 
 
 torch = Name("torch")
@@ -365,30 +401,7 @@ def _index(value: Any) -> Expr:
 
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The direct parts of `expr`, in the order in which they are written."""
-    match expr:
-        case Wrapped():
-            return (expr._expr,)
-        case Attribute():
-            return (expr._base,)
-        case Call():
-            return (expr._function, *expr._args, *expr._kwargs.values())
-        case Subscript():
-            return (expr._base, *expr._index)
-        case SliceExpr():
-            return tuple(p for p in (expr._start, expr._stop, expr._step) if p is not None)
-        case Unary():
-            return (expr._operand,)
-        case Binary():
-            return (expr._left, expr._right)
-        case Ternary():
-            return (expr._then, expr._condition, expr._otherwise)
-        case Display():
-            return expr._items
-        case Star():
-            return (expr._items,)
-        case Comprehension():
-            return (expr._element, expr._target, expr._iterable)
-    return ()
+    return expr._parts()
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
@@ -397,7 +410,9 @@ def walk(expr: Expr) -> Iterator[Expr]:
     while stack:
         part = stack.pop()
         yield part
-        stack.extend(reversed(children(part)))
+        parts = part._parts()
+        if parts:
+            stack.extend(reversed(parts))
 
 
 def float_text(value: float) -> str:

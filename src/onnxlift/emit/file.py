@@ -106,11 +106,10 @@ def _plain(text: str | None) -> str:
 def _imports(code: str) -> list[str]:
     """Imports of what the code uses, and only that."""
     used = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", code))
-    lines = []
-    if "math" in used and re.search(r"(?<![\w.])math\.", code):
-        lines.append("import math")
-    if re.search(r"(?<![\w.])json\.", code):
-        lines.insert(0, "import json")
+    lines = [f"import {name}" for name in ("itertools", "json", "math") if re.search(rf"(?<![\w.]){name}\.", code)]
+    abstract = [name for name in ("Callable", "Sequence") if re.search(rf"(?<![\w.]){name}\[", code)]
+    if abstract:
+        lines.append(f"from collections.abc import {', '.join(abstract)}")
     if "Path" in used:
         lines.append("from pathlib import Path")
     if lines:
@@ -193,7 +192,7 @@ _ALLOWED = tuple(
     JoinedStr FormattedValue Lambda Raise Assert Try ExceptHandler Nonlocal expr_context operator unaryop boolop cmpop""".split()
 )
 _IMPORTS = frozenset(
-    {"json", "math", "pathlib", "torch", "torch.nn", "safetensors.torch", "numpy", "re", "io", "itertools"}
+    {"collections.abc", "json", "math", "pathlib", "torch", "torch.nn", "safetensors.torch", "numpy", "re", "io", "itertools"}
 )
 
 

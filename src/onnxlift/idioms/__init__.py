@@ -22,11 +22,13 @@ from . import (
     layer_norm,
     linear,
     matrix_transpose,
+    recurrent,
     rms_norm,
 )
 from .match import DOMAIN
 
 IDIOMS: dict[str, Pass] = {
+    "recurrent": recurrent.run,
     "linear": linear.run,
     "embedding": embedding.run,
     "layer-norm": layer_norm.run,

@@ -15,7 +15,18 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from ..passes.edit import Edit, attribute, is_standard, sweep
-from .match import DOMAIN, Polynomial, drop_unused, is_close, is_float, is_private, made_by, number, polynomial
+from .match import (
+    DOMAIN,
+    arithmetic_after,
+    drop_unused,
+    is_close,
+    is_float,
+    is_private,
+    made_by,
+    number,
+    polynomial,
+    with_number,
+)
 
 
 def run(model: ir.Model) -> int:
@@ -24,43 +35,41 @@ def run(model: ir.Model) -> int:
 
 
 def _gated(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Mul", "Div") or not is_float(node.outputs[0]):
+    found = _gate(edit, node)
+    if found is None:
         return
-    outer = polynomial(edit, node.outputs[0])
-    if outer is None or len(outer.terms) != 1:
-        return
-    ((factors, coefficient),) = outer.terms.items()
-    if len(factors) != 2:
-        return
-    for x, gate in (factors, factors[::-1]):
-        found = _gate(edit, x, gate, coefficient) if is_private(edit, gate) else None
-        if found is not None:
-            op_type, nodes = found
-            edit.replace(node, op_type, [x], domain=DOMAIN)
-            drop_unused(edit, [*outer.nodes, *nodes])
+    op_type, x, coefficient, nodes = found
+    for last in arithmetic_after(edit, node):
+        outer = polynomial(edit, last.outputs[0])
+        if outer is not None and outer.equals({(x, node.outputs[0]): coefficient}, x.dtype):
+            edit.replace(last, op_type, [x], domain=DOMAIN)
+            drop_unused(edit, [*outer.nodes, node, *nodes])
             return
 
 
-def _gate(edit: Edit, x: ir.Value, gate: ir.Value, coefficient: float) -> tuple[str, list[ir.Node]] | None:
-    """The activation that `coefficient * x * gate` is, and the nodes that make the gate."""
-    node = made_by(edit, gate, "Sigmoid", "Tanh", "Clip", "HardSigmoid")
-    if node is None:
+def _gate(edit: Edit, node: ir.Node) -> tuple[str, ir.Value, float, list[ir.Node]] | None:
+    """The activation that a product of `node`, a gate of x, with x and a number is; x, the number, and the nodes before
+    the gate."""
+    if not is_standard(node, "Sigmoid", "Tanh", "HardSigmoid", "Clip") or not is_float(node.outputs[0]):
         return None
-    inner = node.inputs[0]
-    match node.op_type:
-        case "Sigmoid" if inner is x and coefficient == 1:
-            return "SiLU", [node]
-        case "Tanh" if coefficient == 1 and is_private(edit, inner):
-            softplus = made_by(edit, inner, "Softplus")
-            return ("Mish", [node, softplus]) if softplus is not None and softplus.inputs[0] is x else None
-        case "HardSigmoid" if inner is x and coefficient == 1:
-            slope, offset = attribute(node, "alpha", 0.2), attribute(node, "beta", 0.5)
-            exact = slope is not None and is_close(slope, 1 / 6, ir.DataType.FLOAT) and offset == 0.5
-            return ("HardSwish", [node]) if exact else None
-        case "Clip" if is_close(coefficient, 1 / 6, x.dtype) and _bounds(node) == (0, 6) and is_private(edit, inner):
-            shifted: Polynomial | None = polynomial(edit, inner)
-            if shifted is not None and shifted.equals({(x,): 1.0, (): 3.0}, x.dtype):
-                return "HardSwish", [node, *shifted.nodes]
+    x = node.inputs[0]
+    if x is None:
+        return None
+    if node.op_type == "Sigmoid":
+        return "SiLU", x, 1.0, []
+    if node.op_type == "Tanh":
+        softplus = made_by(edit, x, "Softplus")
+        if softplus is not None and softplus.inputs[0] is not None and is_private(edit, x):
+            return "Mish", softplus.inputs[0], 1.0, [softplus]
+    elif node.op_type == "HardSigmoid":
+        slope, offset = attribute(node, "alpha", 0.2), attribute(node, "beta", 0.5)
+        if slope is not None and is_close(slope, 1 / 6, ir.DataType.FLOAT) and offset == 0.5:
+            return "HardSwish", x, 1.0, []
+    elif _bounds(node) == (0, 6) and is_private(edit, x):
+        add = made_by(edit, x, "Add")
+        shifted = with_number(add) if add is not None else None
+        if add is not None and shifted is not None and shifted[1] == 3:
+            return "HardSwish", shifted[0], 1 / 6, [add]
     return None
 
 

@@ -14,7 +14,7 @@ import math
 import onnx_ir as ir
 
 from ..passes.edit import Edit, is_standard, sweep
-from .match import DOMAIN, drop_unused, is_float, is_private, made_by, polynomial
+from .match import DOMAIN, arithmetic_after, drop_unused, is_float, polynomial
 
 _TANH_SCALE = math.sqrt(2 / math.pi)
 
@@ -25,28 +25,23 @@ def run(model: ir.Model) -> int:
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Mul", "Div", "Add") or not is_float(node.outputs[0]):
+    if not is_standard(node, "Erf", "Tanh") or not is_float(node.outputs[0]):
         return
-    outer = polynomial(edit, node.outputs[0])
-    if outer is None or len(outer.terms) != 2:
+    inner = polynomial(edit, node.inputs[0])
+    leaves = {factor for factors in inner.terms for factor in factors} if inner is not None else set()
+    if inner is None or len(leaves) != 1:
         return
-    (x, *more), (first, *second) = sorted(outer.terms, key=len)[0] or (None,), sorted(outer.terms, key=len)[1]
-    if x is None or more or len(second) != 1:
-        return
-    curve = second[0] if first is x else first
-    if not outer.equals({(x,): 0.5, (x, curve): 0.5}, x.dtype) or not is_private(edit, curve):
-        return
-    function = made_by(edit, curve, "Erf", "Tanh")
-    if function is None or function.inputs[0] is None:
-        return
-    inner = polynomial(edit, function.inputs[0])
-    if inner is None:
-        return
-    if function.op_type == "Erf":
-        matches, attributes = inner.equals({(x,): math.sqrt(0.5)}, x.dtype), []
+    (x,) = leaves
+    if node.op_type == "Erf":
+        expected, attributes = {(x,): math.sqrt(0.5)}, []
     else:
-        matches = inner.equals({(x,): _TANH_SCALE, (x, x, x): _TANH_SCALE * 0.044715}, x.dtype)
+        expected = {(x,): _TANH_SCALE, (x, x, x): _TANH_SCALE * 0.044715}
         attributes = [ir.AttrString("approximate", "tanh")]
-    if matches:
-        edit.replace(node, "Gelu", [x], attributes, domain=DOMAIN)
-        drop_unused(edit, [*outer.nodes, function, *inner.nodes])
+    if not inner.equals(expected, x.dtype):
+        return
+    for last in arithmetic_after(edit, node):
+        outer = polynomial(edit, last.outputs[0])
+        if outer is not None and outer.equals({(x,): 0.5, (x, node.outputs[0]): 0.5}, x.dtype):
+            edit.replace(last, "Gelu", [x], attributes, domain=DOMAIN)
+            drop_unused(edit, [*outer.nodes, node, *inner.nodes])
+            return

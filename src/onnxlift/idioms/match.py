@@ -16,7 +16,7 @@ import onnx_ir as ir
 
 from ..ir.scopes import constant
 from ..ir.types import INTEGERS, DataType
-from ..passes.edit import Edit
+from ..passes.edit import Edit, is_standard
 
 DOMAIN = "onnxlift"
 """The domain of the operators that idioms produce (see ops/lifted.py)."""
@@ -26,6 +26,7 @@ _PRECISION = {DataType.DOUBLE: 1e-12, DataType.FLOAT: 1e-6, DataType.FLOAT16: 2e
 
 _MANY = 8
 """No pattern reads a value as often."""
+_MAX_STEPS = 5
 
 
 def is_float(value: ir.Value | None) -> bool:
@@ -56,6 +57,20 @@ def is_private(edit: Edit, value: ir.Value | None, readers: int = 1) -> bool:
     return count == readers and not edit.is_output(value)
 
 
+def arithmetic_after(edit: Edit, node: ir.Node) -> Iterator[ir.Node]:
+    """The next few nodes of elementwise arithmetic that `node` goes into, as long as nobody else reads what is between:
+    where a pattern around `node` may end."""
+    value = node.outputs[0]
+    for _ in range(_MAX_STEPS):
+        if not is_private(edit, value):
+            return
+        ((user, _),) = value.uses()
+        if user.graph is not edit.graph or not is_standard(user, "Add", "Mul", "Div"):
+            return
+        yield user
+        value = user.outputs[0]
+
+
 def drop_unused(edit: Edit, nodes: Iterable[ir.Node]) -> None:
     """Remove those nodes that nobody reads any more. A node must come before those that make its inputs."""
     for node in nodes:
@@ -65,10 +80,14 @@ def drop_unused(edit: Edit, nodes: Iterable[ir.Node]) -> None:
 
 def number(value: ir.Value | None) -> float | None:
     """The one element of a constant; None for any other value."""
-    tensor = constant(value)
-    if tensor is None or tensor.size != 1 or (tensor.dtype not in _PRECISION and tensor.dtype not in INTEGERS):
+    if value is None or value.const_value is None:
         return None
-    return float(tensor.numpy().reshape(-1)[0])
+    if "number" not in value.meta:
+        tensor = constant(value)
+        fits = tensor is not None and tensor.size == 1 and (tensor.dtype in _PRECISION or tensor.dtype in INTEGERS)
+        value.meta["number"] = float(tensor.numpy().reshape(-1)[0]) if tensor is not None and fits else None
+    found: float | None = value.meta["number"]
+    return found
 
 
 def rank(value: ir.Value | None) -> int | None:

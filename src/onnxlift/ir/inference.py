@@ -36,6 +36,7 @@ _GENERATED = "unk__"
 _NAMELESS = frozenset({"", "?", "-1", "None", "unk"})
 _TRACKED = {ir.DataType.INT64: 2**63, ir.DataType.INT32: 2**31, ir.DataType.BOOL: 2}
 _MAX_CONSTANT_BYTES = 1024
+_MAX_RANK = 64  # no runtime has more, and a chain of Unsqueeze nodes would cost its length squared
 
 # The most node visits that repeated sweeps (loops until their shapes settle, functions once per kind of call) may
 # take, on top of one visit per node. Beyond it a sweep assumes nothing, which is always right.
@@ -125,7 +126,7 @@ class Inference:
             if type_ is None or type_ == declared_type:
                 shape = shape if shape is not None else self.named(None, declared_shape)[1]
             type_ = type_ if type_ is not None else declared_type
-        value.type, value.shape = type_, shape
+        value.type, value.shape = type_, shape if shape is None or len(shape) <= _MAX_RANK else None
         if "dims" in value.meta:
             del value.meta["dims"]
 

@@ -7,6 +7,18 @@ from torch import Tensor
 from torch.nn import functional as F
 
 
+def same_pads(
+    x: Tensor, kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...], upper: bool = True
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Pads before and after each axis for ceil(size / stride) outputs; an odd one is at the end if `upper`."""
+    totals = [
+        torch.sym_max(((size + s - 1) // s - 1) * s + (k - 1) * d + 1 - size, 0)
+        for size, k, s, d in zip(x.shape[2:], kernel, stride, dilation, strict=True)
+    ]
+    small, large = tuple(total // 2 for total in totals), tuple(total - total // 2 for total in totals)
+    return (small, large) if upper else (large, small)
+
+
 def pad_same(
     x: Tensor,
     kernel: tuple[int, ...],
@@ -15,13 +27,9 @@ def pad_same(
     upper: bool = True,
     value: float = 0.0,
 ) -> Tensor:
-    """Pad so that the window gives ceil(size / stride) outputs; an odd amount has one more at the end if `upper`."""
-    amounts: list[int] = []
-    for size, k, s, d in zip(x.shape[2:], kernel, stride, dilation, strict=True):
-        total = torch.sym_max(((size + s - 1) // s - 1) * s + (k - 1) * d + 1 - size, 0)
-        small, large = total // 2, total - total // 2
-        amounts = [small if upper else large, large if upper else small, *amounts]
-    return F.pad(x, amounts, value=value)
+    """x with the pads around it for ceil(size / stride) outputs."""
+    begin, end = same_pads(x, kernel, stride, dilation, upper)
+    return F.pad(x, [p for pair in zip(reversed(begin), reversed(end), strict=True) for p in pair], value=value)
 
 
 def pool_windows(
@@ -29,22 +37,21 @@ def pool_windows(
     kernel: tuple[int, ...],
     stride: tuple[int, ...],
     dilation: tuple[int, ...],
-    begin: tuple[int, ...],
-    end: tuple[int, ...],
+    pads: tuple[tuple[int, ...], tuple[int, ...]],
     ceil_mode: bool,
     value: float,
 ) -> Tensor:
     """The windows of a pooling as axes at the end: (batch, channels, *outputs, *kernel); `value` stands around x.
     With `ceil_mode` a last window may reach over the end, if it starts before the pads of the end."""
-    pads: list[int] = []
-    for size, k, s, d, before, after in zip(x.shape[2:], kernel, stride, dilation, begin, end, strict=True):
+    amounts: list[int] = []
+    for size, k, s, d, before, after in zip(x.shape[2:], kernel, stride, dilation, *pads, strict=True):
         extent = (k - 1) * d + 1
         outputs = (size + before + after - extent) // s + 1
         if ceil_mode:
             outputs = (size + before + after - extent + s - 1) // s + 1
             outputs = torch.sym_min(outputs, (size + before - 1) // s + 1)
-        pads = [before, (outputs - 1) * s + extent - size - before, *pads]
-    x = F.pad(x, pads, value=value)
+        amounts = [before, (outputs - 1) * s + extent - size - before, *amounts]
+    x = F.pad(x, amounts, value=value)
     for axis, (k, s, d) in enumerate(zip(kernel, stride, dilation, strict=True), start=2):
         x = x.unfold(axis, (k - 1) * d + 1, s)[..., ::d]
     return x
@@ -55,35 +62,20 @@ def average_pool(
     kernel: tuple[int, ...],
     stride: tuple[int, ...],
     dilation: tuple[int, ...],
-    begin: tuple[int, ...],
-    end: tuple[int, ...],
+    pads: tuple[tuple[int, ...], tuple[int, ...]],
     ceil_mode: bool = False,
     count_include_pad: bool = False,
 ) -> Tensor:
     """Average pooling; `count_include_pad` counts the pads, but never what `ceil_mode` adds."""
     axes = tuple(range(x.ndim, x.ndim + len(kernel)))
-    total = pool_windows(x, kernel, stride, dilation, begin, end, ceil_mode, 0.0).sum(axes)
+    total = pool_windows(x, kernel, stride, dilation, pads, ceil_mode, 0.0).sum(axes)
     count = torch.ones((), dtype=x.dtype, device=x.device)
-    for axis, (k, s, d, before, after) in enumerate(zip(kernel, stride, dilation, begin, end, strict=True), start=2):
+    for axis, (k, s, d, before, after) in enumerate(zip(kernel, stride, dilation, *pads, strict=True), start=2):
         places = torch.arange(total.shape[axis], device=x.device)[:, None] * s + torch.arange(k, device=x.device) * d
         first, last = before, before + x.shape[axis]
         if count_include_pad:
             first, last = 0, last + after
         count = count[..., None] * ((places >= first) & (places < last)).sum(1)
-    return total / count
-
-
-def average_pool_same(
-    x: Tensor, kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...], upper: bool = True
-) -> Tensor:
-    """Average pooling to ceil(size / stride) outputs, over what the windows have inside of x."""
-    axes, none = tuple(range(x.ndim, x.ndim + len(kernel))), (0,) * len(kernel)
-    total, count = (
-        pool_windows(
-            pad_same(part, kernel, stride, dilation, upper), kernel, stride, dilation, none, none, False, 0.0
-        ).sum(axes)
-        for part in (x, torch.ones_like(x[:1, :1]))
-    )
     return total / count
 
 
@@ -93,13 +85,12 @@ def lp_pool(
     kernel: tuple[int, ...],
     stride: tuple[int, ...],
     dilation: tuple[int, ...],
-    begin: tuple[int, ...],
-    end: tuple[int, ...],
+    pads: tuple[tuple[int, ...], tuple[int, ...]],
     ceil_mode: bool = False,
 ) -> Tensor:
     """The p-norm of every window."""
     axes = tuple(range(x.ndim, x.ndim + len(kernel)))
-    windows = pool_windows(x, kernel, stride, dilation, begin, end, ceil_mode, 0.0)
+    windows = pool_windows(x, kernel, stride, dilation, pads, ceil_mode, 0.0)
     return torch.linalg.vector_norm(windows, p, axes)
 
 
@@ -108,13 +99,12 @@ def max_pool(
     kernel: tuple[int, ...],
     stride: tuple[int, ...],
     dilation: tuple[int, ...],
-    begin: tuple[int, ...],
-    end: tuple[int, ...],
+    pads: tuple[tuple[int, ...], tuple[int, ...]],
     ceil_mode: bool = False,
 ) -> Tensor:
     """Max pooling of any type; pads never win."""
     lowest = -math.inf if x.is_floating_point() else torch.iinfo(x.dtype).min
-    return pool_windows(x, kernel, stride, dilation, begin, end, ceil_mode, lowest).flatten(x.ndim).amax(-1)
+    return pool_windows(x, kernel, stride, dilation, pads, ceil_mode, lowest).flatten(x.ndim).amax(-1)
 
 
 def max_pool_with_indices(
@@ -122,15 +112,14 @@ def max_pool_with_indices(
     kernel: tuple[int, ...],
     stride: tuple[int, ...],
     dilation: tuple[int, ...],
-    begin: tuple[int, ...],
-    end: tuple[int, ...],
+    pads: tuple[tuple[int, ...], tuple[int, ...]],
     ceil_mode: bool = False,
     column_major: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Max pooling, and where in the whole flattened x each maximum stands (the spatial axes counted in reverse order
     if `column_major`)."""
     lowest = -math.inf if x.is_floating_point() else torch.iinfo(x.dtype).min
-    window = (kernel, stride, dilation, begin, end, ceil_mode)
+    window = (kernel, stride, dilation, pads, ceil_mode)
     values, place = pool_windows(x, *window, lowest).flatten(x.ndim).max(-1, keepdim=True)
     sizes = x.shape[2:]
     positions = torch.arange(math.prod(sizes), device=x.device)

@@ -35,7 +35,7 @@ def run_steps(
             outputs.append(new[0])
         else:
             running = (t < lengths).unsqueeze(1)
-            states = tuple(torch.where(running, a, b) for a, b in zip(new, states))
+            states = tuple(torch.where(running, a, b) for a, b in zip(new, states, strict=True))
             outputs.append(torch.where(running, new[0], 0))
     if backwards:
         outputs.reverse()
@@ -59,7 +59,7 @@ def run_directions(
         first = tuple(x.new_zeros(x.shape[1], hidden) if s is None else s[i] for s in states)
         results.append(direction(i, x, first, back))
     y = torch.stack([outputs for outputs, _ in results], 1)
-    last = [torch.stack(each) for each in zip(*(final for _, final in results))]
+    last = [torch.stack(each) for each in zip(*(final for _, final in results), strict=True)]
     if batch_first:
         return y.permute(2, 0, 1, 3), *(s.transpose(0, 1) for s in last)
     return y, *last
@@ -70,7 +70,7 @@ def limit(x: Tensor, clip: float | None) -> Tensor:
     return x if clip is None else x.clamp(-clip, clip)
 
 
-def lstm(
+def onnx_lstm(
     x: Tensor,
     w: Tensor,
     r: Tensor,
@@ -108,7 +108,7 @@ def lstm(
     return run_directions(direction, x, (h, c), hidden, backwards, batch_first)
 
 
-def gru(
+def onnx_gru(
     x: Tensor,
     w: Tensor,
     r: Tensor,
@@ -147,7 +147,7 @@ def gru(
     return run_directions(direction, x, (h,), hidden, backwards, batch_first)
 
 
-def rnn(
+def onnx_rnn(
     x: Tensor,
     w: Tensor,
     r: Tensor,
@@ -175,21 +175,31 @@ def rnn(
     return run_directions(direction, x, (h,), r.shape[-1], backwards, batch_first)
 
 
-def affine(x: Tensor, alpha: float, beta: float) -> Tensor:
-    """`alpha * x + beta`."""
-    return alpha * x + beta
+def affine(alpha: float, beta: float) -> Callable[[Tensor], Tensor]:
+    """x -> alpha * x + beta."""
+    return lambda x: alpha * x + beta
 
 
-def scaled_tanh(x: Tensor, alpha: float, beta: float) -> Tensor:
-    """`alpha * tanh(beta * x)`."""
-    return alpha * (beta * x).tanh()
+def scaled_tanh(alpha: float, beta: float) -> Callable[[Tensor], Tensor]:
+    """x -> alpha * tanh(beta * x)."""
+    return lambda x: alpha * (beta * x).tanh()
 
 
-def hard_sigmoid(x: Tensor, alpha: float, beta: float) -> Tensor:
-    """`alpha * x + beta`, cut to [0, 1]."""
-    return (alpha * x + beta).clamp(0, 1)
+def hard_sigmoid(alpha: float, beta: float) -> Callable[[Tensor], Tensor]:
+    """x -> alpha * x + beta, cut to [0, 1]."""
+    return lambda x: (alpha * x + beta).clamp(0, 1)
 
 
-def thresholded_relu(x: Tensor, alpha: float) -> Tensor:
-    """`x` where it is at least `alpha`, else 0."""
-    return torch.where(x >= alpha, x, 0)
+def leaky_relu(alpha: float) -> Callable[[Tensor], Tensor]:
+    """x -> x, or alpha * x below 0."""
+    return lambda x: F.leaky_relu(x, alpha)
+
+
+def elu(alpha: float) -> Callable[[Tensor], Tensor]:
+    """x -> x, or alpha * (exp(x) - 1) below 0."""
+    return lambda x: F.elu(x, alpha)
+
+
+def thresholded_relu(alpha: float) -> Callable[[Tensor], Tensor]:
+    """x -> x, or 0 below alpha."""
+    return lambda x: torch.where(x >= alpha, x, 0)

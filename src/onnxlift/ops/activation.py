@@ -9,6 +9,7 @@ import numpy as np
 
 from ..code.expr import Expr, F, either, torch
 from ..ir.types import UNSIGNED, DataType
+from .arguments import attribute_number
 from .kernel import kernel
 from .node import Node, Result, Unpack
 from .operand import Constant, Scalar, Tensor
@@ -20,7 +21,7 @@ UNARY: dict[str, Callable[[Tensor], Expr]] = {
     "Relu": lambda x: F.relu(x),
     "Sigmoid": lambda x: x.sigmoid(),
     # Above the threshold PyTorch returns x itself; its own, 20, is right up to float32.
-    "Softplus": lambda x: F.softplus(x, threshold=40) if x.type.dtype == DataType.DOUBLE else F.softplus(x),
+    "Softplus": lambda x: F.softplus(x, threshold=37) if x.type.dtype == DataType.DOUBLE else F.softplus(x),
     "Softsign": lambda x: F.softsign(x),
     "Tanh": lambda x: x.tanh(),
 }
@@ -34,12 +35,6 @@ def _register(op_type: str, function: Callable[[Tensor], Expr]) -> None:
 
 for _op_type, _function in UNARY.items():
     _register(_op_type, _function)
-
-
-def attribute_number(value: float, x: Tensor) -> float:
-    """A float attribute as people write it: the shortest text that is the same float32, which attributes are. Double
-    tensors meet it in double, so there it is spelled out."""
-    return float(value) if x.type.dtype == DataType.DOUBLE else float(str(np.float32(value)))
 
 
 def _is_float32(value: float, other: float) -> bool:

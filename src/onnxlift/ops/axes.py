@@ -27,6 +27,13 @@ def as_written(axis: int, rank: int | None) -> int:
     return -1 if rank is not None and rank > 2 and axis == rank - 1 else axis
 
 
+def along(x: Tensor, axis: int, index: Any) -> Expr:
+    """`x[:, index]`: `x` indexed along one axis."""
+    picked = at(x, {axis: index})
+    assert picked is not None, "a single axis can always be indexed"
+    return picked
+
+
 def at(x: Tensor, indices: Mapping[int, Any]) -> Expr | None:
     """`x[:, 1:5]`: `x` with an index or slice for some axes (axis -> index) and the others in full.
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..code.expr import Expr, F
+from .arguments import changed, compact
 from .kernel import kernel
 from .node import Node, Result
 from .operand import Constant, Tensor
 from .registry import op
-from .window import Ints, Window, changed, compact, torch_pads, window
+from .window import Ints, Window, torch_pads, window
 
 
 @op("Conv")

@@ -62,7 +62,7 @@ def ConstantOfShape(n: Node, input: Dims, *, value: ir.TensorProtocol | None) ->
         return Dims.of([int(number)] * sizes[0])
     if value is not None and dtype not in LITERAL_TYPES:
         one = constant(_scalar(value), n.ir.outputs[0].name)
-        return _repeat_strings(one, input) if dtype == DataType.STRING else one.expand(*_size_arguments(input))
+        return _repeat_strings(n, one, input) if dtype == DataType.STRING else one.expand(*_size_arguments(input))
     return filled(n, input, exact_number(number, dtype), dtype)
 
 
@@ -94,7 +94,7 @@ def _size_arguments(sizes: Dims) -> list[Any]:
 
 
 @moves_elements
-def _repeat_strings(value: Tensor, sizes: Dims) -> Result:
+def _repeat_strings(n: Node, value: Tensor, sizes: Dims) -> Result:
     return value.expand(sizes)
 
 
@@ -114,7 +114,7 @@ def EyeLike(n: Node, input: Tensor, *, dtype: int | None, k: int) -> Result:
 def Range(n: Node, start: Operand, limit: Operand, delta: Operand) -> Result:
     """Half-precision ranges are computed in at least float32 (`stash_type`, opset 27), which PyTorch does anyway."""
     dtype = n.output.dtype or start.type.dtype
-    first, last, step = (_number(n, operand) for operand in (start, limit, delta))
+    first, last, step = (_number(operand) for operand in (start, limit, delta))
     options: dict[str, Any] = {} if dtype in (DataType.INT64, None) else {"dtype": torch_dtype(dtype)}
     options["device"] = n.device
     if step.number == 0:
@@ -129,7 +129,7 @@ def Range(n: Node, start: Operand, limit: Operand, delta: Operand) -> Result:
     return torch.arange(last, **options) if first.number == 0 else torch.arange(first, last, **options)
 
 
-def _number(n: Node, operand: Operand) -> Scalar:
+def _number(operand: Operand) -> Scalar:
     """A bound of a range as a Python number: of a float the exact value, which decides how many elements there are."""
     dtype = operand.type.dtype or DataType.INT64
     match operand:

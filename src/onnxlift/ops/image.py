@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..code.expr import F
-from .activation import attribute_number
+from .arguments import attribute_number, changed, compact
 from .kernel import kernel
 from .node import Node, Result
 from .operand import Dims, Tensor
 from .registry import op
-from .window import Ints, changed, compact, torch_pads
+from .window import Ints, torch_pads
 
 
 @op("DepthToSpace")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from ..code.expr import Expr, unequal
 from ..ir.types import DataType, Dim, ValueType
-from .axes import as_written, at, from_front
+from .axes import along, as_written, at, from_front
 from .carry import CARRIER, carried
 from .kernel import kernel
 from .node import Node, Result
@@ -30,25 +31,24 @@ _OPEN_ENDS = frozenset({2**31 - 1, 2**63 - 1})
 def Gather(n: Node, data: Operand, indices: Operand, *, axis: int) -> Result:
     """Slices of `data` along one axis. Indices may be negative, as in PyTorch's indexing (but not `index_select`)."""
     if isinstance(data, Dims):
-        sizes = _gathered_sizes(data, indices)
+        sizes = _gathered_sizes(n, data, indices)
         if sizes is not None:
             return sizes
     x = n.tensor(data)
-    index = _index(indices, x.type.dim(axis))
-    picked = at(x, {axis: index})
-    assert picked is not None, "a single axis can always be indexed"
-    return picked
+    return along(x, axis, _index(indices, x.type.dim(axis)))
 
 
-def _gathered_sizes(data: Dims, indices: Operand) -> Operand | None:
+def _gathered_sizes(n: Node, data: Dims, indices: Operand) -> Operand | None:
     """Some of the sizes, or None if this is no matter of single sizes."""
-    if isinstance(indices, Scalar):
+    if isinstance(indices, Dims):
+        return None
+    if isinstance(indices, Scalar) and indices.number is None:
         return Scalar(data.as_expr()[indices])
-    if not isinstance(indices, Constant) or (indices.type.rank or 0) > 1:
+    if indices.const is None or (indices.type.rank or 0) > 1:
         return None
     places = [int(i) for i in indices.const.reshape(-1)]
-    if data.length is not None:
-        places = [from_front(place, data.length) for place in places]
+    if data.length is not None and any(not -data.length <= place < data.length for place in places):
+        n.fail(f"it picks {places} out of {data.length} sizes")
     picked = [data[place] for place in places]
     return picked[0] if indices.type.rank == 0 else Dims(picked)
 
@@ -61,21 +61,19 @@ def _index(indices: Operand, size: Dim) -> Any:
         return indices.as_expr() if indices.elements is None else list(indices.elements)
     if not isinstance(indices, Constant) or (indices.type.rank or 0) > 1:
         return indices
-    numbers = [int(i) for i in indices.const.reshape(-1)]
-    if indices.type.rank == 0:
-        return numbers[0]
+    numbers = indices.const
+    if numbers.ndim == 0:
+        return int(numbers)
     if _is_run(numbers, size):
-        return slice(numbers[0] or None, (numbers[-1] + 1) or None)
-    return numbers if 0 < len(numbers) <= _LONGEST_LIST else indices
+        return slice(int(numbers[0]) or None, int(numbers[-1] + 1) or None)
+    return numbers.tolist() if 0 < len(numbers) <= _LONGEST_LIST else indices
 
 
-def _is_run(numbers: Sequence[int], size: Dim) -> bool:
+def _is_run(numbers: np.ndarray[Any, Any], size: Dim) -> bool:
     """Whether the indices count up by one, so that a slice means the same (but would not notice one out of range)."""
-    if not numbers or list(numbers) != list(range(numbers[0], numbers[0] + len(numbers))):
+    if len(numbers) == 0 or (np.diff(numbers) != 1).any() or numbers[0] < 0 <= numbers[-1]:
         return False
-    if numbers[0] < 0 <= numbers[-1]:
-        return False
-    return len(numbers) == 1 or not isinstance(size, int) or -size <= numbers[0] <= numbers[-1] < size
+    return not isinstance(size, int) or bool(-size <= numbers[0] <= numbers[-1] < size)
 
 
 @op("GatherElements")
@@ -222,9 +220,7 @@ def Compress(n: Node, input: Tensor, condition: Tensor, *, axis: int | None) -> 
         axis = 0
     lengths = x.type.dim(axis), condition.type.dim(0)
     if lengths[0] is not None and lengths[0] == lengths[1]:
-        picked = at(x, {axis: condition})
-        assert picked is not None
-        return picked
+        return along(x, axis, condition)
     return x.index_select(as_written(axis, x.type.rank), condition.nonzero().flatten())
 
 

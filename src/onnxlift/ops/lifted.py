@@ -6,12 +6,11 @@ from typing import Any
 
 from ..code.expr import F
 from ..idioms.match import DOMAIN
-from .activation import attribute_number
+from .arguments import attribute_number, changed
 from .node import Node, Result
 from .norm import LayerNormalization, RMSNormalization
 from .operand import Constant, Tensor
 from .registry import op
-from .window import changed
 
 
 @op("Linear", domain=DOMAIN)

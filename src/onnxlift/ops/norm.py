@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ..code.expr import F
+from ..code.expr import Expr, F
 from ..ir.types import DataType
-from .activation import attribute_number
+from .arguments import attribute_number, changed
 from .kernel import kernel
 from .node import Node, Result, Unpack, torch_dtype
 from .operand import Constant, Tensor, size_of
 from .registry import op
-from .window import changed
 
 HALF = (DataType.FLOAT16, DataType.BFLOAT16)
 
@@ -97,13 +96,11 @@ def GroupNormalization(n: Node, X: Tensor, scale: Tensor, bias: Tensor, *, epsil
         }
         sizes = {"num_groups": num_groups, "num_channels": channels, "eps": attribute_number(epsilon, X)}
         return n.layer("GroupNorm", weights, **sizes)(X)
-    weight, offset = scale, bias
+    weight: Expr = scale
+    offset: Expr = bias
     if per_group:
-        size = size_of(X, 1)
-        repeats: Any = size // num_groups if size.number is None else int(size.number) // num_groups
-        return F.group_norm(
-            X, num_groups, scale.repeat_interleave(repeats), bias.repeat_interleave(repeats), **_eps(epsilon, X)
-        )
+        repeats = size_of(X, 1) // num_groups
+        weight, offset = scale.repeat_interleave(repeats), bias.repeat_interleave(repeats)
     return F.group_norm(X, num_groups, weight, offset, **_eps(epsilon, X))
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 from ..code.expr import Expr, F, builtin, torch
 from ..ir.types import DataType
+from .arguments import changed, compact
 from .kernel import kernel
 from .node import Node, Result, Unpack
 from .operand import Dims, Tensor, size_of
 from .registry import op
-from .window import Ints, Window, changed, compact, window
+from .window import Ints, Window, window
 
 LOWEST = {DataType.INT8: -128, DataType.UINT8: 0}
 
@@ -34,18 +35,16 @@ def MaxPool(
     own = window(n, X, kernel_shape, strides, dilations, pads, auto_pad)
     ceil = bool(ceil_mode) and auto_pad in ("", "NOTSET")
     if n.wants(1):
-        x, own = _with_known_pads(X, own, LOWEST.get(X.type.dtype or DataType.FLOAT, float("-inf")))
         options = changed({"ceil_mode": ceil, "column_major": bool(storage_order)}, ceil_mode=False, column_major=False)
-        return Unpack(kernel("max_pool_with_indices")(x, *_arguments(own), **options), 2)
+        return Unpack(kernel("max_pool_with_indices")(X, **_described(X, own), **options), 2)
     if _fits_torch(own):
         options = {"padding": compact(own.begin or ()), "dilation": compact(own.dilation), "ceil_mode": ceil}
         return n.layer(f"MaxPool{own.rank}d", **_kernel_and_stride(own), **options)(X)
-    lowest = LOWEST.get(X.type.dtype or DataType.FLOAT, float("-inf"))
     if own.rank <= 3 and not ceil:
+        lowest = LOWEST.get(X.type.dtype or DataType.FLOAT, float("-inf"))
         layer = n.layer(f"MaxPool{own.rank}d", **_kernel_and_stride(own), dilation=compact(own.dilation))
         return layer(own.pad(X, lowest))
-    x, own = _with_known_pads(X, own, lowest)
-    return kernel("max_pool")(x, *_arguments(own), **changed({"ceil_mode": ceil}, ceil_mode=False))
+    return kernel("max_pool")(X, **_described(X, own), **changed({"ceil_mode": ceil}, ceil_mode=False))
 
 
 @op("AveragePool")
@@ -68,13 +67,8 @@ def AveragePool(
         if own.padded:
             options["count_include_pad"] = include
         return n.layer(f"AvgPool{own.rank}d", **_kernel_and_stride(own), **options)(X)
-    if own.begin is None:
-        if not include:
-            options = changed({"upper": own.upper}, upper=True)
-            return kernel("average_pool_same")(X, own.kernel, own.stride, own.dilation, **options)
-        return kernel("average_pool")(own.pad(X), *_arguments(own.without_pads()))
     options = changed({"ceil_mode": ceil, "count_include_pad": include}, ceil_mode=False, count_include_pad=False)
-    return kernel("average_pool")(X, *_arguments(own), **options)
+    return kernel("average_pool")(X, **_described(X, own), **options)
 
 
 @op("LpPool")
@@ -96,15 +90,16 @@ def LpPool(
     p = int(p) if p == int(p) else p
     if _fits_torch(own) and not own.padded and not ceil and set(own.dilation) == {1} and p % 2 == 0:
         function: Expr = getattr(F, f"lp_pool{own.rank}d")
-        return function(X, p, **changed(_kernel_and_stride(own), kernel_size=None, stride=None))
-    x, own = _with_known_pads(X, own, None)
-    return kernel("lp_pool")(x, p, *_arguments(own), **changed({"ceil_mode": ceil}, ceil_mode=False))
+        stride = changed({"stride": own.stride}, stride=own.kernel)
+        return function(X, p, compact(own.kernel), **{name: compact(value) for name, value in stride.items()})
+    return kernel("lp_pool")(X, p, **_described(X, own), **changed({"ceil_mode": ceil}, ceil_mode=False))
 
 
 def _fits_torch(own: Window) -> bool:
     """PyTorch has poolings over 1 to 3 axes, with equal pads before and after of at most half the kernel."""
-    small = all(p <= k // 2 for p, k in zip(own.begin or own.kernel, own.kernel, strict=True))
-    return own.rank <= 3 and own.symmetric and small
+    if own.rank > 3 or own.begin is None or not own.symmetric:
+        return False
+    return all(p <= k // 2 for p, k in zip(own.begin, own.kernel, strict=True))
 
 
 def _kernel_and_stride(own: Window) -> dict[str, Any]:
@@ -112,13 +107,12 @@ def _kernel_and_stride(own: Window) -> dict[str, Any]:
     return {"kernel_size": compact(own.kernel), "stride": None if own.stride == own.kernel else compact(own.stride)}
 
 
-def _with_known_pads(x: Tensor, own: Window, value: float | None) -> tuple[Expr, Window]:
-    """Pads that only the running model knows are put around the input, where the kernels take numbers."""
-    return (x, own) if own.begin is not None else (own.pad(x, value), own.without_pads())
-
-
-def _arguments(own: Window) -> list[Any]:
-    return [own.kernel, own.stride, own.dilation, own.begin, own.end]
+def _described(x: Tensor, own: Window) -> dict[str, Any]:
+    """The window as the kernels take it; pads that depend on the input's size are computed when the model runs."""
+    sizes: dict[str, Any] = {"kernel": own.kernel, "stride": own.stride, "dilation": own.dilation}
+    if own.begin is not None:
+        return {**sizes, "pads": (own.begin, own.end)}
+    return {**sizes, "pads": kernel("same_pads")(x, *sizes.values(), **changed({"upper": own.upper}, upper=True))}
 
 
 def _spatial(n: Node, x: Tensor) -> Any:

@@ -17,12 +17,11 @@ import numpy as np
 from ..code.expr import Expr, F
 from ..ir.symbolic import multiply
 from ..ir.types import DataType
-from .activation import attribute_number
+from .arguments import attribute_number, changed, compact
 from .kernel import kernel
 from .node import Node, Result
 from .operand import Constant, Dims, Operand, Tensor
 from .registry import op
-from .window import changed, compact
 
 Floats = np.ndarray[Any, np.dtype[np.float32]]
 INTERPOLATE = {

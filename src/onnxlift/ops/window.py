@@ -109,13 +109,3 @@ def _same(x: Tensor, own: Window, upper: bool) -> Window:
 def torch_pads(begin: Ints, end: Ints) -> Ints:
     """The amounts for `F.pad`: pairs of (before, after), the last axis first."""
     return tuple(p for pair in zip(reversed(begin), reversed(end), strict=True) for p in pair)
-
-
-def compact(values: Ints) -> int | Ints:
-    """`3` for `(3, 3)`: PyTorch repeats a single number over the spatial axes, and so do people."""
-    return values[0] if len(set(values)) == 1 else values
-
-
-def changed(options: dict[str, Any], **defaults: Any) -> dict[str, Any]:
-    """The options that differ from PyTorch's defaults: those that a person would write."""
-    return {name: value for name, value in options.items() if value != defaults[name]}

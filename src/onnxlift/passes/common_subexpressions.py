@@ -71,7 +71,7 @@ def _key(model: ir.Model, node: ir.Node) -> Hashable | None:
         attributes.append((name, attribute.type, value))
     used = tuple(bool(output.name) for output in node.outputs)
     inputs = tuple(_input_key(value) for value in node.inputs)
-    return node.domain, node.op_type, node.version, inputs, tuple(attributes), used, _module(node)
+    return node.domain, node.op_type, node.version, inputs, tuple(attributes), used, module_of(node)
 
 
 def _attribute_key(attribute: ir.Attr) -> Hashable | None:
@@ -102,7 +102,7 @@ def _tensor_key(tensor: ir.TensorProtocol) -> Hashable | None:
     return tensor.dtype, tuple(tensor.shape.numpy()), tensor.tobytes()
 
 
-def _module(node: ir.Node) -> str:
+def module_of(node: ir.Node) -> str:
     """The module that the node belongs to, as far as the exporter tells."""
     for key in _SCOPE_KEYS:
         if key in node.metadata_props:

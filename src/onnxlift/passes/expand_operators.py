@@ -10,9 +10,9 @@ is the operator's definition; its nodes keep the operator set that it is written
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import onnx
-import onnx.defs
 import onnx_ir as ir
 
 from ..ir.inference import infer
@@ -42,7 +42,7 @@ def run(model: ir.Model, supported: Callable[[str, str], bool]) -> int:
 
 
 def _has_body(model: ir.Model, node: ir.Node) -> bool:
-    schema = schema_for(node.domain, node.op_type, _opset(model, node))
+    schema: Any = schema_for(node.domain, node.op_type, _opset(model, node))  # onnx's stubs do not know the two
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 
@@ -71,7 +71,7 @@ def _body(model: ir.Model, node: ir.Node) -> ir.Function | None:
     return function
 
 
-def _proto(schema: onnx.defs.OpSchema, opset: int, node: ir.Node) -> onnx.FunctionProto | None:
+def _proto(schema: Any, opset: int, node: ir.Node) -> onnx.FunctionProto | None:
     """The newest body that is not newer than the opset, or else the oldest: all of them define the same operator."""
     versions = schema.function_opset_versions or schema.context_dependent_function_opset_versions
     version = max((v for v in versions if v <= opset), default=min(versions))
@@ -90,11 +90,11 @@ def _type(value: ir.Value | None) -> bytes:
         ir.serde.serialize_type_into(proto, value.type)
         if value.shape is not None:
             ir.serde.serialize_shape_into(proto, value.shape)
-    return proto.SerializeToString()
+    return bytes(proto.SerializeToString())
 
 
 def _connect_outer_values(function: ir.Function, node: ir.Node) -> None:
-    """A body that contains a graph of the node itself (SequenceMap) reads by name what that graph reads from outside."""
+    """A body that contains a graph of the node (SequenceMap) reads by name what that graph reads from outside."""
     outside = {value.name: value for value in _reads_inside(node)}
     if not outside:
         return

@@ -112,7 +112,8 @@ def _choose(node: ir.Node, by_exporter: Path | None, by_weights: Path | None) ->
         return by_exporter if by_weights is None else by_weights
     if node.op_type in LAYER_WEIGHTS:
         # Optimisers move nodes to a neighbour; a weight that lives elsewhere altogether is another layer's, shared.
-        return by_weights if by_weights[:-1] == by_exporter[:-1] else by_exporter
+        is_near = by_weights[:-1] == by_exporter[:-1] or by_weights[: len(by_exporter)] == by_exporter
+        return by_weights if is_near else by_exporter
     # A parameter used by an ordinary operator: its owner may lie above the code that uses it, not below.
     return by_weights if by_weights[: len(by_exporter)] == by_exporter else by_exporter
 
@@ -190,6 +191,6 @@ def owner_of(name: str | None) -> Path | None:
 
 
 def flat_layer_name(name: str | None) -> str | None:
-    """`fc_W`, `W_fc`, `ln1_scale` -> fc, ln1: the layer in names that are written without dots."""
-    match = _FLAT.match(name or "")
+    """`fc_W`, `W_fc`, `ln1_scale`, `attn.in_proj_weight` -> fc, ln1, in_proj: the layer in names without a dot for it."""
+    match = _FLAT.match((name or "").rpartition(".")[2])
     return (match["after"] or match["before"]) if match else None

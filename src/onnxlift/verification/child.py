@@ -19,6 +19,7 @@ from typing import Any
 from ..errors import VerifyError
 from ..report import format_bytes
 
+WORKER = "onnxlift.verification.worker"
 POLL_SECONDS = 0.02
 TAIL = 2000
 
@@ -46,14 +47,14 @@ class ChildError(VerifyError):
         self.crashed = crashed
 
 
-def run_child(job: Path, task: dict[str, Any], who: str, limits: Limits) -> dict[str, Any]:
+def run_child(job: Path, task: dict[str, Any], who: str, limits: Limits, worker: str = WORKER) -> dict[str, Any]:
     """What the worker answers to `task`, in the folder `job`. Raises ChildError, in which it is called `who`."""
     # A side writes only here, and what an earlier one left must not be taken for its answer.
     answer = job / "answer.json"
     answer.unlink(missing_ok=True)
     (job / "task.json").write_text(json.dumps(task), encoding="utf-8")
     # -P: the folder in which we were started, which may be the model's, is no place to import from.
-    command = [sys.executable, "-P", "-m", "onnxlift.verification.worker", str(job)]
+    command = [sys.executable, "-P", "-m", worker, str(job)]
     with (job / "log.txt").open("wb") as log:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_environment(), start_new_session=True

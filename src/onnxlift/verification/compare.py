@@ -109,7 +109,7 @@ def compare_arrays(
 ) -> Comparison:
     """The comparison of two tensors, with the tolerance of their type unless one is given (`atol` then is absolute)."""
     dtype, shape = actual.dtype.name, actual.shape
-    wanted = _CARRIED[expected.dtype] if expected.dtype in _CARRIED else expected.dtype
+    wanted = _carried(expected.dtype)
     if _is_text(actual) and _is_text(expected):
         dtype, wanted = "string", actual.dtype
     if actual.dtype != wanted:
@@ -124,6 +124,10 @@ def compare_arrays(
             tolerance.rtol if rtol is None else rtol, tolerance.atol if atol is None else atol, atol is not None
         )
     return _compare_floats(name, dtype, actual, expected, tolerance)
+
+
+def _carried(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return _CARRIED.get(dtype, dtype)
 
 
 def _is_text(array: Array) -> bool:

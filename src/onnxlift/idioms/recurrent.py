@@ -1,0 +1,317 @@
+"""LSTM, GRU and RNN as PyTorch's layers of these names, stacked and batch-first as they were.
+
+    LSTM(x, W, R, B, h0, c0)                             ->  lifted LSTM(x, h0, c0, W, R, B)
+    Squeeze, or Transpose and Reshape, of its Y          ->  gone: the lifted LSTM gives (sequence, batch, features)
+    zeros for h0 and c0                                  ->  gone: PyTorch starts from zeros
+    LSTM after LSTM of one module, Concat of their h, c  ->  one lifted LSTM of two layers
+    Transpose before and after                           ->  gone: `batch_first`
+
+A lifted node has the inputs x, h0, c0 and then W, R, B of each layer, and the outputs y, h, c, all as PyTorch has them,
+but for `onnx_y`: then somebody reads Y with its axis of directions, and y is that.
+
+Not where PyTorch's layer computes something else or has no such thing: a GRU that resets before the product (ONNX's
+default), peepholes, other activations, `clip`, `input_forget`, `layout`, lengths of sequences (unless all are full).
+Those stay, and so do weights that are not constants. Layers are stacked only if they belong to one module by the
+exporter's names, or share the tensors of their states, and if nobody reads what lies between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx_ir as ir
+
+from ..ir.node_view import shape_of, static_elements
+from ..ir.scopes import constant
+from ..passes.common_subexpressions import module_of
+from ..passes.edit import Edit, attribute, is_standard, sweep
+from ..passes.transposes import permutation
+from .match import DOMAIN, drop_unused, is_float, is_private, made_by
+
+_STANDARD = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh"), "RNN": ("tanh",)}
+_H, _C, _WEIGHTS = 1, 2, 3  # positions among the inputs of a lifted node; the first two among its outputs too
+_MOVES = ("Slice", "Expand", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Tile")
+_MAX_MOVES = 8
+
+
+def run(model: ir.Model) -> int:
+    """Make layers of recurrent nodes; gives how many rewrites that took."""
+    return sweep(model, _lift) + sweep(model, _stack) + sweep(model, _batch_first)
+
+
+# One node becomes one layer
+
+
+def _lift(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, *_STANDARD) or not _is_layer(node):
+        return
+    x, w, r, b, _, h, c = (*node.inputs, *[None] * 7)[:7]
+    states = [None if _is_zeros(edit, state) else state for state in (h, c)]
+    direction = _direction(node)
+    readers = _readers(edit, node)
+    options: dict[str, int | str] = {
+        "bidirectional": int(direction == "bidirectional"),
+        "backwards": int(direction == "reverse"),
+        "onnx_y": int(readers is None),
+        "nonlinearity": _activations(node)[0] if node.op_type == "RNN" else "",
+    }
+    layer = _insert(edit, node, [x, *states, w, r, b], options, like=node)
+    y, *rest = layer.outputs
+    if readers is None:
+        _take_over(edit, node.outputs[0], y)
+    else:
+        y.shape = None if (shape := _shape_of_y(node)) is None else ir.Shape(shape)
+        for reader in readers:
+            _take_over(edit, reader.outputs[0], y)
+            edit.drop(reader)
+    for old, new in zip(node.outputs[1:], rest, strict=False):
+        _take_over(edit, old, new)
+    drop_unused(edit, [user for user, _ in node.outputs[0].uses()])
+    edit.drop(node)
+    edit.changes += 1
+
+
+def _is_layer(node: ir.Node) -> bool:
+    """Whether PyTorch's layer computes the same."""
+    if any(each.is_ref() for each in node.attributes.values()):
+        return False
+    x, w, r, b, lengths, _, _, peepholes = (*node.inputs, *[None] * 8)[:8]
+    constants = [constant(value) for value in (w, r, b) if value is not None]
+    if not is_float(x) or None in constants or peepholes is not None or 0 in (*_sizes(x), *_sizes(w), *_sizes(r)):
+        return False
+    if attribute(node, "clip", 0.0) or attribute(node, "input_forget", 0) or attribute(node, "layout", 0):
+        return False
+    if node.op_type == "GRU" and not attribute(node, "linear_before_reset", 0):
+        return False
+    directions = 2 if _direction(node) == "bidirectional" else 1
+    usual = _STANDARD[node.op_type] * directions
+    activations = _activations(node)[: len(usual)]
+    if activations != usual and not (node.op_type == "RNN" and activations == ("relu",) * directions):
+        return False
+    return _sizes(r)[:1] == (directions,) and (lengths is None or _are_full(lengths, x))
+
+
+def _direction(node: ir.Node) -> str:
+    return str(attribute(node, "direction", "forward")).lower()
+
+
+def _activations(node: ir.Node) -> tuple[str, ...]:
+    names = attribute(node, "activations", ()) or _STANDARD[node.op_type] * 2
+    return tuple(str(name).lower() for name in names)
+
+
+def _sizes(value: ir.Value | None) -> tuple[object, ...]:
+    return shape_of(value) or ()
+
+
+def _are_full(lengths: ir.Value, x: ir.Value | None) -> bool:
+    """Whether all sequences are known to be as long as the input."""
+    steps = _sizes(x)[:1]
+    known = static_elements(lengths)
+    return known is not None and len(known) > 0 and all((length,) == steps for length in known)
+
+
+def _is_zeros(edit: Edit, value: ir.Value | None, moves: int = 0) -> bool:
+    """Whether `value` is nothing but zeros, as far as can be seen: a constant, or zeros moved around."""
+    tensor = constant(value)
+    if tensor is not None:
+        return not tensor.numpy().any()
+    filled = made_by(edit, value, "ConstantOfShape")
+    if filled is not None:
+        fill = attribute(filled, "value", None)
+        return "value" not in filled.attributes or (fill is not None and not fill.numpy().any())
+    moved = made_by(edit, value, *_MOVES)
+    return moved is not None and moves < _MAX_MOVES and _is_zeros(edit, moved.inputs[0], moves + 1)
+
+
+def _shape_of_y(node: ir.Node) -> tuple[int | str, ...] | None:
+    """(sequence, batch, directions * hidden): Y's shape in PyTorch."""
+    shape = shape_of(node.outputs[0])
+    if shape is None or len(shape) != 4 or not isinstance(shape[1], int) or not isinstance(shape[3], int):
+        return None
+    return shape[0], shape[2], shape[1] * shape[3]
+
+
+def _readers(edit: Edit, node: ir.Node) -> list[ir.Node] | None:
+    """The nodes that give Y the form it has in PyTorch, if it is read by nothing else."""
+    y, shape = node.outputs[0], _shape_of_y(node)
+    readers: list[ir.Node] = []
+    for user, _ in y.uses():
+        order = permutation(user)
+        if order is not None and list(order) == [0, 2, 1, 3] and not edit.is_output(user.outputs[0]):
+            readers += [last for last, _ in user.outputs[0].uses()]
+        elif _direction(node) != "bidirectional":  # without the axis of directions the order of elements is the same
+            readers.append(user)
+        else:
+            return None
+    same = all(is_standard(r, "Reshape", "Squeeze") and shape_of(r.outputs[0]) == shape is not None for r in readers)
+    here = all(reader.graph is edit.graph for reader in readers)
+    outputs = sum(edit.is_output(reader.outputs[0]) for reader in readers)
+    return readers if same and here and outputs <= 1 and not edit.is_output(y) else None
+
+
+# Layers become one layer
+
+
+def _stack(edit: Edit, node: ir.Node) -> None:
+    chain = [node]
+    if not _is_lifted(node, *_STANDARD) or _before(edit, node) is not None:
+        return
+    while (following := _after(edit, chain[-1])) is not None:
+        chain.append(following)
+    if len(chain) < 2:
+        return
+    starts = [[each.inputs[slot] for each in chain] for slot in (_H, _C)]
+    ends = [[each.outputs[slot] for each in chain] for slot in (_H, _C) if slot < len(node.outputs)]
+    if any(None in start and any(start) for start in starts):
+        return  # some layers start from zeros and others do not
+    sources = [_whole(edit, start) for start in starts]
+    joins = [_join(edit, end) for end in ends]
+    if any(join is None and any(_is_used(edit, state) for state in end) for join, end in zip(joins, ends, strict=True)):
+        return
+    modules = {module_of(each) for each in chain}
+    if (len(modules) > 1 or "" in modules) and not any(joins) and not any(sources):
+        return
+    place = chain[-1]
+    states = [
+        source if source is not None or start[0] is None else _concat(edit, place, start)
+        for source, start in zip(sources, starts, strict=True)
+    ]
+    weights = [value for each in chain for value in each.inputs[_WEIGHTS:]]
+    layer = _insert(edit, place, [node.inputs[0], *states, *weights], _options(node), like=node)
+    layer.outputs[0].shape = place.outputs[0].shape
+    _take_over(edit, place.outputs[0], layer.outputs[0])
+    for join, new in zip(joins, layer.outputs[1:], strict=True):
+        if join is not None:
+            _take_over(edit, join.outputs[0], new)
+            edit.drop(join)
+    for each in chain:
+        edit.drop(each)
+    edit.changes += 1
+
+
+def _options(node: ir.Node) -> dict[str, int | str]:
+    return {name: each.value for name, each in node.attributes.items()}
+
+
+def _before(edit: Edit, node: ir.Node) -> ir.Node | None:
+    """The layer that `node` is to be stacked on."""
+    below = made_by(edit, node.inputs[0], *_STANDARD, domain=DOMAIN)
+    return below if below is not None and _after(edit, below) is node else None
+
+
+def _after(edit: Edit, node: ir.Node) -> ir.Node | None:
+    """The layer that reads the whole output of `node`, if nobody else does and it is of the same kind."""
+    y = node.outputs[0]
+    if not is_private(edit, y):
+        return None
+    ((reader, position),) = y.uses()
+    if position != 0 or not _is_lifted(reader, node.op_type) or reader.graph is not edit.graph:
+        return None
+    options = _options(node)
+    alike = options == _options(reader) and not options.get("backwards") and not options.get("onnx_y")
+    same_size = _sizes(node.inputs[_WEIGHTS + 1]) == _sizes(reader.inputs[_WEIGHTS + 1])
+    same_bias = (node.inputs[_WEIGHTS + 2] is None) == (reader.inputs[_WEIGHTS + 2] is None)
+    return reader if alike and same_size and same_bias else None
+
+
+def _is_lifted(node: ir.Node, *kinds: str) -> bool:
+    return node.domain == DOMAIN and node.op_type in kinds
+
+
+def _is_used(edit: Edit, value: ir.Value) -> bool:
+    return bool(value.uses()) or edit.is_output(value)
+
+
+def _join(edit: Edit, states: Sequence[ir.Value]) -> ir.Node | None:
+    """The Concat that puts the states of all layers, and nothing else, on top of one another."""
+    if not all(is_private(edit, state) for state in states):
+        return None
+    ((join, _),) = states[0].uses()
+    is_join = is_standard(join, "Concat") and join.graph is edit.graph and attribute(join, "axis", None) in (0, -3)
+    return join if is_join and tuple(join.inputs) == tuple(states) else None
+
+
+def _whole(edit: Edit, parts: Sequence[ir.Value | None]) -> ir.Value | None:
+    """The tensor that `parts` are consecutive slices of, from the first row to the last."""
+    source: ir.Value | None = None
+    end = 0
+    for part in parts:
+        cut = made_by(edit, part, "Slice")
+        if cut is None or len(cut.inputs) != 4 or source not in (None, cut.inputs[0]):
+            return None
+        source = cut.inputs[0]
+        rows = _sizes(part)[:1]
+        starts, axes = static_elements(cut.inputs[1]), static_elements(cut.inputs[3])
+        if starts != (end,) or axes != (0,) or not rows or not isinstance(rows[0], int):
+            return None
+        end += rows[0]
+    return source if _sizes(source)[:1] == (end,) else None
+
+
+def _concat(edit: Edit, place: ir.Node, parts: Sequence[ir.Value | None]) -> ir.Value:
+    first = parts[0]
+    assert first is not None
+    rows = [size for part in parts for size in _sizes(part)[:1] if isinstance(size, int)]
+    shape = [sum(rows), *(_sizes(first)[1:] or (None, None))]
+    axis = [ir.AttrInt64("axis", 0)]
+    return edit.insert(place, "Concat", parts, axis, like=first, shape=shape, name=f"{first.name}.layers")  # type: ignore[arg-type]
+
+
+# The batch comes first
+
+
+def _batch_first(edit: Edit, node: ir.Node) -> None:
+    if not _is_lifted(node, *_STANDARD) or attribute(node, "batch_first", 0):
+        return
+    before = made_by(edit, node.inputs[0], "Transpose")
+    y = node.outputs[0]
+    after = [user for user, _ in y.uses()]
+    if before is None or edit.is_output(y) or (attribute(node, "onnx_y", 0) and after):
+        return
+    swaps = [permutation(each) for each in (before, *after)]
+    here = all(user.graph is edit.graph for user in after)
+    outputs = sum(edit.is_output(user.outputs[0]) for user in after)
+    if not here or outputs > 1 or any(order is None or list(order) != [1, 0, 2] for order in swaps):
+        return
+    layer = _insert(edit, node, [before.inputs[0], *node.inputs[1:]], {**_options(node), "batch_first": 1}, like=node)
+    for reader in after:
+        layer.outputs[0].shape = reader.outputs[0].shape
+        _take_over(edit, reader.outputs[0], layer.outputs[0])
+        edit.drop(reader)
+    for old, new in zip(node.outputs[1:], layer.outputs[1:], strict=True):
+        _take_over(edit, old, new)
+    edit.drop(node)
+    drop_unused(edit, [before])
+    edit.changes += 1
+
+
+# Building
+
+
+def _insert(
+    edit: Edit, place: ir.Node, inputs: Sequence[ir.Value | None], options: Mapping[str, int | str], *, like: ir.Node
+) -> ir.Node:
+    """A lifted node before `place`, with the name and module of `like`, whose outputs nobody reads yet."""
+    count = 3 if like.op_type == "LSTM" else 2
+    type = inputs[0].type if inputs[0] is not None else None
+    layer = ir.Node(
+        DOMAIN,
+        like.op_type,
+        inputs,
+        [ir.convenience.convert_attribute(name, value) for name, value in options.items() if value],
+        outputs=[ir.Value(name="", type=type) for _ in range(count)],
+        name=like.name,
+        metadata_props=dict(like.metadata_props),
+    )
+    edit.graph.insert_before(place, layer)
+    return layer
+
+
+def _take_over(edit: Edit, old: ir.Value, new: ir.Value) -> None:
+    """Let everybody who reads `old` read `new`, under the same name."""
+    if not _is_used(edit, old):
+        return
+    edit.redirect(old, new)
+    if not new.name:
+        new.name, old.name = old.name, None

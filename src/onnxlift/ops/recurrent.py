@@ -1,0 +1,263 @@
+"""RNN, GRU and LSTM. Where they are layers of PyTorch's, idioms/recurrent.py has recognised them (`nn.LSTM` and its
+kin are written at the end of this file); everything else that ONNX has, like peepholes, other activations or sequences
+of different lengths, is a kernel.
+
+Opset history: 1 (with `output_sequence`, which only says whether Y is wanted), 3 (`linear_before_reset` of GRU), 7,
+14 (`layout`), 22 (bfloat16).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..code.expr import Expr, F, Local, Ref, torch
+from ..code.statements import Assign, Target
+from ..idioms.match import DOMAIN
+from ..ir.types import type_of
+from .arguments import attribute_number
+from .kernel import kernel
+from .layers import Weight
+from .node import Node, Result, Unpack
+from .operand import Constant, Tensor
+from .registry import op
+
+Array = np.ndarray[Any, Any]
+Strings = tuple[str, ...]
+Floats = tuple[float, ...]
+
+# The activation, and the defaults of alpha and beta as ONNX Runtime has them.
+_ACTIVATIONS: dict[str, tuple[Callable[..., Expr], Floats]] = {
+    "relu": (lambda: torch.relu, ()),
+    "tanh": (lambda: torch.tanh, ()),
+    "sigmoid": (lambda: torch.sigmoid, ()),
+    "softsign": (lambda: F.softsign, ()),
+    "softplus": (lambda: F.softplus, ()),
+    "leakyrelu": (kernel("leaky_relu"), (0.01,)),
+    "elu": (kernel("elu"), (1.0,)),
+    "thresholdedrelu": (kernel("thresholded_relu"), (1.0,)),
+    "affine": (kernel("affine"), (1.0, 0.0)),
+    "scaledtanh": (kernel("scaled_tanh"), (1.0, 1.0)),
+    "hardsigmoid": (kernel("hard_sigmoid"), (0.2, 0.5)),
+}
+
+# Whether each direction runs backwards. "foward" is the default of the very first GRU, as it was published.
+_DIRECTIONS = {"forward": (False,), "foward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+
+
+@op("LSTM", ignores=["hidden_size", "output_sequence"])
+def LSTM(
+    n: Node,
+    X: Tensor,
+    W: Tensor,
+    R: Tensor,
+    B: Tensor | None,
+    sequence_lens: Tensor | None,
+    initial_h: Tensor | None,
+    initial_c: Tensor | None,
+    P: Tensor | None,
+    *,
+    activations: Strings | None,
+    activation_alpha: Floats | None,
+    activation_beta: Floats | None,
+    clip: float | None,
+    direction: str,
+    input_forget: int = 0,
+    layout: int = 0,
+) -> Result:
+    options = _options(n, X, ("Sigmoid", "Tanh", "Tanh"))
+    if input_forget:
+        options["coupled"] = True
+    return Unpack(_call("onnx_lstm", [X, W, R, B, sequence_lens, initial_h, initial_c, P], options), 3)
+
+
+@op("GRU", ignores=["hidden_size", "output_sequence"])
+def GRU(
+    n: Node,
+    X: Tensor,
+    W: Tensor,
+    R: Tensor,
+    B: Tensor | None,
+    sequence_lens: Tensor | None,
+    initial_h: Tensor | None,
+    *,
+    activations: Strings | None,
+    activation_alpha: Floats | None,
+    activation_beta: Floats | None,
+    clip: float | None,
+    direction: str,
+    linear_before_reset: int = 0,
+    layout: int = 0,
+) -> Result:
+    options = _options(n, X, ("Sigmoid", "Tanh"))
+    if linear_before_reset:
+        options["linear_before_reset"] = True
+    return Unpack(_call("onnx_gru", [X, W, R, B, sequence_lens, initial_h], options), 2)
+
+
+@op("RNN", ignores=["hidden_size", "output_sequence"])
+def RNN(
+    n: Node,
+    X: Tensor,
+    W: Tensor,
+    R: Tensor,
+    B: Tensor | None,
+    sequence_lens: Tensor | None,
+    initial_h: Tensor | None,
+    *,
+    activations: Strings | None,
+    activation_alpha: Floats | None,
+    activation_beta: Floats | None,
+    clip: float | None,
+    direction: str,
+    layout: int = 0,
+) -> Result:
+    return Unpack(_call("onnx_rnn", [X, W, R, B, sequence_lens, initial_h], _options(n, X, ("Tanh",))), 2)
+
+
+def _call(name: str, inputs: Sequence[Tensor | None], options: dict[str, Any]) -> Expr:
+    """The call of a kernel, without the optional inputs at the end that are not given."""
+    given = list(inputs)
+    while given[-1] is None:
+        given.pop()
+    return kernel(name)(*given, **options)
+
+
+def _options(n: Node, x: Tensor, usual: Strings) -> dict[str, Any]:
+    """What the attributes that all three operators have in common say, where it is not the usual."""
+    attributes = n.attributes
+    backwards = _DIRECTIONS.get(attributes["direction"].lower())
+    if backwards is None:
+        n.fail(f"its direction is {attributes['direction']!r}")
+    options: dict[str, Any] = {}
+    if backwards != (False,):
+        options["backwards"] = backwards
+    standard = usual * len(backwards)
+    names = tuple(attributes.get("activations") or standard)[: len(standard)]  # RNN's default has one too many
+    if len(names) < len(standard):
+        n.fail(f"it has {len(names)} activations, and takes {len(standard)}")
+    if names != standard:
+        options["activations"] = tuple(_activations(n, names, x))
+    if attributes.get("clip"):
+        options["clip"] = attribute_number(attributes["clip"], x)
+    if attributes.get("layout"):
+        options["batch_first"] = True
+    return options
+
+
+def _activations(n: Node, names: Strings, x: Tensor) -> list[Expr]:
+    """The activations; the lists of alphas and betas have an entry only for those that take one."""
+    alphas = list(n.attributes.get("activation_alpha") or ())
+    betas = list(n.attributes.get("activation_beta") or ())
+    written = []
+    for name in names:
+        if name.lower() not in _ACTIVATIONS:
+            n.fail(f"its activation is {name!r}")
+        function, defaults = _ACTIVATIONS[name.lower()]
+        given = [values.pop(0) if values else default for values, default in zip((alphas, betas), defaults)]  # noqa: B905
+        written.append(function(*(attribute_number(value, x) for value in given)))
+    return written
+
+
+# The layers. Inputs and outputs are PyTorch's: see idioms/recurrent.py.
+
+# PyTorch's gates in the order in which ONNX packs them: LSTM i, o, f, c -> i, f, c, o; GRU z, r, h -> r, z, h.
+_GATES = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}
+
+
+@op("LSTM", "GRU", "RNN", domain=DOMAIN)
+def RecurrentLayer(
+    n: Node,
+    x: Tensor,
+    initial_h: Tensor | None,
+    initial_c: Tensor | None,
+    *packed: Constant | None,
+    bidirectional: int = 0,
+    backwards: int = 0,
+    batch_first: int = 0,
+    onnx_y: int = 0,
+    nonlinearity: str = "",
+) -> Result:
+    """`y, (h, c) = self.lstm(x)`. `packed` are W, R and B of each layer; `backwards` is for ONNX's direction "reverse"
+    alone, which PyTorch does not have, and `onnx_y` gives y the axis of directions that it has in ONNX."""
+    layers = [packed[i : i + 3] for i in range(0, len(packed), 3)]
+    weights: dict[str, Weight] = {}
+    for number, (w, r, b) in enumerate(layers):
+        assert w is not None and r is not None
+        for direction in range(2 if bidirectional else 1):
+            weights.update(_weights(n, number, direction, w, r, b))
+    options = {"nonlinearity": nonlinearity} if nonlinearity else {}
+    hidden_size = _size(layers[0][1], 2)
+    layer = n.layer(
+        n.op_type,
+        weights,
+        input_size=_size(layers[0][0], 2),
+        hidden_size=hidden_size,
+        num_layers=len(layers),
+        bias=layers[0][2] is not None,
+        batch_first=bool(batch_first),
+        bidirectional=bool(bidirectional),
+        **options,
+    )
+    steps = 1 if batch_first else 0
+    states = _initial_states(n.op_type, initial_h, initial_c)
+    result = layer(x.flip(steps) if backwards else x, *states)
+    has_c = n.op_type == "LSTM" and (n.wants(1) or n.wants(2))
+    count, form = (3, "{}, ({}, {})") if has_c else (2, None)
+    if not (n.wants(0) and (backwards or onnx_y)):
+        return Unpack(result, count, form)
+    y = Local("y")
+    last = [Tensor(Ref(value), type_of(value)) if value.name else None for value in n.ir.outputs[1:]]
+    targets: list[Target] = [y, *(Ref(value) if value.name else None for value in n.ir.outputs[1:count])]
+    n.emit(Assign(targets, result, form=form))
+    whole: Expr = y.flip(steps) if backwards else y
+    if onnx_y:
+        whole = whole.unflatten(-1, (2, hidden_size)).transpose(1, 2) if bidirectional else whole.unsqueeze(1)
+    return [whole, *last]
+
+
+def _initial_states(kind: str, h: Tensor | None, c: Tensor | None) -> list[Any]:
+    if h is None and c is None:
+        return []
+    if kind != "LSTM":
+        return [h]
+    given = h if h is not None else c
+    assert given is not None
+    return [(h if h is not None else torch.zeros_like(given), c if c is not None else torch.zeros_like(given))]
+
+
+def _weights(
+    n: Node, layer: int, direction: int, w: Constant, r: Constant, b: Constant | None
+) -> dict[str, Weight]:
+    """The parameters of one layer and direction, by PyTorch's names."""
+    suffix = f"l{layer}_reverse" if direction else f"l{layer}"
+    rows = len(_GATES[n.op_type]) * _size(r, 2)
+    weights = {
+        f"weight_ih_{suffix}": n.weight(w, partial(_matrix, n.op_type, direction), (rows, _size(w, 2))),
+        f"weight_hh_{suffix}": n.weight(r, partial(_matrix, n.op_type, direction), (rows, _size(r, 2))),
+    }
+    if b is not None:
+        weights[f"bias_ih_{suffix}"] = n.weight(b, partial(_bias, n.op_type, direction, 0), (rows,))
+        weights[f"bias_hh_{suffix}"] = n.weight(b, partial(_bias, n.op_type, direction, 1), (rows,))
+    return weights
+
+
+def _size(weight: Constant | None, axis: int) -> int:
+    size = weight.type.dim(axis) if weight is not None else None
+    assert isinstance(size, int)
+    return size
+
+
+def _matrix(kind: str, direction: int, packed: Array) -> Array:
+    """One direction of W or R, with the gates in PyTorch's order."""
+    gates: Array = packed[direction].reshape(len(_GATES[kind]), -1, packed.shape[-1])
+    return gates[list(_GATES[kind])].reshape(-1, packed.shape[-1])
+
+
+def _bias(kind: str, direction: int, half: int, packed: Array) -> Array:
+    """One direction of B: the biases of W (`half` 0) or of R."""
+    gates: Array = packed[direction].reshape(2, len(_GATES[kind]), -1)[half]
+    return gates[list(_GATES[kind])].reshape(-1)

@@ -1,0 +1,112 @@
+"""Each side on its own, in this process: what runs the ONNX model, and how the lifted source is watched."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper, parser
+
+import onnxlift
+from onnxlift.verification.candidate import run_candidate
+from onnxlift.verification.locate import match_lines, probes_of
+from onnxlift.verification.reference import run_reference
+
+
+def saved(model: onnx.ModelProto, folder: Path) -> Path:
+    path = folder / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def chain() -> onnx.ModelProto:
+    return parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17]> g (float[n, 4] x) => (float[n, 4] y) '
+        "{ a = Sin(x) b = Mul(a, x) c = Exp(b) y = Div(c, a) }"
+    )
+
+
+X = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
+
+
+@pytest.mark.parametrize("runtime", ["onnxruntime", "onnx.reference"])
+def test_values_inside_the_model(runtime: str, tmp_path: Path) -> None:
+    name, values = run_reference(saved(chain(), tmp_path), {"x": X}, ["y"], ["a", "c"], runtime)
+    assert name.replace(" ", "").lower().startswith(runtime)
+    np.testing.assert_allclose(values["a"], np.sin(X), rtol=1e-6)
+    np.testing.assert_allclose(values["c"], np.exp(np.sin(X) * X), rtol=1e-5)
+
+
+def test_external_data_is_found_when_values_inside_are_wanted(tmp_path: Path) -> None:
+    model = parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17]> g (float[n, 4] x) => (float[n, 4] y) { a = Mul(x, w) y = Sin(a) }'
+    )
+    weight = np.arange(1, 5, dtype=np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    for runtime in ("onnxruntime", "onnx.reference"):
+        _, values = run_reference(tmp_path / "m.onnx", {"x": X}, ["y"], ["a"], runtime)
+        np.testing.assert_allclose(values["a"], X * weight, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["BFLOAT16", "FLOAT8E4M3FN", "FLOAT8E5M2", "INT4"])
+def test_types_that_numpy_lacks(name: str, tmp_path: Path) -> None:
+    element = getattr(TensorProto, name)
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", element, [4])],
+        [helper.make_tensor_value_info("y", element, [4])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    x = np.array([1, 2, -3, 4]).astype(helper.tensor_dtype_to_np_dtype(element))
+    runtime, values = run_reference(saved(model, tmp_path), {"x": x}, ["y"], [], "")
+    np.testing.assert_array_equal(values["y"], x)
+    assert values["y"].dtype == x.dtype
+    assert ("does not take the model" in runtime) == (name == "INT4")
+
+
+def test_probes_record_what_statements_assign(tmp_path: Path) -> None:
+    lifted = onnxlift.lift(chain(), name="chain")
+    source = lifted.save(tmp_path)[0]
+    probes = probes_of(lifted.source_map, match_lines(lifted.source, lifted.source), {"a", "b", "c"})
+    values = run_candidate(source, {"x": X}, ["y"], probes)
+    _, expected = run_reference(saved(chain(), tmp_path), {"x": X}, ["y"], ["a", "b", "c"], "onnxruntime")
+    assert set(values) > {"y"}, "nothing was recorded"
+    for name, value in values.items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-4)
+
+
+def test_strings_and_odd_types_reach_the_module(tmp_path: Path) -> None:
+    source = tmp_path / "odd.py"
+    source.write_text("def load():\n    return lambda text, half: (text, [half, half + 1])\n".replace(
+        "return lambda", "from torch import nn\n    m = nn.Identity()\n    m.forward = lambda"
+    ) + "    return m\n")  # fmt: skip
+    text, half = np.array(["a"], dtype=object), np.array([1.5]).astype(ml_dtypes.bfloat16)
+    values = run_candidate(source, {"text": text, "half": half}, ["t", "s"], None)
+    assert values["t"].tolist() == ["a"]
+    assert values["s"][1].dtype == half.dtype and float(values["s"][1][0]) == 2.5
+
+
+def test_lines_of_an_edited_file() -> None:
+    before = "a\nb\nc\nd\ne"
+    assert match_lines(before, before)[3] == 3
+    edited = match_lines(before, "# note\na\nB\nc\ne")  # a line more, one changed, one less
+    assert edited == {1: 2, 2: 3, 3: 4, 5: 5}
+
+
+def test_instrumented_source_is_still_valid() -> None:
+    from onnxlift.verification.candidate import instrument
+
+    tree = ast.parse(
+        "class M:\n    def forward(self, x):\n        a, (_, b) = f(x)\n        self.y = a\n        return a + b"
+    )
+    instrument(tree, {"3": {"": ["p", None, "q"]}, "4": {"": ["r"]}, "5": {"": ["s"]}})
+    text = ast.unparse(tree)
+    assert "_onnxlift_probe(self, '3', (a, _, b))" in text
+    assert "return _onnxlift_probe(self, '5', a + b)" in text
+    assert text.count("_onnxlift_probe") == 2

@@ -202,9 +202,12 @@ def _demonstrate(name: str, model: onnx.ModelProto, folder: Path) -> bool:
     report = onnxlift.verify(path)
 
     console = Console()
-    console.rule(f"[bold]{name}[/]: {len(model.graph.node)} nodes → {len(lifted.source.splitlines())} lines")
-    console.print(Syntax(lifted.source, "python") if console.is_terminal else lifted.source)
-    console.print(report)
+    console.rule(f"{name}: {len(model.graph.node)} nodes, {len(lifted.source.splitlines())} lines")
+    if console.is_terminal:
+        console.print(Syntax(lifted.source, "python", word_wrap=True))
+    else:
+        print(lifted.source)
+    print(report)
     return report.passed
 
 

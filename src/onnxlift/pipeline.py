@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,26 +36,27 @@ def run(
     skip_passes: Collection[str],
     max_shard_size: int = MAX_SHARD_SIZE,
 ) -> Lifted:
-    model = load(source)
-    name = identifier(name or name_of(source, model), "model")
-    node_count = sum(1 for _ in model.graph.all_nodes())
+    """The model in `source`, lifted."""
     _check_names(skip_passes)
-    dump = GraphDump()
-    normalise(model, dump, supported=registry.is_supported, keep=registry.is_users)
-    fired = simplify_graph(model, [p for p in skip_passes if p in PASSES], dump) if simplify else {}
-    found = recognise(model, skip_passes, dump)
-    scopes = find_scopes(model.graph)
-    find_families(model.graph, scopes)
-    root = build_tree(model.graph, scopes)
-    lowering = Lowering(model, scopes)
-    module = lowering.lower(root)
-    if lowering.failures:
-        raise UnsupportedError(f"{name}.onnx", lowering.failures, node_count)
-    written = write_source(model, module, name, node_count, max_shard_size=max_shard_size)
+    with _collector_paused():
+        model = load(source)
+        name = identifier(name or name_of(source, model), "model")
+        node_count = sum(1 for _ in model.graph.all_nodes())
+        dump = GraphDump()
+        normalise(model, dump, supported=registry.is_supported, keep=registry.is_users)
+        fired = simplify_graph(model, [p for p in skip_passes if p in PASSES], dump) if simplify else {}
+        found = recognise(model, skip_passes, dump)
+        scopes = find_scopes(model.graph)
+        find_families(model.graph, scopes)
+        lowering = Lowering(model, scopes)
+        root = lowering.lower(build_tree(model.graph, scopes))
+        if lowering.failures:
+            raise UnsupportedError(f"{name}.onnx", lowering.failures, node_count)
+        written = write_source(model, root, name, node_count, max_shard_size=max_shard_size)
     return Lifted(
         name,
         written,
-        module,
+        root,
         model,
         fired,
         node_count=node_count,
@@ -61,6 +64,18 @@ def run(
         dump=dump,
         max_shard_size=max_shard_size,
     )
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Python's cycle collector walks all live objects again and again while a graph grows, and finds nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _check_names(skip_passes: Collection[str]) -> None:

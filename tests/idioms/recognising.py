@@ -1,4 +1,4 @@
-"""Small models written as text: what idioms find in them, and whether the lifted module still gives the same numbers."""
+"""Small models written as text: what idioms find in them, and whether the lifted module gives the same numbers."""
 
 from __future__ import annotations
 

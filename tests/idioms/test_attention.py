@@ -91,7 +91,8 @@ def test_keys_that_come_transposed() -> None:
 
 def test_keys_transposed_by_way_of_three_axes() -> None:
     body = """three = Reshape(k, merged) turned = Transpose <perm = [0, 2, 1]> (three)
-        shape = Shape(k) lead = Slice(shape, from, to) n = Slice(shape, to, last) target = Concat <axis = 0> (lead, eight, n)
+        shape = Shape(k) lead = Slice(shape, from, to) n = Slice(shape, to, last)
+        target = Concat <axis = 0> (lead, eight, n)
         t = Reshape(turned, target) qk = MatMul(q, t) s = Mul(qk, scale) p = Softmax(s) y = MatMul(p, v)"""
     inputs = HEADS.replace("keys", "5")
     numbers = {"merged": [-1, 5, 8], "from": [0], "to": [2], "last": [3], "eight": [8]}
@@ -183,7 +184,8 @@ GUARD = "p = Softmax(m) nan = IsNaN(p) c = Where(nan, zero, p) y = MatMul(c, v)"
 def test_guard_against_rows_without_keys() -> None:
     """Only the first row keeps a key; PyTorch gives 0 for the others, as the guard does."""
     body = f"few = And(mask, first) {SCALED} w = Where(few, zero, infinity) m = Add(s, w) {GUARD}"
-    proto = model(body, BOOLEAN.replace("seq", "4"), "float[batch, 3, 4, 8] y", first=np.array([[True], *[[False]] * 3]))
+    first = np.array([[True], [False], [False], [False]])
+    proto = model(body, BOOLEAN.replace("seq", "4"), "float[batch, 3, 4, 8] y", first=first)
     assert found(proto) == ["And", "onnxlift.Attention"]
 
 
@@ -211,9 +213,40 @@ def test_shifted_triangle_is_a_mask() -> None:
     assert attention(proto)[1] == {}
 
 
+TRIANGLE = """a = Shape <start = 2, end = 3> (q) b = Shape <start = 2, end = 3> (k) n = Concat <axis = 0> (a, b)
+    ones = Expand(one, n) lower = Trilu <upper = 0> (ones) after = Equal(lower, zero)"""
+
+
+@pytest.mark.parametrize("fill", [INFINITY, LOWEST])
+def test_triangle_of_the_size_of_the_scores_is_causal(fill: float) -> None:
+    body = f"{TRIANGLE} w = Where(after, fill, zero) {SCALED} m = Add(s, w) p = Softmax(m) y = MatMul(p, v)"
+    proto = model(body, one=1.0, fill=fill)
+    assert found(proto) == ["onnxlift.Attention"]
+    assert attention(proto)[1] == {"is_causal": 1}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("upper = 0", "upper = 1"), ("(ones)", "(ones, shift)"), ("Where(after, fill, zero)", "Where(after, zero, fill)")],
+)
+def test_another_triangle_is_a_mask(old: str, new: str) -> None:
+    body = f"{TRIANGLE} w = Where(after, fill, zero) {SCALED} m = Add(s, w) p = Softmax(m) y = MatMul(p, v)"
+    proto = model(body.replace(old, new), one=1.0, fill=LOWEST, shift=np.int64(1))
+    assert found(proto)[-1] == "onnxlift.Attention"
+    assert attention(proto)[1] == {}
+
+
+def test_hidden_keys_added_as_infinity_are_a_boolean_mask() -> None:
+    body = (
+        f"{SCALED} hidden = Not(mask) w = Where(hidden, infinity, zero) m = Add(w, s) p = Softmax(m) y = MatMul(p, v)"
+    )
+    assert found(model(body, BOOLEAN)) == ["Not", "Not", "onnxlift.Attention"]
+
+
 def test_keys_and_values_shared_by_heads() -> None:
     inputs = "float[batch, 6, seq, 8] q, float[batch, 2, keys, 8] k, float[batch, 2, keys, 8] v"
-    repeat = """{0}u = Unsqueeze({0}, two) {0}b = Shape <start = 0, end = 1> ({0}) {0}n = Shape <start = 2, end = 3> ({0})
+    repeat = """{0}u = Unsqueeze({0}, two)
+        {0}b = Shape <start = 0, end = 1> ({0}) {0}n = Shape <start = 2, end = 3> ({0})
         {0}es = Concat <axis = 0> ({0}b, two, three, {0}n, eight) {0}e = Expand({0}u, {0}es)
         {0}rs = Concat <axis = 0> ({0}b, six, {0}n, eight) {0}r = Reshape({0}e, {0}rs)"""
     body = f"""{repeat.format("k")} {repeat.format("v")} t = Transpose <perm = [0, 1, 3, 2]> (kr)

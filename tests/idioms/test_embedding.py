@@ -41,7 +41,8 @@ def test_computed_indices_may_be_negative() -> None:
 
 
 def test_descending_positions_are_negative() -> None:
-    body = "s = Shape(i) n = Gather(s, one) m = Neg(n) r = Range(zero, m, minus) p = Unsqueeze(r, axes) y = Gather(table, p)"
+    body = """s = Shape(i) n = Gather(s, one) m = Neg(n) r = Range(zero, m, minus)
+        p = Unsqueeze(r, axes) y = Gather(table, p)"""
     numbers = {"zero": np.int64(0), "one": np.int64(1), "minus": np.int64(-1)}
     operators = found(lookup(body, axes=np.array([0]), **numbers))
     assert operators.count("Gather") == 2 and "onnxlift.Embedding" not in operators

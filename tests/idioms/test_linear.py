@@ -93,7 +93,8 @@ def test_bias_of_another_shape_stays(shape: tuple[int, ...]) -> None:
 
 
 def test_bias_stays_if_the_product_is_read_elsewhere() -> None:
-    text = f"g ({X}) => (float[batch, seq, 4] y, float[batch, seq, 4] z) {{ h = MatMul(x, w) y = Add(h, b) z = Neg(h) }}"
+    outputs = "float[batch, seq, 4] y, float[batch, seq, 4] z"
+    text = f"g ({X}) => ({outputs}) {{ h = MatMul(x, w) y = Add(h, b) z = Neg(h) }}"
     assert sorted(found(parse(text, w=(6, 4), b=(4,)))) == ["Add", "Neg", "onnxlift.Linear"]
 
 

@@ -79,6 +79,18 @@ def test_gather_elements_of_top_k_needs_no_kernel(axis: int) -> None:
     assert "z.gather(" in source
 
 
+def test_gather_elements_by_a_part_of_a_constant_needs_no_kernel() -> None:
+    nodes = [
+        helper.make_node("Slice", ["table", "start", "end", "axis"], ["places"]),
+        helper.make_node("GatherElements", ["x", "places"], ["y"], axis=1),
+    ]
+    inputs = {"x": rand(2, 6), "table": np.array([[3, 0, 5, 1]] * 2), "start": ints(1), "end": ints(3), "axis": ints(1)}
+    source = check(nodes, inputs, constants=["table", "axis"], dynamic=True)
+    assert "x.gather(1, self.table[:, start.item() : end.item()])" in source
+    inputs["table"] = inputs["table"] - 1
+    assert "def gather_elements" in check(nodes, inputs, constants=["table", "axis"], dynamic=True)
+
+
 @pytest.mark.parametrize("batch_dims", [0, 1, 2])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_gather_nd(batch_dims: int, dynamic: bool) -> None:

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import check, check_official, official_cases
+from checking import check, check_official, model_of, official_cases
 from onnx import helper
+
+import onnxlift
 
 COORDINATES = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric"]
 ROUNDING = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
@@ -215,3 +217,23 @@ def test_upsample_of_opset_1() -> None:
 @pytest.mark.parametrize("case", official_cases("Resize", "Upsample"))
 def test_official(case: Any) -> None:
     check_official(case)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "scales", "reason"),
+    [
+        ({"mode": "cubist"}, (1, 1, 2, 2), "not one of nearest, linear, cubic"),
+        ({"coordinate_transformation_mode": "middle"}, (1, 1, 2, 2), "not one of half_pixel"),
+        ({"nearest_mode": "any"}, (1, 1, 2, 2), "not one of round_prefer_floor"),
+        ({}, (1, 1, 2), "3 scales or sizes for 4 axes"),
+        ({"axes": [7]}, (2,), "axes"),
+        ({}, (1, 1, np.inf, 2), "a scale or size of inf"),
+        ({}, (1, 1, np.nan, 2), "a scale or size of nan"),
+        ({}, (1, 1, 0, 2), "a scale or size of 0"),
+    ],
+)
+def test_refuses_what_makes_no_sense(attributes: dict[str, Any], scales: Any, reason: str) -> None:
+    inputs = {"x": rand(2, 3, 4, 5), "scales": np.array(scales, np.float32)}
+    node = helper.make_node("Resize", ["x", "", "scales"], ["y"], **attributes)
+    with pytest.raises(onnxlift.OnnxLiftError, match=reason):
+        onnxlift.lift(model_of([node], inputs, 19, ["scales"]))

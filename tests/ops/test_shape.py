@@ -204,6 +204,18 @@ def test_expand_to_the_shape_of_another() -> None:
     check(nodes, {"x": rand(4, 1), "z": rand(1, 3)}, dynamic=True)
 
 
+def test_expand_of_a_table_cut_to_the_length_of_the_input() -> None:
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Slice", ["shape", "one", "two", "zero"], ["length"]),
+        helper.make_node("Slice", ["table", "zero", "length", "one"], ["cut"]),
+        helper.make_node("Expand", ["cut", "shape"], ["y"]),
+    ]
+    inputs = {"x": rand(2, 5), "table": rand(1, 8), "zero": ints(0), "one": ints(1), "two": ints(2)}
+    source = check(nodes, inputs, constants=["table", "zero", "one", "two"], dynamic=True)
+    assert "self.table[:, : x.shape[1]].expand(x.shape[0], x.shape[1])" in source
+
+
 @pytest.mark.parametrize("repeats", [(1, 1), (2, 1), (3, 0), (1, 4)])
 @pytest.mark.parametrize("constants", [["r"], []])
 def test_tile(repeats: Any, constants: list[str]) -> None:

@@ -22,11 +22,12 @@ def ops(
     Example: onnxlift ops --domain com.microsoft
     """
     from ..errors import OnnxLiftError
+    from ..ir.domain import DOMAIN
     from ..ops import registry
 
     table: dict[str, list[str]] = {}
     for operator in registry.operators():
-        if operator.domain != "onnxlift":  # those are made by idioms, and are in no ONNX file
+        if operator.domain != DOMAIN:
             table.setdefault(operator.domain or "ai.onnx", []).append(operator.op_type)
     if domain is not None:
         if domain not in table:

@@ -167,7 +167,12 @@ def both(left: Any, right: Any) -> Expr:
 
 def negate(operand: Any) -> Expr:
     """`not operand` in the generated source."""
-    return Unary("not ", to_expr(operand))
+    expr = to_expr(operand)
+    inner = expr._expr if isinstance(expr, Wrapped) else expr
+    opposite = {"is": "is not", "is not": "is"}
+    if isinstance(inner, Binary) and inner._op in opposite:
+        return Binary(opposite[inner._op], inner._left, inner._right)
+    return Unary("not ", expr)
 
 
 class Literal(Expr):

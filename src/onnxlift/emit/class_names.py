@@ -20,7 +20,7 @@ _GENERIC = re.compile(r"(?i)^(main_?graph|torch[-_]jit(_export)?|graph|model|onn
 def name_classes(classes: Sequence[ModuleClass], root: Module, model: ir.Model, file_name: str) -> None:
     """Give every class a name of its own."""
     taken: set[str] = set()
-    for cls in reversed(classes):  # the root first, so that it gets the name it wants
+    for cls in sorted(classes, key=lambda cls: cls.example is not root):  # the root gets the name that it wants
         wanted = cls.example.class_hint
         if wanted is None:
             wanted = _root_name(model, file_name) if cls.example is root else _role(cls.example) or _place(cls.example)

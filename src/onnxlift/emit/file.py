@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from .. import kernels
 from ..ir.types import type_of
+from ..tree.names import plain
 from .class_names import name_classes
 from .classes import find_classes
 from .module import Entry, Module, state_entries
@@ -22,6 +23,9 @@ from .source_map import Origin
 from .ties import find_ties
 from .weights import MAX_SHARD_SIZE, index_name, plan_shards
 from .write import ClassWriter, Text
+
+
+LONGEST_LINE = 300  # of the docstring, which holds names and sizes as the model has them
 
 
 @dataclass
@@ -83,24 +87,19 @@ def _docstring(
     versions = f"opset {opset}" if opset is not None else ", ".join(f"{d} {v}" for d, v in model.opset_imports.items())
     lines = [f"Lifted from {name}.onnx: {node_count} node{'s' if node_count != 1 else ''}{note}, {versions}.", ""]
     rows = [("Inputs", v) for v in root.inputs] + [("Outputs", v) for v in model.graph.outputs]
-    width = max((len(_plain(v.name)) for _, v in rows), default=0)
+    width = max((len(plain(v.name)) for _, v in rows), default=0)
     types = max((len(str(type_of(v)).partition(" (")[0]) for _, v in rows), default=0)
     previous = ""
     for title, value in rows:
         kind, _, shape = str(type_of(value)).partition(" (")
         label = title if title != previous else ""
-        lines.append(f"{label:8} {_plain(value.name):{width}}  {kind:{types}}  ({shape}".rstrip())
+        lines.append(f"{label:8} {plain(value.name):{width}}  {kind:{types}}  ({shape}".rstrip())
         previous = title
     if entries:
         count = sum(math.prod(e.weight.shape) for e in entries.values() if e.is_parameter)
         lines.append(f"Weights  {name}.safetensors: {count:,} parameters")
-    text = "\n".join(line.rstrip() for line in lines)
+    text = "\n".join(plain(line, LONGEST_LINE).rstrip() for line in lines)
     return f'"""{text}\n"""'
-
-
-def _plain(text: str | None) -> str:
-    """A name of the model inside a docstring: printable ASCII without quotes or backslashes."""
-    return re.sub(r"[^\x20-\x7e]|[\"\\]", "?", text or "")[:80]
 
 
 def _imports(code: str) -> list[str]:
@@ -192,7 +191,7 @@ _ALLOWED = tuple(
     JoinedStr FormattedValue Lambda Raise Assert Try ExceptHandler Nonlocal expr_context operator unaryop boolop cmpop""".split()
 )
 _IMPORTS = frozenset(
-    {"collections.abc", "json", "math", "pathlib", "torch", "torch.nn", "safetensors.torch", "numpy", "re", "io", "itertools"}
+    "collections.abc io itertools json math numpy pathlib re safetensors.torch torch torch.nn".split()
 )
 
 

@@ -8,6 +8,7 @@ steps that follow, when the whole module is known.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import onnx_ir as ir
@@ -24,6 +25,7 @@ from ..tree.build import Scope, graphs_of
 from ..tree.names import attribute, is_generated
 from ..tree.scopes import Path, Scopes
 from .dead_code import remove_dead_code
+from .meaning import USUAL_NAME
 from .member_names import layer_path, stored_path
 from .module import Module, Stored
 from .prune import prune
@@ -149,8 +151,10 @@ class Body:
             wanted = list(outputs)[: result.count] + [None] * (result.count - len(outputs))
             targets = [None if v is None or not v.name else Ref(v) for v in wanted]
             self.emit(Assign(list(targets), result.expr, form=result.form, origin=[n.name]))
-            for value in outputs:
+            for value, name in zip_longest(outputs, result.names[: len(outputs)]):
                 self.env[value] = Tensor(Ref(value), type_of(value))
+                if name is not None:
+                    value.meta[USUAL_NAME] = name
             return
         results = list(result) if isinstance(result, tuple | list) else [result]
         for value, one in zip(outputs, results, strict=False):

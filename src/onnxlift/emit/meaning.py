@@ -9,11 +9,17 @@ import onnx_ir as ir
 from ..tree.names import identifier, is_generated
 from .module import Module
 
+USUAL_NAME = "usual_name"
+"""Key in `Value.meta` of what a value is usually called, by the operator that gives it."""
+
+
+_STATES = {"Y_h": "h", "Y_c": "c"}  # ONNX's own names for what recurrent layers leave behind
+
 
 def meaning(module: Module, value: ir.Value) -> str | None:
     """A variable name from the value's own name, without what the module's name says already; None if the name was
     made up by an exporter."""
-    name = value.name or ""
+    name = _STATES.get(value.name or "", value.name or "")
     if is_generated(name) or "/" in name or _is_exporters(module, value):
         return None
     for depth in range(len(module.path), 0, -1):

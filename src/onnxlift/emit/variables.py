@@ -33,7 +33,7 @@ from ..ir.types import FLOATS, INTEGERS
 from ..ops.operand import Dims, Scalar
 from ..tree.names import identifier, unique
 from .inline import Inlined
-from .meaning import meaning, says_more, thing
+from .meaning import USUAL_NAME, meaning, says_more, thing
 from .module import Module
 from .prune import called_module
 
@@ -213,6 +213,9 @@ class Variables:
             return wanted
         if isinstance(statement.expr, Scalar):
             return unique(_size_word(key), taken)
+        usual = key.meta.get(USUAL_NAME)
+        if usual is not None and usual not in taken:
+            return str(usual)
         word = self._word(statement.expr)
         if word in BRANCHES and word not in taken:
             return str(word)

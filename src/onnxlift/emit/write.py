@@ -22,9 +22,10 @@ from ..code.statements import (
     expressions,
     walk_statements,
 )
-from ..ir.types import TORCH_DTYPE, type_of
+from ..ir.types import TORCH_DTYPE, ValueType, type_of
 from ..ops.layers import REQUIRED, Layer
-from ..ops.operand import Dims, Operand, Scalar
+from ..ops.operand import Dims, Operand, Scalar, Tensor
+from ..tree.names import plain
 from ..tree.scopes import Path
 from .classes import ModuleClass
 from .inline import inline
@@ -122,7 +123,7 @@ class ClassWriter:
     def _docstring(self, text: Text) -> None:
         instances = [m.path for m in self.cls.instances if m.path]
         if len(instances) > 1:
-            text.add(f'    """{_listing(instances)}"""')
+            text.add(f'    """{plain(_listing(instances), 200)}"""')
             text.add()
 
     # The constructor
@@ -245,15 +246,15 @@ class ClassWriter:
         self._block(self.module.body, text, "        ")
 
     def _return_type(self) -> str:
-        count = len(self.module.outputs)
-        return "Tensor" if count == 1 else f"tuple[{', '.join(['Tensor'] * count)}]"
+        types = [_tensor_type(type_of(value)) for value in self.module.outputs]
+        return types[0] if len(types) == 1 else f"tuple[{', '.join(types)}]"
 
     def _leaf(self, leaf: Expr) -> str | Expr:
         match leaf:
             case Member():
                 return self._self(self.module.name_of(leaf._target))
             case Device():
-                return f"{self._first_tensor()}.device"
+                return self._device()
             case Ref():
                 stored = self.module.stored_name(leaf._key)
                 if stored is not None:
@@ -263,14 +264,15 @@ class ClassWriter:
         inner = self.inlined.get(leaf)
         return self.variables.names[leaf] if inner is None else inner
 
-    def _first_tensor(self) -> str:
+    def _device(self) -> str:
         for value, operand in self.module.inputs.items():
-            if not isinstance(operand, Scalar | Dims) and value.dtype != ir.DataType.STRING:
-                return self.variables.names[value]
+            is_tensor = isinstance(operand, Tensor) and operand.type.kind == "tensor"
+            if is_tensor and value.dtype != ir.DataType.STRING:
+                return f"{self.variables.names[value]}.device"
         for path, member in self.module.members.items():
             if isinstance(member, Stored):
-                return self._self(path)
-        return "torch.empty(0)"
+                return f"{self._self(path)}.device"
+        return "torch.get_default_device()"
 
     def _self(self, path: Path) -> str:
         return f"self{module_path_text(self.module, path)}"
@@ -386,9 +388,12 @@ def _parameter_type(operand: Operand) -> str:
             return "float" if operand.type.is_float else "bool" if operand.type.is_bool else "int"
         case Dims():
             return "tuple[int, ...]"
-    if operand.type.kind == "sequence":
-        return "list[Tensor]"
-    return "Tensor | None" if operand.type.kind == "optional" else "Tensor"
+    return _tensor_type(operand.type)
+
+
+def _tensor_type(type: ValueType) -> str:
+    element = "np.ndarray" if type.dtype == ir.DataType.STRING else "Tensor"
+    return {"sequence": f"list[{element}]", "optional": f"{element} | None"}.get(type.kind, element)
 
 
 def _is_tuple(expr: Expr) -> bool:

@@ -8,7 +8,7 @@ q, k and v have the same number of axes, three or four. The forms of each part:
 - k.T: a Transpose (which may do more: then k keeps the rest of it); anything else is transposed for the purpose
 - mask: added to the scaled scores; `Where(m, 0, -inf)` added to them, or `Where(m, scores, -inf)`, is the boolean mask
   m; with a huge negative number in the place of -inf it is added, since then a row without any key is not the same;
-  a constant mask that hides exactly what lies after each query is `is_causal`
+  a mask that hides exactly what lies after each query, a constant or a Trilu of ones, is `is_causal`
 - `Where(IsNaN(p), 0, p)` around the softmax, PyTorch's spelling of "no key, no value": its attention does that itself
 - casts of the scores to float32 and of the result back, which PyTorch's attention does itself
 - k and v repeated for several heads of q (Unsqueeze, Expand, Reshape): grouped queries, `enable_gqa`

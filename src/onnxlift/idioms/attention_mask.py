@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from ..ir.node_view import shape_of
+from ..ir.node_view import shape_of, static_elements
 from ..ir.scopes import constant
 from ..ir.types import DataType
-from ..passes.edit import Edit
-from .match import made_by, number, rank
+from ..passes.edit import Edit, attribute
+from .match import made_by, number, rank, with_number
 
 _HUGE = -1e30
 """Added to any score, this leaves the same number: the score is lost in rounding."""
@@ -57,37 +57,43 @@ class Mask:
 def find_mask(edit: Edit, value: ir.Value, nodes: list[ir.Node]) -> Mask:
     """The mask that was applied last to the scores in `value`; the nodes that apply it are appended to `nodes`."""
     where, add = made_by(edit, value, "Where"), made_by(edit, value, "Add")
+    mask = None
     if where is not None:
-        return _filled(where, nodes) or Mask(value)
-    if add is not None:
-        return _added(edit, add, nodes) or Mask(value)
-    return Mask(value)
+        mask = _filled(edit, where)
+    elif add is not None:
+        mask = _added(edit, add)
+    if mask is None:
+        return Mask(value)
+    nodes += [node for node in (where, add) if node is not None]
+    return mask
 
 
-def _filled(where: ir.Node, nodes: list[ir.Node]) -> Mask | None:
-    """`Where(kept, scores, fill)` or the other way round."""
+def _filled(edit: Edit, where: ir.Node) -> Mask | None:
+    """`Where(kept, scores, fill)` or `Where(hidden, fill, scores)`."""
     kept, then, otherwise = where.inputs
     for scores, fill, inverted in ((then, number(otherwise), False), (otherwise, number(then), True)):
         if fill is not None and fill <= _HUGE and _keeps_shape(scores, kept):
-            nodes.append(where)
-            return Mask(scores, kept=kept, filled=fill, inverted=inverted, is_causal=_is_causal(scores, kept, inverted))
+            causal = _is_causal(edit, scores, kept, inverted)
+            return Mask(scores, kept=kept, filled=fill, inverted=inverted, is_causal=causal)
     return None
 
 
-def _added(edit: Edit, add: ir.Node, nodes: list[ir.Node]) -> Mask | None:
-    """`Add(scores, mask)` either way round."""
+def _added(edit: Edit, add: ir.Node) -> Mask | None:
+    """`Add(scores, mask)` either way round; the mask may be `Where(kept, 0, fill)` or `Where(hidden, fill, 0)`."""
     first, second = add.inputs
     scores, mask = (second, first) if _is_score(edit, second) and not _is_score(edit, first) else (first, second)
     if not _keeps_shape(scores, mask):
         return None
-    nodes.append(add)
     choice = made_by(edit, mask, "Where")
-    if choice is not None:
-        kept, zero, fill = choice.inputs
-        if number(zero) == 0 and number(fill) == -np.inf and rank(kept) == rank(mask):
-            nodes.append(choice)
-            return Mask(scores, kept=kept, is_causal=_is_causal(scores, kept))
-    return Mask(scores, added=mask, is_causal=_is_causal(scores, mask))
+    if choice is not None and rank(choice.inputs[0]) == rank(mask):
+        kept, then, otherwise = choice.inputs
+        for zero, fill, inverted in ((number(then), number(otherwise), False), (number(otherwise), number(then), True)):
+            if zero != 0 or fill is None or fill > _HUGE:
+                continue
+            causal = _is_causal(edit, scores, kept, inverted)
+            if causal or fill == -np.inf:
+                return Mask(scores, kept=kept, inverted=inverted, is_causal=causal)
+    return Mask(scores, added=mask, is_causal=_is_causal(edit, scores, mask))
 
 
 def _is_score(edit: Edit, value: ir.Value | None) -> bool:
@@ -107,15 +113,36 @@ def _keeps_shape(scores: ir.Value | None, mask: ir.Value | None) -> bool:
     return not any(size == 1 and of_mask_too != 1 for size, of_mask_too in aligned)
 
 
-def _is_causal(scores: ir.Value | None, mask: ir.Value | None, inverted: bool = False) -> bool:
-    """Whether a constant mask hides exactly the keys after each query, as `is_causal` of PyTorch does."""
-    tensor, shape, size = constant(mask), shape_of(mask), shape_of(scores)
-    if tensor is None or shape is None or size is None or len(shape) < 2 or tensor.size > _MAX_CAUSAL:
+def _is_causal(edit: Edit, scores: ir.Value | None, mask: ir.Value | None, inverted: bool = False) -> bool:
+    """Whether the mask hides exactly the keys after each query, as `is_causal` of PyTorch does."""
+    shape, size = shape_of(mask), shape_of(scores)
+    if shape is None or size is None or len(shape) < 2 or shape[-2:] != size[-2:]:
         return False
-    if shape[-2:] != size[-2:] or any(axis != 1 for axis in shape[:-2]):
+    if any(axis != 1 for axis in shape[:-2]):
+        return False
+    tensor = constant(mask)
+    if tensor is None:
+        return _is_triangle(edit, mask, inverted)
+    if tensor.size > _MAX_CAUSAL:
         return False
     array = tensor.numpy().reshape(int(shape[-2]), int(shape[-1]))
     visible = np.tri(*array.shape, dtype=bool)
     if array.dtype == bool:
         return bool((array == (~visible if inverted else visible)).all())
     return bool((array[visible] == 0).all() and (array[~visible] <= _HUGE).all())
+
+
+def _is_triangle(edit: Edit, mask: ir.Value | None, inverted: bool) -> bool:
+    """Whether `mask` is the lower triangle of a matrix of ones (any number but 0), or `triangle == 0` if inverted."""
+    equal = made_by(edit, mask, "Equal")
+    compared = with_number(equal) if equal is not None else None
+    if compared is not None and compared[1] == 0:
+        mask, inverted = compared[0], not inverted
+    cast = made_by(edit, mask, "Cast")
+    triangle = made_by(edit, mask if cast is None else cast.inputs[0], "Trilu")
+    if triangle is None or inverted or attribute(triangle, "upper", 1) != 0:
+        return False
+    if len(triangle.inputs) > 1 and triangle.inputs[1] is not None and static_elements(triangle.inputs[1]) != (0,):
+        return False
+    ones = made_by(edit, triangle.inputs[0], "Expand")
+    return ones is not None and number(ones.inputs[0]) not in (None, 0)

@@ -14,7 +14,7 @@ import math
 import onnx_ir as ir
 
 from ..passes.edit import Edit, is_standard, sweep
-from .match import DOMAIN, arithmetic_after, drop_unused, is_float, polynomial
+from .match import DOMAIN, Monomial, arithmetic_after, drop_unused, is_float, polynomial
 
 _TANH_SCALE = math.sqrt(2 / math.pi)
 
@@ -32,9 +32,9 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if inner is None or len(leaves) != 1:
         return
     (x,) = leaves
-    if node.op_type == "Erf":
-        expected, attributes = {(x,): math.sqrt(0.5)}, []
-    else:
+    expected: dict[Monomial, float] = {(x,): math.sqrt(0.5)}
+    attributes = []
+    if node.op_type == "Tanh":
         expected = {(x,): _TANH_SCALE, (x, x, x): _TANH_SCALE * 0.044715}
         attributes = [ir.AttrString("approximate", "tanh")]
     if not inner.equals(expected, x.dtype):

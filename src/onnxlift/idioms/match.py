@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from ..ir.domain import DOMAIN as DOMAIN
 from ..ir.scopes import constant
 from ..ir.types import INTEGERS, DataType
 from ..passes.edit import Edit, is_standard
 
-DOMAIN = "onnxlift"
 """The domain of the operators that idioms produce (see ops/lifted.py)."""
 
 # How close a constant must be to the number that it stands for: a few roundings of its type.

@@ -6,8 +6,9 @@
     LSTM after LSTM of one module, Concat of their h, c  ->  one lifted LSTM of two layers
     Transpose before and after                           ->  gone: `batch_first`
 
-A lifted node has the inputs x, h0, c0 and then W, R, B of each layer, and the outputs y, h, c, all as PyTorch has them,
-but for `onnx_y`: then somebody reads Y with its axis of directions, and y is that.
+A lifted node has the inputs x, h0, c0 and then the weights of each layer (W, R, B as ONNX packs them, or if `unpacked`
+the parameters of PyTorch's layer, see recurrent_weights.py), and the outputs y, h, c, all as PyTorch has them, but for
+`onnx_y`: then somebody reads Y with its axis of directions, and y is that.
 
 Not where PyTorch's layer computes something else or has no such thing: a GRU that resets before the product (ONNX's
 default), peepholes, other activations, `clip`, `input_forget`, `layout`, lengths of sequences (unless all are full).
@@ -27,6 +28,7 @@ from ..passes.common_subexpressions import module_of
 from ..passes.edit import Edit, attribute, is_standard, sweep
 from ..passes.transposes import permutation
 from .match import DOMAIN, drop_unused, is_float, is_private, made_by
+from .recurrent_weights import parameters
 
 _STANDARD = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh"), "RNN": ("tanh",)}
 _H, _C, _WEIGHTS = 1, 2, 3  # positions among the inputs of a lifted node; the first two among its outputs too
@@ -46,16 +48,24 @@ def _lift(edit: Edit, node: ir.Node) -> None:
     if not is_standard(node, *_STANDARD) or not _is_layer(node):
         return
     x, w, r, b, _, h, c = (*node.inputs, *[None] * 7)[:7]
+    weights: Sequence[ir.Value | None] | None = [w, r, b]
+    packed = all(constant(value) is not None for value in (w, r, b) if value is not None)
+    if not packed:
+        weights = parameters(edit, node.op_type, _directions(node), w, r, b)
+    if weights is None:
+        return
     states = [None if _is_zeros(edit, state) else state for state in (h, c)]
-    direction = _direction(node)
     readers = _readers(edit, node)
     options: dict[str, int | str] = {
-        "bidirectional": int(direction == "bidirectional"),
-        "backwards": int(direction == "reverse"),
+        "hidden_size": int(str(_sizes(r)[-1])),
+        "bias": int(b is not None),
+        "unpacked": int(not packed),
+        "bidirectional": int(_direction(node) == "bidirectional"),
+        "backwards": int(_direction(node) == "reverse"),
         "onnx_y": int(readers is None),
         "nonlinearity": _activations(node)[0] if node.op_type == "RNN" else "",
     }
-    layer = _insert(edit, node, [x, *states, w, r, b], options, like=node)
+    layer = _insert(edit, node, [x, *states, *weights], options, like=node)
     y, *rest = layer.outputs
     if readers is None:
         _take_over(edit, node.outputs[0], y)
@@ -76,23 +86,27 @@ def _is_layer(node: ir.Node) -> bool:
     if any(each.is_ref() for each in node.attributes.values()):
         return False
     x, w, r, b, lengths, _, _, peepholes = (*node.inputs, *[None] * 8)[:8]
-    constants = [constant(value) for value in (w, r, b) if value is not None]
-    if not is_float(x) or None in constants or peepholes is not None or 0 in (*_sizes(x), *_sizes(w), *_sizes(r)):
+    if not is_float(x) or peepholes is not None or 0 in (*_sizes(x), *_sizes(w), *_sizes(r)):
         return False
     if attribute(node, "clip", 0.0) or attribute(node, "input_forget", 0) or attribute(node, "layout", 0):
         return False
     if node.op_type == "GRU" and not attribute(node, "linear_before_reset", 0):
         return False
-    directions = 2 if _direction(node) == "bidirectional" else 1
+    directions = _directions(node)
     usual = _STANDARD[node.op_type] * directions
     activations = _activations(node)[: len(usual)]
     if activations != usual and not (node.op_type == "RNN" and activations == ("relu",) * directions):
         return False
-    return _sizes(r)[:1] == (directions,) and (lengths is None or _are_full(lengths, x))
+    is_known = _sizes(r)[:1] == (directions,) and isinstance(_sizes(r)[-1], int)
+    return is_known and (lengths is None or _are_full(lengths, x))
 
 
 def _direction(node: ir.Node) -> str:
     return str(attribute(node, "direction", "forward")).lower()
+
+
+def _directions(node: ir.Node) -> int:
+    return 2 if _direction(node) == "bidirectional" else 1
 
 
 def _activations(node: ir.Node) -> tuple[str, ...]:
@@ -209,10 +223,8 @@ def _after(edit: Edit, node: ir.Node) -> ir.Node | None:
     if position != 0 or not _is_lifted(reader, node.op_type) or reader.graph is not edit.graph:
         return None
     options = _options(node)
-    alike = options == _options(reader) and not options.get("backwards") and not options.get("onnx_y")
-    same_size = _sizes(node.inputs[_WEIGHTS + 1]) == _sizes(reader.inputs[_WEIGHTS + 1])
-    same_bias = (node.inputs[_WEIGHTS + 2] is None) == (reader.inputs[_WEIGHTS + 2] is None)
-    return reader if alike and same_size and same_bias else None
+    one_way = not options.get("backwards") and not options.get("onnx_y")
+    return reader if one_way and options == _options(reader) else None
 
 
 def _is_lifted(node: ir.Node, *kinds: str) -> bool:

@@ -21,11 +21,13 @@ def _index() -> dict[str, tuple[str, frozenset[str]]]:
         if path.name == "__init__.py":
             continue
         text = path.read_text(encoding="utf-8")
+        lines = text.splitlines()
         for item in ast.parse(text).body:
             if isinstance(item, ast.FunctionDef):
                 names = {n.id for n in ast.walk(item) if isinstance(n, ast.Name)}
                 assert item.name not in index, f"two kernels are named {item.name}"
-                index[item.name] = (ast.get_source_segment(text, item) or "", frozenset(names - {item.name}))
+                segment = "\n".join(lines[item.lineno - 1 : item.end_lineno])
+                index[item.name] = (segment, frozenset(names - {item.name}))
     return index
 
 

@@ -106,8 +106,9 @@ def ConvTranspose(
     limits = [max(s, d) for s, d in zip(own.stride, own.dilation, strict=True)]
     if min(begin) < 0 or any(a >= limit for a, limit in zip(added, limits, strict=True)):
         cut = tuple(e - x for e, x in zip(end, extra, strict=True))
+        steps = {"stride": own.stride, "dilation": own.dilation}
         options = changed({"groups": group}, groups=1)
-        return kernel("conv_transpose")(X, W, B, begin, cut, own.stride, own.dilation, **options)
+        return kernel("conv_transpose")(X, W, B, begin=begin, end=cut, **steps, **options)
     result = _convolve_transposed(n, X, W, B, own, begin, tuple(max(a, 0) for a in added), group)
     if min(added) < 0:
         return F.pad(result, torch_pads((0,) * dims, tuple(min(a, 0) for a in added)))
@@ -124,7 +125,8 @@ def _convolve_to(
     W: Tensor, X: Tensor, B: Tensor | None, own: Window, size: Ints, extra: Ints, group: int, upper: bool
 ) -> Expr:
     options = changed({"groups": group, "upper": upper}, groups=1, upper=False)
-    return kernel("conv_transpose_to")(X, W, B, size, own.stride, own.dilation, extra, **options)
+    sizes = {"size": size, "stride": own.stride, "dilation": own.dilation, "output_padding": extra}
+    return kernel("conv_transpose_to")(X, W, B, **sizes, **options)
 
 
 def _convolve_transposed(
@@ -172,7 +174,7 @@ def ConvInteger(
         one = w_zero_point.type.size == 1
         weight = weight - (n.numbers(w, w_zero_point)[1] if one else w_zero_point.view(-1, *[1] * (own.rank + 1)))
     options = changed({"groups": group}, groups=1)
-    return kernel("conv_integer")(own.pad(data), weight, own.stride, own.dilation, **options)
+    return kernel("conv_integer")(own.pad(data), weight, stride=own.stride, dilation=own.dilation, **options)
 
 
 @op("DeformConv")
@@ -195,7 +197,8 @@ def DeformConv(
     if own.rank != 2:
         n.fail(f"a deformable convolution over {own.rank} axes; ONNX defines how to sample for 2")
     options = changed({"groups": group, "offset_groups": offset_group}, groups=1, offset_groups=1)
-    return kernel("deform_conv")(X, W, offset, B, mask, own.begin, own.stride, own.dilation, **options)
+    sizes = {"begin": own.begin, "stride": own.stride, "dilation": own.dilation}
+    return kernel("deform_conv")(X, W, offset, B, mask, **sizes, **options)
 
 
 def _kernel_shape(n: Node, weight: Tensor, kernel_shape: Ints | None) -> Ints:

@@ -92,7 +92,8 @@ def Col2Im(
     if dims == 2 and block is not None and begin == end and input.type.is_float:
         options = {"dilation": compact(dilation), "padding": compact(begin), "stride": compact(stride)}
         return F.fold(input, image_shape, compact(block), **changed(options, dilation=1, padding=0, stride=1))
-    return kernel("col2im")(input, image_shape, block_shape, dilation, begin, end, stride)
+    sizes = {"dilation": dilation, "begin": begin, "end": end, "stride": stride}
+    return kernel("col2im")(input, image_shape, block_shape, **sizes)
 
 
 @op("RoiAlign")

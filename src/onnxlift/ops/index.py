@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
 from ..code.expr import Expr, unequal
 from ..ir.types import DataType, Dim, ValueType
@@ -21,6 +22,26 @@ _LONGEST_LIST = 8
 
 _NEVER_NEGATIVE = frozenset({"ArgMax", "ArgMin", "NonZero", "TopK"})
 """Operators that give indices counted from the front."""
+
+_MOVES = frozenset(
+    {
+        "Expand",
+        "Flatten",
+        "Gather",
+        "Identity",
+        "Reshape",
+        "Slice",
+        "Split",
+        "Squeeze",
+        "Tile",
+        "Transpose",
+        "Unsqueeze",
+    }
+)
+"""Operators that only move the elements of their first input."""
+
+_MOST_MOVES = 16
+"""How far back it is worth looking for where indices come from."""
 
 # INT_MAX of 32 and of 64 bits: "to the end" in the words of the ONNX specification.
 _OPEN_ENDS = frozenset({2**31 - 1, 2**63 - 1})
@@ -87,13 +108,25 @@ def GatherElements(n: Node, data: Tensor, indices: Tensor, *, axis: int) -> Resu
 
 def counted_from_front(n: Node, indices: Tensor, position: int) -> bool:
     """Whether input `position` holds int64 indices none of which is negative, as PyTorch wants them."""
-    if indices.type.dtype != DataType.INT64:
-        return False
-    if indices.const is not None:
-        return bool((indices.const >= 0).all())
-    value = n.ir.inputs[position]
-    producer = value.producer() if value is not None else None
-    return producer is not None and producer.domain == "" and producer.op_type in _NEVER_NEGATIVE
+    return indices.type.dtype == DataType.INT64 and _never_negative(n.ir.inputs[position])
+
+
+def _never_negative(value: ir.Value | None) -> bool:
+    """Whether no element can be negative: all of a constant, or what only moves such elements."""
+    for _ in range(_MOST_MOVES):
+        if value is None:
+            return False
+        if value.const_value is not None:
+            return bool((value.const_value.numpy() >= 0).all())
+        node = value.producer()
+        if node is None or node.domain != "":
+            return False
+        if node.op_type in _NEVER_NEGATIVE:
+            return True
+        if node.op_type not in _MOVES or not node.inputs:
+            return False
+        value = node.inputs[0]
+    return False
 
 
 @op("GatherND")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..code.expr import F
-from ..idioms.match import DOMAIN
+from ..ir.domain import DOMAIN
 from .arguments import attribute_number, changed
 from .node import Node, Result
 from .norm import LayerNormalization, RMSNormalization

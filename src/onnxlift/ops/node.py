@@ -20,13 +20,14 @@ class Unsupported(Exception):  # noqa: N818  # it never reaches a user: Unsuppor
 
 
 class Unpack:
-    """A call that returns several values at once: `values, indices = x.topk(k)`. `count` is how many it returns, and
-    `form` how they are nested, if they are: `{}, ({}, {})`."""
+    """A call that returns several values at once: `values, indices = x.topk(k)`. `count` is how many it returns,
+    `form` how they are nested, if they are (`{}, ({}, {})`), and `names` what they are usually called."""
 
-    def __init__(self, expr: Expr, count: int, form: str | None = None) -> None:
+    def __init__(self, expr: Expr, count: int, form: str | None = None, names: Sequence[str | None] = ()) -> None:
         self.expr = expr
         self.count = count
         self.form = form
+        self.names = names
 
 
 Result = Operand | Expr | Unpack | Sequence[Any] | None

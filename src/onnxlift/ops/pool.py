@@ -109,10 +109,10 @@ def _kernel_and_stride(own: Window) -> dict[str, Any]:
 
 def _described(x: Tensor, own: Window) -> dict[str, Any]:
     """The window as the kernels take it; pads that depend on the input's size are computed when the model runs."""
-    sizes: dict[str, Any] = {"kernel": own.kernel, "stride": own.stride, "dilation": own.dilation}
     if own.begin is not None:
-        return {**sizes, "pads": (own.begin, own.end)}
-    return {**sizes, "pads": kernel("same_pads")(x, *sizes.values(), **changed({"upper": own.upper}, upper=True))}
+        return {**own.sizes, "pads": (own.begin, own.end)}
+    upper = changed({"upper": own.upper}, upper=True)
+    return {**own.sizes, "pads": kernel("same_pads")(x, **own.sizes, **upper)}
 
 
 def _spatial(n: Node, x: Tensor) -> Any:

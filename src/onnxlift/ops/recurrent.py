@@ -12,11 +12,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from ..code.expr import Expr, F, Local, Ref, torch
 from ..code.statements import Assign, Target
-from ..idioms.match import DOMAIN
+from ..ir.domain import DOMAIN
 from ..ir.types import type_of
 from .arguments import attribute_number
 from .kernel import kernel
@@ -25,9 +23,10 @@ from .node import Node, Result, Unpack
 from .operand import Constant, Tensor
 from .registry import op
 
-Array = np.ndarray[Any, Any]
 Strings = tuple[str, ...]
 Floats = tuple[float, ...]
+
+_NAMES = (None, "h", "c")
 
 # The activation, and the defaults of alpha and beta as ONNX Runtime has them.
 _ACTIVATIONS: dict[str, tuple[Callable[..., Expr], Floats]] = {
@@ -71,7 +70,7 @@ def LSTM(
     options = _options(n, X, ("Sigmoid", "Tanh", "Tanh"))
     if input_forget:
         options["coupled"] = True
-    return Unpack(_call("onnx_lstm", [X, W, R, B, sequence_lens, initial_h, initial_c, P], options), 3)
+    return Unpack(_call("onnx_lstm", [X, W, R, B, sequence_lens, initial_h, initial_c, P], options), 3, names=_NAMES)
 
 
 @op("GRU", ignores=["hidden_size", "output_sequence"])
@@ -95,7 +94,7 @@ def GRU(
     options = _options(n, X, ("Sigmoid", "Tanh"))
     if linear_before_reset:
         options["linear_before_reset"] = True
-    return Unpack(_call("onnx_gru", [X, W, R, B, sequence_lens, initial_h], options), 2)
+    return Unpack(_call("onnx_gru", [X, W, R, B, sequence_lens, initial_h], options), 2, names=_NAMES)
 
 
 @op("RNN", ignores=["hidden_size", "output_sequence"])
@@ -115,7 +114,8 @@ def RNN(
     direction: str,
     layout: int = 0,
 ) -> Result:
-    return Unpack(_call("onnx_rnn", [X, W, R, B, sequence_lens, initial_h], _options(n, X, ("Tanh",))), 2)
+    options = _options(n, X, ("Tanh",))
+    return Unpack(_call("onnx_rnn", [X, W, R, B, sequence_lens, initial_h], options), 2, names=_NAMES)
 
 
 def _call(name: str, inputs: Sequence[Tensor | None], options: dict[str, Any]) -> Expr:
@@ -164,40 +164,38 @@ def _activations(n: Node, names: Strings, x: Tensor) -> list[Expr]:
 
 # The layers. Inputs and outputs are PyTorch's: see idioms/recurrent.py.
 
-# PyTorch's gates in the order in which ONNX packs them: LSTM i, o, f, c -> i, f, c, o; GRU z, r, h -> r, z, h.
-_GATES = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}
-
-
 @op("LSTM", "GRU", "RNN", domain=DOMAIN)
 def RecurrentLayer(
     n: Node,
     x: Tensor,
     initial_h: Tensor | None,
     initial_c: Tensor | None,
-    *packed: Constant | None,
+    *weights: Constant | None,
+    hidden_size: int,
+    bias: int = 0,
+    unpacked: int = 0,
     bidirectional: int = 0,
     backwards: int = 0,
     batch_first: int = 0,
     onnx_y: int = 0,
     nonlinearity: str = "",
 ) -> Result:
-    """`y, (h, c) = self.lstm(x)`. `packed` are W, R and B of each layer; `backwards` is for ONNX's direction "reverse"
-    alone, which PyTorch does not have, and `onnx_y` gives y the axis of directions that it has in ONNX."""
-    layers = [packed[i : i + 3] for i in range(0, len(packed), 3)]
-    weights: dict[str, Weight] = {}
-    for number, (w, r, b) in enumerate(layers):
-        assert w is not None and r is not None
-        for direction in range(2 if bidirectional else 1):
-            weights.update(_weights(n, number, direction, w, r, b))
+    """`y, (h, c) = self.lstm(x)`. `backwards` is for ONNX's direction "reverse" alone, which PyTorch does not have."""
+    directions = 2 if bidirectional else 1
+    read = _parameters if unpacked else _packed_parameters
+    per_layer = directions * (4 if bias else 2) if unpacked else 3
+    layers = [weights[i : i + per_layer] for i in range(0, len(weights), per_layer)]
+    held: dict[str, Weight] = {}
+    for number, layer_weights in enumerate(layers):
+        held.update(read(n, number, directions, [w for w in layer_weights if w is not None]))
     options = {"nonlinearity": nonlinearity} if nonlinearity else {}
-    hidden_size = _size(layers[0][1], 2)
     layer = n.layer(
         n.op_type,
-        weights,
-        input_size=_size(layers[0][0], 2),
+        held,
+        input_size=held["weight_ih_l0"].shape[1],
         hidden_size=hidden_size,
         num_layers=len(layers),
-        bias=layers[0][2] is not None,
+        bias=bool(bias),
         batch_first=bool(batch_first),
         bidirectional=bool(bidirectional),
         **options,
@@ -208,7 +206,7 @@ def RecurrentLayer(
     has_c = n.op_type == "LSTM" and (n.wants(1) or n.wants(2))
     count, form = (3, "{}, ({}, {})") if has_c else (2, None)
     if not (n.wants(0) and (backwards or onnx_y)):
-        return Unpack(result, count, form)
+        return Unpack(result, count, form, _NAMES)
     y = Local("y")
     last = [Tensor(Ref(value), type_of(value)) if value.name else None for value in n.ir.outputs[1:]]
     targets: list[Target] = [y, *(Ref(value) if value.name else None for value in n.ir.outputs[1:count])]
@@ -229,35 +227,31 @@ def _initial_states(kind: str, h: Tensor | None, c: Tensor | None) -> list[Any]:
     return [(h if h is not None else torch.zeros_like(given), c if c is not None else torch.zeros_like(given))]
 
 
-def _weights(
-    n: Node, layer: int, direction: int, w: Constant, r: Constant, b: Constant | None
-) -> dict[str, Weight]:
-    """The parameters of one layer and direction, by PyTorch's names."""
+def _names_of(layer: int, direction: int) -> list[str]:
     suffix = f"l{layer}_reverse" if direction else f"l{layer}"
-    rows = len(_GATES[n.op_type]) * _size(r, 2)
-    weights = {
-        f"weight_ih_{suffix}": n.weight(w, partial(_matrix, n.op_type, direction), (rows, _size(w, 2))),
-        f"weight_hh_{suffix}": n.weight(r, partial(_matrix, n.op_type, direction), (rows, _size(r, 2))),
-    }
-    if b is not None:
-        weights[f"bias_ih_{suffix}"] = n.weight(b, partial(_bias, n.op_type, direction, 0), (rows,))
-        weights[f"bias_hh_{suffix}"] = n.weight(b, partial(_bias, n.op_type, direction, 1), (rows,))
-    return weights
+    return [f"{name}_{suffix}" for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
 
 
-def _size(weight: Constant | None, axis: int) -> int:
-    size = weight.type.dim(axis) if weight is not None else None
-    assert isinstance(size, int)
-    return size
+def _parameters(n: Node, layer: int, directions: int, weights: Sequence[Constant]) -> dict[str, Weight]:
+    """The weights of one layer, which the model has as PyTorch does."""
+    each = len(weights) // directions
+    held: dict[str, Weight] = {}
+    for direction in range(directions):
+        own = weights[each * direction : each * (direction + 1)]
+        held.update(zip(_names_of(layer, direction), map(n.weight, own), strict=False))
+    return held
 
 
-def _matrix(kind: str, direction: int, packed: Array) -> Array:
-    """One direction of W or R, with the gates in PyTorch's order."""
-    gates: Array = packed[direction].reshape(len(_GATES[kind]), -1, packed.shape[-1])
-    return gates[list(_GATES[kind])].reshape(-1, packed.shape[-1])
-
-
-def _bias(kind: str, direction: int, half: int, packed: Array) -> Array:
-    """One direction of B: the biases of W (`half` 0) or of R."""
-    gates: Array = packed[direction].reshape(2, len(_GATES[kind]), -1)[half]
-    return gates[list(_GATES[kind])].reshape(-1)
+def _packed_parameters(n: Node, layer: int, directions: int, weights: Sequence[Constant]) -> dict[str, Weight]:
+    """The weights of one layer out of W, R and B."""
+    held: dict[str, Weight] = {}
+    for direction in range(directions):
+        own = []
+        for packed in weights[:2]:
+            rows, columns = (int(str(size)) for size in (packed.type.shape or ())[1:])
+            own.append(n.weight(packed, partial(matrix, n.op_type, direction), (rows, columns)))
+        for packed in weights[2:]:
+            rows = own[0].shape[0]
+            own += [n.weight(packed, partial(bias_of, n.op_type, direction, half), (rows,)) for half in (0, 1)]
+        held.update(zip(_names_of(layer, direction), own, strict=False))
+    return held

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..code.expr import Expr, Star, builtin, torch
+from ..ir.node_view import elements_of
 from ..ir.types import DataType
 from .axes import as_written, from_front
 from .create import MOST_SIZES, filled
@@ -171,6 +172,7 @@ def _expanded_sizes(n: Node, x: Tensor, shape: Dims) -> list[Scalar] | None:
     own, result = x.type.shape, n.output.shape
     if own is None or shape.elements is None:
         return None
+    names = elements_of(n.ir.inputs[1]) or ()
     missing = len(own) - len(shape.elements)
     wanted = [Scalar(1)] * missing + shape.elements
     own = (1,) * -missing + own
@@ -182,8 +184,8 @@ def _expanded_sizes(n: Node, x: Tensor, shape: Dims) -> list[Scalar] | None:
             sizes.append(Scalar(-1) if target.number == 1 and not new else target)
         elif target.number == 1 or isinstance(size, int) or (became is not None and became == size):
             sizes.append(Scalar(-1))
-        elif target.number is not None:
-            sizes.append(target)
+        elif target.number is not None or (became is not None and names and became == names[axis - len(own)]):
+            sizes.append(target)  # the result has this size in every run
         else:
             return None
     return sizes

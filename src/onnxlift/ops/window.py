@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ..code.expr import Expr, F
-from .kernel import kernel as kernel_function
+from .arguments import changed
+from .kernel import kernel
 from .node import Node
 from .operand import Tensor
 
@@ -44,6 +44,11 @@ class Window:
     def padded(self) -> bool:
         return self.begin is None or any(self.begin) or any(self.end or ())
 
+    @property
+    def sizes(self) -> dict[str, Ints]:
+        """The window without its pads, as the kernels take it."""
+        return {"kernel": self.kernel, "stride": self.stride, "dilation": self.dilation}
+
     def without_pads(self) -> Window:
         return Window(self.kernel, self.stride, self.dilation, (0,) * self.rank, (0,) * self.rank)
 
@@ -52,11 +57,8 @@ class Window:
         if not self.padded:
             return x
         if self.begin is None or self.end is None:
-            sizes = (self.kernel, self.stride, self.dilation)
-            options: dict[str, Any] = {} if self.upper else {"upper": False}
-            if value is not None:
-                options["value"] = value
-            return kernel_function("pad_same")(x, *sizes, **options)
+            options = {"upper": self.upper, "value": value}
+            return kernel("pad_same")(x, **self.sizes, **changed(options, upper=True, value=None))
         amounts = torch_pads(self.begin, self.end)
         return F.pad(x, amounts) if value is None else F.pad(x, amounts, value=value)
 
@@ -64,23 +66,23 @@ class Window:
 def window(
     n: Node,
     x: Tensor,
-    kernel: Sequence[int],
+    kernel_shape: Sequence[int],
     strides: Ints | None,
     dilations: Ints | None,
     pads: Ints | None,
     auto_pad: str | None,
 ) -> Window:
-    """The window that a node's attributes describe; `kernel` is the kernel's shape."""
-    rank = len(kernel)
+    """The window that a node's attributes describe."""
+    rank = len(kernel_shape)
     stride, dilation = strides or (1,) * rank, dilations or (1,) * rank
     pads = pads or (0,) * (2 * rank)
     if not len(stride) == len(dilation) == rank or len(pads) != 2 * rank:
         n.fail(f"kernel_shape, strides, dilations and pads do not agree on {rank} spatial axes")
-    if min(*kernel, *stride, *dilation, 1) < 1:
+    if min(*kernel_shape, *stride, *dilation, 1) < 1:
         n.fail("kernel_shape, strides and dilations must be positive")
     if x.type.rank not in (None, rank + 2):
         n.fail(f"its window has {rank} axes, its input has {x.type.rank}, two of which are not spatial")
-    own = Window(tuple(kernel), stride, dilation, pads[:rank], pads[rank:])
+    own = Window(tuple(kernel_shape), stride, dilation, pads[:rank], pads[rank:])
     if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
         return _same(x, own, upper=auto_pad == "SAME_UPPER")
     if auto_pad == "VALID":

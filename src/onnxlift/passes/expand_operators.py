@@ -61,6 +61,7 @@ def _body(model: ir.Model, node: ir.Node) -> ir.Function | None:
     proto = _proto(schema, opset, node)
     if proto is None:
         return None
+    _drop_missing_outputs(proto)
     passed = {attribute.name for attribute in proto.attribute_proto} | set(node.attributes)
     for name, attribute in schema.attributes.items():
         default = attribute.default_value
@@ -69,6 +70,13 @@ def _body(model: ir.Model, node: ir.Node) -> ir.Function | None:
     function = ir.serde.deserialize_function(proto)
     _connect_outer_values(function, node)
     return function
+
+
+def _drop_missing_outputs(proto: onnx.FunctionProto) -> None:
+    """A body made for a call that does not ask for the last outputs lists them all the same, and computes none."""
+    computed = {name for node in proto.node for name in node.output} | set(proto.input)
+    while proto.output and proto.output[-1] not in computed:
+        del proto.output[-1]
 
 
 def _proto(schema: Any, opset: int, node: ir.Node) -> onnx.FunctionProto | None:

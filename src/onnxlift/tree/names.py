@@ -22,7 +22,11 @@ MODULE_ATTRIBUTES = frozenset(
     set_extra_state set_submodule share_memory state_dict to to_empty train training type xpu zero_grad
     tie_weights""".split()
 )
-GLOBAL_NAMES = frozenset("torch nn F Tensor math np numpy load load_file Path self".split())
+# What the generated file imports or defines itself, besides the kernels.
+GLOBAL_NAMES = frozenset(
+    """Callable F Path Sequence Tensor WEIGHTS itertools json load load_file math nn np numpy safetensors self
+    torch""".split()
+)
 _BUILTINS = frozenset(name for name in dir(builtins) if not name.startswith("_"))
 
 GENERATED = re.compile(
@@ -34,9 +38,17 @@ GENERATED = re.compile(
 )
 
 
+LONGEST_NAME = 1000  # beyond it no name tells a reader anything, and expressions like the one above take their time
+
+
 def is_generated(name: str | None) -> bool:
     """Whether `name` was made up by an exporter or optimiser, and so means nothing to a reader."""
-    return not name or bool(GENERATED.match(name))
+    return not name or len(name) > LONGEST_NAME or bool(GENERATED.match(name))
+
+
+def plain(text: str | None, length: int = 80) -> str:
+    """`text` as it may stand in a docstring: printable ASCII without quotes or backslashes, and not endless."""
+    return re.sub(r"[^\x20-\x7e]|[\"\\]", "?", (text or "")[:length])
 
 
 def identifier(text: str, default: str = "x") -> str:
@@ -70,7 +82,7 @@ def class_name(text: str, default: str = "Model") -> str:
     if not name or not name[0].isalpha():
         return default if not name else f"{default}{name}"
     name = name[0].upper() + name[1:]
-    if keyword.iskeyword(name) or name in _BUILTINS or name in GLOBAL_NAMES:
+    if keyword.iskeyword(name) or name in _BUILTINS or name in GLOBAL_NAMES or kernels.exists(name):
         name += "Model"
     return name
 

@@ -1,0 +1,3 @@
+"""The domain of the operators that idioms make. No ONNX file uses it."""
+
+DOMAIN = "onnxlift"

@@ -1,0 +1,133 @@
+"""Where `F.interpolate` is exactly what an ONNX Resize asks for.
+
+Over the axes after batch and channels, for floating-point inputs, it is
+- linear (1-D to 3-D) or cubic (2-D, a = -0.75), half_pixel or align_corners, neither antialias nor exclude_outside;
+  `pytorch_half_pixel` differs only for outputs of size 1
+- nearest, if both pick the same element everywhere. Their formulas differ and rounding decides at the borders, so all
+  places are compared where the sizes are known. For a whole-numbered scale and sizes that are not known, output i is
+  element i // scale; PyTorch computes floor(i * float32(1 / scale)), which is compared for i up to 2**16.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Floats = np.ndarray[Any, np.dtype[np.float32]]
+MODES = {
+    ("linear", 1): "linear",
+    ("linear", 2): "bilinear",
+    ("linear", 3): "trilinear",
+    ("cubic", 2): "bicubic",
+    ("nearest", 1): "nearest",
+    ("nearest", 2): "nearest",
+    ("nearest", 3): "nearest",
+}
+
+
+@dataclass(frozen=True)
+class Method:
+    """How a Resize interpolates; all but `mode` under the names that the kernels give them, with their defaults."""
+
+    mode: str
+    coordinates: str = "half_pixel"
+    rounding: str = "round_prefer_floor"
+    cubic_a: float = -0.75
+    antialias: bool = False
+    exclude_outside: bool = False
+    keep_aspect_ratio: str = "stretch"
+    roi: Any = None
+    extrapolation: float = 0.0
+
+    def torch_mode(self, dims: int) -> str | None:
+        """The `mode` of F.interpolate over `dims` axes, if it has one."""
+        plain = not (self.antialias or self.exclude_outside) and self.roi is None
+        if not plain or self.keep_aspect_ratio != "stretch" or (self.mode == "cubic" and self.cubic_a != -0.75):
+            return None
+        return MODES.get((self.mode, dims))
+
+
+def reads_the_same(method: Method, size: Any, target: Any, scaled: bool) -> bool:
+    """Whether F.interpolate and ONNX read the same places on one axis of `size` elements; `target` is its scale or its
+    output size. Both may be expressions or names that only the running model knows."""
+    if scaled and not same_output_size(size, target):
+        return False
+    if method.mode == "nearest":
+        return _same_nearest(method, size, target, scaled)
+    match method.coordinates:
+        case "half_pixel":
+            return True
+        case "pytorch_half_pixel":
+            if scaled:
+                return bool(target >= 2) or (isinstance(size, int) and int(size * target) > 1)
+            return isinstance(target, int) and target > 1
+        case "align_corners":
+            # With a scale ONNX means the exact, perhaps fractional, output size.
+            return not scaled or float(target).is_integer() or (isinstance(size, int) and (size * target).is_integer())
+    return False
+
+
+def same_output_size(size: Any, scale: Any) -> bool:
+    """Both take floor(size * scale), ONNX in float32 and PyTorch in double of the number as it is written."""
+    if not isinstance(scale, int | float):
+        return False
+    if isinstance(size, int):
+        return int(np.float32(size) * np.float32(scale)) == int(size * scale)
+    return float(np.float32(scale)) == scale
+
+
+def _same_nearest(method: Method, size: Any, target: Any, scaled: bool) -> bool:
+    if isinstance(size, int) and isinstance(target, int | float):
+        output = int(size * target) if scaled else int(target)
+        if size < 1 or not 1 <= output <= 1 << 20:
+            return False
+        scale = np.float32(target) if scaled else np.float32(output) / np.float32(size)
+        inverse = np.float32(1 / target) if scaled else np.float32(size) / np.float32(output)
+        wanted = _onnx_nearest(method, size, output, scale)
+        return wanted is not None and bool(np.array_equal(wanted, _torch_nearest(size, output, inverse)))
+    if not scaled or target < 1 or not float(target).is_integer():
+        return False
+    down = method.coordinates == "asymmetric" and method.rounding in ("floor", "simple")
+    # The place is (i + 0.5) / scale - 0.5: never half-way between two elements if the scale is a whole number.
+    half_pixel = ("half_pixel", "half_pixel_symmetric") + (("pytorch_half_pixel",) if target >= 2 else ())
+    middle = method.coordinates in half_pixel and method.rounding.startswith("round_")
+    if not down and not middle:
+        return False
+    place: Floats = np.floor(np.arange(1 << 16, dtype=np.float32) * np.float32(1 / target))
+    return bool(np.array_equal(place.astype(np.int64), np.arange(1 << 16) // int(target)))
+
+
+def _onnx_nearest(method: Method, size: int, output: int, scale: Any) -> Any:
+    """The elements that ONNX picks, computed as the kernel `resize_nearest` does; None for coordinates left to it."""
+    place: Floats = np.arange(output, dtype=np.float32)
+    half = np.float32(0.5)
+    if method.coordinates == "asymmetric":
+        place = place / scale
+    elif method.coordinates == "half_pixel" or (method.coordinates == "pytorch_half_pixel" and output > 1):
+        place = (place + half) / scale - half
+    else:
+        return None
+    match method.rounding:
+        case "round_prefer_floor":
+            index = np.ceil(place - half)
+        case "round_prefer_ceil":
+            index = np.floor(place + half)
+        case "ceil":
+            index = np.ceil(place)
+        case "simple" if scale < 1:
+            index = np.ceil(place)
+        case _:
+            index = np.floor(place)
+    return index.astype(np.int64).clip(0, size - 1)
+
+
+def _torch_nearest(size: int, output: int, inverse: Any) -> Any:
+    """The elements that F.interpolate(mode="nearest") picks."""
+    if output == size:
+        return np.arange(output)
+    if output == 2 * size:
+        return np.arange(output) // 2
+    places: Floats = np.floor(np.arange(output, dtype=np.float32) * np.float32(inverse))
+    return places.astype(np.int64).clip(0, size - 1)

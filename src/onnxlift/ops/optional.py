@@ -1,0 +1,29 @@
+"""Optional values: the value itself, or None."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from ..code.expr import Binary, Literal
+from ..ir.types import DataType
+from .node import Node, Result
+from .operand import Scalar, Tensor
+from .registry import op
+
+
+@op("Optional", ignores=["type"])
+def Optional(n: Node, input: Tensor | None) -> Result:
+    return Literal(None) if input is None else input
+
+
+@op("OptionalHasElement")
+def OptionalHasElement(n: Node, input: Tensor | None) -> Result:
+    """Since opset 18 also asked of tensors and sequences, which are always there, and of an input that is left out."""
+    if input is None or not isinstance(n.ir.inputs[0].type, ir.OptionalType):
+        return Scalar(input is not None, DataType.BOOL)
+    return Scalar(Binary("is not", input, Literal(None)), DataType.BOOL)
+
+
+@op("OptionalGetElement")
+def OptionalGetElement(n: Node, input: Tensor) -> Result:
+    return input

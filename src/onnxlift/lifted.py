@@ -113,7 +113,7 @@ class Lifted:
         All appear at once when they are complete. What is there already is replaced only with `force`. `on_progress` is
         called with how many bytes of weights are written, and how many there are."""
         write = partial(self._write, on_progress=on_progress)
-        return save_files(Path(directory), self.name, write, force=force, keep=self._own_files())
+        return save_files(Path(directory), self.name, write, force=force, keep=self.data_files())
 
     def _write(self, folder: Path, on_progress: Progress | None = None) -> list[Path]:
         texts = {
@@ -127,8 +127,8 @@ class Lifted:
         weights = write_weights(self._entries, folder, self.name, self._max_shard_size, on_progress)
         return [source, *weights, *rest]
 
-    def _own_files(self) -> set[Path]:
-        """The files from which the weights are read, which must not be written to."""
+    def data_files(self) -> set[Path]:
+        """The files from which the weights are read."""
         tensors = (entry.weight.value.const_value for entry in self._entries.values())
         sources = (tensor.raw.source for tensor in tensors if isinstance(tensor, FileTensor))
         return {source.path for source in sources if isinstance(source, DataFile)}

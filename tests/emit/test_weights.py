@@ -77,6 +77,17 @@ def test_transformed_scalar_and_empty_tensors(tmp_path: Path) -> None:
     assert found["empty"].shape == (0, 7)
 
 
+@pytest.mark.parametrize("shape", [(256, 256), (300, 1000), (1, 70000), (513, 257)])
+def test_large_matrices_are_turned_in_tiles(shape: tuple[int, int], tmp_path: Path) -> None:
+    matrix = RANDOM.standard_normal(shape).astype(np.float32)
+    (path,) = write(
+        tmp_path, {"w": entry(matrix, np.transpose), "int4": entry(matrix.astype(ml_dtypes.int4), np.transpose)}
+    )
+    found = load_file(path)
+    assert found["w"].equal(to_torch(matrix.T))
+    assert found["int4"].equal(to_torch(matrix.astype(ml_dtypes.int4).T))
+
+
 def test_a_byte_other_than_one_is_true_as_well(tmp_path: Path) -> None:
     raw = np.array([0, 1, 2, 255], np.uint8)
     (path,) = write(tmp_path, {"w": entry(raw.view(np.bool_))})

@@ -85,10 +85,10 @@ def test_gather_elements_by_a_part_of_a_constant_needs_no_kernel() -> None:
         helper.make_node("GatherElements", ["x", "places"], ["y"], axis=1),
     ]
     inputs = {"x": rand(2, 6), "table": np.array([[3, 0, 5, 1]] * 2), "start": ints(1), "end": ints(3), "axis": ints(1)}
-    source = check(nodes, inputs, constants=["table", "axis"], dynamic=True)
+    source = check(nodes, inputs, constants=["table", "axis"])
     assert "x.gather(1, self.table[:, start.item() : end.item()])" in source
     inputs["table"] = inputs["table"] - 1
-    assert "def gather_elements" in check(nodes, inputs, constants=["table", "axis"], dynamic=True)
+    assert "def gather_elements" in check(nodes, inputs, constants=["table", "axis"])
 
 
 @pytest.mark.parametrize("batch_dims", [0, 1, 2])

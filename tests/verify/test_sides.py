@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 import onnxlift
 from onnxlift.verification.candidate import run_candidate
 from onnxlift.verification.locate import match_lines, probes_of
+from onnxlift.verification.model_file import model_file
 from onnxlift.verification.reference import run_reference
 
 
@@ -35,7 +36,7 @@ X = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
 
 @pytest.mark.parametrize("runtime", ["onnxruntime", "onnx.reference"])
 def test_values_inside_the_model(runtime: str, tmp_path: Path) -> None:
-    name, values = run_reference(saved(chain(), tmp_path), {"x": X}, ["y"], ["a", "c"], runtime)
+    name, values = run_reference(saved(chain(), tmp_path), tmp_path, {"x": X}, ["y"], ["a", "c"], runtime)
     assert name.replace(" ", "").lower().startswith(runtime)
     np.testing.assert_allclose(values["a"], np.sin(X), rtol=1e-6)
     np.testing.assert_allclose(values["c"], np.exp(np.sin(X) * X), rtol=1e-5)
@@ -49,8 +50,29 @@ def test_external_data_is_found_when_values_inside_are_wanted(tmp_path: Path) ->
     model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
     onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
     for runtime in ("onnxruntime", "onnx.reference"):
-        _, values = run_reference(tmp_path / "m.onnx", {"x": X}, ["y"], ["a"], runtime)
+        _, values = run_reference(tmp_path / "m.onnx", tmp_path, {"x": X}, ["y"], ["a"], runtime)
         np.testing.assert_allclose(values["a"], X * weight, rtol=1e-6)
+
+
+@pytest.mark.parametrize("runtime", ["onnxruntime", "onnx.reference"])
+def test_a_cache_of_linked_files(runtime: str, tmp_path: Path) -> None:
+    """As Hugging Face has it: names in one folder are links to files in another."""
+    model = parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17]> g (float[n, 4] x) => (float[n, 4] y) { y = Mul(x, w) }'
+    )
+    weight = np.arange(1, 5, dtype=np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "names").mkdir()
+    (tmp_path / "job").mkdir()
+    onnx.save(model, tmp_path / "model.onnx", save_as_external_data=True, location="model.data", size_threshold=0)
+    for name in ("model.onnx", "model.data"):
+        (tmp_path / name).rename(tmp_path / "blobs" / f"hash_of_{name}")
+        (tmp_path / "names" / name).symlink_to(Path("../blobs") / f"hash_of_{name}")
+    path = tmp_path / "names" / "model.onnx"
+    found = model_file(path, onnxlift.lift(path).data_files(), tmp_path / "job")
+    _, values = run_reference(found.path, found.folder, {"x": X}, ["y"], [], runtime)
+    np.testing.assert_allclose(values["y"], X * weight, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["BFLOAT16", "FLOAT8E4M3FN", "FLOAT8E5M2", "INT4"])
@@ -64,7 +86,7 @@ def test_types_that_numpy_lacks(name: str, tmp_path: Path) -> None:
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     x = np.array([1, 2, -3, 4]).astype(helper.tensor_dtype_to_np_dtype(element))
-    runtime, values = run_reference(saved(model, tmp_path), {"x": x}, ["y"], [], "")
+    runtime, values = run_reference(saved(model, tmp_path), tmp_path, {"x": x}, ["y"], [], "")
     np.testing.assert_array_equal(values["y"], x)
     assert values["y"].dtype == x.dtype
     assert ("does not take the model" in runtime) == (name == "INT4")
@@ -75,7 +97,7 @@ def test_probes_record_what_statements_assign(tmp_path: Path) -> None:
     source = lifted.save(tmp_path)[0]
     probes = probes_of(lifted.source_map, match_lines(lifted.source, lifted.source), {"a", "b", "c"})
     values = run_candidate(source, {"x": X}, ["y"], probes)
-    _, expected = run_reference(saved(chain(), tmp_path), {"x": X}, ["y"], ["a", "b", "c"], "onnxruntime")
+    _, expected = run_reference(saved(chain(), tmp_path), tmp_path, {"x": X}, ["y"], ["a", "b", "c"], "onnxruntime")
     assert set(values) > {"y"}, "nothing was recorded"
     for name, value in values.items():
         np.testing.assert_allclose(value, expected[name], rtol=1e-4)

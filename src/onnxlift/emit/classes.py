@@ -179,7 +179,7 @@ def _find_parameters(cls: ModuleClass, numbers: dict[int, list[Number]]) -> None
         column = tuple(repr(numbers[id(m)][place].value) for m in cls.instances)  # by text: NaN is equal to NaN
         if len(set(column)) > 1:
             groups.setdefault(column, []).append(place)
-    taken: set[str] = set()
+    taken = {path[0] for path in cls.example.members}  # `self.scale` can be the argument or the member, not both
     for places in groups.values():
         group = [example[place] for place in places]
         name = _parameter_name(group, taken)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import math
 import re
 import subprocess
@@ -18,12 +17,12 @@ from ..ir.types import type_of
 from ..tree.names import plain
 from .class_names import name_classes
 from .classes import find_classes
+from .gate import check_source
 from .module import Entry, Module, state_entries
 from .source_map import Origin
 from .ties import find_ties
 from .weights import MAX_SHARD_SIZE, index_name, plan_shards
 from .write import ClassWriter, Text
-
 
 LONGEST_LINE = 300  # of the docstring, which holds names and sizes as the model has them
 
@@ -105,7 +104,7 @@ def _docstring(
 def _imports(code: str) -> list[str]:
     """Imports of what the code uses, and only that."""
     used = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", code))
-    lines = [f"import {name}" for name in ("itertools", "json", "math") if re.search(rf"(?<![\w.]){name}\.", code)]
+    lines = [f"import {name}" for name in ("itertools", "json", "math", "re") if re.search(rf"(?<![\w.]){name}\.", code)]
     abstract = [name for name in ("Callable", "Sequence") if re.search(rf"(?<![\w.]){name}\[", code)]
     if abstract:
         lines.append(f"from collections.abc import {', '.join(abstract)}")
@@ -181,29 +180,3 @@ def _ruff() -> str:
     from ruff import find_ruff_bin  # the wheel knows where it put its binary
 
     return str(find_ruff_bin())
-
-
-_ALLOWED = tuple(
-    getattr(ast, name)
-    for name in """Module ClassDef FunctionDef Import ImportFrom alias arguments arg Assign AugAssign AnnAssign Expr
-    Return If For While Break Continue Pass With withitem Call Attribute Subscript Slice Name Constant Tuple List Dict
-    Set Starred keyword BinOp UnaryOp BoolOp Compare IfExp GeneratorExp ListComp DictComp SetComp comprehension
-    JoinedStr FormattedValue Lambda Raise Assert Try ExceptHandler Nonlocal expr_context operator unaryop boolop cmpop""".split()
-)
-_IMPORTS = frozenset(
-    "collections.abc io itertools json math numpy pathlib re safetensors.torch torch torch.nn".split()
-)
-
-
-def check_source(text: str) -> None:
-    """The last gate: the file is plain code of the kinds that we write, and imports nothing else."""
-    for node in ast.walk(ast.parse(text)):
-        assert isinstance(node, _ALLOWED), f"unexpected {type(node).__name__} in the generated source"
-        if isinstance(node, ast.Import):
-            assert all(a.name in _IMPORTS for a in node.names), "unexpected import in the generated source"
-        if isinstance(node, ast.ImportFrom):
-            assert node.module in _IMPORTS, "unexpected import in the generated source"
-        if isinstance(node, ast.Attribute):
-            assert not node.attr.startswith("__") or node.attr == "__init__", "unexpected attribute"
-        if isinstance(node, ast.Name) and node.id.startswith("__"):
-            assert node.id == "__file__", "unexpected name in the generated source"

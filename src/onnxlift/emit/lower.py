@@ -8,7 +8,7 @@ steps that follow, when the whole module is known.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import Any
 
 import onnx_ir as ir
@@ -26,10 +26,13 @@ from ..tree.names import attribute, is_generated
 from ..tree.scopes import Path, Scopes
 from .dead_code import remove_dead_code
 from .meaning import USUAL_NAME
-from .member_names import layer_path, stored_path
+from .member_names import layer_path, spell_numbers, stored_path
 from .module import Module, Stored
 from .prune import prune
 from .sequential import make_sequential
+
+
+LONGEST_SIZES = 120  # names, numbers and operators in a list of sizes that is written where it is used
 
 
 class Lowering:
@@ -57,7 +60,8 @@ class Lowering:
         module.outputs = list(root.outputs)
         body.block.append(Return(results[0] if len(results) == 1 else Display(results, "()")))
         body.finish(keep_inputs=True)
-        make_sequential(module, self.scopes)
+        if not make_sequential(module, self.scopes) and any(path[0].isdigit() for path in module.members):
+            spell_numbers(module)
         prune(module)
         return module
 
@@ -163,15 +167,15 @@ class Body:
 
     def _bind_one(self, n: Node, value: ir.Value, result: Any) -> Operand:
         match result:
-            case Dims():
+            case Dims() if not _is_long(result):
                 return result
             case Scalar() if _is_simple(result):
                 return result
             case Tensor() if isinstance(result._expr, Ref):
                 return result  # another name for a value that exists already
         self.emit(Assign([Ref(value)], to_expr(result), origin=[n.name]))
-        if isinstance(result, Scalar):
-            return Scalar(Ref(value), result.type.dtype or value.dtype or ir.DataType.INT64, result.nonnegative)
+        if isinstance(result, Scalar | Dims):
+            return _handed_down(value, result)
         return Tensor(Ref(value), type_of(value))
 
     def _lower_scope(self, scope: Scope) -> None:
@@ -319,6 +323,11 @@ def _is_simple(scalar: Scalar) -> bool:
     while isinstance(expr, Wrapped):
         expr = expr._expr
     return scalar.number is not None or isinstance(expr, Subscript | Ref)
+
+
+def _is_long(dims: Dims) -> bool:
+    """Whether sizes need a line of their own: each use would repeat the text, and uses of uses repeat it again."""
+    return sum(1 for _ in islice(walk(dims.as_expr()), LONGEST_SIZES + 1)) > LONGEST_SIZES
 
 
 def _is_fixed(operand: Operand) -> bool:

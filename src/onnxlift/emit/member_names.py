@@ -10,7 +10,7 @@ from ..ir.types import FLOATS
 from ..ops.layers import Layer
 from ..tree.names import attribute, is_generated
 from ..tree.scopes import Path, flat_layer_name, owner_of
-from .module import Module
+from .module import Module, Stored
 
 _BY_KIND = {
     "Conv": "conv",
@@ -31,7 +31,7 @@ _BY_KIND = {
 def layer_path(layer: Layer, relative: Path, module: Module) -> Path:
     """Where `layer` goes in `module`: `relative` is what the exporter's names say; then the weights' flat names, the
     node's name, and last the kind of layer."""
-    if relative and not (len(relative) == 1 and relative[0].isdigit() and not module.path):
+    if relative:
         return module.free(tuple(attribute(part) for part in relative))
     assert layer.node is not None
     for weight in layer.weights.values():
@@ -42,13 +42,27 @@ def layer_path(layer: Layer, relative: Path, module: Module) -> Path:
     own = "_".join(module.path) + "_"
     if module.path and name.startswith(own):
         name = name[len(own) :]
-    kind = re.sub(r"\d?d?$", "", layer.kind)
-    generic = _BY_KIND.get(kind, kind.lower())
-    if relative:  # a bare number at the top, which cannot be an attribute
-        return module.free((f"{generic}_{relative[0]}",))
+    generic = kind_word(layer)
     if name and not is_generated(name) and "/" not in name and not name.startswith(layer.node.op_type):
         return module.free((attribute(name, generic),))
     return module.free((attribute(generic),))
+
+
+def kind_word(member: Layer | Stored | Module) -> str:
+    """What a member is, in a word."""
+    if not isinstance(member, Layer):
+        return "block" if isinstance(member, Module) else "constant"
+    kind = re.sub(r"\d?d?$", "", member.kind)
+    return _BY_KIND.get(kind, kind.lower())
+
+
+def spell_numbers(module: Module) -> None:
+    """Give members that are mere numbers a name that an attribute can have: `0` -> `conv_0`."""
+    members = list(module.members.items())
+    module.members = {}
+    for path, member in members:
+        head = f"{kind_word(member)}_{path[0]}" if path[0].isdigit() else path[0]
+        module.add(module.free((head, *path[1:])), member)
 
 
 _BUFFER_WORDS = {ir.DataType.BOOL: "mask"}

@@ -20,11 +20,13 @@ from ml_dtypes import bfloat16, float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, flo
 from onnx_ir import DataType
 
 from ..errors import OutputError
+from ..ops.layers import Array
 from .module import Entry
 
 Progress = Callable[[int, int], None]
 """Called with the number of bytes that are written, and of all there are."""
 
+TILE = 256
 MAX_SHARD_SIZE = 5 * 10**9
 """Weights of more bytes than this are spread over several files, as Hugging Face does it."""
 
@@ -149,11 +151,28 @@ def _write_tensor(file: BinaryIO, entry: Entry) -> None:
     if weight.transform is None and tensor.dtype not in _REWRITTEN and hasattr(tensor, "tofile"):
         tensor.tofile(file)
         return
-    dtype = _stored_type(entry)[1].newbyteorder("<")
-    array = np.ascontiguousarray(weight.array().astype(dtype, copy=False))
+    array = tensor.numpy() if weight.transform is None else weight.transform(tensor.numpy())
+    assert array.shape == weight.shape, f"{weight.value.name}: {array.shape} is not {weight.shape}"
     if tensor.dtype == DataType.BOOL:
-        array = (array.view(np.uint8) != 0).view(array.dtype)
-    file.write(array.reshape(-1).view(np.uint8).data)
+        array = np.ascontiguousarray(array).view(np.uint8) != 0
+    dtype = _stored_type(entry)[1].newbyteorder("<")
+    for part in _parts(array):
+        file.write(np.ascontiguousarray(part.astype(dtype, copy=False)).reshape(-1).view(np.uint8).data)
+
+
+def _parts(array: Array) -> Iterator[Array]:
+    """The array in the order of its elements, in parts. A transposed matrix is turned tile by tile: row by row, every
+    element would come from another line of the cache."""
+    if array.ndim != 2 or array.flags.c_contiguous or array.size < TILE * TILE:
+        yield array
+        return
+    rows = np.empty((TILE, array.shape[1]), array.dtype)
+    for top in range(0, len(array), TILE):
+        source = array[top : top + TILE]
+        target = rows[: len(source)]
+        for left in range(0, array.shape[1], TILE):
+            target[:, left : left + TILE] = source[:, left : left + TILE]
+        yield target
 
 
 def _stored_type(entry: Entry) -> tuple[str, np.dtype[np.generic]]:

@@ -292,19 +292,22 @@ class ClassWriter:
             return False
         return self.renderer.text(statement.expr) == self._leaf(statement.targets[0])
 
+    def _bare(self, expr: Expr) -> str:
+        """A tuple without its parentheses: `a, b = b, a`."""
+        text = self.renderer.text(expr)
+        return text[1:-1] if _is_tuple(expr) else text
+
     def _statement(self, statement: Statement, text: Text, indent: str) -> None:
         write = self.renderer.text
         match statement:
             case Assign():
                 targets = ["_" if t is None else str(self._leaf(t)) for t in statement.targets]
                 form = statement.form or ", ".join(["{}"] * len(targets))
-                text.add(f"{indent}{form.format(*targets)} = {write(statement.expr)}")
+                text.add(f"{indent}{form.format(*targets)} = {self._bare(statement.expr)}")
             case Evaluate():
                 text.add(indent + write(statement.expr))
             case Return():
-                value = write(statement.expr)
-                bare = value[1:-1] if _is_tuple(statement.expr) else value
-                text.add(f"{indent}return {bare}")
+                text.add(f"{indent}return {self._bare(statement.expr)}")
             case Branch():
                 text.add(f"{indent}if {write(statement.condition)}:")
                 self._block(statement.then, text, indent + "    ")

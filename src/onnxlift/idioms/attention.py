@@ -16,7 +16,8 @@ q, k and v have the same number of axes, three or four. The forms of each part:
 Not if the softmax goes over another axis, if another node or the caller reads the scores or the probabilities, or if
 the mask would give the scores more axes. Sound because this is the definition of attention in PyTorch; the order of
 roundings differs. Where every key of a row is masked by -inf, PyTorch gives 0, and so does the model with the guard
-for NaN; without it the row would not be numbers at all.
+for NaN; without it the row would not be numbers at all. Scores that are NaN for another reason stay so in PyTorch, also
+where the guard would have hidden them.
 """
 
 from __future__ import annotations

@@ -19,8 +19,6 @@ from ..ir.scopes import constant
 from ..ir.types import INTEGERS, DataType
 from ..passes.edit import Edit, is_standard
 
-"""The domain of the operators that idioms produce (see ops/lifted.py)."""
-
 # How close a constant must be to the number that it stands for: a few roundings of its type.
 _PRECISION = {DataType.DOUBLE: 1e-12, DataType.FLOAT: 1e-6, DataType.FLOAT16: 2e-3, DataType.BFLOAT16: 1e-2}
 

@@ -85,7 +85,7 @@ def _is_layer(node: ir.Node) -> bool:
     """Whether PyTorch's layer computes the same."""
     if any(each.is_ref() for each in node.attributes.values()):
         return False
-    x, w, r, b, lengths, _, _, peepholes = (*node.inputs, *[None] * 8)[:8]
+    x, w, r, _, lengths, _, _, peepholes = (*node.inputs, *[None] * 8)[:8]
     if not is_float(x) or peepholes is not None or 0 in (*_sizes(x), *_sizes(w), *_sizes(r)):
         return False
     if attribute(node, "clip", 0.0) or attribute(node, "input_forget", 0) or attribute(node, "layout", 0):

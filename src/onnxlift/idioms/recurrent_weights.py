@@ -1,46 +1,27 @@
-"""The weights of recurrent layers: how ONNX packs them, and how PyTorch keeps them.
+"""The parameters of a recurrent layer, where the graph packs them into W, R and B.
 
-ONNX has W (directions, gates * hidden, input), R likewise for the state, and B (directions, 2 * gates * hidden): the
-biases for W and then those for R. PyTorch has a tensor for each of these and each direction, with the gates in another
-order.
+    Unsqueeze(Concat(Slice(weight_ih, ..), ..))   ->   weight_ih
 
-An exporter that does not optimise its graph packs the parameters by nodes of the graph (Slice, Concat, Unsqueeze).
-`parameters` finds them again: every element of a parameter gets a number of its own, the nodes are evaluated on the
-numbers, and if what PyTorch would make of the result are the numbers of one parameter in order, then it is that one.
+An exporter that does not optimise its graph brings PyTorch's parameters into ONNX's form by nodes of the graph. To find
+them again, every element of every parameter gets a number of its own, the nodes are evaluated on these numbers, and
+what comes out is unpacked: if these are the numbers of one parameter in order, it is that parameter, whatever the nodes
+were.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from ..ir.evaluate import evaluate
+from ..ir.packed_weights import Array, unpacked_bias, unpacked_matrix
 from ..ir.scopes import constant
 from ..passes.edit import Edit, is_parameter
 from .match import made_by
 
-Array = np.ndarray[Any, Any]
-
-# PyTorch's gates by their place in ONNX: LSTM has i, o, f, c -> i, f, c, o; GRU has z, r, h -> r, z, h.
-GATES = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}
-
 _MOVES = ("Slice", "Concat", "Unsqueeze", "Squeeze", "Reshape", "Transpose")
 _MAX_NODES = 100
 _MAX_ELEMENTS = 1 << 26
-
-
-def matrix(kind: str, direction: int, packed: Array) -> Array:
-    """One direction of W or R as PyTorch has it."""
-    gates: Array = packed[direction].reshape(len(GATES[kind]), -1, packed.shape[-1])
-    return gates[list(GATES[kind])].reshape(-1, packed.shape[-1])
-
-
-def bias(kind: str, direction: int, half: int, packed: Array) -> Array:
-    """One direction of B as PyTorch has it: the biases for W (`half` 0) or for R."""
-    gates: Array = packed[direction].reshape(2, len(GATES[kind]), -1)[half]
-    return gates[list(GATES[kind])].reshape(-1)
 
 
 def parameters(
@@ -54,10 +35,12 @@ def parameters(
         return None
     found: list[ir.Value | None] = []
     for direction in range(directions):
-        found += [packing.owner(matrix(kind, direction, numbers)) for numbers in packed[:2] if numbers is not None]
+        found += [
+            packing.owner(unpacked_matrix(kind, direction, numbers)) for numbers in packed[:2] if numbers is not None
+        ]
         for numbers in packed[2:]:
             if numbers is not None:
-                found += [packing.owner(bias(kind, direction, half, numbers)) for half in (0, 1)]
+                found += [packing.owner(unpacked_bias(kind, direction, half, numbers)) for half in (0, 1)]
     owners = [value for value in found if value is not None]
     return owners if len(owners) == len(found) else None
 
@@ -99,7 +82,7 @@ class _Packing:
         inputs = [self.numbers(each) for each in node.inputs]
         if any(array is None and each is not None for array, each in zip(inputs, node.inputs, strict=True)):
             return None
-        return evaluate(node, self.edit.scope.opset(node), inputs)
+        return evaluate(node, self.edit.scope.opset(node), inputs, typed=False)
 
     def owner(self, numbers: Array) -> ir.Value | None:
         """The parameter that `numbers` are, all of it and in its order."""

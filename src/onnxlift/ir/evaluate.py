@@ -24,8 +24,9 @@ class NotEvaluated(Exception):  # noqa: N818 - an answer, not a failure
     """The result is not defined, or not computed here."""
 
 
-def evaluate(node: ir.Node, opset: int, inputs: Sequence[Array | None]) -> Array | None:
-    """The only output of a node of the default domain, or None where it has no value here."""
+def evaluate(node: ir.Node, opset: int, inputs: Sequence[Array | None], *, typed: bool = True) -> Array | None:
+    """The only output of a node of the default domain, or None where it has no value here. Of an operator that only
+    moves elements the inputs may be of another type than the node's, if not `typed`."""
     function = _TABLE.get(node.op_type)
     if function is None or node.domain not in ("", "ai.onnx") or len(node.outputs) != 1:
         return None
@@ -38,7 +39,7 @@ def evaluate(node: ir.Node, opset: int, inputs: Sequence[Array | None]) -> Array
         return None
     # numpy promotes (int32 sums to int64, bool to int): such an operator would give another type than ONNX's.
     expected = node.outputs[0].dtype
-    if expected is not None and expected != ir.DataType.from_numpy(result.dtype):
+    if typed and expected is not None and expected != ir.DataType.from_numpy(result.dtype):
         return None
     return result
 

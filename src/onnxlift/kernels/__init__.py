@@ -8,19 +8,29 @@ never imports them (they import torch).
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 
 @cache
+def _texts() -> list[str]:
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return [file.read_text(encoding="utf-8") for file in files if file.name != "__init__.py"]
+
+
+@cache
+def _names() -> frozenset[str]:
+    """The names of all kernels. Without parsing, since operators ask while they are imported."""
+    return frozenset(name for text in _texts() for name in re.findall(r"^def (\w+)\(", text, re.MULTILINE))
+
+
+@cache
 def _index() -> dict[str, tuple[str, frozenset[str]]]:
     """Kernel name -> its text and the other names that it uses."""
     index: dict[str, tuple[str, frozenset[str]]] = {}
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        if path.name == "__init__.py":
-            continue
-        text = path.read_text(encoding="utf-8")
+    for text in _texts():
         lines = text.splitlines()
         for item in ast.parse(text).body:
             if isinstance(item, ast.FunctionDef):
@@ -32,7 +42,7 @@ def _index() -> dict[str, tuple[str, frozenset[str]]]:
 
 
 def exists(name: str) -> bool:
-    return name in _index()
+    return name in _names()
 
 
 def sources(names: Iterable[str]) -> dict[str, str]:

@@ -25,7 +25,7 @@ def run_steps(
     lengths: Tensor | None,
     backwards: bool,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """The first state after each step (0 behind the end of a sequence), and the states after the last one."""
+    """The first state after each step, and the states after the last one; 0 behind the end of a sequence."""
     outputs = []
     steps = list(enumerate(x.unbind()))
     for t, step in reversed(steps) if backwards else steps:
@@ -37,6 +37,8 @@ def run_steps(
             running = (t < lengths).unsqueeze(1)
             states = tuple(torch.where(running, a, b) for a, b in zip(new, states, strict=True))
             outputs.append(torch.where(running, new[0], 0))
+    if lengths is not None:
+        states = tuple(torch.where((lengths > 0).unsqueeze(1), state, 0) for state in states)
     if backwards:
         outputs.reverse()
     return torch.stack(outputs) if outputs else states[0].new_empty(0, *states[0].shape), states
@@ -89,9 +91,7 @@ def onnx_lstm(
     """LSTM with gates i, o, f, c; `p` are the peepholes of i, o, f, and `coupled` makes the forget gate 1 - i."""
     hidden = r.shape[-1]
 
-    def direction(
-        i: int, x: Tensor, states: tuple[Tensor, ...], back: bool
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def direction(i: int, x: Tensor, states: tuple[Tensor, ...], back: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
         gate, inner, outer = activations[3 * i : 3 * i + 3]
         bias = None if b is None else b[i].unflatten(0, (2, -1)).sum(0)
         peep_i, peep_o, peep_f = (0, 0, 0) if p is None else p[i].chunk(3)
@@ -125,9 +125,7 @@ def onnx_gru(
     """GRU with gates z, r, h; the reset gate acts on the state, or with `linear_before_reset` on its projection."""
     hidden = r.shape[-1]
 
-    def direction(
-        i: int, x: Tensor, states: tuple[Tensor, ...], back: bool
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def direction(i: int, x: Tensor, states: tuple[Tensor, ...], back: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
         gate, inner = activations[2 * i : 2 * i + 2]
         gates_r, new_r = r[i].split((2 * hidden, hidden))
         bias_w, bias_r = (None, None) if b is None else b[i].chunk(2)
@@ -162,9 +160,7 @@ def onnx_rnn(
 ) -> tuple[Tensor, ...]:
     """The plain recurrent network: one activation of the input and the state."""
 
-    def direction(
-        i: int, x: Tensor, states: tuple[Tensor, ...], back: bool
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def direction(i: int, x: Tensor, states: tuple[Tensor, ...], back: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
         bias = None if b is None else b[i].unflatten(0, (2, -1)).sum(0)
 
         def cell(step: Tensor, h: Tensor) -> tuple[Tensor]:

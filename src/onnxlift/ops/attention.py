@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..code.expr import Expr, F, Ref, torch
+from ..code.expr import Expr, F, Local, Ref, torch
 from ..code.statements import Assign
 from ..ir.types import DataType
 from .arguments import attribute_number, changed
@@ -85,9 +85,11 @@ def Attention(
     both: Expr = kernel("attention")(*given, **more)
     if not n.wants(3):
         return [_merge_heads(both[0]) if flat else both[0], k, v]
-    y, scores = Ref(n.ir.outputs[0]), Ref(n.ir.outputs[3])
-    n.emit(Assign([y, scores], both))
-    return [_merge_heads(y) if flat else Tensor(y, n.output), k, v, Tensor(scores, n.outputs[3])]
+    scores = Ref(n.ir.outputs[3])
+    attended = Local("attended") if flat else Ref(n.ir.outputs[0])
+    n.emit(Assign([attended, scores], both))
+    y = _merge_heads(attended) if flat else Tensor(attended, n.output)
+    return [y, k, v, Tensor(scores, n.outputs[3])]
 
 
 def _attend(q: Expr, k: Expr, v: Expr, dtype: DataType | None, options: dict[str, Any]) -> Expr:

@@ -10,7 +10,7 @@ from ..code.expr import Expr, Literal, builtin, unequal
 from ..ir.types import TORCH_DTYPE, DataType
 from . import sizes
 from .kernel import kernel
-from .node import Node, Result, torch_dtype
+from .node import Node, Result, data_type, torch_dtype
 from .operand import Operand, Scalar, Tensor
 from .registry import op
 
@@ -50,6 +50,18 @@ def CastLike(n: Node, input: Operand, target_type: Operand, *, saturate: int = 1
     if target is None:
         n.fail("the element type of its second input is not known")
     return _cast(n, input, target, bool(saturate), round_mode)
+
+
+@op("BitCast")
+def BitCast(n: Node, input: Tensor, *, to: int) -> Result:
+    """The same bits, read as a number of another type of the same width."""
+    source, target = input.type.dtype, data_type(to)
+    if source in SUB_BYTE and target in SUB_BYTE and SUB_BYTE[source][0] == SUB_BYTE[target][0]:
+        return input if source == target else kernel("low_bits")(input, *SUB_BYTE[target])
+    in_other = {*SUB_BYTE, DataType.FLOAT4E2M1, DataType.STRING}  # types that do not travel in their own bits
+    if source is None or source in in_other or target in in_other or source.bitwidth != target.bitwidth:
+        n.fail(f"it reads the bits of {'an unknown type' if source is None else source.name} as {target.name}")
+    return input.view(torch_dtype(target))
 
 
 def _cast(n: Node, input: Operand, target: DataType, saturate: bool, round_mode: str) -> Result:

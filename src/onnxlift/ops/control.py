@@ -27,7 +27,7 @@ def If(n: Node, cond: Operand, *, then_branch: ir.Graph, else_branch: ir.Graph) 
         as_number = isinstance(form, Scalar)
         then.append(Assign([target], to_expr(one if as_number else n.tensor(one)), origin=[n.name]))
         otherwise.append(Assign([target], to_expr(other if as_number else n.tensor(other)), origin=[n.name]))
-    n.emit(Branch(to_expr(cond), then, otherwise))
+    n.emit(Branch(to_expr(_single(cond)), then, otherwise))
     return outputs
 
 
@@ -66,7 +66,7 @@ class _Loop:
         self.block = block
         self.index = index
         self.trips = trips
-        self.cond = None if cond is None or _number(cond) is True else cond  # what must hold for the first round
+        self.cond = None if cond is None or _number(cond) is True else _single(cond)  # what must hold for the first round
         self.running: Local | None = None  # holds whether there is another round, if a variable is needed for that
 
     @property
@@ -77,7 +77,7 @@ class _Loop:
     def end_round(self, rounds: Rounds, proceed: Operand, states: list[Operand]) -> None:
         """Write the end of the block: whether to go on, decided from what the round has seen, and the new states."""
         stops = _number(proceed) is not True
-        going_on = to_expr(proceed)
+        going_on = to_expr(_single(proceed))
         if stops and (self.cond is not None or self.trips is None or reads(going_on, rounds.states)):
             self.running = Local("running")
             self.block.append(Assign([self.running], going_on, origin=[self.n.name]))
@@ -108,6 +108,11 @@ class _Loop:
             self.n.emit(Branch(to_expr(self.cond), Block([loop]), Block()))
         else:
             self.n.emit(loop)
+
+
+def _single(operand: Operand) -> Operand:
+    """A condition may be a list of one: in Python that would be true, whatever it holds."""
+    return operand[0] if isinstance(operand, Dims) else operand
 
 
 def _count(trips: Operand) -> Expr:

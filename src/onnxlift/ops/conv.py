@@ -32,7 +32,7 @@ def Conv(
     strides: Ints | None,
 ) -> Result:
     own = window(n, X, _kernel_shape(n, W, kernel_shape), strides, dilations, pads, auto_pad)
-    dims = _dimensions(n, own)
+    dims = _dimensions(n, own, W, group)
     x: Expr = X
     padding: Any = 0
     if own.symmetric:
@@ -79,7 +79,7 @@ def ConvTranspose(
 ) -> Result:
     """`output_shape` (which may come with batch and channels before opset 11) overrides pads: they are what is left."""
     own = window(n, X, _kernel_shape(n, W, kernel_shape), strides, dilations, pads, "NOTSET")
-    dims = _dimensions(n, own)
+    dims = _dimensions(n, own, W, group)
     extra = output_padding or (0,) * dims
     if len(extra) != dims:
         n.fail(f"output_padding has {len(extra)} numbers for {dims} spatial axes")
@@ -214,7 +214,10 @@ def _kernel_shape(n: Node, weight: Tensor, kernel_shape: Ints | None) -> Ints:
     return kernel_shape
 
 
-def _dimensions(n: Node, own: Window) -> int:
+def _dimensions(n: Node, own: Window, weight: Tensor, group: int) -> int:
+    channels = weight.type.dim(0)
+    if group < 1 or (isinstance(channels, int) and channels % group):
+        n.fail(f"its {channels} channels do not make {group} groups")
     if not 1 <= own.rank <= 3:
         n.fail(f"a convolution over {own.rank} axes; PyTorch has them for 1, 2 and 3")
     return own.rank

@@ -36,6 +36,8 @@ def GridSample(n: Node, X: Tensor, grid: Tensor, *, align_corners: int, mode: st
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
     if mode not in ("nearest", "linear", "cubic"):
         n.fail(f"mode {mode!r} is not one of nearest, linear, cubic")
+    if padding_mode not in ("zeros", "border", "reflection"):
+        n.fail(f"padding_mode {padding_mode!r} is not one of zeros, border, reflection")
     if mode != "nearest" and not X.type.is_float:
         n.fail(f"{mode} interpolation of {X.type}")
     options: dict[str, Any] = {"mode": mode, "padding_mode": padding_mode, "align_corners": bool(align_corners)}

@@ -52,7 +52,8 @@ class Rounds:
         pairs = [(state, expr) for state, expr in zip(self.states, new, strict=True) if not _is_variable(expr, state)]
         for state, expr in list(pairs):
             others = [other for value, other in pairs if value is not state]
-            if _compute_in_place(block, state, expr, others):
+            # One that is bound already to the new value of another state must not be taken for that value.
+            if not reads(expr, self.states) and _compute_in_place(block, state, expr, others):
                 pairs.remove((state, expr))
         written = [state for state, _ in pairs]
         if len(pairs) > 1 and any(reads(expr, written) for _, expr in pairs):

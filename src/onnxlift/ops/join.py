@@ -58,8 +58,9 @@ def _as_dims(operand: Operand) -> Dims:
 
 
 def _concatenated(parts: Sequence[Dims]) -> Dims:
-    if all(part.elements is not None for part in parts):
-        return Dims([size for part in parts for size in part.elements or ()])
+    elements = [part.elements for part in parts if part.elements is not None]
+    if len(elements) == len(parts) and sum(map(len, elements)) <= MOST_SIZES:
+        return Dims([size for own in elements for size in own])
     items: list[Expr] = []
     for part in parts:
         items.extend(part.elements if part.elements is not None else [Star(part.as_expr())])

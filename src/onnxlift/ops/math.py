@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import reduce
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
 
 import numpy as np
 
-from ..code.expr import Expr, torch
+from ..code.expr import Expr, Local, torch
+from ..code.statements import Assign
 from ..ir.types import FLOATS, INTEGERS, DataType
 from . import sizes
 from .cast import converted
@@ -17,6 +18,7 @@ from .node import Node, Result
 from .operand import Constant, Dims, Operand, Scalar, Tensor
 from .registry import op
 
+LONGEST_ROW = 24
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 UNARY: dict[str, Callable[[Expr], Expr]] = {
@@ -156,35 +158,47 @@ def Pow(n: Node, X: Operand, Y: Operand, *, broadcast: int | None, axis: int | N
 
 @op("Sum", ignores=("consumed_inputs",))
 def Sum(n: Node, *inputs: Tensor) -> Result:
-    total: Expr = reduce(lambda a, b: a + b, n.numbers(*inputs))
-    return total
+    return _row(n, lambda a, b: a + b, n.numbers(*inputs))
 
 
 @op("Mean", ignores=("consumed_inputs",))
 def Mean(n: Node, *inputs: Tensor) -> Result:
-    total: Expr = reduce(lambda a, b: a + b, n.numbers(*inputs))
+    total = _row(n, lambda a, b: a + b, n.numbers(*inputs))
     return total / len(inputs) if len(inputs) > 1 else total
 
 
 @op("Max", ignores=("consumed_inputs",))
 def Max(n: Node, *inputs: Operand) -> Result:
-    return elementwise(n, _maximum, *inputs, sizes=sizes.maximum, ordered=True)
+    return elementwise(n, partial(_maximum, n), *inputs, sizes=sizes.maximum, ordered=True)
 
 
 @op("Min", ignores=("consumed_inputs",))
 def Min(n: Node, *inputs: Operand) -> Result:
-    return elementwise(n, _minimum, *inputs, sizes=sizes.minimum, ordered=True)
+    return elementwise(n, partial(_minimum, n), *inputs, sizes=sizes.minimum, ordered=True)
 
 
-def _maximum(*items: Expr) -> Expr:
+def _maximum(n: Node, *items: Expr) -> Expr:
     """The largest, a NaN if there is one."""
     tensors, numbers = _split_numbers(items)
-    return reduce(lambda x, low: x.clamp(min=low), numbers, reduce(lambda a, b: torch.maximum(a, b), tensors))
+    return _row(n, lambda x, low: x.clamp(min=low), [_row(n, torch.maximum, tensors), *numbers])
 
 
-def _minimum(*items: Expr) -> Expr:
+def _minimum(n: Node, *items: Expr) -> Expr:
     tensors, numbers = _split_numbers(items)
-    return reduce(lambda x, high: x.clamp(max=high), numbers, reduce(lambda a, b: torch.minimum(a, b), tensors))
+    return _row(n, lambda x, high: x.clamp(max=high), [_row(n, torch.minimum, tensors), *numbers])
+
+
+def _row(n: Node, function: Callable[[Expr, Expr], Expr], items: Sequence[Expr]) -> Expr:
+    """`function` of the first two items, of that and the third, and so on. Every so often with a line of its own: there
+    is an end to how deep Python reads parentheses in one another."""
+    result = items[0]
+    for position, item in enumerate(items[1:], 1):
+        if position % LONGEST_ROW == 0:
+            line = Local("result")
+            n.emit(Assign([line], result))
+            result = line
+        result = function(result, item)
+    return result
 
 
 def _split_numbers(items: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr]]:

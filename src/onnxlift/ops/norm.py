@@ -15,6 +15,7 @@ from .operand import Constant, Tensor, size_of
 from .registry import op
 
 HALF = (DataType.FLOAT16, DataType.BFLOAT16)
+STASH = (DataType.FLOAT, DataType.DOUBLE, *HALF)
 
 
 def _eps(epsilon: float, x: Tensor) -> dict[str, float]:
@@ -86,6 +87,8 @@ def InstanceNormalization(n: Node, input: Tensor, scale: Tensor, B: Tensor, *, e
 @op("GroupNormalization", ignores=["stash_type"])
 def GroupNormalization(n: Node, X: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float, num_groups: int) -> Result:
     """Until opset 20 scale and bias are one for each group; from 21 one for each channel."""
+    if num_groups < 1:
+        n.fail(f"it has {num_groups} groups")
     per_group = n.opset < 21
     channels = X.type.dim(1) if per_group else scale.type.dim(0)
     if isinstance(scale, Constant) and isinstance(bias, Constant) and isinstance(channels, int):
@@ -111,6 +114,8 @@ def LayerNormalization(
     """PyTorch computes the statistics of half-precision inputs in float32, which is `stash_type` 1."""
     rank = X.type.rank
     if n.wants(1) or n.wants(2):
+        if stash_type not in STASH:
+            n.fail(f"stash_type {stash_type} is no floating-point type")
         dtype = torch_dtype(DataType(stash_type))
         return Unpack(kernel("layer_norm_stats")(X, Scale, B, axis, attribute_number(epsilon, X), dtype), 3)
     shape = _normalized_shape(X, Scale, axis)
@@ -169,7 +174,8 @@ def LpNormalization(n: Node, input: Tensor, *, axis: int, p: int) -> Result:
 
 
 def _least(x: Tensor) -> float:
-    return {DataType.DOUBLE: 5e-324, DataType.FLOAT16: 6e-8}.get(x.type.dtype or DataType.FLOAT, 1e-45)
+    least = {DataType.DOUBLE: 5e-324, DataType.FLOAT16: 6e-8, DataType.BFLOAT16: 9.2e-41}
+    return least.get(x.type.dtype or DataType.FLOAT, 1e-45)
 
 
 @op("LRN")

@@ -15,6 +15,7 @@ from typing import Any
 from ..code.expr import Expr, F, Local, Ref, torch
 from ..code.statements import Assign, Target
 from ..ir.domain import DOMAIN
+from ..ir.packed_weights import unpacked_bias, unpacked_matrix
 from ..ir.types import type_of
 from .arguments import attribute_number
 from .kernel import kernel
@@ -164,6 +165,7 @@ def _activations(n: Node, names: Strings, x: Tensor) -> list[Expr]:
 
 # The layers. Inputs and outputs are PyTorch's: see idioms/recurrent.py.
 
+
 @op("LSTM", "GRU", "RNN", domain=DOMAIN)
 def RecurrentLayer(
     n: Node,
@@ -249,9 +251,9 @@ def _packed_parameters(n: Node, layer: int, directions: int, weights: Sequence[C
         own = []
         for packed in weights[:2]:
             rows, columns = (int(str(size)) for size in (packed.type.shape or ())[1:])
-            own.append(n.weight(packed, partial(matrix, n.op_type, direction), (rows, columns)))
+            own.append(n.weight(packed, partial(unpacked_matrix, n.op_type, direction), (rows, columns)))
         for packed in weights[2:]:
             rows = own[0].shape[0]
-            own += [n.weight(packed, partial(bias_of, n.op_type, direction, half), (rows,)) for half in (0, 1)]
+            own += [n.weight(packed, partial(unpacked_bias, n.op_type, direction, half), (rows,)) for half in (0, 1)]
         held.update(zip(_names_of(layer, direction), own, strict=False))
     return held

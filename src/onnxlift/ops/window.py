@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..code.expr import Expr, F
@@ -66,23 +65,25 @@ class Window:
 def window(
     n: Node,
     x: Tensor,
-    kernel_shape: Sequence[int],
+    kernel_shape: Ints | None,
     strides: Ints | None,
     dilations: Ints | None,
     pads: Ints | None,
     auto_pad: str | None,
 ) -> Window:
     """The window that a node's attributes describe."""
+    if not kernel_shape:
+        n.fail("it has no kernel_shape")
     rank = len(kernel_shape)
     stride, dilation = strides or (1,) * rank, dilations or (1,) * rank
     pads = pads or (0,) * (2 * rank)
     if not len(stride) == len(dilation) == rank or len(pads) != 2 * rank:
         n.fail(f"kernel_shape, strides, dilations and pads do not agree on {rank} spatial axes")
-    if min(*kernel_shape, *stride, *dilation, 1) < 1:
+    if min(kernel_shape + stride + dilation) < 1:
         n.fail("kernel_shape, strides and dilations must be positive")
     if x.type.rank not in (None, rank + 2):
         n.fail(f"its window has {rank} axes, its input has {x.type.rank}, two of which are not spatial")
-    own = Window(tuple(kernel_shape), stride, dilation, pads[:rank], pads[rank:])
+    own = Window(kernel_shape, stride, dilation, pads[:rank], pads[rank:])
     if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
         return _same(x, own, upper=auto_pad == "SAME_UPPER")
     if auto_pad == "VALID":

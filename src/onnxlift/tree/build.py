@@ -56,7 +56,7 @@ def build_tree(graph: ir.Graph, scopes: Scopes) -> Scope:
     """The root scope, which is the model itself."""
     order = {node: index for index, node in enumerate(graph)}
     root = _trie(order, scopes)
-    _dissolve_small(root, scopes.paths)
+    _dissolve_small(root, scopes.paths, scopes.owned)
     reads = {node: list(outer_reads(node)) for node in order}
     _hoist_shared(root, graph, reads)
     _settle(root, order, reads)
@@ -78,21 +78,28 @@ def _trie(order: dict[ir.Node, int], scopes: Scopes) -> Scope:
         return found
 
     for node in order:
-        scope_at(scopes.paths.get(node, ())[:24]).items.append(node)
+        scope_at(scopes.paths.get(node, ())).items.append(node)
     return root
 
 
-def _dissolve_small(scope: Scope, paths: dict[ir.Node, Path]) -> None:
+def _dissolve_small(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node]) -> None:
     """Rules 1 to 3, innermost first."""
     for child in scope.children():
-        _dissolve_small(child, paths)
+        _dissolve_small(child, paths, owned)
     items: list[ir.Node | Scope] = []
     for item in scope.items:
         if isinstance(item, Scope) and not _is_module(item, paths):
+            _shorten(item, paths, owned)
             items.extend(_moved_up(item))
         else:
             items.append(item)
     scope.items = items
+
+
+def _shorten(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node]) -> None:
+    """`dense/einsum/MatMul` -> dense: the only node of a scope has the scope's name, if its weights don't say more."""
+    if len(scope.items) == 1 and isinstance(scope.items[0], ir.Node) and scope.items[0] not in owned:
+        paths[scope.items[0]] = scope.path
 
 
 def _is_module(scope: Scope, paths: dict[ir.Node, Path]) -> bool:

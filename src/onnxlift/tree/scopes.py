@@ -27,6 +27,8 @@ NAME_SCOPES = "pkg.torch.onnx.name_scopes"
 NO_MODULE = "_empty_nn_module_stack_from_metadata_hook"
 CLASSES = "pkg.torch.onnx.class_hierarchy"
 
+DEEPEST = 24  # modules within modules; a path that is longer is cut, since it is a stranger who wrote it
+
 # Operators that hold weights as a layer does, and which of their inputs those are.
 LAYER_WEIGHTS = {
     "Conv": (1, 2),
@@ -60,6 +62,7 @@ class Scopes:
     classes: dict[Path, str] = field(default_factory=dict)
 
     by_name: dict[str, Path] = field(default_factory=dict)
+    owned: set[ir.Node] = field(default_factory=set)  # whose path is the one that their weights have in the model
 
     def path_of(self, node: ir.Node) -> Path:
         """The path of a node of the main graph or of a subgraph; the root's where nothing is known."""
@@ -83,15 +86,31 @@ def find_scopes(graph: ir.Graph) -> Scopes:
         if node in unknown:
             users = {user for value in node.outputs for user, _ in value.uses() if user in scopes.paths}
             scopes.paths[node] = _common([_around(user, scopes.paths[user]) for user in users])
+    _strip_wrapper(scopes)
     scopes.by_name = {node.name: path for node, path in scopes.paths.items() if node.name}
     return scopes
+
+
+def _strip_wrapper(scopes: Scopes) -> None:
+    """Forget the scope that TensorFlow and Keras put around everything (`model/conv1/Conv2D`); a path that weights or
+    PyTorch's exporter speak of stays."""
+    if scopes.owned or scopes.classes or any((node.name or "/").startswith("/") for node in scopes.paths):
+        return
+    common = _common(list(scopes.paths.values()))
+    if common:
+        scopes.paths = {node: path[len(common) :] for node, path in scopes.paths.items()}
+        scopes.called = {path[len(common) :] for path in scopes.called if path[: len(common)] == common}
 
 
 def _own_path(node: ir.Node, scopes: Scopes) -> Path | None:
     by_exporter = _from_metadata(node, scopes)
     if by_exporter is None:
         by_exporter = _from_node_name(node, scopes)
-    return _choose(node, by_exporter, _from_weights(node))
+    by_weights = _from_weights(node)
+    path = _choose(node, by_exporter, by_weights)
+    if path is not None and path == by_weights:
+        scopes.owned.add(node)
+    return path
 
 
 def _around(node: ir.Node, path: Path) -> Path:
@@ -125,7 +144,7 @@ def _from_metadata(node: ir.Node, scopes: Scopes) -> Path | None:
     classes = _string_list(node.metadata_props.get(CLASSES)) or []
     path: Path = ()
     for index, name in enumerate(names[:-1]):  # the last one is the operation itself
-        path = tuple(name.split(".")) if name else ()
+        path = _parts(name) if name else ()
         scopes.called.add(path)
         if index < len(classes):
             scopes.classes.setdefault(path, classes[index].rpartition(".")[2])
@@ -144,16 +163,20 @@ def _string_list(text: str | None) -> list[str] | None:
 
 
 def _from_node_name(node: ir.Node, scopes: Scopes) -> Path | None:
-    name = node.name or ""
+    name = (node.name or "").partition(";")[0]  # TensorFlow Lite joins the names of all that it fused
     if "/" not in name.strip("/") and not name.startswith("/"):
         return None
     path: Path = ()
     scopes.called.add(path)
-    for component in name.strip("/").split("/")[:-1]:
-        parts = tuple(p for p in component.split(".") if p)
-        path = _join(path, parts)
+    for component in name.strip("/").split("/", DEEPEST)[:-1]:
+        parts = tuple(p for p in _parts(component) if p)
+        path = _join(path, parts)[:DEEPEST]
         scopes.called.add(path)
     return path
+
+
+def _parts(text: str) -> Path:
+    return tuple(text.split(".", DEEPEST)[:DEEPEST])
 
 
 def _join(path: Path, parts: Path) -> Path:
@@ -187,7 +210,7 @@ def owner_of(name: str | None) -> Path | None:
     if not name or is_generated(name) or "." not in name or "/" in name or ":" in name:
         return None
     parts = tuple(name.split("."))
-    return parts[:-1] if all(parts) else None
+    return parts[:-1][:DEEPEST] if all(parts) else None
 
 
 def flat_layer_name(name: str | None) -> str | None:

@@ -33,9 +33,10 @@ _FOLDER_OPTION = "session.model_external_initializers_file_folder_path"
 
 
 def run_reference(
-    path: Path, inputs: Mapping[str, Any], outputs: Sequence[str], inside: Sequence[str], runtime: str
+    path: Path, folder: Path, inputs: Mapping[str, Any], outputs: Sequence[str], inside: Sequence[str], runtime: str
 ) -> tuple[str, dict[str, Any]]:
-    """What ran the model, and the values of `outputs`, and of values `inside` the main graph that are none.
+    """What ran the model at `path`, whose external data is in `folder`, and the values of `outputs`, and of values
+    `inside` the main graph that are none.
 
     `runtime` is "onnxruntime", "onnx.reference", or empty: ONNX Runtime if it is installed and takes the model."""
     if runtime != "onnx.reference":
@@ -46,19 +47,19 @@ def run_reference(
                 raise
         else:
             try:
-                session, casts = _session(path, outputs, inside)
+                session, casts = _session(path, folder, outputs, inside)
             except Exception as error:
                 if runtime or type(error).__module__.partition(".")[0] != "onnxruntime":
                     raise
                 reason = str(error).splitlines()[0][:200]
-                name, values = _run_evaluator(path, inputs, outputs, inside)
+                name, values = _run_evaluator(path, folder, inputs, outputs, inside)
                 return f"{name} (ONNX Runtime does not take the model: {reason})", values
             values = _run_session(session, casts, inputs, [*outputs, *inside])
             return f"ONNX Runtime {onnxruntime.__version__}", values
-    return _run_evaluator(path, inputs, outputs, inside)
+    return _run_evaluator(path, folder, inputs, outputs, inside)
 
 
-def _session(path: Path, outputs: Sequence[str], inside: Sequence[str]) -> tuple[Any, dict[str, Any]]:
+def _session(path: Path, folder: Path, outputs: Sequence[str], inside: Sequence[str]) -> tuple[Any, dict[str, Any]]:
     """A session that gives these values, and the numpy type of those that are cast on the way out."""
     import onnxruntime
 
@@ -66,12 +67,13 @@ def _session(path: Path, outputs: Sequence[str], inside: Sequence[str]) -> tuple
     options.log_severity_level = 4
     # What is wanted is what the model says, not what a fusion makes of it.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.add_session_config_entry(_FOLDER_OPTION, str(path.parent))
+    options.add_session_config_entry(_FOLDER_OPTION, str(folder))
 
     def start(model: str | bytes) -> Any:
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
-    model = _with_outputs(path, inside) if inside else None
+    # A model that is given as a path is read by ONNX Runtime itself, piece by piece; its data must lie beside it.
+    model = _with_outputs(path, inside) if inside or folder != path.parent else None
     session = start(str(path) if model is None else model.SerializeToString())
     types = {output.name: output.type for output in session.get_outputs()}
     casts = {name: types[name] for name in (*outputs, *inside) if types[name] in _CAST_OUT}
@@ -126,12 +128,12 @@ def _ort_value(array: np.ndarray[Any, Any]) -> Any:
 
 
 def _run_evaluator(
-    path: Path, inputs: Mapping[str, Any], outputs: Sequence[str], inside: Sequence[str]
+    path: Path, folder: Path, inputs: Mapping[str, Any], outputs: Sequence[str], inside: Sequence[str]
 ) -> tuple[str, dict[str, Any]]:
     from onnx.reference import ReferenceEvaluator
 
     model = _with_outputs(path, inside)
-    onnx.load_external_data_for_model(model, str(path.parent))
+    onnx.load_external_data_for_model(model, str(folder))
     evaluator = ReferenceEvaluator(model)
     names = [*outputs, *inside]
     values = evaluator.run(names, dict(inputs))

@@ -22,6 +22,7 @@ from .compare import Comparison, compare
 from .files import read_inputs
 from .inputs import make_inputs
 from .locate import LineMap, first_divergence, match_lines, probes_of
+from .model_file import model_file
 from .report import Report
 from .values import read_values, write_values
 
@@ -93,7 +94,7 @@ class _Sides:
         self.job = job
         self.lifted = lifted
         self.limits = limits
-        self.model = _model_file(source, job)
+        self.model = model_file(source, lifted.data_files(), job)
         self.outputs = [value.name or "" for value in lifted.model.graph.outputs]
         if against is None:
             self.source = lifted.save(job / "lifted_files")[0]
@@ -119,7 +120,8 @@ class _Sides:
 
     def _run_reference(self, inside: Sequence[str]) -> str:
         """Run the ONNX model; gives the name of what ran it. After a crash of ONNX Runtime, onnx's evaluator does."""
-        task = {"side": "reference", "model": str(self.model), "outputs": self.outputs, "inside": list(inside)}
+        places = {"model": str(self.model.path), "folder": str(self.model.folder)}
+        task = {"side": "reference", **places, "outputs": self.outputs, "inside": list(inside)}
         try:
             answer = run_child(self.job, {**task, "runtime": ""}, "ONNX Runtime", self.limits)
             return str(answer["runtime"])
@@ -137,7 +139,7 @@ class _Sides:
     @cached_property
     def values(self) -> dict[str, tuple[str, str]]:
         """Every value that a node of the main graph computes, in order: value -> name and operator of the node."""
-        proto = onnx.load(self.model, load_external_data=False)
+        proto = onnx.load(self.model.path, load_external_data=False)
         return {
             value: (node.name or f"{node.op_type}_{index}", node.op_type)
             for index, node in enumerate(proto.graph.node)
@@ -167,22 +169,6 @@ def _given(inputs: Inputs) -> Mapping[str, Any] | Sequence[Any]:
     if not isinstance(inputs, Mapping) and inputs and all(isinstance(item, str | os.PathLike) for item in inputs):
         return read_inputs([Path(item) for item in inputs])
     return inputs
-
-
-def _model_file(source: Any, job: Path) -> Path:
-    """The ONNX model as a file: the user's own, so that its external data is found, or a copy of what is in memory."""
-    if isinstance(source, str | os.PathLike):
-        return Path(source).absolute()
-    path = job / "model.onnx"
-    if isinstance(source, ir.Model):
-        ir.save(source, path, external_data="model.data")
-    elif isinstance(source, onnx.ModelProto):
-        path.write_bytes(source.SerializeToString())
-    elif isinstance(source, bytes | bytearray | memoryview):
-        path.write_bytes(source)
-    else:
-        raise VerifyError("a model to verify is a path, bytes, a ModelProto or an onnx_ir.Model.")
-    return path
 
 
 def _compare_outputs(

@@ -26,8 +26,8 @@ def _run(task: dict[str, Any], inputs: dict[str, Any]) -> tuple[dict[str, Any], 
     if task["side"] == "reference":
         from .reference import run_reference
 
-        path, runtime = Path(task["model"]), task["runtime"]
-        name, outputs = run_reference(path, inputs, task["outputs"], task["inside"], runtime)
+        model, folder = Path(task["model"]), Path(task["folder"])
+        name, outputs = run_reference(model, folder, inputs, task["outputs"], task["inside"], task["runtime"])
         return outputs, {"runtime": name}
     from .candidate import run_candidate
 

@@ -1,0 +1,106 @@
+"""The last gate: generated source is nothing but the kind of code that we write.
+
+Text of a stranger reaches the source as a checked identifier, as a literal by `repr`, or in a docstring without quotes
+(`tree/names.py`). Should one of these fail, what slips through still has to look like this:
+1. A file is a docstring, imports, functions, classes and the path of the weights: nothing runs when it is imported.
+2. A class is an `nn.Module` or `nn.Sequential` with methods, without decorators.
+3. Statements and expressions are of the kinds that kernels and `forward` consist of.
+4. A name is defined in the file, or one of the builtins that compute: not `open`, `eval`, `getattr`.
+5. No attribute begins with an underscore, so that nothing climbs from an object to its class and its module.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator, Sequence
+
+_KINDS = tuple(
+    getattr(ast, name)
+    for name in """Module ClassDef FunctionDef Import ImportFrom alias arguments arg Assign AugAssign AnnAssign Expr
+    Return If For While Break Continue Pass Delete With withitem Call Attribute Subscript Slice Name Constant Tuple List
+    Dict Set Starred keyword BinOp UnaryOp BoolOp Compare IfExp GeneratorExp ListComp DictComp SetComp comprehension
+    JoinedStr FormattedValue Lambda Raise Assert Try ExceptHandler Nonlocal expr_context operator unaryop boolop
+    cmpop""".split()
+)
+_IMPORTS = frozenset(
+    "collections.abc io itertools json math numpy pathlib re safetensors.torch torch torch.nn".split()
+)
+_BASES = frozenset({"nn.Module", "nn.Sequential"})
+_BUILTINS = frozenset(
+    """abs all any bool bytes chr complex dict divmod enumerate filter float format frozenset hash int isinstance iter
+    len list map max min next object ord pow range repr reversed round set slice sorted str sum super tuple
+    zip""".split()
+) | {name for name in dir(builtins) if name.endswith("Error")}
+_OUR_NAMES = frozenset({"__file__"})
+
+
+class UnexpectedSource(AssertionError):  # noqa: N818  # it says what is wrong: the source, and so onnxlift
+    """Generated source is not what we write. A mistake in onnxlift, or in an operator function of the user's own."""
+
+
+def check_source(text: str) -> None:
+    """Raise UnexpectedSource unless the file obeys the rules above."""
+    tree = ast.parse(text)
+    _check_top(tree.body)
+    known = set(_defined(tree)) | _BUILTINS | _OUR_NAMES
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module]
+                _require(set(modules) <= _IMPORTS, node, "an import")
+            case ast.ClassDef():
+                bases = {ast.unparse(base) for base in node.bases}
+                _require(bases <= _BASES and not node.keywords and not node.decorator_list, node, "a class")
+                _require(all(_is_docstring(s) or isinstance(s, ast.FunctionDef) for s in node.body), node, "a class")
+            case ast.FunctionDef():
+                _require(not node.decorator_list, node, "a decorator")
+            case ast.Attribute():
+                _require(not node.attr.startswith("_") or node.attr == "__init__", node, f"attribute {node.attr}")
+            case ast.Name():
+                _require(node.id in known, node, f"name {node.id}")
+            case _:
+                _require(isinstance(node, _KINDS), node, type(node).__name__)
+
+
+def _check_top(body: Sequence[ast.stmt]) -> None:
+    for position, statement in enumerate(body):
+        match statement:
+            case ast.Import() | ast.ImportFrom() | ast.FunctionDef() | ast.ClassDef():
+                continue
+            case ast.Expr():
+                _require(position == 0 and _is_docstring(statement), statement, "an expression")
+            case ast.Assign():
+                _require([ast.unparse(target) for target in statement.targets] == ["WEIGHTS"], statement, "a value")
+            case _:
+                _require(False, statement, type(statement).__name__)
+
+
+def _is_docstring(statement: ast.stmt) -> bool:
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    )
+
+
+def _defined(tree: ast.Module) -> Iterator[str]:
+    """Every name that the file binds, wherever it does."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.alias():
+                yield node.asname or node.name
+            case ast.FunctionDef() | ast.ClassDef():
+                yield node.name
+            case ast.arg():
+                yield node.arg
+            case ast.Name() if isinstance(node.ctx, ast.Store):
+                yield node.id
+            case ast.ExceptHandler() if node.name:
+                yield node.name
+
+
+def _require(fine: bool, node: ast.AST, what: str) -> None:
+    if not fine:
+        line = getattr(node, "lineno", "?")
+        raise UnexpectedSource(f"the generated source has {what} on line {line}, which onnxlift does not write")

@@ -1,0 +1,217 @@
+"""Quantisation: numbers as small integers (or small floats) times a scale.
+
+A scale is one number, one for each index of an axis, or one for each block of indices along an axis. Constant scales
+and zero points of one element are written as numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..code.expr import Expr, Literal
+from ..ir.types import INTEGERS, DataType
+from .axes import from_front
+from .cast import FLOAT8, SUB_BYTE, converted
+from .conv import ConvInteger
+from .kernel import kernel
+from .linalg import MatMulInteger
+from .node import Node, Result, Unpack, data_type, torch_dtype
+from .operand import Constant, Tensor
+from .registry import op
+from .window import Ints
+
+NOT_COMPUTED = (DataType.FLOAT8E8M0, DataType.INT32)  # scales that are converted first
+
+
+@op("QuantizeLinear")
+def QuantizeLinear(
+    n: Node,
+    x: Tensor,
+    y_scale: Tensor,
+    y_zero_point: Tensor | None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+    precision: int = 0,
+    saturate: int = 1,
+) -> Result:
+    """Divided in the precision of the scale, unless another is asked for."""
+    target = _type_of(y_zero_point) or (data_type(output_dtype) if output_dtype else DataType.UINT8)
+    computed = data_type(precision) if precision else _type_of(y_scale)
+    if computed in NOT_COMPUTED or computed is None:
+        computed = DataType.DOUBLE if computed == DataType.INT32 else DataType.FLOAT
+    data = x if x.type.dtype == computed else converted(x, computed)
+    scale = _aligned(n, x, y_scale, axis, block_size, computed)
+    if target in INTEGERS:
+        zero = None if y_zero_point is None else _aligned(n, x, y_zero_point, axis, block_size)
+        return kernel("quantize")(data, scale, *_integer_arguments(zero, target))
+    quotient = data / scale
+    if y_zero_point is not None and not _is_zero(y_zero_point):
+        quotient = quotient + converted(_aligned(n, x, y_zero_point, axis, block_size), computed)
+    if target in FLOAT8:
+        more = {} if saturate else {"saturate": Literal(False)}
+        return kernel("to_float8")(quotient, torch_dtype(target), **more)
+    if target == DataType.FLOAT4E2M1:
+        return kernel("to_float4_e2m1")(quotient)
+    n.fail(f"it quantises to {target.name.lower()}")
+
+
+@op("DequantizeLinear")
+def DequantizeLinear(
+    n: Node,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor | None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+) -> Result:
+    """`(x - zero_point) * scale`, computed in float32."""
+    target = data_type(output_dtype) if output_dtype else _type_of(x_scale)
+    data: Expr = x if x.type.dtype == DataType.FLOAT4E2M1 else x.float()
+    if x_zero_point is not None and not _is_zero(x_zero_point):
+        zero = _aligned(n, x, x_zero_point, axis, block_size)
+        data = data - (zero if x.type.dtype in (DataType.INT8, DataType.UINT8) else _float(zero))
+    result = data * _aligned(n, x, x_scale, axis, block_size, DataType.FLOAT)
+    return result if target == DataType.FLOAT else converted(result, target)
+
+
+@op("DynamicQuantizeLinear")
+def DynamicQuantizeLinear(n: Node, x: Tensor) -> Result:
+    return Unpack(kernel("dynamic_quantize")(x), 3)
+
+
+@op("QLinearMatMul")
+def QLinearMatMul(
+    n: Node,
+    a: Tensor,
+    a_scale: Tensor,
+    a_zero_point: Tensor,
+    b: Tensor,
+    b_scale: Tensor,
+    b_zero_point: Tensor,
+    y_scale: Tensor,
+    y_zero_point: Tensor,
+) -> Result:
+    """A scale is one number, or one for each row of `a` or column of `b`."""
+    product = MatMulInteger(n, a, b, a_zero_point, b_zero_point)
+    rows = a_scale[:, None] if a_scale.type.rank == 1 and a_scale.type.size != 1 else a_scale
+    return _requantized(n, product, rows, b_scale, y_scale, y_zero_point)
+
+
+@op("QLinearConv")
+def QLinearConv(
+    n: Node,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor,
+    w: Tensor,
+    w_scale: Tensor,
+    w_zero_point: Tensor,
+    y_scale: Tensor,
+    y_zero_point: Tensor,
+    B: Tensor | None,
+    *,
+    auto_pad: str,
+    dilations: Ints | None,
+    group: int,
+    kernel_shape: Ints | None,
+    pads: Ints | None,
+    strides: Ints | None,
+) -> Result:
+    """The scale of the weights is one number, or one for each output channel."""
+    total: Any = ConvInteger(
+        n,
+        x,
+        w,
+        x_zero_point,
+        w_zero_point,
+        auto_pad=auto_pad,
+        dilations=dilations,
+        group=group,
+        kernel_shape=kernel_shape,
+        pads=pads,
+        strides=strides,
+    )
+    rank = x.type.rank if x.type.rank is not None else w.type.rank
+    if rank is None:
+        n.fail("neither the rank of its input nor that of its weights is known")
+    channels = (-1, *[1] * (rank - 2))
+    if B is not None:
+        total = total + B.view(*channels)
+    per_channel = w_scale if w_scale.type.size == 1 or w_scale.type.rank == 0 else w_scale.view(*channels)
+    return _requantized(n, total, x_scale, per_channel, y_scale, y_zero_point)
+
+
+def _requantized(n: Node, total: Any, a_scale: Expr, b_scale: Expr, y_scale: Tensor, zero_point: Tensor) -> Expr:
+    """Sums of products of integers, in the scale of the result."""
+    target = _type_of(zero_point)
+    if target not in INTEGERS:
+        n.fail("its result is not of integers")
+    scale = a_scale * b_scale / y_scale
+    if y_scale.type.dtype != DataType.FLOAT:
+        scale = scale.float()
+    numbers = [s.const for s in (a_scale, b_scale, y_scale) if isinstance(s, Constant) and s.number is not None]
+    if len(numbers) == 3:
+        scale = Literal(float(str((numbers[0] * numbers[1] / numbers[2]).reshape(-1)[0])))
+    return kernel("to_integer")(total * scale, *_integer_arguments(_number_or(zero_point), target))
+
+
+def _integer_arguments(zero: Any, target: DataType | None) -> list[Any]:
+    """`zero_point, dtype, bits` of a kernel that rounds to integers, without those that are as by default."""
+    assert target is not None
+    bits = SUB_BYTE[target][0] if target in SUB_BYTE else 0
+    given = [0 if zero is None else zero, torch_dtype(target), bits]
+    if not bits:
+        given.pop()
+        if target == DataType.UINT8:
+            given.pop()
+            if given == [0]:
+                given.pop()
+    return given
+
+
+def _type_of(x: Tensor | None) -> DataType | None:
+    return None if x is None else x.type.dtype
+
+
+def _is_zero(x: Tensor) -> bool:
+    return isinstance(x, Constant) and (x.type.size or 2**31) <= 2**20 and not x.const.astype("float32").any()
+
+
+def _float(x: Any) -> Any:
+    return x.float() if isinstance(x, Expr) else x
+
+
+def _number_or(x: Tensor) -> Any:
+    """A constant of one element as a number, everything else as it is."""
+    if isinstance(x, Constant) and x.type.size == 1 and x.type.dtype in INTEGERS:
+        return int(x.const.reshape(-1)[0])
+    number = x.number
+    return x if number is None else number
+
+
+def _aligned(n: Node, x: Tensor, scale: Tensor, axis: int, block_size: int, dtype: DataType | None = None) -> Any:
+    """A scale or a zero point in a shape that broadcasts with `x`; in `dtype`, if that is given."""
+    number = _number_or(scale)
+    if not isinstance(number, Expr):
+        return number
+    value: Expr = scale if dtype is None or scale.type.dtype == dtype else converted(scale, dtype)
+    if scale.type.rank == 0:
+        return value
+    if scale.type.rank is None:
+        n.fail("the rank of its scale is not known")
+    rank = x.type.rank
+    if block_size:
+        repeated = value.repeat_interleave(block_size, axis)
+        blocks, size = scale.type.dim(axis), x.type.dim(axis)
+        fits = isinstance(blocks, int) and isinstance(size, int) and blocks * block_size == size
+        return repeated if fits else repeated.narrow(axis, 0, x.shape[axis])
+    if scale.type.size == 1 and (rank is None or rank < 1):
+        return value.reshape(())
+    if rank is None:
+        n.fail("the rank of its input is not known")
+    trailing = rank - 1 - from_front(axis, rank) if rank > 1 else 0
+    return value if not trailing or scale.type.size == 1 else value.view(-1, *[1] * trailing)

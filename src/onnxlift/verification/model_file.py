@@ -1,0 +1,63 @@
+"""The ONNX model as a file that ONNX Runtime takes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+from onnx import TensorProto
+
+from ..errors import VerifyError
+from ..ir.weights import each_tensor
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A model, and the folder to which the locations of its external data are relative."""
+
+    path: Path
+    folder: Path
+
+
+def model_file(source: Any, data_files: Collection[Path], job: Path) -> ModelFile:
+    """The user's own file, if there is one, so that nothing large is copied; else what is in memory, written to `job`.
+
+    `data_files` are those that `load` has found to be the model's, all links followed."""
+    if isinstance(source, str | os.PathLike):
+        path = Path(source).absolute()
+        outside = [file for file in data_files if file != path.resolve() and not file.is_relative_to(path.parent)]
+        return _follow_links(path, job) if outside else ModelFile(path, path.parent)
+    path = job / "model.onnx"
+    if isinstance(source, ir.Model):
+        ir.save(source, path, external_data="model.data")
+    elif isinstance(source, onnx.ModelProto):
+        path.write_bytes(source.SerializeToString())
+    elif isinstance(source, bytes | bytearray | memoryview):
+        path.write_bytes(source)
+    else:
+        raise VerifyError("a model to verify is a path, bytes, a ModelProto or an onnx_ir.Model.")
+    return ModelFile(path, job)
+
+
+def _follow_links(path: Path, job: Path) -> ModelFile:
+    """The model with the real places of its data. A Hugging Face cache holds links to files elsewhere: `load` has seen
+    that they are the model's own, but onnx and ONNX Runtime refuse every link that leads out of the folder."""
+    model = onnx.load(path, load_external_data=False)
+    entries = [
+        entry
+        for tensor in each_tensor(model)
+        if tensor.data_location == TensorProto.EXTERNAL
+        for entry in tensor.external_data
+        if entry.key == "location"
+    ]
+    real = {entry.value: (path.parent / entry.value).resolve() for entry in entries}
+    folder = Path(os.path.commonpath([file.parent for file in real.values()]))
+    for entry in entries:
+        entry.value = real[entry.value].relative_to(folder).as_posix()
+    (job / "model.onnx").write_bytes(model.SerializeToString())
+    return ModelFile(job / "model.onnx", folder)

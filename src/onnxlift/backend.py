@@ -23,7 +23,7 @@ from .lifted import Lifted
 from .run import to_argument, to_result
 
 
-class Prepared(BackendRep):  # type: ignore[misc]  # onnx is not typed
+class Prepared(BackendRep):
     """A lifted model, ready to be run any number of times."""
 
     def __init__(self, lifted: Lifted, device: str) -> None:
@@ -49,7 +49,7 @@ class Prepared(BackendRep):  # type: ignore[misc]  # onnx is not typed
         return named
 
 
-class OnnxLift(Backend):  # type: ignore[misc]
+class OnnxLift(Backend):
     """The backend. Its methods are also functions of this module."""
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Models built with `onnx.helper`, those that `shared/golden` shows as lifted by hand among them."""
+"""Models built with `onnx.helper`: residual, attention, recurrent, and one with control flow."""
 
 from __future__ import annotations
 

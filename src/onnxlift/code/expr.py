@@ -366,6 +366,7 @@ class Comprehension(Expr):
 torch = Name("torch")
 F = Name("F")
 nn = Name("nn")
+np = Name("np")
 
 
 def builtin(name: str) -> Name:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 import subprocess
@@ -101,29 +102,42 @@ def _docstring(
     return f'"""{text}\n"""'
 
 
+# Where the names come from that generated code and kernels may use; each group sorted as ruff sorts imports.
+_STANDARD = {
+    **{name: f"import {name}" for name in ("io", "itertools", "json", "math", "re")},
+    "Callable": "from collections.abc import Callable",
+    "Sequence": "from collections.abc import Sequence",
+    "Path": "from pathlib import Path",
+    "Any": "from typing import Any",
+}
+_INSTALLED = {
+    "np": "import numpy as np",
+    "torch": "import torch",
+    "Image": "from PIL import Image",
+    "load_file": "from safetensors.torch import load_file",
+    "Tensor": "from torch import Tensor",
+    "nn": "from torch import nn",
+    "F": "from torch.nn import functional as F",
+}
+
+
 def _imports(code: str) -> list[str]:
     """Imports of what the code uses, and only that."""
-    used = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", code))
-    lines = [f"import {name}" for name in ("itertools", "json", "math", "re") if re.search(rf"(?<![\w.]){name}\.", code)]
-    abstract = [name for name in ("Callable", "Sequence") if re.search(rf"(?<![\w.]){name}\[", code)]
-    if abstract:
-        lines.append(f"from collections.abc import {', '.join(abstract)}")
-    if "Path" in used:
-        lines.append("from pathlib import Path")
-    if lines:
-        lines.append("")
-    if re.search(r"(?<![\w.])np\.", code):
-        lines.append("import numpy as np")
-    if re.search(r"(?<![\w.])torch\.", code):
-        lines.append("import torch")
-    if "load_file" in used:
-        lines.append("from safetensors.torch import load_file")
-    names = [n for n in ("Tensor", "nn") if n in used]
-    if names:
-        lines.append(f"from torch import {', '.join(names)}")
-    if re.search(r"(?<![\w.])F\.", code):
-        lines.append("from torch.nn import functional as F")
-    return lines
+    used = {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
+    groups = [_merged([line for name, line in group.items() if name in used]) for group in (_STANDARD, _INSTALLED)]
+    return "\n\n".join("\n".join(group) for group in groups if group).splitlines()
+
+
+def _merged(lines: list[str]) -> list[str]:
+    """Two imports from one module as one line."""
+    merged: list[str] = []
+    for line in lines:
+        source, _, name = line.rpartition(" import ")
+        if source and merged and merged[-1].startswith(f"{source} import "):
+            merged[-1] += f", {name}"
+        else:
+            merged.append(line)
+    return merged
 
 
 def _loader(root_class: str, name: str, weight_files: int, ties: Mapping[str, str]) -> list[str]:

@@ -8,6 +8,8 @@ everything else is the same. They need not be of one class.
 
 from __future__ import annotations
 
+from itertools import islice
+
 from ..code.expr import Call, Expr, Local, Member, Ref, Wrapped, walk
 from ..code.statements import Assign, Block, ForLoop, Statement, expressions, walk_statements
 from ..tree.names import identifier
@@ -52,15 +54,9 @@ def _path(module: Module, statement: Statement) -> Path:
 def _run(module: Module, statements: list[Statement], start: int) -> list[Statement]:
     """The longest run of calls from `start` on, of members 0, 1, 2, ... of one container."""
     run: list[Statement] = []
-    for statement in statements[start:]:
-        if (
-            not isinstance(statement, Assign)
-            or len(statement.targets) != 1
-            or not isinstance(statement.targets[0], Ref)
-        ):
-            break
-        child = called_module(statement.expr)
-        if child is None:
+    for statement in islice(statements, start, None):
+        child = called_module(statement.expr) if isinstance(statement, Assign) else None
+        if child is None or not isinstance(statement, Assign) or not _is_single(statement):
             break
         path = module.name_of(child)
         if len(path) < 2 or path[-1] != str(len(run)):
@@ -105,7 +101,7 @@ def _is_private(module: Module, run: list[Statement]) -> bool:
             continue
         if any(isinstance(p, Ref) and p._key in between for e in expressions(statement) for p in walk(e)):
             return False
-    return all(_arguments(s)[1:].count(b) == 0 for s in run if isinstance(s, Assign) for b in between)
+    return all(between.isdisjoint(_arguments(s)[1:]) for s in run if isinstance(s, Assign))
 
 
 def _rolled(module: Module, run: list[Statement]) -> list[Statement]:

@@ -7,13 +7,14 @@ steps that follow, when the whole module is known.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, zip_longest
 from typing import Any
 
 import onnx_ir as ir
 
-from ..code.expr import Call, Device, Display, Expr, Member, Ref, Subscript, Wrapped, to_expr, torch, walk
+from ..code.expr import Call, Device, Display, Expr, Member, Ref, Subscript, Wrapped, builtin, np, to_expr, torch, walk
 from ..code.statements import Assign, Block, Return, Statement, expressions, walk_statements
 from ..errors import UnsupportedNode
 from ..ir.types import FLOATS, Dim, type_of
@@ -30,7 +31,6 @@ from .member_names import layer_path, spell_numbers, stored_path
 from .module import Module, Stored
 from .prune import prune
 from .sequential import make_sequential
-
 
 LONGEST_SIZES = 120  # names, numbers and operators in a list of sizes that is written where it is used
 
@@ -101,7 +101,7 @@ class Body:
                 return found
             body = body.outer
         if value.const_value is not None:
-            constant = Constant(value)
+            constant = Constant(value, _text_literal(value) if value.dtype == ir.DataType.STRING else None)
             self.env[value] = constant
             return constant
         return Tensor(Ref(value), type_of(value))
@@ -287,11 +287,27 @@ def _inner_nodes(node: ir.Node) -> Iterator[ir.Node]:
                 yield from _inner_nodes(inner)
 
 
+def _text_literal(value: ir.Value) -> Expr:
+    """Strings are written into the code: no file of weights holds them."""
+    assert value.const_value is not None
+    texts = [
+        t.decode("utf-8", "surrogateescape") if isinstance(t, bytes) else str(t) for t in value.const_value.numpy().flat
+    ]
+    array = np.array(texts, dtype=builtin("object"))
+    shape = tuple(int(d) for d in value.shape or () if isinstance(d, int))
+    return array if len(shape) == 1 else array.reshape(*shape) if shape else array.reshape(())
+
+
+# What models compute once and keep, and never train.
+_BUFFER = re.compile(r"(^|[._])(inv_freq|freqs?(_cis)?|(cos|sin)(_cached)?|masked_bias|attn_mask|anchors?|window)$")
+
+
 def is_parameter(value: ir.Value) -> bool:
     """Whether a constant is something to train: floating point, not a single number, and an initialiser of the model
     with a name of its own (constants of the code are not)."""
     size = type_of(value).size
-    return value.dtype in FLOATS and size is not None and size > 1 and not is_generated(value.name)
+    named = not is_generated(value.name) and "constant" not in value.meta and not _BUFFER.search(value.name or "")
+    return value.dtype in FLOATS and size is not None and size > 1 and named
 
 
 def _is_private(value: ir.Value, scope: Scope, lowering: Lowering) -> bool:

@@ -29,8 +29,8 @@ from ..code.expr import (
     walk,
 )
 from ..code.statements import Assign, Block, ForLoop, Statement, WhileLoop, blocks, expressions, walk_statements
-from ..ir.types import FLOATS, INTEGERS
-from ..ops.operand import Dims, Scalar
+from ..ir.types import FLOATS, INTEGERS, type_of
+from ..ops.operand import Dims, Scalar, Tensor
 from ..tree.names import identifier, unique
 from .inline import Inlined
 from .meaning import USUAL_NAME, meaning, says_more, thing
@@ -89,6 +89,9 @@ class Variables:
         self.member_names = {path[0] for path in module.members}
         self.names: dict[object, str] = {}
         self.lives: dict[object, _Life] = {}
+        self.used: set[str] = set()
+        # The tensor that says where tensors belong (`x.device`). Only another tensor may take over its name.
+        self.anchor = next((v for v, o in module.inputs.items() if isinstance(o, Tensor) and self._is_tensor(v)), None)
         self.clock = 0
         self._measure_lives()
         self._assign_names()
@@ -172,24 +175,35 @@ class Variables:
                     yield from self.read_keys(inner)
 
     def _assign_names(self) -> None:
-        holder: dict[str, object] = {}  # name -> the variable that has it, for those that live
+        holder: dict[str, object] = {}  # name -> the variable that had it last
+        alive: set[str] = set()  # names whose value is still needed after this statement
         ends: list[tuple[int, str]] = []
         for key, life in sorted(self.lives.items(), key=lambda item: item[1].birth):
             if key in self.module.constants:
                 continue
-            while ends and ends[0][0] < life.birth:
+            while life.birth and ends and ends[0][0] <= life.birth:
                 _, name = heapq.heappop(ends)
-                if name in holder and self.lives[holder[name]].death < life.birth:
-                    del holder[name]
-            taken = {n for n, other in holder.items() if self.lives[other].death > life.birth or not life.birth}
-            if life.birth and isinstance(life.statement, Assign | ForLoop):
+                if self.lives[holder[name]].death <= life.birth:
+                    alive.discard(name)
+            taken = alive
+            if isinstance(life.statement, Assign | ForLoop) and len(life.statement.targets) > 1:
                 # The other targets of the same statement are written at the same moment.
                 together = [_key(t) for t in life.statement.targets if t is not None]
-                taken |= {self.names[other] for other in together if other in self.names}
+                taken = alive | {self.names[other] for other in together if other in self.names}
+            if self.anchor in self.names and not self._is_tensor(key):
+                taken = taken | {self.names[self.anchor]}
             name = self._choose(key, life, taken, holder)
             self.names[key] = name
+            self.used.add(name)
             holder[name] = key
+            alive.add(name)
             heapq.heappush(ends, (life.death, name))
+
+    def _is_tensor(self, key: object) -> bool:
+        """Whether a variable has a device: not so numbers, sizes, lists and strings."""
+        if not isinstance(key, ir.Value) or self._is_number(key):
+            return False
+        return type_of(key).kind == "tensor" and key.dtype != ir.DataType.STRING
 
     def _choose(self, key: object, life: _Life, taken: set[str], holder: dict[str, object]) -> str:
         if isinstance(key, Local):
@@ -211,7 +225,7 @@ class Variables:
                 return str(replaced)
         if wanted is not None and says_more(wanted) and wanted not in taken and not self._is_member_name(wanted):
             return wanted
-        if isinstance(statement.expr, Scalar):
+        if is_sizes(statement.expr):
             return unique(_size_word(key), taken)
         usual = key.meta.get(USUAL_NAME)
         if usual is not None and usual not in taken:
@@ -296,7 +310,7 @@ class Variables:
         if isinstance(key, ir.Value) and isinstance(self.module.inputs.get(key), Scalar | Dims):
             return True
         life = self.lives.get(key)
-        return life is not None and isinstance(life.statement, Assign) and isinstance(life.statement.expr, Scalar)
+        return life is not None and isinstance(life.statement, Assign) and is_sizes(life.statement.expr)
 
     def _parameter_word(self, value: ir.Value) -> str:
         operand = self.module.inputs[value]
@@ -307,8 +321,7 @@ class Variables:
         return "mask" if value.dtype == ir.DataType.BOOL else "index" if value.dtype in INTEGERS else self._letter()
 
     def _letter(self) -> str:
-        used = set(self.names.values())
-        return next((letter for letter in LETTERS if letter not in used), "x")
+        return next((letter for letter in LETTERS if letter not in self.used), "x")
 
     def word(self, expr: Expr) -> str | None:
         """What an expression is called: the variable that it is, or what its outermost operation gives."""
@@ -343,6 +356,11 @@ class Variables:
             if letter not in taken:
                 return letter
         return unique("x", taken)
+
+
+def is_sizes(expr: Expr) -> bool:
+    """Whether an expression gives a Python number, or a tuple of them."""
+    return isinstance(expr, Scalar) or (isinstance(expr, Display) and expr._brackets == "()")
 
 
 def _size_word(value: ir.Value) -> str:

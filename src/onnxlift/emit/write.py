@@ -24,7 +24,7 @@ from ..code.statements import (
 )
 from ..ir.types import TORCH_DTYPE, ValueType, type_of
 from ..ops.layers import REQUIRED, Layer
-from ..ops.operand import Dims, Operand, Scalar, Tensor
+from ..ops.operand import Dims, Operand, Scalar
 from ..tree.names import plain
 from ..tree.scopes import Path
 from .classes import ModuleClass
@@ -212,10 +212,11 @@ class ClassWriter:
 
     def _layer(self, layer: Layer) -> str:
         arguments = []
-        for name, value in layer.complete_arguments().items():
+        by_position = REQUIRED not in layer.signature.values()  # `nn.Dropout(0.1)`: the one thing that it is about
+        for position, (name, value) in enumerate(layer.complete_arguments().items()):
             default = layer.signature[name]
             text = self._number((layer, name), value)
-            if default is REQUIRED:
+            if default is REQUIRED or (by_position and position == 0 and value != default):
                 arguments.append(text)
             elif (id(layer), name) in self.places or value != default:
                 arguments.append(f"{name}={text}")
@@ -265,10 +266,8 @@ class ClassWriter:
         return self.variables.names[leaf] if inner is None else inner
 
     def _device(self) -> str:
-        for value, operand in self.module.inputs.items():
-            is_tensor = isinstance(operand, Tensor) and operand.type.kind == "tensor"
-            if is_tensor and value.dtype != ir.DataType.STRING:
-                return f"{self.variables.names[value]}.device"
+        if self.variables.anchor is not None:
+            return f"{self.variables.names[self.variables.anchor]}.device"
         for path, member in self.module.members.items():
             if isinstance(member, Stored):
                 return f"{self._self(path)}.device"
@@ -278,11 +277,10 @@ class ClassWriter:
         return f"self{module_path_text(self.module, path)}"
 
     def _block(self, block: Block, text: Text, indent: str) -> None:
-        if not block.statements:
+        statements = [statement for statement in block.statements if not self._is_idle(statement)]
+        if not statements:
             text.add(f"{indent}pass")
-        for statement in block.statements:
-            if self._is_idle(statement):
-                continue
+        for statement in statements:
             text.origins.append(self.origins.of(statement))
             self._statement(statement, text, indent)
 

@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from ..ir.types import Dim, shape_of
 from ..passes.edit import Edit, attribute, is_standard, sweep
-from .match import DOMAIN
+from .match import DOMAIN, made_by
 
 
 def run(model: ir.Model) -> int:
@@ -26,8 +26,8 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if not is_standard(node, "GatherND") or attribute(node, "batch_dims", 0) != 0:
         return
     data, indices = node.inputs[0], node.inputs[1]
-    joined = indices.producer() if indices is not None else None
-    if data is None or indices is None or joined is None or not is_standard(joined, "Concat"):
+    joined = made_by(edit, indices, "Concat")
+    if data is None or indices is None or joined is None:
         return
     joint = shape_of(indices)
     if joint is None or attribute(joined, "axis", None) not in (-1, len(joint) - 1) or len(indices.uses()) != 1:

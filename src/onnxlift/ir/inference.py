@@ -26,7 +26,7 @@ import onnx.shape_inference
 import onnx_ir as ir
 
 from . import control_flow, element_rules, shape_rules
-from .node_view import Elements, NodeView, Shape, Unknown, shape_of
+from .node_view import MAX_ELEMENTS, Elements, NodeView, Shape, Unknown, shape_of
 from .schema import schema_for
 from .scopes import constant, opset_of, scopes, subgraphs
 
@@ -209,7 +209,7 @@ class Inference:
             return
         for target, elements in self._elements(view):
             length = 1 if target.shape is None or not len(target.shape) else target.shape[0]
-            if length != len(elements) or all(element is None for element in elements):
+            if length != len(elements) or length > MAX_ELEMENTS or all(element is None for element in elements):
                 continue
             kept = tuple(None if isinstance(e, int) and not -limit <= e < limit else e for e in elements)
             target.meta["dims"] = kept if target.shape is not None and len(target.shape) else kept[0]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 def dft(x: Tensor, dim: int, length: int | None = None, inverse: bool = False, onesided: bool = False) -> Tensor:
     """The discrete Fourier transform along `dim` of real numbers (a last axis of 1) or complex ones (of 2), cut or
-    filled up with zeros to `length`. `onesided`: only the first half of the frequencies, or from these back to reals."""
+    filled with zeros to `length`. `onesided`: only the first half of the frequencies, or from these back to reals."""
     wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
     signal = wide[..., 0] if x.shape[-1] == 1 else torch.view_as_complex(wide.contiguous())
     dim = dim if dim >= 0 else dim + 1  # there is one axis less

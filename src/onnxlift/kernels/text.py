@@ -42,20 +42,20 @@ def normalize_strings(
 
 
 def count_ngrams(
-    rows: list,
-    pool: list[tuple],
+    rows: list[list[object]] | list[object],
+    pool: list[tuple[object, ...]],
     places: list[int],
     size: int,
     lengths: range,
     most_skipped: int,
     device: torch.device,
 ) -> Tensor:
-    """For each row of items (or for the only one) how often each n-gram of the pool occurs, at its place of `size`. The items of
-    an n-gram follow one another at equal distances, with up to `most_skipped` others in between."""
+    """For each row of items (or for the only one) how often each n-gram of the pool occurs, at its place of `size`.
+    The items of an n-gram follow one another at equal distances, with up to `most_skipped` others in between."""
     place = dict(zip(pool, places, strict=True))
-    several = bool(rows) and isinstance(rows[0], list)
-    counts = torch.zeros(len(rows) if several else 1, size, device=device)
-    for number, row in enumerate(rows if several else [rows]):
+    several = [row for row in rows if isinstance(row, list)]
+    counts = torch.zeros(len(several) or 1, size, device=device)
+    for number, row in enumerate(several or [rows]):
         for step in range(1, most_skipped + 2):
             for length in lengths:
                 if length == 1 and step > 1:

@@ -50,8 +50,8 @@ class Constant(Tensor):
 
     __slots__ = ("value",)
 
-    def __init__(self, value: ir.Value) -> None:
-        super().__init__(Ref(value), type_of(value))
+    def __init__(self, value: ir.Value, expr: Expr | None = None) -> None:
+        super().__init__(Ref(value) if expr is None else expr, type_of(value))
         self.value = value
 
     @property

@@ -19,7 +19,8 @@ def Optional(n: Node, input: Tensor | None) -> Result:
 @op("OptionalHasElement")
 def OptionalHasElement(n: Node, input: Tensor | None) -> Result:
     """Since opset 18 also asked of tensors and sequences, which are always there, and of an input that is left out."""
-    if input is None or not isinstance(n.ir.inputs[0].type, ir.OptionalType):
+    value = n.ir.inputs[0] if n.ir.inputs else None
+    if input is None or value is None or not isinstance(value.type, ir.OptionalType):
         return Scalar(input is not None, DataType.BOOL)
     return Scalar(Binary("is not", input, Literal(None)), DataType.BOOL)
 

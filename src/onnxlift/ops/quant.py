@@ -52,9 +52,9 @@ def QuantizeLinear(
     if target in FLOAT8:
         more = {} if saturate else {"saturate": Literal(False)}
         return kernel("to_float8")(quotient, torch_dtype(target), **more)
-    if target == DataType.FLOAT4E2M1:
-        return kernel("to_float4_e2m1")(quotient)
-    n.fail(f"it quantises to {target.name.lower()}")
+    if target != DataType.FLOAT4E2M1:
+        n.fail(f"it quantises to {target.name.lower()}")
+    return kernel("to_float4_e2m1")(quotient)
 
 
 @op("DequantizeLinear")

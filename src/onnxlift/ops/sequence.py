@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..code.expr import Expr, Star, builtin, either, to_expr, torch
 from ..ir.types import DataType
 from .kernel import kernel
@@ -65,15 +67,22 @@ def SplitToSequence(n: Node, input: Tensor, split: Operand | None, *, axis: int,
 
 
 def _pieces(input: Tensor, split: Operand | None, where: list[int], axis: int, keepdims: bool) -> Expr:
-    if split is None:
-        # Not `split(1)`, which gives one empty piece of an empty tensor, and not none.
-        return input.unsqueeze(axis + 1 if axis >= 0 else axis).unbind(*where) if keepdims else input.unbind(*where)
-    if split.type.rank == 1:
+    if split is None and not keepdims:
+        return input.unbind(*where)
+    if split is not None and split.type.rank == 1:
         return input.split(_lengths(split), *where)
-    length = split.number if isinstance(split, Constant) else split if isinstance(split, Scalar) else split.item()
-    pieces: Expr = input.split(length, *where)
+    pieces: Expr = input.split(1 if split is None else _length(split), *where)
     size = size_of(input, axis)
-    return pieces if size.number else either(size, pieces, ())
+    return pieces if size.number else either(size, pieces, ())  # of nothing, `split` gives one empty piece
+
+
+def _length(split: Operand) -> Any:
+    match split:
+        case Scalar():
+            return split
+        case Dims():
+            return split[0]
+    return split.item() if split.number is None else split.number
 
 
 def _lengths(split: Operand) -> Expr:

@@ -22,6 +22,7 @@ from . import (
     dead_code,
     expand_operators,
     expands,
+    folded_transposes,
     identities,
     inline_functions,
     no_ops,
@@ -30,6 +31,7 @@ from . import (
     shape_values,
     static_shapes,
     transposes,
+    zero_biases,
 )
 
 Pass = Callable[[ir.Model], int]
@@ -52,6 +54,8 @@ PASSES: dict[str, Pass] = {
     "reshape-targets": reshape_targets.run,
     "reshapes": reshapes.run,
     "expands": expands.run,
+    "zero-biases": zero_biases.run,
+    "folded-transposes": folded_transposes.run,
     "common-subexpressions": common_subexpressions.run,
     "dead-code": dead_code.run,
 }

@@ -257,6 +257,11 @@ def is_standard(node: ir.Node, *op_types: str) -> bool:
 _GENERATED_NAME = re.compile(r"val_\d+|\d+|.*::.*|/.*|.*const.*", re.IGNORECASE)
 
 
+def has_generated_name(value: ir.Value) -> bool:
+    """Whether the name is one that exporters give to constants."""
+    return bool(_GENERATED_NAME.fullmatch(value.name or ""))
+
+
 def is_parameter(value: ir.Value | None) -> bool:
     """Whether `value` may be a trained weight: a floating-point initialiser of the file.
 
@@ -266,7 +271,7 @@ def is_parameter(value: ir.Value | None) -> bool:
     tensor = constant(value)
     if value is None or tensor is None or tensor.dtype not in FLOATS or "constant" in value.meta:
         return False
-    return tensor.size > 1 or not _GENERATED_NAME.fullmatch(value.name or "")
+    return tensor.size > 1 or not has_generated_name(value)
 
 
 def attribute(node: ir.Node, name: str, default: Any) -> Any:

@@ -88,12 +88,13 @@ def class_name(text: str, default: str = "Model") -> str:
 
 
 def unique(name: str, taken: Iterable[str] | set[str]) -> str:
-    """`name`, or the first of `name_1`, `name_2`, ... that is free."""
+    """`name`, or one of `name_1`, `name_2`, ... that is free."""
     pool = taken if isinstance(taken, set | frozenset | dict) else set(taken)
     if name not in pool:
         return name
     stem = name.rstrip("_")
-    number = 1
+    number = step = 1
     while f"{stem}_{number}" in pool:
-        number += 1
+        number += step
+        step = max(1, number // 16)  # among very many of one name, the search must not take a step for each
     return f"{stem}_{number}"

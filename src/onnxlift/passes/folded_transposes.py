@@ -1,0 +1,55 @@
+"""A transposed copy of a parameter that an exporter stored beside it is that parameter again.
+
+    MatMul(x, c), c a nameless constant equal to the transpose of the parameter w   ->   MatMul(x, Transpose(w))
+
+Exporters fold `Transpose(w)` away and keep w, if another node uses it: an output head that shares the embedding's matrix
+would become a second parameter, free to drift away from the first in training. It applies to matrices only; all elements
+are compared. The Transpose is undone when the product becomes a linear layer.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from ..ir.scopes import constant
+from .edit import Edit, has_generated_name, is_parameter, is_standard, sweep
+
+
+def run(model: ir.Model) -> int:
+    """Recognise transposed copies; gives how many."""
+    named: dict[tuple[int, ...], list[ir.Value]] = {}
+    for value in model.graph.initializers.values():
+        if is_parameter(value) and not has_generated_name(value) and value.shape is not None and len(value.shape) == 2:
+            named.setdefault(tuple(value.shape.numpy()), []).append(value)
+
+    def visit(edit: Edit, node: ir.Node) -> None:
+        if is_standard(node, "MatMul") and len(node.inputs) == 2 and node.graph is model.graph:
+            original = _original(node.inputs[1], named)
+            if original is not None:
+                rows, columns = original.shape.numpy()  # type: ignore[union-attr]  # it is among those with a shape
+                order = [ir.AttrInt64s("perm", [1, 0])]
+                name = f"{original.name}.T"
+                back = edit.insert(node, "Transpose", [original], order, like=original, shape=(columns, rows), name=name)
+                node.replace_input_with(1, back)
+                edit.changes += 1
+
+    return sweep(model, visit) if named else 0
+
+
+def _original(copy: ir.Value | None, named: dict[tuple[int, ...], list[ir.Value]]) -> ir.Value | None:
+    tensor = constant(copy)
+    if copy is None or tensor is None or copy.shape is None or len(copy.shape) != 2 or not has_generated_name(copy):
+        return None
+    rows, columns = copy.shape.numpy()
+    candidates = [v for v in named.get((columns, rows), ()) if v.const_value is not None and v.dtype == copy.dtype]
+    if not candidates:
+        return None
+    array = tensor.numpy()
+    for value in candidates:
+        assert value.const_value is not None
+        other = value.const_value.numpy()
+        # The first row decides nearly always, before all of both is read.
+        if np.array_equal(array[0], other[:, 0]) and np.array_equal(array, other.T):
+            return value
+    return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,7 +42,8 @@ def run(
     with _collector_paused():
         model = load(source)
         name = identifier(name or name_of(source, model), "model")
-        node_count = sum(1 for _ in model.graph.all_nodes())
+        operators = Counter(node.op_type for node in model.graph.all_nodes())
+        control_flow = [op for op in ("If", "Loop", "Scan") if op in operators]
         dump = GraphDump()
         normalise(model, dump, supported=registry.is_supported, keep=registry.is_users)
         fired = simplify_graph(model, [p for p in skip_passes if p in PASSES], dump) if simplify else {}
@@ -51,15 +53,15 @@ def run(
         lowering = Lowering(model, scopes)
         root = lowering.lower(build_tree(model.graph, scopes))
         if lowering.failures:
-            raise UnsupportedError(f"{name}.onnx", lowering.failures, node_count)
-        written = write_source(model, root, name, node_count, max_shard_size=max_shard_size)
+            raise UnsupportedError(f"{name}.onnx", lowering.failures, operators.total())
+        written = write_source(model, root, name, operators.total(), control_flow, max_shard_size)
     return Lifted(
         name,
         written,
         root,
         model,
         fired,
-        node_count=node_count,
+        node_count=operators.total(),
         idioms=found,
         dump=dump,
         max_shard_size=max_shard_size,

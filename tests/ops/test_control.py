@@ -24,7 +24,9 @@ def both(text: str, opset: int = 16, *, reference: bool = True, **inputs: Any) -
     Gives the source."""
     parsed = model(text, opset)
     arrays = {name: np.asarray(value) for name, value in inputs.items()}
-    if reference and not any(len(node.output) > len(node.input) - 2 for node in parsed.graph.node if "Loop" in node.op_type):
+    if reference and not any(
+        len(node.output) > len(node.input) - 2 for node in parsed.graph.node if "Loop" in node.op_type
+    ):
         check(parsed, arrays, reference=True)
     return check(parsed, arrays)
 
@@ -226,7 +228,9 @@ def test_while_that_counts() -> None:
     body = """(int64 i, bool c, float[3, 4] s) => (bool d, float[3, 4] t, int64 o) {
         f = Cast <to = 1> (i)  t = Sub(s, f)  e = Constant <value = int64 {4}> ()  o = Mul(i, i)  d = Less(i, e)
     }"""
-    source = both(loop(body, trips="", cond="go", outputs="float[3, 4] y, int64[K] squares"), reference=False, **given())
+    source = both(
+        loop(body, trips="", cond="go", outputs="float[3, 4] y, int64[K] squares"), reference=False, **given()
+    )
     assert "itertools.count()" in source
 
 
@@ -433,7 +437,9 @@ def test_official(case: Any) -> None:
 # Scan
 
 
-def scan(attributes: str, *, inputs: str = "x", types: str = "float[5, 3] x", outputs: str = "float[3] y, float[M, N] z") -> str:
+def scan(
+    attributes: str, *, inputs: str = "x", types: str = "float[5, 3] x", outputs: str = "float[3] y, float[M, N] z"
+) -> str:
     names = ", ".join(part.split()[-1] for part in _split(outputs))
     return f"""g (float[3] h, {types}) => ({outputs}) {{
         {names} = Scan <num_scan_inputs = {inputs.count(",") + 1}, {attributes}, body = b
@@ -454,12 +460,16 @@ OTHER = random.normal(size=(3, 5)).astype(np.float32)
 @pytest.mark.parametrize("back_out", [0, 1])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_scan_directions_and_output_axis(opset: int, back_in: int, back_out: int, axis: int) -> None:
-    attributes = f"scan_input_directions = [{back_in}], scan_output_directions = [{back_out}], scan_output_axes = [{axis}]"
+    attributes = (
+        f"scan_input_directions = [{back_in}], scan_output_directions = [{back_out}], scan_output_axes = [{axis}]"
+    )
     both(scan(attributes), opset, reference=False, h=H, x=ROWS)
 
 
 def test_scan_of_two_inputs_along_different_axes() -> None:
-    text = scan("scan_input_axes = [0, 1], scan_input_directions = [1, 0]", inputs="x, w", types="float[5, 3] x, float[3, 5] w")
+    text = scan(
+        "scan_input_axes = [0, 1], scan_input_directions = [1, 0]", inputs="x, w", types="float[5, 3] x, float[3, 5] w"
+    )
     source = both(text, reference=False, h=H, x=ROWS, w=OTHER)
     assert "zip(reversed(x.unbind()), w.unbind(1))" in source
 

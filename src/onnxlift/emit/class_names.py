@@ -14,7 +14,9 @@ from ..tree.names import class_name
 from .classes import ModuleClass
 from .module import Module
 
-_GENERIC = re.compile(r"(?i)^(main_?graph|torch[-_]jit([-_]export)?|graph|model|onnx|g|main|graph_?\d*|tf2onnx|paddle-onnx|)$")
+_GENERIC = re.compile(
+    r"(?i)^(main_?graph|torch[-_]jit([-_]export)?|graph|model|onnx|g|main|graph_?\d*|tf2onnx|paddle-onnx|)$"
+)
 
 
 def name_classes(classes: Sequence[ModuleClass], root: Module, model: ir.Model, file_name: str) -> None:

@@ -7,7 +7,7 @@ import math
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 
@@ -44,7 +44,7 @@ def write_source(
     root: Module,
     name: str,
     node_count: int,
-    node_note: str = "",
+    control_flow: Sequence[str] = (),
     max_shard_size: int = MAX_SHARD_SIZE,
 ) -> Source:
     """The generated file for a lowered model that is to be called `name`."""
@@ -69,7 +69,7 @@ def write_source(
     used = kernels.sources(_called_kernels(code))
     kernel_text = [part for text in used.values() for part in ("", "", text)]
     rest = "\n".join([*kernel_text, code, "", "", *loader])
-    header = _docstring(model, root, name, own, node_count, node_note)
+    header = _docstring(model, root, name, own, node_count, control_flow)
     text = "\n".join([header, "", *_imports(rest), rest, ""])
     text = format_source(text)
     check_source(text)
@@ -81,8 +81,14 @@ def _called_kernels(code: str) -> set[str]:
 
 
 def _docstring(
-    model: ir.Model, root: Module, name: str, entries: Mapping[str, Entry], node_count: int, note: str
+    model: ir.Model,
+    root: Module,
+    name: str,
+    entries: Mapping[str, Entry],
+    node_count: int,
+    control_flow: Sequence[str],
 ) -> str:
+    note = f" ({', '.join(control_flow)})" if control_flow else ""
     opset = model.opset_imports.get("", None)
     versions = f"opset {opset}" if opset is not None else ", ".join(f"{d} {v}" for d, v in model.opset_imports.items())
     lines = [f"Lifted from {name}.onnx: {node_count} node{'s' if node_count != 1 else ''}{note}, {versions}.", ""]

@@ -209,7 +209,7 @@ class Inference:
             return
         for target, elements in self._elements(view):
             length = 1 if target.shape is None or not len(target.shape) else target.shape[0]
-            if length != len(elements) or length > MAX_ELEMENTS or all(element is None for element in elements):
+            if length != len(elements) or len(elements) > MAX_ELEMENTS or all(element is None for element in elements):
                 continue
             kept = tuple(None if isinstance(e, int) and not -limit <= e < limit else e for e in elements)
             target.meta["dims"] = kept if target.shape is not None and len(target.shape) else kept[0]

@@ -66,7 +66,8 @@ class _Loop:
         self.block = block
         self.index = index
         self.trips = trips
-        self.cond = None if cond is None or _number(cond) is True else _single(cond)  # what must hold for the first round
+        # What must hold for the first round.
+        self.cond = None if cond is None or _number(cond) is True else _single(cond)
         self.running: Local | None = None  # holds whether there is another round, if a variable is needed for that
 
     @property

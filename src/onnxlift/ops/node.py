@@ -173,9 +173,7 @@ def _is_sizes(operand: Operand) -> bool:
         return operand.elements is not None
     if isinstance(operand, Constant):
         return (
-            (operand.type.rank or 0) <= 1
-            and (operand.type.size or 0) <= 64
-            and operand.type.dtype != DataType.STRING
+            (operand.type.rank or 0) <= 1 and (operand.type.size or 0) <= 64 and operand.type.dtype != DataType.STRING
         )
     return isinstance(operand, Scalar)
 

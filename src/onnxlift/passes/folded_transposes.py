@@ -2,9 +2,9 @@
 
     MatMul(x, c), c a nameless constant equal to the transpose of the parameter w   ->   MatMul(x, Transpose(w))
 
-Exporters fold `Transpose(w)` away and keep w, if another node uses it: an output head that shares the embedding's matrix
-would become a second parameter, free to drift away from the first in training. It applies to matrices only; all elements
-are compared. The Transpose is undone when the product becomes a linear layer.
+Exporters fold `Transpose(w)` away and keep w, if another node uses it: an output head that shares the embedding's
+matrix would become a second parameter, free to drift away from the first in training. It applies to matrices only; all
+elements are compared. The Transpose is undone when the product becomes a linear layer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def run(model: ir.Model) -> int:
                 rows, columns = original.shape.numpy()  # type: ignore[union-attr]  # it is among those with a shape
                 order = [ir.AttrInt64s("perm", [1, 0])]
                 name = f"{original.name}.T"
-                back = edit.insert(node, "Transpose", [original], order, like=original, shape=(columns, rows), name=name)
+                shape = (columns, rows)
+                back = edit.insert(node, "Transpose", [original], order, like=original, shape=shape, name=name)
                 node.replace_input_with(1, back)
                 edit.changes += 1
 

@@ -214,6 +214,6 @@ def owner_of(name: str | None) -> Path | None:
 
 
 def flat_layer_name(name: str | None) -> str | None:
-    """`fc_W`, `W_fc`, `ln1_scale`, `attn.in_proj_weight` -> fc, ln1, in_proj: the layer in names without a dot for it."""
+    """The layer in names that have no dot for it: `fc_W`, `W_fc`, `attn.in_proj_weight` -> fc, fc, in_proj."""
     match = _FLAT.match((name or "").rpartition(".")[2])
     return (match["after"] or match["before"]) if match else None

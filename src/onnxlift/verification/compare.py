@@ -16,8 +16,8 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
-SMALLEST_MAGNITUDE = 1e-3
-"""Below this, values count as of this magnitude: where zero is expected, some rounding is allowed too."""
+SMALLEST_MAGNITUDE = 0.1
+"""Below this, values count as of this magnitude: what is small is mostly left over from sums of what is not."""
 
 
 @dataclass(frozen=True)

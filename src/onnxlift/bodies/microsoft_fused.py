@@ -1,0 +1,262 @@
+"""Products and convolutions of ONNX Runtime with an activation, a scale, a sum or a transposition fused into them.
+
+    FusedConv(X, W, B, Z, activation="Relu")   ->   Relu(Add(Conv(X, W, B), Z))
+    FusedMatMul(A, B, transB=1, alpha=0.125)   ->   Mul(MatMul(A, Transpose(B)), 0.125)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .body import Body, Value, body, rank
+
+Ints = tuple[int, ...]
+Floats = tuple[float, ...]
+
+# What the parameters of each activation are called, in the order in which ONNX Runtime lists them.
+_ACTIVATIONS: dict[str, tuple[str, ...]] = {
+    "Relu": (),
+    "Sigmoid": (),
+    "Tanh": (),
+    "Softplus": (),
+    "Softsign": (),
+    "HardSwish": (),
+    "Gelu": (),
+    "Elu": ("alpha",),
+    "LeakyRelu": ("alpha",),
+    "ThresholdedRelu": ("alpha",),
+    "HardSigmoid": ("alpha", "beta"),
+    "Selu": ("alpha", "gamma"),
+}
+
+
+def activated(b: Body, x: Value, name: str | None, parameters: dict[str, float]) -> Value:
+    """`x` after the activation of this name. Parameters that it does not have must not be given."""
+    if not name:
+        return x
+    if name not in _ACTIVATIONS or not parameters.keys() <= set(_ACTIVATIONS[name]):
+        b.fail(f"its activation is {name} with {', '.join(parameters) or 'no parameters'}")
+    result: Value = getattr(b, name)(x, **parameters)
+    return result
+
+
+def _after_conv(b: Body, x: Value, name: str | None, parameters: Floats | None, like: Value) -> Value:
+    if name == "Clip" and parameters is not None and len(parameters) == 2:
+        clipped: Value = b.Clip(x, *(b.number(limit, like) for limit in parameters))
+        return clipped
+    names = _ACTIVATIONS.get(name or "", ())
+    if len(parameters or ()) > len(names):
+        b.fail(f"its activation {name} has {len(parameters or ())} parameters")
+    return activated(b, x, name, dict(zip(names, parameters or (), strict=False)))
+
+
+@body("FusedConv")
+def FusedConv(
+    b: Body,
+    X: Value,
+    W: Value,
+    B: Value | None,
+    Z: Value | None,
+    *,
+    activation: str | None = None,
+    activation_params: Floats | None = None,
+    auto_pad: str = "NOTSET",
+    dilations: Ints | None = None,
+    group: int = 1,
+    kernel_shape: Ints | None = None,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Value:
+    window = {"auto_pad": auto_pad, "dilations": dilations, "kernel_shape": kernel_shape}
+    y = b.Conv(X, W, *_given(B), **window, group=group, pads=pads, strides=strides)
+    return _after_conv(b, y if Z is None else b.Add(y, Z), activation, activation_params, X)
+
+
+@body("NhwcConv", "NhwcFusedConv")
+def NhwcFusedConv(b: Body, X: Value, W: Value, B: Value | None, Z: Value | None, **attributes: Any) -> Value:
+    """The channels of X, Z and the result are the last axis; W is laid out as always."""
+    y: Value = FusedConv(b, channels_first(b, X), W, B, None if Z is None else channels_first(b, Z), **attributes)
+    return channels_last(b, y, rank(X))
+
+
+@body("NhwcMaxPool")
+def NhwcMaxPool(
+    b: Body,
+    x: Value,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Ints | None = None,
+    kernel_shape: Ints,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Value:
+    window = {"auto_pad": auto_pad, "dilations": dilations, "kernel_shape": kernel_shape}
+    y = b.MaxPool(channels_first(b, x), **window, ceil_mode=ceil_mode, pads=pads, strides=strides)
+    return channels_last(b, y, rank(x))
+
+
+def channels_first(b: Body, x: Value) -> Value:
+    """`x` with its last axis moved behind the batch."""
+    axes = rank(x)
+    if axes is None:
+        b.fail("the rank of its input is not known")
+    moved: Value = b.Transpose(x, perm=[0, axes - 1, *range(1, axes - 1)])
+    return moved
+
+
+def channels_last(b: Body, x: Value, axes: int | None) -> Value:
+    """`x` of so many axes with the one behind the batch moved to the end."""
+    moved: Value = b.Transpose(x, perm=[0, *range(2, axes or 0), 1])
+    return moved
+
+
+@body("FusedGemm")
+def FusedGemm(
+    b: Body,
+    A: Value,
+    B: Value,
+    C: Value | None,
+    *,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    activation_gamma: float | None = None,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Value:
+    y = b.Gemm(A, B, *_given(C), alpha=alpha, beta=beta, transA=transA, transB=transB)
+    return activated(b, y, activation, _named(activation_alpha, activation_beta, activation_gamma))
+
+
+def _named(alpha: float | None, beta: float | None, gamma: float | None) -> dict[str, float]:
+    named = {"alpha": alpha, "beta": beta, "gamma": gamma}
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _given(*inputs: Value | None) -> Sequence[Value]:
+    return [value for value in inputs if value is not None]
+
+
+@body("FusedMatMul", "TransposeMatMul")
+def FusedMatMul(
+    b: Body,
+    A: Value,
+    B: Value,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+    transBatchA: int = 0,
+    transBatchB: int = 0,
+) -> Value:
+    """`alpha` times the product. A transposition of the batch moves the first axis in front of the last one."""
+    y = b.MatMul(_transposed(b, A, transA, transBatchA), _transposed(b, B, transB, transBatchB))
+    return y if alpha == 1 else b.Mul(y, b.number(alpha, A))
+
+
+def _transposed(b: Body, x: Value, matrix: int, batch: int) -> Value:
+    axes = rank(x)
+    if not (matrix or batch) or axes == 1:
+        return x
+    if axes is None:
+        if batch:
+            b.fail("the rank of its input is not known")
+        swapped: Value = b.Einsum(x, equation="...ij->...ji")
+        return swapped
+    order = [*range(1, axes - 1), 0, axes - 1] if batch else list(range(axes))
+    if matrix:
+        order[-2:] = reversed(order[-2:])
+    moved: Value = b.Transpose(x, perm=order)
+    return moved
+
+
+@body("FusedMatMulActivation")
+def FusedMatMulActivation(
+    b: Body,
+    A: Value,
+    B: Value,
+    *,
+    activation: str,
+    activation_alpha: float | None = None,
+    activation_axis: int | None = None,
+    activation_beta: float | None = None,
+    activation_gamma: float | None = None,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+    transBatchA: int = 0,
+    transBatchB: int = 0,
+) -> Value:
+    """ONNX Runtime's CPU build cannot run it: as documented."""
+    product = {"transA": transA, "transB": transB, "transBatchA": transBatchA, "transBatchB": transBatchB}
+    y = FusedMatMul(b, A, B, alpha=alpha, **product)
+    if activation in ("Softmax", "LogSoftmax"):
+        softmax: Value = getattr(b, activation)(y, axis=activation_axis)
+        return softmax
+    return activated(b, y, activation, _named(activation_alpha, activation_beta, activation_gamma))
+
+
+@body("GemmFastGelu")
+def GemmFastGelu(b: Body, X: Value, W: Value, bias: Value | None) -> Value:
+    """ONNX Runtime's CPU build cannot run it: as documented."""
+    y: Value = FastGelu(b, b.MatMul(X, W), bias)
+    return y
+
+
+@body("Gelu")
+def Gelu(b: Body, X: Value) -> Value:
+    y: Value = b.Gelu(X)
+    return y
+
+
+@body("BiasGelu")
+def BiasGelu(b: Body, A: Value, B: Value) -> Value:
+    y: Value = b.Gelu(b.Add(A, B))
+    return y
+
+
+@body("FastGelu")
+def FastGelu(b: Body, X: Value, bias: Value | None) -> Value:
+    """The approximation by tanh."""
+    y: Value = b.Gelu(X if bias is None else b.Add(X, bias), approximate="tanh")
+    return y
+
+
+@body("QuickGelu")
+def QuickGelu(b: Body, X: Value, *, alpha: float = float(np.float32(1.702))) -> Value:
+    y: Value = b.Mul(X, b.Sigmoid(X if alpha == 1 else b.Mul(X, b.number(alpha, X))))
+    return y
+
+
+@body("BiasAdd")
+def BiasAdd(b: Body, X: Value, bias: Value, skip: Value) -> Value:
+    """ONNX Runtime's CPU build cannot run it: as documented."""
+    y: Value = b.Add(b.Add(X, bias), skip)
+    return y
+
+
+@body("BiasSplitGelu")
+def BiasSplitGelu(b: Body, X: Value, bias: Value) -> Value:
+    """ONNX Runtime's CPU build cannot run it: as documented."""
+    left, right = b.Split(b.Add(X, bias), axis=-1, num_outputs=2, outputs=2)
+    y: Value = b.Mul(left, b.Gelu(right))
+    return y
+
+
+@body("BiasSoftmax")
+def BiasSoftmax(b: Body, data: Value, bias: Value, *, axis: int = 1, is_inner_broadcast: int) -> Value:
+    """The softmax goes over all axes from `axis` on. The bias lacks axes in front of `axis` (inner) or in front of all
+    axes (outer): either way it broadcasts. ONNX Runtime's CPU build cannot run it: as documented."""
+    axes = rank(data)
+    if axes is None or rank(bias) != axes:
+        b.fail("its bias does not have as many axes as its data")
+    if axis % axes != axes - 1:
+        b.fail("it is over more than the last axis")
+    y: Value = b.Softmax(b.Add(data, bias), axis=-1)
+    return y

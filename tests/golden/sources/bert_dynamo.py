@@ -1,0 +1,150 @@
+"""Lifted from bert.onnx: 120 nodes, opset 20.
+
+Inputs   input_ids          int64    (batch, sequence)
+         attention_mask     int64    (batch, sequence)
+Outputs  last_hidden_state  float32  (batch, sequence, 32)
+Weights  bert.safetensors: 17,760 parameters
+"""
+
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class BertEmbeddings(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("position_ids", torch.empty(1, 32, dtype=torch.int64))
+        self.register_buffer("expand", torch.empty(1, 32, dtype=torch.int64))
+        self.word_embeddings = nn.Embedding(50, 32)
+        self.token_type_embeddings = nn.Embedding(2, 32)
+        self.position_embeddings = nn.Embedding(32, 32)
+        self.LayerNorm = nn.LayerNorm(32, eps=1e-12)
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        x = self.position_ids[:, : input_ids.shape[1]]
+        y = self.expand.gather(1, x).expand(input_ids.shape[0], input_ids.shape[1])
+        x = self.position_embeddings(x)
+        x = self.word_embeddings(input_ids) + self.token_type_embeddings(y) + x
+        return self.LayerNorm(x)
+
+
+class BertSelfAttention(nn.Module):
+    """encoder.layer.0.attention.self, encoder.layer.1.attention.self"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query = nn.Linear(32, 32)
+        self.key = nn.Linear(32, 32)
+        self.value = nn.Linear(32, 32)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        query = self.query(x).unflatten(-1, (4, 8)).transpose(1, 2)
+        key = self.key(x).unflatten(-1, (4, 8)).transpose(1, 2)
+        value = self.value(x).unflatten(-1, (4, 8)).transpose(1, 2)
+        attn = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        return attn.transpose(1, 2).flatten(2)
+
+
+class BertSelfOutput(nn.Module):
+    """encoder.layer.0.attention.output, encoder.layer.1.attention.output"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dense = nn.Linear(32, 32)
+        self.LayerNorm = nn.LayerNorm(32, eps=1e-12)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.LayerNorm(self.dense(x) + y)
+
+
+class BertIntermediate(nn.Module):
+    """encoder.layer.0.intermediate, encoder.layer.1.intermediate"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dense = nn.Linear(32, 48)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.gelu(self.dense(x))
+
+
+class BertOutput(nn.Module):
+    """encoder.layer.0.output, encoder.layer.1.output"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dense = nn.Linear(48, 32)
+        self.LayerNorm = nn.LayerNorm(32, eps=1e-12)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.LayerNorm(self.dense(x) + y)
+
+
+class BertAttention(nn.Module):
+    """encoder.layer.0.attention, encoder.layer.1.attention"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.self = BertSelfAttention()
+        self.output = BertSelfOutput()
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        self_ = self.self(x, mask)
+        return self.output(self_, x)
+
+
+class BertLayer(nn.Module):
+    """encoder.layer.0, encoder.layer.1"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = BertAttention()
+        self.intermediate = BertIntermediate()
+        self.output = BertOutput()
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        x = self.attention(x, mask)
+        intermediate = self.intermediate(x)
+        return self.output(intermediate, x)
+
+
+class BertEncoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.ModuleList(BertLayer() for _ in range(2))
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        mask = torch.where(mask, 0.0, torch.finfo(torch.float32).min)
+        for layer in self.layer:
+            x = layer(x, mask)
+        return x
+
+
+class Bert(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embeddings = BertEmbeddings()
+        self.encoder = BertEncoder()
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        x = self.embeddings(input_ids)
+        positions = torch.arange(input_ids.shape[0], device=input_ids.device)
+        y = torch.arange(attention_mask.shape[1], device=input_ids.device)
+        z = y[None, None, None]
+        mask = attention_mask.bool()[positions[:, None, None, None], z]
+        return self.encoder(x, (y[None, None, :, None] >= 0) & mask)
+
+
+WEIGHTS = Path(__file__).with_name("bert.safetensors")
+
+
+def load(path: str | Path = WEIGHTS, device: str = "cpu") -> Bert:
+    """The model with its weights, ready to run."""
+    with torch.device("meta"):
+        model = Bert()
+    model.load_state_dict(load_file(path, device=device), assign=True)
+    return model.eval()

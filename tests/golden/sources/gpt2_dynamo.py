@@ -1,0 +1,109 @@
+"""Lifted from gpt2.onnx: 149 nodes, opset 20.
+
+Inputs   input_ids       int64    (batch, sequence)
+         attention_mask  int64    (batch, sequence)
+Outputs  logits          float32  (batch, sequence, 50)
+Weights  gpt2.safetensors: 28,096 parameters
+"""
+
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class GPT2Attention(nn.Module):
+    """transformer.h.0.attn, transformer.h.1.attn"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.c_attn = nn.Linear(32, 96)
+        self.c_proj = nn.Linear(32, 32)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        q, k, v = self.c_attn(x).chunk(3, -1)
+        k = k.unflatten(-1, (4, 8)).transpose(1, 2)
+        v = v.unflatten(-1, (4, 8)).transpose(1, 2)
+        q = q.unflatten(-1, (4, 8)).transpose(1, 2)
+        attn = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.c_proj(attn.transpose(1, 2).flatten(2))
+
+
+class GPT2MLP(nn.Module):
+    """transformer.h.0.mlp, transformer.h.1.mlp"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.c_fc = nn.Linear(32, 128)
+        self.c_proj = nn.Linear(128, 32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.c_proj(F.gelu(self.c_fc(x), approximate="tanh"))
+
+
+class GPT2Block(nn.Module):
+    """transformer.h.0, transformer.h.1"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ln_1 = nn.LayerNorm(32)
+        self.attn = GPT2Attention()
+        self.ln_2 = nn.LayerNorm(32)
+        self.mlp = GPT2MLP()
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        x = self.attn(self.ln_1(x), mask) + x
+        return x + self.mlp(self.ln_2(x))
+
+
+class GPT2Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.wte = nn.Embedding(50, 32)
+        self.wpe = nn.Embedding(32, 32)
+        self.h = nn.ModuleList(GPT2Block() for _ in range(2))
+        self.ln_f = nn.LayerNorm(32)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        sequence = attention_mask.shape[0] * attention_mask.shape[1] // input_ids.shape[0]
+        positions = torch.arange(input_ids.shape[1], device=input_ids.device)
+        x = torch.arange(input_ids.shape[0], device=input_ids.device)
+        y = torch.arange(sequence, device=input_ids.device)[None, None, None]
+        mask = attention_mask.bool()[x[:, None, None, None], y]
+        mask = (y <= positions[None, None, :, None]) & mask
+        mask = torch.where(mask, 0.0, torch.finfo(torch.float32).min)
+        x = self.wte(input_ids) + self.wpe(positions.unsqueeze(0))
+        for block in self.h:
+            x = block(x, mask)
+        return self.ln_f(x)
+
+
+class GPT2(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.transformer = GPT2Model()
+        self.lm_head = nn.Linear(32, 50, bias=False)
+        self.tie_weights()
+
+    def tie_weights(self) -> None:
+        self.transformer.wte.weight = self.lm_head.weight
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        x = self.transformer(input_ids, attention_mask)
+        return self.lm_head(x)
+
+
+WEIGHTS = Path(__file__).with_name("gpt2.safetensors")
+
+
+def load(path: str | Path = WEIGHTS, device: str = "cpu") -> GPT2:
+    """The model with its weights, ready to run."""
+    with torch.device("meta"):
+        model = GPT2()
+    weights = load_file(path, device=device)
+    weights["transformer.wte.weight"] = weights["lm_head.weight"]
+    model.load_state_dict(weights, assign=True)
+    model.tie_weights()
+    return model.eval()

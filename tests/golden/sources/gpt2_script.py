@@ -1,0 +1,110 @@
+"""Lifted from gpt2.onnx: 492 nodes, opset 17.
+
+Inputs   input_ids       int64    (batch, sequence)
+         attention_mask  int64    (batch, sequence)
+Outputs  logits          float32  (batch, sequence, 50)
+Weights  gpt2.safetensors: 28,096 parameters
+"""
+
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class Attn(nn.Module):
+    """transformer.h.0.attn, transformer.h.1.attn"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.c_attn = nn.Linear(32, 96)
+        self.c_proj = nn.Linear(32, 32)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        q, k, v = self.c_attn(x).chunk(3, -1)
+        v = v.unflatten(-1, (4, 8)).transpose(1, 2)
+        q = q.unflatten(-1, (4, 8)).transpose(1, 2)
+        k = k.unflatten(-1, (4, 8)).transpose(1, 2)
+        attn = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.c_proj(attn.transpose(1, 2).flatten(2))
+
+
+class Mlp(nn.Module):
+    """transformer.h.0.mlp, transformer.h.1.mlp"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.c_fc = nn.Linear(32, 128)
+        self.c_proj = nn.Linear(128, 32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.c_proj(F.gelu(self.c_fc(x), approximate="tanh"))
+
+
+class Block(nn.Module):
+    """transformer.h.0, transformer.h.1"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ln_1 = nn.LayerNorm(32)
+        self.attn = Attn()
+        self.ln_2 = nn.LayerNorm(32)
+        self.mlp = Mlp()
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        x = self.attn(self.ln_1(x), mask) + x
+        return x + self.mlp(self.ln_2(x))
+
+
+class Transformer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.wte = nn.Embedding(50, 32)
+        self.wpe = nn.Embedding(32, 32)
+        self.h = nn.ModuleList(Block() for _ in range(2))
+        self.ln_f = nn.LayerNorm(32)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        x = self.wte(input_ids)
+        positions = torch.arange(x.shape[1], device=input_ids.device)
+        mask = attention_mask.bool()
+        y = torch.arange(x.shape[0], device=input_ids.device)
+        z = torch.arange(mask.shape[1], device=input_ids.device)[None, None, None]
+        y = z + y[:, None, None, None] * mask.shape[1]
+        mask = mask.reshape(-1, 1)[y].squeeze(-1)
+        mask = (z <= positions[None, None, :, None]) & mask
+        x = x + self.wpe(positions.unsqueeze(0))
+        for block in self.h:
+            x = block(x, mask)
+        return self.ln_f(x)
+
+
+class Gpt2(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.transformer = Transformer()
+        self.lm_head = nn.Linear(32, 50, bias=False)
+        self.tie_weights()
+
+    def tie_weights(self) -> None:
+        self.lm_head.weight = self.transformer.wte.weight
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        x = self.transformer(input_ids, attention_mask)
+        return self.lm_head(x)
+
+
+WEIGHTS = Path(__file__).with_name("gpt2.safetensors")
+
+
+def load(path: str | Path = WEIGHTS, device: str = "cpu") -> Gpt2:
+    """The model with its weights, ready to run."""
+    with torch.device("meta"):
+        model = Gpt2()
+    weights = load_file(path, device=device)
+    weights["lm_head.weight"] = weights["transformer.wte.weight"]
+    model.load_state_dict(weights, assign=True)
+    model.tie_weights()
+    return model.eval()

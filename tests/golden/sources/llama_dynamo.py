@@ -1,0 +1,121 @@
+"""Lifted from llama.onnx: 187 nodes, opset 20.
+
+Inputs   input_ids       int64    (batch, sequence)
+         attention_mask  int64    (batch, sequence)
+Outputs  logits          float32  (batch, sequence, 50)
+Weights  llama.safetensors: 18,720 parameters
+"""
+
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class LlamaRotaryEmbedding(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("inv_freq", torch.empty(4))
+
+    def forward(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        x = index[None, :, None].float() * self.inv_freq
+        x = torch.cat((x, x), -1)
+        return x.cos(), x.sin()
+
+
+class LlamaAttention(nn.Module):
+    """model.layers.0.self_attn, model.layers.1.self_attn"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q_proj = nn.Linear(32, 32, bias=False)
+        self.k_proj = nn.Linear(32, 16, bias=False)
+        self.v_proj = nn.Linear(32, 16, bias=False)
+        self.o_proj = nn.Linear(32, 32, bias=False)
+
+    def forward(self, x: Tensor, y: Tensor, sin: Tensor, mask: Tensor) -> Tensor:
+        q = self.q_proj(x).unflatten(-1, (4, 8)).transpose(1, 2)
+        k = self.k_proj(x).unflatten(-1, (2, 8)).transpose(1, 2)
+        v = self.v_proj(x).unflatten(-1, (2, 8)).transpose(1, 2)
+        x = torch.cat((-q[..., 4:], q[..., :4]), -1) * sin
+        q = q * y + x
+        x = torch.cat((-k[..., 4:], k[..., :4]), -1) * sin
+        k = k * y + x
+        attn = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
+        return self.o_proj(attn.transpose(1, 2).flatten(2))
+
+
+class LlamaMLP(nn.Module):
+    """model.layers.0.mlp, model.layers.1.mlp"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(32, 48, bias=False)
+        self.up_proj = nn.Linear(32, 48, bias=False)
+        self.down_proj = nn.Linear(48, 32, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class LlamaDecoderLayer(nn.Module):
+    """model.layers.0, model.layers.1"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.input_layernorm = nn.RMSNorm(32, eps=1e-6)
+        self.self_attn = LlamaAttention()
+        self.post_attention_layernorm = nn.RMSNorm(32, eps=1e-6)
+        self.mlp = LlamaMLP()
+
+    def forward(self, x: Tensor, y: Tensor, sin: Tensor, mask: Tensor) -> Tensor:
+        x = x + self.self_attn(self.input_layernorm(x), y, sin, mask)
+        return x + self.mlp(self.post_attention_layernorm(x))
+
+
+class LlamaModel(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed_tokens = nn.Embedding(50, 32)
+        self.rotary_emb = LlamaRotaryEmbedding()
+        self.layers = nn.ModuleList(LlamaDecoderLayer() for _ in range(2))
+        self.norm = nn.RMSNorm(32, eps=1e-6)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        index = torch.arange(attention_mask.shape[1], device=input_ids.device)
+        positions = torch.arange(input_ids.shape[0], device=input_ids.device)
+        x = index[None, None, None]
+        mask = attention_mask.bool()[positions[:, None, None, None], x]
+        mask = (x <= index[None, None, :, None]) & mask
+        cos, sin = self.rotary_emb(index)
+        x = cos.unsqueeze(1)
+        sin = sin.unsqueeze(1)
+        mask = torch.where(mask, 0.0, torch.finfo(torch.float32).min)
+        embed_tokens = self.embed_tokens(input_ids)
+        for layer in self.layers:
+            embed_tokens = layer(embed_tokens, x, sin, mask)
+        return self.norm(embed_tokens)
+
+
+class Llama(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = LlamaModel()
+        self.lm_head = nn.Linear(32, 50, bias=False)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        x = self.model(input_ids, attention_mask)
+        return self.lm_head(x)
+
+
+WEIGHTS = Path(__file__).with_name("llama.safetensors")
+
+
+def load(path: str | Path = WEIGHTS, device: str = "cpu") -> Llama:
+    """The model with its weights, ready to run."""
+    with torch.device("meta"):
+        model = Llama()
+    model.load_state_dict(load_file(path, device=device), assign=True)
+    return model.eval()

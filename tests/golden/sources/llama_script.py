@@ -1,0 +1,122 @@
+"""Lifted from llama.onnx: 568 nodes, opset 17.
+
+Inputs   input_ids       int64    (batch, sequence)
+         attention_mask  int64    (batch, sequence)
+Outputs  logits          float32  (batch, sequence, 50)
+Weights  llama.safetensors: 18,720 parameters
+"""
+
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class RotaryEmb(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("scale", torch.empty(4))
+
+    def forward(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        x = index[None, :, None].float() * self.scale
+        x = torch.cat((x, x), -1)
+        return x.cos(), x.sin()
+
+
+class SelfAttn(nn.Module):
+    """model.layers.0.self_attn, model.layers.1.self_attn"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q_proj = nn.Linear(32, 32, bias=False)
+        self.k_proj = nn.Linear(32, 16, bias=False)
+        self.v_proj = nn.Linear(32, 16, bias=False)
+        self.o_proj = nn.Linear(32, 32, bias=False)
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor) -> Tensor:
+        q = self.q_proj(x).unflatten(-1, (4, 8)).transpose(1, 2)
+        k = self.k_proj(x).unflatten(-1, (2, 8)).transpose(1, 2)
+        v = self.v_proj(x).unflatten(-1, (2, 8)).transpose(1, 2)
+        x = torch.cat((-q[..., 4:], q[..., :4]), -1) * sin
+        q = q * cos + x
+        x = torch.cat((-k[..., 4:], k[..., :4]), -1) * sin
+        k = k * cos + x
+        attn = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
+        return self.o_proj(attn.transpose(1, 2).flatten(2))
+
+
+class Mlp(nn.Module):
+    """model.layers.0.mlp, model.layers.1.mlp"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(32, 48, bias=False)
+        self.up_proj = nn.Linear(32, 48, bias=False)
+        self.down_proj = nn.Linear(48, 32, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class Layer(nn.Module):
+    """model.layers.0, model.layers.1"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.input_layernorm = nn.RMSNorm(32, eps=1e-6)
+        self.self_attn = SelfAttn()
+        self.post_attention_layernorm = nn.RMSNorm(32, eps=1e-6)
+        self.mlp = Mlp()
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor) -> Tensor:
+        x = x + self.self_attn(self.input_layernorm(x), cos, sin, mask)
+        return x + self.mlp(self.post_attention_layernorm(x))
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed_tokens = nn.Embedding(50, 32)
+        self.rotary_emb = RotaryEmb()
+        self.layers = nn.ModuleList(Layer() for _ in range(2))
+        self.norm = nn.RMSNorm(32, eps=1e-6)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        x = self.embed_tokens(input_ids)
+        index = torch.arange(x.shape[1], device=input_ids.device)
+        mask = attention_mask.bool()
+        positions = torch.arange(x.shape[0], device=input_ids.device)
+        y = torch.arange(mask.shape[1], device=input_ids.device)[None, None, None]
+        positions = y + positions[:, None, None, None] * mask.shape[1]
+        mask = mask.reshape(-1, 1)[positions].squeeze(-1)
+        mask = (y <= index[None, None, :, None]) & mask
+        cos, sin = self.rotary_emb(index)
+        cos = cos.unsqueeze(1)
+        sin = sin.unsqueeze(1)
+        for layer in self.layers:
+            x = layer(x, cos, sin, mask)
+        return self.norm(x)
+
+
+class Llama(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = Model()
+        self.lm_head = nn.Linear(32, 50, bias=False)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        x = self.model(input_ids, attention_mask)
+        return self.lm_head(x)
+
+
+WEIGHTS = Path(__file__).with_name("llama.safetensors")
+
+
+def load(path: str | Path = WEIGHTS, device: str = "cpu") -> Llama:
+    """The model with its weights, ready to run."""
+    with torch.device("meta"):
+        model = Llama()
+    model.load_state_dict(load_file(path, device=device), assign=True)
+    return model.eval()

@@ -1,0 +1,156 @@
+"""Lifted from t5_encoder.onnx: 145 nodes, opset 20.
+
+Inputs   input_ids          int64    (batch, sequence)
+         attention_mask     int64    (batch, sequence)
+Outputs  last_hidden_state  float32  (batch, sequence, 32)
+Weights  t5_encoder.safetensors: 16,224 parameters
+"""
+
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class T5Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.q = nn.Linear(32, 32, bias=False)
+        self.k = nn.Linear(32, 32, bias=False)
+        self.v = nn.Linear(32, 32, bias=False)
+        self.relative_attention_bias = nn.Embedding(32, 4)
+        self.o = nn.Linear(32, 32, bias=False)
+
+    def forward(self, x: Tensor, index: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        q = self.q(x).unflatten(-1, (4, 8)).transpose(1, 2)
+        k = self.k(x).unflatten(-1, (4, 8)).transpose(1, 2)
+        v = self.v(x).unflatten(-1, (4, 8)).transpose(1, 2)
+        index = index.unsqueeze(0) - index.unsqueeze(1)
+        x = index.abs()
+        y = (((x.float() / 8).log() / 2.7725887 * 8).long() + 8).clamp(max=15)
+        index = (index > 0).long() * 16 + torch.where(x < 8, x, y)
+        x = self.relative_attention_bias(index).permute(2, 0, 1).unsqueeze(0)
+        mask = torch.where(mask, x, torch.finfo(torch.float32).min)
+        attn = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
+        return mask, self.o(attn.transpose(1, 2).flatten(2))
+
+
+class T5DenseActDense(nn.Module):
+    """encoder.block.*.layer.*.DenseReluDense"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wi = nn.Linear(32, 48, bias=False)
+        self.wo = nn.Linear(48, 32, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.wo(F.relu(self.wi(x)))
+
+
+class T5Attention2(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.q = nn.Linear(32, 32, bias=False)
+        self.k = nn.Linear(32, 32, bias=False)
+        self.v = nn.Linear(32, 32, bias=False)
+        self.o = nn.Linear(32, 32, bias=False)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        q = self.q(x).unflatten(-1, (4, 8)).transpose(1, 2)
+        k = self.k(x).unflatten(-1, (4, 8)).transpose(1, 2)
+        v = self.v(x).unflatten(-1, (4, 8)).transpose(1, 2)
+        attn = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
+        return self.o(attn.transpose(1, 2).flatten(2))
+
+
+class T5LayerSelfAttention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer_norm = nn.RMSNorm(32, eps=1e-6)
+        self.SelfAttention = T5Attention()
+
+    def forward(self, x: Tensor, index: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        mask, o = self.SelfAttention(self.layer_norm(x), index, mask)
+        return mask, x + o
+
+
+class T5LayerFF(nn.Module):
+    """encoder.block.0.layer.1, encoder.block.1.layer.1"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer_norm = nn.RMSNorm(32, eps=1e-6)
+        self.DenseReluDense = T5DenseActDense()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.DenseReluDense(self.layer_norm(x))
+
+
+class T5LayerSelfAttention2(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer_norm = nn.RMSNorm(32, eps=1e-6)
+        self.SelfAttention = T5Attention2()
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        return x + self.SelfAttention(self.layer_norm(x), mask)
+
+
+class T5Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.ModuleList([T5LayerSelfAttention(), T5LayerFF()])
+
+    def forward(self, x: Tensor, index: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        mask, x = self.layer[0](x, index, mask)
+        return mask, self.layer[1](x)
+
+
+class T5Block2(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.ModuleList([T5LayerSelfAttention2(), T5LayerFF()])
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        x = self.layer[0](x, mask)
+        return self.layer[1](x)
+
+
+class T5Stack(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed_tokens = nn.Embedding(50, 32)
+        self.block = nn.ModuleList([T5Block(), T5Block2()])
+        self.final_layer_norm = nn.RMSNorm(32, eps=1e-6)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        positions = torch.arange(input_ids.shape[0], device=input_ids.device)
+        index = torch.arange(attention_mask.shape[1], device=input_ids.device)
+        x = index[None, None, None]
+        mask = attention_mask.bool()[positions[:, None, None, None], x]
+        mask = (index[None, None, :, None] >= 0) & mask
+        mask, layer = self.block[0](self.embed_tokens(input_ids), index, mask)
+        x = self.block[1](layer, mask)
+        return self.final_layer_norm(x)
+
+
+class T5Encoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = T5Stack()
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        return self.encoder(input_ids, attention_mask)
+
+
+WEIGHTS = Path(__file__).with_name("t5_encoder.safetensors")
+
+
+def load(path: str | Path = WEIGHTS, device: str = "cpu") -> T5Encoder:
+    """The model with its weights, ready to run."""
+    with torch.device("meta"):
+        model = T5Encoder()
+    model.load_state_dict(load_file(path, device=device), assign=True)
+    return model.eval()

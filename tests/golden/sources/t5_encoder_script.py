@@ -1,0 +1,161 @@
+"""Lifted from t5_encoder.onnx: 298 nodes, opset 17.
+
+Inputs   input_ids          int64    (batch, sequence)
+         attention_mask     int64    (batch, sequence)
+Outputs  last_hidden_state  float32  (batch, sequence, 32)
+Weights  t5_encoder.safetensors: 16,224 parameters
+"""
+
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class SelfAttention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.q = nn.Linear(32, 32, bias=False)
+        self.k = nn.Linear(32, 32, bias=False)
+        self.v = nn.Linear(32, 32, bias=False)
+        self.relative_attention_bias = nn.Embedding(32, 4)
+        self.o = nn.Linear(32, 32, bias=False)
+
+    def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        q = self.q(x).unflatten(-1, (4, 8)).transpose(1, 2)
+        k = self.k(x).unflatten(-1, (4, 8)).transpose(1, 2)
+        v = self.v(x).unflatten(-1, (4, 8)).transpose(1, 2)
+        positions = torch.arange(x.shape[1], device=x.device).unsqueeze(1)
+        positions = torch.arange(k.shape[2], device=x.device).unsqueeze(0) - positions
+        x = positions.abs()
+        y = ((x.float() / 8).log() / 2.7725887 * 8).long() + 8
+        z = torch.full((y.shape[0], y.shape[1]), 15, dtype=torch.int64, device=x.device)
+        x = torch.where(x < 8, x, torch.minimum(y, z))
+        x = self.relative_attention_bias((positions > 0).long() * 16 + x)
+        x = x.permute(2, 0, 1).unsqueeze(0)
+        mask = torch.where(mask, x, torch.finfo(torch.float32).min)
+        attn = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
+        return mask, self.o(attn.transpose(1, 2).flatten(2))
+
+
+class DenseReluDense(nn.Module):
+    """encoder.block.*.layer.*.DenseReluDense"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wi = nn.Linear(32, 48, bias=False)
+        self.wo = nn.Linear(48, 32, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.wo(F.relu(self.wi(x)))
+
+
+class SelfAttention2(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.q = nn.Linear(32, 32, bias=False)
+        self.k = nn.Linear(32, 32, bias=False)
+        self.v = nn.Linear(32, 32, bias=False)
+        self.o = nn.Linear(32, 32, bias=False)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        q = self.q(x).unflatten(-1, (4, 8)).transpose(1, 2)
+        v = self.v(x).unflatten(-1, (4, 8)).transpose(1, 2)
+        k = self.k(x).unflatten(-1, (4, 8)).transpose(1, 2)
+        attn = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
+        return self.o(attn.transpose(1, 2).flatten(2))
+
+
+class Layer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer_norm = nn.RMSNorm(32, eps=1e-6)
+        self.SelfAttention = SelfAttention()
+
+    def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        mask, o = self.SelfAttention(self.layer_norm(x), mask)
+        return mask, x + o
+
+
+class Layer2(nn.Module):
+    """encoder.block.0.layer.1, encoder.block.1.layer.1"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer_norm = nn.RMSNorm(32, eps=1e-6)
+        self.DenseReluDense = DenseReluDense()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.DenseReluDense(self.layer_norm(x))
+
+
+class Layer3(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer_norm = nn.RMSNorm(32, eps=1e-6)
+        self.SelfAttention = SelfAttention2()
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        return x + self.SelfAttention(self.layer_norm(x), mask)
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.ModuleList([Layer(), Layer2()])
+
+    def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        mask, x = self.layer[0](x, mask)
+        return mask, self.layer[1](x)
+
+
+class Block2(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.ModuleList([Layer3(), Layer2()])
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        x = self.layer[0](x, mask)
+        return self.layer[1](x)
+
+
+class Encoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed_tokens = nn.Embedding(50, 32)
+        self.block = nn.ModuleList([Block(), Block2()])
+        self.final_layer_norm = nn.RMSNorm(32, eps=1e-6)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        x = self.embed_tokens(input_ids)
+        mask = attention_mask.bool()
+        positions = torch.arange(x.shape[0], device=input_ids.device)
+        y = torch.arange(x.shape[1], device=input_ids.device)
+        z = torch.arange(mask.shape[1], device=input_ids.device)[None, None, None]
+        z = z + positions[:, None, None, None] * mask.shape[1]
+        mask = mask.reshape(-1, 1)[z].squeeze(-1)
+        mask, layer = self.block[0](x, (y[None, None, :, None] >= 0) & mask)
+        x = self.block[1](layer, mask)
+        return self.final_layer_norm(x)
+
+
+class T5Encoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = Encoder()
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        return self.encoder(input_ids, attention_mask)
+
+
+WEIGHTS = Path(__file__).with_name("t5_encoder.safetensors")
+
+
+def load(path: str | Path = WEIGHTS, device: str = "cpu") -> T5Encoder:
+    """The model with its weights, ready to run."""
+    with torch.device("meta"):
+        model = T5Encoder()
+    model.load_state_dict(load_file(path, device=device), assign=True)
+    return model.eval()

@@ -1,0 +1,81 @@
+"""Lifted from unet.onnx: 63 nodes, opset 20.
+
+Inputs   x     float32  (batch, 3, height, width)
+Outputs  mask  float32  (batch, 2, 4*((height//2)//2), 4*((width//2)//2))
+Weights  unet.safetensors: 13,910 parameters
+"""
+
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class UNet(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.down1 = nn.Sequential(
+            nn.Conv2d(3, 8, 3, padding=1),
+            nn.GroupNorm(2, 8),
+            nn.SiLU(),
+            nn.Conv2d(8, 8, 3, padding=1),
+            nn.Identity(),
+            nn.LeakyReLU(0.1),
+        )
+        self.pool = nn.MaxPool2d(2)
+        self.down2 = nn.Sequential(
+            nn.Conv2d(8, 12, 3, padding=1),
+            nn.GroupNorm(2, 12),
+            nn.SiLU(),
+            nn.Conv2d(12, 12, 3, padding=1),
+            nn.Identity(),
+            nn.LeakyReLU(0.1),
+        )
+        self.bottleneck = nn.Sequential(
+            nn.Conv2d(12, 16, 3, padding=1),
+            nn.GroupNorm(2, 16),
+            nn.SiLU(),
+            nn.Conv2d(16, 16, 3, padding=1),
+            nn.Identity(),
+            nn.LeakyReLU(0.1),
+        )
+        self.up2 = nn.ConvTranspose2d(16, 12, 2, stride=2)
+        self.conv2 = nn.Sequential(
+            nn.Conv2d(24, 12, 3, padding=1),
+            nn.GroupNorm(2, 12),
+            nn.SiLU(),
+            nn.Conv2d(12, 12, 3, padding=1),
+            nn.Identity(),
+            nn.LeakyReLU(0.1),
+        )
+        self.conv1 = nn.Sequential(
+            nn.Conv2d(20, 8, 3, padding=1),
+            nn.GroupNorm(2, 8),
+            nn.SiLU(),
+            nn.Conv2d(8, 8, 3, padding=1),
+            nn.Identity(),
+            nn.LeakyReLU(0.1),
+        )
+        self.head = nn.Conv2d(8, 2, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.down1(x)
+        down2 = self.down2(self.pool(x))
+        bottleneck = self.bottleneck(self.pool(down2))
+        conv2 = self.conv2(torch.cat((self.up2(bottleneck), down2), 1))
+        conv2 = F.interpolate(conv2, scale_factor=2, mode="bilinear")
+        x = self.conv1(torch.cat((conv2, x), 1))
+        return self.head(x).sigmoid()
+
+
+WEIGHTS = Path(__file__).with_name("unet.safetensors")
+
+
+def load(path: str | Path = WEIGHTS, device: str = "cpu") -> UNet:
+    """The model with its weights, ready to run."""
+    with torch.device("meta"):
+        model = UNet()
+    model.load_state_dict(load_file(path, device=device), assign=True)
+    return model.eval()

@@ -86,8 +86,8 @@ class OnnxLift(Backend):
             for name, array in fed.items()
         ]
         outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
-        opset = kwargs.get("opset_version", onnx.defs.onnx_opset_version())
-        imports = [helper.make_opsetid(domain, version) for domain, version in {"": opset, node.domain: opset}.items()]
+        newest = onnx.defs.onnx_opset_version() if not node.domain else _newest_version(node)
+        imports = [helper.make_opsetid(node.domain, kwargs.get("opset_version", newest))]
         graph = helper.make_graph([node], node.op_type, infos, outputs)
         return cls.run_model(helper.make_model(graph, opset_imports=imports), list(fed.values()), device)
 
@@ -96,6 +96,11 @@ class OnnxLift(Backend):
         """The CPU, and CUDA where torch has it."""
         kind = device.partition(":")[0]
         return kind == "CPU" or (kind == "CUDA" and torch.cuda.is_available())
+
+
+def _newest_version(node: onnx.NodeProto) -> int:
+    known = onnx.defs.has(node.op_type, node.domain)
+    return int(onnx.defs.get_schema(node.op_type, domain=node.domain).since_version) if known else 1
 
 
 is_compatible = OnnxLift.is_compatible

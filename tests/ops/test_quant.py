@@ -49,7 +49,7 @@ def test_quantize(dtype: str, constants: tuple[str, ...], shape: tuple[int, ...]
     inputs["scale"] = inputs["scale"].astype(np.float32)
     for dynamic in (False, True):
         node = NODE("QuantizeLinear", list(inputs), ["y"], axis=axis)
-        check(node, inputs, opset=21, constants=constants, rtol=0, dynamic=dynamic, reference=True)
+        check(node, inputs, opset=21, constants=constants, rtol=0, dynamic=dynamic)
 
 
 def test_halves_go_to_even() -> None:
@@ -113,7 +113,9 @@ def test_int32_has_no_zero_point() -> None:
     check(NODE("DequantizeLinear", ["x", "scale"], ["y"]), {"x": x, "scale": np.float32(1e-4)}, opset=13)
 
 
-@pytest.mark.parametrize("x", [rand(3, 4), np.abs(rand(3, 4)) + 1, -np.abs(rand(3, 4)) - 1, np.zeros((2, 2), np.float32)])
+@pytest.mark.parametrize(
+    "x", [rand(3, 4), np.abs(rand(3, 4)) + 1, -np.abs(rand(3, 4)) - 1, np.zeros((2, 2), np.float32)]
+)
 def test_dynamic_quantize(x: np.ndarray) -> None:
     check(NODE("DynamicQuantizeLinear", ["x"], ["y", "scale", "zero"]), {"x": x})
 
@@ -125,9 +127,9 @@ def test_quantized_product(constants: tuple[str, ...], columns: tuple[int, ...])
         "a": integers("uint8", 2, 3, 70),
         "as": np.float32(0.02),
         "az": np.uint8(113),
-        "b": integers("int8", 70, 5),
+        "b": integers("uint8", 70, 5),  # of int8, ONNX Runtime adds up with saturation on some processors
         "bs": np.abs(rand(*columns)) * np.float32(0.01) + np.float32(0.001),
-        "bz": integers("int8", *columns),
+        "bz": integers("uint8", *columns),
         "ys": np.float32(0.3),
         "yz": np.uint8(118),
     }
@@ -142,9 +144,9 @@ def test_quantized_convolution(constants: tuple[str, ...], channels: tuple[int, 
         "x": integers("uint8", 2, 6, 7, 5),
         "xs": np.float32(0.02),
         "xz": np.uint8(113),
-        "w": integers("int8", 4, 3, 3, 2),
+        "w": integers("uint8", 4, 3, 3, 2),
         "ws": np.asarray(np.abs(rand(*channels)) * 0.01 + 0.001, np.float32),
-        "wz": np.zeros(channels, np.int8),
+        "wz": np.full(channels, 131, np.uint8),
         "ys": np.float32(0.3),
         "yz": np.uint8(118),
         "b": np.random.default_rng(1).integers(-2000, 2000, 4).astype(np.int32),

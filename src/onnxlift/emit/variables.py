@@ -122,11 +122,12 @@ class Variables:
                 used_as = found.get(_variable(statement.targets[0]))
                 sources = list(self._main_line(statement.expr))
                 if used_as is not None and len(sources) == 1 and sources[0] not in self.module.inputs:
-                    found.setdefault(sources[0], used_as)
+                    if found.setdefault(sources[0], used_as) != used_as:
+                        found[sources[0]] = ""  # it becomes several things, and is none of them yet
         for position, value in enumerate(self.module.inputs):
             if position in hints.parameters:
                 found.setdefault(value, hints.parameters[position])
-        return found
+        return {key: name for key, name in found.items() if name}
 
     @property
     def parameters(self) -> list[str]:

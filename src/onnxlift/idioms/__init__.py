@@ -18,6 +18,7 @@ from . import (
     embedding,
     gates,
     gelu,
+    global_mean,
     group_norm,
     layer_norm,
     linear,
@@ -39,6 +40,7 @@ IDIOMS: dict[str, Pass] = {
     "matrix-transpose": matrix_transpose.run,
     "attention": attention.run,
     "advanced-indexing": advanced_indexing.run,
+    "global-mean": global_mean.run,
 }
 
 

@@ -23,6 +23,6 @@ def to_integer(x: Tensor, zero_point: Tensor | int = 0, dtype: torch.dtype = tor
 def dynamic_quantize(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """`x` in uint8, with the scale and the zero point that just cover its range and zero."""
     low, high = x.amin().clamp(max=0), x.amax().clamp(min=0)
-    scale = torch.where(high > low, high - low, 1) / 255
+    scale = torch.where(high > low, (high - low) / 255, 1.0)
     zero_point = (-low / scale).clamp(0, 255).round()
     return to_integer(x / scale, zero_point), scale, zero_point.to(torch.uint8)

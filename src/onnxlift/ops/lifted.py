@@ -132,3 +132,9 @@ def _last_axes(x: Tensor, axis: int) -> Any:
 def Index(n: Node, data: Tensor, *indices: Tensor) -> Result:
     """`data[a, b]`: index arrays that broadcast with one another, one for each of the first axes."""
     return data[indices]
+
+
+@op("SpatialMean", domain=DOMAIN)
+def SpatialMean(n: Node, x: Tensor) -> Result:
+    """The mean over all axes but batch and channels."""
+    return x.mean(tuple(range(2, x.type.rank or 4)))

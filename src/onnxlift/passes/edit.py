@@ -253,13 +253,10 @@ def is_standard(node: ir.Node, *op_types: str) -> bool:
     return node.op_type in op_types and node.domain in ("", "ai.onnx")
 
 
-# How exporters name the constants that they write as initialisers: `val_12`, `onnx::Mul_31`, `/attn/Constant_output_0`.
-_GENERATED_NAME = re.compile(r"val_\d+|\d+|.*::.*|/.*|.*const.*", re.IGNORECASE)
-
-
 def has_generated_name(value: ir.Value) -> bool:
-    """Whether the name is one that exporters give to constants."""
-    return bool(_GENERATED_NAME.fullmatch(value.name or ""))
+    """Whether the name is one that exporters give to constants: `val_12`, `onnx::Mul_31`, `/attn/Constant_output_0`."""
+    name = (value.name or "").lower()
+    return name.startswith("/") or "::" in name or "const" in name or bool(re.fullmatch(r"(val_)?\d+", name))
 
 
 def is_parameter(value: ir.Value | None) -> bool:

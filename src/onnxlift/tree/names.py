@@ -93,8 +93,10 @@ def unique(name: str, taken: Iterable[str] | set[str]) -> str:
     if name not in pool:
         return name
     stem = name.rstrip("_")
-    number = step = 1
-    while f"{stem}_{number}" in pool:
-        number += step
-        step = max(1, number // 16)  # among very many of one name, the search must not take a step for each
-    return f"{stem}_{number}"
+    last, free = 0, 1
+    while f"{stem}_{free}" in pool:
+        last, free = free, 2 * free
+    while free - last > 1:  # by halves: among ten thousand of one name, each would have to step over all the others
+        middle = (last + free) // 2
+        last, free = (middle, free) if f"{stem}_{middle}" in pool else (last, middle)
+    return f"{stem}_{free}"

@@ -8,7 +8,8 @@ import pytest
 import torch
 from onnx import TensorProto, helper
 
-import onnxlift.backend as backend
+import onnxlift
+from onnxlift import backend
 
 
 def model() -> onnx.ModelProto:
@@ -55,7 +56,7 @@ def test_run_node() -> None:
 
 
 def test_run_node_of_another_domain() -> None:
-    with pytest.raises(onnxlift.UnsupportedError, match="com.acme"):
+    with pytest.raises(onnxlift.UnsupportedError, match=r"com\.acme"):
         backend.run_node(helper.make_node("MelBank", ["x"], ["y"], domain="com.acme"), [A])
 
 

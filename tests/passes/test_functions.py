@@ -199,20 +199,19 @@ def test_another_operator_set_than_the_models() -> None:
 
 
 def test_functions_with_weights_become_modules() -> None:
-    body = "Layer (p, w, b) => (q) { [dense] t = Gemm(p, w, b)  [act] q = Relu(t) }"
-    weights = ", ".join(
-        f"float[4, 4] {name}_w = {{{', '.join(map(str, random.integers(-3, 4, 16)))}}}, float[4] {name}_b = {{1, 2, -3, 4}}"
-        for name in ("one", "two")
-    )
+    body = "Block (p, u, v) => (q) { [up] t = MatMul(p, u)  [act] s = Relu(t)  [down] r = MatMul(s, v)  q = Add(r, p) }"
+    numbers = ", ".join(map(str, random.integers(-3, 4, 8)))
+    weights = [f"float[4, 2] {name}_u = {{{numbers}}}, float[2, 4] {name}_v = {{{numbers}}}" for name in ("one", "two")]
     model = parse(
-        f"""{HEADER} g (float[3, 4] x) => (float[3, 4] y) <{weights}> {{
-            [one] a = acme.Layer(x, one_w, one_b)
-            [two] y = acme.Layer(a, two_w, two_b)
+        f"""{HEADER} g (float[3, 4] x) => (float[3, 4] y) <{", ".join(weights)}> {{
+            [one] a = acme.Block(x, one_u, one_v)
+            [two] y = acme.Block(a, two_u, two_v)
         }}
         {function(body)}"""
     )
     source = run(model, X)
-    assert source.count("nn.Linear(4, 4)") >= 1
+    assert source.count("nn.Linear(4, 2, bias=False)") == 1
+    assert "class Block(nn.Module):" in source and "self.one = Block()" in source
 
 
 def test_users_own_operator_wins_over_the_function(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,10 +248,9 @@ def test_nesting_of_subgraphs_counts_across_calls() -> None:
             inner = f"q = If (c) <then_branch = t () => (q) {{ {inner} }}, else_branch = e () => (r) {{ r = Neg(p) }}>"
         return inner
 
-    functions = [function("F0 (c, p) => (q) { q = Sin(p) }")]
-    for i in range(1, 9):
-        functions.append(function(f"F{i} (c, p) => (q) {{ {branches(f'q = acme.F{i - 1}(c, p)', 5)} }}"))
-    text = f"{HEADER} g (bool c, float[3, 4] x) => (float[3, 4] y) {{ y = acme.F8(c, x) }} " + "\n".join(functions)
+    calls = [function(f"F{i} (c, p) => (q) {{ {branches(f'q = acme.F{i - 1}(c, p)', 5)} }}") for i in range(1, 9)]
+    functions = "\n".join([function("F0 (c, p) => (q) { q = Sin(p) }"), *calls])
+    text = f"{HEADER} g (bool c, float[3, 4] x) => (float[3, 4] y) {{ y = acme.F8(c, x) }} {functions}"
     with pytest.raises(LoadError, match="nested more than"):
         onnxlift.lift(parse(text))
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -34,24 +33,25 @@ class NoBody(Exception):  # noqa: N818  # it never reaches a user: UnsupportedEr
 
 
 class Body:
-    """The body being written. `b.Add(x, y)` appends a node and gives its output, or a list with `outputs=2`."""
+    """The body being written. `b.Add(x, y)` appends a node and gives its output."""
 
     def __init__(self, node: ir.Node) -> None:
         self.node = node
         self.nodes: list[ir.Node] = []
 
-    def __getattr__(self, op_type: str) -> Callable[..., Any]:
+    def __getattr__(self, op_type: str) -> Callable[..., Value]:
         if not op_type[0].isupper():
             raise AttributeError(op_type)
-        return partial(self._append, op_type)
+        return lambda *inputs, **attributes: self.several(1, op_type, *inputs, **attributes)[0]
 
-    def _append(self, op_type: str, *inputs: Value | None, outputs: int = 1, **attributes: Any) -> Any:
+    def several(self, count: int, op_type: str, *inputs: Value | None, **attributes: Any) -> list[Value]:
+        """The outputs of a node that has more than one. Attributes that are None are left out."""
         given = {name: value for name, value in attributes.items() if value is not None}
-        node = ir.node(op_type, list(inputs), given, num_outputs=outputs)
+        node = ir.node(op_type, list(inputs), given, num_outputs=count)
         for index, output in enumerate(node.outputs):
             output.name = f"{op_type}_output_{index}"  # a name that says it is generated
         self.nodes.append(node)
-        return node.outputs[0] if outputs == 1 else list(node.outputs)
+        return list(node.outputs)
 
     def number(self, number: float, like: Value) -> Value:
         """A constant of the element type of `like`, which is an input."""
@@ -64,8 +64,7 @@ class Body:
         return self.constant(np.asarray(numbers, np.int64))
 
     def constant(self, array: np.ndarray[Any, Any]) -> Value:
-        found: Value = self.Constant(value=ir.tensor(array))
-        return found
+        return self.Constant(value=ir.tensor(array))
 
     def wants(self, index: int) -> bool:
         """Whether anybody reads output `index` of the node."""
@@ -123,8 +122,7 @@ def body_of(node: ir.Node, opset: int) -> ir.Function | None:
 def _input(value: Value | None) -> Value | None:
     if value is None:
         return None
-    copy = ir.Value(name=value.name, type=value.type, shape=value.shape, const_value=value.const_value)
-    return copy
+    return ir.Value(name=value.name, type=value.type, shape=value.shape)
 
 
 def _arguments(b: Body, parameters: list[inspect.Parameter], inputs: list[Value | None]) -> list[Value | None]:

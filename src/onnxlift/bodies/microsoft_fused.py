@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -39,21 +38,19 @@ def activated(b: Body, x: Value, name: str | None, parameters: dict[str, float])
         return x
     if name not in _ACTIVATIONS or not parameters.keys() <= set(_ACTIVATIONS[name]):
         b.fail(f"its activation is {name} with {', '.join(parameters) or 'no parameters'}")
-    result: Value = getattr(b, name)(x, **parameters)
-    return result
+    return b.several(1, name, x, **parameters)[0]
 
 
 def _after_conv(b: Body, x: Value, name: str | None, parameters: Floats | None, like: Value) -> Value:
     if name == "Clip" and parameters is not None and len(parameters) == 2:
-        clipped: Value = b.Clip(x, *(b.number(limit, like) for limit in parameters))
-        return clipped
+        return b.Clip(x, *(b.number(limit, like) for limit in parameters))
     names = _ACTIVATIONS.get(name or "", ())
     if len(parameters or ()) > len(names):
         b.fail(f"its activation {name} has {len(parameters or ())} parameters")
     return activated(b, x, name, dict(zip(names, parameters or (), strict=False)))
 
 
-@body("FusedConv")
+@body("FusedConv", "NhwcConv", "NhwcFusedConv")
 def FusedConv(
     b: Body,
     X: Value,
@@ -70,16 +67,13 @@ def FusedConv(
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Value:
+    """Those whose names begin with Nhwc have the channels of X, Z and the result as the last axis; W is laid out as
+    always. ONNX Runtime's CPU build cannot run these: as documented."""
+    nhwc = b.node.op_type.startswith("Nhwc")
     window = {"auto_pad": auto_pad, "dilations": dilations, "kernel_shape": kernel_shape}
-    y = b.Conv(X, W, *_given(B), **window, group=group, pads=pads, strides=strides)
+    y = b.Conv(channels_first(b, X) if nhwc else X, W, *_given(B), **window, group=group, pads=pads, strides=strides)
+    y = channels_last(b, y, rank(X)) if nhwc else y
     return _after_conv(b, y if Z is None else b.Add(y, Z), activation, activation_params, X)
-
-
-@body("NhwcConv", "NhwcFusedConv")
-def NhwcFusedConv(b: Body, X: Value, W: Value, B: Value | None, Z: Value | None, **attributes: Any) -> Value:
-    """The channels of X, Z and the result are the last axis; W is laid out as always."""
-    y: Value = FusedConv(b, channels_first(b, X), W, B, None if Z is None else channels_first(b, Z), **attributes)
-    return channels_last(b, y, rank(X))
 
 
 @body("NhwcMaxPool")
@@ -104,14 +98,12 @@ def channels_first(b: Body, x: Value) -> Value:
     axes = rank(x)
     if axes is None:
         b.fail("the rank of its input is not known")
-    moved: Value = b.Transpose(x, perm=[0, axes - 1, *range(1, axes - 1)])
-    return moved
+    return b.Transpose(x, perm=[0, axes - 1, *range(1, axes - 1)])
 
 
 def channels_last(b: Body, x: Value, axes: int | None) -> Value:
     """`x` of so many axes with the one behind the batch moved to the end."""
-    moved: Value = b.Transpose(x, perm=[0, *range(2, axes or 0), 1])
-    return moved
+    return b.Transpose(x, perm=[0, *range(2, axes or 0), 1])
 
 
 @body("FusedGemm")
@@ -167,13 +159,11 @@ def _transposed(b: Body, x: Value, matrix: int, batch: int) -> Value:
     if axes is None:
         if batch:
             b.fail("the rank of its input is not known")
-        swapped: Value = b.Einsum(x, equation="...ij->...ji")
-        return swapped
+        return b.Einsum(x, equation="...ij->...ji")
     order = [*range(1, axes - 1), 0, axes - 1] if batch else list(range(axes))
     if matrix:
         order[-2:] = reversed(order[-2:])
-    moved: Value = b.Transpose(x, perm=order)
-    return moved
+    return b.Transpose(x, perm=order)
 
 
 @body("FusedMatMulActivation")
@@ -197,56 +187,48 @@ def FusedMatMulActivation(
     product = {"transA": transA, "transB": transB, "transBatchA": transBatchA, "transBatchB": transBatchB}
     y = FusedMatMul(b, A, B, alpha=alpha, **product)
     if activation in ("Softmax", "LogSoftmax"):
-        softmax: Value = getattr(b, activation)(y, axis=activation_axis)
-        return softmax
+        return b.several(1, activation, y, axis=activation_axis)[0]
     return activated(b, y, activation, _named(activation_alpha, activation_beta, activation_gamma))
 
 
 @body("GemmFastGelu")
 def GemmFastGelu(b: Body, X: Value, W: Value, bias: Value | None) -> Value:
     """ONNX Runtime's CPU build cannot run it: as documented."""
-    y: Value = FastGelu(b, b.MatMul(X, W), bias)
-    return y
+    return FastGelu(b, b.MatMul(X, W), bias)
 
 
 @body("Gelu")
 def Gelu(b: Body, X: Value) -> Value:
-    y: Value = b.Gelu(X)
-    return y
+    return b.Gelu(X)
 
 
 @body("BiasGelu")
 def BiasGelu(b: Body, A: Value, B: Value) -> Value:
-    y: Value = b.Gelu(b.Add(A, B))
-    return y
+    return b.Gelu(b.Add(A, B))
 
 
 @body("FastGelu")
 def FastGelu(b: Body, X: Value, bias: Value | None) -> Value:
     """The approximation by tanh."""
-    y: Value = b.Gelu(X if bias is None else b.Add(X, bias), approximate="tanh")
-    return y
+    return b.Gelu(X if bias is None else b.Add(X, bias), approximate="tanh")
 
 
 @body("QuickGelu")
 def QuickGelu(b: Body, X: Value, *, alpha: float = float(np.float32(1.702))) -> Value:
-    y: Value = b.Mul(X, b.Sigmoid(X if alpha == 1 else b.Mul(X, b.number(alpha, X))))
-    return y
+    return b.Mul(X, b.Sigmoid(X if alpha == 1 else b.Mul(X, b.number(alpha, X))))
 
 
 @body("BiasAdd")
 def BiasAdd(b: Body, X: Value, bias: Value, skip: Value) -> Value:
     """ONNX Runtime's CPU build cannot run it: as documented."""
-    y: Value = b.Add(b.Add(X, bias), skip)
-    return y
+    return b.Add(b.Add(X, bias), skip)
 
 
 @body("BiasSplitGelu")
 def BiasSplitGelu(b: Body, X: Value, bias: Value) -> Value:
     """ONNX Runtime's CPU build cannot run it: as documented."""
-    left, right = b.Split(b.Add(X, bias), axis=-1, num_outputs=2, outputs=2)
-    y: Value = b.Mul(left, b.Gelu(right))
-    return y
+    left, right = b.several(2, "Split", b.Add(X, bias), axis=-1, num_outputs=2)
+    return b.Mul(left, b.Gelu(right))
 
 
 @body("BiasSoftmax")
@@ -258,5 +240,4 @@ def BiasSoftmax(b: Body, data: Value, bias: Value, *, axis: int = 1, is_inner_br
         b.fail("its bias does not have as many axes as its data")
     if axis % axes != axes - 1:
         b.fail("it is over more than the last axis")
-    y: Value = b.Softmax(b.Add(data, bias), axis=-1)
-    return y
+    return b.Softmax(b.Add(data, bias), axis=-1)

@@ -20,8 +20,7 @@ def SimplifiedLayerNormalization(
     b: Body, X: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Value:
     """RMSNormalization, as ONNX Runtime called it before ONNX had it; it never left the default domain."""
-    y: Value = b.RMSNormalization(X, scale, axis=axis, epsilon=epsilon, stash_type=stash_type)
-    return y
+    return b.RMSNormalization(X, scale, axis=axis, epsilon=epsilon, stash_type=stash_type)
 
 
 @body("SkipLayerNormalization")
@@ -39,8 +38,8 @@ def SkipLayerNormalization(
     total = _residual_sum(b, input, skip, bias)
     weights = [gamma] if beta is None else [gamma, beta]
     statistics = b.wants(1) or b.wants(2)
-    y = b.LayerNormalization(total, *weights, axis=-1, epsilon=epsilon, outputs=3 if statistics else 1)
-    return [*(y if statistics else [y, None, None]), total]
+    norm = b.several(3 if statistics else 1, "LayerNormalization", total, *weights, axis=-1, epsilon=epsilon)
+    return [*norm, *[None] * (3 - len(norm)), total]
 
 
 @body("SkipSimplifiedLayerNormalization")
@@ -55,8 +54,7 @@ def _residual_sum(b: Body, input: Value, skip: Value, bias: Value | None) -> Val
     """`input + skip + bias`. The bias is added first to the side that is the product with a weight: it is the bias of
     that linear layer."""
     if bias is None:
-        total: Value = b.Add(input, skip)
-        return total
+        return b.Add(input, skip)
     if _is_projection(b, 1) and not _is_projection(b, 0):
         input, skip = skip, input
     total = b.Add(b.Add(input, bias), skip)
@@ -101,10 +99,8 @@ def EmbedLayerNormalization(
 def _mask_index(b: Body, input_ids: Value, mask: Value | None) -> Value:
     """How many words of each sequence the mask leaves; 0 without a mask."""
     if mask is None:
-        zeros: Value = b.ReduceSum(b.Sub(input_ids, input_ids), b.ints(1), keepdims=0)
-        return zeros
-    count: Value = b.ReduceSum(mask, b.ints(1), keepdims=0)
-    return count
+        return b.ReduceSum(b.Sub(input_ids, input_ids), b.ints(1), keepdims=0)
+    return b.ReduceSum(mask, b.ints(1), keepdims=0)
 
 
 @body("GroupNorm")

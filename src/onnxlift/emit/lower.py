@@ -60,7 +60,7 @@ class Lowering:
         module.outputs = list(root.outputs)
         body.block.append(Return(results[0] if len(results) == 1 else Display(results, "()")))
         body.finish(keep_inputs=True)
-        if not make_sequential(module, self.scopes) and any(path[0].isdigit() for path in module.members):
+        if not make_sequential(module, self.scopes) and module.has_numbers:
             spell_numbers(module)
         prune(module)
         return module
@@ -194,7 +194,7 @@ class Body:
         results = [to_expr(operand) for _, operand in passed]
         body.block.append(Return(results[0] if len(results) == 1 else Display(results, "()")))
         body.finish()
-        numbered = any(path[0].isdigit() for path in module.members)
+        numbered = module.has_numbers
         if (numbered and not make_sequential(module, self.lowering.scopes)) or not module.members or not passed:
             del self.lowering.failures[failures:]
             self.lower_items(scope.items)

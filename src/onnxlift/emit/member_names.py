@@ -61,7 +61,7 @@ def spell_numbers(module: Module) -> None:
     members = list(module.members.items())
     module.members = {}
     for path, member in members:
-        head = f"{kind_word(member)}_{path[0]}" if path[0].isdigit() else path[0]
+        head = f"{kind_word(member)}_{path[0]}" if path[0][0].isdigit() else path[0]
         module.add(module.free((head, *path[1:])), member)
 
 

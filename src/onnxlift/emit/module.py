@@ -13,6 +13,10 @@ from ..ops.operand import Operand
 from ..tree.scopes import Path
 
 
+# What a member of an `nn.ModuleDict` cannot be called.
+DICT_METHODS = frozenset({"clear", "items", "keys", "pop", "update", "values"})
+
+
 @dataclass(eq=False)
 class Stored:
     """A parameter or buffer that the module holds directly."""
@@ -51,6 +55,7 @@ class Module:
 
     def free(self, path: Path) -> Path:
         """`path`, changed where it would hide, or be hidden by, another member."""
+        path = (path[0], *(f"{part}_" if part in DICT_METHODS else part for part in path[1:]))
         if any(path[:i] in self.members for i in range(1, len(path))):
             path = ("_".join(path),)  # what would be its container is a layer already
         candidate = path
@@ -58,6 +63,11 @@ class Module:
             number = self._numbers[path] = self._numbers.get(path, 0) + 1
             candidate = (*path[:-1], f"{path[-1].rstrip('_')}_{number}")
         return candidate
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether members are called by mere numbers, as only those of a container can be."""
+        return any(path[0][0].isdigit() for path in self.members)
 
     def name_of(self, target: object) -> Path:
         """The attribute path of one of the members."""

@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from ..ir.types import Dim, shape_of
 from ..passes.edit import Edit, attribute, is_standard, sweep
-from .match import DOMAIN, made_by
+from .match import DOMAIN, is_private, made_by
 
 
 def run(model: ir.Model) -> int:
@@ -30,7 +30,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if data is None or indices is None or joined is None:
         return
     joint = shape_of(indices)
-    if joint is None or attribute(joined, "axis", None) not in (-1, len(joint) - 1) or len(indices.uses()) != 1:
+    if joint is None or attribute(joined, "axis", None) not in (-1, len(joint) - 1) or not is_private(edit, indices):
         return
     arrays = [_array(part, joint[:-1]) for part in joined.inputs]
     found = [a for a in arrays if a is not None]

@@ -20,6 +20,9 @@ from .edit import Edit, Names
 BodyOf = Callable[[ir.Node], ir.Function | None]
 """The body that a node stands for; None if the node stays."""
 
+CALLS = "calls"
+"""Key in `Node.meta` of the calls that a node has come out of: the name of the call -> that of the function."""
+
 NameOf = Callable[[ir.Node, ir.Node], str]
 """What a copy is called, given the call and the node of the body."""
 
@@ -114,6 +117,7 @@ class _Copy:
         self.call = call
         self.body = body
         self.attributes = _passed_attributes(call, body)
+        self.calls = {**call.meta.get(CALLS, {}), (call.name or "").strip("/"): body.name}
         passed = [*call.inputs, *[None] * (len(body.inputs) - len(call.inputs))]
         self.values: dict[ir.Value, ir.Value | None] = dict(zip(body.inputs, passed, strict=True))
 
@@ -131,6 +135,7 @@ class _Copy:
             doc_string=node.doc_string,
             metadata_props={**self.call.metadata_props, **node.metadata_props},
         )
+        copy.meta[CALLS] = self.calls
         for old, new in zip(node.outputs, copy.outputs, strict=True):
             self.adopt(old, new)
         return copy

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import numpy as np
+import onnx
+
+import onnxlift
+
+from .recognising import found, parse
+
+NUMBERS = {"last": np.array([-1]), "zero": np.int64(0), "one": np.int64(1), "second": np.array([1])}
+ARRAYS = """s = Shape(x) b = Gather(s, zero) t = Gather(s, one)
+    i = Range(zero, b, one) rows = Unsqueeze(i, second) columns = Range(zero, t, one)"""
+JOINED = """size = Max(rows, columns) shape = Shape(size)
+    r = Expand(rows, shape) c = Expand(columns, shape) ru = Unsqueeze(r, last) cu = Unsqueeze(c, last)"""
+
+
+def indexing(end: str, outputs: str = "float[batch, seq] y") -> onnx.ModelProto:
+    return parse(f"g (float[batch, seq] x) => ({outputs}) {{ {ARRAYS} {JOINED} {end} }}", 18, **NUMBERS)  # type: ignore[arg-type]
+
+
+def test_arrays_that_were_joined_to_index_with_them() -> None:
+    model = indexing("both = Concat <axis = -1> (ru, cu) y = GatherND(x, both)")
+    assert found(model)[-1] == "onnxlift.Index"
+    assert "torch.cat" not in onnxlift.lift(model).source
+
+
+def test_joined_indices_that_are_read_elsewhere_stay() -> None:
+    end = "both = Concat <axis = -1> (ru, cu) y = GatherND(x, both) z = Identity(both)"
+    assert "GatherND" in found(indexing(end, "float[batch, seq] y, int64[batch, seq, 2] z"))
+
+
+def test_batch_dimensions_are_another_thing() -> None:
+    end = "y = GatherND <batch_dims = 1> (x, cu)"
+    assert "GatherND" in found(indexing(end))
+
+
+def test_arrays_that_broadcast_to_less_than_they_were_expanded_to() -> None:
+    end = "both = Concat <axis = -1> (ru, ru) y = GatherND(x, both)"
+    model = indexing(end)
+    assert "GatherND" in found(model)

@@ -441,9 +441,10 @@ def scan(
     attributes: str, *, inputs: str = "x", types: str = "float[5, 3] x", outputs: str = "float[3] y, float[M, N] z"
 ) -> str:
     names = ", ".join(part.split()[-1] for part in _split(outputs))
+    elements = ", ".join(f"float[3] e{i}" for i in range(inputs.count(",") + 1))
     return f"""g (float[3] h, {types}) => ({outputs}) {{
         {names} = Scan <num_scan_inputs = {inputs.count(",") + 1}, {attributes}, body = b
-            (float[3] s, {", ".join(f"float[3] e{i}" for i in range(inputs.count(",") + 1))}) => (float[3] t, float[3] o) {{
+            (float[3] s, {elements}) => (float[3] t, float[3] o) {{
                 {"a = Sub(e0, e1)" if "," in inputs else "a = Identity(e0)"}
                 t = Add(s, a)  o = Mul(s, a)
             }}> (h, {inputs})

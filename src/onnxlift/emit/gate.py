@@ -23,7 +23,9 @@ _KINDS = tuple(
     JoinedStr FormattedValue Lambda Raise Assert Try ExceptHandler Nonlocal expr_context operator unaryop boolop
     cmpop""".split()
 )
-_IMPORTS = frozenset("collections.abc io itertools json math numpy pathlib re safetensors.torch torch torch.nn".split())
+_IMPORTS = frozenset(
+    "collections.abc io itertools json math numpy pathlib PIL re safetensors.torch torch torch.nn".split()
+)
 _BASES = frozenset({"nn.Module", "nn.Sequential"})
 _BUILTINS = frozenset(
     """abs all any bool bytes chr complex dict divmod enumerate filter float format frozenset hash int isinstance iter

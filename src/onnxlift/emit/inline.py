@@ -43,7 +43,6 @@ from ..code.statements import (
 )
 from .meaning import meaning, says_more
 from .module import Module
-from .prune import called_module
 
 LENGTH = 82
 NESTING = 4

@@ -12,7 +12,6 @@ from ..ops.layers import BUFFERS, Layer, Weight
 from ..ops.operand import Operand
 from ..tree.scopes import Path
 
-
 # What a member of an `nn.ModuleDict` cannot be called.
 DICT_METHODS = frozenset({"clear", "items", "keys", "pop", "update", "values"})
 

@@ -14,6 +14,7 @@ import onnx_ir as ir
 from ..code.expr import Attribute, Call, Expr, Literal, Member, Name, Ref, Wrapped
 from ..code.statements import Assign, Return
 from ..ops.layers import Layer
+from ..tree.names import attribute
 from ..tree.scopes import Scopes
 from .module import Module, Stored
 
@@ -71,9 +72,9 @@ def make_sequential(module: Module, scopes: Scopes) -> bool:
 
 def _number(step: Assign, module: Module, scopes: Scopes) -> int | None:
     for name in step.origin:
-        path = scopes.by_name.get(name, ())
-        if len(path) > len(module.path) and path[len(module.path)].isdigit():
-            return int(path[len(module.path)])
+        inner = scopes.by_name.get(name, ())[len(module.path) :]
+        if inner and attribute(inner[0]).isdigit():
+            return int(attribute(inner[0]))
     return None
 
 

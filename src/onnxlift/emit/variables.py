@@ -122,8 +122,8 @@ class Variables:
                 used_as = found.get(_variable(statement.targets[0]))
                 sources = list(self._main_line(statement.expr))
                 if used_as is not None and len(sources) == 1 and sources[0] not in self.module.inputs:
-                    if found.setdefault(sources[0], used_as) != used_as:
-                        found[sources[0]] = ""  # it becomes several things, and is none of them yet
+                    # What becomes several things is none of them yet.
+                    found[sources[0]] = used_as if found.get(sources[0], used_as) == used_as else ""
         for position, value in enumerate(self.module.inputs):
             if position in hints.parameters:
                 found.setdefault(value, hints.parameters[position])

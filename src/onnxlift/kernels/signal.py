@@ -15,7 +15,7 @@ def dft(x: Tensor, dim: int, length: int | None = None, inverse: bool = False, o
     if inverse and onesided:
         return torch.fft.irfft(signal, length, dim)[..., None].to(x.dtype)
     transform = torch.fft.ifft if inverse else torch.fft.rfft if onesided else torch.fft.fft
-    return torch.view_as_real(transform(signal, length, dim)).to(x.dtype)
+    return torch.view_as_real(transform(signal, length, dim).resolve_conj()).to(x.dtype)
 
 
 def stft(
@@ -31,10 +31,11 @@ def stft(
     return dft(frames, 2, onesided=onesided)
 
 
-def cosine_window(size: int, weights: tuple[float, ...], periodic: bool, device: torch.device) -> Tensor:
+def cosine_window(
+    size: int, weights: tuple[float, ...], periodic: bool, dtype: torch.dtype, device: torch.device
+) -> Tensor:
     """`weights[0] - weights[1] * cos(t) + weights[2] * cos(2 * t)`, as `t` goes round once."""
-    steps = torch.arange(size, dtype=torch.float32, device=device)
-    angle = steps * (2 * math.pi) / (size if periodic else size - 1)
+    angle = torch.arange(size, dtype=dtype, device=device) * (2 * math.pi) / (size if periodic else size - 1)
     terms = [(-1) ** i * weight * torch.cos(i * angle) for i, weight in enumerate(weights)]
     return torch.stack(terms).sum(0)
 
@@ -43,14 +44,13 @@ def mel_weight_matrix(
     bins: int, dft_length: int, sample_rate: int, low: float, high: float, device: torch.device
 ) -> Tensor:
     """(frequencies of the transform, mel bins): triangles over neighbouring points that are evenly spaced in mel."""
-    low_mel, high_mel = (2595 * math.log10(1 + hertz / 700) for hertz in (low, high))
-    mel = torch.arange(bins + 2, dtype=torch.float64, device=device) * ((high_mel - low_mel) / (bins + 2)) + low_mel
-    hertz = 700 * (10 ** (mel / 2595) - 1)
-    points = torch.floor((dft_length + 1) * hertz / sample_rate)
+    scale = 2595 / math.log(10)
+    low, high = (scale * math.log1p(hertz / 700) for hertz in (low, high))
+    mel = torch.arange(bins + 2, dtype=torch.float64, device=device) * ((high - low) / (bins + 2)) + low
+    points = torch.floor((dft_length + 1) * 700 * torch.expm1(mel / scale) / sample_rate)
     left, centre, right = points[:-2], points[1:-1], points[2:]
     frequency = torch.arange(dft_length // 2 + 1, device=device)[:, None]
     rising = torch.where(centre > left, (frequency - left) / (centre - left), 1.0)
     falling = (right - frequency) / (right - centre)
-    matrix = torch.where(frequency <= centre, rising, 0.0) * (frequency >= left)
-    matrix = torch.where((frequency >= centre) & (frequency < right), falling, matrix)
-    return matrix.float()
+    matrix = torch.where((frequency >= left) & (frequency <= centre), rising, 0.0)
+    return torch.where((frequency >= centre) & (frequency < right), falling, matrix)

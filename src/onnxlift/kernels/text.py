@@ -44,17 +44,15 @@ def normalize_strings(
 def count_ngrams(
     rows: list[list[object]] | list[object],
     pool: list[tuple[object, ...]],
-    places: list[int],
-    size: int,
     lengths: range,
     most_skipped: int,
     device: torch.device,
 ) -> Tensor:
-    """For each row of items (or for the only one) how often each n-gram of the pool occurs, at its place of `size`.
-    The items of an n-gram follow one another at equal distances, with up to `most_skipped` others in between."""
-    place = dict(zip(pool, places, strict=True))
+    """For each row of items (or for the only one) how often each n-gram of the pool occurs. The items of an n-gram
+    follow one another at equal distances, with up to `most_skipped` others in between."""
+    place = {ngram: i for i, ngram in enumerate(pool)}
     several = [row for row in rows if isinstance(row, list)]
-    counts = torch.zeros(len(several) or 1, size, device=device)
+    counts = torch.zeros(len(several) or 1, len(pool), device=device)
     for number, row in enumerate(several or [rows]):
         for step in range(1, most_skipped + 2):
             for length in lengths:
@@ -65,3 +63,8 @@ def count_ngrams(
                     if found is not None:
                         counts[number, found] += 1
     return counts if several else counts[0]
+
+
+def add_at(x: Tensor, places: list[int], size: int) -> Tensor:
+    """The numbers of `x` added up at `places` of a last axis of `size`."""
+    return x.new_zeros(*x.shape[:-1], size).index_add(-1, torch.tensor(places, device=x.device), x)

@@ -1,4 +1,4 @@
-"""Signals: Fourier transforms, windows, mel filters."""
+"""Signals: Fourier transforms, windows, mel filters. ONNX holds complex numbers as pairs on a last axis of size 2."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 from ..code.expr import Expr, torch
 from ..ir.types import DataType
 from .arguments import changed
+from .axes import from_front
 from .cast import converted
 from .kernel import kernel
-from .node import Node, Result, data_type
-from .operand import Scalar, Tensor
+from .node import Node, Result, data_type, torch_dtype
+from .operand import Scalar, Tensor, size_of
 from .registry import op
 
 # Name of PyTorch's function -> the weights of cos(0), cos(t), cos(2t), ...
@@ -19,26 +20,25 @@ WINDOWS: dict[str, tuple[float, ...]] = {
     "Hamming": (25 / 46, 21 / 46),
     "Blackman": (0.42, 0.5, 0.08),
 }
+TRANSFORMED = (DataType.FLOAT, DataType.DOUBLE)  # what PyTorch transforms on every device
 
 
 def _register_window(name: str, weights: tuple[float, ...]) -> None:
     @op(f"{name}Window")
     def lower(n: Node, size: Scalar, *, output_datatype: int, periodic: int) -> Result:
+        """In double, if the result is not float32: integers are truncated, and a peak just below 1 would be 0."""
         target = data_type(output_datatype)
+        computed = DataType.FLOAT if target == DataType.FLOAT else DataType.DOUBLE
         if size.number is None or size.number < 2:  # of 1, PyTorch gives always a 1
-            return _in(kernel("cosine_window")(size, weights, bool(periodic), n.device), target)
-        options: dict[str, Any] = {} if periodic else {"periodic": False}
-        if name == "Hamming":  # where PyTorch rounds to 0.54 and 0.46
-            options |= {"alpha": weights[0], "beta": weights[1]}
-        function: Expr = getattr(torch, f"{name.lower()}_window")
-        if target == DataType.DOUBLE:
-            return function(size, **options, dtype=torch.float64, device=n.device)
-        return _in(function(size, **options, device=n.device), target)
-
-
-def _in(x: Expr, target: DataType) -> Expr:
-    """`x`, which is float32, in another type."""
-    return x if target == DataType.FLOAT else converted(x, target)
+            window = kernel("cosine_window")(size, weights, bool(periodic), torch_dtype(computed), n.device)
+        else:
+            options: dict[str, Any] = {} if periodic else {"periodic": False}
+            if name == "Hamming":  # where PyTorch rounds to 0.54 and 0.46
+                options |= {"alpha": weights[0], "beta": weights[1]}
+            if computed == DataType.DOUBLE:
+                options["dtype"] = torch_dtype(computed)
+            window = getattr(torch, f"{name.lower()}_window")(size, **options, device=n.device)
+        return window if target == computed else converted(window, target)
 
 
 for _name, _weights in WINDOWS.items():
@@ -50,19 +50,48 @@ def DFT(
     n: Node, input: Tensor, dft_length: Scalar | None, axis: Scalar | None, *, inverse: int, onesided: int
 ) -> Result:
     """The axis is an attribute until opset 19 (1 by default) and an input since (-2 by default)."""
-    given: list[Any] = [input, -2 if axis is None else axis]
-    if dft_length is not None:
-        given.append(dft_length)
+    dim = Scalar(-2) if axis is None else axis
+    parts, rank = input.type.dim(-1), input.type.rank
+    if dim.number is not None and rank is not None and parts in (1, 2) and input.type.dtype in TRANSFORMED:
+        return _transform(n, input, dft_length, from_front(int(dim.number), rank), bool(inverse), bool(onesided))
+    given = [input, dim] if dft_length is None else [input, dim, dft_length]
     options = changed({"inverse": bool(inverse), "onesided": bool(onesided)}, inverse=False, onesided=False)
     return kernel("dft")(*given, **options)
+
+
+def _transform(n: Node, x: Tensor, length: Scalar | None, dim: int, inverse: bool, onesided: bool) -> Expr:
+    """With PyTorch's own function for the purpose, whose complex numbers are numbers."""
+    real = x.type.dim(-1) == 1
+    if onesided and not inverse and not real:
+        n.fail("it wants half of the frequencies of complex numbers, but only those of real numbers are symmetric")
+    size = x.type.dim(dim)
+    usual = None if not isinstance(size, int) else 2 * (size - 1) if inverse and onesided else size
+    options: dict[str, Any] = {}
+    if length is not None and (length.number is None or length.number != usual):
+        options["n"] = length
+    if dim != (x.type.rank or 0) - 2:
+        options["dim"] = dim
+    signal = x.squeeze(-1) if real else torch.view_as_complex(x.contiguous())
+    if inverse and onesided:
+        return torch.fft.irfft(signal, **options).unsqueeze(-1)
+    result: Expr = getattr(torch.fft, "ifft" if inverse else "rfft" if onesided else "fft")(signal, **options)
+    # Of real numbers, PyTorch computes the inverse as a conjugate, and leaves that for later.
+    return torch.view_as_real(result.resolve_conj() if inverse and real else result)
 
 
 @op("STFT")
 def STFT(
     n: Node, signal: Tensor, frame_step: Scalar, window: Tensor | None, frame_length: Scalar | None, *, onesided: int
 ) -> Result:
-    options = {"window": window, "length": frame_length if window is None else None, "onesided": bool(onesided)}
-    return kernel("stft")(signal, frame_step, **changed(options, window=None, length=None, onesided=True))
+    """(batch, time, 1 or 2) -> (batch, frame, frequency, 2). A window is as long as the frames."""
+    if window is not None and signal.type.dim(-1) == 1 and signal.type.dtype in TRANSFORMED:
+        options = {"window": window, "center": False, "return_complex": True}
+        if not onesided:
+            options["onesided"] = False
+        spectrum = torch.stft(signal.squeeze(-1), size_of(window, 0), frame_step, **options)
+        return torch.view_as_real(spectrum.transpose(1, 2))
+    given = {"window": window, "length": frame_length if window is None else None, "onesided": bool(onesided)}
+    return kernel("stft")(signal, frame_step, **changed(given, window=None, length=None, onesided=True))
 
 
 @op("MelWeightMatrix")
@@ -77,4 +106,6 @@ def MelWeightMatrix(
     output_datatype: int,
 ) -> Result:
     sizes = (num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz)
-    return _in(kernel("mel_weight_matrix")(*sizes, n.device), data_type(output_datatype))
+    matrix = kernel("mel_weight_matrix")(*sizes, n.device)
+    target = data_type(output_datatype)
+    return matrix if target == DataType.DOUBLE else converted(matrix, target)

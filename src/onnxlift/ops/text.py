@@ -6,6 +6,8 @@ import re
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from ..code.expr import builtin
 from .arguments import changed
 from .kernel import kernel
@@ -61,22 +63,21 @@ def TfIdfVectorizer(
     pool_strings: tuple[str, ...] | None,
     weights: tuple[float, ...] | None,
 ) -> Result:
-    """TF counts, IDF only whether there are any, TFIDF counts too; the latter two times the weight of the place."""
+    """TF counts, IDF says only whether there are any, TFIDF counts too; the latter two times a weight."""
     items: tuple[Any, ...] = pool_int64s or pool_strings or ()
     ngrams = []
     for length, (start, end) in enumerate(pairwise((*ngram_counts, len(items))), 1):
         ngrams += [items[i : i + length] for i in range(start, end - length + 1, length)]
-    if len(ngrams) != len(ngram_indexes) or not ngrams or min(ngram_indexes) < 0:
-        n.fail(f"it has {len(ngrams)} n-grams and {len(ngram_indexes)} indexes for them")
-    size = max(ngram_indexes) + 1
-    if weights and mode != "TF" and len(weights) != size:
-        n.fail(f"it has {len(weights)} weights for {size} counts")
-    known = [(g, i) for g, i in zip(ngrams, ngram_indexes, strict=True) if min_gram_length <= len(g) <= max_gram_length]
+    if not ngrams or len(ngrams) != len(ngram_indexes) or len(weights or ngrams) != len(ngrams):
+        n.fail(f"it has {len(ngrams)} n-grams, {len(ngram_indexes)} indexes and {len(weights or ())} weights for them")
+    if min(ngram_indexes) < 0 or (mode == "IDF" and len(set(ngram_indexes)) < len(ngrams)):
+        n.fail("its n-grams do not have a place of their own each")
     lengths = builtin("range")(min_gram_length, max_gram_length + 1)
-    pool, places = [g for g, _ in known], [i for _, i in known]
-    counts = kernel("count_ngrams")(X.tolist(), pool, places, size, lengths, max_skip_count, n.device)
+    result = kernel("count_ngrams")(X.tolist(), ngrams, lengths, max_skip_count, n.device)
     if mode == "IDF":
-        counts = (counts > 0).float()
-    if mode == "TF" or not weights:
-        return counts
-    return counts * counts.new_tensor([float(w) for w in weights])
+        result = result.clamp(max=1)
+    if mode != "TF" and weights:
+        result = result * result.new_tensor([float(str(np.float32(weight))) for weight in weights])
+    if ngram_indexes == tuple(range(len(ngrams))):
+        return result
+    return kernel("add_at")(result, list(ngram_indexes), max(ngram_indexes) + 1)

@@ -4,7 +4,7 @@
 
 for Conv, ConvTranspose and Gemm (where it is C), if the zeros are a constant of the graph: exporters write them for
 layers without a bias. A bias that is an initialiser with a name of its own is a parameter, also if it is zero now.
-Adding zero changes no sum but for the sign of a zero that nothing was added to, which a sum of products leaves open anyway.
+Adding zero changes no sum but for the sign of a zero that nothing was added to, which a sum of products leaves open.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 1. the exporter's metadata (`pkg.torch.onnx.name_scopes`, with the classes in `class_hierarchy`)
 2. names of the node's own weights: `encoder.layer.0.query.weight` -> encoder, layer, 0, query
-3. scopes in the node's name: `/encoder/layer.0/query/MatMul` -> encoder, layer, 0, query
+3. scopes in the node's name: `/encoder/layer.0/query/MatMul` -> encoder, layer, 0, query; where such a scope was the
+   call of a model-local function, that is its class
 
 A weight's name beats the others for the node that holds it as a layer, because optimisers move nodes between scopes
 (a BatchNorm folded into the Conv before it) but leave weights their names.
@@ -12,13 +13,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
 import onnx_ir as ir
 
 from ..ir.types import FLOATS
+from ..passes.expansion import CALLS
 from .names import is_generated
 
 Path = tuple[str, ...]
@@ -168,10 +170,15 @@ def _from_node_name(node: ir.Node, scopes: Scopes) -> Path | None:
         return None
     path: Path = ()
     scopes.called.add(path)
-    for component in name.strip("/").split("/", DEEPEST)[:-1]:
+    functions: Mapping[str, str] = node.meta.get(CALLS, {})
+    components = name.strip("/").split("/", DEEPEST)[:-1]
+    for depth, component in enumerate(components, 1):
         parts = tuple(p for p in _parts(component) if p)
         path = _join(path, parts)[:DEEPEST]
         scopes.called.add(path)
+        function = functions.get("/".join(components[:depth]))
+        if function is not None:
+            scopes.classes.setdefault(path, function.rpartition(".")[2])
     return path
 
 

@@ -22,11 +22,11 @@ class MultiheadAttention(nn.Module):
         self.out_proj = nn.Linear(24, 24)
 
     def forward(self, x: Tensor) -> Tensor:
-        k = self.in_proj(x.transpose(0, 1)).unflatten(-1, (3, 24)).unsqueeze(0)
-        k = k.transpose(0, 3).squeeze(3)
-        q = k[0].reshape(17, -1, 6).transpose(0, 1).unflatten(0, (-1, 4))
-        v = k[2].reshape(17, -1, 6).transpose(0, 1).unflatten(0, (-1, 4))
-        k = k[1].reshape(17, -1, 6).transpose(0, 1).unflatten(0, (-1, 4))
+        x = self.in_proj(x.transpose(0, 1)).unflatten(-1, (3, 24)).unsqueeze(0)
+        x = x.transpose(0, 3).squeeze(3)
+        q = x[0].reshape(17, -1, 6).transpose(0, 1).unflatten(0, (-1, 4))
+        v = x[2].reshape(17, -1, 6).transpose(0, 1).unflatten(0, (-1, 4))
+        k = x[1].reshape(17, -1, 6).transpose(0, 1).unflatten(0, (-1, 4))
         attn = F.scaled_dot_product_attention(q, k, v).permute(2, 0, 1, 3)
         return self.out_proj(attn.flatten(2)).transpose(0, 1)
 

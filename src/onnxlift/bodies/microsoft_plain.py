@@ -1,0 +1,85 @@
+"""Operators of ONNX Runtime that ONNX took over later, sometimes with small changes: they become ONNX's."""
+
+from __future__ import annotations
+
+from .body import Body, Value, body, rank
+
+
+@body("Trilu")
+def Trilu(b: Body, X: Value, k: Value | None, *, upper: int = 1) -> Value:
+    return b.Trilu(X, k, upper=upper)
+
+
+@body("Range")
+def Range(b: Body, start: Value, limit: Value, delta: Value | None) -> Value:
+    """The bounds may be lists of one number; the step is 1 if not given."""
+    step = b.number(1, start) if delta is None else delta
+    return b.Range(*(value if rank(value) == 0 else b.Reshape(value, b.ints()) for value in (start, limit, step)))
+
+
+@body("ExpandDims")
+def ExpandDims(b: Body, X: Value, axis: Value) -> Value:
+    return b.Unsqueeze(X, b.Reshape(b.Cast(axis, to=7), b.ints(1)))
+
+
+@body("GatherND")
+def GatherND(b: Body, data: Value, indices: Value) -> Value:
+    return b.GatherND(data, b.Cast(indices, to=7))
+
+
+@body("GridSample")
+def GridSample(
+    b: Body, X: Value, Grid: Value, *, align_corners: int = 0, mode: str = "bilinear", padding_mode: str = "zeros"
+) -> Value:
+    """ONNX renamed two of the modes."""
+    renamed = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+    return b.GridSample(X, Grid, align_corners=align_corners, mode=renamed, padding_mode=padding_mode)
+
+
+@body("Pad")
+def Pad(b: Body, data: Value, pads: Value, value: Value | None, *, mode: str = "constant") -> Value:
+    """The pads may be a matrix of one row, and the value a list of one number."""
+    amounts = pads if rank(pads) == 1 else b.Reshape(pads, b.ints(-1))
+    fill = value if value is None or rank(value) == 0 else b.Reshape(value, b.ints())
+    return b.Pad(data, amounts, fill, mode=mode)
+
+
+@body("TorchEmbedding")
+def TorchEmbedding(
+    b: Body, weight: Value, indices: Value, padding_idx: Value | None, scale_grad_by_freq: Value | None
+) -> Value:
+    """What comes after the indices is about gradients. ONNX Runtime's CPU build cannot run it: as documented."""
+    return b.Gather(weight, indices)
+
+
+@body("BiasDropout")
+def BiasDropout(
+    b: Body,
+    data: Value,
+    bias: Value,
+    residual: Value | None,
+    ratio: Value | None,
+    training_mode: Value | None,
+    *,
+    seed: int | None = None,
+) -> list[Value | None]:
+    """ONNX Runtime's CPU build cannot run it: as documented."""
+    dropped, mask = b.several(2, "Dropout", b.Add(data, bias), ratio, training_mode, seed=seed)
+    return [dropped if residual is None else b.Add(dropped, residual), mask]
+
+
+@body("SampleOp")
+def SampleOp(b: Body, X: Value) -> Value:
+    return b.Identity(X)
+
+
+@body("IsAllFinite")
+def IsAllFinite(b: Body, *inputs: Value, isinf_only: int = 0, isnan_only: int = 0) -> Value:
+    """Whether no element of any input is infinite or (unless `isinf_only`) not a number. ONNX Runtime's CPU build cannot
+    run it: as documented."""
+    found = []
+    for value in inputs:
+        found += [] if isnan_only else [b.IsInf(value)]
+        found += [] if isinf_only else [b.IsNaN(value)]
+    counts = [b.ReduceMax(b.Cast(flags, to=6), keepdims=0) for flags in found]
+    return b.Not(b.Cast(b.Max(*counts), to=9))

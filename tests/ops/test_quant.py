@@ -7,8 +7,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from checking import check, check_official, official_cases
+from checking import check, check_official, model_of, official_cases
 from onnx import TensorProto, helper
+
+import onnxlift
 
 NODE = helper.make_node
 RANGES = {"uint8": (0, 255), "int8": (-128, 127), "uint16": (0, 65535), "int16": (-32768, 32767)}
@@ -72,7 +74,14 @@ def test_dequantize(dtype: str, constants: tuple[str, ...], shape: tuple[int, ..
 def test_dequantize_reads_well() -> None:
     inputs = {"x": integers("uint8", 2, 3), "scale": np.float32(0.02), "zero": np.uint8(128)}
     source = check(NODE("DequantizeLinear", list(inputs), ["y"]), inputs, constants=["scale", "zero"])
-    assert code(source) == "return (x.float() - 128) * 0.02"
+    assert code(source) == "return dequantize(x, 0.02, 128)"
+
+
+def test_pair_reads_well() -> None:
+    inputs = {"x": rand(2, 3), "scale": np.float32(0.02), "zero": np.int8(-128)}
+    nodes = [NODE("QuantizeLinear", list(inputs), ["q"]), NODE("DequantizeLinear", ["q", "scale", "zero"], ["y"])]
+    source = check(nodes, inputs, constants=["scale", "zero"], rtol=0)
+    assert code(source) == "return dequantize(quantize(x, 0.02, -128, torch.int8), 0.02, -128)"
 
 
 @pytest.mark.parametrize("size", [6, 7])
@@ -84,6 +93,41 @@ def test_blocks(op: str, size: int) -> None:
     for dynamic in (False, True):
         node = NODE(op, list(inputs), ["y"], axis=1, block_size=block_size)
         check(node, inputs, opset=21, reference=True, dynamic=dynamic, rtol=1e-6)
+
+
+@pytest.mark.parametrize("op", ["QuantizeLinear", "DequantizeLinear"])
+@pytest.mark.parametrize("axis", [1, -2])
+def test_unknown_rank(op: str, axis: int) -> None:
+    scale, zero = np.abs(rand(3)) + np.float32(0.01), integers("int8", 3)
+    x = rand(2, 3, 4, scale=40.0) if op == "QuantizeLinear" else integers("int8", 2, 3, 4)
+    node = NODE(op, ["x", "scale", "zero"], ["y"], axis=axis)
+    check(node, {"x": x, "scale": scale, "zero": zero}, constants=["scale", "zero"], unranked=True, rtol=0)
+
+
+@pytest.mark.parametrize("block_size", [-1, 2, 2**40])
+def test_blocks_that_do_not_fit(block_size: int) -> None:
+    inputs = {"x": integers("int8", 9, 2), "scale": np.abs(rand(3, 2))}
+    node = NODE("DequantizeLinear", list(inputs), ["y"], axis=0, block_size=block_size)
+    with pytest.raises(onnxlift.UnsupportedError, match="blocks"):
+        onnxlift.lift(model_of(node, inputs, 21))
+
+
+@pytest.mark.parametrize("constants", [(), ("scale", "zero")])
+@pytest.mark.parametrize("saturate", [0, 1])
+@pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fnuz])
+def test_eight_bit_floats(dtype: Any, saturate: int, constants: tuple[str, ...]) -> None:
+    x = rand(5, 7, scale=300.0)
+    x.flat[:4] = 1e9, -1e9, np.inf, np.nan
+    inputs = {"x": x, "scale": np.float32(0.7), "zero": np.array(0, dtype)}
+    node = NODE("QuantizeLinear", list(inputs), ["y"], saturate=saturate)
+    check(node, inputs, opset=21, constants=constants, reference=True, rtol=0)
+
+
+@pytest.mark.parametrize("precision", [TensorProto.FLOAT, TensorProto.FLOAT16])
+def test_precision(precision: int) -> None:
+    inputs = {"x": rand(5, 7), "scale": np.array(0.03, np.float16)}
+    node = NODE("QuantizeLinear", list(inputs), ["y"], precision=precision, output_dtype=TensorProto.INT16)
+    check(node, inputs, opset=23, reference=True, rtol=0)
 
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.int4, ml_dtypes.uint4])

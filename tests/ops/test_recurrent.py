@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from checking import check, check_official, model_of, official_cases
@@ -205,3 +206,75 @@ def test_exported_layers_come_back(layer: torch.nn.Module, state: Any, tmp_path:
     with torch.no_grad():
         for actual, expected in zip(leaves(back(*leaves((x, state)))), leaves(model(x, *state)), strict=True):
             torch.testing.assert_close(actual, expected)
+
+
+def packed_in_the_graph(order: str) -> tuple[onnx.ModelProto, dict[str, Any]]:
+    """A GRU whose W, R and B are put together from PyTorch's parameters, with the gates in the given order."""
+    parameters = {
+        "gru.weight_ih_l0": _array(3 * HIDDEN, INPUT),
+        "gru.weight_hh_l0": _array(3 * HIDDEN, HIDDEN),
+        "gru.bias_ih_l0": _array(3 * HIDDEN),
+        "gru.bias_hh_l0": _array(3 * HIDDEN),
+    }
+    cuts = {str(i): np.array([i * HIDDEN]) for i in range(4)}
+    nodes = []
+    for name in parameters:
+        nodes += [helper.make_node("Slice", [name, str(i), str(i + 1), "0"], [f"{name}.{i}"]) for i in range(3)]
+        nodes.append(helper.make_node("Concat", [f"{name}.{gate}" for gate in order], [f"{name}.all"], axis=0))
+    nodes.append(helper.make_node("Unsqueeze", ["gru.weight_ih_l0.all", "0"], ["W"]))
+    nodes.append(helper.make_node("Unsqueeze", ["gru.weight_hh_l0.all", "0"], ["R"]))
+    nodes.append(helper.make_node("Concat", ["gru.bias_ih_l0.all", "gru.bias_hh_l0.all"], ["b"], axis=0))
+    nodes.append(helper.make_node("Unsqueeze", ["b", "0"], ["B"]))
+    nodes.append(helper.make_node("GRU", [*"XWRB"], ["Y"], hidden_size=HIDDEN, linear_before_reset=1))
+    arrays = {"X": _array(STEPS, BATCH, INPUT), **parameters, **cuts}
+    return model_of(nodes, arrays, 17, constants=[*parameters, *cuts]), arrays
+
+
+def test_parameters_packed_by_the_graph_are_found() -> None:
+    model, arrays = packed_in_the_graph("102")
+    assert "nn.GRU(4, 6)" in check(model, arrays, atol=1e-5)
+    assert set(onnxlift.lift(model).module().state_dict()) == {name for name in arrays if name.startswith("gru.")}
+
+
+def test_parameters_packed_otherwise_are_not_taken_for_them() -> None:
+    model, arrays = packed_in_the_graph("012")
+    assert "onnx_gru(" in check(model, arrays, atol=1e-5)
+
+
+def stacked(names: tuple[str, str], *, outputs: list[str]) -> tuple[onnx.ModelProto, dict[str, Any]]:
+    """Two LSTMs on top of one another; `outputs` are those of the model, out of y1, h1, y2, h2 and h (both)."""
+    first = {name: array for name, array in inputs("LSTM").items() if name in "XWRB"}
+    second = {"W2": _array(1, 4 * HIDDEN, HIDDEN), "R2": _array(1, 4 * HIDDEN, HIDDEN), "B2": _array(1, 8 * HIDDEN)}
+    nodes = [
+        helper.make_node("LSTM", [*"XWRB"], ["Y1", "h1"], names[0], hidden_size=HIDDEN),
+        helper.make_node("Squeeze", ["Y1", "axis"], ["y1"], f"{names[0]}_squeeze"),
+        helper.make_node("LSTM", ["y1", "W2", "R2", "B2"], ["Y2", "h2"], names[1], hidden_size=HIDDEN),
+        helper.make_node("Squeeze", ["Y2", "axis"], ["y2"], f"{names[1]}_squeeze"),
+        helper.make_node("Concat", ["h1", "h2"], ["h"], axis=0),
+    ]
+    arrays = {**first, **second, "axis": np.array([1])}
+    model = model_of(nodes, arrays, 17, constants=[name for name in arrays if name != "X"])
+    del model.graph.output[:]
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
+    return model, arrays
+
+
+@pytest.mark.parametrize(
+    ("names", "outputs", "layers"),
+    [
+        (("/enc/LSTM", "/enc/LSTM_1"), ["y2"], 1),
+        (("/enc/LSTM", "/enc/LSTM_1"), ["y2", "h"], 1),
+        (("first", "second"), ["y2", "h"], 1),  # they share a tensor of states
+        (("first", "second"), ["y2"], 2),
+        (("/a/LSTM", "/b/LSTM"), ["y2"], 2),  # two modules
+        (("/enc/LSTM", "/enc/LSTM_1"), ["y1", "y2"], 2),  # somebody reads what lies between them
+        (("/enc/LSTM", "/enc/LSTM_1"), ["y2", "h1"], 2),
+        (("/enc/LSTM", "/enc/LSTM_1"), ["y2", "h", "h2"], 2),
+        (("/enc/LSTM", "/enc/LSTM_1"), ["y2", "Y2"], 2),
+    ],
+)
+def test_stacking(names: tuple[str, str], outputs: list[str], layers: int) -> None:
+    model, arrays = stacked(names, outputs=outputs)
+    source = check(model, arrays, atol=1e-5)
+    assert source.count("nn.LSTM(") == layers
+    assert ("num_layers=2" in source) == (layers == 1)

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import check, check_official, official_cases
+from checking import check, check_official, model_of, official_cases
 from onnx import TensorProto, helper
+
+import onnxlift
 
 NODE = helper.make_node
 WINDOWS = ["HannWindow", "HammingWindow", "BlackmanWindow"]
@@ -39,7 +41,9 @@ def test_windows(op: str, size: int, periodic: int, constants: tuple[str, ...]) 
 @pytest.mark.parametrize("kind", [TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.INT32])
 def test_types_of_windows(kind: int) -> None:
     node = NODE("HannWindow", ["size"], ["y"], output_datatype=kind)
-    check(node, {"size": np.int64(9)}, opset=17, constants=["size"], rtol=1e-3, reference=kind != TensorProto.INT32)
+    exact = np.sin(np.arange(10) * np.pi / 10) ** 2
+    expected = exact.astype(helper.tensor_dtype_to_np_dtype(kind))
+    check(node, {"size": np.int64(10)}, opset=17, constants=["size"], rtol=1e-3, expected=[expected])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -57,6 +61,50 @@ def test_dft(dtype: Any, width: int, axis: int, length: int | None, inverse: int
     inputs["axis"] = np.int64(axis)
     for constants, dynamic in ((("axis",), False), ((), True)):
         check(new, inputs, opset=20, constants=constants, dynamic=dynamic, reference=True, rtol=1e-4, atol=1e-5)
+
+
+def test_whole_peak_of_a_window() -> None:
+    """Integers are truncated: a peak of 0.99999994 would be lost."""
+    for size in range(2, 40, 2):
+        node = NODE("HannWindow", ["size"], ["y"], output_datatype=TensorProto.INT32)
+        expected = np.zeros(size, np.int32)
+        expected[size // 2] = 1
+        check(node, {"size": np.int64(size)}, opset=17, constants=["size"], expected=[expected])
+
+
+@pytest.mark.parametrize(
+    ("op", "names", "attributes", "line"),
+    [
+        ("DFT", ["x"], {}, "torch.view_as_real(torch.fft.fft(x.squeeze(-1)))"),
+        ("DFT", ["x"], {"onesided": 1}, "torch.view_as_real(torch.fft.rfft(x.squeeze(-1)))"),
+        (
+            "DFT",
+            ["x", "length", "axis"],
+            {"onesided": 1},
+            "torch.view_as_real(torch.fft.rfft(x.squeeze(-1), n=5, dim=0))",
+        ),
+        (
+            "DFT",
+            ["z"],
+            {"inverse": 1, "onesided": 1},
+            "torch.fft.irfft(torch.view_as_complex(z.contiguous())).unsqueeze(-1)",
+        ),
+    ],
+)
+def test_reads_well(op: str, names: list[str], attributes: dict[str, int], line: str) -> None:
+    given = {"x": rand(4, 9, 1), "z": rand(4, 9, 2), "length": np.int64(5), "axis": np.int64(0)}
+    constants = [name for name in names if name in ("length", "axis")]
+    inputs = {name: given[name] for name in names}
+    source = check(
+        NODE(op, names, ["y"], **attributes), inputs, opset=20, constants=constants, reference=True, atol=1e-5
+    )
+    assert line in source
+
+
+def test_half_of_complex_frequencies() -> None:
+    model = model_of(NODE("DFT", ["x"], ["y"], onesided=1), {"x": rand(2, 7, 2)}, 20)
+    with pytest.raises(onnxlift.UnsupportedError, match="half of the frequencies"):
+        onnxlift.lift(model)
 
 
 def test_one_side_and_back() -> None:

@@ -8,11 +8,12 @@ SkipLayerNormalization an addition and `nn.LayerNorm`, Attention a projection an
 from __future__ import annotations
 
 from . import microsoft_attention, microsoft_fused, microsoft_norm, microsoft_plain, microsoft_quant
-from .body import NoBody, body_of, operators
+from .body import NoBody, body_of, has_body, operators
 
 __all__ = [
     "NoBody",
     "body_of",
+    "has_body",
     "microsoft_attention",
     "microsoft_fused",
     "microsoft_norm",

@@ -97,17 +97,20 @@ def operators() -> list[tuple[str, str]]:
     return sorted(_TABLE)
 
 
-def body_of(node: ir.Node, opset: int) -> ir.Function | None:
-    """The body of `node`, written for its types and attributes; None if there is none here. May raise `NoBody`."""
-    function = _TABLE.get((node.domain, node.op_type))
-    if function is None:
-        return None
+def has_body(node: ir.Node) -> bool:
+    """Whether the operator has a body here."""
+    return (node.domain, node.op_type) in _TABLE
+
+
+def body_of(node: ir.Node) -> ir.Function:
+    """The body of `node`, written for its types and attributes. Raises `NoBody` for a use that has none."""
+    function = _TABLE[node.domain, node.op_type]
     b = Body(node)
     parameters = list(inspect.signature(function).parameters.values())[1:]
     inputs = [_input(value) for value in node.inputs]
     positional = _arguments(b, parameters, inputs)
     keywords = {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
-    for name, value in attributes_of(node, opset).items():
+    for name, value in attributes_of(node, 1).items():
         if name not in keywords:
             b.fail(f"its attribute {name} is not known for this operator")
         keywords[name] = value

@@ -104,7 +104,9 @@ def _from_projection(
     if past is not None:
         keys, values = (b.Gather(past, b.constant(np.asarray(i)), axis=0) for i in (0, 1))
     bias = mask.added(k, 1, keys)
-    y, present_key, present_value = _attend(b, q, k, v, bias, keys, values, num_heads, scale, unidirectional, b.wants(1))
+    y, present_key, present_value = _attend(
+        b, q, k, v, bias, keys, values, num_heads, scale, unidirectional, b.wants(1)
+    )
     present = None
     if present_key is not None and present_value is not None:
         present = b.Concat(*(b.Unsqueeze(x, b.ints(0)) for x in (present_key, present_value)), axis=0)

@@ -1,7 +1,7 @@
 """Products and convolutions of ONNX Runtime with an activation, a scale, a sum or a transposition fused into them.
 
-    FusedConv(X, W, B, Z, activation="Relu")   ->   Relu(Add(Conv(X, W, B), Z))
-    FusedMatMul(A, B, transB=1, alpha=0.125)   ->   Mul(MatMul(A, Transpose(B)), 0.125)
+FusedConv(X, W, B, Z, activation="Relu")   ->   Relu(Add(Conv(X, W, B), Z))
+FusedMatMul(A, B, transB=1, alpha=0.125)   ->   Mul(MatMul(A, Transpose(B)), 0.125)
 """
 
 from __future__ import annotations
@@ -67,9 +67,12 @@ def FusedConv(
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Value:
-    """Those whose names begin with Nhwc have the channels of X, Z and the result as the last axis; W is laid out as
-    always. ONNX Runtime's CPU build cannot run these: as documented."""
+    """Those whose names begin with Nhwc have the channels of X, Z and the result as the last axis. W is laid out as
+    always, except for NhwcConv: ONNX Runtime's optimiser, which writes it, moves them to the end there too, whatever the
+    documentation says. ONNX Runtime's CPU build can run neither."""
     nhwc = b.node.op_type.startswith("Nhwc")
+    if b.node.op_type == "NhwcConv":
+        W = channels_first(b, W)
     window = {"auto_pad": auto_pad, "dilations": dilations, "kernel_shape": kernel_shape}
     y = b.Conv(channels_first(b, X) if nhwc else X, W, *_given(B), **window, group=group, pads=pads, strides=strides)
     y = channels_last(b, y, rank(X)) if nhwc else y

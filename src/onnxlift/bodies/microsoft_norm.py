@@ -1,6 +1,6 @@
 """Normalisations of ONNX Runtime, with the residual sum or the embeddings that come before them.
 
-    SkipLayerNormalization(input, skip, gamma, beta)   ->   LayerNormalization(Add(input, skip), gamma, beta)
+SkipLayerNormalization(input, skip, gamma, beta)   ->   LayerNormalization(Add(input, skip), gamma, beta)
 """
 
 from __future__ import annotations

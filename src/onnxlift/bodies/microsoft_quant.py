@@ -344,7 +344,9 @@ def QEmbedLayerNormalization(
     epsilon: float = 1e-12,
 ) -> list[Value | None]:
     """EmbedLayerNormalization of dequantised tables and weights."""
-    word = b.DequantizeLinear(b.Gather(word_embedding_quant, input_ids), word_embedding_scale, word_embedding_zero_point)
+    word = b.DequantizeLinear(
+        b.Gather(word_embedding_quant, input_ids), word_embedding_scale, word_embedding_zero_point
+    )
     length = b.Squeeze(b.Shape(input_ids, start=1, end=2))
     positions = b.Range(b.constant(np.asarray(0)), length, b.constant(np.asarray(1)))
     rows = b.Gather(position_embedding_quant, positions)

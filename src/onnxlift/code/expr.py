@@ -491,7 +491,7 @@ class Renderer:
     def _base(self, expr: Expr) -> str:
         """What stands before a dot, a bracket or a parenthesis. A number would swallow the dot, so it is wrapped."""
         text = self.text(expr, ATOM)
-        return f"({text})" if isinstance(expr, Literal) and not isinstance(expr._value, str) else text
+        return f"({text})" if text[0].isdigit() else text
 
     def _part(self, expr: Expr | None) -> str:
         return "" if expr is None else self.text(expr)

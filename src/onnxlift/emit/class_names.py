@@ -24,7 +24,7 @@ def name_classes(classes: Sequence[ModuleClass], root: Module, model: ir.Model, 
     taken: set[str] = set()
     for cls in sorted(classes, key=lambda cls: cls.example is not root):  # the root gets the name that it wants
         wanted = cls.example.class_hint
-        if wanted is None:
+        if wanted is None or wanted == "Sequential":
             wanted = _root_name(model, file_name) if cls.example is root else _role(cls.example) or _place(cls.example)
         cls.name = _numbered(class_name(wanted, "Block"), taken)
         taken.add(cls.name)
@@ -56,6 +56,9 @@ def _place(module: Module) -> str:
 
 def _role(module: Module) -> str | None:
     """What a numbered block is, judged by its code. A block with a name of its own keeps that."""
+    if module.sequential:
+        kinds = {m.kind.rstrip("123d") for m in module.members.values() if isinstance(m, Layer)}
+        return "ConvBlock" if "Conv" in kinds else "MLP" if "Linear" in kinds else None
     if not re.fullmatch(r".*\d[a-z]?", module.path[-1]):
         return None
     kinds = [m.kind for m in module.members.values() if isinstance(m, Layer)]

@@ -18,6 +18,7 @@ from ..ops.layers import Layer
 from ..ops.operand import Tensor
 from .module import Module, Stored
 
+FEWEST_CHAINS, SHORTEST_CHAIN = 3, 4
 SMALLEST_ARGUMENT = 4  # integers below this in an expression are axes and the like: part of what the code says
 
 
@@ -50,25 +51,29 @@ class ModuleClass:
 def find_classes(root: Module) -> tuple[list[ModuleClass], dict[int, ModuleClass]]:
     """The classes in the order in which they are to be written (leaves first), and the class of each module by id."""
     class_of: dict[int, ModuleClass] = {}
-    found: dict[object, ModuleClass] = {}
-    numbers: dict[int, list[Number]] = {}
+    found: list[ModuleClass] = []
     heights: dict[int, list[Module]] = {}
     for module in root.walk():
         heights.setdefault(_height(module), []).append(module)
     for height in sorted(heights):
-        level: list[ModuleClass] = []
+        groups: dict[object, list[Module]] = {}
+        numbers: dict[int, list[Number]] = {}
         for module in heights[height]:
-            if module.sequential and module is not root:
-                continue
             key, numbers[id(module)] = _describe(module, class_of)
-            if key not in found:
-                found[key] = ModuleClass("", module)
-                level.append(found[key])
-            found[key].instances.append(module)
-            class_of[id(module)] = found[key]
-        for cls in level:
+            groups.setdefault(key, []).append(module)
+        for instances in groups.values():
+            if instances[0].sequential and instances[0] is not root and not _is_recurring(instances):
+                continue
+            cls = ModuleClass("", instances[0], instances)
             _find_parameters(cls, numbers)
-    return list(found.values()), class_of
+            found.append(cls)
+            class_of.update((id(module), cls) for module in instances)
+    return found, class_of
+
+
+def _is_recurring(chains: list[Module]) -> bool:
+    """Whether an `nn.Sequential` is long enough, and there often enough, to be a class rather than be written out."""
+    return len(chains) >= FEWEST_CHAINS and len(chains[0].members) >= SHORTEST_CHAIN
 
 
 def _height(module: Module) -> int:
@@ -79,7 +84,7 @@ def _describe(module: Module, class_of: dict[int, ModuleClass]) -> tuple[object,
     """What a module is but for its numbers, and the numbers."""
     numbers: list[Number] = []
     members = [(path, _describe_member(m, class_of, numbers)) for path, m in module.members.items()]
-    text = _Canonical(module, numbers).describe()
+    text = "" if module.sequential else _Canonical(module, numbers).describe()
     return (module.class_hint, module.sequential, tuple(members), text), numbers
 
 
@@ -87,7 +92,7 @@ def _describe_member(
     member: Layer | Stored | Module, class_of: dict[int, ModuleClass], numbers: list[Number]
 ) -> tuple[Any, ...]:
     match member:
-        case Module() if member.sequential:
+        case Module() if id(member) not in class_of:
             inner = [(p, _describe_member(m, class_of, numbers)) for p, m in member.members.items()]
             return ("Sequential", tuple(inner))
         case Module():
@@ -215,6 +220,8 @@ def _parameter_name(group: list[Number], taken: set[str]) -> str:
                 name = word
     if name not in taken:
         return name
+    if name in ("channels", "dim") and f"hidden_{name}" not in taken:
+        return f"hidden_{name}"
     short = _SHORT.get(name, name)
     number = 2
     while f"{short}{number}" in taken:

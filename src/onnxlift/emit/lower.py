@@ -135,7 +135,7 @@ class Body:
     def _lower_node(self, node: ir.Node) -> None:
         operator = registry.find(node.domain, node.op_type)
         opset = self.lowering.opset(node)
-        reason = ""
+        reason = node.meta.get("reason", "")  # why no body could take its place
         if operator is not None:
             try:
                 n, result = registry.call(operator, node, opset, self)

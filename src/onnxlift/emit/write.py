@@ -198,7 +198,7 @@ class ClassWriter:
         match member:
             case Stored():
                 return f"nn.Parameter({self._empty(member)})"
-            case Module() if member.sequential:
+            case Module() if id(member) not in self.class_of:
                 items = [self._member(m) for m in member.members.values()]
                 return f"nn.Sequential({', '.join(items)})"
             case Module():
@@ -403,10 +403,9 @@ def _is_tuple(expr: Expr) -> bool:
 
 def _listing(paths: list[Path]) -> str:
     """The instances of a class for its docstring; numbers that run are written as `*`."""
-    if len(paths) <= 3:
-        names = [".".join(path) for path in paths]
-        if sum(map(len, names)) < 70:
-            return ", ".join(names)
+    whole = ", ".join(".".join(path) for path in paths)
+    if len(whole) <= 72:
+        return whole
     patterns = list(dict.fromkeys(".".join("*" if p.isdigit() else p for p in path) for path in paths))
     if len(patterns) > 3:
         patterns = [*patterns[:2], "...", patterns[-1]]

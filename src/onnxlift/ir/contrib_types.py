@@ -39,11 +39,6 @@ def _same(n: NodeView) -> list[Output]:
     return [(n.dtype(), n.shape())]
 
 
-def _by(rule: Callable[[NodeView], Shape], dtype: int = 0) -> Rule:
-    """The shape of one of ONNX's own operators, in the element type of input `dtype`."""
-    return lambda n: [(n.dtype(dtype), rule(n))]
-
-
 def _broadcast(*indices: int) -> Rule:
     """The common shape of these inputs, in the element type of the first."""
     return lambda n: [
@@ -120,9 +115,27 @@ def _global_pool(n: NodeView) -> list[Output]:
     return [(n.dtype(), (shape[0], *ones, shape[-1]) if last else (*shape[:2], *ones))]
 
 
-def _pool(n: NodeView) -> list[Output]:
+class _ChannelsFirst(NodeView):
+    """A node whose first input has its channels in the last axis, seen with them behind the batch. The weights of
+    NhwcConv are laid out likewise."""
+
+    def shape(self, index: int = 0) -> Shape:
+        shape = super().shape(index)
+        moved = index == 0 or (index == 1 and self.node.op_type == "NhwcConv")
+        return (shape[0], shape[-1], *shape[1:-1]) if moved else shape
+
+
+def _channels_last(rule: Callable[[NodeView], Shape]) -> Rule:
+    def of_channels_last(n: NodeView) -> list[Output]:
+        batch, channels, *sizes = rule(_ChannelsFirst(n.node, n.opset, {}, n.fresh))
+        return [(n.dtype(), (batch, *sizes, channels))]
+
+    return of_channels_last
+
+
+def _pool(n: NodeView) -> Sequence[Output]:
     if n.attribute("channels_last", 0):
-        raise Unknown
+        return _channels_last(window_rules.pool)(n)
     return [(n.dtype(), window_rules.pool(n))]
 
 
@@ -245,7 +258,10 @@ RULES: dict[str, Rule] = {
     "TransposeMatMul": _fused_matmul,
     "FusedMatMulActivation": _fused_matmul,
     "FusedGemm": _gemm,
-    "FusedConv": _by(window_rules.convolution),
+    "FusedConv": lambda n: [(n.dtype(), window_rules.convolution(n))],
+    "NhwcConv": _channels_last(window_rules.convolution),
+    "NhwcFusedConv": _channels_last(window_rules.convolution),
+    "NhwcMaxPool": _channels_last(window_rules.pool),
     "MatMulIntegerToFloat": _matmul(2),
     "DynamicQuantizeMatMul": _matmul(0),
     "QGemm": _qgemm,

@@ -20,12 +20,13 @@ import logging
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import onnx
 import onnx.shape_inference
 import onnx_ir as ir
 
-from . import control_flow, element_rules, shape_rules
+from . import contrib_types, control_flow, element_rules, shape_rules
 from .node_view import MAX_ELEMENTS, Elements, NodeView, Shape, Unknown, shape_of
 from .schema import schema_for
 from .scopes import constant, opset_of, scopes, subgraphs
@@ -156,6 +157,14 @@ class Inference:
         opset = opset_of(node, opsets)
         view = NodeView(node, opset, attributes, self.fresh)
         if standard and self._infer_by_rule(view):
+            return
+        contributed = contrib_types.infer(view)
+        if contributed:
+            for output, known in zip_longest(node.outputs, contributed[: len(node.outputs)]):
+                if known is None:
+                    self.assign(output, None, None)
+                else:
+                    self.assign(output, ir.TensorType(known[0]), ir.Shape(known[1]))
             return
         found = self._infer_by_schema(node, view, opsets)
         for output in node.outputs:

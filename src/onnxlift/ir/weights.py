@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from math import prod
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 from onnx import AttributeProto, TensorProto
@@ -162,6 +163,8 @@ def _title(tensor: TensorProto) -> str:
 
 
 def _claim(tensor: ir.TensorProtocol, store: TensorStore) -> ir.TensorProtocol:
+    if isinstance(tensor, ir.StringTensor):
+        return _string_objects(tensor)
     if not isinstance(tensor, ir.serde.TensorProtoTensor) or (stored := store.get(tensor.raw.raw_data)) is None:
         return tensor
     if not isinstance(stored, Stored):
@@ -171,6 +174,20 @@ def _claim(tensor: ir.TensorProtocol, store: TensorStore) -> ir.TensorProtocol:
         stored,
         tensor.dtype,
         tensor.shape,
+        name=tensor.name,
+        doc_string=tensor.doc_string,
+        metadata_props=dict(tensor.metadata_props),
+    )
+
+
+def _string_objects(tensor: ir.StringTensor) -> ir.StringTensor:
+    """The same strings as objects. onnx-ir would hand them to numpy as they come, whose own type for bytes drops zeros
+    at the end and takes room for the longest string as often as there are strings."""
+    array = np.empty(tensor.shape.numpy(), object)
+    array.reshape(-1)[:] = list(tensor.string_data())
+    return ir.StringTensor(
+        array,
+        shape=tensor.shape,
         name=tensor.name,
         doc_string=tensor.doc_string,
         metadata_props=dict(tensor.metadata_props),

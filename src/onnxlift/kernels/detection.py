@@ -21,7 +21,7 @@ def non_max_suppression(
         first, second = first - second / 2, first + second / 2
     low, high = torch.minimum(first, second), torch.maximum(first, second)
     area = (high - low).prod(-1)
-    kept: list[Tensor] = []
+    kept: list[tuple[int, int, int]] = []
     for batch in range(scores.shape[0]):
         for number in range(scores.shape[1]):
             own = scores[batch, number]
@@ -30,14 +30,12 @@ def non_max_suppression(
                 rest = rest[own[rest] > score_threshold]
             count = 0
             while count < most and rest.numel():
-                best, rest = rest[0], rest[1:]
-                kept.append(torch.stack((best.new_tensor(batch), best.new_tensor(number), best)))
-                size = torch.minimum(high[batch, best], high[batch, rest]) - torch.maximum(
-                    low[batch, best], low[batch, rest]
-                )
-                common = size.clamp(min=0).prod(-1)
-                # A box without area has nothing in common with any: 0 / 0 is not above the threshold either.
-                iou = common / (area[batch, best] + area[batch, rest] - common)
-                rest = rest[~((common > 0) & (iou > iou_threshold))]
+                best, rest = int(rest[0]), rest[1:]
+                kept.append((batch, number, best))
                 count += 1
-    return torch.stack(kept) if kept else scores.new_empty((0, 3), dtype=torch.int64)
+                left = torch.maximum(low[batch, best], low[batch, rest])
+                right = torch.minimum(high[batch, best], high[batch, rest])
+                common = (right - left).clamp(min=0).prod(-1)
+                iou = common / (area[batch, best] + area[batch, rest] - common)
+                rest = rest[~(iou > iou_threshold)]  # boxes without area have 0 / 0 in common, which is not above
+    return torch.tensor(kept, dtype=torch.int64, device=boxes.device).reshape(-1, 3)

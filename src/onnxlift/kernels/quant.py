@@ -20,6 +20,11 @@ def to_integer(x: Tensor, zero_point: Tensor | int = 0, dtype: torch.dtype = tor
     return x.clamp(limits.min >> unused, limits.max >> unused).to(dtype)
 
 
+def dequantize(x: Tensor, scale: Tensor | float, zero_point: Tensor | int) -> Tensor:
+    """`(x - zero_point) * scale`"""
+    return (x.float() - zero_point) * scale
+
+
 def dynamic_quantize(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """`x` in uint8, with the scale and the zero point that just cover its range and zero."""
     low, high = x.amin().clamp(max=0), x.amax().clamp(min=0)

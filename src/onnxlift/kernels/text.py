@@ -14,7 +14,7 @@ def join_strings(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def match_strings(strings: np.ndarray, pattern: str) -> Tensor:
     """Which strings are matched by the pattern as a whole."""
-    found = [re.fullmatch(pattern, text, re.ASCII) is not None for text in strings.flat]
+    found = [re.fullmatch(pattern, text) is not None for text in strings.flat]
     return torch.tensor(found, dtype=torch.bool).reshape(strings.shape)
 
 
@@ -42,27 +42,26 @@ def normalize_strings(
 
 
 def count_ngrams(
-    rows: list[list[object]] | list[object],
+    items: Tensor | np.ndarray,
     pool: list[tuple[object, ...]],
-    lengths: range,
+    lengths: list[int],
     most_skipped: int,
     device: torch.device,
 ) -> Tensor:
     """For each row of items (or for the only one) how often each n-gram of the pool occurs. The items of an n-gram
     follow one another at equal distances, with up to `most_skipped` others in between."""
     place = {ngram: i for i, ngram in enumerate(pool)}
-    several = [row for row in rows if isinstance(row, list)]
-    counts = torch.zeros(len(several) or 1, len(pool), device=device)
-    for number, row in enumerate(several or [rows]):
-        for step in range(1, most_skipped + 2):
-            for length in lengths:
-                if length == 1 and step > 1:
-                    continue  # the same single items again
+    rows = items.tolist() if items.ndim == 2 else [items.tolist()]
+    counts = torch.zeros(len(rows), len(pool), device=device)
+    for number, row in enumerate(rows):
+        for length in lengths:
+            # Single items are the same at every distance.
+            for step in range(1, min(most_skipped + 1, len(row)) + 1 if length > 1 else 2):
                 for start in range(len(row) - (length - 1) * step):
                     found = place.get(tuple(row[start : start + (length - 1) * step + 1 : step]))
                     if found is not None:
                         counts[number, found] += 1
-    return counts if several else counts[0]
+    return counts if items.ndim == 2 else counts[0]
 
 
 def add_at(x: Tensor, places: list[int], size: int) -> Tensor:

@@ -6,9 +6,10 @@ and zero points of one element are written as numbers.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from ..code.expr import Expr, Literal
+from ..code.expr import Expr, Literal, Star, to_expr
 from ..ir.types import INTEGERS, DataType
 from .axes import from_front
 from .cast import FLOAT8, SUB_BYTE, converted
@@ -42,11 +43,11 @@ def QuantizeLinear(
     if computed in NOT_COMPUTED or computed is None:
         computed = DataType.DOUBLE if computed == DataType.INT32 else DataType.FLOAT
     data = x if x.type.dtype == computed else converted(x, computed)
-    scale = _aligned(n, x, y_scale, axis, block_size, computed)
     if target in INTEGERS:
+        scale = _aligned(n, x, y_scale, axis, block_size, computed)
         zero = None if y_zero_point is None else _aligned(n, x, y_zero_point, axis, block_size)
         return kernel("quantize")(data, scale, *_integer_arguments(zero, target))
-    quotient = data / scale
+    quotient = data / _broadcasting(n, x, y_scale, axis, block_size, computed)
     if y_zero_point is not None and not _is_zero(y_zero_point):
         quotient = quotient + converted(_aligned(n, x, y_zero_point, axis, block_size), computed)
     if target in FLOAT8:
@@ -68,13 +69,18 @@ def DequantizeLinear(
     block_size: int = 0,
     output_dtype: int = 0,
 ) -> Result:
-    """`(x - zero_point) * scale`, computed in float32."""
+    """`(x - zero_point) * scale`, computed in float32.
+
+    `torch.fake_quantize_per_tensor_affine` is no match for a pair of QuantizeLinear and DequantizeLinear: it multiplies
+    by the inverse of the scale instead of dividing, so that now and then a number is rounded the other way."""
     target = data_type(output_dtype) if output_dtype else _type_of(x_scale)
-    data: Expr = x if x.type.dtype == DataType.FLOAT4E2M1 else x.float()
-    if x_zero_point is not None and not _is_zero(x_zero_point):
+    scale = _aligned(n, x, x_scale, axis, block_size, DataType.FLOAT)
+    if x_zero_point is None or _is_zero(x_zero_point):
+        result = (x if x.type.dtype == DataType.FLOAT4E2M1 else x.float()) * scale
+    else:
         zero = _aligned(n, x, x_zero_point, axis, block_size)
-        data = data - (zero if x.type.dtype in (DataType.INT8, DataType.UINT8) else _float(zero))
-    result = data * _aligned(n, x, x_scale, axis, block_size, DataType.FLOAT)
+        promoted = x.type.dtype in (DataType.INT8, DataType.UINT8) or not isinstance(zero, Expr)
+        result = kernel("dequantize")(x, scale, zero if promoted else zero.float())
     return result if target == DataType.FLOAT else converted(result, target)
 
 
@@ -181,10 +187,6 @@ def _is_zero(x: Tensor) -> bool:
     return isinstance(x, Constant) and (x.type.size or 2**31) <= 2**20 and not x.const.astype("float32").any()
 
 
-def _float(x: Any) -> Any:
-    return x.float() if isinstance(x, Expr) else x
-
-
 def _number_or(x: Tensor) -> Any:
     """A constant of one element as a number, everything else as it is."""
     if isinstance(x, Constant) and x.type.size == 1 and x.type.dtype in INTEGERS:
@@ -194,24 +196,42 @@ def _number_or(x: Tensor) -> Any:
 
 
 def _aligned(n: Node, x: Tensor, scale: Tensor, axis: int, block_size: int, dtype: DataType | None = None) -> Any:
-    """A scale or a zero point in a shape that broadcasts with `x`; in `dtype`, if that is given."""
+    """A scale or a zero point as a number if it is one, else in a shape that broadcasts with `x`."""
     number = _number_or(scale)
-    if not isinstance(number, Expr):
-        return number
+    return _broadcasting(n, x, scale, axis, block_size, dtype) if isinstance(number, Expr) else number
+
+
+def _broadcasting(n: Node, x: Tensor, scale: Tensor, axis: int, block_size: int, dtype: DataType | None = None) -> Expr:
+    """A scale or a zero point in a shape that broadcasts with `x`; in `dtype`, if that is given."""
     value: Expr = scale if dtype is None or scale.type.dtype == dtype else converted(scale, dtype)
+    rank = x.type.rank
     if scale.type.rank == 0:
         return value
     if scale.type.rank is None:
         n.fail("the rank of its scale is not known")
-    rank = x.type.rank
+    if scale.type.size == 1:
+        return value if rank else value.reshape(())
     if block_size:
-        repeated = value.repeat_interleave(block_size, axis)
-        blocks, size = scale.type.dim(axis), x.type.dim(axis)
-        fits = isinstance(blocks, int) and isinstance(size, int) and blocks * block_size == size
-        return repeated if fits else repeated.narrow(axis, 0, x.shape[axis])
-    if scale.type.size == 1 and (rank is None or rank < 1):
-        return value.reshape(())
-    if rank is None:
-        n.fail("the rank of its input is not known")
-    trailing = rank - 1 - from_front(axis, rank) if rank > 1 else 0
-    return value if not trailing or scale.type.size == 1 else value.view(-1, *[1] * trailing)
+        return _repeated(n, x, scale, value, axis, block_size)
+    if rank is None and axis >= 0:
+        return value.view(-1, Star(to_expr([1]) * (x.dim() - (axis + 1))))
+    if rank == 1:  # whatever the axis is
+        return value
+    trailing = -axis - 1 if rank is None else rank - 1 - from_front(axis, rank)
+    return value.view(-1, *[1] * trailing) if trailing else value
+
+
+def _repeated(n: Node, x: Tensor, scale: Tensor, value: Expr, axis: int, block_size: int) -> Expr:
+    """A scale for each block of indices along an axis as one for each index."""
+    blocks, size = scale.type.dim(axis), x.type.dim(axis)
+    if blocks == 1:
+        return value
+    if block_size < 1:
+        n.fail(f"its blocks have the size {block_size}")
+    repeated = value.repeat_interleave(block_size, axis)
+    if isinstance(blocks, int) and isinstance(size, int):
+        if blocks != math.ceil(size / block_size):
+            n.fail(f"its scale has {blocks} blocks of {block_size} along an axis of {size}")
+        if blocks * block_size == size:
+            return repeated
+    return repeated.narrow(axis, 0, x.shape[axis])

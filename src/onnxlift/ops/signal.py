@@ -34,7 +34,7 @@ def _register_window(name: str, weights: tuple[float, ...]) -> None:
         else:
             options: dict[str, Any] = {} if periodic else {"periodic": False}
             if name == "Hamming":  # where PyTorch rounds to 0.54 and 0.46
-                options |= {"alpha": weights[0], "beta": weights[1]}
+                options = {"periodic": bool(periodic), "alpha": weights[0], "beta": weights[1]}
             if computed == DataType.DOUBLE:
                 options["dtype"] = torch_dtype(computed)
             window = getattr(torch, f"{name.lower()}_window")(size, **options, device=n.device)

@@ -3,7 +3,8 @@
     y = AffineGrid(theta, size)   ->   the nodes by which the operator's schema defines it
 
 Many schemas carry such a body: one for all uses, or one that is built for the types and attributes of the node at hand.
-Its operators may have to be expanded in turn. Types must have been inferred, and are afterwards. Sound because the body
+Its operators may have to be expanded in turn. Operators of ONNX Runtime have no schema here; their bodies are in bodies/.
+Why there is none for some use of such an operator is left in `node.meta["reason"]`. Types must have been inferred, and are afterwards. Sound because the body
 is the operator's definition; its nodes keep the operator set that it is written for (`node.version`).
 """
 
@@ -15,6 +16,7 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
+from .. import bodies
 from ..ir.inference import infer
 from ..ir.schema import schema_for
 from ..ir.scopes import subgraphs
@@ -42,6 +44,8 @@ def run(model: ir.Model, supported: Callable[[str, str], bool]) -> int:
 
 
 def _has_body(model: ir.Model, node: ir.Node) -> bool:
+    if bodies.has_body(node):
+        return "reason" not in node.meta
     schema: Any = schema_for(node.domain, node.op_type, _opset(model, node))  # onnx's stubs do not know the two
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
@@ -56,6 +60,12 @@ def _name(call: ir.Node, node: ir.Node) -> str:
 
 def _body(model: ir.Model, node: ir.Node) -> ir.Function | None:
     opset = _opset(model, node)
+    if bodies.has_body(node):
+        try:
+            return bodies.body_of(node)
+        except bodies.NoBody as error:
+            node.meta["reason"] = str(error)
+            return None
     schema = schema_for(node.domain, node.op_type, opset)
     assert schema is not None
     proto = _proto(schema, opset, node)

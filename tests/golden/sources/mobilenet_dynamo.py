@@ -16,10 +16,10 @@ from torch.nn import functional as F
 class SqueezeExcite(nn.Module):
     """blocks.0.se, blocks.1.se, blocks.2.se"""
 
-    def __init__(self, channels: int, channels2: int) -> None:
+    def __init__(self, channels: int, hidden_channels: int) -> None:
         super().__init__()
-        self.fc1 = nn.Conv2d(channels, channels2, 1)
-        self.fc2 = nn.Conv2d(channels2, channels, 1)
+        self.fc1 = nn.Conv2d(channels, hidden_channels, 1)
+        self.fc2 = nn.Conv2d(hidden_channels, channels, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         fc2 = self.fc2(F.relu(self.fc1(x.mean((2, 3), keepdim=True))))

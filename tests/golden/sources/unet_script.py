@@ -13,51 +13,30 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 
+class ConvBlock(nn.Sequential):
+    """down1, down2, bottleneck, conv2, conv1"""
+
+    def __init__(self, in_channels: int, channels: int) -> None:
+        super().__init__(
+            nn.Conv2d(in_channels, channels, 3, padding=1),
+            nn.GroupNorm(2, channels),
+            nn.SiLU(),
+            nn.Conv2d(channels, channels, 3, padding=1),
+            nn.Identity(),
+            nn.LeakyReLU(0.1),
+        )
+
+
 class Unet(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.down1 = nn.Sequential(
-            nn.Conv2d(3, 8, 3, padding=1),
-            nn.GroupNorm(2, 8),
-            nn.SiLU(),
-            nn.Conv2d(8, 8, 3, padding=1),
-            nn.Identity(),
-            nn.LeakyReLU(0.1),
-        )
+        self.down1 = ConvBlock(3, 8)
         self.pool = nn.MaxPool2d(2)
-        self.down2 = nn.Sequential(
-            nn.Conv2d(8, 12, 3, padding=1),
-            nn.GroupNorm(2, 12),
-            nn.SiLU(),
-            nn.Conv2d(12, 12, 3, padding=1),
-            nn.Identity(),
-            nn.LeakyReLU(0.1),
-        )
-        self.bottleneck = nn.Sequential(
-            nn.Conv2d(12, 16, 3, padding=1),
-            nn.GroupNorm(2, 16),
-            nn.SiLU(),
-            nn.Conv2d(16, 16, 3, padding=1),
-            nn.Identity(),
-            nn.LeakyReLU(0.1),
-        )
+        self.down2 = ConvBlock(8, 12)
+        self.bottleneck = ConvBlock(12, 16)
         self.up2 = nn.ConvTranspose2d(16, 12, 2, stride=2)
-        self.conv2 = nn.Sequential(
-            nn.Conv2d(24, 12, 3, padding=1),
-            nn.GroupNorm(2, 12),
-            nn.SiLU(),
-            nn.Conv2d(12, 12, 3, padding=1),
-            nn.Identity(),
-            nn.LeakyReLU(0.1),
-        )
-        self.conv1 = nn.Sequential(
-            nn.Conv2d(20, 8, 3, padding=1),
-            nn.GroupNorm(2, 8),
-            nn.SiLU(),
-            nn.Conv2d(8, 8, 3, padding=1),
-            nn.Identity(),
-            nn.LeakyReLU(0.1),
-        )
+        self.conv2 = ConvBlock(24, 12)
+        self.conv1 = ConvBlock(20, 8)
         self.head = nn.Conv2d(8, 2, 1)
 
     def forward(self, x: Tensor) -> Tensor:

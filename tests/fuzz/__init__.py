@@ -1,0 +1,1 @@
+"""Random graphs: generated from a seed, lifted, and compared with ONNX Runtime."""

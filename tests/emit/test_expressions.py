@@ -21,7 +21,6 @@ from onnxlift.code.expr import (
     Literal,
     Local,
     Name,
-    Renderer,
     SliceExpr,
     Star,
     Subscript,
@@ -32,12 +31,12 @@ from onnxlift.code.expr import (
     builtin,
     either,
     equal,
-    float_text,
     negate,
     to_expr,
     unequal,
 )
 from onnxlift.code.expr import torch as torch_
+from onnxlift.code.render import Renderer, float_text
 
 VARIABLES: dict[str, Any] = {"a": 7, "b": -3, "c": 2, "flag": True, "items": [5, -6, 7, 8]}
 NAMES = {"torch": torch, **VARIABLES}
@@ -107,9 +106,13 @@ def grow(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
     exponents = st.integers(0, 3).map(Literal)
     return st.one_of(
         st.builds(
-            Binary, st.sampled_from([*(o for o in OPERATORS if o not in ("**", "<<")), "and", "or"]), inner, inner
+            Binary,
+            st.sampled_from([*(o for o in OPERATORS if o not in ("**", "<<", "is", "is not")), "and", "or"]),
+            inner,
+            inner,
         ),
         st.builds(lambda left, right: Binary("**", left, right), inner, exponents),
+        st.builds(lambda op, left: Binary(op, left, Literal(None)), st.sampled_from(["is", "is not"]), inner),
         st.builds(Unary, st.sampled_from(["-", "~", "not "]), inner),
         st.builds(Ternary, inner, inner, inner),
         st.builds(
@@ -130,7 +133,7 @@ def grow(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
 @given(st.recursive(leaves, grow, max_leaves=12))
 def test_text_means_what_the_tree_means(expr: Expr) -> None:
     source = text(expr)
-    assert outcome(lambda: eval(source, {}, dict(NAMES))) == outcome(lambda: value(expr)), source
+    assert outcome(lambda: eval(source, dict(NAMES))) == outcome(lambda: value(expr)), source
 
 
 @given(st.one_of(st.floats(), st.floats(width=32), st.integers(), st.booleans(), st.none(), st.text(), st.binary()))

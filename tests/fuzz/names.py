@@ -25,7 +25,7 @@ class Names:
         self.scope: list[str] = []
         self.visited: list[list[str]] = [[]]
         self.taken: set[str] = set()
-        self.count = 0
+        self.nodes: set[str] = set()
 
     def wander(self) -> None:
         """Enter a module, leave one, or return to one that was left before (no exporter writes that; optimisers do)."""
@@ -47,14 +47,15 @@ class Names:
         """Give a node its name and metadata."""
         path = self._slashed()
         styles: dict[str, Callable[[], str]] = {
-            "torchscript": lambda: self._fresh(f"{path}/{node.op_type}"),
-            "tensorflow": lambda: self._fresh(f"model{path}/{node.op_type}"),
-            "dynamo": lambda: self._fresh(f"node_{node.op_type.lower()}"),
-            "flat": lambda: self._fresh(f"{node.op_type}_{len(self.taken)}"),
+            "torchscript": lambda: f"{path}/{node.op_type}",
+            "tensorflow": lambda: f"model{path}/{node.op_type}",
+            "dynamo": lambda: f"node_{node.op_type.lower()}",
+            "flat": lambda: f"{node.op_type}_{len(self.taken)}",
             "none": lambda: "",
             "hostile": lambda: self.choose.choice(HOSTILE),
         }
-        node.name = styles[self.style]()
+        base = styles[self.style]()
+        node.name = _fresh(base, self.nodes) if base else ""
         if self.style == "dynamo" and self.choose.random() < 0.9:
             scopes = ["", *(".".join(self.scope[: i + 1]) for i in range(len(self.scope))), node.name]
             classes = ["m.Net", *(f"m.{part.title().replace('.', '')}" for part in self.scope), "aten.op"]
@@ -71,7 +72,7 @@ class Names:
             "none": lambda: f"t{len(self.taken)}",
             "hostile": lambda: self.choose.choice(HOSTILE),
         }
-        return self._fresh(styles[self.style]())
+        return self._fresh_value(styles[self.style]())
 
     def parameter(self, role: str) -> str:
         """The name of an initialiser that plays a role (weight, bias) in the current module."""
@@ -84,18 +85,22 @@ class Names:
             "none": lambda: f"c{len(self.taken)}",
             "hostile": lambda: self.choose.choice([dotted, self.choose.choice(HOSTILE)]),
         }
-        return self._fresh(styles[self.style]())
+        return self._fresh_value(styles[self.style]())
 
     def input(self, base: str) -> str:
-        return self._fresh(self.choose.choice(HOSTILE) if self.style == "hostile" else base)
+        return self._fresh_value(self.choose.choice(HOSTILE) if self.style == "hostile" else base)
 
     def _slashed(self) -> str:
         return "".join(f"/{part}" for part in self.scope)
 
-    def _fresh(self, base: str) -> str:
-        name, number = base, 0
-        while name in self.taken or not name:
-            number += 1
-            name = f"{base}_{number}"
-        self.taken.add(name)
-        return name
+    def _fresh_value(self, base: str) -> str:
+        return _fresh(base, self.taken)
+
+
+def _fresh(base: str, taken: set[str]) -> str:
+    name, number = base, 0
+    while name in taken or not name:
+        number += 1
+        name = f"{base}_{number}"
+    taken.add(name)
+    return name

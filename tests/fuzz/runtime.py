@@ -19,17 +19,31 @@ class Refused(Exception):
     """ONNX Runtime takes the model for invalid, has no kernel for a type, or fails on these inputs."""
 
 
+class Session:
+    """A model in ONNX Runtime, computed node by node as it is written: none of ONNX Runtime's own rewrites."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 4
+        data = model.SerializeToString()
+        try:
+            self._session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # ONNX Runtime has a dozen types of them, without a common base
+            raise Refused(str(error)) from error
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Any]:
+        """The outputs for these inputs."""
+        try:
+            return list(self._session.run(None, dict(feeds)))
+        except Exception as error:
+            raise Refused(str(error)) from error
+
+
 def run_model(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Any]:
-    """The outputs of a model, computed node by node as they are written: none of ONNX Runtime's own rewrites."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    try:
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        return list(session.run(None, dict(feeds)))
-    except Exception as error:  # ONNX Runtime has a dozen types of them, without a common base
-        raise Refused(str(error)) from error
+    """The outputs of a model."""
+    return Session(model).run(feeds)
 
 
 def run_nodes(

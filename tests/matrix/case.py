@@ -106,6 +106,7 @@ class Row:
     reference: bool = False  # ONNX Runtime does not follow ONNX here
     random: bool = False  # only types and shapes can be compared
     tolerance: float = 1.0  # a factor
+    before: tuple[onnx.NodeProto, ...] = ()  # nodes of the same graph that the operator speaks of
 
 
 def row(
@@ -118,11 +119,14 @@ def row(
     reference: bool = False,
     random: bool = False,
     tolerance: float = 1.0,
+    before: Sequence[onnx.NodeProto] = (),
     **attributes: Any,
 ) -> Row:
     """A row: a node of these inputs (arrays, `each`, `some`, lists for sequences, None for one that is left out) and
     attributes (arrays become tensors), at the revisions from `since` to `until`."""
-    return Row(inputs, attributes, outputs, since, until, when, expected, reference, random, tolerance)
+    return Row(
+        inputs, attributes, outputs, since, until, when, expected, reference, random, tolerance, tuple(before)
+    )
 
 
 @dataclass(frozen=True)
@@ -273,5 +277,5 @@ def type_name(value: Any) -> str:
         case dict():
             key, item = next(iter(value.items()))
             names = {str: "string", int: "int64", float: "float"}
-            return f"map({names[type(key)]}, {'double' if isinstance(item, np.float64) else names[type(item)]})"
+            return f"map({names[type(key)]},tensor({names[type(item)]}))"
     return next(name for name, dtype in ELEMENTS.items() if dtype == value.dtype)

@@ -30,6 +30,7 @@ TOLERANCES = {
     "complex128": (1e-6, 1e-7),
 }
 FORMS = ("open", "fixed")
+ELEMENT = {str: onnx.TensorProto.STRING, int: onnx.TensorProto.INT64, float: onnx.TensorProto.FLOAT}  # in maps
 
 
 @contextmanager
@@ -100,7 +101,9 @@ def build_model(case: Case, form: str) -> onnx.ModelProto:
             infos.append(helper.make_value_info(name, _type(name, value, form)))
     results = [onnx.ValueInfoProto(name=name) for name in outputs]
     imports = {schema.domain: case.revision.opset}
-    graph = helper.make_graph([node], "case", infos, results, constants)
+    if case.row.before:
+        imports.setdefault("", 21)
+    graph = helper.make_graph([*case.row.before, node], "case", infos, results, constants)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid(*pair) for pair in imports.items()], ir_version=10)
 
 
@@ -113,9 +116,7 @@ def _type(name: str, value: Any, form: str) -> onnx.TypeProto:
             return helper.make_sequence_type_proto(element)
         case dict():
             key, item = next(iter(value.items()))
-            element = helper.np_dtype_to_tensor_dtype(np.asarray(item, None if isinstance(item, str | int | np.generic) else np.float32).dtype)
-            kind = helper.make_tensor_type_proto(element, None)
-            return helper.make_map_type_proto(onnx.TensorProto.STRING if isinstance(key, str) else onnx.TensorProto.INT64, kind)
+            return helper.make_map_type_proto(ELEMENT[type(key)], helper.make_tensor_type_proto(ELEMENT[type(item)], ()))
     shape = [f"{name}_{axis}" for axis in range(value.ndim)] if form == "open" else value.shape
     return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(value.dtype), shape)
 

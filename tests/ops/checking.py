@@ -82,7 +82,9 @@ def model_of(
     outputs = [onnx.ValueInfoProto(name=name) for name in nodes[-1].output if name]
     initialisers = [numpy_helper.from_array(np.asarray(inputs[name]), name) for name in constants]
     graph = helper.make_graph(nodes, "case", infos, outputs, initialisers)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    imports = {"": opset, **{node.domain: 1 for node in nodes if node.domain}}
+    opsets = [helper.make_opsetid(domain, version) for domain, version in imports.items()]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
 def run(lifted: onnxlift.Lifted, inputs: Sequence[Any]) -> tuple[Any, ...]:

@@ -47,25 +47,10 @@ def test_match(pattern: str) -> None:
 
 @pytest.mark.parametrize(
     "pattern",
-    [
-        r"a$\n?",
-        r"a\z",
-        r"\s",
-        r"[^\s]",
-        r"\W",
-        r"[]a]+",
-        "[^]a]",
-        "[a[]",
-        "[a$]",
-        "[(?a]+",
-        "(?i)é",
-        "(?i)k",
-        "(?s).",
-        ".",
-    ],
+    [r"a$\n?", r"a\z", r"\s", r"[^\s]", r"\W", "[]a]+", "[^]a]", "[a[]", "[a$]", "[(?a]+", "(?i)é", "(?i)k", "(?s)."],
 )
 def test_match_where_python_differs(pattern: str) -> None:
-    x = words("a", "a\n", "\v", " ", "]", "a]", "[", "$", "É", "\u212a", "(?a", "\n", "_", "٣", "ſ")
+    x = words("a", "a\n", "\v", " ", "]", "a]", "[", "$", "É", "\u212a", "(?a", "\n", "_", "٣")
     check(NODE("RegexFullMatch", ["x"], ["y"], pattern=pattern), {"x": x}, opset=20)
 
 

@@ -47,7 +47,7 @@ class Body:
     def several(self, count: int, op_type: str, *inputs: Value | None, **attributes: Any) -> list[Value]:
         """The outputs of a node that has more than one. Attributes that are None are left out."""
         given = {name: value for name, value in attributes.items() if value is not None}
-        node = ir.node(op_type, list(inputs), given, num_outputs=count)
+        node = ir.node(op_type, list(inputs), given, num_outputs=count, name=op_type)
         for index, output in enumerate(node.outputs):
             output.name = f"{op_type}_output_{index}"  # a name that says it is generated
         self.nodes.append(node)

@@ -68,8 +68,8 @@ def FusedConv(
     strides: Ints | None = None,
 ) -> Value:
     """Those whose names begin with Nhwc have the channels of X, Z and the result as the last axis. W is laid out as
-    always, except for NhwcConv: ONNX Runtime's optimiser, which writes it, moves them to the end there too, whatever the
-    documentation says. ONNX Runtime's CPU build can run neither."""
+    always, except for NhwcConv: whatever the documentation says, ONNX Runtime's optimiser, which writes it, moves them
+    to the end there too. ONNX Runtime's CPU build can run neither."""
     nhwc = b.node.op_type.startswith("Nhwc")
     if b.node.op_type == "NhwcConv":
         W = channels_first(b, W)

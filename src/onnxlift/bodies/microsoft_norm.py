@@ -57,8 +57,7 @@ def _residual_sum(b: Body, input: Value, skip: Value, bias: Value | None) -> Val
         return b.Add(input, skip)
     if _is_projection(b, 1) and not _is_projection(b, 0):
         input, skip = skip, input
-    total = b.Add(b.Add(input, bias), skip)
-    return total
+    return b.Add(b.Add(input, bias), skip)
 
 
 def _is_projection(b: Body, index: int) -> bool:

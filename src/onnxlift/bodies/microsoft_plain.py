@@ -75,8 +75,8 @@ def SampleOp(b: Body, X: Value) -> Value:
 
 @body("IsAllFinite")
 def IsAllFinite(b: Body, *inputs: Value, isinf_only: int = 0, isnan_only: int = 0) -> Value:
-    """Whether no element of any input is infinite or (unless `isinf_only`) not a number. ONNX Runtime's CPU build cannot
-    run it: as documented."""
+    """Whether no element of any input is infinite or not a number. ONNX Runtime's CPU build cannot run it: as
+    documented."""
     found = []
     for value in inputs:
         found += [] if isnan_only else [b.IsInf(value)]

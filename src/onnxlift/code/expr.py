@@ -4,45 +4,14 @@ An operator function writes PyTorch with these objects and gets PyTorch text: `x
 builds the tree of exactly that call. Leaves are literals, names (`torch`, `F`), references to values of the graph
 (`Ref`, whose variable name is chosen at the very end) and members of the module (`Member`, rendered as `self.conv1`).
 
-Text is made late and in one place (`Renderer`), because whether a value is inlined, and under which name it lives, is
+Text is made late and in one place (render.py), because whether a value is inlined, and under which name it lives, is
 known only when the whole `forward` is.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-
-# Binding strength, as in Python's grammar: what binds less tightly than its surroundings needs parentheses.
-TERNARY, OR, AND, NOT, COMPARE, BIT_OR, BIT_XOR, BIT_AND, SHIFT, ADD, MUL, UNARY, POWER, ATOM = range(14)
-
-_BINARY = {
-    "or": OR,
-    "and": AND,
-    "==": COMPARE,
-    "!=": COMPARE,
-    "<": COMPARE,
-    "<=": COMPARE,
-    ">": COMPARE,
-    ">=": COMPARE,
-    "is": COMPARE,
-    "is not": COMPARE,
-    "|": BIT_OR,
-    "^": BIT_XOR,
-    "&": BIT_AND,
-    "<<": SHIFT,
-    ">>": SHIFT,
-    "+": ADD,
-    "-": ADD,
-    "*": MUL,
-    "/": MUL,
-    "//": MUL,
-    "%": MUL,
-    "@": MUL,
-    "**": POWER,
-}
-
 
 FLOAT32_MAX = 3.4028234663852886e38
 
@@ -419,110 +388,3 @@ def walk(expr: Expr) -> Iterator[Expr]:
         parts = part._parts()
         if parts:
             stack.extend(reversed(parts))
-
-
-def float_text(value: float) -> str:
-    """The shortest text that reads back as `value`, as people write it: `1e-5`, not `1e-05`; `1e9`, not its zeros."""
-    if math.isnan(value):
-        return 'float("nan")'
-    if math.isinf(value):
-        return 'float("inf")' if value > 0 else 'float("-inf")'
-    if abs(value) == FLOAT32_MAX:
-        return f"torch.finfo(torch.float32).{'max' if value > 0 else 'min'}"
-    text = f"{value:.0e}" if abs(value) >= 1e6 and float(f"{value:.0e}") == value else repr(value)
-    mantissa, exponent, power = text.partition("e")
-    if not exponent:
-        return mantissa
-    sign = "-" if power.startswith("-") else ""
-    return f"{mantissa}e{sign}{power.lstrip('+-').lstrip('0')}"
-
-
-class Renderer:
-    """Writes expressions as text. `name_of` gives the text of leaves that only the surrounding module can name:
-    `Ref`, `Local`, `Member`, `Device`; it may answer with another expression, which is then written in its place."""
-
-    def __init__(self, name_of: Callable[[Expr], str | Expr]) -> None:
-        self._name_of = name_of
-
-    def text(self, expr: Expr, strength: int = TERNARY) -> str:
-        """`expr` as text, in parentheses if it binds less tightly than `strength`."""
-        text, own = self._render(expr)
-        return f"({text})" if own < strength else text
-
-    def _render(self, expr: Expr) -> tuple[str, int]:
-        match expr:
-            case Wrapped():
-                return self._render(expr._expr)
-            case Ref() | Local() | Member() | Device():
-                name = self._name_of(expr)
-                return (name, ATOM) if isinstance(name, str) else self._render(name)
-            case Literal():
-                return self._literal(expr._value)
-            case Name():
-                return expr._name, ATOM
-            case Attribute():
-                return f"{self._base(expr._base)}.{expr._name}", ATOM
-            case Call():
-                args = [self.text(a) for a in expr._args]
-                args += [f"{k}={self.text(v)}" for k, v in expr._kwargs.items()]
-                return f"{self._base(expr._function)}({', '.join(args)})", ATOM
-            case Subscript():
-                return f"{self._base(expr._base)}[{', '.join(self.text(i) for i in expr._index)}]", ATOM
-            case SliceExpr():
-                text = f"{self._part(expr._start)}:{self._part(expr._stop)}"
-                return (text if expr._step is None else f"{text}:{self._part(expr._step)}"), ATOM
-            case Unary():
-                own = NOT if expr._op == "not " else UNARY
-                return f"{expr._op}{self.text(expr._operand, own)}", own
-            case Binary():
-                return self._binary(expr)
-            case Ternary():
-                then, condition = self.text(expr._then, OR), self.text(expr._condition, OR)
-                return f"{then} if {condition} else {self.text(expr._otherwise, TERNARY)}", TERNARY
-            case Display():
-                return self._display(expr), ATOM
-            case Star():
-                return f"*{self.text(expr._items, BIT_OR)}", ATOM
-            case Comprehension():
-                element, target = self.text(expr._element), self.text(expr._target)
-                return f"[{element} for {target} in {self.text(expr._iterable, OR)}]", ATOM
-        raise TypeError(f"no text for {type(expr).__name__}")
-
-    def _base(self, expr: Expr) -> str:
-        """What stands before a dot, a bracket or a parenthesis. A number would swallow the dot, so it is wrapped."""
-        text = self.text(expr, ATOM)
-        return f"({text})" if text[0].isdigit() else text
-
-    def _part(self, expr: Expr | None) -> str:
-        return "" if expr is None else self.text(expr)
-
-    def _binary(self, expr: Binary) -> tuple[str, int]:
-        own = _BINARY[expr._op]
-        # Left-associative, so the right side needs one more; `**` and comparisons (which would chain) need both.
-        left = own + 1 if expr._op == "**" or own == COMPARE else own
-        right = UNARY if expr._op == "**" else own + 1
-        return f"{self.text(expr._left, left)} {expr._op} {self.text(expr._right, right)}", own
-
-    def _display(self, expr: Display) -> str:
-        items = ", ".join(self.text(i) for i in expr._items)
-        if expr._brackets == "()" and len(expr._items) == 1:
-            items += ","
-        return f"{expr._brackets[0]}{items}{expr._brackets[1]}"
-
-    @staticmethod
-    def _literal(value: bool | int | float | str | bytes | None) -> tuple[str, int]:
-        if isinstance(value, float):
-            text = float_text(value)
-            return text, (UNARY if text.startswith("-") else ATOM)
-        if isinstance(value, str):
-            return _quoted(value), ATOM
-        text = repr(value)
-        return text, (UNARY if text.startswith("-") else ATOM)
-
-
-def _quoted(value: str) -> str:
-    """`value` as a double-quoted literal in ASCII, so that nothing in it can end the string or hide in a terminal."""
-    text = ascii(value)
-    if text.startswith("'"):
-        return '"' + text[1:-1].replace('"', '\\"').replace("\\'", "'") + '"'
-    return text

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..code.expr import Expr, Literal, Local, Member, Ref, Renderer
+from ..code.expr import Expr, Literal, Local, Member, Ref
+from ..code.render import Renderer
 from ..code.statements import Assign, Block, Break, Evaluate, ForLoop, Return, Statement, WhileLoop, blocks, expressions
 from ..ops.layers import Layer
 from ..ops.operand import Tensor

@@ -8,7 +8,8 @@ from typing import Any
 
 import onnx_ir as ir
 
-from ..code.expr import Call, Device, Display, Expr, Literal, Member, Ref, Renderer, float_text, walk
+from ..code.expr import Call, Device, Display, Expr, Literal, Member, Ref, walk
+from ..code.render import Renderer, float_text
 from ..code.statements import (
     Assign,
     Block,

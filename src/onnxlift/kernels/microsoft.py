@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 
 def unique_in_order(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -56,23 +55,3 @@ def complex_product(a: Tensor, b: Tensor, conjugate: bool = False) -> Tensor:
     """The product of complex numbers, whose parts are the last axis; with the conjugate of `b`, if so."""
     x, y = torch.view_as_complex(a.contiguous()), torch.view_as_complex(b.contiguous())
     return torch.view_as_real(x * (y.conj() if conjugate else y))
-
-
-def conv_transpose_dynamic_pads(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    pads: list[int],
-    stride: tuple[int, ...],
-    dilation: tuple[int, ...],
-    output_padding: tuple[int, ...],
-    groups: int = 1,
-) -> Tensor:
-    """Transposed convolution, of whose result `pads` (those before all axes, then those behind) are cut off."""
-    rank = len(stride)
-    full = torch.convolution(x, weight, None, stride, (0,) * rank, dilation, True, (0,) * rank, groups)
-    amounts: list[int] = []
-    for axis in range(rank):
-        amounts = [-pads[axis], output_padding[axis] - pads[axis + rank], *amounts]
-    result = F.pad(full, amounts)
-    return result if bias is None else result + bias.view(-1, *[1] * rank)

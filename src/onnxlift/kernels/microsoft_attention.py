@@ -108,7 +108,7 @@ def relative_position_bias(
 def gated_relative_position_bias(
     query: Tensor, query_bias: Tensor, rel_pos: Tensor, weight: Tensor, bias: Tensor, eco_a: Tensor, heads: int
 ) -> Tensor:
-    """A bias of the scores (1, heads, length, length), gated by what each query (batch, length, heads * features) says."""
+    """A bias of the scores, (1, heads, length, length), gated by the queries, (batch, length, heads * features)."""
     query = (query + query_bias).unflatten(2, (heads, -1)).transpose(1, 2)
     gates = (query @ weight + bias).unflatten(-1, (2, -1)).sum(-1).sigmoid()
     update, reset = gates.chunk(2, -1)

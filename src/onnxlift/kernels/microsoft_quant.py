@@ -106,11 +106,10 @@ def dynamic_quantize_lstm(
     coupled: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """LSTM with gates i, o, f, c and quantised weights (directions, features, gates * hidden). The whole input, and the
-    state at each step, are quantised to the range that they have. `p` are peepholes; `coupled` makes the forget gate
-    1 - i."""
-    hidden = r.shape[1]
+    states at each step, are quantised to the range that they have. `p` are peepholes; `coupled` makes the forget gate
+    1 - i. Behind the end of a sequence the output is 0."""
 
-    def limit(gate: Tensor) -> Tensor:
+    def within(gate: Tensor) -> Tensor:
         return gate if clip is None else gate.clamp(-clip, clip)
 
     results = []
@@ -118,28 +117,39 @@ def dynamic_quantize_lstm(
         inputs = linear_dynamic(x, w[i], w_scale[i], w_zero[i])
         if b is not None:
             inputs = inputs + b[i].unflatten(0, (2, -1)).sum(0)
-        h_i = x.new_zeros(x.shape[1], hidden) if h is None else h[i]
+        if back:
+            inputs = reverse_sequences(inputs, lengths)
+        h_i = x.new_zeros(x.shape[1], r.shape[1]) if h is None else h[i]
         c_i = torch.zeros_like(h_i) if c is None else c[i]
+        last_h, last_c = h_i, c_i
         peep_i, peep_o, peep_f = (0, 0, 0) if p is None else p[i].chunk(3)
-        steps = list(enumerate(inputs.unbind()))
         outputs = []
-        for t, step in reversed(steps) if back else steps:
-            gates = step + linear_dynamic(h_i, r[i], r_scale[i], r_zero[i])
-            in_, out, forget, new = gates.chunk(4, -1)
-            in_ = limit(in_ + peep_i * c_i).sigmoid()
-            forget = 1 - in_ if coupled else limit(forget + peep_f * c_i).sigmoid()
-            new_c = forget * c_i + in_ * limit(new).tanh()
-            new_h = limit(out + peep_o * new_c).sigmoid() * new_c.tanh()
-            if lengths is None:
-                h_i, c_i = new_h, new_c
-                outputs.append(new_h)
-            else:
+        for t, step in enumerate(inputs.unbind()):
+            in_, out, forget, new = (step + linear_dynamic(h_i, r[i], r_scale[i], r_zero[i])).chunk(4, -1)
+            in_ = within(in_ + peep_i * c_i).sigmoid()
+            forget = 1 - in_ if coupled else within(forget + peep_f * c_i).sigmoid()
+            c_i = forget * c_i + in_ * within(new).tanh()
+            h_i = within(out + peep_o * c_i).sigmoid() * c_i.tanh()
+            if lengths is not None:
                 running = (t < lengths).unsqueeze(1)
-                h_i, c_i = torch.where(running, new_h, h_i), torch.where(running, new_c, c_i)
-                outputs.append(torch.where(running, new_h, 0))
-        results.append((torch.stack(outputs[::-1] if back else outputs), h_i, c_i))
-    y, last_h, last_c = (torch.stack(each) for each in zip(*results, strict=True))
-    return y.transpose(0, 1), last_h, last_c
+                h_i, c_i = torch.where(running, h_i, 0), torch.where(running, c_i, 0)
+                last_h, last_c = torch.where(running, h_i, last_h), torch.where(running, c_i, last_c)
+            else:
+                last_h, last_c = h_i, c_i
+            outputs.append(h_i)
+        y = torch.stack(outputs)
+        results.append((reverse_sequences(y, lengths) if back else y, last_h, last_c))
+    ys, hs, cs = (torch.stack(each) for each in zip(*results, strict=True))
+    return ys.transpose(0, 1), hs, cs
+
+
+def reverse_sequences(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """Each sequence of (steps, batch, features) the other way round; what is behind its end stays there."""
+    if lengths is None:
+        return x.flip(0)
+    step = torch.arange(x.shape[0], device=x.device)[:, None]
+    place = torch.where(step < lengths, lengths - 1 - step, step).long()
+    return x.gather(0, place[..., None].expand_as(x))
 
 
 def dequantize_experts(packed: Tensor, scales: Tensor, zero_points: Tensor | None = None, bits: int = 4) -> Tensor:

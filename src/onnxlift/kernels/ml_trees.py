@@ -3,25 +3,25 @@
 from torch import Tensor
 
 
-def tree_leaves(
-    x: Tensor, roots: Tensor, features: Tensor, thresholds: Tensor, children: Tensor, depth: int
-) -> Tensor:
-    """The leaf that each row of `x` reaches in each tree. `children` holds where to go from a node if its feature is
+def tree_leaves(x: Tensor, roots: Tensor, features: Tensor, thresholds: Tensor, branches: Tensor, depth: int) -> Tensor:
+    """The leaf that each row of `x` reaches in each tree. `branches` holds where to go from a node if its feature is
     above the threshold (or not a number), and where if not; leaves lead to themselves."""
-    node = roots.expand(x.shape[0], -1)
+    node = roots.repeat(x.shape[0])
     for _ in range(depth):
-        node = children[node, (x.gather(1, features[node]) <= thresholds[node]).long()]
-    return node
+        value = x.gather(1, features.index_select(0, node).view(-1, len(roots))).flatten()
+        node = branches.flatten().index_select(0, 2 * node + (value <= thresholds.index_select(0, node)))
+    return node.view(-1, len(roots))
 
 
 def mixed_tree_leaves(
-    x: Tensor, roots: Tensor, features: Tensor, thresholds: Tensor, children: Tensor, depth: int
+    x: Tensor, roots: Tensor, features: Tensor, thresholds: Tensor, branches: Tensor, depth: int
 ) -> Tensor:
-    """The leaf that each row of `x` reaches in each tree. `children` holds where to go from a node if its feature is
+    """The leaf that each row of `x` reaches in each tree. `branches` holds where to go from a node if its feature is
     below, at or above the threshold, or not a number; leaves lead to themselves."""
-    node = roots.expand(x.shape[0], -1)
+    node = roots.repeat(x.shape[0])
     for _ in range(depth):
-        value, threshold = x.gather(1, features[node]), thresholds[node]
-        side = (value == threshold).long() + 2 * (value > threshold) + 3 * value.isnan()
-        node = children[node, side]
-    return node
+        value = x.gather(1, features.index_select(0, node).view(-1, len(roots))).flatten()
+        threshold = thresholds.index_select(0, node)
+        side = (value == threshold) + 2 * (value > threshold) + 3 * value.isnan()
+        node = branches.flatten().index_select(0, 4 * node + side)
+    return node.view(-1, len(roots))

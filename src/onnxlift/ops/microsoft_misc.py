@@ -1,6 +1,8 @@
-"""Smaller operators of ONNX Runtime that ONNX has nothing like. (Those that it has are in bodies/microsoft_plain.py.)"""
+"""Smaller operators of ONNX Runtime that ONNX has nothing like. (The others are in bodies/microsoft_plain.py.)"""
 
 from __future__ import annotations
+
+from typing import Any
 
 from ..bodies.body import MICROSOFT
 from ..code.expr import torch
@@ -105,11 +107,19 @@ def ConvTransposeWithDynamicPads(
     strides: Ints | None = None,
 ) -> Result:
     """The pads, those before all axes and then those behind, are cut off the result."""
-    if auto_pad != "NOTSET" or W.type.rank is None:
-        n.fail("automatic pads, or weights of unknown rank")
+    if auto_pad != "NOTSET" or W.type.rank is None or any(output_padding or ()):
+        n.fail("automatic pads, output_padding, or weights of unknown rank")
     rank = W.type.rank - 2
-    ones, zeros = (1,) * rank, (0,) * rank
-    sizes = {"stride": strides or ones, "dilation": dilations or ones, "output_padding": output_padding or zeros}
-    options = changed({"groups": group}, groups=1)
-    pads = zeros * 2 if Pads is None else Pads
-    return kernel("conv_transpose_dynamic_pads")(X, W, B, pads, **sizes, **options)
+    ones = (1,) * rank
+    begin, end = _halves(Pads, rank)
+    sizes = {"begin": begin, "end": end, "stride": strides or ones, "dilation": dilations or ones}
+    return kernel("conv_transpose")(X, W, B, **sizes, **changed({"groups": group}, groups=1))
+
+
+def _halves(pads: Dims | None, rank: int) -> tuple[Any, Any]:
+    if pads is None:
+        return (0,) * rank, (0,) * rank
+    if pads.elements is not None:
+        return tuple(pads.elements[:rank]), tuple(pads.elements[rank:])
+    whole = pads.as_expr()
+    return whole[:rank], whole[rank:]

@@ -9,6 +9,7 @@ import onnx
 import onnx_ir as ir
 
 from ..code.expr import Expr, F, builtin, equal
+from ..ir.load import ONNX_TYPE
 from ..ir.types import DataType
 from .kernel import kernel
 from .ml_scores import Array, labels_of, table, texts
@@ -18,6 +19,7 @@ from .registry import op
 
 ML = "ai.onnx.ml"
 LARGEST_MAP = 2**24
+_CASTS = {"TO_FLOAT": DataType.FLOAT, "TO_INT64": DataType.INT64}
 
 
 @op("LabelEncoder", domain=ML)
@@ -82,27 +84,25 @@ def _looked_up(n: Node, x: Tensor, keys: Array, values: Array, default: Any, las
 
 def _sorted_places(keys: Array, last: bool) -> Array:
     """Where the keys are, in ascending order; of equal keys the last or the first, and none that is not a number."""
-    place = {key: i for i, key in enumerate(keys.tolist())} if last else {}
-    if not last:
-        for i, key in enumerate(keys.tolist()):
-            place.setdefault(key, i)
-    numbers = keys.dtype != object
-    known = sorted(key for key in place if key == key) if numbers else place
+    numbered = list(enumerate(keys.tolist()))
+    place = {key: i for i, key in (numbered if last else reversed(numbered))}
+    known = sorted(place) if keys.dtype == object else sorted(key for key in place if key == key)
     return np.array([place[key] for key in known], np.int64)
 
 
 def _given(n: Node, kind: str) -> Array:
     """The keys or the values, which a node has in one of several attributes."""
-    for suffix, dtype in (("tensor", None), ("strings", object), ("int64s", np.int64), ("floats", np.float32)):
-        found = n.attributes.get(f"{kind}_{suffix}")
-        if isinstance(found, ir.TensorProtocol):
-            array = found.numpy().reshape(-1)
-            if found.dtype != DataType.STRING:
-                return array
-            return np.array([t.decode("utf-8", "surrogateescape") for t in array.tolist()], object)
-        if found:
-            return np.array(found, dtype)
-    n.fail(f"it has no {kind}")
+    suffixes = {"tensor": None, "strings": object, "int64s": np.int64, "floats": np.float32}
+    given = {s: n.attributes[f"{kind}_{s}"] for s in suffixes if n.attributes.get(f"{kind}_{s}") not in (None, ())}
+    if len(given) != 1:
+        n.fail(f"it has {len(given)} lists of {kind}")
+    ((suffix, found),) = given.items()
+    if not isinstance(found, ir.TensorProtocol):
+        return np.array(found, suffixes[suffix])
+    array: Array = found.numpy().reshape(-1)
+    if found.dtype != DataType.STRING:
+        return array
+    return np.array([text.decode("utf-8", "surrogateescape") for text in array.tolist()], object)
 
 
 def _numpy(x: Tensor, keys: Array) -> Any:
@@ -146,13 +146,11 @@ def CastMap(n: Node, X: Tensor, *, cast_to: str, map_form: str, max_map: int) ->
     if map_form not in ("DENSE", "SPARSE") or not 0 <= max_map <= LARGEST_MAP:
         n.fail(f"it casts to the form {map_form} of {max_map} entries")
     keys = [builtin("range")(max_map)] if map_form == "SPARSE" else []
-    match cast_to:
-        case "TO_STRING":
-            return kernel("map_to_strings")(X, *keys)
-        case "TO_FLOAT" | "TO_INT64":
-            dtype = DataType.FLOAT if cast_to == "TO_FLOAT" else DataType.INT64
-            return kernel("map_to_tensor")(X, torch_dtype(dtype), *keys)
-    n.fail(f"it casts to {cast_to}")
+    if cast_to == "TO_STRING":
+        return kernel("map_to_strings")(X, *keys)
+    if cast_to not in _CASTS:
+        n.fail(f"it casts to {cast_to}")
+    return kernel("map_to_tensor")(X, torch_dtype(_CASTS[cast_to]), *keys)
 
 
 @op("DictVectorizer", domain=ML)
@@ -170,9 +168,9 @@ def DictVectorizer(
 
 
 def _value_type(n: Node) -> DataType:
-    """The type of the values of the map, which onnx-ir has no place for: see ir/load.py."""
+    """The type of the values of the map, which onnx-ir has no place for."""
     given = n.ir.inputs[0]
-    proto = None if given is None else given.meta.get("onnx_type")
+    proto = None if given is None else given.meta.get(ONNX_TYPE)
     if not isinstance(proto, onnx.TypeProto) or not proto.HasField("map_type"):
         return DataType.FLOAT
     return DataType(proto.map_type.value_type.tensor_type.elem_type)

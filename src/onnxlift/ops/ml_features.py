@@ -39,7 +39,7 @@ def ArrayFeatureExtractor(n: Node, X: Tensor, Y: Tensor) -> Result:
 def Binarizer(n: Node, X: Tensor, *, threshold: float) -> Result:
     """1 for what is above the threshold, else 0."""
     bound = attribute_number(threshold, X) if X.type.is_float else math.floor(threshold)
-    above = X > bound
+    above = bound < X
     return above.float() if X.type.dtype == DataType.FLOAT else above.to(torch_dtype(X.type.dtype))
 
 
@@ -55,7 +55,7 @@ def FeatureVectorizer(n: Node, *X: Tensor, inputdimensions: tuple[int, ...]) -> 
 def _resized(x: Tensor, size: int) -> Expr:
     part = rows(x) if (x.type.rank or 2) <= 2 else rows(x).flatten(1)
     own = x.type.dim(-1) if (x.type.rank or 2) <= 2 else None
-    if own == size:
+    if size == own:
         return part
     extra = size - own if isinstance(own, int) else size - part.shape[1]
     return F.pad(part, (0, extra))
@@ -78,7 +78,10 @@ def Imputer(
     replaced: float = attribute_number(replaced_value_float, X) if X.type.is_float else replaced_value_int64
     missing = X.isnan() if math.isnan(replaced) else equal(X, replaced)
     array = np.asarray(values, np.float32 if X.type.is_float else np.int64).astype(X.type.dtype.numpy())
-    if len(values) == 1 or X.type.dim(-1) not in (None, len(values)) and not isinstance(X.type.dim(-1), str):
+    features = X.type.dim(-1)
+    if isinstance(features, int) and len(values) not in (1, features):
+        n.fail(f"it has {len(values)} values for {features} features")
+    if len(values) == 1:
         return X.masked_fill(missing, exact_number(array[0], X.type.dtype))
     return torch.where(missing, table("imputed", array), X)
 
@@ -87,14 +90,11 @@ def Imputer(
 def Normalizer(n: Node, X: Tensor, *, norm: str) -> Result:
     """Each row divided by its largest element, by the sum of absolute values or by its length; zeros stay zeros."""
     x = X if X.type.dtype == DataType.FLOAT else X.float()
-    match norm:
-        case "MAX":
-            return kernel("divide_by_max")(x)
-        case "L1":
-            return F.normalize(x, 1, -1, _TINIEST)
-        case "L2":
-            return F.normalize(x, dim=-1, eps=_TINIEST)
-    n.fail(f"there is no norm {norm}")
+    if norm not in ("MAX", "L1", "L2"):
+        n.fail(f"there is no norm {norm}")
+    if norm == "MAX":
+        return kernel("divide_by_max")(x)
+    return F.normalize(x, 1, -1, _TINIEST) if norm == "L1" else F.normalize(x, dim=-1, eps=_TINIEST)
 
 
 @op("Scaler", domain=ML)

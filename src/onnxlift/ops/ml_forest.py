@@ -1,6 +1,6 @@
 """Ensembles of decision trees as tables: from the attributes of an ONNX node to the buffers of a module.
 
-All trees share one numbering of nodes: leaves first, from 0, then the nodes that decide. `children` says where to go
+All trees share one numbering of nodes: leaves first, from 0, then the nodes that decide. `branches` says where to go
 from a node for each outcome of comparing its feature with its threshold. That one table expresses every comparison of
 ONNX and where samples go whose feature is not a number; a test for membership in a set becomes a binary search.
 """
@@ -48,21 +48,21 @@ class Decisions:
 
 @dataclass
 class Forest:
-    """What the kernels walk through. `children` has two columns if all nodes compare by `<=` and nobody asks about
+    """What the kernels walk through. `branches` has two columns if all nodes compare by `<=` and nobody asks about
     missing features (no, yes), else four (below, at, above, not a number). `tree` numbers the tree of each node, where
     the node says which that is."""
 
     roots: Array
     features: Array
     thresholds: Array
-    children: Array
+    branches: Array
     depth: int
     leaves: int
     tree: Array = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def is_plain(self) -> bool:
-        return self.children.shape[1] == 2
+        return bool(self.branches.shape[1] == 2)
 
 
 def plant(n: Node, decisions: Decisions, leaves: int, roots: Array) -> Forest:
@@ -86,7 +86,7 @@ def plant(n: Node, decisions: Decisions, leaves: int, roots: Array) -> Forest:
         roots=roots.astype(np.int64),
         features=np.concatenate([np.zeros(leaves, np.int64), d.features]),
         thresholds=np.concatenate([np.zeros(leaves, d.thresholds.dtype), d.thresholds]),
-        children=np.concatenate([own, inner]).astype(np.int64),
+        branches=np.concatenate([own, inner]).astype(np.int64),
         depth=_depth(n, np.stack([d.yes, d.no], 1), leaves),
         leaves=leaves,
     )
@@ -114,9 +114,7 @@ def _search_sets(d: Decisions, leaves: int) -> Decisions:
     """The decisions without tests for membership: each is a binary search through the members, by new nodes."""
     if not (d.modes == MEMBER).any():
         return d
-    columns: list[list[Any]] = [
-        c.tolist() for c in (d.features, d.thresholds.astype(np.float64), d.modes, d.yes, d.no, d.missing)
-    ]
+    columns: list[list[Any]] = [c.tolist() for c in (d.features, d.thresholds, d.modes, d.yes, d.no, d.missing)]
     features, thresholds, modes, yes, no, missing = columns
 
     def search(members: list[float], node: int, found: int, lost: int) -> None:
@@ -170,12 +168,15 @@ def weights_by_target(votes: Votes, leaves: int, targets: int) -> Array:
 
 
 def padded_votes(n: Node, votes: Votes, leaves: int, repeat: bool) -> tuple[Array, Array]:
-    """The votes as two tables of a row for each leaf: targets and weights, filled up to equal length with votes of no
-    weight (with the leaf's own first vote again if `repeat`: for the smallest and largest that changes nothing)."""
+    """The votes as two tables of a row for each leaf (or one number, if none has more): targets and weights, filled up
+    to equal length with votes of no weight (with the leaf's own first vote again if `repeat`: for the smallest and the
+    largest that changes nothing)."""
     counts = np.bincount(votes.leaf, minlength=leaves)
     longest = max(int(counts.max(initial=0)), 1)
     if leaves * longest > max(LARGEST_TABLE // 8, 8 * len(votes.leaf)):
-        n.fail(f"one of its {leaves} leaves has {longest} votes while most have few; a table of them would be too large")
+        n.fail(
+            f"one of its {leaves} leaves has {longest} votes while most have few; a table of them would be too large"
+        )
     order = np.argsort(votes.leaf, kind="stable")
     leaf = votes.leaf[order]
     column = np.arange(len(leaf)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -184,4 +185,4 @@ def padded_votes(n: Node, votes: Votes, leaves: int, repeat: bool) -> tuple[Arra
     if repeat:
         spare = np.arange(longest) >= counts[:, None]
         targets, weights = np.where(spare, targets[:, :1], targets), np.where(spare, weights[:, :1], weights)
-    return targets, weights
+    return (targets, weights) if longest > 1 else (targets[:, 0], weights[:, 0])

@@ -116,11 +116,15 @@ def SVMClassifier(
         winner = (~(duels > 0)).squeeze(-1).long()
         scores = two_scores(n, duels, post_transform, signed=post_transform == "NONE")
         return [labelled(n, winner, labels), scores]
-    sides = [table(name, np.array(side)) for name, side in zip(("first", "second"), zip(*pairs, strict=True), strict=True)]
+    sides = [
+        table(name, np.array(side)) for name, side in zip(("first", "second"), zip(*pairs, strict=True), strict=True)
+    ]
     winner = kernel("count_votes")(duels, *sides, len(labels)).argmax(-1)
     if not prob_a:
         return [labelled(n, winner, labels), transformed(n, duels, post_transform, len(pairs))]
-    slope, offset = (_coefficient(name, _array(given)[: len(pairs)]) for name, given in (("prob_a", prob_a), ("prob_b", prob_b)))
+    slope, offset = (
+        _coefficient(name, _array(given)[: len(pairs)]) for name, given in (("prob_a", prob_a), ("prob_b", prob_b))
+    )
     probabilities = kernel("pairwise_probabilities")(duels * slope + offset, *sides, len(labels))
     return [labelled(n, winner, labels), transformed(n, probabilities, post_transform, len(labels))]
 
@@ -160,16 +164,14 @@ def _kernel(n: Node, x: Expr, vectors: Array, kind: str, params: Floats | None) 
     """How near each sample is to each support vector."""
     gamma, offset, degree = (float(str(np.float32(p))) for p in (params or (0.0, 0.0, 0.0))[:3])
     kept = table("support_vectors", vectors)
-    match kind:
-        case "LINEAR":
-            return x @ kept.T
-        case "RBF":
-            return kernel("rbf")(x, kept, gamma)
-        case "POLY":
-            return (gamma * (x @ kept.T) + offset) ** (int(degree) if degree.is_integer() else degree)
-        case "SIGMOID":
-            return (gamma * (x @ kept.T) + offset).tanh()
-    n.fail(f"there is no kernel {kind}")
+    if kind == "LINEAR":
+        return x @ kept.T
+    if kind == "RBF":
+        return kernel("rbf")(x, kept, gamma)
+    if kind not in ("POLY", "SIGMOID"):
+        n.fail(f"there is no kernel {kind}")
+    product = gamma * (x @ kept.T) + offset
+    return product.tanh() if kind == "SIGMOID" else product ** (int(degree) if degree.is_integer() else degree)
 
 
 def _linear(n: Node, x: Expr, weight: Array, bias: Array | None) -> Expr:

@@ -7,7 +7,7 @@ The specification leaves open what happens to a single score. There, ONNX Runtim
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,22 +62,20 @@ def labelled(n: Node, classes: Expr, labels: Labels) -> Expr:
     return table("classes", np.asarray(labels, np.int64))[classes]
 
 
+TRANSFORMS: dict[str, Callable[[Expr], Expr]] = {
+    "NONE": lambda scores: scores,
+    "LOGISTIC": lambda scores: scores.sigmoid(),
+    "SOFTMAX": lambda scores: scores.softmax(-1),
+    "SOFTMAX_ZERO": lambda scores: kernel("softmax_zero")(scores),
+    "PROBIT": lambda scores: kernel("probit")(scores),
+}
+
+
 def transformed(n: Node, scores: Expr, post_transform: str, count: int) -> Expr:
     """`count` scores a row, after the transform that the node asks for."""
-    match post_transform:
-        case "PROBIT":
-            return kernel("probit")(scores)
-        case "NONE" | "LOGISTIC" | "SOFTMAX" | "SOFTMAX_ZERO" if count == 1:
-            return scores
-        case "NONE":
-            return scores
-        case "LOGISTIC":
-            return scores.sigmoid()
-        case "SOFTMAX":
-            return scores.softmax(-1)
-        case "SOFTMAX_ZERO":
-            return kernel("softmax_zero")(scores)
-    n.fail(f"there is no transform {post_transform} of scores")
+    if post_transform not in TRANSFORMS:
+        n.fail(f"there is no transform {post_transform} of scores")
+    return scores if count == 1 and post_transform != "PROBIT" else TRANSFORMS[post_transform](scores)
 
 
 def two_scores(n: Node, score: Expr, post_transform: str, signed: bool) -> Expr:

@@ -1,6 +1,6 @@
 """Ensembles of decision trees.
 
-    leaves = tree_leaves(x, self.roots, self.features, self.thresholds, self.children, 6)
+    leaves = tree_leaves(x, self.roots, self.features, self.thresholds, self.branches, 6)
     scores = F.embedding_bag(leaves, self.leaf_weights, mode="sum")
 
 Where ONNX's specification is silent, ONNX Runtime is followed: a feature that is not a number is unequal to every
@@ -41,14 +41,17 @@ _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 _BAG_MODES = {"SUM": "sum", "AVERAGE": "mean", "MAX": "max"}
 
 
-@op("TreeEnsemble", domain=ML, ignores=["nodes_hitrates"])
-def TreeEnsemble(n: Node, X: Tensor, *, aggregate_function: int, post_transform: int, n_targets: int, **_: Any) -> Result:
+@op("TreeEnsemble", domain=ML)
+def TreeEnsemble(
+    n: Node, X: Tensor, *, aggregate_function: int, post_transform: int, n_targets: int | None, **_: Any
+) -> Result:
     """From ai.onnx.ml 5 on; nodes that decide and leaves are numbered separately."""
     if not 0 <= aggregate_function < len(_AGGREGATES) or not 0 <= post_transform < len(_TRANSFORMS):
         n.fail(f"there is no aggregate function {aggregate_function} or no transform {post_transform}")
     forest, votes = _separate_leaves(n)
-    scores = _aggregate(n, X, forest, votes, n_targets, _AGGREGATES[aggregate_function])
-    return _as_output(n, X, votes, transformed(n, scores, _TRANSFORMS[post_transform], n_targets))
+    targets = n_targets or 1
+    scores = _aggregate(n, X, forest, votes, targets, _AGGREGATES[aggregate_function])
+    return _as_output(n, X, votes, transformed(n, scores, _TRANSFORMS[post_transform], targets))
 
 
 @op("TreeEnsembleRegressor", domain=ML)
@@ -94,7 +97,8 @@ def TreeEnsembleClassifier(
         n.emit(Assign([scores], total if base is None else _based(n, total, base, classes)))
         if base is None and classes > 2:
             _refuse_silence(n, forest, votes, classes)
-        return [labelled(n, scores.argmax(-1), labels), _as_output(n, X, votes, transformed(n, scores, post_transform, classes))]
+        result = transformed(n, scores, post_transform, classes)
+        return [labelled(n, scores.argmax(-1), labels), _as_output(n, X, votes, result)]
     if base is not None and (len(base) > 1 or voted != {0}):
         n.fail(f"it has {len(base)} base values, but its leaves vote for one class only")
     only = Votes(votes.leaf, np.zeros_like(votes.target), votes.weight)
@@ -120,7 +124,7 @@ def _refuse_silence(n: Node, forest: Forest, votes: Votes, classes: int) -> None
     leaves = np.bincount(forest.tree[: forest.leaves])
     certain = np.unique(ballots[counts == leaves[ballots // classes]] % classes)
     if len(certain) < classes:
-        n.fail("some votes are negative, and there may be none for one of its classes; whether it can win is not defined")
+        n.fail("some votes are negative, and a class may have none at all; whether it wins then is not defined")
 
 
 def _aggregate(n: Node, x: Tensor, forest: Forest, votes: Votes, targets: int, function: str) -> Expr:
@@ -130,26 +134,25 @@ def _aggregate(n: Node, x: Tensor, forest: Forest, votes: Votes, targets: int, f
     dtype = _working_type(x, votes)
     samples = rows(x, dtype)
     walk = kernel("tree_leaves" if forest.is_plain else "mixed_tree_leaves")
-    tables = [table(name, getattr(forest, name)) for name in ("roots", "features", "thresholds", "children")]
+    tables = [table(name, getattr(forest, name)) for name in ("roots", "features", "thresholds", "branches")]
     leaves = Local("leaves")
     n.emit(Assign([leaves], walk(samples, *tables, forest.depth)))
-    weight = votes.weight.astype(dtype.numpy())
-    votes = Votes(votes.leaf, votes.target, weight)
+    votes = Votes(votes.leaf, votes.target, votes.weight.astype(dtype.numpy()))
     if is_complete(votes, forest.leaves, targets) or (targets == 1 and function in ("SUM", "AVERAGE")):
-        weights = table("leaf_weights", weights_by_target(votes, forest.leaves, targets), trainable=True)
+        dense = table("leaf_weights", weights_by_target(votes, forest.leaves, targets), trainable=True)
         if function == "MIN":
-            return weights[leaves].amin(1)
-        return F.embedding_bag(leaves, weights, mode=_BAG_MODES[function])
+            return dense[leaves].amin(1)
+        return F.embedding_bag(leaves, dense, mode=_BAG_MODES[function])
     numbers, amounts = padded_votes(n, votes, forest.leaves, repeat=function in ("MIN", "MAX"))
-    wide = numbers.shape[1] > 1
-    places = table("leaf_targets", numbers if wide else numbers[:, 0])[leaves]
-    weights = table("leaf_weights", amounts if wide else amounts[:, 0], trainable=True)[leaves]
-    if wide:
-        places, weights = places.flatten(1), weights.flatten(1)
-    nothing = weights.new_zeros(leaves.shape[0], targets)
+    places = table("leaf_targets", numbers)[leaves]
+    weights = table("leaf_weights", amounts, trainable=True)[leaves]
+    flat = [places.flatten(1), weights.flatten(1)] if numbers.ndim > 1 else [places, weights]
+    cast = Local("votes")
+    n.emit(Assign([cast], flat[1]))
+    nothing = cast.new_zeros(cast.shape[0], targets)
     if function in ("MIN", "MAX"):
-        return nothing.scatter_reduce(1, places, weights, "amin" if function == "MIN" else "amax", include_self=False)
-    total = nothing.scatter_add(1, places, weights)
+        return nothing.scatter_reduce(1, flat[0], cast, "amin" if function == "MIN" else "amax", include_self=False)
+    total = nothing.scatter_add(1, flat[0], cast)
     return total / len(forest.roots) if function == "AVERAGE" else total
 
 
@@ -194,12 +197,12 @@ def _labelled_leaves(n: Node, voters: str) -> tuple[Forest, Votes]:
     inner = ~is_leaf
     features, yes, no = (column[inner] for column in columns)
     missing = _flags(n, len(modes))[inner]
-    branches = [
-        np.array([known.get(key, -1) for key in zip(trees[inner].tolist(), ends.tolist(), strict=True)], np.int64)
-        for ends in (yes, no)
+    ends = [
+        np.array([known.get(key, -1) for key in zip(trees[inner].tolist(), column.tolist(), strict=True)], np.int64)
+        for column in (yes, no)
     ]
     codes = np.array([MODES[mode] for mode in modes if mode != "LEAF"], np.int64)
-    decisions = Decisions(features, thresholds[inner], codes, *branches, missing)
+    decisions = Decisions(features, thresholds[inner], codes, ends[0], ends[1], missing)
     _, first = np.unique(trees, return_index=True)
     forest = plant(n, decisions, int(is_leaf.sum()), number[np.sort(first)])
     forest.tree = np.unique(trees, return_inverse=True)[1][order]
@@ -238,7 +241,7 @@ def _separate_leaves(n: Node) -> tuple[Forest, Votes]:
             n.fail("one of its nodes is followed by a node or leaf that does not exist")
         ends.append(np.where(is_leaf, end, end + leaves))
     codes = modes.astype(np.int64)
-    decisions = Decisions(features, thresholds, codes, *ends, _flags(n, len(modes)), _sets(n, codes))
+    decisions = Decisions(features, thresholds, codes, ends[0], ends[1], _flags(n, len(modes)), _sets(n, codes))
     forest = plant(n, decisions, leaves, roots + leaves)
     return forest, Votes(np.arange(leaves), targets, weight)
 

@@ -3,9 +3,10 @@
     y = AffineGrid(theta, size)   ->   the nodes by which the operator's schema defines it
 
 Many schemas carry such a body: one for all uses, or one that is built for the types and attributes of the node at hand.
-Its operators may have to be expanded in turn. Operators of ONNX Runtime have no schema here; their bodies are in bodies/.
-Why there is none for some use of such an operator is left in `node.meta["reason"]`. Types must have been inferred, and are afterwards. Sound because the body
-is the operator's definition; its nodes keep the operator set that it is written for (`node.version`).
+Its operators may have to be expanded in turn. The operators of ONNX Runtime have no schema here; their bodies are in
+bodies/, and why there is none for some use of one is left in `node.meta["reason"]`. Types must have been inferred, and
+are afterwards. Sound because the body is the operator's definition; its nodes keep the operator set that it is written
+for (`node.version`).
 """
 
 from __future__ import annotations

@@ -131,10 +131,7 @@ ROWS: dict[str, list[Row]] = {
     **{op: unary(low, high) for op, (low, high) in UNARY.items()},
     **{op: binary(getattr(np, name)) for op, name in (("Add", "add"), ("Sub", "subtract"), ("Mul", "multiply"))},
     "Div": binary(np.divide, nonzero=True),
-    "Pow": [
-        *binary(np.power, low=0.3, high=3),
-        *(row(some(2, 3, low=1, high=4), each(2, 3, low=1, high=3), since=since) for since in (12,)),
-    ],
+    "Pow": [*binary(np.power, low=0.3, high=3), row(each(2, 3, low=1, high=4), each(2, 3, low=1, high=3), since=12)],
     **{op: binary(getattr(np, f"logical_{op.lower()}")) for op in ("And", "Or", "Xor")},
     **{op: binary(getattr(np, op.lower())) for op in ("Equal", "Greater", "Less")},
     "GreaterOrEqual": binary(),
@@ -146,8 +143,8 @@ ROWS: dict[str, list[Row]] = {
     ],
     "Mod": [
         row(each(3, 1, 5, low=-9, high=9), each(4, 1, low=1, high=5), fmod=1),
-        *(row(each(3, 1, 5, low=-9, high=9), each(4, 1, low=1, high=5), when=lambda s: s.since_version > 999) for _ in ()),
-        *(row((x := np.arange(-9, 9).astype(t)), np.full(1, d, t)) for t in (np.int8, np.int32, np.int64) for d in (4, -4)),
+        row(each(3, 1, 5, low=-9, high=9), each(4, 1, low=1, high=5), since=28),
+        *(row(np.arange(-9, 9, dtype=t), np.full(1, d, t)) for t in (np.int8, np.int32, np.int64) for d in (4, -4)),
         row(np.arange(9, dtype=np.uint8), np.full(1, 4, np.uint8)),
         row(np.zeros((0, 3), np.int32), np.full(1, 4, np.int32)),
     ],
@@ -185,7 +182,7 @@ ROWS: dict[str, list[Row]] = {
         row(some(), each(2, 3), each(2, 3)),
         row(some(0, 3), some(3), some(1)),
     ],
-    "SwiGLU": [row(each(3, 8)), row(some(2, 3, 6), axis=1) if False else row(some(2, 6))],
+    "SwiGLU": [row(each(3, 5), each(3, 5)), row(some(2, 3), some(2, 3), alpha=1.7), row(some(0, 3), some(0, 3))],
     "Cast": CASTS,
     "CastLike": CASTS_LIKE,
     "BitCast": [

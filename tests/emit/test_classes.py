@@ -1,0 +1,127 @@
+"""Equal modules share a class; what differs in numbers becomes an argument; what differs otherwise does not share."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import onnxlift
+from small_graphs import Graph, code
+
+
+def classes(lifted: onnxlift.Lifted) -> dict[str, list[str]]:
+    """Class name -> the arguments of its constructor."""
+    found: dict[str, list[str]] = {}
+    for item in ast.parse(lifted.source).body:
+        if isinstance(item, ast.ClassDef):
+            methods = {m.name: m for m in item.body if isinstance(m, ast.FunctionDef)}
+            init = methods.get("__init__")
+            found[item.name] = [argument.arg for argument in init.args.args[1:]] if init is not None else []
+    return found
+
+
+def blocks(g: Graph, sizes: Sequence[int], op_types: Sequence[str] = (), factors: Sequence[float] = ()) -> str:
+    """Blocks of two layers around an activation, each with its own hidden size, activation and factor."""
+    x = g.input("x", "n", 4)
+    for i, size in enumerate(sizes):
+        h = g.linear(x, f"blocks.{i}.up", 4, size)
+        h = g.node(op_types[i] if op_types else "Sin", h, name=f"/blocks.{i}/Act")
+        if factors:
+            h = g.node("Mul", h, g.constant(f"factor{i}", np.float32(factors[i])), name=f"/blocks.{i}/Mul")
+        h = g.linear(h, f"blocks.{i}.down", size, 4)
+        x = g.node("Add", h, x, name=f"/blocks.{i}/Add")
+    return g.node("Cos", x, name="/Cos")
+
+
+def test_equal_blocks_share_a_class_without_arguments() -> None:
+    g = Graph()
+    lifted = g.lift(blocks(g, [8, 8, 8]))
+    assert list(classes(lifted).values()) == [[], []]
+    assert "nn.ModuleList(Block() for _ in range(3))" in lifted.source
+
+
+def test_a_size_that_differs_is_one_argument_wherever_it_stands() -> None:
+    g = Graph()
+    lifted = g.lift(blocks(g, [8, 6, 8]))
+    (arguments,) = (a for a in classes(lifted).values() if a)
+    assert len(arguments) == 1, lifted.source  # out of `up` and into `down`: the same number everywhere
+    assert "Block(8), Block(6), Block(8)" in lifted.source
+
+
+def test_a_number_in_forward_that_differs_is_an_argument() -> None:
+    g = Graph()
+    lifted = g.lift(blocks(g, [8, 8], factors=[0.5, 0.25]))
+    (arguments,) = (a for a in classes(lifted).values() if a)
+    assert arguments == ["scale"]
+    assert "self.scale = scale" in lifted.source and "* self.scale" in lifted.source
+
+
+def test_numbers_that_agree_everywhere_stay_literals() -> None:
+    g = Graph()
+    lifted = g.lift(blocks(g, [8, 8], factors=[0.5, 0.5]))
+    assert "* 0.5" in lifted.source and all(not arguments for arguments in classes(lifted).values())
+
+
+def test_different_structure_is_different_classes() -> None:
+    g = Graph()
+    lifted = g.lift(blocks(g, [8, 8, 8], op_types=["Sin", "Tanh", "Sin"]))
+    assert len(classes(lifted)) == 3
+    assert lifted.source.count(".tanh()") == 1 and lifted.source.count(".sin()") == 1
+
+
+def test_an_axis_is_what_the_code_says_and_not_an_argument() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i, axis in enumerate((-1, 0)):
+        x = g.linear(x, f"blocks.{i}.a")
+        x = g.node("Softmax", x, axis=axis, name=f"/blocks.{i}/Softmax")
+        x = g.linear(x, f"blocks.{i}.b")
+    lifted = g.lift(g.node("Sin", x, name="/Sin"))
+    assert all(not arguments for arguments in classes(lifted).values())
+    assert "softmax(-1)" in lifted.source and "softmax(0)" in lifted.source
+
+
+@pytest.mark.parametrize("second", ["Encoder", "Decoder"])
+def test_the_exporters_classes_are_kept_apart(second: str) -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for name, kind in (("first", "Encoder"), ("second", second)):
+        for layer in ("a", "b"):
+            weight = g.weight(f"{name}.{layer}.weight", 4, 4)
+            scopes = ["", name, f"{name}.{layer}", "linear"]
+            kinds = ["net.Net", f"net.{kind}", "torch.nn.modules.linear.Linear", "aten.linear.default"]
+            x = g.node("Gemm", x, weight, transB=1, scopes=scopes, classes=kinds)
+            x = g.node("Sin", x, scopes=["", name, "sin"], classes=["net.Net", f"net.{kind}", "aten.sin.default"])
+    lifted = g.lift(x)
+    assert set(classes(lifted)) == {"Net", "Encoder", second}
+    assert "self.first = Encoder()" in lifted.source and f"self.second = {second}()" in lifted.source
+
+
+def test_classes_of_classes() -> None:
+    """Equal parents of equal children: found from the leaves up."""
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for stage in range(2):
+        for block in range(2):
+            path = f"stages.{stage}.blocks.{block}"
+            h = g.linear(x, f"{path}.a")
+            h = g.linear(g.node("Sin", h, name=f"/stages.{stage}/blocks.{block}/Sin"), f"{path}.b")
+            x = g.node("Add", h, x, name=f"/stages.{stage}/blocks.{block}/Add")
+        x = g.linear(x, f"stages.{stage}.out")
+    lifted = g.lift(g.node("Cos", x, name="/Cos"))
+    assert len(classes(lifted)) == 3, code(lifted)
+    assert len(lifted.state_dict) == 2 * (2 * 2 + 1) * 2
+
+
+def test_nan_and_infinity_as_arguments() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i, limit in enumerate((np.inf, 1.5)):
+        h = g.linear(x, f"blocks.{i}.a")
+        h = g.node("Min", h, g.constant(f"limit{i}", np.float32(limit)), name=f"/blocks.{i}/Min")
+        x = g.linear(h, f"blocks.{i}.b")
+    lifted = g.lift(g.node("Sin", x, name="/Sin"))
+    assert "Block(1.5)" in lifted.source and 'float("inf")' in lifted.source

@@ -1,0 +1,78 @@
+"""Numbered modules that are called in a row become a loop; anything else stays as it is."""
+
+from __future__ import annotations
+
+from small_graphs import Graph, code
+
+
+def block(g: Graph, x: str, path: str, *more: str) -> str:
+    scope = f"/{path.replace('.', '/')}"
+    h = g.node("Sin", g.linear(x, f"{path}.a"), name=f"{scope}/Sin")
+    for value in more:
+        h = g.node("Mul", h, value, name=f"{scope}/Mul")
+    return g.linear(h, f"{path}.b")
+
+
+def test_a_chain_is_a_loop() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i in range(3):
+        x = block(g, x, f"layers.{i}")
+    lifted = g.lift(g.node("Cos", x, name="/Cos"))
+    assert "        for layer in self.layers:\n            x = layer(x)\n        return x.cos()" in code(lifted)
+
+
+def test_what_is_the_same_in_every_call_is_passed_along() -> None:
+    g = Graph()
+    x, mask = g.input("x", "n", 4), g.node("Sigmoid", g.input("m", "n", 4), name="/Sigmoid")
+    for i in range(3):
+        x = block(g, x, f"layers.{i}", mask)
+    text = code(g.lift(g.node("Cos", x, name="/Cos")))
+    assert "for layer in self.layers:" in text and text.count("sigmoid()") == 1
+
+
+def test_a_result_that_is_used_elsewhere_keeps_its_own_line() -> None:
+    g = Graph()
+    x, outputs = g.input("x", "n", 4), []
+    for i in range(3):
+        x = block(g, x, f"layers.{i}")
+        outputs.append(x)
+    lifted = g.lift(*(g.node("Cos", x, name=f"/Cos_{i}") for i, x in enumerate(outputs)))
+    assert "for " not in code(lifted).partition("class Small")[2].partition("def forward")[2]
+    assert "self.layers[2]" in lifted.source
+
+
+def test_another_order_is_not_a_loop() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i in (0, 2, 1):
+        x = block(g, x, f"layers.{i}")
+    lifted = g.lift(g.node("Cos", x, name="/Cos"))
+    assert "for layer in" not in lifted.source
+    assert [key for key in lifted.state_dict if key.endswith("a.weight")][0] == "layers.0.a.weight"
+
+
+def test_what_happens_between_the_calls_stays_between_them() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i in range(3):
+        x = g.node("Tanh", block(g, x, f"layers.{i}"), name=f"/Tanh_{i}")
+    lifted = g.lift(x)
+    assert lifted.source.count("tanh()") == 3
+
+
+def test_modules_of_several_classes_in_one_loop() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i in range(4):
+        x = block(g, x, f"layers.{i}", *([x] if i % 2 else []))
+    text = code(g.lift(g.node("Cos", x, name="/Cos")))
+    assert "for layer in self.layers:" in text and text.count("class ") == 3
+
+
+def test_the_loop_reads_the_value_before_it_which_others_need_too() -> None:
+    g = Graph()
+    start = x = g.node("Sigmoid", g.input("x", "n", 4), name="/Sigmoid")
+    for i in range(3):
+        x = block(g, x, f"layers.{i}")
+    g.lift(g.node("Add", x, start, name="/Add"))  # compares the numbers

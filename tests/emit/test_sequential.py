@@ -1,0 +1,102 @@
+"""Numbered members in a plain chain are an `nn.Sequential`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from small_graphs import Graph, code
+
+
+def sequential(g: Graph, x: str, path: str, *layers: tuple[int, str, dict[str, Any]]) -> str:
+    """Layers with their numbers below `path`: `Linear` or the op type of an activation."""
+    prefix = f"{path}." if path else ""
+    for number, kind, attributes in layers:
+        if kind == "Linear":
+            x = g.linear(x, f"{prefix}{number}")
+        else:
+            scope = "/" + "/".join([*path.split("."), str(number)] if path else [str(number)])
+            x = g.node(kind, x, name=f"{scope}/{kind}", **attributes)
+    return x
+
+
+def test_layers_and_activations() -> None:
+    g = Graph()
+    x = sequential(g, g.input("x", "n", 4), "net", (0, "Linear", {}), (1, "Relu", {}), (2, "Linear", {}))
+    lifted = g.lift(g.node("Cos", x, name="/Cos"))
+    assert "self.net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))" in code(lifted)
+    assert list(lifted.state_dict) == ["net.0.weight", "net.0.bias", "net.2.weight", "net.2.bias"]
+
+
+def test_what_the_exporter_left_out_is_an_identity() -> None:
+    g = Graph()
+    x = sequential(g, g.input("x", "n", 4), "net", (0, "Linear", {}), (1, "Relu", {}), (3, "Linear", {}))
+    lifted = g.lift(g.node("Cos", x, name="/Cos"))
+    assert "nn.ReLU(), nn.Identity(), nn.Linear" in lifted.source
+    assert list(lifted.state_dict)[-1] == "net.3.bias"
+
+
+@pytest.mark.parametrize(
+    ("op_type", "attributes", "layer"),
+    [
+        ("Relu", {}, "nn.ReLU()"),
+        ("Sigmoid", {}, "nn.Sigmoid()"),
+        ("Tanh", {}, "nn.Tanh()"),
+        ("Elu", {"alpha": 0.5}, "nn.ELU("),
+        ("LeakyRelu", {"alpha": 0.2}, "nn.LeakyReLU("),
+        ("HardSwish", {}, "nn.Hardswish()"),
+        ("Softplus", {}, "nn.Softplus()"),
+    ],
+)
+def test_activations_that_are_layers(op_type: str, attributes: dict[str, Any], layer: str) -> None:
+    g = Graph()
+    layers = (0, "Linear", {}), (1, op_type, attributes), (2, "Linear", {})
+    x = sequential(g, g.input("x", "n", 4), "net", *layers)
+    assert layer in g.lift(g.node("Cos", x, name="/Cos")).source
+
+
+def test_a_chain_that_something_else_reads_from_is_none() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    h = sequential(g, x, "net", (0, "Linear", {}), (1, "Relu", {}))
+    y = sequential(g, h, "net", (2, "Linear", {}))
+    lifted = g.lift(g.node("Cos", g.node("Add", h, y, name="/Add"), name="/Cos"))
+    assert "nn.Sequential" not in lifted.source
+    assert {key.rpartition(".")[0] for key in lifted.state_dict} == {"net.0", "net.2"}
+
+
+def test_a_residual_inside_is_none() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    h = sequential(g, x, "net", (0, "Linear", {}), (1, "Sin", {}))
+    h = g.node("Add", sequential(g, h, "net", (2, "Linear", {})), x, name="/net/Add")
+    lifted = g.lift(g.node("Cos", h, name="/Cos"))
+    assert "nn.Sequential" not in lifted.source
+    assert {key.rpartition(".")[0] for key in lifted.state_dict} == {"net.0", "net.2"}
+
+
+def test_the_model_itself_may_be_one() -> None:
+    g = Graph()
+    lifted = g.lift(sequential(g, g.input("x", "n", 4), "", (0, "Linear", {}), (1, "Relu", {}), (2, "Linear", {})))
+    assert "class Small(nn.Sequential):" in lifted.source
+    assert list(lifted.state_dict) == ["0.weight", "0.bias", "2.weight", "2.bias"]
+
+
+def test_numbers_at_the_top_that_are_no_chain_get_names() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    h = sequential(g, x, "", (0, "Linear", {}), (1, "Sin", {}))
+    lifted = g.lift(g.node("Add", g.node("Sin", sequential(g, h, "", (2, "Linear", {})), name="/Sin"), h, name="/Add"))
+    assert sorted(key.partition(".")[0] for key in lifted.state_dict) == ["linear_0"] * 2 + ["linear_2"] * 2
+
+
+def test_blocks_in_a_sequential() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i in range(2):
+        h = g.node("Sin", g.linear(x, f"net.{i}.a"), name=f"/net/{i}/Sin")
+        x = g.node("Add", g.linear(h, f"net.{i}.b"), x, name=f"/net/{i}/Add")
+    lifted = g.lift(g.node("Cos", x, name="/Cos"))
+    assert {key.rpartition(".")[0] for key in lifted.state_dict} == {"net.0.a", "net.0.b", "net.1.a", "net.1.b"}
+    assert code(lifted).count("class ") == 2

@@ -1,0 +1,87 @@
+"""What variables are called: as the graph calls them where that says something, by what they are otherwise."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+
+import onnxlift
+from small_graphs import Graph, code, compare
+
+
+def test_inputs_keep_their_names() -> None:
+    g = Graph()
+    a, b = g.input("pixel_values", "n", 4), g.input("query-mask", "n", 4)
+    assert "def forward(self, pixel_values: Tensor, query_mask: Tensor) -> Tensor:" in code(g.lift(g.node("Mul", a, b)))
+
+
+def test_a_name_that_speaks_is_kept() -> None:
+    g = Graph()
+    h = g.linear(g.input("x", "n", 4), "fc", output="context")
+    h = g.node("Tanh", g.node("Sin", h), output="gated")
+    lifted = g.lift(g.node("Add", h, g.node("Exp", h, output="val_7")))
+    assert "gated = " in lifted.source and "val_" not in lifted.source
+
+
+def test_a_straight_line_rebinds_x() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i in range(12):
+        x = g.node("Sin", g.linear(x, f"layer{chr(97 + i)}"))
+    lines = [line.strip() for line in code(g.lift(x)).partition("def forward")[2].splitlines()[1:]]
+    assert len(lines) > 2 and all(line.startswith("x = ") for line in lines[:-1])
+
+
+def test_x_is_not_rebound_while_it_is_needed() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    h = x
+    for i in range(12):
+        h = g.node("Sin", g.linear(h, f"layer{chr(97 + i)}"))
+    lifted = g.lift(g.node("Add", h, x))  # compares the numbers
+    assert "+ x" in lifted.source
+
+
+def test_module_parameters_are_called_by_what_they_are() -> None:
+    g = Graph()
+    x, mask = g.input("hidden", "n", 4), g.input("mask", "n", 4)
+    for i in range(2):
+        h = g.node("Mul", g.linear(x, f"layers.{i}.a"), mask, name=f"/layers/{i}/Mul")
+        x = g.node("Sin", g.linear(h, f"layers.{i}.b"), name=f"/layers/{i}/Sin")
+    text = code(g.lift(g.node("Cos", x, name="/Cos")))
+    assert "def forward(self, x: Tensor, mask: Tensor) -> Tensor:" in text
+
+
+def test_only_a_tensor_takes_over_the_name_whose_device_is_asked_for() -> None:
+    """`length` is an input, and a dimension; the input is dead when its size gets a name."""
+    model = onnx.parser.parse_model(
+        """
+        <ir_version: 10, opset_import: ["" : 18]>
+        sizes (float[length, 3] length) => (int64[k] y, float[one] z)
+        {
+            shape = Shape <start = 0, end = 1> (length)
+            two = Constant <value_ints = [2]> ()
+            zero = Constant <value_int = 0> ()
+            one = Constant <value_int = 1> ()
+            double = Mul(shape, two)
+            more = Add(double, shape)
+            limit = Squeeze(more)
+            y = Range(zero, limit, one)
+            again = Mul(more, more)
+            f = Cast <to = 1> (again)
+            z = Sqrt(f)
+        }
+        """
+    )
+    lifted = onnxlift.lift(model)
+    compare(lifted, model, {"length": np.ones((4, 3), np.float32)})
+
+
+def test_what_is_computed_side_by_side_has_different_names() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    heads = [g.node("Exp", g.linear(x, f"{name}_proj")) for name in "qkv"]
+    total = g.node("Mul", g.node("Add", heads[0], heads[1]), heads[2])
+    lifted = g.lift(g.node("Add", total, g.node("Add", g.node("Mul", heads[0], heads[1]), heads[2])))
+    for name in "qkv":
+        assert f"{name} = self.{name}_proj(x).exp()" in lifted.source

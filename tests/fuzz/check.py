@@ -1,0 +1,161 @@
+"""`check(model, feeds)`: a model lifted in several ways, each compared with ONNX Runtime for several inputs."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import tempfile
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from onnx import numpy_helper
+
+import onnxlift
+from onnxlift.errors import UnsupportedError
+from onnxlift.run import to_argument, to_result
+from onnxlift.verification.compare import compare
+
+from .runtime import Array, Refused, Session, run_model
+
+Feeds = Mapping[str, Array]
+
+PERTURBED_RUNS = 4
+PERTURBATION = 16  # in steps of the type's precision
+
+
+class Kind(StrEnum):
+    MATCHED = "matched"
+    REFUSED = "refused"
+    """by ONNX Runtime, which can't be asked then"""
+    UNSUPPORTED = "unsupported"
+    UNSTABLE = "unstable"
+    """differs, and so does ONNX Runtime from itself when inputs and weights are changed by rounding errors"""
+    MISMATCHED = "mismatched"
+    CRASHED = "crashed"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    kind: Kind
+    variant: str = ""
+    detail: str = ""
+
+    @property
+    def is_failure(self) -> bool:
+        return self.kind in (Kind.MISMATCHED, Kind.CRASHED)
+
+    def is_like(self, other: Outcome) -> bool:
+        """Whether both fail in the same manner, so that a smaller model still shows the same mistake."""
+        return self.kind == other.kind and self.detail.partition(":")[0] == other.detail.partition(":")[0]
+
+
+VARIANTS: dict[str, dict[str, Any]] = {"lift": {}, "no-simplify": {"simplify": False}}
+SAVED = "saved"
+
+
+def check(model: onnx.ModelProto, feeds: Sequence[Feeds], variants: Sequence[str] = tuple(VARIANTS)) -> Outcome:
+    """The first thing that is wrong with the lifted model in any variant, or that nothing is."""
+    expected: list[tuple[Feeds, list[Any]]] = []
+    try:
+        session = Session(model)
+        for fed in feeds:
+            expected.append((fed, session.run(fed)))
+    except Refused as error:
+        if not expected:
+            return Outcome(Kind.REFUSED, detail=str(error))
+    worst = Outcome(Kind.MATCHED)
+    for variant in variants:
+        outcome = _check_variant(model, expected, variant)
+        if outcome.is_failure or outcome.kind == Kind.UNSUPPORTED:
+            return outcome
+        worst = worst if outcome.kind == Kind.MATCHED else outcome
+    return worst
+
+
+def _check_variant(model: onnx.ModelProto, expected: Sequence[tuple[Feeds, list[Any]]], variant: str) -> Outcome:
+    try:
+        module = _module(model, variant)
+        for fed, wanted in expected:
+            difference = _difference(module, model, fed, wanted)
+            if difference:
+                kind = Kind.UNSTABLE if _is_unstable(model, fed, wanted) else Kind.MISMATCHED
+                return Outcome(kind, variant, f"{difference}, inputs {_shapes(fed)}")
+    except UnsupportedError as error:
+        return Outcome(Kind.UNSUPPORTED, variant, str(error))
+    except Exception as error:  # whatever goes wrong is a finding
+        return Outcome(Kind.CRASHED, variant, f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-4)}")
+    return Outcome(Kind.MATCHED, variant)
+
+
+def _shapes(feeds: Feeds) -> str:
+    return ", ".join(f"{name} {array.shape}" for name, array in feeds.items())
+
+
+def _module(model: onnx.ModelProto, variant: str) -> torch.nn.Module:
+    if variant != SAVED:
+        return onnxlift.lift(model, **VARIANTS[variant]).module()
+    with tempfile.TemporaryDirectory() as folder:
+        path = onnxlift.lift(model, name="saved_model").save(folder)[0]
+        return _import(path).load()  # type: ignore[no-any-return]
+
+
+def _import(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # where `inspect` and pickling look for classes
+    spec.loader.exec_module(module)
+    return module
+
+
+def _difference(module: torch.nn.Module, model: onnx.ModelProto, feeds: Feeds, expected: list[Any]) -> str:
+    """In words what the first wrong output is, or nothing. Running must not change the inputs or the module: a second
+    run has to give the same."""
+    arguments = [to_argument(feeds[value.name].copy()) for value in model.graph.input]
+    for number in ("first", "second"):
+        with torch.no_grad():
+            outputs = module(*arguments)
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        if len(outputs) != len(expected):
+            return f"{number} run: {len(outputs)} outputs, not {len(expected)}"
+        for info, actual, wanted in zip(model.graph.output, outputs, expected, strict=True):
+            for comparison in compare(info.name, to_result(actual), wanted):
+                if not comparison.passed:
+                    return f"{number} run: {comparison.name} {comparison.problem}"
+    return ""
+
+
+def _is_unstable(model: onnx.ModelProto, feeds: Feeds, expected: list[Any]) -> bool:
+    random = np.random.default_rng(0)
+    for _ in range(PERTURBED_RUNS):
+        other = onnx.ModelProto()
+        other.CopyFrom(model)
+        for tensor in other.graph.initializer:
+            tensor.CopyFrom(numpy_helper.from_array(_perturbed(numpy_helper.to_array(tensor), random), tensor.name))
+        for node in other.graph.node:
+            if node.op_type == "Constant" and node.attribute[0].HasField("t"):
+                array = _perturbed(numpy_helper.to_array(node.attribute[0].t), random)
+                node.attribute[0].t.CopyFrom(numpy_helper.from_array(array))
+        try:
+            outputs = run_model(other, {name: _perturbed(array, random) for name, array in feeds.items()})
+        except Refused:
+            return True
+        for actual, wanted in zip(outputs, expected, strict=True):
+            if not all(comparison.passed for comparison in compare("", actual, wanted)):
+                return True
+    return False
+
+
+def _perturbed(array: Array, random: np.random.Generator) -> Array:
+    """The array with noise as rounding leaves it; numbers that are whole stay what they are (counts, sizes, zero)."""
+    if array.dtype.kind != "f":
+        return array
+    noise = 1 + PERTURBATION * float(np.finfo(array.dtype).eps) * random.uniform(-1, 1, array.shape)
+    return np.where(array == np.round(array), array, array * noise).astype(array.dtype)

@@ -18,11 +18,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 import onnx.printer
+
+import onnxlift
 from fuzz.check import SAVED, VARIANTS, Kind, Outcome, check
 from fuzz.generate import Case, generate
 from fuzz.shrink import shrink
-
-import onnxlift
 
 
 def main() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,7 +31,7 @@ class Graph:
         return name
 
     def weight(self, name: str, *shape: int) -> str:
-        return self.constant(name, self.random.standard_normal(shape).astype(np.float32))
+        return self.constant(name, (0.5 * self.random.standard_normal(shape)).astype(np.float32))
 
     def constant(self, name: str, value: Any) -> str:
         if all(weight.name != name for weight in self.weights):
@@ -56,11 +57,13 @@ class Graph:
         self.nodes.append(node)
         return output
 
-    def linear(self, x: str, path: str, rows: int = 4, columns: int = 4, **options: Any) -> str:
-        """What an exporter makes of `nn.Linear`: weights below `path`, which also is the scope of the node."""
+    def linear(self, x: str, path: str, rows: int = 4, columns: int = 4, *, name: str = "", output: str = "") -> str:
+        """What PyTorch's exporter makes of `nn.Linear`: weights below `path`, which also is the scope of the node:
+        `/layers.0/fc/Gemm`, where `layers` is an `nn.ModuleList` and so never called."""
         weight = self.weight(f"{path}.weight", columns, rows)
         bias = self.weight(f"{path}.bias", columns)
-        return self.node("Gemm", x, weight, bias, transB=1, name=f"/{path.replace('.', '/')}/Gemm", **options)
+        name = name or f"/{re.sub(r'[.](?![0-9])', '/', path)}/Gemm"
+        return self.node("Gemm", x, weight, bias, transB=1, name=name, output=output)
 
     def model(self, *outputs: str, name: str = "graph") -> onnx.ModelProto:
         infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n, shape in self.inputs.items()]

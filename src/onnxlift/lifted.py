@@ -16,7 +16,7 @@ from .emit.dump import GraphDump
 from .emit.file import Source
 from .emit.module import Entry, Module, state_entries
 from .emit.save import save_files
-from .emit.source_map import SourceMap, map_source
+from .emit.source_map import Readers, SourceMap, map_source
 from .emit.ties import find_ties
 from .emit.weights import MAX_SHARD_SIZE, Progress, stored_bytes, write_weights
 from .ir.tensors import DataFile, FileTensor
@@ -39,6 +39,7 @@ class Lifted:
         *,
         node_count: int = 0,
         idioms: Mapping[str, int] | None = None,
+        readers: Readers | None = None,
         warnings: tuple[str, ...] = (),
         dump: GraphDump | None = None,
         max_shard_size: int = MAX_SHARD_SIZE,
@@ -53,6 +54,7 @@ class Lifted:
         self._entries = {key: entry for key, entry in entries.items() if key not in self._ties}
         self._node_count = node_count
         self._idioms = idioms or {}
+        self._readers = readers or {}
         self._warnings = warnings
         self._dump = dump or GraphDump()
         self._max_shard_size = max_shard_size
@@ -70,7 +72,7 @@ class Lifted:
     @cached_property
     def source_map(self) -> SourceMap:
         """Which lines of `source` come from which ONNX nodes, and back."""
-        return map_source(self.source, self._source.origins, self._root)
+        return map_source(self.source, self._source.origins, self._root, self._readers)
 
     @property
     def report(self) -> LiftReport:

@@ -15,6 +15,7 @@ import onnx_ir as ir
 from .emit.dump import GraphDump
 from .emit.file import write_source
 from .emit.lower import Lowering
+from .emit.source_map import readers_of
 from .emit.weights import MAX_SHARD_SIZE
 from .errors import OnnxLiftError, UnsupportedError
 from .idioms import IDIOMS, recognise
@@ -44,6 +45,7 @@ def run(
         name = identifier(name or name_of(source, model), "model")
         operators = Counter(node.op_type for node in model.graph.all_nodes())
         control_flow = [op for op in ("If", "Loop", "Scan") if op in operators]
+        readers = readers_of(model)
         dump = GraphDump()
         normalise(model, dump, supported=registry.is_supported, keep=registry.is_users)
         fired = simplify_graph(model, [p for p in skip_passes if p in PASSES], dump) if simplify else {}
@@ -63,6 +65,7 @@ def run(
         fired,
         node_count=operators.total(),
         idioms=found,
+        readers=readers,
         dump=dump,
         max_shard_size=max_shard_size,
     )

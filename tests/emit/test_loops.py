@@ -6,7 +6,7 @@ from small_graphs import Graph, code
 
 
 def block(g: Graph, x: str, path: str, *more: str) -> str:
-    scope = f"/{path.replace('.', '/')}"
+    scope = f"/{path}"
     h = g.node("Sin", g.linear(x, f"{path}.a"), name=f"{scope}/Sin")
     for value in more:
         h = g.node("Mul", h, value, name=f"{scope}/Mul")
@@ -49,7 +49,7 @@ def test_another_order_is_not_a_loop() -> None:
         x = block(g, x, f"layers.{i}")
     lifted = g.lift(g.node("Cos", x, name="/Cos"))
     assert "for layer in" not in lifted.source
-    assert [key for key in lifted.state_dict if key.endswith("a.weight")][0] == "layers.0.a.weight"
+    assert next(key for key in lifted.state_dict if key.endswith("a.weight")) == "layers.0.a.weight"
 
 
 def test_what_happens_between_the_calls_stays_between_them() -> None:

@@ -11,12 +11,12 @@ from small_graphs import Graph, code
 
 def sequential(g: Graph, x: str, path: str, *layers: tuple[int, str, dict[str, Any]]) -> str:
     """Layers with their numbers below `path`: `Linear` or the op type of an activation."""
-    prefix = f"{path}." if path else ""
     for number, kind, attributes in layers:
+        own = f"{path}.{number}" if path else str(number)
+        scope = f"/{path}/{own}" if path else f"/{own}"
         if kind == "Linear":
-            x = g.linear(x, f"{prefix}{number}")
+            x = g.linear(x, own, name=f"{scope}/Gemm")
         else:
-            scope = "/" + "/".join([*path.split("."), str(number)] if path else [str(number)])
             x = g.node(kind, x, name=f"{scope}/{kind}", **attributes)
     return x
 
@@ -95,8 +95,10 @@ def test_blocks_in_a_sequential() -> None:
     g = Graph()
     x = g.input("x", "n", 4)
     for i in range(2):
-        h = g.node("Sin", g.linear(x, f"net.{i}.a"), name=f"/net/{i}/Sin")
-        x = g.node("Add", g.linear(h, f"net.{i}.b"), x, name=f"/net/{i}/Add")
+        scope = f"/net/net.{i}"
+        h = g.node("Sin", g.linear(x, f"net.{i}.a", name=f"{scope}/a/Gemm"), name=f"{scope}/Sin")
+        x = g.node("Add", g.linear(h, f"net.{i}.b", name=f"{scope}/b/Gemm"), x, name=f"{scope}/Add")
     lifted = g.lift(g.node("Cos", x, name="/Cos"))
+    assert "self.net = nn.Sequential(Net(), Net())" in lifted.source
     assert {key.rpartition(".")[0] for key in lifted.state_dict} == {"net.0.a", "net.0.b", "net.1.a", "net.1.b"}
     assert code(lifted).count("class ") == 2

@@ -13,17 +13,18 @@ from typing import Any
 
 import numpy as np
 import onnx
+from numpy.typing import ArrayLike
 from onnx import helper, numpy_helper
 
 from .names import Names
-from .runtime import Array, Refused, captured_names, run_nodes
+from .runtime import Array, RefusedError, captured_names, run_nodes
 
 LARGEST_SIZE = 4096
 LARGEST_FLOAT = {np.dtype(np.float16): 200.0}
-INT64 = np.dtype(np.int64)
+FLOAT32 = np.dtype(np.float32)
 
 
-class Unsuitable(Exception):
+class UnsuitableError(Exception):
     """A template cannot be used here: no value suits it, or what it made is of no use."""
 
 
@@ -37,15 +38,15 @@ class Value:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return self.array.dtype
+        return np.dtype(self.array.dtype)
 
     @property
     def kind(self) -> str:
-        return self.array.dtype.kind
+        return self.dtype.kind
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.array.shape
+        return tuple(self.array.shape)
 
     @property
     def rank(self) -> int:
@@ -72,7 +73,7 @@ class Builder:
     """Fills tensors. Separate, so that a block can be repeated with other weights."""
     names: Names
     outer: Builder | None = None
-    float_type: np.dtype[Any] = np.dtype(np.float32)
+    float_type: np.dtype[Any] = FLOAT32
     symbols: dict[str, int] = field(default_factory=dict)
     inputs: list[Input] = field(default_factory=list)
     nodes: list[onnx.NodeProto] = field(default_factory=list)
@@ -85,16 +86,24 @@ class Builder:
     # Values
 
     def pick(
-        self, kinds: str = "f", *, ranks: Sequence[int] | None = None, where: Callable[[Value], bool] | None = None
+        self,
+        kinds: str = "f",
+        *,
+        ranks: Sequence[int] | None = None,
+        where: Callable[[Value], bool] | None = None,
+        empty: bool = False,
     ) -> Value:
-        """A value of one of the numpy kinds, more often a recent one."""
+        """A value of one of the numpy kinds, more often a recent one; perhaps without elements, if `empty`."""
         found = [
             v
             for v in self.pool
-            if v.kind in kinds and (ranks is None or v.rank in ranks) and (where is None or where(v))
+            if v.kind in kinds
+            and (ranks is None or v.rank in ranks)
+            and (empty or v.array.size)
+            and (where is None or where(v))
         ]
         if not found:
-            raise Unsuitable
+            raise UnsuitableError
         return found[max(self.choose.randrange(len(found)) for _ in range(2))]
 
     def integers(self, low: int, high: int, shape: Sequence[int] = ()) -> Array:
@@ -111,7 +120,7 @@ class Builder:
             return self.data.random(tuple(shape)) < 0.5
         return self.integers(1, 5, shape).astype(value.dtype)
 
-    def constant(self, array: Array | Sequence[int] | float, role: str = "const") -> Value:
+    def constant(self, array: ArrayLike, role: str = "const") -> Value:
         """An initialiser, or at times the output of a Constant node."""
         array = np.asarray(array)
         if self.choose.random() < 0.3:
@@ -124,7 +133,7 @@ class Builder:
         self.initialisers[value.name] = value
         return value
 
-    def operand(self, array: Array | Sequence[int] | float, role: str = "const") -> Value:
+    def operand(self, array: ArrayLike, role: str = "const") -> Value:
         """Mostly a constant, sometimes an input that is known only at run time."""
         array = np.asarray(array)
         if self.outer is None and self.choose.random() < 0.12:
@@ -135,9 +144,7 @@ class Builder:
         """A weight, at times one that another layer has already, or equal to one."""
         roll = self.choose.random()
         if roll < 0.12:
-            twins = [
-                v for v in self.initialisers.values() if v.shape == tuple(shape) and v.dtype == (dtype or v.dtype)
-            ]
+            twins = [v for v in self.initialisers.values() if v.shape == tuple(shape) and v.dtype == (dtype or v.dtype)]
             if twins and twins[0].kind == "f":
                 return self.choose.choice(twins) if roll < 0.08 else self.constant(twins[0].array, role)
         array = self.floats(shape, dtype) * np.asarray(0.5, dtype or self.float_type)
@@ -177,10 +184,10 @@ class Builder:
         feeds = {name: self._lookup(name) for name in captured_names(nodes)}
         try:
             arrays = run_nodes(nodes, feeds, outputs, self.opset)
-        except Refused as error:
-            raise Unsuitable(str(error)) from error
+        except RefusedError as error:
+            raise UnsuitableError(str(error)) from error
         if not all(isinstance(array, np.ndarray) and self._is_useful(array) for array in arrays):
-            raise Unsuitable
+            raise UnsuitableError
         values = [self._remember(Value(name, array)) for name, array in zip(outputs, arrays, strict=True)]
         self.nodes += nodes
         self.pool += values
@@ -225,6 +232,4 @@ def element_type(array: Array) -> int:
 
 def feeds_of(inputs: Sequence[Input], symbols: Mapping[str, int]) -> dict[str, Array]:
     """New data for inputs whose symbolic sizes are `symbols`."""
-    return {
-        i.value.name: i.make(tuple(symbols[d] if isinstance(d, str) else d for d in i.dims)) for i in inputs
-    }
+    return {i.value.name: i.make(tuple(symbols[d] if isinstance(d, str) else d for d in i.dims)) for i in inputs}

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from .builder import Builder, Unsuitable, Value, element_type
+from .builder import Builder, UnsuitableError, Value, element_type
 from .elementwise import partner
 
 Grow = Callable[[Builder, int], None]
@@ -22,7 +22,9 @@ def condition_of(b: Builder) -> Value:
         return b.operand(np.asarray(b.choose.random() < 0.5), "condition")
     if roll < 0.7:
         size = b.one("Size", b.pick("fi"))
-        return b.one(b.choose.choice(["Greater", "Less", "Equal"]), size, b.constant(np.asarray(b.choose.choice([4, 12]))))
+        return b.one(
+            b.choose.choice(["Greater", "Less", "Equal"]), size, b.constant(np.asarray(b.choose.choice([4, 12])))
+        )
     x = b.pick("f", where=lambda v: v.dtype == np.float32)
     total = b.one("ReduceSum", x, keepdims=0)
     return b.one("Greater", total, b.constant(np.float32(0)))
@@ -66,7 +68,7 @@ def loop(b: Builder, grow: Grow) -> None:
     change = b.choose.choice(made) if made else partner(body, current, pooled=0)
     following = body.one("Tanh", body.one(b.choose.choice(["Add", "Mul"]), current, change))
     if following.shape != x.shape:
-        raise Unsuitable
+        raise UnsuitableError
     outputs = [following]
     if b.choose.random() < 0.6:
         counted = body.one("Cast", Value(step, np.asarray(1)), to=1)
@@ -101,16 +103,14 @@ def scan(b: Builder, grow: Grow) -> None:
     for info in graph.output:  # without a rank ONNX Runtime does not know how much to allocate
         info.CopyFrom(helper.make_tensor_value_info(info.name, element_type(x.array), [None] * (x.rank - 1)))
     direction = b.choose.choice([None, [0], [1]])
-    node = b.make_node(
-        "Scan", [first.name, x.name], 2, body=graph, num_scan_inputs=1, scan_input_directions=direction
-    )
+    node = b.make_node("Scan", [first.name, x.name], 2, body=graph, num_scan_inputs=1, scan_input_directions=direction)
     b.add([node], list(node.output))
 
 
 def sequence(b: Builder, grow: Grow) -> None:
     """Split into a sequence and join again, or pick from it."""
     if b.opset < 11:
-        raise Unsuitable
+        raise UnsuitableError
     x = b.pick("f", ranks=[1, 2, 3])
     axis = b.choose.randrange(x.rank)
     if b.choose.random() < 0.6:

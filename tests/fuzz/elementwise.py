@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from .builder import Builder, Unsuitable, Value
+from .builder import Builder, UnsuitableError, Value
 
 UNARY: dict[str, int] = {  # operator -> the opset that brought it
     **dict.fromkeys("Abs Neg Exp Floor Ceil Sign Sin Cos Tan Atan Sinh Cosh Asinh Tanh Sigmoid Relu".split(), 9),
     **dict.fromkeys("Softplus Softsign Erf Identity Dropout Reciprocal Sqrt Log Asin Acos Acosh Atanh".split(), 9),
-    **{"Round": 11, "HardSwish": 14, "Mish": 18, "Swish": 24},
+    "Round": 11,
+    "HardSwish": 14,
+    "Mish": 18,
+    "Swish": 24,
 }
 UNARY_WITH_ALPHA = {"LeakyRelu": 9, "Elu": 9, "Selu": 9, "Celu": 12, "ThresholdedRelu": 10, "HardSigmoid": 9}
 POSITIVE = {"Sqrt", "Log", "Reciprocal"}
@@ -26,7 +29,7 @@ CASTS = [np.float32, np.float64, np.float16, np.int64, np.int32, np.bool_, np.in
 
 def unary(b: Builder) -> None:
     op_type = b.choose.choice([op for op, since in UNARY.items() if since <= b.opset])
-    x = b.pick("f")
+    x = b.pick("f", empty=True)
     if op_type in POSITIVE:
         x = b.one("Add", b.one("Abs", x), b.constant(np.asarray(0.5, x.dtype)))
     elif op_type in WITHIN_ONE:
@@ -66,7 +69,7 @@ def clip(b: Builder) -> None:
     low, high = b.choose.choice([(-1.0, 1.0), (0.0, 6.0), (None, 0.5), (-0.5, None), (None, None), (1.0, -1.0)])
     if b.opset < 11:
         if low is not None and high is not None and low > high:
-            raise Unsuitable
+            raise UnsuitableError
         b.one("Clip", x, min=low, max=high)
         return
     bounds = [None if v is None else b.operand(np.asarray(v).astype(x.dtype)) for v in (low, high)]
@@ -100,14 +103,14 @@ def partner(b: Builder, x: Value, *, pooled: float = 0.5) -> Value:
 
 def arithmetic(b: Builder) -> None:
     op_type = b.choose.choice(ARITHMETIC)
-    x = b.pick("f" if op_type in ("PRelu", "Pow") else "fffi")
+    x = b.pick("f" if op_type in ("PRelu", "Pow") else "fi", empty=True)
     # Dividing integers by zero ends the whole process.
     y = partner(b, x, pooled=0 if op_type in ("Div", "Mod", "Pow", "PRelu") else 0.5)
     if op_type in ("Min", "Max") and x.kind == "i" and b.opset < 12:
-        raise Unsuitable
+        raise UnsuitableError
     if op_type == "Mod":
         if b.opset < 10:
-            raise Unsuitable
+            raise UnsuitableError
         b.one("Mod", x, y, fmod=1 if x.kind == "f" else b.choose.choice([None, 0, 1]))
         return
     if op_type == "Pow":
@@ -162,7 +165,7 @@ def where(b: Builder) -> None:
     x = b.pick("fi")
     try:
         condition = b.pick("b", where=lambda c: _may_broadcast(c.shape, x.shape))
-    except Unsuitable:
+    except UnsuitableError:
         condition = b.operand(b.data.random(broadcastable(b, x)) < 0.5, "mask")
     y = partner(b, x)
     b.one("Where", condition, *((x, y) if b.choose.random() < 0.5 else (y, x)))
@@ -173,7 +176,7 @@ def _may_broadcast(first: Sequence[int], second: Sequence[int]) -> bool:
 
 
 def cast(b: Builder) -> None:
-    x = b.pick("fibu")
+    x = b.pick("fibu", empty=True)
     for _ in range(b.choose.choice([1, 1, 2, 3])):
         dtype = np.dtype(b.choose.choice(CASTS))
         if x.kind == "f" and dtype.kind == "u":

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper, shape_inference
 
-from . import control, elementwise, layers, patterns, shapes
-from .builder import Builder, Unsuitable, Value, element_type, feeds_of
+from . import control, elementwise, layers, patterns, shapes, sizes
+from .builder import Builder, UnsuitableError, Value, element_type, feeds_of
 from .names import Names
 from .runtime import NEWEST_OPSET, Array, make_model
 
 SIZES = (1, 2, 3, 4, 4, 5, 6, 8)
-TEMPLATES = {**elementwise.TEMPLATES, **shapes.TEMPLATES, **layers.TEMPLATES, **patterns.TEMPLATES}
+TEMPLATES: dict[Any, tuple[int, int]] = {
+    **elementwise.TEMPLATES,
+    **sizes.TEMPLATES,
+    **shapes.TEMPLATES,
+    **layers.TEMPLATES,
+    **patterns.TEMPLATES,
+}
 MOST_TRIES = 60
 
 
@@ -84,7 +92,7 @@ def grow(b: Builder, count: int, *, until_nodes: bool = False) -> None:
             else:
                 b.choose.choices(templates, often)[0](b)
             added += 1
-        except Unsuitable:
+        except UnsuitableError:
             continue
 
 
@@ -105,10 +113,8 @@ def _repeat_block(b: Builder) -> None:
         b.pool = [x]
         grow(b, length)
         same = [v for v in b.pool[1:] if v.shape == x.shape and v.dtype == x.dtype]
-        try:
+        with suppress(UnsuitableError):
             x = b.one("Add", x, same[-1]) if same else b.one("Tanh", x)
-        except Unsuitable:
-            pass
         everything += [v for v in b.pool if v not in everything]
     b.choose = b.names.choose = choose
     b.pool, b.names.scope = everything, scope

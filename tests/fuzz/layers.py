@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .builder import Builder, Unsuitable, Value
-from .shapes import ROOMY, axis_of
+from .builder import Builder, UnsuitableError, Value
+from .shapes import axis_of
+from .sizes import ROOMY
 
 REDUCTIONS = "Sum Mean Max Min Prod L1 L2 SumSquare LogSum LogSumExp".split()
 
@@ -232,9 +233,7 @@ def recurrent(b: Builder) -> None:
             zeros = np.zeros((directions, batch, hidden), np.float32)
             inputs.append(b.constant(zeros, role) if b.choose.random() < 0.5 else b.weight(zeros.shape, role))
     extra = {"linear_before_reset": b.choose.choice([None, 0, 1])} if op_type == "GRU" else {}
-    outputs = b.node(
-        op_type, inputs, 3 if op_type == "LSTM" else 2, direction=direction, hidden_size=hidden, **extra
-    )
+    outputs = b.node(op_type, inputs, 3 if op_type == "LSTM" else 2, direction=direction, hidden_size=hidden, **extra)
     if b.choose.random() < 0.6:  # the way back to (length, batch, directions * hidden)
         y = b.one("Transpose", outputs[0], perm=[0, 2, 1, 3])
         b.one("Reshape", y, b.constant([0, 0, -1]))
@@ -245,7 +244,9 @@ def resize(b: Builder) -> None:
     scales = [1.0, 1.0, *(b.choose.choice([2.0, 1.5, 0.5, 1.0]) for _ in x.shape[2:])]
     mode = b.choose.choice(["nearest", "linear"])
     if b.opset < 11:
-        b.one("Upsample" if b.opset == 9 else "Resize", x, b.operand(np.float32(scales), "scales"), mode=mode)
+        b.one(
+            "Upsample" if b.opset == 9 else "Resize", x, b.operand(np.asarray(scales, np.float32), "scales"), mode=mode
+        )
         return
     coordinates = b.choose.choice([None, "half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"])
     if coordinates == "align_corners":
@@ -255,7 +256,7 @@ def resize(b: Builder) -> None:
         attributes["nearest_mode"] = b.choose.choice([None, "floor", "ceil", "round_prefer_ceil"])
     roi: Value | None = None if b.opset >= 13 else b.constant(np.zeros(0, np.float32), "roi")
     if b.choose.random() < 0.6:
-        b.one("Resize", x, roi, b.operand(np.float32(scales), "scales"), **attributes)
+        b.one("Resize", x, roi, b.operand(np.asarray(scales, np.float32), "scales"), **attributes)
         return
     sizes = [*x.shape[:2], *(max(1, int(n * s)) for n, s in zip(x.shape[2:], scales[2:], strict=True))]
     empty = None if b.opset >= 13 else b.constant(np.zeros(0, np.float32), "scales")
@@ -264,7 +265,7 @@ def resize(b: Builder) -> None:
 
 def integer_matmul(b: Builder) -> None:
     if b.opset < 11:
-        raise Unsuitable
+        raise UnsuitableError
     x = b.pick("f", ranks=[2, 3], where=lambda v: v.dtype == np.float32)
     quantised, scale, zero = b.node("DynamicQuantizeLinear", [x], 3)
     weight = b.constant(b.integers(-20, 20, (x.shape[-1], 3)).astype(np.int8))

@@ -10,9 +10,9 @@ import onnx
 MODULES = "conv1 conv2 bn1 fc attn mlp norm1 proj act layer1 layer2 blocks encoder head down up q k dropout x".split()
 CONTAINERS = "layers blocks layer1 stages h".split()
 HOSTILE = (
-    "class self x forward torch F nn weight bias None True lambda print __init__ training a.b a_b a/b A.B 1 1.2 é ａ _ "
-    "__class__ state_dict size shape x.1 input len int tuple buffers .weight weight. a..b /Conv // layers.0 layers.1.x "
-    "layers.00 y' with;semicolon new\nline {brace} math onnx::MatMul_3 load Model model"
+    "class self x forward torch F nn weight bias None True lambda print __init__ training a.b a_b a/b A.B 1 1.2 é "
+    "\uff41 _ __class__ state_dict size shape x.1 input len int tuple buffers .weight weight. a..b /Conv // layers.0 "
+    "layers.1.x layers.00 y' with;semicolon new\nline {brace} math onnx::MatMul_3 load Model model"
 ).split(" ")
 
 

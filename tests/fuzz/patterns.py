@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .builder import Builder, Unsuitable, Value
+from .builder import Builder, UnsuitableError, Value
 from .elementwise import partner
 from .layers import batch_norm_of, conv
-from .shapes import size_value, target
+from .sizes import size_value, target
 
 
 def scalar(b: Builder, value: float, like: Value) -> Value:
@@ -32,7 +32,9 @@ def linear_of(b: Builder, x: Value, width: int) -> Value:
         weight = b.weight((x.shape[-1], width), dtype=x.dtype)
     y = b.one("MatMul", x, weight)
     if b.choose.random() < 0.75:
-        shape = b.choose.choice([(width,), (width,), (width,), (1, width), (1,), (), (y.shape[-2] if y.rank > 1 else 1, 1)])
+        shape = b.choose.choice(
+            [(width,), (width,), (width,), (1, width), (1,), (), (y.shape[-2] if y.rank > 1 else 1, 1)]
+        )
         y = commuted(b, "Add", y, b.weight(shape, "bias", x.dtype))
     return y
 
@@ -135,7 +137,12 @@ def attention(b: Builder) -> None:
         if b.choose.random() < 0.5:
             shape = b.constant([0, 0, heads, width // heads])
         else:
-            parts = [size_value(b, source, 0), size_value(b, source, 1), b.constant([heads]), b.constant([width // heads])]
+            parts = [
+                size_value(b, source, 0),
+                size_value(b, source, 1),
+                b.constant([heads]),
+                b.constant([width // heads]),
+            ]
             shape = b.one("Concat", *parts, axis=0)
         return b.one("Transpose", b.one("Reshape", y, shape), perm=order)
 
@@ -143,7 +150,7 @@ def attention(b: Builder) -> None:
     usual = [0, 2, 1, 3]
     query = split(x, "q", usual)
     keys = split(context, "k", [0, 2, 3, 1]) if b.choose.random() < 0.5 else split(context, "k", usual)
-    if keys.shape[-2] != width // heads or keys.shape == query.shape and b.choose.random() < 0.5:
+    if keys.shape[-2] != width // heads or (keys.shape == query.shape and b.choose.random() < 0.5):
         keys = b.one("Transpose", keys, perm=[0, 1, 3, 2])
     values = split(context, "v", usual)
     scale = (width // heads) ** 0.5 if b.choose.random() < 0.7 else 1.7
@@ -154,9 +161,17 @@ def attention(b: Builder) -> None:
         keys = b.one("Mul", keys, scalar(b, 1 / root, x)) if where_scaled == "both" else keys
     scores = b.one("MatMul", query, keys)
     if where_scaled == "scores":
-        scores = b.one(*(("Div", scores, scalar(b, scale, x)) if b.choose.random() < 0.5 else ("Mul", scores, scalar(b, 1 / scale, x))))
+        scores = b.one(
+            *(
+                ("Div", scores, scalar(b, scale, x))
+                if b.choose.random() < 0.5
+                else ("Mul", scores, scalar(b, 1 / scale, x))
+            )
+        )
     scores = masked(b, scores)
-    weights = b.one("Softmax", scores, axis=b.choose.choice([3, 3, -1 if b.opset >= 11 else 3, 2 if b.opset >= 13 else 3]))
+    weights = b.one(
+        "Softmax", scores, axis=b.choose.choice([3, 3, -1 if b.opset >= 11 else 3, 2 if b.opset >= 13 else 3])
+    )
     mixed = b.one("MatMul", weights, values)
     joined = b.one("Transpose", mixed, perm=b.choose.choice([usual, usual, [0, 1, 2, 3]]))
     linear_of(b, b.one("Reshape", joined, target(b, x, (batch, length, width))), width)
@@ -197,7 +212,9 @@ def embedding(b: Builder) -> None:
 
 def global_mean(b: Builder) -> None:
     x = b.pick("f", ranks=[3, 4])
-    y = reduce_mean(b, x, b.choose.choice([[2, 3][: x.rank - 2], [-1] if b.opset >= 11 else [2]]), b.choose.choice([0, 1]))
+    y = reduce_mean(
+        b, x, b.choose.choice([[2, 3][: x.rank - 2], [-1] if b.opset >= 11 else [2]]), b.choose.choice([0, 1])
+    )
     if y.rank > 2:
         b.one("Flatten", y)
 
@@ -216,7 +233,7 @@ def same_twice(b: Builder) -> None:
     first = b.one(op_type, x)
     second = b.one(op_type, x, **({"axis": 0} if op_type == "Softmax" and b.choose.random() < 0.5 else {}))
     if first.shape != second.shape:
-        raise Unsuitable
+        raise UnsuitableError
     b.one("Sub", first, second)
 
 

@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 NEWEST_OPSET = 26  # of which this version of ONNX Runtime has a complete set
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """ONNX Runtime takes the model for invalid, has no kernel for a type, or fails on these inputs."""
 
 
@@ -31,14 +31,14 @@ class Session:
         try:
             self._session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # ONNX Runtime has a dozen types of them, without a common base
-            raise Refused(str(error)) from error
+            raise RefusedError(str(error)) from error
 
     def run(self, feeds: Mapping[str, Array]) -> list[Any]:
         """The outputs for these inputs."""
         try:
             return list(self._session.run(None, dict(feeds)))
         except Exception as error:
-            raise Refused(str(error)) from error
+            raise RefusedError(str(error)) from error
 
 
 def run_model(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Any]:

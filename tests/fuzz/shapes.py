@@ -1,30 +1,25 @@
-"""Templates of operators that move, pick and count: shapes, sizes, indices."""
+"""Templates of operators that move and pick elements."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 
 import numpy as np
-from onnx import numpy_helper
 
-from .builder import Builder, Unsuitable, Value
-from .elementwise import partner
-
-ANY = "fib"
-ROOMY = range(1, 5)
+from .builder import Builder, UnsuitableError, Value
+from .sizes import ANY, ROOMY, target, unsqueeze_at
 
 
 def axis_of(b: Builder, x: Value, lowest_opset_for_negative: int = 11) -> int:
     if x.rank == 0:
-        raise Unsuitable
+        raise UnsuitableError
     axis = b.choose.randrange(x.rank)
     return axis - x.rank if b.opset >= lowest_opset_for_negative and b.choose.random() < 0.4 else axis
 
 
 def factorised(b: Builder, size: int) -> list[int]:
     """Sizes whose product is `size`."""
-    sizes = []
+    sizes: list[int] = []
     while size > 1 and len(sizes) < 4 and b.choose.random() < 0.8:
         factor = b.choose.choice([d for d in range(1, size + 1) if size % d == 0])
         sizes.append(factor)
@@ -32,43 +27,6 @@ def factorised(b: Builder, size: int) -> list[int]:
     sizes.append(size)
     b.choose.shuffle(sizes)
     return sizes
-
-
-def size_value(b: Builder, x: Value, axis: int) -> Value:
-    """One size of `x` as exporters compute it: a scalar, or a list of one."""
-    roll = b.choose.random()
-    if b.opset >= 15 and roll < 0.3:
-        return b.one("Shape", x, start=axis, end=axis + 1)
-    shape = b.one("Shape", x)
-    if roll < 0.6:
-        scalar = b.one("Gather", shape, b.constant(np.asarray(axis)), axis=0)
-        return unsqueeze_at(b, scalar, [0])
-    if b.opset >= 10 and roll < 0.8:
-        return b.one("Slice", shape, b.constant([axis]), b.constant([axis + 1]), b.constant([0]))
-    return b.one("Gather", shape, b.constant([axis]), axis=0)
-
-
-def unsqueeze_at(b: Builder, x: Value, axes: Sequence[int]) -> Value:
-    if b.opset < 13:
-        return b.one("Unsqueeze", x, axes=list(axes))
-    return b.one("Unsqueeze", x, b.operand(list(axes), "axes"))
-
-
-def target(b: Builder, x: Value, sizes: Sequence[int]) -> Value:
-    """The shape `sizes` for something made of `x`: a constant, or concatenated from sizes of `x` where it can be."""
-    if b.choose.random() < 0.5:
-        return b.operand(list(sizes), "shape")
-    parts = []
-    for size in sizes:
-        axes = [axis for axis, n in enumerate(x.shape) if n == size]
-        if axes and b.choose.random() < 0.7:
-            parts.append(size_value(b, x, b.choose.choice(axes)))
-        elif len(b.pool) and size > 1 and size % 2 == 0 and size // 2 in x.shape and b.choose.random() < 0.5:
-            half = size_value(b, x, x.shape.index(size // 2))
-            parts.append(b.one("Mul", half, b.constant([2])))
-        else:
-            parts.append(b.constant([size]))
-    return b.one("Concat", *parts, axis=0)
 
 
 def reshape(b: Builder) -> None:
@@ -138,12 +96,6 @@ def expand(b: Builder) -> None:
     b.one("Expand", x, target(b, x, sizes))
 
 
-def expand_to_other(b: Builder) -> None:
-    x = b.pick("f", where=lambda v: v.rank > 0)
-    small = b.operand(b.like(x, [n if b.choose.random() < 0.5 else 1 for n in x.shape]))
-    b.one("Expand", small, b.one("Shape", x))
-
-
 def tile(b: Builder) -> None:
     x = b.pick(ANY, ranks=ROOMY)
     b.one("Tile", x, b.operand([b.choose.choice([1, 1, 2, 3]) for _ in x.shape], "repeats"))
@@ -155,7 +107,9 @@ def concat(b: Builder) -> None:
     position = axis % x.rank
 
     def joins(y: Value) -> bool:
-        same = [n for i, n in enumerate(y.shape) if i != position] == [n for i, n in enumerate(x.shape) if i != position]
+        same = [n for i, n in enumerate(y.shape) if i != position] == [
+            n for i, n in enumerate(x.shape) if i != position
+        ]
         return y.dtype == x.dtype and y.rank == x.rank and same
 
     parts = [x, *(b.pick(x.kind, where=joins) for _ in range(b.choose.choice([0, 1, 1, 2])))]
@@ -172,7 +126,7 @@ def split(b: Builder) -> None:
     axis = axis_of(b, x)
     size = x.shape[axis]
     if size < 2:
-        raise Unsuitable
+        raise UnsuitableError
     even = [n for n in range(2, 5) if size % n == 0]
     if even and b.choose.random() < 0.5:
         count = b.choose.choice(even)
@@ -207,17 +161,6 @@ def slice_(b: Builder) -> None:
         inputs.append(b.operand([a - x.rank if b.choose.random() < 0.3 else a for a in axes], "axes"))
         inputs += [b.operand(steps, "steps")] if set(steps) != {1} or b.choose.random() < 0.5 else []
     b.one("Slice", x, *inputs)
-
-
-def slice_to_size(b: Builder) -> None:
-    """x[:, : y.shape[1]], whose bounds come from a shape."""
-    if b.opset < 10:
-        raise Unsuitable
-    x, y = b.pick(ANY, ranks=ROOMY), b.pick(ANY, ranks=ROOMY)
-    axis = b.choose.randrange(x.rank)
-    size = size_value(b, y, b.choose.randrange(y.rank))
-    start, end = (b.constant([0]), size) if b.choose.random() < 0.6 else (b.one("Sub", size, b.constant([1])), size)
-    b.one("Slice", x, start, end, b.constant([axis]))
 
 
 def gather(b: Builder) -> None:
@@ -285,60 +228,6 @@ def pad(b: Builder) -> None:
         b.one("Pad", x, b.operand(pads, "pads"), b.operand(np.asarray(value).astype(x.dtype)), mode=mode)
 
 
-def shape(b: Builder) -> None:
-    x = b.pick(ANY)
-    if b.opset >= 15 and b.choose.random() < 0.4:
-        b.one("Shape", x, start=b.choose.choice([None, 1, -2]), end=b.choose.choice([None, -1, 2]))
-    else:
-        b.one(b.choose.choice(["Shape", "Shape", "Size"]), x)
-
-
-def shape_arithmetic(b: Builder) -> None:
-    """Sizes added, multiplied, compared and cast, as exporters leave them."""
-    x = b.pick(ANY, ranks=ROOMY)
-    size = size_value(b, x, b.choose.randrange(x.rank))
-    for _ in range(b.choose.randint(1, 3)):
-        op_type = b.choose.choice(["Add", "Sub", "Mul", "Div", "Cast", "Concat", "Neg", "Floor", "Compare", "Sqrt"])
-        if op_type == "Cast":
-            size = b.one("Cast", b.one("Cast", size, to=1), to=7)
-        elif op_type == "Concat":
-            size = b.one("Concat", size, b.operand(b.integers(1, 4, (1,))), axis=0)
-        elif op_type == "Neg":
-            size = b.one("Neg", size)
-        elif op_type == "Floor":
-            half = b.one("Div", b.one("Cast", size, to=1), b.constant(np.float32(2)))
-            size = b.one("Cast", b.one(b.choose.choice(["Floor", "Ceil"]), half), to=7)
-        elif op_type == "Sqrt":
-            b.one("Mul", b.pick("f", where=lambda v: v.dtype == np.float32), b.one("Sqrt", b.one("Cast", size, to=1)))
-        elif op_type == "Compare":
-            b.one(b.choose.choice(["Equal", "Greater", "Less"]), size, b.operand(b.integers(0, 5)))
-        else:
-            size = b.one(op_type, size, b.operand(b.integers(1, 4, b.choose.choice([(), (1,)]))))
-
-
-def constant_of_shape(b: Builder) -> None:
-    x = b.pick(ANY, ranks=ROOMY)
-    value = b.choose.choice([None, np.float32([1.5]), np.int64([3]), np.asarray([True]), np.float32([0])])
-    tensor = None if value is None else numpy_helper.from_array(np.asarray(value))
-    source = b.one("Shape", x) if b.choose.random() < 0.6 else target(b, x, b.choose.sample(x.shape, len(x.shape)))
-    b.one("ConstantOfShape", source, value=tensor)
-
-
-def range_(b: Builder) -> None:
-    if b.opset < 11:
-        raise Unsuitable
-    x = b.pick(ANY, ranks=ROOMY)
-    if b.choose.random() < 0.25:
-        limits = [b.operand(np.asarray(v, np.float32)) for v in (-1.0, 2.0, 0.5)]
-        b.one("Range", *limits)
-        return
-    size = b.one("Gather", b.one("Shape", x), b.constant(np.asarray(b.choose.randrange(x.rank))), axis=0)
-    zero, one = b.constant(np.asarray(b.choose.choice([0, 0, -2]))), b.operand(np.asarray(b.choose.choice([1, 1, 2])))
-    steps = b.one("Range", zero, size, one)
-    if b.choose.random() < 0.5:
-        b.one("Unsqueeze", steps, axes=[0]) if b.opset < 13 else b.one("Unsqueeze", steps, b.constant([0]))
-
-
 def one_hot(b: Builder) -> None:
     depth = b.choose.randint(2, 5)
     indices = b.operand(b.integers(-depth, depth, b.choose.choice([(3,), (2, 3)])), "indices")
@@ -383,17 +272,6 @@ def reverse_sequence(b: Builder) -> None:
     b.one("ReverseSequence", x, lengths, batch_axis=batch, time_axis=1 - batch)
 
 
-def mask_from_lengths(b: Builder) -> None:
-    """arange(n)[None] < lengths[:, None], as padding masks are made."""
-    if b.opset < 11:
-        raise Unsuitable
-    x = b.pick("f", ranks=[2, 3])
-    size = b.one("Gather", b.one("Shape", x), b.constant(np.asarray(1)), axis=0)
-    steps = b.one("Range", b.constant(np.asarray(0)), size, b.constant(np.asarray(1)))
-    lengths = b.operand(b.integers(0, x.shape[1] + 1, (x.shape[0], 1)), "lengths")
-    b.one("Where", b.one("Less", steps, lengths), *(partner(b, x, pooled=1) for _ in range(2)))
-
-
 TEMPLATES = {
     reshape: (9, 5),
     reshape_twice: (9, 3),
@@ -402,22 +280,16 @@ TEMPLATES = {
     squeeze: (9, 2),
     unsqueeze: (9, 2),
     expand: (9, 2),
-    expand_to_other: (9, 1),
     tile: (9, 1),
     concat: (9, 3),
     split: (9, 2),
     slice_: (9, 3),
-    slice_to_size: (10, 2),
     gather: (9, 3),
     gather_elements: (11, 1),
     gather_nd: (11, 1),
     scatter_elements: (9, 1),
     scatter_nd: (11, 1),
     pad: (9, 2),
-    shape: (9, 2),
-    shape_arithmetic: (9, 3),
-    constant_of_shape: (9, 2),
-    range_: (11, 2),
     one_hot: (11, 1),
     non_zero: (9, 1),
     compress: (9, 1),
@@ -425,5 +297,4 @@ TEMPLATES = {
     eye_like: (9, 1),
     depth_and_space: (9, 1),
     reverse_sequence: (10, 1),
-    mask_from_lengths: (11, 1),
 }

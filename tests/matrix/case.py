@@ -124,9 +124,7 @@ def row(
 ) -> Row:
     """A row: a node of these inputs (arrays, `each`, `some`, lists for sequences, None for one that is left out) and
     attributes (arrays become tensors), at the revisions from `since` to `until`."""
-    return Row(
-        inputs, attributes, outputs, since, until, when, expected, reference, random, tolerance, tuple(before)
-    )
+    return Row(inputs, attributes, outputs, since, until, when, expected, reference, random, tolerance, tuple(before))
 
 
 @dataclass(frozen=True)
@@ -210,8 +208,8 @@ def _fits(item: Row, schema: Schema) -> bool:
 
 
 def _attribute_fits(attribute: Any, value: Any) -> bool:
-    made = helper.make_attribute(attribute.name, attribute_value(value), attr_type=None if value != [] else 7)
-    return int(made.type) == int(attribute.type.value)
+    kind = helper.make_attribute(attribute.name, attribute_value(value)).type
+    return int(kind) == int(attribute.type.value)
 
 
 def attribute_value(value: Any) -> Any:

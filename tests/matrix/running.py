@@ -104,19 +104,25 @@ def build_model(case: Case, form: str) -> onnx.ModelProto:
     if case.row.before:
         imports.setdefault("", 21)
     graph = helper.make_graph([*case.row.before, node], "case", infos, results, constants)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid(*pair) for pair in imports.items()], ir_version=10)
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid(*pair) for pair in imports.items()], ir_version=10
+    )
 
 
 def _type(name: str, value: Any, form: str) -> onnx.TypeProto:
     match value:
         case Optional():
-            return helper.make_optional_type_proto(_type(name, value.like if value.value is None else value.value, form))
+            return helper.make_optional_type_proto(
+                _type(name, value.like if value.value is None else value.value, form)
+            )
         case list():
             element = helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(value[0].dtype), None)
             return helper.make_sequence_type_proto(element)
         case dict():
             key, item = next(iter(value.items()))
-            return helper.make_map_type_proto(ELEMENT[type(key)], helper.make_tensor_type_proto(ELEMENT[type(item)], ()))
+            return helper.make_map_type_proto(
+                ELEMENT[type(key)], helper.make_tensor_type_proto(ELEMENT[type(item)], ())
+            )
     shape = [f"{name}_{axis}" for axis in range(value.ndim)] if form == "open" else value.shape
     return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(value.dtype), shape)
 
@@ -189,4 +195,8 @@ def assert_same(actual: Any, expected: Any, factor: float = 1.0, random: bool = 
 
 def _wide(array: Array) -> Array:
     """The same numbers in a type that numpy can compare."""
-    return array.astype(np.float64) if array.dtype.kind == "V" or array.dtype.name.startswith(("float", "bfloat")) else array
+    return (
+        array.astype(np.float64)
+        if array.dtype.kind == "V" or array.dtype.name.startswith(("float", "bfloat"))
+        else array
+    )

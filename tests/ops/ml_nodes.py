@@ -17,7 +17,9 @@ Array = np.ndarray[Any, Any]
 ML = "ai.onnx.ml"
 
 
-def ml_model(op: str, inputs: Mapping[str, Array], *, version: int, outputs: int = 1, **attributes: Any) -> onnx.ModelProto:
+def ml_model(
+    op: str, inputs: Mapping[str, Array], *, version: int, outputs: int = 1, **attributes: Any
+) -> onnx.ModelProto:
     """A model of the node; attributes that are None are left out. The number of samples is open."""
     given = {name: value for name, value in attributes.items() if value is not None}
     names = ["y", "z"][:outputs]

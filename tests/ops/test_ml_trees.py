@@ -31,11 +31,12 @@ def samples(rng: np.random.Generator, missing: bool = False, dtype: Any = np.flo
     return x
 
 
-def nodes(rng: np.random.Generator, trees: int, modes: tuple[str, ...] = MODES[:1], missing: bool = False) -> dict[str, Any]:
+def nodes(
+    rng: np.random.Generator, trees: int, modes: tuple[str, ...] = MODES[:1], missing: bool = False
+) -> dict[str, Any]:
     """Attributes of random trees, some of them a single leaf."""
     table: dict[str, list[Any]] = {
-        name: []
-        for name in ("treeids", "nodeids", "featureids", "modes", "values", "truenodeids", "falsenodeids")
+        name: [] for name in ("treeids", "nodeids", "featureids", "modes", "values", "truenodeids", "falsenodeids")
     }
     for tree in range(trees):
         rows: list[list[Any]] = []
@@ -60,7 +61,12 @@ def nodes(rng: np.random.Generator, trees: int, modes: tuple[str, ...] = MODES[:
 
 
 def votes(
-    rng: np.random.Generator, attributes: dict[str, Any], kind: str, targets: list[int], every: bool, negative: bool = True
+    rng: np.random.Generator,
+    attributes: dict[str, Any],
+    kind: str,
+    targets: list[int],
+    every: bool,
+    negative: bool = True,
 ) -> dict[str, Any]:
     """Votes of the leaves: each for all targets, or for some of them."""
     found: dict[str, list[Any]] = {name: [] for name in ("treeids", "nodeids", "ids", "weights")}
@@ -190,7 +196,7 @@ def ensemble(rng: np.random.Generator, dtype: Any, members: bool) -> dict[str, A
     """Attributes of TreeEnsemble: two trees of the same shape, the second of one leaf."""
     values = np.array([0.5, -0.5, 1.0, 0.0, 0.5]).astype(dtype)
     modes = np.array([0, 6, 3, 6, 0] if members else [0, 1, 4, 5, 2], np.uint8)
-    sets = np.array([-1, 0.5, 0, 1, np.nan, 0, np.nan], dtype)
+    sets = np.array([-2, 1, 0, 7, 2, np.nan, 0, np.nan], dtype)
     return {
         "tree_roots": [0, 4],
         "nodes_featureids": [0, 1, 2, 3, 0],
@@ -213,15 +219,49 @@ def ensemble(rng: np.random.Generator, dtype: Any, members: bool) -> dict[str, A
 def test_separate_leaves(dtype: Any, members: bool, function: int) -> None:
     rng = np.random.default_rng(function)
     attributes = ensemble(rng, dtype, members)
-    x = samples(rng, missing=True, dtype=dtype)
+    x = samples(rng, missing=True, dtype=dtype) * (2 if members else 1)  # ONNX Runtime wants whole numbers for sets
     check_ml("TreeEnsemble", x, version=5, aggregate_function=function, **attributes)
     attributes["nodes_missing_value_tracks_true"] = [1, 1, 0, 0, 0]
-    check_ml("TreeEnsemble", x, version=5, aggregate_function=function, post_transform=2, **attributes)
+    check_ml("TreeEnsemble", x, version=5, aggregate_function=function, **attributes)
+
+
+@pytest.mark.parametrize(("number", "transform"), [(1, "softmax"), (2, "sigmoid")])
+def test_transforms_by_number(number: int, transform: str) -> None:
+    """As the specification numbers them; ONNX Runtime has the two the other way round."""
+    rng = np.random.default_rng(number)
+    x, attributes = samples(rng), ensemble(rng, np.float32, members=False)
+    plain = ml_model("TreeEnsemble", {"x": x}, version=5, **attributes)
+    scores = onnxlift.lift(plain).module()(torch.from_numpy(x)).detach()
+    expected = scores.softmax(-1) if transform == "softmax" else scores.sigmoid()
+    check_ml("TreeEnsemble", x, version=5, post_transform=number, expected=[expected.numpy()], **attributes)
+
+
+def test_large_set() -> None:
+    """A set is searched, not gone through."""
+    rng = np.random.default_rng(0)
+    members = np.append(rng.choice(2000, 900, replace=False), np.nan).astype(np.float32)
+    x = rng.integers(0, 2000, (300, 1)).astype(np.float32)
+    attributes = {
+        "tree_roots": [0],
+        "nodes_featureids": [0],
+        "nodes_splits": numpy_helper.from_array(np.zeros(1, np.float32)),
+        "nodes_modes": numpy_helper.from_array(np.array([6], np.uint8)),
+        "nodes_truenodeids": [0],
+        "nodes_trueleafs": [1],
+        "nodes_falsenodeids": [1],
+        "nodes_falseleafs": [1],
+        "leaf_targetids": [0, 0],
+        "leaf_weights": numpy_helper.from_array(np.array([2.5, -1.5], np.float32)),
+        "membership_values": numpy_helper.from_array(members),
+        "n_targets": 1,
+    }
+    source = check_ml("TreeEnsemble", x, version=5, **attributes)
+    assert "self.branches, 11)" in source
 
 
 def test_half_precision() -> None:
     rng = np.random.default_rng(1)
-    attributes = ensemble(rng, np.float16, members=False)
+    attributes = ensemble(rng, np.float16, members=False) | {"tree_roots": [0]}
     check_ml("TreeEnsemble", samples(rng, dtype=np.float16), version=5, reference=True, rtol=1e-3, **attributes)
 
 

@@ -8,7 +8,7 @@ SkipLayerNormalization an addition and `nn.LayerNorm`, Attention a projection an
 from __future__ import annotations
 
 from . import microsoft_attention, microsoft_fused, microsoft_norm, microsoft_plain, microsoft_quant
-from .body import NoBody, body_of, has_body, operators
+from .body import NoBody, body_of, has_body, name_of, operators
 
 __all__ = [
     "NoBody",
@@ -19,5 +19,6 @@ __all__ = [
     "microsoft_norm",
     "microsoft_plain",
     "microsoft_quant",
+    "name_of",
     "operators",
 ]

@@ -12,7 +12,9 @@ None for those that it does not make.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -20,6 +22,7 @@ import onnx_ir as ir
 
 from ..ir.node_view import shape_of
 from ..ir.schema import attributes_of
+from ..ir.scopes import constant
 
 Value = ir.Value
 MICROSOFT = "com.microsoft"
@@ -38,6 +41,7 @@ class Body:
     def __init__(self, node: ir.Node) -> None:
         self.node = node
         self.nodes: list[ir.Node] = []
+        self.inputs = [None if value is None else _input(value) for value in node.inputs]
 
     def __getattr__(self, op_type: str) -> Callable[..., Value]:
         if not op_type[0].isupper():
@@ -66,6 +70,14 @@ class Body:
     def constant(self, array: np.ndarray[Any, Any]) -> Value:
         return self.Constant(value=ir.tensor(array))
 
+    def transposed(self, x: Value, order: Sequence[int]) -> Value:
+        """`x` with its axes in another order. Of a constant input it is a constant again, read when it is needed."""
+        tensor = constant(self.node.inputs[self.inputs.index(x)]) if x in self.inputs else None
+        if tensor is None:
+            return self.Transpose(x, perm=list(order))
+        shape = ir.Shape([tensor.shape[axis] for axis in order])
+        return self.Constant(value=ir.LazyTensor(partial(_transpose, tensor, order), tensor.dtype, shape))
+
     def wants(self, index: int) -> bool:
         """Whether anybody reads output `index` of the node."""
         if index >= len(self.node.outputs):
@@ -75,6 +87,10 @@ class Body:
 
     def fail(self, reason: str) -> NoReturn:
         raise NoBody(reason)
+
+
+def _transpose(tensor: ir.TensorProtocol, order: Sequence[int]) -> ir.TensorProtocol:
+    return ir.tensor(np.ascontiguousarray(tensor.numpy().transpose(order)))
 
 
 Function = Callable[..., Any]
@@ -107,8 +123,7 @@ def body_of(node: ir.Node) -> ir.Function:
     function = _TABLE[node.domain, node.op_type]
     b = Body(node)
     parameters = list(inspect.signature(function).parameters.values())[1:]
-    inputs = [_input(value) for value in node.inputs]
-    positional = _arguments(b, parameters, inputs)
+    positional = _arguments(b, parameters, b.inputs)
     keywords = {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
     for name, value in attributes_of(node, 1).items():
         if name not in keywords:
@@ -119,12 +134,10 @@ def body_of(node: ir.Node) -> ir.Function:
         b.fail(f"its attribute {missing[0]} is missing")
     results = function(b, *positional, **keywords)
     outputs = results if isinstance(results, Sequence) else [results]
-    return _function(b, inputs, outputs)
+    return _function(b, outputs)
 
 
-def _input(value: Value | None) -> Value | None:
-    if value is None:
-        return None
+def _input(value: Value) -> Value:
     return ir.Value(name=value.name, type=value.type, shape=value.shape)
 
 
@@ -141,7 +154,7 @@ def _arguments(b: Body, parameters: list[inspect.Parameter], inputs: list[Value 
     return given[: len(names)]
 
 
-def _function(b: Body, inputs: list[Value | None], outputs: Sequence[Value | None]) -> ir.Function:
+def _function(b: Body, outputs: Sequence[Value | None]) -> ir.Function:
     """As many inputs as the node has, and one more that no node gives: what stands for outputs that are not made."""
     nothing = ir.Value(name="nothing")
     for index in range(len(b.node.outputs)):
@@ -149,9 +162,18 @@ def _function(b: Body, inputs: list[Value | None], outputs: Sequence[Value | Non
             b.fail(f"its output {index} is not computed")
     made = [nothing if output is None else output for output in outputs]
     made += [nothing] * (len(b.node.outputs) - len(made))
-    taken = [ir.Value(name=f"left_out_{i}") if value is None else value for i, value in enumerate(inputs)]
+    taken = [ir.Value(name=f"left_out_{i}") if value is None else value for i, value in enumerate(b.inputs)]
     graph = ir.Graph([*taken, nothing], made, nodes=b.nodes, opset_imports={"": OPSET})
     return ir.Function(b.node.domain, b.node.op_type, graph=graph, attributes=[])
+
+
+# What ONNX Runtime's optimisers put in front of the name of a node that they have fused.
+_FUSED = re.compile(r"(fused |\w+_\d+-)(?=/)")
+
+
+def name_of(call: ir.Node, node: ir.Node) -> str:
+    """What a node of the body of `call` is called: in the module that the fused node was in."""
+    return f"{_FUSED.sub('', call.name or '', count=1) or call.op_type}_{node.op_type}"
 
 
 # What several bodies ask about their inputs

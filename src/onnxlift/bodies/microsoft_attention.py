@@ -99,7 +99,7 @@ def _from_projection(
     unidirectional: int,
 ) -> list[Value | None]:
     """The attention, and the present keys and values as one tensor."""
-    q, k, v = b.several(3, "Split", projected, b.ints(*sizes), axis=-1)
+    q, k, v = _split(b, projected, sizes)
     keys = values = None
     if past is not None:
         keys, values = (b.Gather(past, b.constant(np.asarray(i)), axis=0) for i in (0, 1))
@@ -111,6 +111,14 @@ def _from_projection(
     if present_key is not None and present_value is not None:
         present = b.Concat(*(b.Unsqueeze(x, b.ints(0)) for x in (present_key, present_value)), axis=0)
     return [y, present]
+
+
+def _split(b: Body, projected: Value, sizes: Ints) -> list[Value]:
+    """Queries, keys and values, under these names."""
+    parts = b.several(3, "Split", projected, b.ints(*sizes), axis=-1)
+    for part, name in zip(parts, "qkv", strict=True):
+        part.name = name
+    return parts
 
 
 def _attend(
@@ -385,7 +393,7 @@ def PackedAttention(
     if attention_bias is not None:
         b.fail("a bias of the scores")
     sizes = qkv_hidden_sizes or _thirds(b, size(weights, 1))
-    q, k, v = b.several(3, "Split", b.Add(b.MatMul(input, weights), bias), b.ints(*sizes), axis=-1)
+    q, k, v = _split(b, b.Add(b.MatMul(input, weights), bias), sizes)
     return _attend_packed(b, q, k, v, cumulative_sequence_length, num_heads, scale)
 
 

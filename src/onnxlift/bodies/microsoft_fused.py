@@ -101,7 +101,7 @@ def channels_first(b: Body, x: Value) -> Value:
     axes = rank(x)
     if axes is None:
         b.fail("the rank of its input is not known")
-    return b.Transpose(x, perm=[0, axes - 1, *range(1, axes - 1)])
+    return b.transposed(x, [0, axes - 1, *range(1, axes - 1)])
 
 
 def channels_last(b: Body, x: Value, axes: int | None) -> Value:

@@ -57,8 +57,8 @@ def _place(module: Module) -> str:
 def _role(module: Module) -> str | None:
     """What a numbered block is, judged by its code. A block with a name of its own keeps that."""
     if module.sequential:
-        kinds = {m.kind.rstrip("123d") for m in module.members.values() if isinstance(m, Layer)}
-        return "ConvBlock" if "Conv" in kinds else "MLP" if "Linear" in kinds else None
+        layers = {m.kind.rstrip("123d") for m in module.members.values() if isinstance(m, Layer)}
+        return "ConvBlock" if "Conv" in layers else "MLP" if "Linear" in layers else None
     if not re.fullmatch(r".*\d[a-z]?", module.path[-1]):
         return None
     kinds = [m.kind for m in module.members.values() if isinstance(m, Layer)]

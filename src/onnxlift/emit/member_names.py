@@ -34,14 +34,12 @@ def layer_path(layer: Layer, relative: Path, module: Module) -> Path:
     if relative:
         return module.free(tuple(attribute(part) for part in relative))
     assert layer.node is not None
+    own = "_".join(module.path) + "_" if module.path else ""
     for weight in layer.weights.values():
         flat = flat_layer_name(weight.value.name)
         if flat is not None and not is_generated(flat):
-            return module.free((attribute(flat),))
-    name = layer.node.name or ""
-    own = "_".join(module.path) + "_"
-    if module.path and name.startswith(own):
-        name = name[len(own) :]
+            return module.free((attribute(flat.removeprefix(own)),))
+    name = (layer.node.name or "").removeprefix(own)
     generic = kind_word(layer)
     if name and not is_generated(name) and "/" not in name and not name.startswith(layer.node.op_type):
         return module.free((attribute(name, generic),))

@@ -95,8 +95,8 @@ class SourceMap:
         return () if statement is None else statement.nodes
 
     def lines_of(self, node: str) -> tuple[int, ...]:
-        """The lines that compute an ONNX node: in its own module first, then those that call the module. None for a
-        node that was computed while lifting, or that has no effect."""
+        """The lines that compute an ONNX node: in its own module first, then those that call the module. A node that
+        became part of another (folded, fused) has that one's lines; one without effect has none."""
         return self._lines.get(node, ())
 
     @cached_property
@@ -116,20 +116,49 @@ class SourceMap:
         return f"{head}\n    {body}\n  ]\n}}\n" if rows else f"{head}]\n}}\n"
 
 
-def map_source(text: str, origins: Sequence[Origin], root: Module) -> SourceMap:
+Readers = Mapping[str, Sequence[str]]
+"""Node of the model as it was loaded -> the nodes that read its outputs; in the order of the graph."""
+
+
+def readers_of(model: ir.Model) -> Readers:
+    readers: dict[str, Sequence[str]] = {}
+    for node in model.graph.all_nodes():
+        users = [user.name for value in node.outputs for user, _ in value.uses()]
+        readers[node.name or ""] = [name for name in users if name]
+    return readers
+
+
+def map_source(text: str, origins: Sequence[Origin], root: Module, readers: Readers) -> SourceMap:
     """The map of a formatted source whose statements come from `origins`, in the order of the text."""
     paths = dict(_paths(root, ()))
+    nodes = _with_absorbed([origin.nodes for origin in origins], readers)
     return SourceMap(
         [
             MappedStatement(
                 statement.lineno,
                 _last_line(statement),
-                origin.nodes,
+                names,
                 {paths[id(module)]: values for module, values in origin.values if values},
             )
-            for statement, origin in zip(forward_statements(ast.parse(text)), origins, strict=True)
+            for statement, origin, names in zip(forward_statements(ast.parse(text)), origins, nodes, strict=True)
         ]
     )
+
+
+def _with_absorbed(nodes: Sequence[tuple[str, ...]], readers: Readers) -> list[tuple[str, ...]]:
+    """The nodes of each statement, with those that became part of them: what a pass folded or an idiom swallowed is
+    part of whatever reads it."""
+    place: dict[str, int] = {}
+    for index, names in enumerate(nodes):
+        for name in names:
+            place.setdefault(name, index)
+    absorbed: dict[int, list[str]] = {}
+    for name, users in reversed(readers.items()):
+        reader = next((place[user] for user in users if user in place), None)
+        if name not in place and reader is not None:
+            place[name] = reader
+            absorbed.setdefault(reader, []).append(name)
+    return [(*reversed(absorbed.get(index, ())), *names) for index, names in enumerate(nodes)]
 
 
 def _last_line(statement: ast.stmt) -> int:

@@ -185,6 +185,13 @@ def swiglu(gate: Tensor, linear: Tensor, alpha: float, beta: float, limit: float
     return gate * (alpha * gate).sigmoid() * (linear + beta)
 
 
+def expert_activation(x: Tensor, name: str) -> Tensor:
+    """The activation of this name; ONNX Runtime approximates GELU by tanh here."""
+    if name == "gelu":
+        return F.gelu(x, approximate="tanh")
+    return x if name == "identity" else F.silu(x) if name == "silu" else F.relu(x)
+
+
 def mixture_of_experts(
     x: Tensor,
     weights: Tensor,
@@ -214,7 +221,7 @@ def mixture_of_experts(
                 y, other = (y[..., 0::2], y[..., 1::2]) if interleaved else y.chunk(2, -1)
             y = swiglu(y, other, alpha, beta, limit)
         else:
-            y = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu, "identity": lambda y: y}[activation](y)
+            y = expert_activation(y, activation)
             y = y if other is None else y * other
         y = F.linear(y, fc2[expert], None if bias2 is None else bias2[expert])
         result = result + weights[:, expert, None] * y

@@ -114,8 +114,9 @@ class Layer:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Equal for two uses of what was one layer: same kind, arguments and weights."""
-        weights = tuple((name, id(weight.value)) for name, weight in self.weights.items())
+        """Equal for two uses of what was one layer: same kind, arguments and weights, read in the same way (a square
+        matrix may be used as it is and transposed)."""
+        weights = tuple((name, id(weight.value), weight.transform is None) for name, weight in self.weights.items())
         return (self.kind, repr(self.arguments), weights)
 
     def complete_arguments(self) -> dict[str, Any]:

@@ -80,7 +80,8 @@ def QMoE(
     use_sparse_mixer: int = 0,
     weights_prepacked: int = -1,
 ) -> Result:
-    """The experts' weights are packed integers, with a scale for each row, or for each block of a row."""
+    """The experts' weights are packed integers, with a scale for each row, or for each block of a row. Unlike in MoE,
+    ONNX Runtime's CPU build always normalises what the router says, whatever `normalize_routing_weights` is."""
     if quant_type != "int" or weights_prepacked not in (-1, 0):
         n.fail("weights of small floats, or packed for one device")
     bits = [b or expert_weight_bits for b in (fc1_expert_weight_bits, fc2_expert_weight_bits, fc3_expert_weight_bits)]
@@ -98,7 +99,8 @@ def QMoE(
     fc1 = unpacked(fc1_experts_weights, fc1_scales, fc1_zero_points, bits[0])
     fc2 = unpacked(fc2_experts_weights, fc2_scales, fc2_zero_points, bits[1])
     fc3 = unpacked(fc3_experts_weights, fc3_scales, fc3_zero_points, bits[2])
-    weights = _routed(n, router_probs, router_weights, k, normalize_routing_weights, use_sparse_mixer)
+    normalized = normalize_routing_weights if router_weights is not None else 1
+    weights = _routed(n, router_probs, router_weights, k, normalized, use_sparse_mixer)
     layers: list[Any] = [fc1, fc1_experts_bias, fc2, fc2_experts_bias]
     if fc3 is not None:
         layers += [fc3, fc3_experts_bias]

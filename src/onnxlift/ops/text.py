@@ -11,6 +11,7 @@ import numpy as np
 
 from .arguments import changed
 from .kernel import kernel
+from .ml_scores import table
 from .node import Node, Result, Unpack
 from .operand import Tensor
 from .registry import op
@@ -115,7 +116,7 @@ def TfIdfVectorizer(
     if mode == "IDF":
         result = result.clamp(max=1)
     if mode != "TF" and weights:
-        result = result * result.new_tensor([float(str(np.float32(weight))) for weight in weights])
+        result = result * table("weights", np.array(weights, np.float32))
     if ngram_indexes == tuple(range(len(ngrams))):
         return result
     return kernel("add_at")(result, list(ngram_indexes), max(ngram_indexes) + 1)

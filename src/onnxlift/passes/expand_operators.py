@@ -56,6 +56,8 @@ def _opset(model: ir.Model, node: ir.Node) -> int:
 
 
 def _name(call: ir.Node, node: ir.Node) -> str:
+    if bodies.has_body(call):
+        return bodies.name_of(call, node)
     return f"{call.name or call.op_type}_{node.name or node.op_type}"
 
 

@@ -104,7 +104,12 @@ CASTS = [
     row(floats(2, 3), to="INT32", expected=lambda x: x.astype(np.int32)),
     row(floats(2, 3), to="DOUBLE", expected=lambda x: x.astype(np.float64)),
     *(
-        row(floats(4, 5, low=-1e5, high=1e5), to=NUMBER[f"tensor({to})"], saturate=saturate, when=casts_to(f"tensor({to})"))
+        row(
+            floats(4, 5, low=-1e5, high=1e5),
+            to=NUMBER[f"tensor({to})"],
+            saturate=saturate,
+            when=casts_to(f"tensor({to})"),
+        )
         for to in ("float8e4m3fn", "float8e5m2", "float8e4m3fnuz", "float8e5m2fnuz")
         for saturate in (0, 1)
     ),

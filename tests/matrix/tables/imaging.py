@@ -11,7 +11,10 @@ from test_resize import COORDINATES, ROUNDING
 from ..case import Array, Row, each, floats, ints, row, some
 
 X = floats(1, 2, 4, 5)
-BOXES = np.array([[[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, -0.1, 1, 0.9], [0, 10, 1, 11], [0, 10.1, 1, 11.1], [0, 100, 1, 101]]], np.float32)
+BOXES = np.array(
+    [[[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, -0.1, 1, 0.9], [0, 10, 1, 11], [0, 10.1, 1, 11.1], [0, 100, 1, 101]]],
+    np.float32,
+)
 SCORES = np.array([[[0.9, 0.75, 0.6, 0.95, 0.5, 0.3], [0.2, 0.8, 0.1, 0.4, 0.65, 0.7]]], np.float32)
 ROIS = np.array([[0, 0, 5, 6], [1.3, 2.2, 7, 7.7], [2, 1, 9, 8]], np.float32)
 
@@ -50,9 +53,20 @@ RESIZES = [
         for coordinates in COORDINATES
         if coordinates != "half_pixel_symmetric"
     ),
-    *(row(X, None, None, ints(1, 2, 7, 3), mode="linear", coordinate_transformation_mode=c, since=19) for c in COORDINATES),
+    *(
+        row(X, None, None, ints(1, 2, 7, 3), mode="linear", coordinate_transformation_mode=c, since=19)
+        for c in COORDINATES
+    ),
     *(row(X, none(), none(), ints(1, 2, 7, 3), mode="nearest", nearest_mode=mode) for mode in ROUNDING),
-    row(X, scales(0, 0, 0.2, 0.1, 1, 1, 0.8, 0.9), none(), ints(1, 2, 3, 3), mode="linear", coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=7.0),
+    row(
+        X,
+        scales(0, 0, 0.2, 0.1, 1, 1, 0.8, 0.9),
+        none(),
+        ints(1, 2, 3, 3),
+        mode="linear",
+        coordinate_transformation_mode="tf_crop_and_resize",
+        extrapolation_value=7.0,
+    ),
     row(X, None, scales(2, 0.7), axes=[3, 2], mode="linear", reference=True),
     row(X, None, None, ints(7, 8), axes=[2, 3], keep_aspect_ratio_policy="not_larger", mode="linear"),
     row(X, None, None, ints(7, 8), axes=[2, 3], keep_aspect_ratio_policy="not_smaller", mode="linear"),
@@ -102,7 +116,13 @@ ROWS: dict[str, list[Row]] = {
             if mode == "avg"
         ),
         row(floats(2, 3, 9, 10), ROIS, ints(0, 1, 0), output_height=2, output_width=3, sampling_ratio=2),
-        row(floats(2, 3, 9, 10), ROIS, ints(0, 1, 0), coordinate_transformation_mode="output_half_pixel", sampling_ratio=3),
+        row(
+            floats(2, 3, 9, 10),
+            ROIS,
+            ints(0, 1, 0),
+            coordinate_transformation_mode="output_half_pixel",
+            sampling_ratio=3,
+        ),
     ],
     "MaxRoiPool": [
         row(floats(2, 3, 9, 10), np.array([[0, 0, 0, 5, 6], [1, 1, 2, 7, 8]], np.float32), pooled_shape=[2, 3]),

@@ -14,6 +14,10 @@ def spread(*shape: int) -> np.ndarray:
     return (np.random.default_rng(count).permutation(count).reshape(shape) - count // 3).astype(np.float32)
 
 
+def given(values: tuple[int, ...] | None) -> np.ndarray | None:
+    return None if values is None else ints(*values)
+
+
 REPEATED = np.array([[3, 1, 2], [3, 1, 2], [0, 1, 7], [3, 1, 1]], np.float32)
 POSITIONS = ints([0, 2], [1, 1])
 CORNERS = ints([[0, 1]], [[1, 2]])
@@ -69,16 +73,8 @@ ROWS: dict[str, list[Row]] = {
     "Slice": [
         row(each(5, 4), starts=[1], ends=[3]),
         row(floats(5, 4, 6), starts=[-3, 0], ends=[1000, -1], axes=[0, 2]),
-        *(
-            row(each(5, 4, 6) if index == 0 else some(5, 4, 6), ints(*starts), ints(*ends), *(ints(*axes),) * bool(axes), since=10)
-            for index, (starts, ends, axes, steps, _) in enumerate(SLICES)
-            if steps is None
-        ),
-        *(
-            row(some(5, 4, 6), ints(*starts), ints(*ends), ints(*axes), ints(*steps), since=10)
-            for starts, ends, axes, steps, _ in SLICES
-            if steps is not None
-        ),
+        row(each(5, 4, 6), ints(1), ints(3), ints(1), since=10),
+        *(row(some(5, 4, 6), *map(given, bounds), since=10) for *bounds, _ in SLICES),
         row(some(5, 4), *(np.array([value], np.int32) for value in (-1, -4, 0, -2)), since=10),
         row(some(0, 4), ints(0), ints(5), ints(0)),
     ],
@@ -94,9 +90,16 @@ ROWS: dict[str, list[Row]] = {
         row(spread(3, 7), outputs=2, k=3, axis=0),
         row(spread(3, 7), outputs=2, k=3),
         row(spread(3, 7), ints(3), outputs=2),
-        *(row(spread(3, 7), ints(2), outputs=2, axis=axis, largest=largest) for axis in (0, -1, -2) for largest in (0, 1)),
+        *(
+            row(spread(3, 7), ints(2), outputs=2, axis=axis, largest=largest)
+            for axis in (0, -1, -2)
+            for largest in (0, 1)
+        ),
         row(spread(3, 7), ints(7), outputs=2, sorted=1),
-        *(row(spread(3, 7).astype(t), ints(2), outputs=2, since=11) for t in (np.int64, np.float64, np.int32, np.float16)),
+        *(
+            row(spread(3, 7).astype(t), ints(2), outputs=2, since=11)
+            for t in (np.int64, np.float64, np.int32, np.float16)
+        ),
         row(spread(3, 7), ints(0), outputs=2, since=11),
     ],
     "Unique": [

@@ -131,7 +131,13 @@ ROWS: dict[str, list[Row]] = {
     ],
     "ConvInteger": [
         row(each(2, 3, 6, 5, low=0, high=9), each(4, 3, 3, 3, low=0, high=9), pads=[1, 1, 0, 1]),
-        row(some(2, 4, 6, 5, low=0, high=9), some(4, 2, 3, 3, low=0, high=9), some(low=1, high=3), group=2, strides=[2, 1]),
+        row(
+            some(2, 4, 6, 5, low=0, high=9),
+            some(4, 2, 3, 3, low=0, high=9),
+            some(low=1, high=3),
+            group=2,
+            strides=[2, 1],
+        ),
         row(some(2, 3, 6, low=0, high=9), some(4, 3, 3, low=0, high=9), some(low=1, high=3), some(low=1, high=3)),
     ],
     "DeformConv": [
@@ -181,7 +187,14 @@ ROWS: dict[str, list[Row]] = {
     "MaxUnpool": [
         row(each(1, 1, 2, 2), ints([[[5, 7], [13, 15]]]), kernel_shape=[2, 2], strides=[2, 2]),
         row(some(1, 2, 2), ints([[1, 2], [4, 7]]), kernel_shape=[2], strides=[2]),
-        row(some(1, 1, 2, 2), ints([[[6, 8], [16, 18]]]), ints(1, 1, 5, 5), kernel_shape=[2, 2], strides=[2, 2], reference=True),
+        row(
+            some(1, 1, 2, 2),
+            ints([[[6, 8], [16, 18]]]),
+            ints(1, 1, 5, 5),
+            kernel_shape=[2, 2],
+            strides=[2, 2],
+            reference=True,
+        ),
     ],
     "BatchNormalization": [
         row(*statistics(2, 3, 4, 5), is_test=1, consumed_inputs=[0, 0, 0, 1, 1], expected=normalised, until=5),
@@ -217,7 +230,11 @@ ROWS: dict[str, list[Row]] = {
         row(each(3, 4)),
         *(row(some(2, 3, 4), axis=axis, p=p) for axis in (0, -1) for p in (1, 2)),
     ],
-    "MeanVarianceNormalization": [row(each(2, 3, 4, 5)), row(some(2, 3, 4), axes=[0, 2]), row(some(2, 3, 4), axes=[-1])],
+    "MeanVarianceNormalization": [
+        row(each(2, 3, 4, 5)),
+        row(some(2, 3, 4), axes=[0, 2]),
+        row(some(2, 3, 4), axes=[-1]),
+    ],
     **{op_type: softmax(op_type) for op_type in ("Softmax", "LogSoftmax", "Hardmax")},
     "Dropout": [
         row(each(3, 4), is_test=1),

@@ -112,7 +112,10 @@ ROWS: dict[str, list[Row]] = {
         row({3: 2.5, 1: -1.0}, int64_vocabulary=[1, 2, 3]),
         row({"a": 2, "c": -1}, string_vocabulary=["c", "b", "a"]),
     ],
-    "FeatureVectorizer": [row(each(3, 2), each(3, 2), inputdimensions=[2, 2]), row(some(3, 2), some(3, 1), inputdimensions=[2, 1])],
+    "FeatureVectorizer": [
+        row(each(3, 2), each(3, 2), inputdimensions=[2, 2]),
+        row(some(3, 2), some(3, 1), inputdimensions=[2, 1]),
+    ],
     "Imputer": [
         row(NAN, imputed_value_floats=[9.0], replaced_value_float=float("nan")),
         row(NAN, imputed_value_floats=[9.0, 8.0, 7.0], replaced_value_float=float("nan")),
@@ -125,8 +128,18 @@ ROWS: dict[str, list[Row]] = {
         row(WORDS, keys_strings=["cat", "dog"], values_floats=[3.5, 7.0], default_float=-9.0),
         row(ints(3, 7, 8), keys_int64s=[3, 7], values_strings=["cat", "dog"], default_string="?"),
         row(np.array([1.5, np.nan, 2], np.float32), keys_floats=[1.5, float("nan")], values_floats=[3.5, 7.0]),
-        row(ints(3, 7, 8), keys_tensor=ints(3, 7), values_tensor=np.array([1.5, 2.5], np.float64), default_tensor=np.array([-1.0])),
-        row(WORDS, keys_tensor=WORDS[:3].copy(), values_tensor=np.array([4, 5, 6], np.int16), default_tensor=np.array([9], np.int16)),
+        row(
+            ints(3, 7, 8),
+            keys_tensor=ints(3, 7),
+            values_tensor=np.array([1.5, 2.5], np.float64),
+            default_tensor=np.array([-1.0]),
+        ),
+        row(
+            WORDS,
+            keys_tensor=WORDS[:3].copy(),
+            values_tensor=np.array([4, 5, 6], np.int16),
+            default_tensor=np.array([9], np.int16),
+        ),
     ],
     "LinearRegressor": [
         row(each(4, 3), coefficients=numbers(3), intercepts=[0.7]),
@@ -136,10 +149,19 @@ ROWS: dict[str, list[Row]] = {
     "LinearClassifier": [
         row(each(4, 3), outputs=2, coefficients=numbers(9), intercepts=numbers(3, seed=1), classlabels_ints=[4, 5, 6]),
         *(
-            row(X, outputs=2, coefficients=numbers(9), intercepts=numbers(3, seed=1), classlabels_strings=["a", "b", "c"], post_transform=t)
+            row(
+                X,
+                outputs=2,
+                coefficients=numbers(9),
+                intercepts=numbers(3, seed=1),
+                classlabels_strings=["a", "b", "c"],
+                post_transform=t,
+            )
             for t in TRANSFORMS
         ),
-        row(X, outputs=2, coefficients=numbers(3), intercepts=[0.3], classlabels_ints=[0, 1], post_transform="LOGISTIC"),
+        row(
+            X, outputs=2, coefficients=numbers(3), intercepts=[0.3], classlabels_ints=[0, 1], post_transform="LOGISTIC"
+        ),
     ],
     "Normalizer": [*(row(each(3, 4), norm=norm) for norm in ("MAX", "L1", "L2")), row(X)],
     "OneHotEncoder": [

@@ -93,7 +93,9 @@ ROWS: dict[str, list[Row]] = {
     ],
     "LinearAttention": [
         *(
-            row(*FLAT[:1], heads(2, 3, 16, seed=1), heads(2, 3, 8, seed=2), *rest, outputs=2, update_rule=rule, **counts)
+            row(
+                *FLAT[:1], heads(2, 3, 16, seed=1), heads(2, 3, 8, seed=2), *rest, outputs=2, update_rule=rule, **counts
+            )
             for counts in ({"q_num_heads": 2, "kv_num_heads": 2},)
             for rule, rest in (
                 ("linear", ()),

@@ -24,7 +24,9 @@ def reduction(op_type: str) -> list[Row]:
         row(some(2, 3, **positive), empty, noop_with_empty_axes=1, reference=True),
         row(some(2, 3, **positive), empty, noop_with_empty_axes=0),
         row(some(**positive), until=12 if op_type == "ReduceSum" else 17) if False else row(some(2, 1, **positive)),
-        row(floats(2, 0, 3), ints(1)) if op_type in ("ReduceSum", "ReduceProd", "ReduceL1", "ReduceSumSquare") else rows[0],
+        row(floats(2, 0, 3), ints(1))
+        if op_type in ("ReduceSum", "ReduceProd", "ReduceL1", "ReduceSumSquare")
+        else rows[0],
     ]
 
 

@@ -56,7 +56,11 @@ ROWS: dict[str, list[Row]] = {
         row(WORDS, outputs=2, maxsplit=1),
         row(np.zeros((0, 2), object), outputs=2),
     ],
-    "RegexFullMatch": [row(LINE, pattern=".*day"), row(WORDS, pattern=r"[a-zA-Z ]+"), row(np.zeros((0,), object), pattern="a")],
+    "RegexFullMatch": [
+        row(LINE, pattern=".*day"),
+        row(WORDS, pattern=r"[a-zA-Z ]+"),
+        row(np.zeros((0,), object), pattern="a"),
+    ],
     "StringNormalizer": [
         row(LINE),
         *(row(LINE, case_change_action=action) for action in ("LOWER", "UPPER", "NONE")),
@@ -65,9 +69,26 @@ ROWS: dict[str, list[Row]] = {
         row(LINE[None], stopwords=["Monday"], is_case_sensitive=1),
     ],
     "TfIdfVectorizer": [
-        *(row(TOKENS, mode=mode, min_gram_length=low, pool_int64s=[2, 3, 5, 4, 5, 6, 7, 8, 6, 7], **POOL) for mode in ("TF", "IDF", "TFIDF") for low in (1, 2)),
-        row(TOKENS[0].astype(np.int64), mode="TFIDF", min_gram_length=1, weights=[0.5, 2, 1, 3, 1, 1.5, 4], pool_int64s=[2, 3, 5, 4, 5, 6, 7, 8, 6, 7], **POOL),
-        row(np.array(["a", "b", "a", "c"], object), mode="TF", min_gram_length=1, pool_strings=["a", "b", "c", "d", "a", "b", "b", "a", "a", "c"], **POOL),
+        *(
+            row(TOKENS, mode=mode, min_gram_length=low, pool_int64s=[2, 3, 5, 4, 5, 6, 7, 8, 6, 7], **POOL)
+            for mode in ("TF", "IDF", "TFIDF")
+            for low in (1, 2)
+        ),
+        row(
+            TOKENS[0].astype(np.int64),
+            mode="TFIDF",
+            min_gram_length=1,
+            weights=[0.5, 2, 1, 3, 1, 1.5, 4],
+            pool_int64s=[2, 3, 5, 4, 5, 6, 7, 8, 6, 7],
+            **POOL,
+        ),
+        row(
+            np.array(["a", "b", "a", "c"], object),
+            mode="TF",
+            min_gram_length=1,
+            pool_strings=["a", "b", "c", "d", "a", "b", "b", "a", "a", "c"],
+            **POOL,
+        ),
     ],
     "QuantizeLinear": [
         *(row(floats(3, 5), scalar(0.1), zero(dtype)) for dtype in QUANTISED),
@@ -85,16 +106,64 @@ ROWS: dict[str, list[Row]] = {
         row(np.arange(15, dtype=np.uint8).reshape(3, 5), floats(5, **SCALE), np.arange(5, dtype=np.uint8), axis=1),
         row(np.arange(-7, 8, dtype=np.int8).reshape(3, 5), floats(3, **SCALE), np.arange(3, dtype=np.int8), axis=-2),
         row(np.arange(-7, 8, dtype=np.int8).reshape(3, 5), scalar(0.1, np.float16), since=19),
-        row(np.arange(18, dtype=np.uint8).reshape(3, 6), floats(3, 2, **SCALE), np.ones((3, 2), np.uint8), axis=1, block_size=3),
+        row(
+            np.arange(18, dtype=np.uint8).reshape(3, 6),
+            floats(3, 2, **SCALE),
+            np.ones((3, 2), np.uint8),
+            axis=1,
+            block_size=3,
+        ),
         row(np.arange(18, dtype=np.uint8).reshape(3, 6), floats(3, 2, **SCALE), axis=1, block_size=3, output_dtype=10),
     ],
-    "DynamicQuantizeLinear": [row(some(3, 5), outputs=3), row(some(3, 5, low=1), outputs=3), row(some(2, 4, high=-1), outputs=3)],
+    "DynamicQuantizeLinear": [
+        row(some(3, 5), outputs=3),
+        row(some(3, 5, low=1), outputs=3),
+        row(some(2, 4, high=-1), outputs=3),
+    ],
     "QLinearMatMul": [
-        row(each(3, 4, low=0, high=9), scalar(0.1), some(low=1, high=2), each(4, 5, low=0, high=9), scalar(0.2), some(low=1, high=2), scalar(0.05), some(low=1, high=2)),
-        row(some(2, 3, 4, low=0, high=9), scalar(0.1), some(low=1, high=2), some(4, 5, low=0, high=9), floats(5, **SCALE), some(5, low=1, high=2), scalar(0.3), some(low=1, high=2)),
+        row(
+            each(3, 4, low=0, high=9),
+            scalar(0.1),
+            some(low=1, high=2),
+            each(4, 5, low=0, high=9),
+            scalar(0.2),
+            some(low=1, high=2),
+            scalar(0.05),
+            some(low=1, high=2),
+        ),
+        row(
+            some(2, 3, 4, low=0, high=9),
+            scalar(0.1),
+            some(low=1, high=2),
+            some(4, 5, low=0, high=9),
+            floats(5, **SCALE),
+            some(5, low=1, high=2),
+            scalar(0.3),
+            some(low=1, high=2),
+        ),
     ],
     "QLinearConv": [
-        row(some(2, 3, 6, 5, low=0, high=99), scalar(0.1), some(low=1, high=2), some(4, 3, 3, 3, low=0, high=9), scalar(0.2), some(low=1, high=2), scalar(0.5), some(low=1, high=2)),
-        row(some(2, 3, 6, 5, low=0, high=99), scalar(0.1), some(low=1, high=2), some(4, 3, 3, 3, low=0, high=9), floats(4, **SCALE), some(4, low=0, high=0), scalar(0.5), some(low=1, high=2), some(4), pads=[1, 1, 0, 1]),
+        row(
+            some(2, 3, 6, 5, low=0, high=99),
+            scalar(0.1),
+            some(low=1, high=2),
+            some(4, 3, 3, 3, low=0, high=9),
+            scalar(0.2),
+            some(low=1, high=2),
+            scalar(0.5),
+            some(low=1, high=2),
+        ),
+        row(
+            some(2, 3, 6, 5, low=0, high=99),
+            scalar(0.1),
+            some(low=1, high=2),
+            some(4, 3, 3, 3, low=0, high=9),
+            floats(4, **SCALE),
+            some(4, low=0, high=0),
+            scalar(0.5),
+            some(low=1, high=2),
+            some(4),
+            pads=[1, 1, 0, 1],
+        ),
     ],
 }

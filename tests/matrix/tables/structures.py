@@ -63,7 +63,9 @@ SCANS = [
     row(floats(3), ROWSX, outputs=2, body=SUMMING, num_scan_inputs=1, since=9),
     row(floats(3), ROWSX, outputs=2, body=SUMMING, num_scan_inputs=1, scan_input_directions=[1]),
     row(floats(3), ROWSX, outputs=2, body=SUMMING, num_scan_inputs=1, scan_output_directions=[1]),
-    row(floats(3), ROWSX.T.copy(), outputs=2, body=SUMMING, num_scan_inputs=1, scan_input_axes=[1], scan_output_axes=[1]),
+    row(
+        floats(3), ROWSX.T.copy(), outputs=2, body=SUMMING, num_scan_inputs=1, scan_input_axes=[1], scan_output_axes=[1]
+    ),
 ]
 SIZE = {"shape": [2, 5]}
 
@@ -75,8 +77,15 @@ ROWS: dict[str, list[Row]] = {
         row([each(2), each(3)], each(4)),
         *(row(SEQUENCE, floats(7), scalar(position)) for position in (0, 2, 3, -1, -3)),
     ],
-    "SequenceErase": [row(SEQUENCE), *(row(SEQUENCE, scalar(position)) for position in (0, 1, -1, -3)), row([each(2), each(3)])],
-    "SequenceAt": [*(row(SEQUENCE, scalar(position)) for position in (0, 2, -1, -3)), row([each(2), each(3)], scalar(1))],
+    "SequenceErase": [
+        row(SEQUENCE),
+        *(row(SEQUENCE, scalar(position)) for position in (0, 1, -1, -3)),
+        row([each(2), each(3)]),
+    ],
+    "SequenceAt": [
+        *(row(SEQUENCE, scalar(position)) for position in (0, 2, -1, -3)),
+        row([each(2), each(3)], scalar(1)),
+    ],
     "SequenceLength": [row(SEQUENCE), row([each(2), each(3)])],
     "SplitToSequence": [
         row(each(4, 6), axis=1),

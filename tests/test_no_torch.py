@@ -1,0 +1,48 @@
+"""The compiler never imports torch: not to lift, not to save, not on the command line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+
+from models.handmade import beam_step, tiny_resnet
+
+CHECK = "\nassert not any(name.partition('.')[0] == 'torch' for name in sys.modules), 'torch was imported'"
+TEXT = "import sys\nsys.argv = {argv!r}\n{code}"
+COMMAND = (
+    "from onnxlift.cli import main\ntry:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code"
+)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    onnx.save(tiny_resnet(), folder / "tiny_resnet.onnx")
+    onnx.save(beam_step(), folder / "beam_step.onnx")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("argv", "code"),
+    [
+        ([], "import onnxlift; onnxlift.lift; onnxlift.op; onnxlift.UnsupportedError; dir(onnxlift)"),
+        (
+            [],
+            "import onnxlift; x = onnxlift.lift('tiny_resnet.onnx'); x.report; x.source_map; dict(x.state_dict)",
+        ),
+        ([], "import onnxlift; onnxlift.lift('beam_step.onnx', simplify=False).save('out')"),
+        (["onnxlift", "convert", "tiny_resnet.onnx", "-o", "converted"], COMMAND),
+        (["onnxlift", "inspect", "tiny_resnet.onnx"], COMMAND),
+        (["onnxlift", "ops"], COMMAND),
+        (["onnxlift", "--help"], COMMAND),
+    ],
+    ids=["import", "lift", "save", "convert", "inspect", "ops", "help"],
+)
+def test_torch_stays_out(argv: list[str], code: str, models: Path) -> None:
+    text = TEXT.format(argv=argv, code=code) + CHECK
+    done = subprocess.run([sys.executable, "-c", text], cwd=models, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,108 @@
+"""The tree of modules: what becomes one, what is dissolved, and what is computed above."""
+
+from __future__ import annotations
+
+import onnxlift
+from small_graphs import Graph, code
+
+
+def keys(lifted: onnxlift.Lifted) -> set[str]:
+    return {key.rpartition(".")[0] for key in lifted.state_dict}
+
+
+def test_a_layer_is_no_module_of_its_own() -> None:
+    g = Graph()
+    lifted = g.lift(g.node("Sin", g.linear(g.input("x", "n", 4), "encoder.fc"), name="/Sin"))
+    assert code(lifted).count("class ") == 1
+    assert keys(lifted) == {"encoder.fc"}
+
+
+def test_activations_are_code_of_the_parent() -> None:
+    g = Graph()
+    h = g.node("Tanh", g.linear(g.input("x", "n", 4), "fc"), name="/act/Tanh")
+    assert "self.act" not in g.lift(g.linear(h, "out")).source
+
+
+def test_a_class_of_the_users_own_is_kept_without_weights() -> None:
+    g = Graph()
+    x = g.linear(g.input("x", "n", 4), "fc")
+    for op_type in ("Sin", "Exp", "Tanh", "Neg"):
+        x = g.node(op_type, x, scopes=["", "wave", op_type.lower()], classes=["net.Net", "net.Wave", "aten.x.default"])
+    lifted = g.lift(g.linear(x, "out"))
+    assert "exp()" in lifted.source  # a module needs members: without any, its code is the parent's
+
+
+def test_a_module_that_is_called_twice_is_dissolved_with_its_names() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i in range(2):
+        h = g.node("Sin", g.linear(x, "block.a"), name=f"/block/Sin_{i}")
+        h = g.linear(h, "block.b")
+        x = g.node("Tanh", h, name=f"/Tanh_{i}")
+    lifted = g.lift(x)
+    assert keys(lifted) == {"block.a", "block.b"}
+    assert lifted.source.count("nn.Linear(") == 2 and lifted.source.count(".sin()") == 2
+
+
+def test_nodes_that_an_optimiser_moved_make_no_cycle() -> None:
+    """Half of the block's code waits for what comes after it: no call at one point in time could do both."""
+    g = Graph()
+    x = g.linear(g.input("x", "n", 4), "block.a")
+    between = g.node("Sin", x, name="/Sin")
+    lifted = g.lift(g.node("Tanh", g.linear(between, "block.b"), name="/block/Tanh"))
+    assert keys(lifted) == {"block.a", "block.b"}
+
+
+def test_what_several_modules_share_is_computed_above_them() -> None:
+    """The exporter merged the equal masks of all layers into the first of them."""
+    g = Graph()
+    x, m = g.input("x", "n", 4), g.input("m", "n", 4)
+    mask = g.node("Sigmoid", g.node("Exp", m, name="/layers.0/Exp"), name="/layers.0/Sigmoid")
+    for i in range(3):
+        h = g.node("Mul", g.linear(x, f"layers.{i}.a"), mask, name=f"/layers.{i}/Mul")
+        x = g.node("Add", g.linear(h, f"layers.{i}.b"), x, name=f"/layers.{i}/Add")
+    lifted = g.lift(g.node("Cos", x, name="/Cos"))
+    text = code(lifted)
+    assert text.count("class ") == 2 and "for layer in self.layers:" in text
+    assert "sigmoid" in text.partition("class Small")[2]
+
+
+def test_a_container_that_is_never_called_is_a_list() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    outputs = [g.node("Sin", g.linear(x, f"heads.{i}"), name=f"/Sin_{i}") for i in range(3)]
+    lifted = g.lift(*outputs)
+    assert "self.heads = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))" in lifted.source
+    assert keys(lifted) == {"heads.0", "heads.1", "heads.2"}
+
+
+def test_a_list_with_gaps_is_a_dict_with_the_same_keys() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    outputs = [g.node("Sin", g.linear(x, f"heads.{i}"), name=f"/Sin_{i}") for i in (0, 2, 5)]
+    lifted = g.lift(*outputs)
+    assert "nn.ModuleDict(" in lifted.source
+    assert keys(lifted) == {"heads.0", "heads.2", "heads.5"}
+    assert set(lifted.module().state_dict()) == set(lifted.state_dict)
+
+
+def test_blocks_in_flat_names() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i in (1, 2):
+        h = g.node("MatMul", x, g.weight(f"block{i}_up_W", 4, 4), name=f"block{i}_up", output=f"block{i}_up_out")
+        h = g.node("Sin", h, name=f"block{i}_act", output=f"block{i}_act_out")
+        h = g.node("MatMul", h, g.weight(f"block{i}_down_W", 4, 4), name=f"block{i}_down", output=f"block{i}_down_out")
+        x = g.node("Add", h, x, name=f"block{i}_add", output=f"block{i}")
+    lifted = g.lift(x)
+    assert keys(lifted) == {"block1.up", "block1.down", "block2.up", "block2.down"}, lifted.source
+    assert code(lifted).count("class ") == 2
+
+
+def test_values_that_cross_a_border_are_arguments_and_results() -> None:
+    g = Graph()
+    x, y = g.input("x", "n", 4), g.input("y", "n", 4)
+    h = g.node("Add", g.linear(x, "block.a"), y, name="/block/Add")
+    other = g.node("Sin", g.linear(h, "block.b"), name="/block/Sin")
+    lifted = g.lift(g.node("Mul", h, other, name="/Mul"), g.node("Sub", other, h, name="/Sub"))
+    assert "-> tuple[Tensor, Tensor]:" in code(lifted).partition("class Small")[0]

@@ -1,0 +1,105 @@
+"""The path of a node from metadata, from its weights, and from its name."""
+
+from __future__ import annotations
+
+import onnx
+import onnx_ir as ir
+import pytest
+
+from onnxlift.tree.names import is_generated
+from onnxlift.tree.scopes import DEEPEST, Path, Scopes, find_scopes, flat_layer_name, owner_of
+from small_graphs import Graph
+
+
+def scopes_of(g: Graph, output: str) -> tuple[dict[str, Path], Scopes]:
+    """Output name -> path of the node that gives it."""
+    model = ir.from_proto(onnx.shape_inference.infer_shapes(g.model(output)))
+    scopes = find_scopes(model.graph)
+    return {str(node.outputs[0].name): path for node, path in scopes.paths.items()}, scopes
+
+
+def test_metadata_of_the_exporter() -> None:
+    g = Graph()
+    classes = ["net.Net", "net.Block", "torch.nn.modules.linear.Linear", "aten.linear.default"]
+    scopes = ["", "blocks.0", "blocks.0.fc", "linear"]
+    x = g.node("MatMul", g.input("x", "n", 4), g.weight("w", 4, 4), scopes=scopes, classes=classes, output="a")
+    g.node("Sin", x, scopes=["", "blocks.0", "sin"], classes=[*classes[:2], "aten.sin.default"], output="b")
+    paths, found = scopes_of(g, "b")
+    assert paths == {"a": ("blocks", "0", "fc"), "b": ("blocks", "0")}
+    assert found.classes == {(): "Net", ("blocks", "0"): "Block", ("blocks", "0", "fc"): "Linear"}
+
+
+def test_names_of_nodes_with_repeated_containers() -> None:
+    g = Graph()
+    x = g.node("Sin", g.input("x", "n", 4), name="/encoder/layers.0/attn/Sin", output="a")
+    x = g.node("Cos", x, name="/layer1/layer1.0/Cos", output="b")
+    g.node("Tanh", x, name="/Tanh", output="c")
+    paths, found = scopes_of(g, "c")
+    assert paths == {"a": ("encoder", "layers", "0", "attn"), "b": ("layer1", "0"), "c": ()}
+    assert ("layer1",) in found.called and ("encoder", "layers") not in found.called
+
+
+def test_weights_beat_names_for_the_node_that_holds_them_as_a_layer() -> None:
+    g = Graph()
+    weight = g.weight("encoder.fc.weight", 4, 4)
+    g.node("MatMul", g.input("x", "n", 4), weight, name="/encoder/bn/MatMul", output="a")  # moved by an optimiser
+    assert scopes_of(g, "a")[0] == {"a": ("encoder", "fc")}
+
+
+def test_a_weight_from_elsewhere_does_not_move_the_node() -> None:
+    g = Graph()
+    weight = g.weight("encoder.embed.weight", 4, 4)
+    g.node("MatMul", g.input("x", "n", 4), weight, name="/decoder/head/MatMul", output="a")
+    assert scopes_of(g, "a")[0] == {"a": ("decoder", "head")}
+
+
+def test_a_node_without_a_name_joins_those_who_use_it() -> None:
+    g = Graph()
+    x = g.node("Sin", g.input("x", "n", 4), output="a")
+    x = g.node("Cos", x, name="/block/left/Cos", output="b")
+    y = g.node("Tanh", "a", name="/block/right/Tanh", output="c")
+    g.node("Add", x, y, name="/block/Add", output="d")
+    assert scopes_of(g, "d")[0]["a"] == ("block",)
+
+
+def test_paths_are_cut() -> None:
+    g = Graph()
+    x = g.node("Sin", g.input("x", "n", 4), name="/a" * 500 + "/Sin", output="a")
+    x = g.node("MatMul", x, g.weight("a." * 500 + "weight", 4, 4), output="b")
+    g.node("Cos", x, scopes=[".".join("a" * 500), "cos"], output="c")
+    assert {len(path) for path in scopes_of(g, "c")[0].values()} == {DEEPEST}
+
+
+@pytest.mark.parametrize(
+    ("name", "owner"),
+    [
+        ("encoder.layer.0.query.weight", ("encoder", "layer", "0", "query")),
+        ("weight", None),
+        ("a..weight", None),
+        ("/a/b.weight", None),
+        ("onnx::MatMul_12.weight", None),
+        (".weight", None),
+    ],
+)
+def test_owners(name: str, owner: Path | None) -> None:
+    assert owner_of(name) == owner
+
+
+@pytest.mark.parametrize(
+    ("name", "layer"),
+    [("fc_W", "fc"), ("W_fc", "fc"), ("ln1_scale", "ln1"), ("attn.in_proj_weight", "in_proj"), ("table", None)],
+)
+def test_layers_in_flat_names(name: str, layer: str | None) -> None:
+    assert flat_layer_name(name) == layer
+
+
+@pytest.mark.parametrize(
+    "name", ["val_12", "onnx::Add_3", "17", "x_1", "Conv_4", "/a/Add_output_0", "", None, "t" * 2000]
+)
+def test_names_that_say_nothing(name: str | None) -> None:
+    assert is_generated(name)
+
+
+@pytest.mark.parametrize("name", ["context", "logits", "encoder.weight", "Q", "attn_mask"])
+def test_names_that_say_something(name: str) -> None:
+    assert not is_generated(name)

@@ -341,6 +341,19 @@ def test_strings_are_data(text: str) -> None:
     assert result.tolist() == ["one", "two", *table]
 
 
+@pytest.mark.parametrize("text", [*HOSTILE, "\x1b[31mred", "n" * 100_000], ids=lambda text: ascii(text)[:40])
+def test_messages_stay_on_their_line(text: str) -> None:
+    nodes = [helper.make_node(text or "x", ["x"], ["y"], text, domain=f"{text}'")]
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy"]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(f"{text}'", 1)]
+    model = helper.make_model(helper.make_graph(nodes, text, infos[:1], infos[1:]), opset_imports=opsets, ir_version=8)
+    with pytest.raises(onnxlift.OnnxLiftError) as caught:
+        onnxlift.lift(model)
+    message = str(caught.value)
+    assert len(message) < 2000 and len(message.splitlines()) <= 5
+    assert all(line.isprintable() for line in message.splitlines())
+
+
 LONG = 200_000
 
 

@@ -22,6 +22,9 @@ class VerifyError(OnnxLiftError):
     """The comparison itself could not be carried out (which is not the same as a mismatch)."""
 
 
+LONGEST_TEXT = 200  # of the model's own, in a message
+
+
 @dataclass(frozen=True)
 class UnsupportedNode:
     """One node that cannot be lifted, with all that a user needs to find it."""
@@ -45,7 +48,8 @@ class UnsupportedError(OnnxLiftError):
     def _message(self) -> str:
         groups: dict[tuple[str, str, int | None, str], list[UnsupportedNode]] = {}
         for node in self.nodes:
-            groups.setdefault((node.domain, node.op_type, node.opset, node.reason), []).append(node)
+            key = (_shown(node.domain), _shown(node.op_type), node.opset, _shown(node.reason))
+            groups.setdefault(key, []).append(node)
         operators = len({(node.domain, node.op_type) for node in self.nodes})
         verb = "operator is" if operators == 1 else "operators are"
         share = f"{len(self.nodes)} of {self.total} nodes"
@@ -54,11 +58,16 @@ class UnsupportedError(OnnxLiftError):
         width = max(map(len, titles))
         for title, ((_, _, opset, reason), members) in zip(titles, groups.items(), strict=True):
             count = f"{len(members)} node{'s' if len(members) > 1 else ''}"
-            line = (
-                f"  {title:{width}}  opset {opset if opset is not None else '?':<3} {count}, first: {members[0].name}"
-            )
+            version = opset if opset is not None else "?"
+            line = f"  {title:{width}}  opset {version:<3} {count}, first: {_shown(members[0].name)}"
             lines.append(f"{line}: {reason}" if reason else line)
-        first = self.nodes[0]
-        domain = f', domain="{first.domain}"' if first.domain else ""
-        lines += ["", f'Register your own with @onnxlift.op("{first.op_type}"{domain}); see docs/extending.md.']
+        domain, op_type, _, _ = next(iter(groups))
+        where = f', domain="{domain}"' if domain else ""
+        lines += ["", f'Register your own with @onnxlift.op("{op_type}"{where}); see docs/extending.md.']
         return "\n".join(lines)
+
+
+def _shown(text: str) -> str:
+    """A text of the model on a line of ours: no control characters, and not endless."""
+    text = text if text.isprintable() else ascii(text)[1:-1]
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}..."

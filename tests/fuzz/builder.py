@@ -124,14 +124,21 @@ class Builder:
         """An initialiser, or at times the output of a Constant node."""
         array = np.asarray(array)
         if self.choose.random() < 0.3:
-            tensor = numpy_helper.from_array(array)
-            node = helper.make_node("Constant", [], [self.names.value("Constant")], value=tensor)
+            node = helper.make_node("Constant", [], [self.names.value("Constant")], **self._constant_attribute(array))
             self.names.name_node(node)
             self.nodes.append(node)
             return self._remember(Value(node.output[0], array, True))
         value = self._remember(Value(self.names.parameter(role), array, True))
         self.initialisers[value.name] = value
         return value
+
+    def _constant_attribute(self, array: Array) -> dict[str, Any]:
+        if self.opset >= 12 and array.ndim < 2 and array.size and self.choose.random() < 0.5:
+            if array.dtype == np.int64:
+                return {"value_ints": array.tolist()} if array.ndim else {"value_int": int(array)}
+            if array.dtype == np.float32:
+                return {"value_floats": array.tolist()} if array.ndim else {"value_float": float(array)}
+        return {"value": numpy_helper.from_array(array)}
 
     def operand(self, array: ArrayLike, role: str = "const") -> Value:
         """Mostly a constant, sometimes an input that is known only at run time."""

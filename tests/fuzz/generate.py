@@ -13,8 +13,9 @@ import onnx
 from onnx import helper, shape_inference
 
 from . import control, elementwise, layers, patterns, shapes, sizes
-from .builder import Builder, UnsuitableError, Value, element_type, feeds_of
+from .builder import Builder, Input, UnsuitableError, Value, element_type, feeds_of
 from .names import Names
+from .outline import outline
 from .runtime import NEWEST_OPSET, Array, make_model
 
 SIZES = (1, 2, 3, 4, 4, 5, 6, 8)
@@ -122,13 +123,24 @@ def _repeat_block(b: Builder) -> None:
 
 def _finish(b: Builder) -> onnx.ModelProto:
     outputs = _outputs(b)
-    inputs = [helper.make_tensor_value_info(i.value.name, element_type(i.value.array), i.dims) for i in b.inputs]
+    inputs = [
+        helper.make_tensor_value_info(i.value.name, element_type(i.value.array), _declared(b, i)) for i in b.inputs
+    ]
     graph = b.graph("random", inputs, outputs)
     if not any(isinstance(dim, str) for i in b.inputs for dim in i.dims) and b.choose.random() < 0.5:
         del graph.output[:]
         graph.output.extend(helper.make_tensor_value_info(v.name, element_type(v.array), v.shape) for v in outputs)
     model = make_model(graph, b.opset)
+    if b.choose.random() < 0.15:
+        outline(model, b.choose)
     return shape_inference.infer_shapes(model) if b.choose.random() < 0.3 else model
+
+
+def _declared(b: Builder, graph_input: Input) -> list[int | str | None] | None:
+    """The shape as the model has it: at times without the names of symbolic sizes, or not at all."""
+    if not any(isinstance(dim, str) for dim in graph_input.dims) or b.choose.random() < 0.85:
+        return list(graph_input.dims)
+    return [None if isinstance(d, str) else d for d in graph_input.dims] if b.choose.random() < 0.7 else None
 
 
 def _outputs(b: Builder) -> list[Value]:

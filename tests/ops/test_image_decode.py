@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from checking import check, check_official, model_of, official_cases
 from onnx import helper
+from PIL import Image
 
 import onnxlift
 
-Image = pytest.importorskip("PIL.Image", reason="models that read image files need Pillow")
 NODE = helper.make_node
 
 

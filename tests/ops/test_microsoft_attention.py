@@ -185,6 +185,21 @@ def test_group_query_attention_with_lengths() -> None:
     check([attention, only_y], fed, **CLOSE)
 
 
+def test_group_query_attention_without_past() -> None:
+    fed = {name: array for name, array in grouped(2, 4, 0, False).items() if name in "qkv"}
+    fed |= {"n": np.array([3, 3], np.int32), "t": np.asarray(4, np.int32)}
+    options = {"num_heads": 4, "kv_num_heads": 2}
+    check(node("GroupQueryAttention", "q k v   n t", "y key value", **options), fed, **CLOSE)
+
+
+def test_group_query_attention_with_room_in_the_cache() -> None:
+    """The past may come in a buffer that is larger than all keys so far."""
+    fed = grouped(2, 1, 10, False)
+    fed |= {"n": np.array([6, 3], np.int32), "t": np.asarray(7, np.int32)}
+    attention = node("GroupQueryAttention", "q k v pk pv n t", "y key value", num_heads=4, kv_num_heads=2)
+    check([attention, helper.make_node("Identity", ["y"], ["only_y"])], fed, **CLOSE)
+
+
 def test_group_query_attention_with_bias_and_sink() -> None:
     fed = grouped(2, 4, 0, False)
     fed |= {"n": np.array([3, 3], np.int32), "t": np.asarray(4, np.int32), "a": normal(1, 4, 4, 4), "h": normal(4)}

@@ -107,6 +107,30 @@ def test_unknown_attribute_is_refused() -> None:
         onnxlift.lift(model)
 
 
+@pytest.mark.parametrize("attributes", [{"alpha": "much"}, {"transA": [1.5]}])
+def test_attributes_of_the_wrong_type_are_refused(attributes: dict[str, Any]) -> None:
+    model = model_of(node("FusedMatMul", "a b", **attributes), {"a": normal(3, 5), "b": normal(5, 4)}, 17)
+    with pytest.raises(onnxlift.OnnxLiftError):
+        onnxlift.lift(model)
+
+
+def test_users_own_function_comes_first() -> None:
+    from onnxlift.ops import registry
+
+    table = dict(registry._TABLE)
+    try:
+
+        @onnxlift.op("BiasGelu", domain="com.microsoft")
+        def mine(n: Any, A: Any, B: Any) -> Any:
+            return A * B
+
+        model = model_of(node("BiasGelu", "a b"), {"a": normal(3, 5), "b": normal(5)}, 17)
+        assert "return a * b" in onnxlift.lift(model).source
+    finally:
+        registry._TABLE.clear()
+        registry._TABLE.update(table)
+
+
 def test_nhwc_conv() -> None:
     x, w, b = normal(2, 7, 6, 3), normal(4, 3, 3, 2), normal(4)
     options = {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "strides": [2, 1]}

@@ -22,7 +22,9 @@ def test_official(case: Any) -> None:
     check_official(case)
 
 
-@pytest.mark.parametrize("x", [samples(), samples(np.int64), samples()[0], samples(shape=(2, 3, 4)), samples().astype(str)])
+@pytest.mark.parametrize(
+    "x", [samples(), samples(np.int64), samples()[0], samples(shape=(2, 3, 4)), samples().astype(str)]
+)
 @pytest.mark.parametrize("indices", [[2], [3, 0, 3], [[1, 2]]])
 def test_array_feature_extractor(x: Array, indices: Any) -> None:
     x = x.astype(object) if x.dtype.kind == "U" else x

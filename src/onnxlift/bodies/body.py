@@ -15,7 +15,7 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import onnx_ir as ir
@@ -75,7 +75,8 @@ class Body:
         tensor = constant(self.node.inputs[self.inputs.index(x)]) if x in self.inputs else None
         if tensor is None:
             return self.Transpose(x, perm=list(order))
-        shape = ir.Shape([tensor.shape[axis] for axis in order])
+        sizes = tensor.shape.numpy()
+        shape = ir.Shape([sizes[axis] for axis in order])
         return self.Constant(value=ir.LazyTensor(partial(_transpose, tensor, order), tensor.dtype, shape))
 
     def wants(self, index: int) -> bool:
@@ -93,8 +94,8 @@ def _transpose(tensor: ir.TensorProtocol, order: Sequence[int]) -> ir.TensorProt
     return ir.tensor(np.ascontiguousarray(tensor.numpy().transpose(order)))
 
 
-Function = Callable[..., Any]
-_TABLE: dict[tuple[str, str], Function] = {}
+Function = TypeVar("Function", bound=Callable[..., Any])
+_TABLE: dict[tuple[str, str], Callable[..., Any]] = {}
 
 
 def body(*op_types: str, domain: str = MICROSOFT) -> Callable[[Function], Function]:
@@ -132,7 +133,11 @@ def body_of(node: ir.Node) -> ir.Function:
     missing = [name for name, value in keywords.items() if value is inspect.Parameter.empty]
     if missing:
         b.fail(f"its attribute {missing[0]} is missing")
-    results = function(b, *positional, **keywords)
+    try:
+        results = function(b, *positional, **keywords)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # A stranger's attribute may be of any type, and sizes may not divide.
+        b.fail(f"its inputs and attributes do not go together ({error})")
     outputs = results if isinstance(results, Sequence) else [results]
     return _function(b, outputs)
 
@@ -169,11 +174,14 @@ def _function(b: Body, outputs: Sequence[Value | None]) -> ir.Function:
 
 # What ONNX Runtime's optimisers put in front of the name of a node that they have fused.
 _FUSED = re.compile(r"(fused |\w+_\d+-)(?=/)")
+_LAYERS = frozenset({"Conv", "Gemm", "MatMul", "LayerNormalization", "RMSNormalization", "GroupNormalization"})
 
 
 def name_of(call: ir.Node, node: ir.Node) -> str:
-    """What a node of the body of `call` is called: in the module that the fused node was in."""
-    return f"{_FUSED.sub('', call.name or '', count=1) or call.op_type}_{node.op_type}"
+    """What a node of the body of `call` is called. The layer in it has the name of the fused node, which had it from
+    the layer."""
+    name = _FUSED.sub("", call.name or "", count=1) or call.op_type
+    return name if node.op_type in _LAYERS else f"{name}_{node.op_type}"
 
 
 # What several bodies ask about their inputs

@@ -45,10 +45,9 @@ def Attention(
     projected = b.MatMul(input, weights)
     if bias is not None:
         projected = b.Add(projected, bias)
-    options = {"num_heads": num_heads, "scale": scale, "unidirectional": unidirectional}
     sizes = qkv_hidden_sizes or _thirds(b, size(weights, 1))
     mask = _Mask(b, mask_index, attention_bias, mask_filter_value, input)
-    return _from_projection(b, projected, sizes, mask, past, **options)
+    return _from_projection(b, projected, sizes, mask, past, num_heads, scale, unidirectional)
 
 
 @body("QAttention")
@@ -76,9 +75,9 @@ def QAttention(
         b.fail("rotary embeddings, or a buffer that past and present share")
     scales = (input_scale, weight_scale, input_zero_point, weight_zero_point)
     projected = MatMulIntegerToFloat(b, input, weight, *scales, bias)
-    options = {"num_heads": num_heads, "scale": scale, "unidirectional": unidirectional}
     mask = _Mask(b, mask_index, None, mask_filter_value, input, input_scale)
-    return _from_projection(b, projected, _thirds(b, size(weight, 1)), mask, past, **options)
+    sizes = _thirds(b, size(weight, 1))
+    return _from_projection(b, projected, sizes, mask, past, num_heads, scale, unidirectional)
 
 
 def _thirds(b: Body, total: int | str | None) -> Ints:
@@ -93,7 +92,6 @@ def _from_projection(
     sizes: Ints,
     mask: _Mask,
     past: Value | None,
-    *,
     num_heads: int,
     scale: float,
     unidirectional: int,
@@ -336,7 +334,7 @@ def DecoderMaskedMultiHeadAttention(
         num_heads=num_heads,
         scale=scale,
         unidirectional=0,
-    )  # type: ignore[no-any-return]
+    )
 
 
 @body("PackedMultiHeadAttention")

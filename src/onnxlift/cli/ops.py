@@ -21,14 +21,16 @@ def ops(
 
     Example: onnxlift ops --domain com.microsoft
     """
+    from .. import bodies
     from ..errors import OnnxLiftError
     from ..ir.domain import DOMAIN
     from ..ops import registry
 
     table: dict[str, list[str]] = {}
-    for operator in registry.operators():
-        if operator.domain != DOMAIN:
-            table.setdefault(operator.domain or "ai.onnx", []).append(operator.op_type)
+    known = {(operator.domain, operator.op_type) for operator in registry.operators()} | set(bodies.operators())
+    for owner, op_type in sorted(known):
+        if owner != DOMAIN:
+            table.setdefault(owner or "ai.onnx", []).append(op_type)
     if domain is not None:
         if domain not in table:
             raise OnnxLiftError(f"there are no operators of domain {domain!r}; the domains are {', '.join(table)}.")

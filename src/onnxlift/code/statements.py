@@ -57,6 +57,14 @@ class WhileLoop(Statement):
 
 
 @dataclass(eq=False)
+class With(Statement):
+    """`with context:`"""
+
+    context: Expr
+    body: Block
+
+
+@dataclass(eq=False)
 class Break(Statement):
     pass
 
@@ -79,7 +87,7 @@ def blocks(statement: Statement) -> tuple[Block, ...]:
     match statement:
         case Branch():
             return (statement.then, statement.otherwise)
-        case ForLoop() | WhileLoop():
+        case ForLoop() | WhileLoop() | With():
             return (statement.body,)
     return ()
 
@@ -93,6 +101,8 @@ def expressions(statement: Statement) -> tuple[Expr, ...]:
             return (statement.condition,)
         case ForLoop():
             return (statement.iterable,)
+        case With():
+            return (statement.context,)
     return ()
 
 

@@ -14,7 +14,19 @@ from typing import Any
 
 from ..code.expr import Expr, Literal, Local, Member, Ref
 from ..code.render import Renderer
-from ..code.statements import Assign, Block, Break, Evaluate, ForLoop, Return, Statement, WhileLoop, blocks, expressions
+from ..code.statements import (
+    Assign,
+    Block,
+    Break,
+    Evaluate,
+    ForLoop,
+    Return,
+    Statement,
+    WhileLoop,
+    With,
+    blocks,
+    expressions,
+)
 from ..ops.layers import Layer
 from ..ops.operand import Tensor
 from .module import Module, Stored
@@ -140,7 +152,7 @@ class _Canonical:
             return f"{','.join('_' if t is None else self.name(t) for t in statement.targets)}={texts[0]}"
         if isinstance(statement, ForLoop):
             return f"for {','.join('_' if t is None else self.name(t) for t in statement.targets)} in {texts[0]}"
-        words = {Return: "return", Evaluate: "do", WhileLoop: "while", Break: "break"}
+        words = {Return: "return", Evaluate: "do", WhileLoop: "while", With: "with", Break: "break"}
         return " ".join([words.get(type(statement), "if"), *texts])
 
     def name(self, leaf: Expr) -> str:

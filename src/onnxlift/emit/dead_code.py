@@ -9,7 +9,19 @@ Every statement that computes is free of effects, so it may go; a loop or branch
 from __future__ import annotations
 
 from ..code.expr import Local, Ref, walk
-from ..code.statements import Assign, Block, Branch, Break, Evaluate, ForLoop, Statement, WhileLoop, blocks, expressions
+from ..code.statements import (
+    Assign,
+    Block,
+    Branch,
+    Break,
+    Evaluate,
+    ForLoop,
+    Statement,
+    WhileLoop,
+    With,
+    blocks,
+    expressions,
+)
 
 
 def remove_dead_code(block: Block) -> None:
@@ -35,6 +47,8 @@ def _sweep(block: Block, read: set[object]) -> None:
         if isinstance(statement, Branch) and not statement.then.statements and not statement.otherwise.statements:
             continue
         if isinstance(statement, ForLoop) and all(isinstance(s, Break) for s in statement.body.statements):
+            continue
+        if isinstance(statement, With) and not statement.body.statements:
             continue
         _note(statement, read)
         kept.append(statement)

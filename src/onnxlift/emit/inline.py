@@ -37,6 +37,7 @@ from ..code.statements import (
     Return,
     Statement,
     WhileLoop,
+    With,
     blocks,
     expressions,
     walk_statements,
@@ -52,12 +53,24 @@ Inlined = dict[object, Expr]
 """Variable -> what is written in its place."""
 
 
-def inline(module: Module) -> Inlined:
-    """Decide what is inlined in the module's forward, and remove the assignments that thereby are not needed."""
+def inline(module: Module) -> tuple[Inlined, dict[int, int]]:
+    """Decide what is inlined in the module's forward, and remove the assignments that thereby are not needed. Gives
+    that, and for each statement (by id) the place of the first one that is part of it now."""
     inliner = _Inliner(module)
     inliner.visit(module.body, {})
     _remove(module.body, inliner.taken)
-    return inliner.inlined
+    return inliner.inlined, inliner.begin
+
+
+def read_variables(expr: Expr, inlined: Inlined) -> Iterator[object]:
+    """The variables that `expr` reads, those of inlined parts included."""
+    for part in walk(expr):
+        if isinstance(part, Ref | Local):
+            inner = inlined.get(_key(part))
+            if inner is None:
+                yield _key(part)
+            else:
+                yield from read_variables(inner, inlined)
 
 
 def _remove(block: Block, taken: set[int]) -> None:
@@ -72,6 +85,7 @@ class _Inliner:
         self.module = module
         self.inlined: Inlined = {}
         self.taken: set[int] = set()
+        self.begin = {id(statement): place for place, statement in enumerate(walk_statements(module.body))}
         self.written: Counter[object] = Counter()  # how often each variable has been written so far
         self.seen: dict[object, dict[object, int]] = {}  # candidate -> that count for the variables that it reads
         self.reads: Counter[object] = Counter()
@@ -83,19 +97,20 @@ class _Inliner:
                 self.writes.update(_key(t) for t in statement.targets if t is not None)
 
     def visit(self, block: Block, candidates: dict[object, Assign]) -> None:
-        """`candidates` are the assignments that may move here; those of outer blocks too, unless this is a loop."""
+        """`candidates` are the assignments that may move here; those of outer blocks too, unless this is a loop or a
+        `with`, into and out of which nothing moves."""
         for statement in block.statements:
             for expr in expressions(statement):
                 self.take(statement, expr, candidates)
             for inner in blocks(statement):
-                self.visit(inner, {} if isinstance(statement, ForLoop | WhileLoop) else candidates)
+                self.visit(inner, {} if isinstance(statement, ForLoop | WhileLoop | With) else candidates)
             if isinstance(statement, Assign):
                 self.written.update(_key(t) for t in statement.targets if t is not None)
             if isinstance(statement, Assign) and len(statement.targets) == 1 and statement.targets[0] is not None:
                 key = _key(statement.targets[0])
                 if self.reads[key] == 1 and self.writes[key] == 1:
                     candidates[key] = statement
-                    self.seen[key] = {k: self.written[k] for k in self.read_keys(statement.expr)}
+                    self.seen[key] = {k: self.written[k] for k in read_variables(statement.expr, self.inlined)}
 
     def take(self, statement: Statement, expr: Expr, candidates: dict[object, Assign]) -> None:
         """Inline into one expression what fits, the first operand first (the main line of the computation)."""
@@ -107,6 +122,7 @@ class _Inliner:
                 self.inlined[_key(part)] = definition.expr
                 statement.origin[:0] = definition.origin
                 self.taken.add(id(definition))
+                self.begin[id(statement)] = min(self.begin[id(statement)], self.begin[id(definition)])
                 del candidates[_key(part)]
 
     def fits(self, statement: Statement, expr: Expr, part: Expr, definition: Assign) -> bool:
@@ -134,16 +150,6 @@ class _Inliner:
     def deserves_name(self, key: object, expr: Expr) -> bool:
         """A value that the graph names well, at a point where the line is a thought of its own already."""
         return self.nesting(expr) >= 2 and isinstance(key, ir.Value) and says_more(meaning(self.module, key))
-
-    def read_keys(self, expr: Expr) -> Iterator[object]:
-        """The variables that `expr` reads, those of inlined parts included."""
-        for part in walk(expr):
-            if isinstance(part, Ref | Local):
-                inner = self.inlined.get(_key(part))
-                if inner is None:
-                    yield _key(part)
-                else:
-                    yield from self.read_keys(inner)
 
     def length(self, expr: Expr) -> int:
         """About how many characters `expr` takes."""

@@ -153,7 +153,7 @@ def _with_absorbed(nodes: Sequence[tuple[str, ...]], readers: Readers) -> list[t
         for name in names:
             place.setdefault(name, index)
     absorbed: dict[int, list[str]] = {}
-    for name, users in reversed(readers.items()):
+    for name, users in reversed(list(readers.items())):
         reader = next((place[user] for user in users if user in place), None)
         if name not in place and reader is not None:
             place[name] = reader

@@ -32,7 +32,7 @@ from ..code.statements import Assign, Block, ForLoop, Statement, WhileLoop, bloc
 from ..ir.types import FLOATS, INTEGERS, type_of
 from ..ops.operand import Dims, Scalar, Tensor
 from ..tree.names import identifier, unique
-from .inline import Inlined
+from .inline import Inlined, read_variables
 from .meaning import USUAL_NAME, meaning, says_more, thing
 from .module import Module
 from .prune import called_module
@@ -144,7 +144,7 @@ class Variables:
             self.clock += 1
             now = self.clock
             for expr in expressions(statement):
-                for key in self.read_keys(expr):
+                for key in read_variables(expr, self.inlined):
                     if key in self.lives:
                         self.lives[key].death = max(self.lives[key].death, now)
             if isinstance(statement, Assign | ForLoop):
@@ -165,15 +165,6 @@ class Variables:
             life = self.lives[key]
             if life.birth < start:
                 life.death = max(life.death, self.clock)
-
-    def read_keys(self, expr: Expr) -> Iterable[object]:
-        for part in walk(expr):
-            if isinstance(part, Ref | Local):
-                inner = self.inlined.get(_key(part))
-                if inner is None:
-                    yield _key(part)
-                else:
-                    yield from self.read_keys(inner)
 
     def _assign_names(self) -> None:
         holder: dict[str, object] = {}  # name -> the variable that had it last

@@ -20,6 +20,7 @@ from ..code.statements import (
     Return,
     Statement,
     WhileLoop,
+    With,
     expressions,
     walk_statements,
 )
@@ -28,6 +29,7 @@ from ..ops.layers import REQUIRED, Layer
 from ..ops.operand import Dims, Operand, Scalar
 from ..tree.names import plain
 from ..tree.scopes import Path
+from .arrange import arrange
 from .classes import ModuleClass
 from .inline import inline
 from .loops import roll_loops
@@ -76,7 +78,8 @@ class ClassWriter:
         if not self.module.sequential:
             self.origins = Origins(self.cls)
             roll_loops(self.module)
-            self.inlined = inline(self.module)
+            self.inlined, begin = inline(self.module)
+            arrange(self.module.body, self.inlined, begin)
 
     def name_variables(self) -> None:
         """Choose names with what callers and callees have chosen so far, and tell them."""
@@ -320,6 +323,9 @@ class ClassWriter:
                 self._block(statement.body, text, indent + "    ")
             case WhileLoop():
                 text.add(f"{indent}while {write(statement.condition)}:")
+                self._block(statement.body, text, indent + "    ")
+            case With():
+                text.add(f"{indent}with {write(statement.context)}:")
                 self._block(statement.body, text, indent + "    ")
             case Break():
                 text.add(f"{indent}break")

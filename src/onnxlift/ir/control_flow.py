@@ -1,4 +1,4 @@
-"""Inference of nodes that hold graphs: If, Loop, Scan.
+"""Inference of nodes that hold graphs: If, Loop, Scan, and Gradient (see passes/gradients.py).
 
 A branch of If gives what both branches agree on. The body of a loop is first inferred with the shapes that go into the
 first iteration; where an iteration changes a size, that size is given a name of its own (what it is at the start of
@@ -39,6 +39,11 @@ def infer(inference: Inference, node: ir.Node, opsets: Mapping[str, int], attrib
         found = _loop(inference, node, bodies[0], sweep)
     elif standard and node.op_type == "Scan" and len(bodies) == 1 and opset_of(node, opsets) >= 9:
         found = _scan(inference, node, bodies[0], sweep)
+    elif node.op_type == "Gradient" and len(bodies) == 1:
+        for value, given in zip(bodies[0].inputs, node.inputs, strict=False):
+            inference.assign(value, *((None, None) if given is None else (given.type, given.shape)))
+        sweep()
+        found = [(None, None) if given is None else (given.type, given.shape) for given in node.inputs]
     else:
         for body in bodies:
             for value in body.inputs:

@@ -65,7 +65,7 @@ def gather_block_quantized(
     size = data.shape[gather_axis]
     outside = (indices < -size) | (indices >= size)
     picked = torch.where(outside, 0, indices)
-    index = (*[slice(None)] * gather_axis, picked)
+    index: tuple[slice | Tensor, ...] = (*[slice(None)] * gather_axis, picked)
     axis = quantize_axis + indices.ndim - 1 if quantize_axis > gather_axis else quantize_axis
     length = data.shape[quantize_axis]
 

@@ -1,7 +1,12 @@
-"""Steps of optimisers, as ONNX defines them."""
+"""Gradients, and steps of optimisers as ONNX defines them."""
 
 import torch
 from torch import Tensor
+
+
+def variable(x: Tensor) -> Tensor:
+    """`x` as something to differentiate by, still connected with what it comes from, if that is differentiated too."""
+    return x.view_as(x) if x.requires_grad else x.detach().requires_grad_()
 
 
 def adagrad_step(

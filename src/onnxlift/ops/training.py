@@ -1,11 +1,13 @@
-"""Training: steps of optimisers."""
+"""Training: gradients, and steps of optimisers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..code.expr import Ref
-from ..code.statements import Assign
+import onnx_ir as ir
+
+from ..code.expr import Ref, torch
+from ..code.statements import Assign, With
 from ..ir.types import type_of
 from .arguments import attribute_number, changed
 from .kernel import kernel
@@ -14,6 +16,36 @@ from .operand import Tensor
 from .registry import op
 
 TRAINING = "ai.onnx.preview.training"
+
+
+@op("Gradient", domain=TRAINING, ignores=["y", "zs"])
+def Gradient(
+    n: Node, *Inputs: Tensor, xs: tuple[str, ...], body: ir.Graph | None = None, create_graph: int = 0
+) -> Result:
+    """The derivatives of what `body` computes, by the first of its inputs. It is computed (again) here, for whatever
+    values the node is given. Of a `y` of several elements, the sum is derived."""
+    if body is None:
+        n.fail("it names values that are not in the graph around it")
+    variables = [Tensor(Ref(value), type_of(value)) for value in body.inputs[: len(xs)]]
+    block, (y,) = n.host.lower_graph(body, [*variables, *Inputs[len(xs) :]])
+    starts = [
+        Assign([Ref(value)], kernel("variable")(given) if create_graph else given.detach().requires_grad_())
+        for value, given in zip(body.inputs, Inputs, strict=False)
+    ][: len(xs)]
+    block.statements[:0] = starts
+    total = n.tensor(y) if y.type.rank == 0 else n.tensor(y).sum()
+    unused = any(not value.uses() and value not in body.outputs for value in body.inputs[: len(xs)])
+    options = changed(
+        {"create_graph": bool(create_graph), "materialize_grads": unused}, create_graph=False, materialize_grads=False
+    )
+    derivatives = torch.autograd.grad(total, variables if len(xs) > 1 else variables[0], **options)
+    targets = [Ref(value) if value.name else None for value in n.ir.outputs]
+    if len(xs) == 1:
+        block.append(Assign([targets[0]], derivatives[0]))
+    else:
+        block.append(Assign([*targets, *[None] * (len(xs) - len(targets))], derivatives))
+    n.emit(With(torch.enable_grad(), block))
+    return [Tensor(Ref(value), type_of(value)) for value in n.ir.outputs]
 
 
 @op("Adagrad", domain=TRAINING)

@@ -23,6 +23,7 @@ from . import (
     expand_operators,
     expands,
     folded_transposes,
+    gradients,
     identities,
     inline_functions,
     no_ops,
@@ -73,6 +74,7 @@ def normalise(
     """Bring `model` to the normal form, in place. Operators that are not `supported` are replaced by the body that
     their schema has, if any; functions of the model that `keep` answers for are not inlined."""
     inline_functions.run(model, keep)
+    gradients.run(model)
     _normal_form(model)
     if supported is not None and expand_operators.run(model, supported):
         _normal_form(model)

@@ -176,7 +176,8 @@ class Edit:
         name: str,
     ) -> ir.Value:
         """The output of a new standard node in front of `before`: of the element type of `like` and the given shape,
-        with a name after `name` that says it is generated. The node belongs to the module of `before`."""
+        with a name after `name` that says it is generated. The node belongs to the module of `before`. If it reads one
+        node's output, it stands right behind that one, so that the order of the computation stays the author's."""
         output = ir.Value(type=like.type, shape=ir.Shape(shape))
         output.name = self.names.fresh(f"{name}_output_0")
         scope, slash, _ = (before.name or "").rpartition("/")
@@ -190,7 +191,12 @@ class Edit:
             name=f"{scope}{slash}{op_type}",
             metadata_props=dict(before.metadata_props),
         )
-        self.graph.insert_before(before, node)
+        sources = {value.producer() for value in inputs if value is not None} - {None}
+        source = sources.pop() if len(sources) == 1 else None
+        if source is not None and source.graph is self.graph:
+            self.graph.insert_after(source, node)
+        else:
+            self.graph.insert_before(before, node)
         return output
 
     def constant(self, name: str, array: Array) -> ir.Value:

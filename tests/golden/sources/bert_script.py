@@ -43,8 +43,8 @@ class Self(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         query = self.query(x).unflatten(-1, (4, 8)).transpose(1, 2)
-        value = self.value(x).unflatten(-1, (4, 8)).transpose(1, 2)
         key = self.key(x).unflatten(-1, (4, 8)).transpose(1, 2)
+        value = self.value(x).unflatten(-1, (4, 8)).transpose(1, 2)
         attn = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
         return attn.transpose(1, 2).flatten(2)
 

@@ -24,9 +24,9 @@ class Attn(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         q, k, v = self.c_attn(x).chunk(3, -1)
+        k = k.unflatten(-1, (4, 8)).transpose(1, 2)
         v = v.unflatten(-1, (4, 8)).transpose(1, 2)
         q = q.unflatten(-1, (4, 8)).transpose(1, 2)
-        k = k.unflatten(-1, (4, 8)).transpose(1, 2)
         attn = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         return self.c_proj(attn.transpose(1, 2).flatten(2))
 
@@ -69,16 +69,16 @@ class Transformer(nn.Module):
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         x = self.wte(input_ids)
         positions = torch.arange(x.shape[1], device=input_ids.device)
+        y = x + self.wpe(positions.unsqueeze(0))
         mask = attention_mask.bool()
-        y = torch.arange(x.shape[0], device=input_ids.device)
+        x = torch.arange(x.shape[0], device=input_ids.device)
         z = torch.arange(mask.shape[1], device=input_ids.device)[None, None, None]
-        y = z + y[:, None, None, None] * mask.shape[1]
-        mask = mask.reshape(-1, 1)[y].squeeze(-1)
+        x = z + x[:, None, None, None] * mask.shape[1]
+        mask = mask.reshape(-1, 1)[x].squeeze(-1)
         mask = (z <= positions[None, None, :, None]) & mask
-        x = x + self.wpe(positions.unsqueeze(0))
         for block in self.h:
-            x = block(x, mask)
-        return self.ln_f(x)
+            y = block(y, mask)
+        return self.ln_f(y)
 
 
 class Gpt2(nn.Module):

@@ -35,14 +35,14 @@ class LlamaAttention(nn.Module):
         self.v_proj = nn.Linear(32, 16, bias=False)
         self.o_proj = nn.Linear(32, 32, bias=False)
 
-    def forward(self, x: Tensor, y: Tensor, sin: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor) -> Tensor:
         q = self.q_proj(x).unflatten(-1, (4, 8)).transpose(1, 2)
         k = self.k_proj(x).unflatten(-1, (2, 8)).transpose(1, 2)
         v = self.v_proj(x).unflatten(-1, (2, 8)).transpose(1, 2)
         x = torch.cat((-q[..., 4:], q[..., :4]), -1) * sin
-        q = q * y + x
+        q = q * cos + x
         x = torch.cat((-k[..., 4:], k[..., :4]), -1) * sin
-        k = k * y + x
+        k = k * cos + x
         attn = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
         return self.o_proj(attn.transpose(1, 2).flatten(2))
 
@@ -70,8 +70,8 @@ class LlamaDecoderLayer(nn.Module):
         self.post_attention_layernorm = nn.RMSNorm(32, eps=1e-6)
         self.mlp = LlamaMLP()
 
-    def forward(self, x: Tensor, y: Tensor, sin: Tensor, mask: Tensor) -> Tensor:
-        x = x + self.self_attn(self.input_layernorm(x), y, sin, mask)
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor) -> Tensor:
+        x = x + self.self_attn(self.input_layernorm(x), cos, sin, mask)
         return x + self.mlp(self.post_attention_layernorm(x))
 
 
@@ -84,19 +84,19 @@ class LlamaModel(nn.Module):
         self.norm = nn.RMSNorm(32, eps=1e-6)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        x = self.embed_tokens(input_ids)
         index = torch.arange(attention_mask.shape[1], device=input_ids.device)
         positions = torch.arange(input_ids.shape[0], device=input_ids.device)
-        x = index[None, None, None]
-        mask = attention_mask.bool()[positions[:, None, None, None], x]
-        mask = (x <= index[None, None, :, None]) & mask
+        y = index[None, None, None]
+        mask = attention_mask.bool()[positions[:, None, None, None], y]
+        mask = (y <= index[None, None, :, None]) & mask
         cos, sin = self.rotary_emb(index)
-        x = cos.unsqueeze(1)
+        cos = cos.unsqueeze(1)
         sin = sin.unsqueeze(1)
         mask = torch.where(mask, 0.0, torch.finfo(torch.float32).min)
-        embed_tokens = self.embed_tokens(input_ids)
         for layer in self.layers:
-            embed_tokens = layer(embed_tokens, x, sin, mask)
-        return self.norm(embed_tokens)
+            x = layer(x, cos, sin, mask)
+        return self.norm(x)
 
 
 class Llama(nn.Module):

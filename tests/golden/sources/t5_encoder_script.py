@@ -62,8 +62,8 @@ class SelfAttention2(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         q = self.q(x).unflatten(-1, (4, 8)).transpose(1, 2)
-        v = self.v(x).unflatten(-1, (4, 8)).transpose(1, 2)
         k = self.k(x).unflatten(-1, (4, 8)).transpose(1, 2)
+        v = self.v(x).unflatten(-1, (4, 8)).transpose(1, 2)
         attn = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
         return self.o(attn.transpose(1, 2).flatten(2))
 

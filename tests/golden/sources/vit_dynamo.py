@@ -25,8 +25,8 @@ class MultiheadAttention(nn.Module):
         x = self.in_proj(x.transpose(0, 1)).unflatten(-1, (3, 24)).unsqueeze(0)
         x = x.transpose(0, 3).squeeze(3)
         q = x[0].reshape(17, -1, 6).transpose(0, 1).unflatten(0, (-1, 4))
-        v = x[2].reshape(17, -1, 6).transpose(0, 1).unflatten(0, (-1, 4))
         k = x[1].reshape(17, -1, 6).transpose(0, 1).unflatten(0, (-1, 4))
+        v = x[2].reshape(17, -1, 6).transpose(0, 1).unflatten(0, (-1, 4))
         attn = F.scaled_dot_product_attention(q, k, v).permute(2, 0, 1, 3)
         return self.out_proj(attn.flatten(2)).transpose(0, 1)
 

@@ -137,7 +137,7 @@ ROWS: dict[str, list[Row]] = {
     ],
     "Constant": [
         *(
-            row(value=np.ones((2, 3)).astype(dtype), when=lambda schema, name=name: name in schema.outputs[0].types)
+            row(value=some(2, 3).draw(dtype, 0), when=lambda schema, name=name: name in schema.outputs[0].types)
             for name, dtype in ELEMENTS.items()
         ),
         row(value=floats(2, 3)),
@@ -155,7 +155,7 @@ ROWS: dict[str, list[Row]] = {
         row(ints(0, 2)),
         *(row(ints(2, 3), value=value) for value in FILLS),
         *(
-            row(ints(2), value=np.ones(1).astype(dtype), when=lambda schema, name=name: name in schema.outputs[0].types)
+            row(ints(2), value=some(1).draw(dtype, 0), when=lambda schema, name=name: name in schema.outputs[0].types)
             for name, dtype in ELEMENTS.items()
         ),
     ],

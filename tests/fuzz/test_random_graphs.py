@@ -1,0 +1,54 @@
+"""Random graphs give the same numbers lifted as in ONNX Runtime. `benchmarks/fuzz.py` runs thousands; these are the
+first few."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from .check import SAVED, VARIANTS, Kind, check
+from .generate import generate
+from .runtime import Array
+from .shrink import shrink
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_lifted_numbers_are_those_of_onnx_runtime(seed: int) -> None:
+    case = generate(seed)
+    outcome = check(case.model, case.feeds, (*VARIANTS, SAVED) if seed % 10 == 0 else tuple(VARIANTS))
+    # A refusal by either side is no mismatch, and few enough to be seen by the count of benchmarks/fuzz.py.
+    assert not outcome.is_failure, f"{outcome.variant}: {outcome.detail}"
+
+
+def test_a_seed_is_always_the_same_graph() -> None:
+    first, second = generate(7), generate(7)
+    assert first.model == second.model
+    assert generate(8).model != first.model
+    for name, array in first.feeds[0].items():
+        np.testing.assert_array_equal(array, second.feeds[0][name])
+
+
+def test_most_graphs_are_accepted_for_other_sizes_too() -> None:
+    """Otherwise nothing would show that a symbolic size is never baked in."""
+    outcomes = []
+    for seed in range(40):
+        case = generate(seed)
+        is_symbolic = any(d.dim_param for v in case.model.graph.input for d in v.type.tensor_type.shape.dim)
+        if is_symbolic:
+            outcomes.append(check(case.model, case.feeds[1:2], []).kind)
+    assert outcomes.count(Kind.MATCHED) >= len(outcomes) / 3
+
+
+def test_shrinking_keeps_only_what_fails() -> None:
+    case = next(c for c in map(generate, range(100)) if _count(c.model, "Transpose") and len(c.model.graph.node) > 8)
+
+    def fails(model: onnx.ModelProto, feeds: dict[str, Array]) -> bool:
+        return _count(model, "Transpose") > 0 and check(model, [feeds], []).kind == Kind.MATCHED
+
+    model, _ = shrink(case.model, dict(case.feeds[0]), fails)
+    assert [node.op_type for node in model.graph.node] == ["Transpose"]
+
+
+def _count(model: onnx.ModelProto, op_type: str) -> int:
+    return sum(node.op_type == op_type for node in model.graph.node)

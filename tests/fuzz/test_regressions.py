@@ -1,0 +1,39 @@
+"""The smallest part of every random graph that was once lifted wrongly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx.parser
+from onnx import numpy_helper
+
+from .check import Kind, check
+from .runtime import Array
+
+
+def assert_matches(text: str, *inputs: Array, opset: int = 18, **initialisers: Array) -> None:
+    """A graph in ONNX's text format gives the same numbers lifted as in ONNX Runtime, in every variant."""
+    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : {opset}]>\n{text}')
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in initialisers.items())
+    feeds = {value.name: array for value, array in zip(model.graph.input, inputs, strict=True)}
+    outcome = check(model, [feeds])
+    assert outcome.kind == Kind.MATCHED, f"{outcome.variant}: {outcome.detail}"
+
+
+def floats(*shape: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(5).standard_normal(shape).astype(np.float32)
+
+
+def test_a_square_matrix_is_used_as_it_is_and_transposed() -> None:
+    """Both were the same nn.Linear."""
+    assert_matches(
+        """g (float[2,4] x) => (float[2,4] y) {
+            a = MatMul (x, w)
+            t = Transpose <perm = [1, 0]> (w)
+            b = MatMul (a, t)
+            y = Tanh (b)
+        }""",
+        floats(2, 4),
+        w=floats(4, 4),
+    )

@@ -1,0 +1,185 @@
+"""The guide is true: its functions are registered, and models that use them lift to the code that it shows.
+
+A block of Python is executed. One that is marked `lift=NAME` is what the model of that name, below, is lifted to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper, parser
+
+import onnxlift
+from onnxlift.demo import transformer_block
+from onnxlift.ops import registry
+from onnxlift.run import to_torch
+
+ROOT = Path(__file__).parents[1]
+GUIDE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python(?: lift=(\w+))?\n(.*?)```", GUIDE, re.DOTALL)
+RANDOM = np.random.default_rng(0)
+X = RANDOM.standard_normal((3, 4)).astype(np.float32)
+KERNEL, BIAS = RANDOM.standard_normal((4, 3)).astype(np.float32), RANDOM.standard_normal(3).astype(np.float32)
+
+# Name -> inputs and outputs, body, constants, and what it computes of X.
+MODELS: dict[str, tuple[str, str, dict[str, np.ndarray], Any]] = {
+    "swish": ("(float[n, 4] x) => (float[n, 4] y)", "y = acme.Swish(x)", {}, X / (1 + np.exp(-X))),
+    "soft_threshold": (
+        "(float[n, 4] x) => (float[n, 4] y)",
+        "y = acme.SoftThreshold(x, limit)",
+        {"limit": np.array([0.1, 0.2, -0.3, 0.4], np.float32)},
+        np.sign(X) * np.maximum(np.abs(X) - np.array([0.1, 0.2, 0, 0.4]), 0),
+    ),
+    "scale": (
+        "(float[n, 4] x) => (float y)",
+        "y = acme.Scale <factor = 0.25, axes = [0, 1]> (x, offset)",
+        {"offset": np.array([1, 2, 3, 4], np.float32)},
+        (X * 0.25 - np.array([1, 2, 3, 4])).sum(),
+    ),
+    "dense": (
+        "(float[n, 4] x) => (float[n, 3] y)",
+        "y = acme.Dense(x, fc_weight, fc_bias)",
+        {"fc_weight": KERNEL, "fc_bias": BIAS},
+        X @ KERNEL + BIAS,
+    ),
+    "gelu": ("(float[n, 4] x) => (float[n, 4] y)", "y = Gelu(x)", {}, None),
+}
+
+
+def model_of(name: str) -> onnx.ModelProto:
+    signature, body, constants, _ = MODELS[name]
+    head = '<ir_version: 10, opset_import: ["" : 20, "com.acme" : 2]>'
+    model = parser.parse_model(f"{head} {name} {signature} {{ {body.replace('acme.', 'com.acme.')} }}")
+    model.graph.initializer.extend(numpy_helper.from_array(array, key) for key, array in constants.items())
+    return model
+
+
+@pytest.fixture(scope="module", autouse=True)
+def guide() -> Iterator[dict[str, Any]]:
+    """Everything that the guide defines, registered as long as these tests run."""
+    registry.load_builtin()
+    before = dict(registry._TABLE)
+    names: dict[str, Any] = {"__name__": "guide"}
+    for lifted, code in BLOCKS:
+        if not lifted:
+            exec(compile(code, "extending.md", "exec", dont_inherit=True), names)
+    yield names
+    registry._TABLE.clear()
+    registry._TABLE.update(before)
+
+
+def test_every_model_of_the_guide_is_known() -> None:
+    assert {name for name, _ in BLOCKS if name} == set(MODELS)
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_the_guide_shows_what_is_lifted(name: str) -> None:
+    (shown,) = (code for lifted, code in BLOCKS if lifted == name)
+    lifted = onnxlift.lift(model_of(name))
+    shown_lines = [line.replace("limit", "self.limit").replace("offset", "self.offset") for line in shown.splitlines()]
+    for line in shown_lines:
+        assert line in lifted.source, lifted.source
+    expected = MODELS[name][-1]
+    result = lifted.module()(to_torch(X)).detach().numpy()
+    if expected is not None:
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_in_branches_loops_and_functions() -> None:
+    model = parser.parse_model(
+        """
+        <ir_version: 10, opset_import: ["" : 20, "com.acme" : 2, "local" : 1]>
+        everywhere (float[n, 4] x, int64 trips, bool go) => (float[n, 4] y, float[n, 4] z)
+        {
+            a = local.Twice(x)
+            b = If (go) <
+                then_branch = t () => (float[n, 4] t1) { t1 = com.acme.Swish(a) },
+                else_branch = e () => (float[n, 4] e1) { e1 = Neg(a) }
+            >
+            y = Loop (trips, go, b) <body = l (int64 i, bool c, float[n, 4] s) => (bool d, float[n, 4] r) {
+                d = Identity(c) r = com.acme.Swish(s)
+            }>
+            z = com.acme.Swish(a)
+        }
+        <domain: "local", opset_import: ["" : 20, "com.acme" : 2]>
+        Twice (u) => (w) { v = com.acme.Swish(u) w = com.acme.Swish(v) }
+        """
+    )
+
+    def swish(x: np.ndarray, times: int) -> np.ndarray:
+        return x if not times else swish(x / (1 + np.exp(-x)), times - 1)
+
+    y, z = onnxlift.convert(model)(to_torch(X), to_torch(np.array(2)), to_torch(np.array(True)))
+    np.testing.assert_allclose(y.numpy(), swish(X, 5), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(z.numpy(), swish(X, 3), rtol=1e-5, atol=1e-6)
+
+
+def test_a_registered_operator_goes_before_a_function_of_the_model() -> None:
+    model = parser.parse_model(
+        """
+        <ir_version: 10, opset_import: ["" : 20, "com.acme" : 2]>
+        own (float[n, 4] x) => (float[n, 4] y) { y = com.acme.Swish(x) }
+        <domain: "com.acme", opset_import: ["" : 20]>
+        Swish (u) => (w) { w = Neg(u) }
+        """
+    )
+    np.testing.assert_allclose(onnxlift.convert(model)(to_torch(X)).numpy(), X / (1 + np.exp(-X)), rtol=1e-5, atol=1e-6)
+
+
+def test_all_that_is_missing_is_said_at_once() -> None:
+    model = parser.parse_model(
+        """
+        <ir_version: 10, opset_import: ["" : 20, "com.acme" : 1]>
+        speech (float[n, 4] x) => (float[n, 4] y)
+        {
+            a = com.acme.MelBank(x)
+            b = com.acme.MelBank(a)
+            c = com.acme.Scale <unknown = 1> (b)
+            d = Relu(c)
+            y = com.acme.Other(d)
+        }
+        """
+    )
+    with pytest.raises(onnxlift.UnsupportedError) as caught:
+        onnxlift.lift(model)
+    assert [node.op_type for node in caught.value.nodes] == ["MelBank", "MelBank", "Scale", "Other"]
+    message = str(caught.value)
+    assert message.startswith("cannot lift speech.onnx: 3 operators are not supported (4 of 5 nodes)")
+    assert re.search(r"com\.acme::MelBank +opset 1 +2 nodes, first: ", message)
+    assert "its attribute unknown is not known for this operator" in message
+    assert '@onnxlift.op("MelBank", domain="com.acme"); see docs/extending.md.' in message
+
+
+README = ROOT / "README.md"
+
+
+def test_the_readme_shows_what_is_lifted(request: pytest.FixtureRequest) -> None:
+    text = README.read_text(encoding="utf-8")
+    (shown,) = re.findall(r"```python\n(class .*?)```", text, re.DOTALL)
+    (written,) = re.findall(r"class .*?return [^\n]*\n", onnxlift.lift(transformer_block()).source, re.DOTALL)[:1]
+    if request.config.getoption("--update-golden"):
+        README.write_text(text.replace(shown, written), encoding="utf-8")
+        return
+    assert shown == written, "run pytest tests/test_docs.py --update-golden, and read what it writes"
+
+
+def test_commands_and_files_that_the_readme_names_exist() -> None:
+    text = README.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (ROOT / target).exists(), target
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for goal in re.findall(r"^make (\w+)", text, re.MULTILINE):
+        assert f"\n{goal}:" in makefile, goal
+
+
+def test_the_files_that_the_architecture_names_exist() -> None:
+    text = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    source = ROOT / "src" / "onnxlift"
+    for target in set(re.findall(r"`((?:\w+/)+(?:\w+\.py)?|\w+\.py)`", text)):
+        assert (source / target).exists() or (ROOT / target).exists(), target

@@ -107,10 +107,9 @@ def test_unknown_attribute_is_refused() -> None:
         onnxlift.lift(model)
 
 
-@pytest.mark.parametrize("attributes", [{"alpha": "much"}, {"transA": [1.5]}])
-def test_attributes_of_the_wrong_type_are_refused(attributes: dict[str, Any]) -> None:
-    model = model_of(node("FusedMatMul", "a b", **attributes), {"a": normal(3, 5), "b": normal(5, 4)}, 17)
-    with pytest.raises(onnxlift.OnnxLiftError):
+def test_attribute_of_the_wrong_type_is_refused() -> None:
+    model = model_of(node("FusedMatMul", "a b", alpha="much"), {"a": normal(3, 5), "b": normal(5, 4)}, 17)
+    with pytest.raises(UnsupportedError, match="do not go together"):
         onnxlift.lift(model)
 
 

@@ -72,6 +72,35 @@ def test_average_pools(last: int) -> None:
     check(pool, inputs, constants=constants, **ONE_STEP)
 
 
+@pytest.mark.parametrize("last", [0, 1])
+def test_conv(last: int) -> None:
+    shape = (2, 7, 6, 3) if last else (2, 3, 7, 6)
+    inputs = {"x": integers(np.uint8, *shape), "xs": scale(0.03), "xz": zero(120, np.uint8)}
+    inputs |= {"w": integers(np.uint8, 4, 3, 3, 2), "ws": scale(0.01), "wz": zero(110, np.uint8)}
+    inputs |= {"ys": scale(0.9), "yz": zero(100, np.uint8), "b": random.integers(-900, 900, 4).astype(np.int32)}
+    options = {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "strides": [2, 1], "channels_last": last}
+    constants = [name for name in inputs if name != "x"]
+    check(node("QLinearConv", " ".join(inputs), **options), inputs, constants=constants, **ONE_STEP)
+
+
+@pytest.mark.parametrize("segments", [True, False])
+def test_embeddings(segments: bool) -> None:
+    width, tables = 8, {"word": 20, "place": 10, "kind": 2, "gamma": 0, "beta": 0}
+    fed = {"ids": random.integers(0, 20, (2, 5)).astype(np.int32)}
+    fed["seg"] = random.integers(0, 2, (2, 5)).astype(np.int32)
+    for name, rows in tables.items():
+        fed[name] = integers(np.uint8, *((rows, width) if rows else (width,)))
+    fed["mask"] = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 0]], np.int32)
+    fed |= {f"{name}_s": scale(0.01 + 0.01 * i) for i, name in enumerate(tables)}
+    fed |= {f"{name}_z": zero(120 + i, np.uint8) for i, name in enumerate(tables)}
+    left_out = set() if segments else {"seg", "kind", "kind_s", "kind_z"}
+    names = " ".join("" if name in left_out else name for name in fed)
+    fed = {name: array for name, array in fed.items() if name not in left_out}
+    constants = [name for name in fed if name not in ("ids", "seg", "mask")]
+    embed = node("QEmbedLayerNormalization", names, "y count", epsilon=1e-5)
+    check(embed, fed, constants=constants, rtol=1e-4, atol=1e-4)
+
+
 def test_concat_and_where() -> None:
     inputs = {"ys": scale(0.05), "yz": zero(4, np.uint8)}
     inputs |= {"a": integers(np.uint8, 2, 3), "as": scale(0.03), "az": zero(7, np.uint8)}

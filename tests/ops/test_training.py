@@ -99,7 +99,7 @@ def test_gradient_of_a_gradient() -> None:
 
 
 def test_gradient_elsewhere() -> None:
-    """At another point than where `y` was computed, by an intermediate value, and by one that `y` does not depend on."""
+    """At another point than where `y` was computed, by an intermediate value, by one that `y` does not depend on."""
     nodes = [*CUBE, helper.make_node("Add", ["x", "x"], ["twice"])]
     nodes.append(gradient(["twice", "w"], ["at_twice"], ["x"], "y", zs=["w"]))
     nodes.append(gradient(["twice", "x"], ["by_square", "by_x"], ["square", "x"], "cube"))

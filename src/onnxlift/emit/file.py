@@ -99,7 +99,8 @@ def _docstring(
     for title, value in rows:
         kind, _, shape = str(type_of(value)).partition(" (")
         label = title if title != previous else ""
-        lines.append(f"{label:8} {plain(value.name):{width}}  {kind:{types}}  ({shape}".rstrip())
+        size = f"({shape}" if shape else ""  # a map has none
+        lines.append(f"{label:8} {plain(value.name):{width}}  {kind:{types}}  {size}".rstrip())
         previous = title
     if entries:
         count = sum(math.prod(e.weight.shape) for e in entries.values() if e.is_parameter)

@@ -401,7 +401,8 @@ def _parameter_type(operand: Operand) -> str:
 
 def _tensor_type(type: ValueType) -> str:
     element = "np.ndarray" if type.dtype == ir.DataType.STRING else "Tensor"
-    return {"sequence": f"list[{element}]", "optional": f"{element} | None"}.get(type.kind, element)
+    maps = {"map": "dict", "list of maps": "list[dict]"}
+    return {"sequence": f"list[{element}]", "optional": f"{element} | None", **maps}.get(type.kind, element)
 
 
 def _is_tuple(expr: Expr) -> bool:

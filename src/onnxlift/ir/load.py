@@ -24,13 +24,11 @@ from onnxlift.ir.order import sort_nodes
 from onnxlift.ir.prepare import prepare
 from onnxlift.ir.sniff import looks_like
 from onnxlift.ir.tensors import DataFile, Stored, TensorStore
+from onnxlift.ir.types import ONNX_TYPE
 from onnxlift.ir.weights import attach_weights, detach_weights, replace_tensors
 from onnxlift.ir.wire import WireError, cut_weights
 
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | onnx.ModelProto | ir.Model
-
-ONNX_TYPE = "onnx_type"
-"""Key in `Value.meta` of a TypeProto that onnx-ir has no type for (a map)."""
 
 
 def load(source: Source) -> ir.Model:

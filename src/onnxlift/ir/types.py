@@ -6,12 +6,16 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+import onnx
 import onnx_ir as ir
 
 Dim = int | str | None
 """A size: known, named (equal names are equal sizes), or unknown."""
 
-Kind = Literal["tensor", "sequence", "optional", "map"]
+Kind = Literal["tensor", "sequence", "optional", "map", "list of maps"]
+
+ONNX_TYPE = "onnx_type"
+"""Key in `Value.meta` of a TypeProto that onnx-ir has no type for (a map)."""
 
 DataType = ir.DataType
 
@@ -106,6 +110,8 @@ class ValueType:
     def __str__(self) -> str:
         name = self.dtype.name.lower() if self.dtype is not None else "?"
         name = {"float": "float32", "double": "float64"}.get(name, name)
+        if self.kind in ("map", "list of maps"):
+            return f"{self.kind} to {name}"
         dims = "(?)" if self.shape is None else f"({', '.join(_dim_text(d) for d in self.shape)})"
         return f"{name} {dims}" if self.kind == "tensor" else f"{self.kind} of {name} {dims}"
 
@@ -120,6 +126,8 @@ def type_of(value: ir.Value | None) -> ValueType:
         return ValueType()
     kind: Kind = "tensor"
     inner = value.type
+    if ONNX_TYPE in value.meta:
+        return _type_of_maps(value.meta[ONNX_TYPE])
     if isinstance(inner, ir.OptionalType):
         kind, inner = "optional", inner.elem_type
     if isinstance(inner, ir.SequenceType):
@@ -128,6 +136,13 @@ def type_of(value: ir.Value | None) -> ValueType:
     if dtype == DataType.UNDEFINED:
         dtype = None
     return ValueType(dtype, shape_of(value), kind)
+
+
+def _type_of_maps(proto: onnx.TypeProto) -> ValueType:
+    """Of a map, or of a sequence of maps; the element type is that of the map's values."""
+    inside = proto.sequence_type.elem_type if proto.HasField("sequence_type") else proto
+    dtype = DataType(inside.map_type.value_type.tensor_type.elem_type)
+    return ValueType(None if dtype == DataType.UNDEFINED else dtype, kind="map" if inside is proto else "list of maps")
 
 
 def shape_of(value: ir.Value) -> tuple[Dim, ...] | None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 
 from ..code.expr import Expr, F, builtin, equal
-from ..ir.load import ONNX_TYPE
 from ..ir.types import DataType
 from .kernel import kernel
 from .ml_scores import Array, labels_of, table, texts
@@ -159,18 +157,9 @@ def DictVectorizer(
 ) -> Result:
     """The values of a map as one row, at the places of their keys in the vocabulary."""
     words = labels_of(n, int64_vocabulary, string_vocabulary)
-    dtype = n.output.dtype or _value_type(n)
+    dtype = X.type.dtype if X.type.kind == "map" else n.output.dtype
     if not words:
         n.fail("it has no vocabulary")
     if dtype == DataType.STRING:
         return kernel("vectorize_string_map")(X, words)
     return kernel("vectorize_map")(X, words, torch_dtype(dtype))
-
-
-def _value_type(n: Node) -> DataType:
-    """The type of the values of the map, which onnx-ir has no place for."""
-    given = n.ir.inputs[0]
-    proto = None if given is None else given.meta.get(ONNX_TYPE)
-    if not isinstance(proto, onnx.TypeProto) or not proto.HasField("map_type"):
-        return DataType.FLOAT
-    return DataType(proto.map_type.value_type.tensor_type.elem_type)

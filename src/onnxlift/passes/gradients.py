@@ -24,6 +24,7 @@ from .edit import Names
 
 DOMAIN = "ai.onnx.preview.training"
 MOST_COPIES = 100_000  # each Gradient of a Gradient copies what the one before it copied
+HIGHEST_ORDER = 10
 
 
 def run(model: ir.Model) -> int:
@@ -39,10 +40,10 @@ def run(model: ir.Model) -> int:
                 if target is not None and None not in bounds and len(bounds) == len(node.inputs):
                     body = _cut_out([value for value in bounds if value is not None], target)
                     copied += _prepare(body, names)
-                    if copied > MOST_COPIES:
+                    if copied > MOST_COPIES or _order(body) > HIGHEST_ORDER:
                         raise LoadError(
-                            f"the graphs that Gradient nodes differentiate have more than {MOST_COPIES} nodes, up to "
-                            f"{quote(node.name or '')}: gradients of gradients are nested too deep."
+                            f"gradients of gradients are nested too deep at node {quote(node.name or '')}: only up to "
+                            f"order {HIGHEST_ORDER}, and {MOST_COPIES} differentiated nodes in all, are supported."
                         )
                     node.attributes["body"] = ir.AttrGraph("body", body)
                     changes += 1
@@ -102,3 +103,9 @@ def _prepare(body: ir.Graph, names: Names) -> int:
         if node.domain == DOMAIN and node.op_type == "Gradient":
             node.attributes["create_graph"] = ir.AttrInt64("create_graph", 1)
     return count
+
+
+def _order(body: ir.Graph) -> int:
+    """How many times something is differentiated, if `body` is."""
+    inner = [n.attributes["body"].as_graph() for n in body if n.op_type == "Gradient" and "body" in n.attributes]
+    return 1 + max(map(_order, inner), default=0)

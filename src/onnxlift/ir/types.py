@@ -141,6 +141,8 @@ def type_of(value: ir.Value | None) -> ValueType:
 def _type_of_maps(proto: onnx.TypeProto) -> ValueType:
     """Of a map, or of a sequence of maps; the element type is that of the map's values."""
     inside = proto.sequence_type.elem_type if proto.HasField("sequence_type") else proto
+    if not inside.HasField("map_type"):
+        return ValueType()
     dtype = DataType(inside.map_type.value_type.tensor_type.elem_type)
     return ValueType(None if dtype == DataType.UNDEFINED else dtype, kind="map" if inside is proto else "list of maps")
 

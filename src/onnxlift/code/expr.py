@@ -137,7 +137,7 @@ def both(left: Any, right: Any) -> Expr:
 def negate(operand: Any) -> Expr:
     """`not operand` in the generated source."""
     expr = to_expr(operand)
-    inner = expr._expr if isinstance(expr, Wrapped) else expr
+    inner = bare(expr)
     opposite = {"is": "is not", "is not": "is"}
     if isinstance(inner, Binary) and inner._op in opposite:
         return Binary(opposite[inner._op], inner._left, inner._right)
@@ -156,11 +156,10 @@ class Literal(Expr):
 class Name(Expr):
     """A global name of the generated file: an import (`torch`, `F`, `math`), a builtin, or a kernel."""
 
-    __slots__ = ("_kernel", "_name")
+    __slots__ = ("_name",)
 
-    def __init__(self, name: str, kernel: str | None = None) -> None:
+    def __init__(self, name: str) -> None:
         self._name = name
-        self._kernel = kernel  # the function of kernels/ whose text must come along
 
 
 class Local(Expr):
@@ -372,6 +371,19 @@ def _index(value: Any) -> Expr:
     if value is Ellipsis:
         return Name("...")
     return to_expr(value)
+
+
+def bare(expr: Expr) -> Expr:
+    """What is written: `expr` without what is known about it."""
+    while isinstance(expr, Wrapped):
+        expr = expr._expr
+    return expr
+
+
+def variable(expr: Expr | None) -> object:
+    """The key of the variable that `expr` is, if it is just that: the value behind a `Ref`, or the `Local` itself."""
+    inner = None if expr is None else bare(expr)
+    return inner._key if isinstance(inner, Ref) else inner if isinstance(inner, Local) else None
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:

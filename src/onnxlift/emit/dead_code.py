@@ -8,7 +8,7 @@ Every statement that computes is free of effects, so it may go; a loop or branch
 
 from __future__ import annotations
 
-from ..code.expr import Local, Ref, walk
+from ..code.expr import Local, Ref, variable, walk
 from ..code.statements import (
     Assign,
     Block,
@@ -33,7 +33,7 @@ def _sweep(block: Block, read: set[object]) -> None:
     kept: list[Statement] = []
     for statement in reversed(block.statements):
         if isinstance(statement, Assign):
-            statement.targets = [t if t is not None and _key(t) in read else None for t in statement.targets]
+            statement.targets = [t if t is not None and variable(t) in read else None for t in statement.targets]
             if all(t is None for t in statement.targets):
                 continue
         if isinstance(statement, Evaluate) and _list_of(statement) not in read:
@@ -55,15 +55,11 @@ def _sweep(block: Block, read: set[object]) -> None:
     block.statements = kept[::-1]
 
 
-def _key(target: Ref | Local) -> object:
-    return target._key if isinstance(target, Ref) else target
-
-
 def _list_of(statement: Evaluate) -> object:
     """The variable that `trace.append(y)` changes."""
     for part in walk(statement.expr):
         if isinstance(part, Ref | Local):
-            return _key(part)
+            return variable(part)
     return None
 
 
@@ -71,7 +67,7 @@ def _note(statement: Statement, read: set[object]) -> None:
     for expr in expressions(statement):
         for part in walk(expr):
             if isinstance(part, Ref | Local):
-                read.add(_key(part))
+                read.add(variable(part))
 
 
 def _collect(block: Block, read: set[object]) -> None:

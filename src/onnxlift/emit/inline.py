@@ -26,7 +26,9 @@ from ..code.expr import (
     Ref,
     Subscript,
     Wrapped,
+    bare,
     children,
+    variable,
     walk,
 )
 from ..code.statements import (
@@ -66,9 +68,9 @@ def read_variables(expr: Expr, inlined: Inlined) -> Iterator[object]:
     """The variables that `expr` reads, those of inlined parts included."""
     for part in walk(expr):
         if isinstance(part, Ref | Local):
-            inner = inlined.get(_key(part))
+            inner = inlined.get(variable(part))
             if inner is None:
-                yield _key(part)
+                yield variable(part)
             else:
                 yield from read_variables(inner, inlined)
 
@@ -92,9 +94,9 @@ class _Inliner:
         self.writes: Counter[object] = Counter()
         for statement in walk_statements(module.body):
             for expr in expressions(statement):
-                self.reads.update(_key(part) for part in walk(expr) if isinstance(part, Ref | Local))
+                self.reads.update(variable(part) for part in walk(expr) if isinstance(part, Ref | Local))
             if isinstance(statement, Assign):
-                self.writes.update(_key(t) for t in statement.targets if t is not None)
+                self.writes.update(variable(t) for t in statement.targets if t is not None)
 
     def visit(self, block: Block, candidates: dict[object, Assign]) -> None:
         """`candidates` are the assignments that may move here; those of outer blocks too, unless this is a loop or a
@@ -105,9 +107,9 @@ class _Inliner:
             for inner in blocks(statement):
                 self.visit(inner, {} if isinstance(statement, ForLoop | WhileLoop | With) else candidates)
             if isinstance(statement, Assign):
-                self.written.update(_key(t) for t in statement.targets if t is not None)
+                self.written.update(variable(t) for t in statement.targets if t is not None)
             if isinstance(statement, Assign) and len(statement.targets) == 1 and statement.targets[0] is not None:
-                key = _key(statement.targets[0])
+                key = variable(statement.targets[0])
                 if self.reads[key] == 1 and self.writes[key] == 1:
                     candidates[key] = statement
                     self.seen[key] = {k: self.written[k] for k in read_variables(statement.expr, self.inlined)}
@@ -117,16 +119,16 @@ class _Inliner:
         for part in list(walk(expr)):
             if not isinstance(part, Ref | Local):
                 continue
-            definition = candidates.get(_key(part))
+            definition = candidates.get(variable(part))
             if definition is not None and self.fits(statement, expr, part, definition):
-                self.inlined[_key(part)] = definition.expr
+                self.inlined[variable(part)] = definition.expr
                 statement.origin[:0] = definition.origin
                 self.taken.add(id(definition))
                 self.begin[id(statement)] = min(self.begin[id(statement)], self.begin[id(definition)])
-                del candidates[_key(part)]
+                del candidates[variable(part)]
 
     def fits(self, statement: Statement, expr: Expr, part: Expr, definition: Assign) -> bool:
-        key = _key(part)
+        key = variable(part)
         if any(self.written[k] != count for k, count in self.seen[key].items()):
             return False  # a variable that it reads has another value by now
         small = self.length(definition.expr) <= 14
@@ -157,7 +159,7 @@ class _Inliner:
             case Wrapped():
                 return self.length(expr._expr)
             case Ref() | Local():
-                inner = self.inlined.get(_key(expr))
+                inner = self.inlined.get(variable(expr))
                 return 5 if inner is None else self.length(inner)
             case Member():
                 return 4 + sum(len(p) + 1 for p in self.module.name_of(expr._target))
@@ -180,7 +182,7 @@ class _Inliner:
         """How deep parentheses with something to read in them lie in one another."""
         match expr:
             case Ref() | Local():
-                inner = self.inlined.get(_key(expr))
+                inner = self.inlined.get(variable(expr))
                 return 0 if inner is None else self.nesting(inner)
             case Call():
                 inside = max((self.nesting(a) for a in (*expr._args, *expr._kwargs.values())), default=-1)
@@ -192,18 +194,7 @@ class _Inliner:
 
 def _adds(expr: Expr, part: Expr) -> bool:
     """Whether `part` is a term of a sum: `x + self.attn(self.norm(x))`."""
-    while isinstance(expr, Wrapped):
-        expr = expr._expr
+    expr = bare(expr)
     if not isinstance(expr, Binary) or expr._op != "+":
         return False
-    return any(_key(p) is _key(part) for side in (expr._left, expr._right) for p in [_bare(side)])
-
-
-def _bare(expr: Expr) -> Expr:
-    while isinstance(expr, Wrapped):
-        expr = expr._expr
-    return expr
-
-
-def _key(part: Expr) -> object:
-    return part._key if isinstance(part, Ref) else part
+    return variable(part) in (variable(expr._left), variable(expr._right))

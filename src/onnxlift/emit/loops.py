@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from ..code.expr import Call, Expr, Local, Member, Ref, Wrapped, walk
+from ..code.expr import Call, Local, Member, Ref, variable, walk
 from ..code.statements import Assign, Block, ForLoop, Statement, expressions, walk_statements
 from ..tree.names import identifier
 from ..tree.scopes import Path
@@ -83,13 +83,7 @@ def _continues(run: list[Statement], statement: Assign) -> bool:
 def _arguments(statement: Assign) -> list[object]:
     """The variables that are passed; None for what is no plain variable."""
     assert isinstance(statement.expr, Call)
-    return [_variable(argument) for argument in statement.expr._args]
-
-
-def _variable(expr: Expr) -> object:
-    while isinstance(expr, Wrapped):
-        expr = expr._expr
-    return expr._key if isinstance(expr, Ref) else None
+    return [variable(argument) for argument in statement.expr._args]
 
 
 def _is_private(module: Module, run: list[Statement]) -> bool:

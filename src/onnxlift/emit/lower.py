@@ -14,7 +14,21 @@ from typing import Any
 
 import onnx_ir as ir
 
-from ..code.expr import Call, Device, Display, Expr, Member, Ref, Subscript, Wrapped, builtin, np, to_expr, torch, walk
+from ..code.expr import (
+    Call,
+    Device,
+    Display,
+    Expr,
+    Member,
+    Ref,
+    Subscript,
+    bare,
+    builtin,
+    np,
+    to_expr,
+    torch,
+    walk,
+)
 from ..code.statements import Assign, Block, Return, Statement, expressions, walk_statements
 from ..errors import UnsupportedNode
 from ..ir.types import FLOATS, Dim, type_of
@@ -335,10 +349,7 @@ def _given(dim: Dim, sizes: Mapping[Dim, Scalar]) -> bool:
 
 def _is_simple(scalar: Scalar) -> bool:
     """A number, or `x.shape[0]`: nothing that needs a name."""
-    expr = scalar._expr
-    while isinstance(expr, Wrapped):
-        expr = expr._expr
-    return scalar.number is not None or isinstance(expr, Subscript | Ref)
+    return scalar.number is not None or isinstance(bare(scalar), Subscript | Ref)
 
 
 def _is_long(dims: Dims) -> bool:

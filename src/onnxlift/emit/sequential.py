@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ..code.expr import Attribute, Call, Expr, Literal, Member, Name, Ref, Wrapped
+from ..code.expr import Attribute, Call, Expr, Literal, Member, Name, Ref, bare, variable
 from ..code.statements import Assign, Return
 from ..ops.layers import Layer
 from ..tree.names import attribute
@@ -47,7 +47,7 @@ def make_sequential(module: Module, scopes: Scopes) -> bool:
     chain: list[tuple[int | None, Layer | Module]] = []
     *steps, last = module.body.statements
     assert isinstance(last, Return)
-    if not steps or _value(last.expr) is not module.outputs[0]:
+    if not steps or variable(last.expr) is not module.outputs[0]:
         return False
     for step in steps:
         if not isinstance(step, Assign) or len(step.targets) != 1 or not isinstance(step.targets[0], Ref):
@@ -97,18 +97,18 @@ def _as_layer(expr: Expr, current: ir.Value) -> Layer | Module | None:
     """The layer that `expr` applies to the value `current`, if it does just that."""
     if not isinstance(expr, Call):
         return None
-    function, args = _unwrap(expr._function), [*expr._args]
+    function, args = bare(expr._function), [*expr._args]
     if isinstance(function, Member):
         target = function._target
-        fits = len(args) == 1 and not expr._kwargs and _value(args[0]) is current and not isinstance(target, Stored)
+        fits = len(args) == 1 and not expr._kwargs and variable(args[0]) is current and not isinstance(target, Stored)
         return target if fits else None
     if not isinstance(function, Attribute) or function._name not in _FUNCTIONS:
         return None
-    base = _unwrap(function._base)
+    base = bare(function._base)
     if isinstance(base, Name) and base._name == "F":
-        subject, rest = (_value(args[0]) if args else None), args[1:]
+        subject, rest = (variable(args[0]) if args else None), args[1:]
     else:
-        subject, rest = _value(base), args
+        subject, rest = variable(base), args
     kind = _FUNCTIONS[function._name]
     names = _ARGUMENTS.get(kind, ())
     values = dict(zip(names, rest, strict=False)) | expr._kwargs
@@ -116,14 +116,3 @@ def _as_layer(expr: Expr, current: ir.Value) -> Layer | Module | None:
     if subject is not current or len(rest) > len(names) or len(literal) != len(values):
         return None
     return Layer(kind, literal)
-
-
-def _unwrap(expr: Expr) -> Expr:
-    while isinstance(expr, Wrapped):
-        expr = expr._expr
-    return expr
-
-
-def _value(expr: Expr) -> object:
-    inner = _unwrap(expr)
-    return inner._key if isinstance(inner, Ref) else None

@@ -26,6 +26,7 @@ from ..code.expr import (
     Subscript,
     Unary,
     Wrapped,
+    variable,
     walk,
 )
 from ..code.statements import Assign, Block, ForLoop, Statement, WhileLoop, blocks, expressions, walk_statements
@@ -108,18 +109,18 @@ class Variables:
                 roles = {0: "q", 1: "k", 2: "v"}
             for position, argument in enumerate(call._args):
                 if position in roles:
-                    found.setdefault(_variable(argument), roles[position])
+                    found.setdefault(variable(argument), roles[position])
             if "attn_mask" in call._kwargs:
-                found.setdefault(_variable(call._kwargs["attn_mask"]), "mask")
+                found.setdefault(variable(call._kwargs["attn_mask"]), "mask")
         for statement in reversed(statements):
             if not isinstance(statement, Assign):
                 continue
             child = called_module(statement.expr)
             for position, name in (hints.called(child)[1] if child is not None else {}).items():
                 if position < len(statement.targets) and statement.targets[position] is not None:
-                    found.setdefault(_variable(statement.targets[position]), name)
+                    found.setdefault(variable(statement.targets[position]), name)
             if len(statement.targets) == 1 and statement.targets[0] is not None and child is None:
-                used_as = found.get(_variable(statement.targets[0]))
+                used_as = found.get(variable(statement.targets[0]))
                 sources = list(self._main_line(statement.expr))
                 if used_as is not None and len(sources) == 1 and sources[0] not in self.module.inputs:
                     # What becomes several things is none of them yet.
@@ -150,7 +151,7 @@ class Variables:
             if isinstance(statement, Assign | ForLoop):
                 for target in statement.targets:
                     if target is not None:
-                        self.lives.setdefault(_key(target), _Life(now, now, statement))
+                        self.lives.setdefault(variable(target), _Life(now, now, statement))
             for inner in blocks(statement):
                 self._visit(inner)
             if isinstance(statement, ForLoop | WhileLoop):
@@ -180,7 +181,7 @@ class Variables:
             taken = alive
             if isinstance(life.statement, Assign | ForLoop) and len(life.statement.targets) > 1:
                 # The other targets of the same statement are written at the same moment.
-                together = [_key(t) for t in life.statement.targets if t is not None]
+                together = [variable(t) for t in life.statement.targets if t is not None]
                 taken = alive | {self.names[other] for other in together if other in self.names}
             if self.anchor in self.names and not self._is_tensor(key):
                 taken = taken | {self.names[self.anchor]}
@@ -258,9 +259,9 @@ class Variables:
             case Wrapped():
                 yield from self._main_line(expr._expr)
             case Ref() | Local():
-                inner = self.inlined.get(_key(expr))
+                inner = self.inlined.get(variable(expr))
                 if inner is None:
-                    yield _key(expr)
+                    yield variable(expr)
                 else:
                     yield from self._main_line(inner)
             case Binary():
@@ -317,9 +318,9 @@ class Variables:
 
     def word(self, expr: Expr) -> str | None:
         """What an expression is called: the variable that it is, or what its outermost operation gives."""
-        variable = _variable(expr)
-        if variable is not None and variable not in self.inlined:
-            return self.names.get(variable)
+        key = variable(expr)
+        if key is not None and key not in self.inlined:
+            return self.names.get(key)
         return self._word(expr)
 
     def _word(self, expr: Expr) -> str | None:
@@ -328,7 +329,7 @@ class Variables:
             case Wrapped():
                 return self._word(expr._expr)
             case Ref() | Local():
-                inner = self.inlined.get(_key(expr))
+                inner = self.inlined.get(variable(expr))
                 return None if inner is None else self._word(inner)
             case Call() if isinstance(expr._function, Member):
                 parts = [p for p in self.module.name_of(expr._function._target) if not p.isdigit()]
@@ -361,13 +362,6 @@ def _size_word(value: ir.Value) -> str:
     return identifier(known) if isinstance(known, str) and known.isidentifier() and len(known) > 1 else "size"
 
 
-def _variable(expr: Expr | None) -> object:
-    """The variable that an expression is, if it is just that."""
-    while isinstance(expr, Wrapped):
-        expr = expr._expr
-    return _key(expr) if isinstance(expr, Ref | Local) else None
-
-
 def _spoken(attribute: str) -> str:
     """`q_proj` -> q: the value, not the layer."""
     for suffix in ("_proj", "_linear", "_layer", "_fc"):
@@ -376,13 +370,9 @@ def _spoken(attribute: str) -> str:
     return identifier(attribute.lower() if len(attribute) > 1 else attribute)
 
 
-def _key(target: Ref | Local) -> object:
-    return target._key if isinstance(target, Ref) else target
-
-
 def _written_in(block: Block) -> Iterable[object]:
     for statement in block.statements:
         if isinstance(statement, Assign):
-            yield from (_key(t) for t in statement.targets if t is not None)
+            yield from (variable(t) for t in statement.targets if t is not None)
         for inner in blocks(statement):
             yield from _written_in(inner)

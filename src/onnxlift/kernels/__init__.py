@@ -61,8 +61,3 @@ def sources(names: Iterable[str]) -> dict[str, str]:
     for name in sorted(names):
         visit(name)
     return found
-
-
-def globals_used(names: Iterable[str]) -> set[str]:
-    """The global names (`torch`, `F`, `math`, `Tensor`, ...) that the given kernels need imported."""
-    return {used for name in names for used in _index()[name][1]}

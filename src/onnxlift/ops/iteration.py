@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import onnx_ir as ir
 
-from ..code.expr import Display, Expr, Local, Ref, Wrapped, either, to_expr, torch, walk
+from ..code.expr import Display, Expr, Local, Ref, bare, either, to_expr, torch, variable, walk
 from ..code.statements import Assign, Block, Evaluate, Statement, Target, expressions, walk_statements
 from ..ir.types import DataType, ValueType, type_of
 from .node import Node, torch_dtype
@@ -95,14 +95,7 @@ def reads(expr: Expr, values: Iterable[ir.Value]) -> bool:
 
 
 def _is_variable(expr: Expr, value: ir.Value) -> bool:
-    bare = _bare(expr)
-    return isinstance(bare, Ref) and bare._key is value
-
-
-def _bare(expr: Expr) -> Expr:
-    while isinstance(expr, Wrapped):
-        expr = expr._expr
-    return expr
+    return variable(expr) is value
 
 
 def _compute_in_place(block: Block, state: ir.Value, expr: Expr, others: Sequence[Expr]) -> bool:
@@ -110,7 +103,7 @@ def _compute_in_place(block: Block, state: ir.Value, expr: Expr, others: Sequenc
 
     z = y * 0.5; trace.append(z); y = z   ->   y = y * 0.5; trace.append(y)
     """
-    result = _bare(expr)
+    result = bare(expr)
     if not isinstance(result, Ref) or not isinstance(result._key, ir.Value):
         return False
     new = result._key

@@ -8,4 +8,4 @@ from ..code.expr import Name
 
 def kernel(name: str) -> Name:
     assert kernels.exists(name), f"no function {name} in kernels/"
-    return Name(name, kernel=name)
+    return Name(name)

@@ -45,10 +45,10 @@ class Random:
 
     def draw(self, dtype: np.dtype[Any], seed: int) -> Array:
         generator = np.random.default_rng([*self.shape, seed])
-        if dtype is object:
+        if dtype == np.dtype(object):
             return generator.choice(np.array(WORDS, object), self.shape)
         numbers = generator.uniform(self.low, self.high, self.shape)
-        if dtype is bool:
+        if dtype == np.dtype(bool):
             return np.asarray(numbers > (self.low + self.high) / 2)
         limits = _integer_limits(dtype)
         if limits is not None:

@@ -164,5 +164,5 @@ def _outputs(b: Builder) -> list[Value]:
 def _feeds(b: Builder) -> tuple[dict[str, Array], ...]:
     first = {i.value.name: i.value.array for i in b.inputs}
     others = [{name: size + grown for name, size in b.symbols.items()} for grown in (1, 3)]
-    varied = [dict(zip(b.symbols, (7, 3, 2), strict=True))]
+    varied = [{name: size + grown for (name, size), grown in zip(b.symbols.items(), (5, 0, 2), strict=True)}]
     return (first, *(feeds_of(b.inputs, symbols) for symbols in (*others, *varied)))

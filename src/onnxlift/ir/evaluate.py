@@ -137,7 +137,11 @@ def _gather(attributes: Attributes, data: Array | None, indices: Array | None) -
 
 
 def _gather_elements(attributes: Attributes, data: Array | None, indices: Array | None) -> Any:
-    return np.take_along_axis(_given(data), _given(indices), axis=attributes.get("axis") or 0)
+    data, indices, axis = _given(data), _given(indices), attributes.get("axis") or 0
+    # Where the indices are fewer than the data they pick from its beginning; numpy would broadcast them.
+    begin = [slice(size) for size in indices.shape]
+    begin[axis] = slice(None)
+    return np.take_along_axis(data[tuple(begin)], indices, axis=axis)
 
 
 def _ints(attributes: Attributes, name: str, given: Array | None) -> list[int] | None:

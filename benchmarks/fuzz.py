@@ -3,7 +3,7 @@
     python benchmarks/fuzz.py [--graphs 5000] [--seed 0] [--shrink] [--verbose]
 
 Graph number i has the seed `--seed` + i, always the same graph. Each is lifted as it is and without simplification, one
-in ten is also saved and imported, and each is run for several choices of its symbolic sizes. Prints how many matched,
+in ten is also saved and imported, some without this or that pass, and each is run for several choices of its symbolic sizes. Prints how many matched,
 and the seeds of those that did not; with `--shrink` also the smallest part of each that still fails.
 """
 
@@ -17,10 +17,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+import numpy as np
 import onnx.printer
 
 import onnxlift
-from fuzz.check import SAVED, VARIANTS, Kind, Outcome, check
+from fuzz.check import Kind, Outcome, check, options_of, variants_for
 from fuzz.generate import Case, generate
 from fuzz.shrink import shrink
 
@@ -38,8 +39,7 @@ def main() -> int:
     for seed in range(options.seed, options.seed + options.graphs):
         case = generate(seed)
         nodes += len(case.model.graph.node)
-        variants = (*VARIANTS, SAVED) if seed % 10 == 0 else tuple(VARIANTS)
-        outcome = check(case.model, case.feeds, variants)
+        outcome = check(case.model, case.feeds, variants_for(seed))
         seeds[outcome.kind].append(seed)
         if outcome.is_failure or (options.verbose and outcome.kind != Kind.MATCHED):
             print(f"seed {seed}: {outcome.kind} ({outcome.variant}): {outcome.detail}\n", flush=True)
@@ -62,9 +62,10 @@ def reproduction(case: Case, outcome: Outcome) -> str:
         case.model, feeds, lambda model, feeds: check(model, [feeds], [outcome.variant]).is_like(outcome)
     )
     final = check(model, [feeds], [outcome.variant])
-    inputs = "\n".join(f"{name} = {array!r}" for name, array in feeds.items())
+    with np.printoptions(threshold=20, precision=5):
+        inputs = "\n".join(f"{name} = {array!r}" for name, array in feeds.items())
     try:
-        source = onnxlift.lift(model, **VARIANTS.get(outcome.variant, {})).source
+        source = onnxlift.lift(model, **options_of(outcome.variant)).source
     except Exception as error:  # a crash is what is being reported
         source = repr(error)
     return f"--- {final.detail}\n{onnx.printer.to_text(model)}\n{inputs}\n\n{source}\n"

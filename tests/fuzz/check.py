@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import random
 import sys
 import tempfile
 import traceback
@@ -20,6 +21,8 @@ from onnx import numpy_helper
 
 import onnxlift
 from onnxlift.errors import UnsupportedError
+from onnxlift.idioms import IDIOMS
+from onnxlift.passes import PASSES
 from onnxlift.run import to_argument, to_result
 from onnxlift.verification.compare import compare
 
@@ -57,11 +60,30 @@ class Outcome:
         return self.kind == other.kind and self.detail.partition(":")[0] == other.detail.partition(":")[0]
 
 
-VARIANTS: dict[str, dict[str, Any]] = {"lift": {}, "no-simplify": {"simplify": False}}
+VARIANTS = ("lift", "no-simplify")
 SAVED = "saved"
+WITHOUT = "without "
+"""Before the names of passes and idioms to skip, with commas between them."""
 
 
-def check(model: onnx.ModelProto, feeds: Sequence[Feeds], variants: Sequence[str] = tuple(VARIANTS)) -> Outcome:
+def variants_for(seed: int) -> list[str]:
+    """The ways in which the graph of this seed is lifted: always the same two, and now and then a third."""
+    if seed % 10 == 0:
+        return [*VARIANTS, SAVED]
+    if seed % 3 == 0:
+        choose, names = random.Random(seed), [*PASSES, *IDIOMS]
+        return [*VARIANTS, WITHOUT + ",".join(choose.sample(names, choose.randint(1, len(names) // 2)))]
+    return list(VARIANTS)
+
+
+def options_of(variant: str) -> dict[str, Any]:
+    """What `onnxlift.lift` is called with."""
+    if variant.startswith(WITHOUT):
+        return {"skip_passes": variant.removeprefix(WITHOUT).split(",")}
+    return {"simplify": False} if variant == "no-simplify" else {}
+
+
+def check(model: onnx.ModelProto, feeds: Sequence[Feeds], variants: Sequence[str] = VARIANTS) -> Outcome:
     """The first thing that is wrong with the lifted model in any variant, or that nothing is."""
     try:
         session = Session(model)
@@ -101,7 +123,7 @@ def _shapes(feeds: Feeds) -> str:
 
 def _module(model: onnx.ModelProto, variant: str) -> torch.nn.Module:
     if variant != SAVED:
-        return onnxlift.lift(model, **VARIANTS[variant]).module()
+        return onnxlift.lift(model, **options_of(variant)).module()
     with tempfile.TemporaryDirectory() as folder:
         path = onnxlift.lift(model, name="saved_model").save(folder)[0]
         module: torch.nn.Module = _import(path).load()
@@ -153,18 +175,18 @@ def _coarsest(model: onnx.ModelProto) -> np.dtype[Any]:
 
 
 def _is_unstable(model: onnx.ModelProto, feeds: Feeds, expected: list[Any]) -> bool:
-    random, coarsest = np.random.default_rng(0), _coarsest(model)
+    noise, coarsest = np.random.default_rng(0), _coarsest(model)
     for _ in range(PERTURBED_RUNS):
         other = onnx.ModelProto()
         other.CopyFrom(model)
         for tensor in other.graph.initializer:
-            tensor.CopyFrom(numpy_helper.from_array(_perturbed(numpy_helper.to_array(tensor), random), tensor.name))
+            tensor.CopyFrom(numpy_helper.from_array(_perturbed(numpy_helper.to_array(tensor), noise), tensor.name))
         for node in other.graph.node:
             if node.op_type == "Constant" and node.attribute[0].HasField("t"):
-                array = _perturbed(numpy_helper.to_array(node.attribute[0].t), random)
+                array = _perturbed(numpy_helper.to_array(node.attribute[0].t), noise)
                 node.attribute[0].t.CopyFrom(numpy_helper.from_array(array))
         try:
-            outputs = run_model(other, {name: _perturbed(array, random) for name, array in feeds.items()})
+            outputs = run_model(other, {name: _perturbed(array, noise) for name, array in feeds.items()})
         except RefusedError:
             return True
         for actual, wanted in zip(outputs, expected, strict=True):
@@ -173,9 +195,9 @@ def _is_unstable(model: onnx.ModelProto, feeds: Feeds, expected: list[Any]) -> b
     return False
 
 
-def _perturbed(array: Array, random: np.random.Generator) -> Array:
+def _perturbed(array: Array, noise: np.random.Generator) -> Array:
     """The array with noise as rounding leaves it; numbers that are whole stay what they are (counts, sizes, zero)."""
     if array.dtype.kind != "f":
         return array
-    noise = 1 + PERTURBATION * float(np.finfo(array.dtype).eps) * random.uniform(-1, 1, array.shape)
-    return np.where(array == np.round(array), array, array * noise).astype(array.dtype)
+    factor = 1 + PERTURBATION * float(np.finfo(array.dtype).eps) * noise.uniform(-1, 1, array.shape)
+    return np.where(array == np.round(array), array, array * factor).astype(array.dtype)

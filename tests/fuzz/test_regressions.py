@@ -25,6 +25,36 @@ def floats(*shape: int) -> np.ndarray[Any, Any]:
     return np.random.default_rng(5).standard_normal(shape).astype(np.float32)
 
 
+def test_elements_gathered_from_a_constant_have_the_shape_of_the_indices() -> None:
+    """Folding broadcast the indices to the shape of the data."""
+    indices = np.array([[[0]], [[-1]], [[1]]])
+    assert_matches(
+        """g (float[2] x) => (y, x2) {
+            y = GatherElements <axis = 0> (data, indices)
+            x2 = Neg (x)
+        }""",
+        floats(2),
+        data=floats(3, 1, 3),
+        indices=indices,
+    )
+
+
+def test_the_truth_about_a_size_stays_a_truth_in_another_module() -> None:
+    """It was handed to the module as a size, and became an integer there."""
+    assert_matches(
+        """g (float[1,3] x, int64[1] axes) => (y) {
+            size = Shape <start = 1, end = 2> (x)
+            ["/Less"] is_less = Less (size, limit)
+            ["/masked/Unsqueeze"] mask = Unsqueeze (is_less, axes)
+            ["/masked/Where"] y = Where (mask, x, other)
+        }""",
+        floats(1, 3),
+        np.array([0]),
+        limit=np.asarray(2),
+        other=floats(3),
+    )
+
+
 def test_a_square_matrix_is_used_as_it_is_and_transposed() -> None:
     """Both were the same nn.Linear."""
     assert_matches(

@@ -83,11 +83,11 @@ def test_shrink_of_integers(dtype: type) -> None:
 @pytest.mark.parametrize(
     ("shape", "slope", "opset", "text"),
     [
-        ((2, 3, 4, 5), (3, 1, 1), 16, "nn.PReLU(num_parameters=3)"),
-        ((2, 3, 4, 5), (1, 3, 1, 1), 16, "nn.PReLU(num_parameters=3)"),
+        ((2, 3, 4, 5), (3, 1, 1), 16, "nn.PReLU(3)"),
+        ((2, 3, 4, 5), (1, 3, 1, 1), 16, "nn.PReLU(3)"),
         ((2, 3, 4, 5), (1,), 9, "nn.PReLU()"),
         ((2, 3, 4, 5), (), 9, "nn.PReLU()"),
-        ((2, 3), (3,), 7, "nn.PReLU(num_parameters=3)"),
+        ((2, 3), (3,), 7, "nn.PReLU(3)"),
         ((2, 3, 4, 5), (5,), 16, "torch.where"),
         ((2, 3, 4, 5), (4, 1), 16, "torch.where"),
         ((2, 3, 3), (3,), 16, "torch.where"),
@@ -106,7 +106,7 @@ def test_prelu_along_the_channels_before_opset_7() -> None:
     x, slope = rand(2, 3, 4), rand(3)
     expected = np.where(x < 0, x * slope[:, None], x)
     node = helper.make_node("PRelu", ["x", "slope"], ["y"])
-    assert "nn.PReLU(num_parameters=3)" in check(
+    assert "nn.PReLU(3)" in check(
         node, {"x": x, "slope": slope}, opset=6, constants=["slope"], expected=[expected]
     )
     check(node, {"x": x, "slope": slope}, opset=6, expected=[expected])
@@ -156,7 +156,7 @@ def test_dropout_does_nothing_when_predicting(opset: int, mask: bool) -> None:
     inputs = {"x": rand(3, 4), "ratio": np.array(0.3, np.float32), "training": np.array(False)}
     if opset >= 12:
         node = helper.make_node("Dropout", list(inputs), ["y", "mask"][: 1 + mask])
-        assert "nn.Dropout(p=0.3)" in check(node, inputs, opset=opset, constants=["ratio", "training"])
+        assert "nn.Dropout(0.3)" in check(node, inputs, opset=opset, constants=["ratio", "training"])
         check(node, inputs, opset=opset)
 
 

@@ -248,6 +248,8 @@ class Body:
                         sizes.setdefault(dim, size_of(operand, axis))
         for value, operand in self.module.inputs.items():
             known = value.meta.get("dims")
+            if operand.type.dtype != ir.DataType.INT64:
+                continue  # a size that was cast, or the truth of a comparison
             if isinstance(operand, Scalar) and known in sizes:
                 self.env[value] = sizes[known]
             elif isinstance(operand, Dims) and isinstance(known, tuple) and all(_given(d, sizes) for d in known):

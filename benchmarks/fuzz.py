@@ -3,8 +3,9 @@
     python benchmarks/fuzz.py [--graphs 5000] [--seed 0] [--shrink] [--verbose]
 
 Graph number i has the seed `--seed` + i, always the same graph. Each is lifted as it is and without simplification, one
-in ten is also saved and imported, some without this or that pass, and each is run for several choices of its symbolic sizes. Prints how many matched,
-and the seeds of those that did not; with `--shrink` also the smallest part of each that still fails.
+in ten is also saved and imported, some are lifted without this or that pass, and each is run for several choices of its
+symbolic sizes. Prints how many matched, and the seeds of those that did not; with `--shrink` also the smallest part of
+each that still fails.
 """
 
 from __future__ import annotations

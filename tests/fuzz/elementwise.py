@@ -107,7 +107,7 @@ def arithmetic(b: Builder) -> None:
     x = b.pick("f" if op_type in ("PRelu", "Pow") else "fi", empty=True)
     # Dividing integers by zero ends the whole process.
     y = partner(b, x, pooled=0 if op_type in ("Div", "Mod", "Pow", "PRelu") else 0.5)
-    if op_type == "PRelu" and np.broadcast_shapes(x.shape, y.shape) != x.shape:
+    if op_type == "PRelu" and (not fits(x, y) or np.broadcast_shapes(x.shape, y.shape) != x.shape):
         raise UnsuitableError  # ONNX Runtime lets a slope enlarge x, which ONNX does not
     if op_type in ("Min", "Max") and x.kind == "i" and b.opset < 12:
         raise UnsuitableError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -151,6 +152,10 @@ def pool(b: Builder) -> None:
     attributes = window(b, x, dilated=op_type == "MaxPool" and b.opset >= 10)
     if op_type != "LpPool" and b.opset >= 10:
         attributes["ceil_mode"] = b.choose.choice([None, 0, 1])
+    if attributes.get("auto_pad") == "VALID":
+        attributes.pop("ceil_mode", None)  # which ONNX Runtime minds here, and ONNX does not
+    elif attributes.get("auto_pad"):
+        attributes.pop("dilations", None)  # which ONNX Runtime forgets here
     if op_type == "AveragePool":
         attributes["count_include_pad"] = b.choose.choice([None, 1])
     if op_type == "LpPool":
@@ -202,7 +207,9 @@ def rms_norm(b: Builder) -> None:
 
 
 def group_norm(b: Builder) -> None:
-    x = b.pick("f", ranks=[3, 4], where=lambda v: v.dtype == np.float32 and v.shape[1] % 2 == 0)
+    x = b.pick(
+        "f", ranks=[3, 4], where=lambda v: v.dtype == np.float32 and v.shape[1] % 2 == 0 and prod(v.shape[2:]) > 1
+    )
     weight, bias = (b.weight((x.shape[1],), role, x.dtype) for role in ("weight", "bias"))
     b.one("GroupNormalization", x, weight, bias, num_groups=b.choose.choice([1, 2, x.shape[1]]))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from .builder import Builder, UnsuitableError, Value
@@ -112,7 +114,9 @@ def conv_block(b: Builder) -> None:
 
 
 def reshaped_group_norm(b: Builder) -> None:
-    x = b.pick("f", ranks=[3, 4], where=lambda v: v.dtype == np.float32 and v.shape[1] % 2 == 0)
+    x = b.pick(
+        "f", ranks=[3, 4], where=lambda v: v.dtype == np.float32 and v.shape[1] % 2 == 0 and prod(v.shape[2:]) > 1
+    )
     groups = b.choose.choice([2, x.shape[1]])
     y = b.one("Reshape", x, b.constant([0, groups, -1]))
     ones, zeros = np.ones(groups, np.float32), np.zeros(groups, np.float32)

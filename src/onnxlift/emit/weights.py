@@ -26,7 +26,7 @@ from .module import Entry
 Progress = Callable[[int, int], None]
 """Called with the number of bytes that are written, and of all there are."""
 
-TILE = 256
+TILE, SLIVER = 256, 16  # rows and columns at a time: what the cache holds of both sides
 MAX_SHARD_SIZE = 5 * 10**9
 """Weights of more bytes than this are spread over several files, as Hugging Face does it."""
 
@@ -170,8 +170,8 @@ def _parts(array: Array) -> Iterator[Array]:
     for top in range(0, len(array), TILE):
         source = array[top : top + TILE]
         target = rows[: len(source)]
-        for left in range(0, array.shape[1], TILE):
-            target[:, left : left + TILE] = source[:, left : left + TILE]
+        for left in range(0, array.shape[1], SLIVER):
+            target[:, left : left + SLIVER] = source[:, left : left + SLIVER]
         yield target
 
 

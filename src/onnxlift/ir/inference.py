@@ -187,7 +187,7 @@ class Inference:
         if node.op_type == "Split":
             return self._infer_split(view)
         rule = shape_rules.RULES.get(node.op_type)
-        if rule is None or len(node.outputs) != 1:
+        if rule is None or (len(node.outputs) != 1 and node.op_type != "MaxPool"):
             return False
         try:
             dtype, shape = shape_rules.DTYPES[node.op_type](view), rule(view)
@@ -196,6 +196,8 @@ class Inference:
         if any(isinstance(dim, int) and dim < 0 for dim in shape):
             return False
         self.assign(node.outputs[0], ir.TensorType(dtype), ir.Shape(shape))
+        for indices in node.outputs[1:]:
+            self.assign(indices, ir.TensorType(ir.DataType.INT64), ir.Shape(shape))
         self._set_elements(view)
         return True
 

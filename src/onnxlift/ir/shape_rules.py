@@ -325,6 +325,7 @@ RULES: dict[str, Rule] = {
     "ConvTranspose": window_rules.transposed_convolution,
     "MaxPool": window_rules.pool,
     "AveragePool": window_rules.pool,
+    "LpPool": window_rules.pool,
     "GlobalAveragePool": window_rules.global_pool,
     "GlobalMaxPool": window_rules.global_pool,
 }

@@ -17,8 +17,7 @@ def _spatial_sizes(n: NodeView, kernel: Shape) -> list[Dim | None]:
     mode = n.attribute("auto_pad", "NOTSET")
     if not len(kernel) == len(strides) == len(dilations) == rank or len(pads) != 2 * rank or min(strides) < 1:
         raise Unknown
-    if n.attribute("ceil_mode", 0):
-        raise Unknown
+    rounds_up = n.attribute("ceil_mode", 0) and mode == "NOTSET"  # the other modes say themselves how many windows
     result: list[Dim | None] = []
     for i, size in enumerate(sizes):
         if mode in ("SAME_UPPER", "SAME_LOWER"):
@@ -29,7 +28,13 @@ def _spatial_sizes(n: NodeView, kernel: Shape) -> list[Dim | None]:
         if not isinstance(width, int):
             raise Unknown
         padding = pads[i] + pads[i + rank] if mode == "NOTSET" else 0
-        result.append(_windows(size, padding - dilations[i] * (width - 1) - 1, strides[i]))
+        margin = padding - dilations[i] * (width - 1) - 1
+        if not rounds_up:
+            result.append(_windows(size, margin, strides[i]))
+        elif isinstance(size, int):
+            result.append(_windows_rounded_up(size, pads[i], margin, strides[i]))
+        else:
+            result.append(None)
     return result
 
 
@@ -40,6 +45,13 @@ def _windows(size: Dim, margin: int, stride: int) -> Dim | None:
     # Written as (size + margin + stride) // stride, which cannot be negative where there is a window.
     total = symbolic.add(size, margin + stride)
     return None if total is None else symbolic.floor_divide(total, stride)
+
+
+def _windows_rounded_up(size: int, begin: int, margin: int, stride: int) -> int:
+    """With `ceil_mode`: one window more for what is left, unless it would begin beyond the input. (ONNX's own
+    inference forgets the latter before opset 22.)"""
+    count = -(-(size + margin) // stride) + 1
+    return count - 1 if (count - 1) * stride >= size + begin else count
 
 
 def convolution(n: NodeView) -> Shape:
@@ -75,9 +87,7 @@ def transposed_convolution(n: NodeView) -> Shape:
 
 
 def pool(n: NodeView) -> Shape:
-    """MaxPool without indices, AveragePool."""
-    if len(n.node.outputs) != 1:
-        raise Unknown
+    """MaxPool, AveragePool, LpPool."""
     return (*n.shape()[:2], *(n.known(size) for size in _spatial_sizes(n, n.attribute("kernel_shape"))))
 
 

@@ -106,9 +106,7 @@ def test_prelu_along_the_channels_before_opset_7() -> None:
     x, slope = rand(2, 3, 4), rand(3)
     expected = np.where(x < 0, x * slope[:, None], x)
     node = helper.make_node("PRelu", ["x", "slope"], ["y"])
-    assert "nn.PReLU(3)" in check(
-        node, {"x": x, "slope": slope}, opset=6, constants=["slope"], expected=[expected]
-    )
+    assert "nn.PReLU(3)" in check(node, {"x": x, "slope": slope}, opset=6, constants=["slope"], expected=[expected])
     check(node, {"x": x, "slope": slope}, opset=6, expected=[expected])
 
 

@@ -37,6 +37,8 @@ _WIDER = {
     np.dtype(ml_dtypes.uint4): np.uint8,
     np.dtype(ml_dtypes.int2): np.int8,
     np.dtype(ml_dtypes.uint2): np.uint8,
+    np.dtype(ml_dtypes.float6_e2m3fn): np.float32,
+    np.dtype(ml_dtypes.float6_e3m2fn): np.float32,
     np.dtype(ml_dtypes.float4_e2m1fn): np.float32,
 }
 

@@ -33,7 +33,7 @@ def unary(b: Builder) -> None:
     if op_type in POSITIVE:
         x = b.one("Add", b.one("Abs", x), b.constant(np.asarray(0.5, x.dtype)))
     elif op_type in WITHIN_ONE:
-        x = b.one("Tanh", x)
+        x = b.one("Mul", b.one("Tanh", x), b.constant(np.asarray(0.9, x.dtype)))  # not where they are steep
     elif op_type in ABOVE_ONE:
         x = b.one("Exp", b.one("Abs", x))
     b.one(op_type, x)

@@ -51,6 +51,38 @@ def test_a_pooling_that_rounds_up_has_no_window_beyond_the_input() -> None:
         )
 
 
+def test_a_size_may_meet_a_limit_that_is_known_at_run_time() -> None:
+    """It was written as `(4).clamp(...)`."""
+    for operation in ("Clip (size, limit)", "Mod <fmod = 1> (size, limit)"):
+        assert_matches(
+            f"""g (float[4,5] x, int64 limit) => (y) {{
+                shape = Shape (x)
+                size = Gather (shape, axis)
+                y = {operation}
+            }}""",
+            floats(4, 5),
+            np.asarray(3),
+            axis=np.asarray(0),
+        )
+
+
+def test_sizes_that_a_module_returns_are_no_tensor() -> None:
+    """They took the name of the tensor whose device was asked for: `x = sizes; ... device=x.device`."""
+    assert_matches(
+        """g (float[n,4] x) => (t4, t5) {
+            ["/block/fc/MatMul"] t1 = MatMul (x, w)
+            ["/block/Relu"] t2 = Relu (t1)
+            ["/block/NonZero"] t3 = NonZero (t2)
+            ["/block/NonZero_1"] t4 = NonZero (t1)
+            ["/block/Shape"] t6 = Shape (t3)
+            ["/Add"] t5 = Add (t6, c)
+        }""",
+        floats(3, 4),
+        c=np.asarray([5, 1]),
+        w=floats(4, 2),
+    )
+
+
 def test_the_truth_about_a_size_stays_a_truth_in_another_module() -> None:
     """It was handed to the module as a size, and became an integer there."""
     assert_matches(

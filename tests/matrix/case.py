@@ -10,7 +10,7 @@ number of inputs or type, so an operator has one table for all its revisions, ol
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from functools import cache
 from itertools import product
 from typing import Any
@@ -41,20 +41,24 @@ class Random:
     every: bool
     low: float = -4
     high: float = 4
+    whole: bool = False  # integers, also in floating point
     nonzero: bool = False
+    without: tuple[str, ...] = ()  # parts of the names of types for which the case makes no sense
 
     def draw(self, dtype: np.dtype[Any], seed: int) -> Array:
         generator = np.random.default_rng([*self.shape, seed])
-        if dtype == np.dtype(object):
+        if dtype.kind == "O":
             return generator.choice(np.array(WORDS, object), self.shape)
         numbers = generator.uniform(self.low, self.high, self.shape)
-        if dtype == np.dtype(bool):
+        if dtype.kind == "b":
             return np.asarray(numbers > (self.low + self.high) / 2)
         limits = _integer_limits(dtype)
+        if limits is not None or self.whole:
+            numbers = np.rint(numbers)
         if limits is not None:
-            numbers = np.clip(np.rint(numbers), *limits)
-            if self.nonzero:
-                numbers = np.where(numbers == 0, 1, numbers)
+            numbers = np.clip(numbers, *limits)
+        if self.nonzero:
+            numbers = np.where(numbers == 0, 1, numbers)
         if dtype.kind == "c":
             numbers = numbers + 1j * generator.uniform(self.low, self.high, self.shape)
         if dtype == ml_dtypes.float8_e8m0fnu:  # has no sign
@@ -70,12 +74,12 @@ def _integer_limits(dtype: np.dtype[Any]) -> tuple[int, int] | None:
     return int(info.min), int(info.max)
 
 
-def each(*shape: int, low: float = -4, high: float = 4, nonzero: bool = False) -> Random:
-    return Random(shape, True, low, high, nonzero)
+def each(*shape: int, **numbers: Any) -> Random:
+    return Random(shape, True, **numbers)
 
 
-def some(*shape: int, low: float = -4, high: float = 4, nonzero: bool = False) -> Random:
-    return Random(shape, False, low, high, nonzero)
+def some(*shape: int, **numbers: Any) -> Random:
+    return Random(shape, False, **numbers)
 
 
 def floats(*shape: int, low: float = -4, high: float = 4, seed: int = 0) -> Array:
@@ -96,35 +100,40 @@ class Optional:
 
 @dataclass(frozen=True)
 class Row:
+    """See `row`."""
+
     inputs: tuple[Any, ...]
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, Any]
     outputs: int = 1
     since: int = 1
     until: int = NEWEST
-    when: Callable[[Schema], bool] | None = None
-    expected: Callable[..., Any] | None = None  # where neither ONNX Runtime nor the reference knows
-    reference: bool = False  # ONNX Runtime does not follow ONNX here
-    random: bool = False  # only types and shapes can be compared
-    tolerance: float = 1.0  # a factor
-    before: tuple[onnx.NodeProto, ...] = ()  # nodes of the same graph that the operator speaks of
+    when: Callable[[Schema], bool] = lambda schema: True
+    expected: Callable[..., Any] | None = None
+    reference: bool = False
+    asked: int | None = None
+    random: bool = False
+    open_sizes: bool = True
+    before: Sequence[onnx.NodeProto] = ()
 
 
-def row(
-    *inputs: Any,
-    outputs: int = 1,
-    since: int = 1,
-    until: int = NEWEST,
-    when: Callable[[Schema], bool] | None = None,
-    expected: Callable[..., Any] | None = None,
-    reference: bool = False,
-    random: bool = False,
-    tolerance: float = 1.0,
-    before: Sequence[onnx.NodeProto] = (),
-    **attributes: Any,
-) -> Row:
+OPTIONS = {f.name for f in fields(Row)} - {"inputs", "attributes"}
+
+
+def row(*inputs: Any, **rest: Any) -> Row:
     """A row: a node of these inputs (arrays, `each`, `some`, lists for sequences, None for one that is left out) and
-    attributes (arrays become tensors), at the revisions from `since` to `until`."""
-    return Row(inputs, attributes, outputs, since, until, when, expected, reference, random, tolerance, tuple(before))
+    attributes (arrays become tensors). What is not an attribute:
+
+    outputs          how many it has
+    since, until     the revisions at which the row means something
+    when             the same, as a question to the schema
+    expected         what it gives, in numpy, where neither ONNX Runtime nor the ONNX reference knows
+    reference        ONNX Runtime does not follow ONNX here, so ask the reference alone
+    asked            another opset at which to ask them: the same node means the same there, and they know it better
+    random           only types and shapes can be compared
+    open_sizes       False if there is nothing to lift with all sizes unknown: not even the rank of the result
+    before           nodes of the same graph that the node speaks of"""
+    options = {name: rest.pop(name) for name in OPTIONS & rest.keys()}
+    return Row(inputs, rest, **options)
 
 
 @dataclass(frozen=True)
@@ -204,7 +213,7 @@ def _fits(item: Row, schema: Schema) -> bool:
     optional = Schema.FormalParameterOption.Optional
     if any(v is None and _formal(schema, i).option != optional for i, v in enumerate(item.inputs)):
         return False
-    return schema.min_output <= item.outputs <= schema.max_output and (item.when is None or item.when(schema))
+    return schema.min_output <= item.outputs <= schema.max_output and item.when(schema)
 
 
 def _attribute_fits(attribute: Any, value: Any) -> bool:
@@ -223,15 +232,17 @@ def _formal(schema: Schema, index: int) -> Any:
 def _concrete(item: Row, schema: Schema) -> Iterator[tuple[Any, ...]]:
     """The inputs with every combination of the types that the schema allows for its type variables."""
     choices: dict[str, list[np.dtype[Any]]] = {}
+    crossed = set()
     for index, value in enumerate(item.inputs):
         for part in value if isinstance(value, list) else [value]:
             if isinstance(part, Random):
                 formal = _formal(schema, index)
-                elements = _elements(formal.types)
-                if part.every or len(choices.get(formal.type_str, ())) > 1:
-                    choices[formal.type_str] = elements
-                else:
-                    choices.setdefault(formal.type_str, elements[:1])
+                elements = _elements(formal.types, part.without)
+                before = choices.get(formal.type_str, elements)
+                choices[formal.type_str] = [element for element in elements if element in before]
+                crossed |= {formal.type_str} if part.every else set()
+    for name in choices.keys() - crossed:
+        del choices[name][1:]
     for chosen in product(*choices.values()):
         types = dict(zip(choices, chosen, strict=True))
         yield tuple(
@@ -246,11 +257,11 @@ def _draw(value: Any, dtype: np.dtype[Any] | None, seed: int) -> Any:
     return value.draw(dtype, seed) if isinstance(value, Random) else value
 
 
-def _elements(types: Sequence[str]) -> list[np.dtype[Any]]:
+def _elements(types: Sequence[str], without: Sequence[str]) -> list[np.dtype[Any]]:
     """The element types among the types that a schema allows; float32 first where it is allowed."""
-    inner = [name.removeprefix("seq(").removesuffix("))") + ")" if name.startswith("seq(") else name for name in types]
-    found = sorted((name for name in set(inner) if name in ELEMENTS), key=lambda name: (name != "tensor(float)", name))
-    return [ELEMENTS[name] for name in found]
+    tensors = {name.removeprefix("seq(").removesuffix(")") if name.startswith("seq(") else name for name in types}
+    found = [name for name in tensors & ELEMENTS.keys() if not any(part in name for part in without)]
+    return [ELEMENTS[name] for name in sorted(found, key=lambda name: (name != "tensor(float)", name))]
 
 
 def _types_fit(inputs: Sequence[Any], schema: Schema) -> bool:

@@ -224,6 +224,7 @@ class Body:
         call = Call(Member(module), arguments, {})
         names = [node.name or node.op_type for node in scope.nodes()]
         self.emit(Assign([Ref(value) for value, _ in passed], call, origin=names))
+        self.module.sizes.update(value for value, operand in passed if isinstance(operand, Scalar | Dims))
 
     def _relative_path(self, node: ir.Node) -> Path:
         """Where a layer made from `node` would like to be, below this module."""

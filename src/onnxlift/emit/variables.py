@@ -218,7 +218,7 @@ class Variables:
                 return str(replaced)
         if wanted is not None and says_more(wanted) and wanted not in taken and not self._is_member_name(wanted):
             return wanted
-        if is_sizes(statement.expr):
+        if is_sizes(statement.expr) or key in self.module.sizes:
             return unique(_size_word(key), taken)
         usual = key.meta.get(USUAL_NAME)
         if usual is not None and usual not in taken:
@@ -301,6 +301,8 @@ class Variables:
     def _is_number(self, key: object) -> bool:
         """Whether a variable holds a Python number, not a tensor."""
         if isinstance(key, ir.Value) and isinstance(self.module.inputs.get(key), Scalar | Dims):
+            return True
+        if key in self.module.sizes:
             return True
         life = self.lives.get(key)
         return life is not None and isinstance(life.statement, Assign) and is_sizes(life.statement.expr)

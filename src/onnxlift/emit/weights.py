@@ -44,6 +44,8 @@ _STORED: dict[DataType, tuple[str, np.dtype[np.generic]]] = {
         (DataType.FLOAT8E5M2, "F8_E5M2", float8_e5m2),
         (DataType.FLOAT8E5M2FNUZ, "F8_E5M2FNUZ", float8_e5m2fnuz),
         (DataType.FLOAT8E8M0, "F8_E8M0", float8_e8m0fnu),
+        (DataType.FLOAT6E2M3, "F32", np.float32),
+        (DataType.FLOAT6E3M2, "F32", np.float32),
         (DataType.FLOAT4E2M1, "F32", np.float32),
         (DataType.INT64, "I64", np.int64),
         (DataType.INT32, "I32", np.int32),
@@ -63,7 +65,16 @@ _STORED: dict[DataType, tuple[str, np.dtype[np.generic]]] = {
 }
 # Whose bytes in ONNX are not those of the stored type: packed ones, and bools, where ONNX lets any byte mean True.
 _REWRITTEN = frozenset(
-    {DataType.INT4, DataType.INT2, DataType.UINT4, DataType.UINT2, DataType.FLOAT4E2M1, DataType.BOOL}
+    {
+        DataType.INT4,
+        DataType.INT2,
+        DataType.UINT4,
+        DataType.UINT2,
+        DataType.FLOAT6E2M3,
+        DataType.FLOAT6E3M2,
+        DataType.FLOAT4E2M1,
+        DataType.BOOL,
+    }
 )
 
 

@@ -30,6 +30,8 @@ FLOATS = frozenset(
         DataType.FLOAT8E5M2,
         DataType.FLOAT8E5M2FNUZ,
         DataType.FLOAT8E8M0,
+        DataType.FLOAT6E2M3,
+        DataType.FLOAT6E3M2,
         DataType.FLOAT4E2M1,
     }
 )
@@ -51,6 +53,8 @@ TORCH_DTYPE = {
     DataType.FLOAT8E5M2: "float8_e5m2",
     DataType.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
     DataType.FLOAT8E8M0: "float8_e8m0fnu",
+    DataType.FLOAT6E2M3: "float32",
+    DataType.FLOAT6E3M2: "float32",
     DataType.FLOAT4E2M1: "float32",
     DataType.INT64: "int64",
     DataType.INT32: "int32",

@@ -41,6 +41,15 @@ def to_float4_e2m1(x: Tensor) -> Tensor:
     return torch.copysign((size / step).round() * step, x)
 
 
+def to_float6(x: Tensor, mantissa: int, exponent: int, largest: float) -> Tensor:
+    """`x` rounded to the nearest number with so many bits of mantissa and no smaller exponent; a tie goes to the even
+    mantissa. There is neither infinity nor NaN."""
+    x = x.float()
+    size = x.abs().clamp(max=largest).nan_to_num(0.0)
+    step = torch.ldexp(torch.ones_like(size), (size.frexp().exponent - 1).clamp(min=exponent) - mantissa)
+    return torch.copysign((size / step).round() * step, x)
+
+
 def low_bits(x: Tensor, bits: int, signed: bool) -> Tensor:
     """The number truncated, and of that the lowest bits: an int4, uint4, int2 or uint2 in a byte."""
     x = x.long()

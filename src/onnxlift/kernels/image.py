@@ -95,7 +95,7 @@ def grid_sample_nd(
             flat, weight, inside = flat * size + index[tap], weight * weights[tap], inside & insides[tap]
         value = image.gather(2, flat.flatten(1)[:, None].expand(-1, x.shape[1], -1)).unflatten(2, flat.shape[1:])
         if padding_mode == "zeros":
-            value = torch.where(inside[:, None], value, 0)
+            value = value.masked_fill(~inside[:, None], 0)
         value = value if mode == "nearest" else value * weight[:, None]
         result = value if result is None else result + value
     assert result is not None

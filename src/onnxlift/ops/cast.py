@@ -1,7 +1,7 @@
 """Conversions between element types.
 
-How the types that torch lacks travel is in `ir/types.py`: int4 and its kin in a byte, float4 in float32, strings in
-numpy arrays.
+How the types that torch lacks travel is in `ir/types.py`: int4 and its kin in a byte, float4 and float6 in float32,
+strings in numpy arrays.
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ SUB_BYTE = {
     DataType.UINT4: (4, False),
     DataType.INT2: (2, True),
     DataType.UINT2: (2, False),
+}
+FLOAT6 = {  # bits of the mantissa, the least exponent, the largest number
+    DataType.FLOAT6E2M3: (3, 0, 7.5),
+    DataType.FLOAT6E3M2: (2, -2, 28.0),
 }
 _SIZE_TYPES = (DataType.INT64, DataType.INT32, DataType.FLOAT, DataType.DOUBLE, DataType.BOOL)
 
@@ -58,7 +62,7 @@ def BitCast(n: Node, input: Tensor, *, to: int) -> Result:
     source, target = input.type.dtype, data_type(to)
     if source in SUB_BYTE and target in SUB_BYTE and SUB_BYTE[source][0] == SUB_BYTE[target][0]:
         return input if source == target else kernel("low_bits")(input, *SUB_BYTE[target])
-    in_other = {*SUB_BYTE, DataType.FLOAT4E2M1, DataType.STRING}  # types that do not travel in their own bits
+    in_other = {*SUB_BYTE, *FLOAT6, DataType.FLOAT4E2M1, DataType.STRING}  # types that do not travel in their own bits
     if source is None or source in in_other or target in in_other or source.bitwidth != target.bitwidth:
         n.fail(f"it reads the bits of {'an unknown type' if source is None else source.name} as {target.name}")
     return input.view(torch_dtype(target))
@@ -102,6 +106,8 @@ def _cast_tensor(n: Node, x: Expr, source: DataType | None, target: DataType, sa
         return kernel("to_float8_e8m0")(x, **{k: v for k, v in options.items() if v not in (True, "up")})
     if target == DataType.FLOAT4E2M1:
         return kernel("to_float4_e2m1")(x)
+    if target in FLOAT6:
+        return kernel("to_float6")(x, *FLOAT6[target])
     if target in SUB_BYTE:
         return kernel("low_bits")(x, *SUB_BYTE[target])
     if target not in TORCH_DTYPE:

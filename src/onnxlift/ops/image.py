@@ -6,30 +6,35 @@ from typing import Any
 
 from ..code.expr import F
 from .arguments import attribute_number, changed, compact
+from .carry import carried
 from .kernel import kernel
 from .node import Node, Result
 from .operand import Dims, Tensor
 from .registry import op
+from .string_arrays import moves_elements, numbers_only
 from .window import Ints, torch_pads
 
 
 @op("DepthToSpace")
+@moves_elements
 def DepthToSpace(n: Node, input: Tensor, *, blocksize: int, mode: str = "DCR") -> Result:
     """CRD is PyTorch's pixel shuffle; in DCR (the only one before opset 11) a block's channels lie together."""
     channels = input.type.dim(1)
     if mode == "CRD" or channels == blocksize * blocksize:
-        return F.pixel_shuffle(input, blocksize)
+        return carried(lambda x: F.pixel_shuffle(x, blocksize), input)
     return kernel("depth_to_space")(input, blocksize)
 
 
 @op("SpaceToDepth")
+@moves_elements
 def SpaceToDepth(n: Node, input: Tensor, *, blocksize: int, mode: str = "DCR") -> Result:
     if mode == "CRD" or input.type.dim(1) == 1:
-        return F.pixel_unshuffle(input, blocksize)
+        return carried(lambda x: F.pixel_unshuffle(x, blocksize), input)
     return kernel("space_to_depth")(input, blocksize)
 
 
 @op("GridSample")
+@numbers_only
 def GridSample(n: Node, X: Tensor, grid: Tensor, *, align_corners: int, mode: str, padding_mode: str) -> Result:
     """Until opset 19 the modes are bilinear and bicubic; then linear and cubic, over any number of axes. PyTorch has
     2 (and 3, but not cubic)."""
@@ -39,7 +44,7 @@ def GridSample(n: Node, X: Tensor, grid: Tensor, *, align_corners: int, mode: st
     if padding_mode not in ("zeros", "border", "reflection"):
         n.fail(f"padding_mode {padding_mode!r} is not one of zeros, border, reflection")
     if mode != "nearest" and not X.type.is_float:
-        n.fail(f"{mode} interpolation of {X.type}")
+        n.fail(f"{mode} interpolation between numbers that are not floating-point")
     options: dict[str, Any] = {"mode": mode, "padding_mode": padding_mode, "align_corners": bool(align_corners)}
     in_torch = X.type.rank == 4 or (X.type.rank == 5 and mode != "cubic")
     if in_torch and X.type.dtype == grid.type.dtype:
@@ -47,7 +52,7 @@ def GridSample(n: Node, X: Tensor, grid: Tensor, *, align_corners: int, mode: st
         # align_corners is always written: PyTorch warns if it is not.
         return F.grid_sample(X, grid, **changed(options, mode="bilinear", padding_mode="zeros", align_corners=None))
     defaults = {"mode": "linear", "padding_mode": "zeros", "align_corners": False}
-    return kernel("grid_sample_nd")(X, grid, **changed(options, **defaults))
+    return carried(lambda x: kernel("grid_sample_nd")(x, grid, **changed(options, **defaults)), X)
 
 
 @op("AffineGrid")
@@ -56,6 +61,7 @@ def AffineGrid(n: Node, theta: Tensor, size: Dims, *, align_corners: int) -> Res
 
 
 @op("CenterCropPad")
+@numbers_only
 def CenterCropPad(n: Node, input_data: Tensor, shape: Dims, *, axes: Ints | None) -> Result:
     """Known sizes become one `F.pad`: negative amounts cut. An odd one goes to the end."""
     rank, wanted = input_data.type.rank, shape.static
@@ -75,6 +81,7 @@ def CenterCropPad(n: Node, input_data: Tensor, shape: Dims, *, axes: Ints | None
 
 
 @op("Col2Im")
+@numbers_only
 def Col2Im(
     n: Node,
     input: Tensor,
@@ -95,7 +102,8 @@ def Col2Im(
         options = {"dilation": compact(dilation), "padding": compact(begin), "stride": compact(stride)}
         return F.fold(input, image_shape, compact(block), **changed(options, dilation=1, padding=0, stride=1))
     sizes = {"dilation": dilation, "begin": begin, "end": end, "stride": stride}
-    return kernel("col2im")(input, image_shape, block_shape, **sizes)
+    # Sums of unsigned integers are those of the same bits as signed ones.
+    return carried(lambda x: kernel("col2im")(x, image_shape, block_shape, **sizes), input)
 
 
 @op("RoiAlign")

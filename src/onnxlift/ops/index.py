@@ -15,7 +15,7 @@ from .kernel import kernel
 from .node import Node, Result
 from .operand import Constant, Dims, Operand, Scalar, Tensor
 from .registry import op
-from .string_arrays import moves_elements
+from .string_arrays import moves_elements, numbers_only
 
 _LONGEST_LIST = 8
 """Constant indices are written out up to this length, `x[:, [2, 1, 0]]`; longer ones are a buffer."""
@@ -258,6 +258,7 @@ def Compress(n: Node, input: Tensor, condition: Tensor, *, axis: int | None) -> 
 
 
 @op("NonZero")
+@numbers_only
 def NonZero(n: Node, X: Tensor) -> Result:
     """One row per axis of the input, so none for a scalar, as in PyTorch and unlike numpy."""
     return (unequal(X, 0) if X.type.dtype in CARRIER else X).nonzero().T

@@ -121,7 +121,11 @@ def Mod(n: Node, A: Operand, B: Operand, *, fmod: int) -> Result:
         return through_int64(kernel("uint64_remainder"), n.tensor(A), n.tensor(B))
     if not fmod:
         return elementwise(n, lambda a, b: a % b, A, B, sizes=sizes.remainder)
-    return elementwise(n, lambda a, b: torch.fmod(a, b), _not_a_literal(A, B), B, sizes=_remainder_of_sizes)
+
+    def remainder(a: Expr, b: Expr) -> Expr:
+        return torch.fmod(_tensor_of(n, a), b)
+
+    return elementwise(n, remainder, _not_a_literal(A, B), B, sizes=_remainder_of_sizes)
 
 
 def _remainder_of_sizes(a: Scalar, b: Scalar) -> Scalar | None:
@@ -133,6 +137,11 @@ def _not_a_literal(operand: Operand, *others: Operand) -> Operand:
     it is among sizes, which stay numbers."""
     among_sizes = any(isinstance(o, Scalar | Dims) for o in others)
     return Tensor(operand, operand.type) if isinstance(operand, Constant) and not among_sizes else operand
+
+
+def _tensor_of(n: Node, operand: Expr) -> Expr:
+    """The first operand of a function of torch that wants a tensor there: a size that met a tensor is put into one."""
+    return n.tensor(operand) if isinstance(operand, Scalar) else operand
 
 
 @op("Pow")
@@ -213,6 +222,7 @@ def Clip(n: Node, input: Operand, min: Operand | None, max: Operand | None) -> R
     limits = {name: limit for name, limit in given.items() if limit is not None and not _is_default(n, limit)}
 
     def clamp(x: Expr, *bounds: Expr) -> Expr:
+        x = _tensor_of(n, x)
         if len(bounds) == 2 and len({isinstance(b, Tensor) for b in bounds}) == 1:
             return x.clamp(*bounds)
         # One of the limits is a number and the other a tensor, which torch does not take together.

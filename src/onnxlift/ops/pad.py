@@ -32,6 +32,8 @@ def Pad(
     """Opset 1 calls the pads `paddings`; until opset 10 the fill is the attribute `value`. Negative pads crop."""
     if data.type.dtype == DataType.STRING:
         n.fail("its data are strings")
+    if data.type.dtype == DataType.FLOAT8E8M0:
+        n.fail("it pads float8e8m0, which PyTorch cannot fill with a number")
     if mode != "constant" and mode not in _MODES:
         n.fail(f"its mode {mode} is not known")
     pads = pads if pads is not None else Dims.of(paddings or ())

@@ -12,7 +12,7 @@ from typing import Any
 from ..code.expr import Expr, Literal, Star, to_expr
 from ..ir.types import INTEGERS, DataType
 from .axes import from_front
-from .cast import FLOAT8, SUB_BYTE, converted
+from .cast import FLOAT6, FLOAT8, SUB_BYTE, converted
 from .conv import ConvInteger
 from .kernel import kernel
 from .linalg import MatMulInteger
@@ -53,6 +53,8 @@ def QuantizeLinear(
     if target in FLOAT8:
         more = {} if saturate else {"saturate": Literal(False)}
         return kernel("to_float8")(quotient, torch_dtype(target), **more)
+    if target in FLOAT6:
+        return kernel("to_float6")(quotient, *FLOAT6[target])
     if target != DataType.FLOAT4E2M1:
         n.fail(f"it quantises to {target.name.lower()}")
     return kernel("to_float4_e2m1")(quotient)
@@ -76,7 +78,7 @@ def DequantizeLinear(
     target = data_type(output_dtype) if output_dtype else _type_of(x_scale)
     scale = _aligned(n, x, x_scale, axis, block_size, DataType.FLOAT)
     if x_zero_point is None or _is_zero(x_zero_point):
-        result = (x if x.type.dtype == DataType.FLOAT4E2M1 else x.float()) * scale
+        result = (x if x.type.dtype in (DataType.FLOAT4E2M1, *FLOAT6) else x.float()) * scale
     else:
         zero = _aligned(n, x, x_zero_point, axis, block_size)
         promoted = x.type.dtype in (DataType.INT8, DataType.UINT8) or not isinstance(zero, Expr)
@@ -102,6 +104,8 @@ def QLinearMatMul(
     y_zero_point: Tensor,
 ) -> Result:
     """A scale is one number, or one for each row of `a` or column of `b`."""
+    if any(factor.type.dtype not in INTEGERS for factor in (a, b)):
+        n.fail("its factors are not of integers")
     product = MatMulInteger(n, a, b, a_zero_point, b_zero_point)
     rows = a_scale[:, None] if a_scale.type.rank == 1 and a_scale.type.size != 1 else a_scale
     return _requantized(n, product, rows, b_scale, y_scale, y_zero_point)

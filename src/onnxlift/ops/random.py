@@ -14,6 +14,7 @@ from .cast import converted
 from .node import Node, Result, data_type, torch_dtype
 from .operand import Tensor
 from .registry import op
+from .string_arrays import numbers_only
 
 
 @op("RandomNormal", ignores=("seed",))
@@ -22,6 +23,7 @@ def RandomNormal(n: Node, *, shape: Sequence[int], dtype: int, mean: float, scal
 
 
 @op("RandomNormalLike", ignores=("seed",))
+@numbers_only
 def RandomNormalLike(n: Node, input: Tensor, *, dtype: int | None, mean: float, scale: float) -> Result:
     return _normal(torch.randn_like(input, **_dtype_like(input, dtype)), mean, scale)
 
@@ -32,6 +34,7 @@ def RandomUniform(n: Node, *, shape: Sequence[int], dtype: int, low: float, high
 
 
 @op("RandomUniformLike", ignores=("seed",))
+@numbers_only
 def RandomUniformLike(n: Node, input: Tensor, *, dtype: int | None, low: float, high: float) -> Result:
     return _uniform(torch.rand_like(input, **_dtype_like(input, dtype)), low, high)
 

@@ -17,6 +17,7 @@ from .kernel import kernel
 from .node import Node, Result
 from .operand import Constant, Dims, Operand, Tensor, size_of
 from .registry import op
+from .string_arrays import numbers_only
 
 FLOATS = (DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.BFLOAT16)
 CHOICES = {
@@ -57,6 +58,7 @@ class Target:
 
 
 @op("Upsample")
+@numbers_only
 def Upsample(
     n: Node,
     X: Tensor,
@@ -76,6 +78,7 @@ def Upsample(
 
 
 @op("Resize")
+@numbers_only
 def Resize(
     n: Node,
     X: Tensor,

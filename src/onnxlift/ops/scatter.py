@@ -14,6 +14,7 @@ from .kernel import kernel
 from .node import Node, Result
 from .operand import Tensor
 from .registry import op
+from .string_arrays import numbers_only
 
 _REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 _WIDER = {DataType.UINT16: DataType.INT64, DataType.UINT32: DataType.INT64}
@@ -22,6 +23,7 @@ _NOT_REDUCED = frozenset({DataType.STRING, DataType.BOOL, DataType.COMPLEX64, Da
 
 
 @op("Scatter", "ScatterElements")
+@numbers_only
 def ScatterElements(
     n: Node, data: Tensor, indices: Tensor, updates: Tensor, *, axis: int, reduction: str = "none"
 ) -> Result:
@@ -38,6 +40,7 @@ def ScatterElements(
 
 
 @op("ScatterND")
+@numbers_only
 def ScatterND(n: Node, data: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none") -> Result:
     """The last axis of `indices` goes over the first axes of `data`. Reductions since opset 16 (add, mul) and 18."""
     how = _reduction(n, data, reduction)
@@ -74,6 +77,7 @@ def _write(how: list[str], write: Callable[..., Expr], data: Tensor, updates: Te
 
 
 @op("TensorScatter")
+@numbers_only
 def TensorScatter(
     n: Node, past_cache: Tensor, update: Tensor, write_indices: Tensor | None, *, mode: str, axis: int
 ) -> Result:

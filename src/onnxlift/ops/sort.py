@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..code.expr import Expr, torch
-from ..ir.types import DataType
+from ..ir.types import COMPLEX, DataType
 from .axes import as_written
 from .cast import converted
 from .kernel import kernel
@@ -52,6 +52,8 @@ def Unique(n: Node, X: Tensor, *, axis: int | None, sorted: int) -> Result:
         if axis is not None and X.type.rank != 1:
             n.fail("it compares slices of strings")
         return Unpack(kernel("unique_strings")(X, *([] if sorted else [False])), 4)
+    if X.type.dtype in COMPLEX:
+        n.fail("complex numbers have no order")
     options: dict[str, Any] = {} if axis is None else {"axis": axis}
     if sorted and not any(n.wants(i) for i in (1, 2, 3)):
         return torch.unique(X, **({} if axis is None else {"dim": axis}))

@@ -15,7 +15,7 @@ from ..code.expr import Expr, Subscript, to_expr
 from ..ir.types import DataType, ValueType
 from .kernel import kernel
 from .node import Node, Result, Unpack
-from .operand import Tensor
+from .operand import Operand, Tensor
 
 
 def moves_elements(function: Callable[..., Result]) -> Callable[..., Result]:
@@ -34,3 +34,15 @@ def moves_elements(function: Callable[..., Result]) -> Callable[..., Result]:
         return kernel("take_strings")(data, result) if isinstance(result, Expr) else result
 
     return on_positions
+
+
+def numbers_only(function: Callable[..., Result]) -> Callable[..., Result]:
+    """An operator function that cannot work on strings, though ONNX allows them, and says so."""
+
+    @functools.wraps(function)
+    def checked(n: Node, *inputs: Any, **attributes: Any) -> Result:
+        if any(isinstance(data, Operand) and data.type.dtype == DataType.STRING for data in inputs):
+            n.fail("its input is of strings")
+        return function(n, *inputs, **attributes)
+
+    return checked

@@ -44,6 +44,8 @@ _CARRIED: dict[np.dtype[Any], np.dtype[Any]] = {
     np.dtype(ml_dtypes.int2): np.dtype(np.int8),
     np.dtype(ml_dtypes.uint4): np.dtype(np.uint8),
     np.dtype(ml_dtypes.uint2): np.dtype(np.uint8),
+    np.dtype(ml_dtypes.float6_e2m3fn): np.dtype(np.float32),
+    np.dtype(ml_dtypes.float6_e3m2fn): np.dtype(np.float32),
     np.dtype(ml_dtypes.float4_e2m1fn): np.dtype(np.float32),
 }
 

@@ -8,9 +8,10 @@ import zlib
 import numpy as np
 from test_resize import COORDINATES, ROUNDING
 
-from ..case import Array, Row, each, floats, ints, row, some
+from ..case import NEWEST, Array, Row, each, floats, ints, row, some
 
 X = floats(1, 2, 4, 5)
+GRID = floats(1, 3, 2, 2, low=-1.3, high=1.3)
 BOXES = np.array(
     [[[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, -0.1, 1, 0.9], [0, 10, 1, 11], [0, 10.1, 1, 11.1], [0, 100, 1, 101]]],
     np.float32,
@@ -71,10 +72,16 @@ RESIZES = [
     row(X, None, None, ints(7, 8), axes=[2, 3], keep_aspect_ratio_policy="not_larger", mode="linear"),
     row(X, None, None, ints(7, 8), axes=[2, 3], keep_aspect_ratio_policy="not_smaller", mode="linear"),
     *(row(X, None, scales(1, 1, 0.6, 0.8), antialias=1, mode=mode) for mode in ("linear", "cubic")),
-    row(X, scales(1, 1, 2, 3), mode="nearest"),
-    row(X, scales(1, 1, 2, 3), mode="linear"),
-    row(X, scales(1, 1, 0.5, 0.6), mode="nearest"),
-    row(each(1, 2, 4, 5, low=0, high=99), none(), scales(1, 1, 2, 2), mode="nearest"),
+    row(X, scales(1, 1, 2, 3), mode="nearest", until=10),
+    row(X, scales(1, 1, 2, 3), mode="linear", until=10),
+    row(X, scales(1, 1, 0.5, 0.6), mode="nearest", until=10),
+    row(
+        each(1, 2, 4, 5, low=0, high=99),
+        none(),
+        scales(1, 1, 2, 2),
+        mode="nearest",
+        expected=lambda x, roi, by: x.repeat(2, 2).repeat(2, 3),
+    ),
 ]
 
 ROWS: dict[str, list[Row]] = {
@@ -83,18 +90,22 @@ ROWS: dict[str, list[Row]] = {
         row(X, height_scale=2.0, width_scale=3.0, expected=lambda x: x.repeat(2, 2).repeat(3, 3)),
         row(X, scales=[1.0, 1.0, 2.0, 3.0]),
         row(X, scales=[1.0, 1.0, 2.0, 3.0], mode="linear"),
-        row(X, scales(1, 1, 2, 3)),
-        row(X, scales(1, 1, 1.5, 2), mode="linear"),
-        row(each(1, 1, 2, 3), scales(1, 1, 2, 2)),
+        row(X, scales(1, 1, 2, 3), asked=9),
+        row(X, scales(1, 1, 1.5, 2), mode="linear", asked=9),
+        row(each(1, 1, 2, 3), scales(1, 1, 2, 2), asked=9),
     ],
     "GridSample": [
-        row(each(2, 3, 4, 5), some(2, 3, 2, 2, low=-1.2, high=1.2)),
+        row(each(2, 3, 4, 5, without=("bool", "complex", "string")), some(2, 3, 2, 2, low=-1.2, high=1.2)),
+        row(each(2, 3, 4, 5, low=0, high=9), some(2, 3, 2, 2, low=-1.2, high=1.2), mode="nearest"),
         *(
-            row(X, floats(1, 3, 2, 2, low=-1.3, high=1.3), mode=mode, padding_mode=padding, align_corners=align)
-            for mode in ("bilinear", "nearest", "bicubic", "linear", "cubic")
+            row(X, GRID, mode=mode, padding_mode=padding, align_corners=align, since=since, until=until)
+            for modes, since, until in (
+                (("bilinear", "nearest", "bicubic"), 1, 16),
+                (("linear", "nearest", "cubic"), 20, NEWEST),
+            )
+            for mode in modes
             for padding in ("zeros", "border", "reflection")
             for align in (0, 1)
-            if True
         ),
         row(floats(1, 2, 3, 4, 5), floats(1, 2, 3, 2, 3, low=-1.2, high=1.2), since=20),
     ],
@@ -104,17 +115,11 @@ ROWS: dict[str, list[Row]] = {
         row(some(2, 3, 4), ints(2, 1, 2, 3, 4)),
     ],
     "Col2Im": [
-        row(each(1, 9, 4), ints(4, 4), ints(3, 3)),
-        row(some(2, 12, 6), ints(5, 6), ints(2, 3), strides=[2, 2], dilations=[1, 1], pads=[0, 0, 1, 1])
-        if False
-        else row(some(2, 12, 12), ints(5, 5), ints(2, 3), pads=[0, 0, 0, 0]),
+        row(each(1, 9, 4), ints(4, 4), ints(3, 3), open_sizes=False),
+        row(some(2, 12, 9), ints(5, 6), ints(2, 3), strides=[2, 2], pads=[0, 1, 1, 0], open_sizes=False),
     ],
     "RoiAlign": [
-        *(
-            row(floats(2, 3, 9, 10), ROIS, ints(0, 1, 0), output_height=2, output_width=3, mode=mode, spatial_scale=0.9)
-            for mode in ("avg", "max")
-            if mode == "avg"
-        ),
+        row(floats(2, 3, 9, 10), ROIS, ints(0, 1, 0), output_height=2, output_width=3, spatial_scale=0.9),
         row(floats(2, 3, 9, 10), ROIS, ints(0, 1, 0), output_height=2, output_width=3, sampling_ratio=2),
         row(
             floats(2, 3, 9, 10),
@@ -125,8 +130,16 @@ ROWS: dict[str, list[Row]] = {
         ),
     ],
     "MaxRoiPool": [
-        row(floats(2, 3, 9, 10), np.array([[0, 0, 0, 5, 6], [1, 1, 2, 7, 8]], np.float32), pooled_shape=[2, 3]),
-        row(floats(2, 3, 9, 10), np.array([[1, 2, 2, 9, 9]], np.float32), pooled_shape=[3, 2], spatial_scale=0.7),
+        row(
+            floats(2, 3, 9, 10), np.array([[0, 0, 0, 5, 6], [1, 1, 2, 7, 8]], np.float32), pooled_shape=[2, 3], asked=1
+        ),
+        row(
+            floats(2, 3, 9, 10),
+            np.array([[1, 2, 2, 9, 9]], np.float32),
+            pooled_shape=[3, 2],
+            spatial_scale=0.7,
+            asked=1,
+        ),
     ],
     "NonMaxSuppression": [
         row(BOXES, SCORES, ints(3), scales(0.5), scales(0.3)),

@@ -5,20 +5,35 @@ from __future__ import annotations
 import numpy as np
 from test_index import SLICES
 
-from ..case import Row, each, floats, ints, row, some
+from ..case import Array, Row, each, floats, ints, row, some
 
 
-def spread(*shape: int) -> np.ndarray:
+def spread(*shape: int) -> Array:
     """Numbers of which no two are equal, in no order."""
     count = int(np.prod(shape))
     return (np.random.default_rng(count).permutation(count).reshape(shape) - count // 3).astype(np.float32)
 
 
-def given(values: tuple[int, ...] | None) -> np.ndarray | None:
+def first_occurrences(x: Array) -> tuple[Array, ...]:
+    """The distinct numbers in the order in which they come, with their places, and how often each comes."""
+    values, places, inverse, counts = np.unique(x, True, True, True)
+    order = np.argsort(places)
+    return values[order], places[order], np.argsort(order)[inverse.reshape(-1)], counts[order]
+
+
+def given(values: tuple[int, ...] | None) -> Array | None:
     return None if values is None else ints(*values)
 
 
+def put(data: Array, indices: Array, updates: Array) -> Array:
+    result = data.copy()
+    for (line, column), index in np.ndenumerate(indices):
+        result[index, column] = updates[line, column]
+    return result
+
+
 REPEATED = np.array([[3, 1, 2], [3, 1, 2], [0, 1, 7], [3, 1, 1]], np.float32)
+NUMBERS = {"low": 1, "high": 3, "without": ("bool", "complex", "string")}
 POSITIONS = ints([0, 2], [1, 1])
 CORNERS = ints([[0, 1]], [[1, 2]])
 
@@ -31,7 +46,7 @@ ROWS: dict[str, list[Row]] = {
         row(some(3, 4), np.zeros((0, 2), np.int64)),
     ],
     "GatherElements": [
-        row(each(3, 4), each(2, 3, low=0, high=2)),
+        row(each(3, 4), each(2, 4, low=0, high=2), expected=lambda x, i: np.take_along_axis(x, i, 0)),
         *(row(some(3, 4), POSITIONS, axis=axis) for axis in (0, 1, -1)),
         row(some(3, 4), ints([-1, -2, 0]), axis=-2),
     ],
@@ -42,17 +57,16 @@ ROWS: dict[str, list[Row]] = {
         row(some(2, 2, 4), ints([[1], [0]], [[3], [2]]), batch_dims=2),
     ],
     "Scatter": [
-        row(each(3, 4), POSITIONS, each(2, 2)),
-        *(row(some(3, 4), POSITIONS, some(2, 2), axis=axis) for axis in (0, 1)),
+        row(each(3, 4), POSITIONS, each(2, 2), expected=put),
+        *(row(some(3, 4), POSITIONS, some(2, 2), axis=axis, asked=9) for axis in (0, 1)),
     ],
     "ScatterElements": [
         row(each(3, 4), POSITIONS, each(2, 2)),
         *(row(some(3, 4), POSITIONS, some(2, 2), axis=axis) for axis in (0, 1, -1)),
         row(some(3, 4), ints([-1, -3]), some(1, 2), axis=1),
         *(
-            row(each(3, 4, low=0, high=3), ints([0, 0], [1, 0]), each(2, 2, low=1, high=3), reduction=reduction)
-            for reduction in ("add", "mul", "max", "min", "none")
-            if reduction != "none"
+            row(each(3, 4, **NUMBERS), ints([0, 0], [1, 0]), each(2, 2, **NUMBERS), reduction=reduction)
+            for reduction in ("add", "mul", "max", "min")
         ),
         row(some(3, 4), np.zeros((0, 2), np.int64), some(0, 2)),
     ],
@@ -60,7 +74,7 @@ ROWS: dict[str, list[Row]] = {
         row(each(3, 4), ints([0, 1], [2, -1]), each(2)),
         row(some(3, 4), ints([2], [0]), some(2, 4)),
         *(
-            row(each(3, 4, low=0, high=3), ints([0, 1], [0, 1], [2, 3]), each(3, low=1, high=3), reduction=reduction)
+            row(each(3, 4, **NUMBERS), ints([0, 1], [0, 1], [2, 3]), each(3, **NUMBERS), reduction=reduction)
             for reduction in ("add", "mul", "max", "min")
         ),
     ],
@@ -106,8 +120,8 @@ ROWS: dict[str, list[Row]] = {
         row(each(7), outputs=4),
         row(REPEATED, outputs=4),
         *(row(REPEATED, outputs=4, axis=axis) for axis in (0, 1, -1)),
-        row(REPEATED, outputs=4, sorted=0),
-        row(REPEATED, outputs=2, axis=0, sorted=0),
+        row(REPEATED, outputs=4, sorted=0, expected=first_occurrences),
+        row(REPEATED, outputs=2, axis=0, sorted=0, expected=lambda x: (x[[0, 2, 3]], ints(0, 2, 3))),
     ],
     "ReverseSequence": [
         row(each(4, 3, 2), ints(4, 1, 2)),

@@ -12,17 +12,16 @@ from test_pool import CEILED, DILATED, WINDOWS
 from ..case import Array, Row, each, floats, ints, row, some
 
 POOLS = [*WINDOWS, *CEILED[:4], *DILATED]
-CHANNELS = 4
 UNIT = {"low": 0.5, "high": 1.5}  # scales and variances
 
 
-def softmax(op_type: str) -> list[Row]:
-    return [
-        row(each(2, 3, 4)),
-        *(row(some(2, 3, 4), axis=axis) for axis in (0, 1, 2)),
-        row(some(2, 3, 4), axis=-2, since=11),
-        row(some(0, 3)),
-    ]
+SOFTMAX = [
+    row(each(3, 4)),
+    row(some(2, 3, 4)),
+    *(row(some(2, 3, 4), axis=axis) for axis in (0, 1, 2)),
+    row(some(2, 3, 4), axis=-2, since=11),
+    row(some(0, 3)),
+]
 
 
 def statistics(*shape: int) -> list[Any]:
@@ -43,8 +42,15 @@ def group_normalised(x: Array, scale: Array, bias: Array) -> Array:
     return (centred * scale[:, None] + bias[:, None]).reshape(x.shape).astype(x.dtype)
 
 
-def products(first: int) -> list[Row]:
-    return [row(some(*a), some(*b), since=1) for a, b in PRODUCTS[first:]]
+def centred(x: Array) -> Array:
+    wide, axes = x.astype(np.float64), (0, 2, 3)
+    return ((wide - wide.mean(axes, keepdims=True)) / wide.std(axes, keepdims=True)).astype(x.dtype)
+
+
+def global_norm(x: Array, p: float) -> Array:
+    axes = tuple(range(2, x.ndim))
+    norm = (np.abs(x.astype(np.float64)) ** p).sum(axes, keepdims=True) ** (1 / p)
+    return np.asarray(norm.astype(x.dtype))
 
 
 def gemm(a: Array, b: Array, c: Array) -> Array:
@@ -69,20 +75,18 @@ ROWS: dict[str, list[Row]] = {
         row(floats(3, 4), floats(4, 5), floats(3, 5), until=6, expected=gemm),
         row(each(3, 4), each(4, 5), each(5), since=7),
         *(
-            row(some(*(4, 3)[:: 1 if ta else -1]), some(*(5, 4)[:: 1 if tb else -1]), some(3, 1), since=7)
-            if False
-            else row(
-                some(*((4, 3) if ta else (3, 4))),
-                some(*((5, 4) if tb else (4, 5))),
+            row(
+                some(*((4, 3) if transposed_a else (3, 4))),
+                some(*((5, 4) if transposed_b else (4, 5))),
                 some(3, 1),
-                transA=ta,
-                transB=tb,
+                transA=transposed_a,
+                transB=transposed_b,
                 alpha=0.5,
                 beta=1.5,
                 since=7,
             )
-            for ta in (0, 1)
-            for tb in (0, 1)
+            for transposed_a in (0, 1)
+            for transposed_b in (0, 1)
         ),
         row(some(3, 4), some(4, 5), since=11),
         row(some(0, 4), some(4, 5), some(5), since=7),
@@ -103,42 +107,48 @@ ROWS: dict[str, list[Row]] = {
         row(some(3, 4), some(4, 5), None, some(5, low=1, high=3)),
     ],
     "Conv": [
-        row(each(2, 3, 7), each(4, 3, 3), each(4)),
+        row(each(2, 3, 7), each(4, 3, 3), each(4), kernel_shape=[3]),
         *(
             row(
                 some(2, channels, *spatial),
                 some(out, channels // attributes.get("group", 1), *kernel),
                 *(some(out),) * (index % 2),
+                open_sizes=False,  # what to pad depends on the shape of the kernel
                 **attributes,
             )
             for index, (spatial, channels, out, kernel, attributes, _) in enumerate(CONV)
         ),
-        row(some(0, 3, 7), some(4, 3, 3)),
+        row(some(0, 3, 7), some(4, 3, 3), kernel_shape=[3]),
     ],
     "ConvTranspose": [
-        row(each(2, 4, 5), each(4, 3, 3), each(3)),
+        row(each(2, 4, 5), each(4, 3, 3), each(3), kernel_shape=[3]),
         *(
             row(
                 some(2, 4, *spatial),
                 some(4, 6 // attributes.get("group", 1), *kernel),
                 *(some(6),) * (index % 2),
                 since=11,  # ONNX Runtime and the reference agree on automatic pads from here
+                open_sizes=False,
                 **attributes,
             )
             for index, (spatial, kernel, attributes, _) in enumerate(TRANSPOSED)
         ),
-        row(some(2, 4, 5, 4), some(4, 3, 3, 3), strides=[2, 2], pads=[1, 1, 1, 1]),
+        row(some(2, 4, 5, 4), some(4, 3, 3, 3), strides=[2, 2], pads=[1, 1, 1, 1], kernel_shape=[3, 3]),
     ],
     "ConvInteger": [
-        row(each(2, 3, 6, 5, low=0, high=9), each(4, 3, 3, 3, low=0, high=9), pads=[1, 1, 0, 1]),
+        row(each(2, 3, 6, 5, low=0, high=9), each(4, 3, 3, 3, low=0, high=9), pads=[1, 1, 0, 1], kernel_shape=[3, 3]),
         row(
             some(2, 4, 6, 5, low=0, high=9),
             some(4, 2, 3, 3, low=0, high=9),
             some(low=1, high=3),
             group=2,
             strides=[2, 1],
+            open_sizes=False,
         ),
-        row(some(2, 3, 6, low=0, high=9), some(4, 3, 3, low=0, high=9), some(low=1, high=3), some(low=1, high=3)),
+        row(
+            *(some(2, 3, 6, low=0, high=9), some(4, 3, 3, low=0, high=9), some(low=1, high=3), some(low=1, high=3)),
+            kernel_shape=[3],
+        ),
     ],
     "DeformConv": [
         row(some(2, 4, 6, 5), some(3, 4, 2, 3), some(2, 12, 5, 3, low=-1, high=1), kernel_shape=[2, 3]),
@@ -152,13 +162,16 @@ ROWS: dict[str, list[Row]] = {
             offset_group=2,
             strides=[2, 2],
             dilations=[1, 2],
+            kernel_shape=[2, 2],
         ),
-        row(some(1, 2, 3, 3), some(2, 2, 2, 2), some(1, 8, 4, 4, low=-1, high=1), pads=[1, 1, 1, 1]),
+        row(
+            some(1, 2, 3, 3), some(2, 2, 2, 2), some(1, 8, 4, 4, low=-1, high=1), pads=[1, 1, 1, 1], kernel_shape=[2, 2]
+        ),
     ],
     "CausalConvWithState": [
-        row(each(2, 3, 5), each(3, 1, 4), outputs=2),
-        row(some(2, 3, 5), some(3, 1, 4), some(3), some(2, 3, 3), outputs=2, activation="silu"),
-        row(some(2, 3, 1), some(3, 1, 4), None, some(2, 3, 3), outputs=2),
+        row(each(2, 3, 5), each(3, 1, 4), outputs=2, open_sizes=False),
+        row(some(2, 3, 5), some(3, 1, 4), some(3), some(2, 3, 3), outputs=2, activation="silu", open_sizes=False),
+        row(some(2, 3, 1), some(3, 1, 4), None, some(2, 3, 3), outputs=2, open_sizes=False),
     ],
     "MaxPool": [
         row(each(2, 3, 7, 6, low=0, high=90), kernel_shape=[2, 3]),
@@ -168,7 +181,7 @@ ROWS: dict[str, list[Row]] = {
     ],
     "AveragePool": [
         row(each(2, 3, 7, 6), kernel_shape=[2, 3]),
-        *(row(some(2, 3, *spatial), **attributes) for spatial, attributes in POOLS),
+        *(row(some(2, 3, *spatial), **attributes, asked=7) for spatial, attributes in POOLS),
         *(row(some(2, 3, *spatial), count_include_pad=1, **attributes) for spatial, attributes in POOLS[1::2]),
     ],
     "LpPool": [
@@ -180,16 +193,16 @@ ROWS: dict[str, list[Row]] = {
     "GlobalAveragePool": [row(each(2, 3, 7, 6)), row(some(2, 3, 5)), row(some(0, 3, 2, 2))],
     "GlobalMaxPool": [row(each(2, 3, 7, 6)), row(some(2, 3, 5)), row(some(0, 3, 2, 2))],
     "GlobalLpPool": [
-        row(each(2, 3, 7, 6)),
-        *(row(some(2, 3, 5), p=p) for p in (1, 3)),
-        *(row(some(2, 3, 5), p=p) for p in (1.0, 3.0)),
+        row(each(2, 3, 7, 6), expected=lambda x: global_norm(x, 2)),
+        *(row(some(2, 3, 5), p=p, asked=2) for p in (1, 3)),
+        *(row(some(2, 3, 5), p=p, expected=lambda x, p=p: global_norm(x, p)) for p in (1.0, 3.0)),
     ],
     "MaxUnpool": [
         row(each(1, 1, 2, 2), ints([[[5, 7], [13, 15]]]), kernel_shape=[2, 2], strides=[2, 2]),
         row(some(1, 2, 2), ints([[1, 2], [4, 7]]), kernel_shape=[2], strides=[2]),
         row(
             some(1, 1, 2, 2),
-            ints([[[6, 8], [16, 18]]]),
+            ints([[[5, 7], [13, 15]]]),
             ints(1, 1, 5, 5),
             kernel_shape=[2, 2],
             strides=[2, 2],
@@ -221,24 +234,28 @@ ROWS: dict[str, list[Row]] = {
         row(some(2, 3, 4), some(2, 3, 4), axis=-3),
     ],
     "RMSNormalization": [
-        row(each(2, 3, 4), each(4)),
+        *(row(floats(2, 3, 4).astype(t), floats(4).astype(t)) for t in (np.float32, np.float64, np.float16)),
         row(some(2, 3, 4), some(3, 4), axis=1, epsilon=0.1),
         row(some(2, 3, 4), some(4), stash_type=1),
     ],
-    "LRN": [row(each(2, 5, 3, 4), size=3), row(some(2, 6, 3, 4), size=4, alpha=0.2, beta=0.6, bias=1.5)],
+    "LRN": [
+        # The reference wants as many images as channels.
+        row(each(5, 5, 3, 4), size=3),
+        row(some(6, 6, 3, 4), size=4, alpha=0.2, beta=0.6, bias=1.5),
+    ],
     "LpNormalization": [
         row(each(3, 4)),
         *(row(some(2, 3, 4), axis=axis, p=p) for axis in (0, -1) for p in (1, 2)),
     ],
     "MeanVarianceNormalization": [
-        row(each(2, 3, 4, 5)),
+        row(each(2, 3, 4, 5), expected=centred),
         row(some(2, 3, 4), axes=[0, 2]),
         row(some(2, 3, 4), axes=[-1]),
     ],
-    **{op_type: softmax(op_type) for op_type in ("Softmax", "LogSoftmax", "Hardmax")},
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), SOFTMAX),
     "Dropout": [
-        row(each(3, 4), is_test=1),
-        row(some(3, 4), outputs=2, is_test=1, ratio=0.3, until=6) if False else row(some(3, 4), is_test=1, ratio=0.3),
+        row(each(3, 4), is_test=1, expected=lambda x: x),
+        row(some(3, 4), is_test=1, ratio=0.3, expected=lambda x: x),
         row(each(3, 4), since=7),
         row(some(3, 4), ratio=0.3, since=7),
         row(some(3, 4), outputs=2, since=10),

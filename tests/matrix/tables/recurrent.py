@@ -12,6 +12,7 @@ from ..case import Array, Row, each, floats, ints, row, some
 
 STEPS, BATCH, INPUT, HIDDEN = 4, 3, 2, 5
 SMALL = {"low": -0.7, "high": 0.7}
+UNIT = {"low": -1, "high": 1}
 NAMES = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
 
 
@@ -32,7 +33,8 @@ def recurrent(kind: str, given: str, make: Any = some, batch_first: bool = False
     inputs = [arrays[name] if name in given.split() else None for name in NAMES]
     while inputs[-1] is None:
         inputs.pop()
-    return row(*inputs, hidden_size=HIDDEN, **{"outputs": 2, **attributes})
+    # Opset 7 only gave up `output_sequence`, and the reference makes do without lengths, clips and peepholes.
+    return row(*inputs, hidden_size=HIDDEN, asked=7, **{"outputs": 2, **attributes})
 
 
 def rows(kind: str) -> list[Row]:
@@ -68,7 +70,7 @@ MASK[:, 0] = True
 ROWS: dict[str, list[Row]] = {
     **{kind: rows(kind) for kind in GATES},
     "Attention": [
-        row(each(2, 4, 3, 8), each(2, 4, 5, 8), each(2, 4, 5, 8)),
+        row(each(2, 4, 3, 8, **UNIT), each(2, 4, 5, 8, **UNIT), each(2, 4, 5, 8, **UNIT)),
         row(*QKV),
         row(*QKV, scale=0.3, softcap=2.0),
         row(*QKV, is_causal=1),
@@ -116,7 +118,7 @@ ROWS: dict[str, list[Row]] = {
 }
 PREVIEW: dict[str, list[Row]] = {
     "FlexAttention": [
-        row(each(2, 4, 3, 8), each(2, 4, 5, 8), each(2, 4, 5, 8)),
+        row(each(2, 4, 3, 8, **UNIT), each(2, 4, 5, 8, **UNIT), each(2, 4, 5, 8, **UNIT)),
         row(*QKV, scale=0.3),
         row(*GROUPED),
         row(*QKV, score_mod=doubled_scores()),

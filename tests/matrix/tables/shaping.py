@@ -13,8 +13,6 @@ from ..case import ELEMENTS, Array, Row, each, floats, ints, row, some
 RESHAPES = [((2, 3, 4), (4, -1)), ((2, 3, 4), (0, 2, -1)), ((2, 3, 4), (24,)), ((1, 1), ()), ((0, 3), (3, 0, 2))]
 AXES: list[tuple[int, ...]] = [(0,), (1, 3), (-1,), (0, -2)]
 FILLS = [np.array([2.5], np.float32), np.array([7], np.int64), np.array([True]), np.array([200], np.uint8)]
-SPARSE = 2
-WIDE = {"low": 0, "high": 9}
 
 
 def padded(x: Array, pads: Any, value: float) -> Array:
@@ -30,6 +28,16 @@ def tiled(x: Array, tiles: Array, axis: Array) -> Array:
     repeats = np.ones(x.ndim, int)
     repeats[int(axis.flat[0])] = int(tiles.flat[0])
     return np.tile(x, repeats)
+
+
+def one_hot(axis: int) -> Any:
+    def apply(indices: Array, depth: Array, values: Array) -> Array:
+        size = int(depth.flat[0])
+        inside = (indices >= -size) & (indices < size)
+        hot = (np.arange(size) == np.where(inside, indices % size, -1)[..., None]).astype(int)
+        return np.moveaxis(values[hot], -1, axis)
+
+    return apply
 
 
 MOVES = [row(each(2, 3)), row(some(0, 4)), row(some())]
@@ -89,8 +97,8 @@ ROWS: dict[str, list[Row]] = {
         row(some(2, 0), some(2, 3), axis=-1, since=11),
     ],
     "Split": [
-        row(floats(2, 6), outputs=3, split=[1, 3, 2], axis=1),
-        row(floats(6, 2), outputs=2, until=13),
+        row(floats(2, 6), outputs=3, split=[1, 3, 2], axis=1, until=11, asked=11),
+        row(floats(6, 2), outputs=2, until=13, since=2),
         row(floats(2, 6), outputs=2, split=[4, 2], axis=-1, since=11),
         row(each(2, 6), ints(1, 3, 2), outputs=3, axis=1),
         row(some(2, 6), ints(0, 6), outputs=2, axis=-1),
@@ -164,10 +172,10 @@ ROWS: dict[str, list[Row]] = {
         row(each(low=1, high=2), each(low=9, high=12), each(low=1, high=2)),
     ],
     "OneHot": [
-        row(each(2, 3, low=0, high=4), np.array(5.0, np.float32), floats(2)),
-        row(ints(0, 3, 1), each(low=4, high=6), floats(2)),
-        row(ints(0, 3, 1), ints(5).reshape(()), each(2)),
-        *(row(ints([0, 3], [4, 1]), ints(5), floats(2), axis=axis) for axis in (0, 1, -1, -2)),
-        row(ints(0, -3, 9, -7), ints(5), floats(2), since=11),
+        row(each(2, 3, low=0, high=4, whole=True), np.array(5.0, np.float32), floats(2), expected=one_hot(-1)),
+        row(ints(0, 3, 1), each(low=4, high=6, whole=True), floats(2), expected=one_hot(-1)),
+        row(ints(0, 3, 1), ints(5).reshape(()), each(2), expected=one_hot(-1)),
+        *(row(ints([0, 3], [4, 1]), ints(5), floats(2), axis=a, expected=one_hot(a)) for a in (0, 1, -1, -2)),
+        row(ints(0, -3, 9, -7), ints(5), floats(2), since=11, expected=one_hot(-1)),
     ],
 }

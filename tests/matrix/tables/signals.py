@@ -14,6 +14,7 @@ WORDS = np.array([["the cat", "A b  c", ""], ["x,y,,z", " lead", "Über alles"]]
 LINE = np.array(["Monday", "the", "Tuesday", "THE", "Wednesday"], object)
 POOL = {"max_gram_length": 2, "max_skip_count": 3, "ngram_counts": [0, 4], "ngram_indexes": [0, 1, 2, 3, 4, 5, 6]}
 TOKENS = np.array([[1, 1, 3, 3, 3, 7], [8, 6, 7, 5, 6, 8]], np.int32)
+BYTES = np.random.default_rng(1).integers(0, 9, 24, np.uint8)
 SCALE = {"low": 0.1, "high": 0.5}
 
 
@@ -28,6 +29,10 @@ QUANTISED += ["float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", 
 def scalar(value: float, dtype: type = np.float32) -> np.ndarray:
     return np.array(value, dtype)
 
+
+IMAGE = (some(2, 3, 6, 5, low=0, high=99), scalar(0.1), some(low=1, high=2))
+KERNEL = (some(4, 3, 3, 3, low=0, high=9), scalar(0.2), some(low=1, high=2))
+RESULT = (scalar(0.5), some(low=1, high=2))
 
 ROWS: dict[str, list[Row]] = {
     **dict.fromkeys(("HannWindow", "HammingWindow", "BlackmanWindow"), WINDOW),
@@ -102,7 +107,8 @@ ROWS: dict[str, list[Row]] = {
     ],
     "DequantizeLinear": [
         row(each(3, 5, low=0, high=9), scalar(0.1)),
-        row(each(3, 5, low=0, high=9), scalar(0.1), each(low=0, high=2)),
+        row(each(3, 5, low=0, high=9, without=("float",)), scalar(0.1), each(low=0, high=2)),
+        row(each(3, 5, low=0, high=9), scalar(0.1), each(low=0, high=0)),
         row(np.arange(15, dtype=np.uint8).reshape(3, 5), floats(5, **SCALE), np.arange(5, dtype=np.uint8), axis=1),
         row(np.arange(-7, 8, dtype=np.int8).reshape(3, 5), floats(3, **SCALE), np.arange(3, dtype=np.int8), axis=-2),
         row(np.arange(-7, 8, dtype=np.int8).reshape(3, 5), scalar(0.1, np.float16), since=19),
@@ -122,48 +128,27 @@ ROWS: dict[str, list[Row]] = {
     ],
     "QLinearMatMul": [
         row(
-            each(3, 4, low=0, high=9),
-            scalar(0.1),
-            some(low=1, high=2),
-            each(4, 5, low=0, high=9),
-            scalar(0.2),
-            some(low=1, high=2),
-            scalar(0.05),
-            some(low=1, high=2),
+            *(each(3, 4, low=0, high=9), scalar(0.1), some(low=1, high=2)),
+            *(each(4, 5, low=0, high=9), scalar(0.2), some(low=1, high=2)),
+            *(scalar(0.05), np.array(2, np.uint8)),
         ),
         row(
-            some(2, 3, 4, low=0, high=9),
-            scalar(0.1),
-            some(low=1, high=2),
-            some(4, 5, low=0, high=9),
-            floats(5, **SCALE),
-            some(5, low=1, high=2),
-            scalar(0.3),
-            some(low=1, high=2),
+            *(BYTES.reshape(2, 3, 4), scalar(0.1), np.array(1, np.uint8)),
+            *(BYTES[:20].reshape(4, 5), floats(5, **SCALE), np.arange(5, dtype=np.uint8)),
+            *(scalar(0.3), np.array(2, np.uint8)),
         ),
     ],
     "QLinearConv": [
+        row(*IMAGE, *KERNEL, *RESULT, open_sizes=False),
         row(
-            some(2, 3, 6, 5, low=0, high=99),
-            scalar(0.1),
-            some(low=1, high=2),
-            some(4, 3, 3, 3, low=0, high=9),
-            scalar(0.2),
-            some(low=1, high=2),
-            scalar(0.5),
-            some(low=1, high=2),
-        ),
-        row(
-            some(2, 3, 6, 5, low=0, high=99),
-            scalar(0.1),
-            some(low=1, high=2),
-            some(4, 3, 3, 3, low=0, high=9),
+            *IMAGE,
+            KERNEL[0],
             floats(4, **SCALE),
             some(4, low=0, high=0),
-            scalar(0.5),
-            some(low=1, high=2),
+            *RESULT,
             some(4),
             pads=[1, 1, 0, 1],
+            open_sizes=False,
         ),
     ],
 }

@@ -46,8 +46,13 @@ def test_integers_are_reduced_in_their_own_type(op: str, function: Any) -> None:
     np.testing.assert_array_equal(value_of(op, NUMBERS, np.array([], np.int64), noop_with_empty_axes=1), NUMBERS)
 
 
-def test_floats_are_not_reduced() -> None:
-    assert value_of("ReduceSum", NUMBERS.astype(np.float32)) is None
+def test_of_floats_only_extremes_are_found() -> None:
+    floats = NUMBERS.astype(np.float16) / 3
+    assert value_of("ReduceSum", floats) is None
+    assert value_of("ReduceProd", floats) is None
+    for op, function in (("ReduceMax", np.max), ("ReduceMin", np.min)):
+        np.testing.assert_array_equal(value_of(op, floats, keepdims=0), function(floats))
+        assert value_of(op, np.array([1, np.nan, 2], np.float32)) is None
 
 
 def test_axes_are_attributes_in_old_operator_sets() -> None:

@@ -39,8 +39,24 @@ GOES = {
     "plus negative zero": ("float[n, 3] x", f"c = Constant <{MINUS_ZERO}> ()", "Add(x, c)"),
     "plus zero, of integers": ("int64[n, 3] x", "c = Constant <value_int = 0> ()", "Add(x, c)"),
     "and true": ("bool[n, 3] x", "c = Constant <value = bool {1}> ()", "And(x, c)"),
+    "where true": ("float[n, 3] x", f"b = Constant <value = bool {{1}}> () c = Constant <{ONE}> ()", "Where(b, x, c)"),
+    "where false": (
+        "float[n, 3] x",
+        f"b = Constant <value = bool[3] {{0, 0, 0}}> () c = Constant <{ONE}> ()",
+        "Where(b, c, x)",
+    ),
 }
 STAYS = {
+    "where true here and there": (
+        "float[n, 3] x",
+        f"b = Constant <value = bool[3] {{1, 0, 1}}> () c = Constant <{ONE}> ()",
+        "Where(b, x, c)",
+    ),
+    "where true, that broadcasts": (
+        "float[n, 1] x",
+        f"b = Constant <value = bool[2] {{1, 1}}> () c = Constant <{ONE}> ()",
+        "Where(b, x, c)",
+    ),
     "one over": ("float[n, 3] x", f"c = Constant <{ONE}> ()", "Div(c, x)"),
     "zero minus": ("float[n, 3] x", f"c = Constant <{ZERO}> ()", "Sub(c, x)"),
     "plus zero, which turns -0.0 into 0.0": ("float[n, 3] x", f"c = Constant <{ZERO}> ()", "Add(x, c)"),

@@ -129,7 +129,7 @@ def _is_causal(edit: Edit, scores: ir.Value | None, mask: ir.Value | None, inver
     visible = np.tri(*array.shape, dtype=bool)
     if array.dtype == bool:
         return bool((array == (~visible if inverted else visible)).all())
-    return bool((array[visible] == 0).all() and (array[~visible] <= _HUGE).all())
+    return bool((array[visible] == 0).all() and (array[~visible].astype(np.float64) <= _HUGE).all())
 
 
 def _is_triangle(edit: Edit, mask: ir.Value | None, inverted: bool) -> bool:

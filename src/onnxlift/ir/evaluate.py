@@ -243,11 +243,14 @@ def _cumsum(attributes: Attributes, x: Array | None, axis: Array | None) -> Any:
     return np.cumsum(x, int(_given(axis)), dtype=x.dtype)
 
 
-def _reduction(function: Callable[..., Any]) -> Callable[..., Any]:
+def _reduction(function: Callable[..., Any], *, floats: bool = False) -> Callable[..., Any]:
+    """A reduction of integers, and of `floats` where no order of evaluation changes the result: not of a sum, whose
+    order is the running model's business, but of an extreme, unless there is a NaN."""
+
     def apply(attributes: Attributes, x: Array | None, axes: Array | None = None) -> Any:
         x, where = _given(x), _ints(attributes, "axes", axes)
-        if x.dtype.kind not in "iub" or x.size == 0:
-            raise NotEvaluated  # the order of a floating-point sum is the running model's business
+        if x.size == 0 or (x.dtype.kind not in "iub" and not (floats and (x == x).all())):
+            raise NotEvaluated
         if not where and attributes.get("noop_with_empty_axes"):
             return x
         kept = bool(attributes.get("keepdims", 1))
@@ -310,8 +313,8 @@ _TABLE: dict[str, Callable[..., Any]] = {
     "CumSum": _cumsum,
     "ReduceSum": _reduction(np.sum),
     "ReduceProd": _reduction(np.prod),
-    "ReduceMax": _reduction(np.max),
-    "ReduceMin": _reduction(np.min),
+    "ReduceMax": _reduction(np.max, floats=True),
+    "ReduceMin": _reduction(np.min, floats=True),
     "NonZero": _plain(lambda x: np.array(np.nonzero(x), np.int64).reshape(x.ndim, -1)),
 }
 EVALUATED = frozenset(_TABLE)

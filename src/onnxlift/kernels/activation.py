@@ -1,5 +1,6 @@
 """Activations that PyTorch lacks."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,8 +15,14 @@ def hardmax(x: Tensor, dim: int) -> Tensor:
     return torch.zeros_like(x).scatter(dim, x.argmax(dim, keepdim=True), 1)
 
 
-def dropout_with_mask(x: Tensor, ratio: float, seed: int | None = None) -> tuple[Tensor, Tensor]:
-    """Dropout, and which elements it kept; the same ones every time if there is a seed."""
-    generator = None if seed is None else torch.Generator(x.device).manual_seed(seed)
-    mask = torch.rand(x.shape, generator=generator, device=x.device) >= ratio
+def dropout_with_mask(x: Tensor, ratio: float) -> tuple[Tensor, Tensor]:
+    """Dropout, and which elements it kept."""
+    mask = torch.rand(x.shape, device=x.device) >= ratio
+    return torch.where(mask, x / (1 - ratio), 0), mask
+
+
+def seeded_dropout(x: Tensor, ratio: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Dropout, and which elements it kept: the same ones every time, drawn from the seed as ONNX's reference does."""
+    drawn = np.asarray(np.random.RandomState(seed).uniform(size=tuple(x.shape)))
+    mask = torch.from_numpy(drawn >= ratio).to(x.device)
     return torch.where(mask, x / (1 - ratio), 0), mask

@@ -169,7 +169,7 @@ def Dropout(
     seed: int | None = None,
 ) -> Result:
     """A model that only predicts has `nn.Dropout`, which does nothing then. The first opsets trained unless `is_test`;
-    from 12 an input says so."""
+    from 12 an input says so. numpy, which draws from a seed, takes seeds of 32 bits."""
     training = is_test == 0 if training_mode is None else training_mode.number
     if training is not None and not training:
         known = 0.5 if ratio is None else ratio.number
@@ -184,6 +184,6 @@ def Dropout(
     p: Any = 0.5 if ratio is None else ratio
     if training is None:
         p = either(training_mode, p, 0.0)
-    if not n.wants(1) and seed is None:
-        return F.dropout(data, p)
-    return Unpack(kernel("dropout_with_mask")(data, p, *([] if seed is None else [seed])), 2)
+    if seed is not None:
+        return Unpack(kernel("seeded_dropout")(data, p, seed % 2**32), 2)
+    return Unpack(kernel("dropout_with_mask")(data, p), 2) if n.wants(1) else F.dropout(data, p)

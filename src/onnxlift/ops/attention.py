@@ -74,7 +74,7 @@ def Attention(
         options |= {"attn_mask": attn_mask, "enable_gqa": heads[0] != heads[1]}
         defaults = {"attn_mask": None, "is_causal": False, "scale": None, "enable_gqa": False}
         ordered = {name: options[name] for name in ("attn_mask", "is_causal", "scale", "enable_gqa")}
-        y = _attend(q, k, v, Q.type.dtype, changed(ordered, **defaults))
+        y = attend(q, k, v, Q.type.dtype, changed(ordered, **defaults))
         return [_merge_heads(y) if flat else y, k, v]
     given = [q, k, v, attn_mask, nonpad_kv_seqlen]
     while given[-1] is None:
@@ -92,8 +92,9 @@ def Attention(
     return [y, k, v, Tensor(scores, n.outputs[3])]
 
 
-def _attend(q: Expr, k: Expr, v: Expr, dtype: DataType | None, options: dict[str, Any]) -> Expr:
-    """Float16 is computed in float32: PyTorch rounds in between, and is then off by more than ONNX tolerates."""
+def attend(q: Expr, k: Expr, v: Expr, dtype: DataType | None, options: dict[str, Any]) -> Expr:
+    """PyTorch's attention. Float16 is computed in float32: PyTorch rounds in between, and is then off by more than ONNX
+    tolerates (and slower, on a CPU)."""
     if dtype != DataType.FLOAT16:
         return F.scaled_dot_product_attention(q, k, v, **options)
     if "attn_mask" in options and options["attn_mask"].type.dtype == dtype:

@@ -7,6 +7,7 @@ from typing import Any
 from ..code.expr import F
 from ..ir.domain import DOMAIN
 from .arguments import attribute_number, changed
+from .attention import attend
 from .node import Node, Result
 from .norm import LayerNormalization, RMSNormalization
 from .operand import Constant, Tensor
@@ -114,7 +115,7 @@ def Attention(
         "enable_gqa": bool(enable_gqa),
     }
     defaults = {"attn_mask": None, "is_causal": False, "scale": None, "enable_gqa": False}
-    return F.scaled_dot_product_attention(q, k, v, **changed(options, **defaults))
+    return attend(q, k, v, q.type.dtype, changed(options, **defaults))
 
 
 def _sizes(matrix: Constant) -> tuple[int, int]:

@@ -5,7 +5,8 @@
 for: Identity; Cast and CastLike to the type of x; Reshape, Flatten, Squeeze, Unsqueeze, Expand and Tile that leave the
 shape as it is; Transpose that keeps the order; Slice with steps of 1 that leaves the shape; Pad by zero; Concat, Sum,
 Max, Min and Mean of one input; Split into one output; Dropout outside of training; and, with a constant operand that
-is the neutral element throughout, x * 1, x / 1, x - 0, x ** 1, x & True, x | False, and x + 0.
+is the same element throughout, x * 1, x / 1, x - 0, x ** 1, x & True, x | False, x + 0, where(True, x, _) and
+where(False, _, x).
 
 Not when
 
@@ -51,6 +52,8 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         return
     if node.op_type in _NEUTRAL:
         source = _without_neutral(node)
+    elif node.op_type == "Where":
+        source = _always_chosen(node)
     else:
         source = node.inputs[0] if _passes_on(edit, node) else None
     if source is not None:
@@ -106,6 +109,17 @@ def _without_neutral(node: ir.Node) -> ir.Value | None:
         if not same_shape(source, node.outputs[0]) or source.dtype != node.outputs[0].dtype:
             continue
         if _is_throughout(operand, neutral, node.op_type):
+            return source
+    return None
+
+
+def _always_chosen(node: ir.Node) -> ir.Value | None:
+    """The branch of a Where that all elements come from."""
+    condition, then, otherwise = node.inputs
+    for source, chosen in ((then, True), (otherwise, False)):
+        if source is None or condition is None or not same_shape(source, node.outputs[0]):
+            continue
+        if _is_throughout(condition, chosen, node.op_type):
             return source
     return None
 

@@ -9,10 +9,12 @@ from pathlib import Path
 import onnx
 import pytest
 
+import onnxlift
 from models.handmade import beam_step, tiny_resnet
 
 CHECK = "\nassert not any(name.partition('.')[0] == 'torch' for name in sys.modules), 'torch was imported'"
-TEXT = "import sys\nsys.argv = {argv!r}\n{code}"
+SOURCE = str(Path(onnxlift.__file__).parents[1])  # the same that this test imports, installed or not
+TEXT = "import sys\nsys.path.insert(0, {source!r})\nsys.argv = {argv!r}\n{code}"
 COMMAND = (
     "from onnxlift.cli import main\ntry:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code"
 )
@@ -43,6 +45,6 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ids=["import", "lift", "save", "convert", "inspect", "ops", "help"],
 )
 def test_torch_stays_out(argv: list[str], code: str, models: Path) -> None:
-    text = TEXT.format(argv=argv, code=code) + CHECK
+    text = TEXT.format(source=SOURCE, argv=argv, code=code) + CHECK
     done = subprocess.run([sys.executable, "-c", text], cwd=models, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -128,9 +128,9 @@ def test_mask_before_the_scale_stays() -> None:
     assert "onnxlift.Attention" not in operators
 
 
-def test_mask_of_one_axis_stays() -> None:
+def test_mask_of_one_axis_gets_another() -> None:
     body = f"{SCALED} m = Add(s, mask) p = Softmax(m) y = MatMul(p, v)"
-    assert "onnxlift.Attention" not in found(model(body, f"{HEADS}, float[keys] mask"))
+    assert found(model(body, f"{HEADS}, float[keys] mask")) == ["Unsqueeze", "onnxlift.Attention"]
 
 
 BOOLEAN = f"{HEADS}, bool[batch, 1, seq, keys] mask"
@@ -234,6 +234,42 @@ def test_another_triangle_is_a_mask(old: str, new: str) -> None:
     proto = model(body.replace(old, new), one=1.0, fill=LOWEST, shift=np.int64(1))
     assert found(proto)[-1] == "onnxlift.Attention"
     assert attention(proto)[1] == {}
+
+
+def by_position(comparison: str, branches: str = "zero, lowest") -> onnx.ModelProto:
+    body = f"""sq = Shape(q) n = Gather(sq, axis) sk = Shape(k) l = Gather(sk, axis) rows = Range(first, n, step)
+        keys = Range(first, l, step) queries = Unsqueeze(rows, last) later = Add(queries, step)
+        c = {comparison} w = Where(c, {branches}) {SCALED} m = Add(s, w) p = Softmax(m) y = MatMul(p, v)"""
+    numbers = {"axis": np.int64(2), "first": np.int64(0), "step": np.int64(1), "last": np.array([-1])}
+    return model(body, **numbers)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("LessOrEqual(keys, queries)", "zero, lowest"),
+        ("GreaterOrEqual(queries, keys)", "zero, lowest"),
+        ("Less(keys, later)", "zero, lowest"),
+        ("Greater(keys, queries)", "lowest, zero"),
+    ],
+)
+def test_keys_up_to_the_position_of_the_query_are_causal(case: tuple[str, str]) -> None:
+    assert found(by_position(*case)) == ["onnxlift.Attention"]
+    assert attention(by_position(*case))[1] == {"is_causal": 1}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("Less(keys, queries)", "zero, lowest"),
+        ("LessOrEqual(keys, later)", "zero, lowest"),
+        ("LessOrEqual(queries, keys)", "zero, lowest"),
+        ("LessOrEqual(keys, queries)", "lowest, zero"),
+    ],
+)
+def test_keys_up_to_another_position_are_not(case: tuple[str, str]) -> None:
+    assert found(by_position(*case))[-1] == "onnxlift.Attention"
+    assert attention(by_position(*case))[1] == {}
 
 
 def test_hidden_keys_added_as_infinity_are_a_boolean_mask() -> None:

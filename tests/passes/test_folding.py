@@ -94,6 +94,17 @@ def test_equal_nodes_are_one() -> None:
     assert operators(model) == ["Mul", "Elu", "Neg", "Neg"]
 
 
+def test_ranges_of_sizes_with_the_same_name_are_one() -> None:
+    text = """g (float[n, m] x, float[m] z) => (int64[k] y) {
+        zero = Constant <value_int = 0> () one = Constant <value_int = 1> ()
+        s = Shape(x) a = Gather(s, one) t = Shape(z) b = Gather(t, zero) c = Gather(s, zero)
+        i = Range(zero, a, one) j = Range(zero, b, one) k = Range(zero, c, one)
+        ij = Mul(i, j) y = Concat <axis = 0> (ij, k)
+    }"""
+    model, _ = apply(text, common_subexpressions.run)
+    assert operators(model).count("Range") == 2
+
+
 def test_outputs_stay_two_even_if_they_are_equal() -> None:
     model, _ = apply("g (float[n] x) => (float[n] y, float[n] z) { y = Neg(x) z = Neg(x) }", common_subexpressions.run)
     assert operators(model) == ["Neg", "Neg"]

@@ -158,6 +158,92 @@ def test_an_expand_that_makes_the_result_larger_stays() -> None:
     assert count == 0
 
 
+def test_an_expand_moves_behind_arithmetic_with_numbers() -> None:
+    text = """g (float[1, seq] x, float[batch, seq] other) => (float[batch, seq] y) {
+        s = Shape(other) e = Expand(x, s) two = Constant <value_float = 2.0> () t = Mul(e, two) y = Add(t, other)
+    }"""
+    model, _ = apply(text, expands.run)
+    assert operators(model) == ["Mul", "Add"]
+
+
+def test_an_expand_stays_before_a_number_with_more_axes() -> None:
+    text = """g (float[1] x, float[seq] other) => (float[1, seq] y) <float[1, 1] two = {2}> {
+        s = Shape(other) e = Expand(x, s) y = Mul(e, two)
+    }"""
+    _, count = apply(text, expands.run)
+    assert count == 0
+
+
+def test_a_constant_of_the_shape_of_the_other_operand_is_a_number() -> None:
+    text = """g (float[batch, seq] x) => (float[batch, seq] y) {
+        s = Shape(x) c = ConstantOfShape <value = float[1] {2}> (s) y = Max(x, c)
+    }"""
+    model, _ = apply(text, expands.run)
+    assert operators(model) == ["Max"]
+
+
+def test_a_constant_that_makes_the_result_larger_stays() -> None:
+    text = """g (float[seq] x, float[batch, seq] other) => (float[batch, seq] y) {
+        s = Shape(other) c = ConstantOfShape <value = float[1] {2}> (s) y = Mul(x, c)
+    }"""
+    _, count = apply(text, expands.run)
+    assert count == 0
+
+
+def test_axes_in_front_are_left_to_broadcasting() -> None:
+    text = """g (float[seq] x, float[batch, seq, 4] other) => (float[batch, seq, 4] y) {
+        axes = Constant <value_ints = [0, 2]> () u = Unsqueeze(x, axes) y = Mul(u, other)
+    }"""
+    model, _ = apply(text, expands.run)
+    assert operators(model) == ["Unsqueeze", "Mul"]
+    assert constant(model, 1) == [1]
+
+
+def test_axes_in_front_that_the_result_has_from_them_stay() -> None:
+    text = """g (float[seq] x, float[seq] other) => (float[1, seq] y) {
+        axes = Constant <value_ints = [0]> () u = Unsqueeze(x, axes) y = Mul(u, other)
+    }"""
+    _, count = apply(text, expands.run)
+    assert count == 0
+
+
+def test_axes_in_front_of_all_operands_move_behind_to_where_they_vanish() -> None:
+    text = """g (float[seq] x, bool[batch, 1, seq] other) => (bool[batch, seq, seq] y) {
+        first = Constant <value_ints = [0, 1]> () second = Constant <value_ints = [0, 2]> ()
+        a = Unsqueeze(x, first) b = Unsqueeze(x, second) t = Less(a, b) y = And(t, other)
+    }"""
+    model, _ = apply(text, [expands.run, expands.run])
+    assert operators(model) == ["Unsqueeze", "Less", "And"]
+
+
+def test_axes_in_front_stay_where_a_reader_needs_them() -> None:
+    text = """g (float[seq] x) => (float[1, seq, seq] y) {
+        first = Constant <value_ints = [0, 1]> () second = Constant <value_ints = [0, 2]> ()
+        a = Unsqueeze(x, first) b = Unsqueeze(x, second) t = Sub(a, b) y = Softmax <axis = 0> (t)
+    }"""
+    model, _ = apply(text, expands.run)
+    assert operators(model)[-2:] == ["Sub", "Softmax"]
+
+
+def test_reshapings_that_only_add_axes_are_an_unsqueeze() -> None:
+    text = """g (float[batch, seq] x) => (float[1, batch, 1, seq] y) {
+        axes = Constant <value_ints = [0, 2, 4]> () u = Unsqueeze(x, axes)
+        target = Constant <value_ints = [0, 0, 0, 0]> () y = Reshape(u, target)
+    }"""
+    model, _ = apply(text, reshapes.run)
+    assert operators(model) == ["Unsqueeze"]
+    assert constant(model, 1) == [0, 2]
+
+
+def test_a_size_that_was_multiplied_and_divided_again_is_read() -> None:
+    text = """g (float[batch, seq] x) => (int64 y) {
+        s = Shape(x) zero = Constant <value_int = 0> () one = Constant <value_int = 1> ()
+        b = Gather(s, zero) n = Gather(s, one) p = Mul(b, n) q = Div(p, b) y = Neg(q)
+    }"""
+    model, _ = apply(text, shape_values.run)
+    assert operators(model) == ["Shape", "Gather", "Neg"]
+
+
 def test_passes_know_that_a_table_cut_to_the_length_has_that_length() -> None:
     table = ", ".join(str(number) for number in np.random.default_rng(0).integers(0, 9, 8))
     text = f"""g (float[batch, seq] x) => (float[batch, seq] y) <float[1, 8] positions = {{{table}}}> {{

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..ir.node_view import shape_of, static_elements
+from ..ir.positions import Positions
 from ..ir.scopes import constant
 from ..ir.types import DataType
 from ..passes.edit import Edit, attribute
@@ -33,12 +34,20 @@ class Mask:
     def fits(self, axes: int | None) -> bool:
         """Whether PyTorch broadcasts it to the scores, which have `axes` axes."""
         mask = self.added if self.kept is None else self.kept
-        return mask is None or self.is_causal or (axes is not None and 2 <= (rank(mask) or 0) <= axes)
+        return mask is None or self.is_causal or (axes is not None and 1 <= (rank(mask) or 0) <= axes)
 
     def value(self, edit: Edit, before: ir.Node) -> ir.Value | None:
-        """The mask as one value: boolean (True where a score counts), or a float to add. May insert a node."""
-        if self.is_causal:
-            return None
+        """The mask as one value: boolean (True where a score counts), or a float to add. May insert nodes."""
+        mask = None if self.is_causal else self._value(edit, before)
+        if mask is None or rank(mask) != 1:
+            return mask
+        axes, attributes = edit.axes(before, [0])  # PyTorch wants an axis of queries, even if it has one entry
+        shape = (1, *(shape_of(mask) or (None,)))
+        return edit.insert(
+            before, "Unsqueeze", [mask, *axes], attributes, like=mask, shape=shape, name=f"{mask.name}.row"
+        )
+
+    def _value(self, edit: Edit, before: ir.Node) -> ir.Value | None:
         if self.kept is None or self.scores is None:
             return self.added
         shape = shape_of(self.kept) or (None,) * (rank(self.kept) or 0)
@@ -133,7 +142,12 @@ def _is_causal(edit: Edit, scores: ir.Value | None, mask: ir.Value | None, inver
 
 
 def _is_triangle(edit: Edit, mask: ir.Value | None, inverted: bool) -> bool:
-    """Whether `mask` is the lower triangle of a matrix of ones (any number but 0), or `triangle == 0` if inverted."""
+    """Whether `mask` is the lower triangle of a matrix of ones (any number but 0), or `triangle == 0` if inverted; or
+    says that the position of a key is not after that of the query."""
+    order = Positions().condition(mask)
+    if order is not None:
+        rows, columns = order.strides[-2:]
+        return (rows, columns, order.offset) == ((-1, 1, -1) if inverted else (1, -1, 0))
     equal = made_by(edit, mask, "Equal")
     compared = with_number(equal) if equal is not None else None
     if compared is not None and compared[1] == 0:

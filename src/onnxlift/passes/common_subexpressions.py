@@ -2,7 +2,8 @@
 
     y = Op(a, b); z = Op(a, b)   ->   z is y
 
-for nodes with the same operator, inputs (constants by value), attributes (compared bit by bit) and number of outputs.
+for nodes with the same operator, inputs (constants by value; the bounds of a Range by their names as sizes), attributes
+(compared bit by bit) and number of outputs.
 
 Not merged are nodes that draw random numbers (two dropout masks are two masks), nodes that hold graphs, calls of
 functions and operators of other domains, of which nothing is known; nodes of different graphs; and nodes of different
@@ -16,7 +17,7 @@ from collections.abc import Hashable
 
 import onnx_ir as ir
 
-from ..ir.node_view import static_elements
+from ..ir.node_view import elements_of, static_elements
 from ..ir.scopes import constant, scopes
 from .edit import Edit, Names, is_parameter
 
@@ -70,7 +71,8 @@ def _key(model: ir.Model, node: ir.Node) -> Hashable | None:
             return None
         attributes.append((name, attribute.type, value))
     used = tuple(bool(output.name) for output in node.outputs)
-    inputs = tuple(_input_key(value) for value in node.inputs)
+    key_of = _bound_key if node.op_type == "Range" else _input_key
+    inputs = tuple(key_of(value) for value in node.inputs)
     return node.domain, node.op_type, node.version, inputs, tuple(attributes), used, module_of(node)
 
 
@@ -94,6 +96,12 @@ def _input_key(value: ir.Value | None) -> Hashable:
     if value is None or tensor is None or is_parameter(value):
         return value
     return _tensor_key(tensor) or value
+
+
+def _bound_key(value: ir.Value | None) -> Hashable:
+    """Sizes of the same name are the same, wherever they are read."""
+    elements = elements_of(value)
+    return _input_key(value) if value is None or elements is None or None in elements else (value.dtype, elements)
 
 
 def _tensor_key(tensor: ir.TensorProtocol) -> Hashable | None:

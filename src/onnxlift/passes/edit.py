@@ -199,6 +199,18 @@ class Edit:
             self.graph.insert_before(before, node)
         return output
 
+    def shape(self, before: ir.Node, value: ir.Value) -> ir.Value:
+        """The shape of `value` as a new node gives it, in front of `before`."""
+        integers = ir.Value(type=ir.TensorType(ir.DataType.INT64))
+        axes = None if value.shape is None else len(value.shape)
+        return self.insert(before, "Shape", [value], like=integers, shape=[axes], name=f"{value.name}.shape")
+
+    def axes(self, node: ir.Node, axes: Sequence[int]) -> tuple[list[ir.Value], list[ir.Attr]]:
+        """The axes of a Squeeze or Unsqueeze in the place of `node`: as an input, and before opset 13 an attribute."""
+        if self.scope.opset(node) < 13:
+            return [], [ir.AttrInt64s("axes", axes)]
+        return [self.constant(f"{node.outputs[0].name}.axes", np.array(axes, np.int64))], []
+
     def constant(self, name: str, array: Array) -> ir.Value:
         """A new constant of this graph, under this name or a similar one."""
         return initialiser(self.graph, self.names.fresh(name), array)

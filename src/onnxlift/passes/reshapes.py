@@ -3,10 +3,11 @@
 1. R2(R1(x))                      ->  x                  if the result has the shape of x
 2. Reshape(R1(x), s)              ->  Reshape(x, s)
 3. Unsqueeze(Unsqueeze(x, a), b)  ->  Unsqueeze(x, c)    with the axes of both, counted in the result
+4. R2(R1(x))                      ->  Unsqueeze(x, c)    if the result has the shape of x and axes of size 1 besides
 
 R is Reshape, Flatten, Squeeze or Unsqueeze: they keep the order of the elements, so that the shape alone decides.
 
-Rule 1 needs shapes known to be equal (equal names, or numbers). Rule 2 must not be applied if s holds a 0, which
+Rules 1 and 4 need shapes known to be equal (equal names, or numbers). Rule 2 must not be applied if s holds a 0, which
 copies a size of what is being reshaped, unless x has the same size there; nor if elements of s are unknown, as one of
 them may be 0. In each rule the first node stays if somebody else reads it.
 """
@@ -43,6 +44,8 @@ def _visit(edit: Edit, node: ir.Node) -> None:
             continue
         if node.op_type == first.op_type == "Unsqueeze":
             _merge_unsqueezes(edit, node, first)
+        else:
+            _only_unsqueeze(edit, node, source)
         return
 
 
@@ -61,7 +64,7 @@ def _means_the_same(node: ir.Node, source: ir.Value, middle: ir.Value) -> bool:
 
 
 def _merge_unsqueezes(edit: Edit, node: ir.Node, first: ir.Node) -> None:
-    inner, outer = _axes(first), _axes(node)
+    inner, outer = unsqueezed_axes(first), unsqueezed_axes(node)
     shape = shape_of(node.outputs[0])
     if inner is None or outer is None or shape is None or len(node.inputs) != 2:
         return
@@ -74,7 +77,17 @@ def _merge_unsqueezes(edit: Edit, node: ir.Node, first: ir.Node) -> None:
     edit.replace(node, "Unsqueeze", [source, constant])
 
 
-def _axes(node: ir.Node) -> tuple[int, ...] | None:
+def _only_unsqueeze(edit: Edit, node: ir.Node, source: ir.Value) -> None:
+    """Rule 4."""
+    before, after = shape_of(source), shape_of(node.outputs[0])
+    if before is None or after is None or 1 in before or [size for size in after if size != 1] != list(before):
+        return
+    inputs, attributes = edit.axes(node, [axis for axis, size in enumerate(after) if size == 1])
+    edit.replace(node, "Unsqueeze", [source, *inputs], attributes)
+
+
+def unsqueezed_axes(node: ir.Node) -> tuple[int, ...] | None:
+    """The axes that an Unsqueeze adds, as they are written: input or attribute, perhaps negative."""
     if len(node.inputs) > 1:
         return static_elements(node.inputs[1])
     axes = attribute(node, "axes", None)

@@ -119,13 +119,7 @@ class Bert(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         x = self.embeddings(input_ids)
-        mask = attention_mask.bool()
-        positions = torch.arange(x.shape[0], device=input_ids.device)
-        y = torch.arange(x.shape[1], device=input_ids.device)
-        z = torch.arange(mask.shape[1], device=input_ids.device)[None, None, None]
-        z = z + positions[:, None, None, None] * mask.shape[1]
-        mask = mask.reshape(-1, 1)[z].squeeze(-1)
-        return self.encoder(x, (y[None, None, :, None] >= 0) & mask)
+        return self.encoder(x, attention_mask.bool()[:, None, None])
 
 
 WEIGHTS = Path(__file__).with_name("bert.safetensors")

@@ -132,11 +132,7 @@ class Bert(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         x = self.embeddings(input_ids)
-        positions = torch.arange(input_ids.shape[0], device=input_ids.device)
-        y = torch.arange(attention_mask.shape[1], device=input_ids.device)
-        z = y[None, None, None]
-        mask = attention_mask.bool()[positions[:, None, None, None], z]
-        return self.encoder(x, (y[None, None, :, None] >= 0) & mask)
+        return self.encoder(x, attention_mask.bool()[:, None, None])
 
 
 WEIGHTS = Path(__file__).with_name("bert_untrained.safetensors")

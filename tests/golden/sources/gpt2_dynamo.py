@@ -67,13 +67,9 @@ class GPT2Model(nn.Module):
         self.ln_f = nn.LayerNorm(32)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        sequence = attention_mask.shape[0] * attention_mask.shape[1] // input_ids.shape[0]
         positions = torch.arange(input_ids.shape[1], device=input_ids.device)
         x = self.wte(input_ids) + self.wpe(positions.unsqueeze(0))
-        y = torch.arange(input_ids.shape[0], device=input_ids.device)
-        z = torch.arange(sequence, device=input_ids.device)[None, None, None]
-        mask = attention_mask.bool()[y[:, None, None, None], z]
-        mask = (z <= positions[None, None, :, None]) & mask
+        mask = (positions <= positions.unsqueeze(1)) & attention_mask.bool()[:, None, None]
         mask = torch.where(mask, 0.0, torch.finfo(torch.float32).min)
         for block in self.h:
             x = block(x, mask)

@@ -69,16 +69,11 @@ class Transformer(nn.Module):
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         x = self.wte(input_ids)
         positions = torch.arange(x.shape[1], device=input_ids.device)
-        y = x + self.wpe(positions.unsqueeze(0))
-        mask = attention_mask.bool()
-        x = torch.arange(x.shape[0], device=input_ids.device)
-        z = torch.arange(mask.shape[1], device=input_ids.device)[None, None, None]
-        x = z + x[:, None, None, None] * mask.shape[1]
-        mask = mask.reshape(-1, 1)[x].squeeze(-1)
-        mask = (z <= positions[None, None, :, None]) & mask
+        mask = (positions <= positions.unsqueeze(1)) & attention_mask.bool()[:, None, None]
+        x = x + self.wpe(positions.unsqueeze(0))
         for block in self.h:
-            y = block(y, mask)
-        return self.ln_f(y)
+            x = block(x, mask)
+        return self.ln_f(x)
 
 
 class Gpt2(nn.Module):

@@ -86,10 +86,7 @@ class LlamaModel(nn.Module):
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         x = self.embed_tokens(input_ids)
         index = torch.arange(attention_mask.shape[1], device=input_ids.device)
-        positions = torch.arange(input_ids.shape[0], device=input_ids.device)
-        y = index[None, None, None]
-        mask = attention_mask.bool()[positions[:, None, None, None], y]
-        mask = (y <= index[None, None, :, None]) & mask
+        mask = (index <= index.unsqueeze(1)) & attention_mask.bool()[:, None, None]
         cos, sin = self.rotary_emb(index)
         cos = cos.unsqueeze(1)
         sin = sin.unsqueeze(1)

@@ -86,12 +86,7 @@ class Model(nn.Module):
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         x = self.embed_tokens(input_ids)
         index = torch.arange(x.shape[1], device=input_ids.device)
-        mask = attention_mask.bool()
-        positions = torch.arange(x.shape[0], device=input_ids.device)
-        y = torch.arange(mask.shape[1], device=input_ids.device)[None, None, None]
-        positions = y + positions[:, None, None, None] * mask.shape[1]
-        mask = mask.reshape(-1, 1)[positions].squeeze(-1)
-        mask = (y <= index[None, None, :, None]) & mask
+        mask = (index <= index.unsqueeze(1)) & attention_mask.bool()[:, None, None]
         cos, sin = self.rotary_emb(index)
         cos = cos.unsqueeze(1)
         sin = sin.unsqueeze(1)

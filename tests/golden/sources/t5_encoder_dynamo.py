@@ -27,11 +27,11 @@ class T5Attention(nn.Module):
         q = self.q(x).unflatten(-1, (4, 8)).transpose(1, 2)
         k = self.k(x).unflatten(-1, (4, 8)).transpose(1, 2)
         v = self.v(x).unflatten(-1, (4, 8)).transpose(1, 2)
-        index = index.unsqueeze(0) - index.unsqueeze(1)
+        index = index - index.unsqueeze(1)
         x = index.abs()
         y = (((x.float() / 8).log() / 2.7725887 * 8).long() + 8).clamp(max=15)
         index = (index > 0).long() * 16 + torch.where(x < 8, x, y)
-        x = self.relative_attention_bias(index).permute(2, 0, 1).unsqueeze(0)
+        x = self.relative_attention_bias(index).permute(2, 0, 1)
         mask = torch.where(mask, x, torch.finfo(torch.float32).min)
         attn = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
         return mask, self.o(attn.transpose(1, 2).flatten(2))
@@ -126,11 +126,8 @@ class T5Stack(nn.Module):
         self.final_layer_norm = nn.RMSNorm(32, eps=1e-6)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        positions = torch.arange(input_ids.shape[0], device=input_ids.device)
+        mask = attention_mask.bool()[:, None, None]
         index = torch.arange(attention_mask.shape[1], device=input_ids.device)
-        x = index[None, None, None]
-        mask = attention_mask.bool()[positions[:, None, None, None], x]
-        mask = (index[None, None, :, None] >= 0) & mask
         mask, layer = self.block[0](self.embed_tokens(input_ids), index, mask)
         x = self.block[1](layer, mask)
         return self.final_layer_norm(x)

@@ -27,14 +27,12 @@ class SelfAttention(nn.Module):
         q = self.q(x).unflatten(-1, (4, 8)).transpose(1, 2)
         k = self.k(x).unflatten(-1, (4, 8)).transpose(1, 2)
         v = self.v(x).unflatten(-1, (4, 8)).transpose(1, 2)
-        positions = torch.arange(x.shape[1], device=x.device).unsqueeze(1)
-        positions = torch.arange(k.shape[2], device=x.device).unsqueeze(0) - positions
+        positions = torch.arange(x.shape[1], device=x.device)
+        positions = positions - positions.unsqueeze(1)
         x = positions.abs()
-        y = ((x.float() / 8).log() / 2.7725887 * 8).long() + 8
-        z = torch.full((y.shape[0], y.shape[1]), 15, dtype=torch.int64, device=x.device)
-        x = torch.where(x < 8, x, torch.minimum(y, z))
-        x = self.relative_attention_bias((positions > 0).long() * 16 + x)
-        x = x.permute(2, 0, 1).unsqueeze(0)
+        y = (((x.float() / 8).log() / 2.7725887 * 8).long() + 8).clamp(max=15)
+        positions = (positions > 0).long() * 16 + torch.where(x < 8, x, y)
+        x = self.relative_attention_bias(positions).permute(2, 0, 1)
         mask = torch.where(mask, x, torch.finfo(torch.float32).min)
         attn = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
         return mask, self.o(attn.transpose(1, 2).flatten(2))
@@ -129,14 +127,8 @@ class Encoder(nn.Module):
         self.final_layer_norm = nn.RMSNorm(32, eps=1e-6)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        x = self.embed_tokens(input_ids)
-        mask = attention_mask.bool()
-        positions = torch.arange(x.shape[0], device=input_ids.device)
-        y = torch.arange(x.shape[1], device=input_ids.device)
-        z = torch.arange(mask.shape[1], device=input_ids.device)[None, None, None]
-        z = z + positions[:, None, None, None] * mask.shape[1]
-        mask = mask.reshape(-1, 1)[z].squeeze(-1)
-        mask, layer = self.block[0](x, (y[None, None, :, None] >= 0) & mask)
+        mask = attention_mask.bool()[:, None, None]
+        mask, layer = self.block[0](self.embed_tokens(input_ids), mask)
         x = self.block[1](layer, mask)
         return self.final_layer_norm(x)
 

@@ -1,0 +1,113 @@
+"""Indexing with all positions, and comparisons that always hold, are left out.
+
+1. GatherND(x, Concat(i, j))        ->  Unsqueeze(x, axes)       if i, j count all rows and all columns of x
+2. Gather(Flatten(x), i * n + j)    ->  Unsqueeze(x, axes)       the same with indices into the flat x of n columns
+3. And(i >= 0, m)                   ->  Expand(m, Shape(i))      if i is nowhere negative; likewise <, <= and >
+
+with i, j the positions along one axis each (ir/positions.py): `x[arange(b)[:, None, None], arange(n)]` is
+`x[:, None, :]`. Exporters write the padding mask of a transformer so.
+
+Rules 1 and 2 need indices that start at 0, count by 1, run over whole axes of x (sizes known to be equal, not just
+below), over all of them in the order of x, and nothing else of another size than 1. Then each element of x is read once
+and stays in its place. Rule 3 needs a bound that holds for all sizes. The Expand keeps the shape of the And; the pass
+`expands` leaves it out where it can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from ..ir import symbolic
+from ..ir.node_view import Shape, shape_of
+from ..ir.positions import Grid, Positions
+from ..ir.symbolic import Dim
+from .edit import Edit, attribute, is_standard, sweep
+
+
+def run(model: ir.Model) -> int:
+    """Remove indexing and comparisons without effect; gives how many."""
+    positions = Positions()
+
+    def visit(edit: Edit, node: ir.Node) -> None:
+        if is_standard(node, "GatherND"):
+            _visit_joined(edit, node, positions)
+        elif is_standard(node, "Gather"):
+            _visit_flat(edit, node, positions)
+        elif is_standard(node, "And"):
+            _visit_and(edit, node, positions)
+
+    return sweep(model, visit)
+
+
+def _visit_joined(edit: Edit, node: ir.Node, positions: Positions) -> None:
+    data, indices = node.inputs[0], node.inputs[1]
+    joined = None if indices is None else indices.producer()
+    shape, joint = shape_of(data), shape_of(indices)
+    if joined is None or not is_standard(joined, "Concat") or shape is None or joint is None or data is None:
+        return
+    if attribute(joined, "axis", None) not in (-1, len(joint) - 1) or attribute(node, "batch_dims", 0) != 0:
+        return
+    if any((shape_of(part) or (None,))[-1] != 1 for part in joined.inputs):
+        return
+    found = [positions.grid(part) for part in joined.inputs]
+    grids = [Grid(grid.shape[:-1], grid.strides[:-1], grid.offset) for grid in found if grid is not None]
+    if len(grids) != len(found):
+        return
+    counted = [_counted(grid, size) for grid, size in zip(grids, shape, strict=False)]
+    _unsqueeze(edit, node, data, joint[:-1], [axis for axis in counted if axis is not None], len(counted))
+
+
+def _counted(grid: Grid, size: Dim) -> int | None:
+    """The axis along which the grid counts 0, 1, ..., size - 1; None if it does not, or if another axis matters."""
+    moving = [axis for axis, stride in enumerate(grid.strides) if stride != 0]
+    if len(moving) != 1 or grid.offset != 0 or grid.strides[moving[0]] != 1 or grid.shape[moving[0]] != size:
+        return None
+    return moving[0]
+
+
+def _visit_flat(edit: Edit, node: ir.Node, positions: Positions) -> None:
+    flat = None if node.inputs[0] is None else node.inputs[0].producer()
+    if flat is None or not is_standard(flat, "Flatten", "Reshape") or attribute(node, "axis", 0) != 0:
+        return
+    data, sizes, shape = flat.inputs[0], shape_of(flat.outputs[0]), shape_of(flat.inputs[0])
+    if data is None or shape is None or sizes is None or sizes[1:] not in ((), (1,)) or 1 in shape:
+        return
+    grid = positions.grid(node.inputs[1])
+    if grid is None or grid.offset != 0:
+        return
+    axes = grid.axes()
+    steps = [(grid.strides[axis], grid.shape[axis]) for axis in axes]
+    if steps == list(zip(_row_major(shape), shape, strict=True)):
+        _unsqueeze(edit, node, data, (*grid.shape, *sizes[1:]), axes, len(axes))
+
+
+def _row_major(shape: Shape) -> list[Dim | None]:
+    """How many elements apart two neighbours along each axis are."""
+    return [symbolic.product(shape[axis + 1 :]) for axis in range(len(shape))]
+
+
+def _unsqueeze(edit: Edit, node: ir.Node, data: ir.Value, joint: Shape, axes: Sequence[int], count: int) -> None:
+    """Replace the node by `data`, whose first `count` axes go to `axes` of the shape `joint`."""
+    rest = [axis for axis in range(len(joint)) if axis not in axes]
+    if len(axes) != count or list(axes) != sorted(set(axes)) or any(joint[axis] != 1 for axis in rest):
+        return
+    if not rest:
+        edit.skip(node, data)
+        return
+    inputs, attributes = edit.axes(node, rest)
+    edit.replace(node, "Unsqueeze", [data, *inputs], attributes)
+
+
+def _visit_and(edit: Edit, node: ir.Node, positions: Positions) -> None:
+    left, right = node.inputs
+    for mask, comparison in ((left, right), (right, left)):
+        grid = positions.condition(comparison)
+        test = None if comparison is None else comparison.producer()
+        if mask is None or test is None or grid is None or not grid.is_nonnegative():
+            continue
+        for operand in test.inputs:
+            if operand is not None and shape_of(operand) == grid.shape and edit.scope.opset(node) >= 8:
+                edit.replace(node, "Expand", [mask, edit.shape(node, operand)])
+                return

@@ -1,0 +1,92 @@
+"""Indexing with positions that count all elements, and comparisons of positions that always hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from onnxlift.passes import positions
+
+from .graphs import apply, operators
+
+SIZES = """s = Shape(x) zero = Constant <value_int = 0> () one = Constant <value_int = 1> ()
+    b = Gather(s, zero) n = Gather(s, one) last = Constant <value_ints = [-1]> ()
+    i = Range(zero, b, one) j = Range(zero, n, one)
+    behind = Constant <value_ints = [1, 2]> () front = Constant <value_ints = [0, 1]> ()
+    rows = Unsqueeze(i, behind) columns = Unsqueeze(j, front)"""
+GRID = """all = Max(rows, columns) grid = Shape(all) wide_rows = Expand(rows, grid) wide_columns = Expand(columns, grid)
+    r = Unsqueeze(wide_rows, last) c = Unsqueeze(wide_columns, last)"""
+
+
+def rewritten(body: str, outputs: str = "float[batch, 1, seq] y") -> list[str]:
+    """The operators after the pass, which must not change the numbers."""
+    text = f"g (float[batch, seq] x, bool[batch, 1, seq] m) => ({outputs}) {{ {SIZES} {body} }}"
+    return operators(apply(text, positions.run)[0])
+
+
+def test_indices_of_all_rows_and_columns_only_add_axes() -> None:
+    body = f"{GRID} both = Concat <axis = -1> (r, c) y = GatherND(x, both)"
+    assert rewritten(body) == ["Unsqueeze"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "both = Concat <axis = -1> (c, r) t = Transpose(x) y = GatherND(t, both)",
+        "before = Sub(c, one) both = Concat <axis = -1> (r, before) y = GatherND(x, both)",
+        "same = Sub(c, c) both = Concat <axis = -1> (r, same) y = GatherND(x, both)",
+        "two = Concat <axis = 1> (x, x) both = Concat <axis = -1> (r, c) y = GatherND(two, both)",
+        "half = Div(c, one) both = Concat <axis = -1> (r, half) y = GatherND(x, both)",
+    ],
+    ids=["another order", "another start", "one column", "not all columns", "unknown"],
+)
+def test_other_indices_stay(body: str) -> None:
+    assert rewritten(f"{GRID} {body}")[-1] == "GatherND"
+
+
+def test_repeated_rows_are_more_than_new_axes() -> None:
+    body = f"{GRID} both = Concat <axis = -1> (r) y = GatherND(x, both)"
+    assert rewritten(body, "float[batch, 1, seq, k] y")[-1] == "GatherND"
+
+
+def test_batch_dimensions_are_another_thing() -> None:
+    body = """jb = Expand(j, s) e = Constant <value_ints = [2]> () ju = Unsqueeze(jb, e) b2 = Concat <axis = -1> (ju)
+        y = GatherND <batch_dims = 1> (x, b2)"""
+    assert rewritten(body, "float[batch, seq] y")[-1] == "GatherND"
+
+
+def test_indices_into_the_flat_tensor_only_add_axes() -> None:
+    body = """flat = Flatten <axis = 2> (x) start = Mul(rows, n) index = Add(columns, start) y = Gather(flat, index)"""
+    assert rewritten(body, "float[batch, 1, seq, 1] y") == ["Unsqueeze"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "flat = Flatten <axis = 2> (x) t = Mul(columns, b) index = Add(t, rows) y = Gather(flat, index)",
+        "flat = Flatten <axis = 2> (x) t = Mul(rows, n) k = Add(t, j) index = Sub(k, one) y = Gather(flat, index)",
+        "flat = Flatten <axis = 2> (x) w = Expand(columns, full) index = Sub(w, one) y = Gather(flat, index)",
+        "f = Flatten <axis = 1> (x) t = Mul(rows, one) index = Add(t, columns) y0 = Gather(f, rows) y = Identity(y0)",
+    ],
+    ids=["column by column", "another start", "one row again and again", "rows"],
+)
+def test_other_indices_into_the_flat_tensor_stay(body: str) -> None:
+    full = "all = Max(rows, columns) full = Shape(all)"
+    outputs = "float[a, c, d, e] y"
+    assert rewritten(f"{full} {body}", outputs)[-1] == "Gather"
+
+
+@pytest.mark.parametrize("test", ["GreaterOrEqual(rows, zero)", "Less(rows, b)", "LessOrEqual(rows, b)"])
+def test_a_comparison_that_always_holds_only_repeats(test: str) -> None:
+    assert "And" not in rewritten(f"t = {test} y = And(t, m)", "bool[batch, 1, seq] y")
+
+
+@pytest.mark.parametrize(
+    "test", ["Greater(rows, zero)", "Less(b, rows)", "Less(columns, b)", "LessOrEqual(rows, zero)"]
+)
+def test_a_comparison_that_may_fail_stays(test: str) -> None:
+    assert rewritten(f"t = {test} y = And(m, t)", "bool[batch, 1, seq] y")[-1] == "And"
+
+
+def test_what_a_comparison_repeats_stays_repeated() -> None:
+    body = "k = Unsqueeze(j, last) t = GreaterOrEqual(k, zero) y = And(t, m)"
+    assert rewritten(body, "bool[batch, seq, seq] y")[-2:] == ["Shape", "Expand"]

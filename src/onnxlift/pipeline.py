@@ -57,18 +57,18 @@ def run(
         if lowering.failures:
             raise UnsupportedError(f"{name}.onnx", lowering.failures, operators.total())
         written = write_source(model, root, name, operators.total(), control_flow, max_shard_size)
-    return Lifted(
-        name,
-        written,
-        root,
-        model,
-        fired,
-        node_count=operators.total(),
-        idioms=found,
-        readers=readers,
-        dump=dump,
-        max_shard_size=max_shard_size,
-    )
+        return Lifted(
+            name,
+            written,
+            root,
+            model,
+            fired,
+            node_count=operators.total(),
+            idioms=found,
+            readers=readers,
+            dump=dump,
+            max_shard_size=max_shard_size,
+        )
 
 
 @contextmanager
@@ -79,6 +79,9 @@ def _collector_paused() -> Iterator[None]:
     try:
         yield
     finally:
+        if not gc.get_freeze_count():  # else somebody keeps objects frozen, and unfreezing would not spare them
+            gc.freeze()  # Both together move the new objects to the old ones, so that
+            gc.unfreeze()  # the collector does not begin with all of them when it starts again.
         if enabled:
             gc.enable()
 

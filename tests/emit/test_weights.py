@@ -14,7 +14,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 from onnxlift.emit.module import Entry
-from onnxlift.emit.weights import parse_size, plan_shards, write_weights
+from onnxlift.emit.weights import BATCH, parse_size, plan_shards, write_weights
 from onnxlift.errors import OutputError
 from onnxlift.ops.layers import Weight
 from onnxlift.run import to_torch
@@ -133,9 +133,21 @@ def test_no_weights_no_file(tmp_path: Path) -> None:
 
 def test_progress_counts_bytes(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
-    entries = {"a": entry(np.ones(3, np.float32)), "b": entry(np.ones(5, np.uint8))}
+    entries = {"a": entry(np.ones(BATCH, np.uint8)), "b": entry(np.ones(BATCH, np.uint8))}
     write_weights(entries, tmp_path, "m", 10**9, lambda done, total: seen.append((done, total)))
-    assert seen == [(12, 17), (17, 17)]
+    assert seen == [(BATCH, 2 * BATCH), (2 * BATCH, 2 * BATCH)]
+
+
+def test_weights_that_are_written_side_by_side_do_not_mix(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    arrays = {f"w{i}": random.standard_normal((700, 500 + i), np.float32) for i in range(9)}
+    entries = {
+        key: entry(array, transform=np.transpose if i % 2 else None) for i, (key, array) in enumerate(arrays.items())
+    }
+    write(tmp_path, entries)
+    with safe_open(tmp_path / "m.safetensors", "np") as file:
+        for i, (key, array) in enumerate(arrays.items()):
+            np.testing.assert_array_equal(file.get_tensor(key), array.T if i % 2 else array)
 
 
 def test_a_type_that_safetensors_lacks_is_an_error_that_names_it(tmp_path: Path) -> None:

@@ -103,13 +103,13 @@ def _attribute(attribute: ir.Attr) -> str:
     if attribute.is_ref():
         return f"@{_name(attribute.ref_attr_name)}"
     value = attribute.value
-    if isinstance(value, ir.TensorProtocol):
-        return f"{value.dtype.name.lower()} {list(value.shape.numpy())}"
-    if isinstance(value, ir.Graph):
-        return f"graph {_name(value.name)}"
     if isinstance(value, list | tuple):
         shown = ", ".join(_plain(item) for item in value[:MAX_ELEMENTS])
         return f"[{shown}, ...]" if len(value) > MAX_ELEMENTS else f"[{shown}]"
+    if attribute.type is ir.AttributeType.TENSOR:
+        return f"{value.dtype.name.lower()} {list(value.shape.numpy())}"
+    if attribute.type is ir.AttributeType.GRAPH:
+        return f"graph {_name(value.name)}"
     return _plain(value)
 
 

@@ -1,15 +1,18 @@
-"""The weights of a lifted model as safetensors files, written one tensor at a time.
+"""The weights of a lifted model as safetensors files, written a few tensors at a time.
 
 The safetensors package wants all tensors in memory before it writes the first. Here, a weight that is stored as the
 ONNX model has it goes from file to file without passing through memory, and one that is changed on the way (transposed,
-unpacked) is made when its turn comes and dropped after. The bytes depend on nothing but the weights.
+unpacked) is made when its turn comes and dropped after. The place of each is known beforehand, so several threads write
+side by side. The bytes depend on nothing but the weights.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from math import prod
 from pathlib import Path
 from typing import BinaryIO
@@ -26,6 +29,8 @@ from .module import Entry
 Progress = Callable[[int, int], None]
 """Called with the number of bytes that are written, and of all there are."""
 
+THREADS = min(4, os.cpu_count() or 1)
+BATCH = 4 << 20  # bytes that a thread writes at least before it is given others
 TILE, SLIVER = 256, 16  # rows and columns at a time: what the cache holds of both sides
 MAX_SHARD_SIZE = 5 * 10**9
 """Weights of more bytes than this are spread over several files, as Hugging Face does it."""
@@ -90,11 +95,10 @@ def write_weights(
     total = sum(map(stored_bytes, entries.values()))
     done = 0
     for path, keys in zip(files, shards, strict=True):
-        with path.open("wb") as file:
-            for size in _write_file(file, {key: entries[key] for key in keys}):
-                done += size
-                if on_progress is not None:
-                    on_progress(done, total)
+        for size in _write_file(path, {key: entries[key] for key in keys}):
+            done += size
+            if on_progress is not None:
+                on_progress(done, total)
     if len(shards) > 1:
         files.append(folder / index_name(name))
         files[-1].write_text(_index(entries, files, shards), encoding="utf-8")
@@ -135,26 +139,43 @@ def parse_size(text: str | int) -> int:
     return max(1, round(size * float(base ** " kmgt".index(found[2] or " "))))
 
 
-def _write_file(file: BinaryIO, entries: Mapping[str, Entry]) -> Iterator[int]:
-    """Writes a file, and gives the size of each tensor when it is written."""
+def _write_file(path: Path, entries: Mapping[str, Entry]) -> Iterator[int]:
+    """Writes a file, and gives the sizes of its parts as they are written."""
     # The widest types first, so that every tensor starts at a multiple of its element size.
     ordered = sorted(entries, key=lambda key: -_stored_type(entries[key])[1].itemsize)
     header: dict[str, object] = {}
+    batches: list[tuple[int, list[Entry]]] = []  # where each begins among the tensors
     end = 0
     for key in ordered:
         assert key != "__metadata__", "safetensors keeps this key for itself"
         start, end = end, end + stored_bytes(entries[key])
         shape = list(entries[key].weight.shape)
         header[key] = {"dtype": _stored_type(entries[key])[0], "shape": shape, "data_offsets": [start, end]}
+        if not batches or start - batches[-1][0] >= BATCH:
+            batches.append((start, []))
+        batches[-1][1].append(entries[key])
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    file.write(len(text).to_bytes(8, "little") + text)
-    for key in ordered:
-        before = file.tell()
-        _write_tensor(file, entries[key])
-        written = file.tell() - before
-        assert written == stored_bytes(entries[key]), f"{key}: wrote {written} bytes"
-        yield written
+    path.write_bytes(len(text).to_bytes(8, "little") + text)
+    pool = ThreadPoolExecutor(THREADS)
+    try:
+        batches_written = [pool.submit(_write_batch, path, 8 + len(text) + start, batch) for start, batch in batches]
+        for written in as_completed(batches_written):
+            yield written.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _write_batch(path: Path, offset: int, entries: Sequence[Entry]) -> int:
+    """The bytes written for the tensors, which lie one after the other from `offset` on."""
+    with path.open("r+b") as file:
+        file.seek(offset)
+        for entry in entries:
+            before = file.tell()
+            _write_tensor(file, entry)
+            written = file.tell() - before
+            assert written == stored_bytes(entry), f"{entry.weight.value.name}: wrote {written} bytes"
+        return file.tell() - offset
 
 
 def _write_tensor(file: BinaryIO, entry: Entry) -> None:

@@ -60,5 +60,11 @@ def _within(graph: ir.Graph, opsets: Mapping[str, int]) -> Iterator[Scope]:
     while stack:
         scope = stack.pop()
         yield scope
-        inner = [Scope(body, opsets, scope.depth + 1) for node in scope.graph for body in subgraphs(node)]
+        # Most nodes have no attributes, and asking is cheaper than a call.
+        inner = [
+            Scope(body, opsets, scope.depth + 1)
+            for node in scope.graph
+            if node.attributes.data
+            for body in subgraphs(node)
+        ]
         stack.extend(reversed(inner))

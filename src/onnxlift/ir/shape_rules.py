@@ -199,6 +199,13 @@ def _matmul(n: NodeView) -> Shape:
     return batch + (a[-2:-1] if len(a) > 1 else ()) + (b[-1:] if len(b) > 1 else ())
 
 
+def _gemm(n: NodeView) -> Shape:
+    a, b = n.shape(0), n.shape(1)
+    if len(a) != 2 or len(b) != 2:
+        raise Unknown
+    return a[1 if n.attribute("transA", 0) else 0], b[0 if n.attribute("transB", 0) else 1]
+
+
 def _resize(n: NodeView) -> Shape:
     if n.opset < 11 or n.attribute("axes", None) is not None:
         raise Unknown
@@ -317,6 +324,7 @@ RULES: dict[str, Rule] = {
     "Slice": slicing.slice_shape,
     "Pad": _pad,
     "MatMul": _matmul,
+    "Gemm": _gemm,
     "Resize": _resize,
     "NonZero": _nonzero,
     "Attention": _attention,

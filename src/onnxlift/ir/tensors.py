@@ -20,7 +20,8 @@ import onnx_ir as ir
 from onnxlift.errors import LoadError
 
 MAP_FROM = 1 << 20
-"""Ranges of at least this size are mapped, smaller ones are read: each mapping costs a file descriptor."""
+"""Ranges of at least this size are mapped or copied by the kernel, smaller ones are read: each mapping costs a file
+descriptor."""
 
 CHUNK = 8 << 20
 
@@ -104,7 +105,7 @@ class DataFile:
 
     def _copy_in_kernel(self, target: BinaryIO, offset: int, length: int) -> int:
         copied = 0
-        if not hasattr(os, "copy_file_range") or length < CHUNK:
+        if not hasattr(os, "copy_file_range") or length < MAP_FROM:
             return copied
         try:
             target.flush()

@@ -130,6 +130,8 @@ def type_of(value: ir.Value | None) -> ValueType:
         return ValueType()
     kind: Kind = "tensor"
     inner = value.type
+    if type(inner) is ir.TensorType:  # nearly always, and the questions below are slow
+        return ValueType(None if inner.dtype is DataType.UNDEFINED else inner.dtype, shape_of(value))
     if ONNX_TYPE in value.meta:
         return _type_of_maps(value.meta[ONNX_TYPE])
     if isinstance(inner, ir.OptionalType):

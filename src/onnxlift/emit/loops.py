@@ -8,8 +8,6 @@ everything else is the same. They need not be of one class.
 
 from __future__ import annotations
 
-from itertools import islice
-
 from ..code.expr import Call, Local, Member, Ref, variable, walk
 from ..code.statements import Assign, Block, ForLoop, Statement, expressions, walk_statements
 from ..tree.names import identifier
@@ -54,7 +52,8 @@ def _path(module: Module, statement: Statement) -> Path:
 def _run(module: Module, statements: list[Statement], start: int) -> list[Statement]:
     """The longest run of calls from `start` on, of members 0, 1, 2, ... of one container."""
     run: list[Statement] = []
-    for statement in islice(statements, start, None):
+    for index in range(start, len(statements)):
+        statement = statements[index]
         child = called_module(statement.expr) if isinstance(statement, Assign) else None
         if child is None or not isinstance(statement, Assign) or not _is_single(statement):
             break

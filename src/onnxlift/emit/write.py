@@ -69,6 +69,9 @@ class ClassWriter:
             for name, numbers in cls.parameters.items()
             for n in numbers
         }
+        modules = (class_of.get(id(member)) for member in self.module.members.values())
+        self.children = list({id(child): child for child in modules if child is not None}.values())
+        self.known: object = None  # from what the variables got their names
         self.in_forward = [
             name for name, numbers in cls.parameters.items() if any(isinstance(n.where, Literal) for n in numbers)
         ]
@@ -85,6 +88,10 @@ class ClassWriter:
         """Choose names with what callers and callees have chosen so far, and tell them."""
         if self.module.sequential:
             return
+        known = (dict(self.cls.called_with), [(cls.parameter_names, cls.result_names) for cls in self.children])
+        if known == self.known:
+            return
+        self.known = known
         self.variables = Variables(self.module, self.inlined, Hints(self.cls.called_with, self._names_of_child))
         self.cls.parameter_names = _telling(self.variables.parameters)
         last = self.module.body.statements[-1]

@@ -76,3 +76,13 @@ def test_the_loop_reads_the_value_before_it_which_others_need_too() -> None:
     for i in range(3):
         x = block(g, x, f"layers.{i}")
     g.lift(g.node("Add", x, start, name="/Add"))  # compares the numbers
+
+
+def test_a_container_is_no_member_to_call() -> None:
+    """`self.layers[2]` is an nn.ModuleDict that holds one layer."""
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i in range(2):
+        x = block(g, x, f"layers.{i}")
+    text = code(g.lift(g.node("Cos", g.linear(x, "layers.2.stages.1"), name="/Cos")))
+    assert "for layer" not in text and 'self.layers[2]["stages"]["1"]' in text

@@ -37,7 +37,7 @@ PERTURBATION = 16  # in steps of the type's precision
 class Kind(StrEnum):
     MATCHED = "matched"
     REFUSED = "refused"
-    """by ONNX Runtime, which can't be asked then"""
+    """by ONNX Runtime, which can't be asked then, or by PyTorch for sizes that it cannot do (see TORCH_REFUSES)"""
     UNSUPPORTED = "unsupported"
     UNSTABLE = "unstable"
     """differs, and so does ONNX Runtime from itself when inputs and weights are changed by rounding errors"""
@@ -59,6 +59,9 @@ class Outcome:
         """Whether both fail in the same manner, so that a smaller model still shows the same mistake."""
         return self.kind == other.kind and self.detail.partition(":")[0] == other.detail.partition(":")[0]
 
+
+TORCH_REFUSES = ("Only zero batch or zero channel inputs are supported",)
+"""What PyTorch says of images without pixels. Where that is known beforehand we write something else."""
 
 VARIANTS = ("lift", "no-simplify")
 SAVED = "saved"
@@ -113,6 +116,8 @@ def _check_variant(model: onnx.ModelProto, expected: Sequence[tuple[Feeds, list[
     except UnsupportedError as error:
         return Outcome(Kind.UNSUPPORTED, variant, str(error))
     except Exception as error:  # whatever goes wrong is a finding
+        if any(words in str(error) for words in TORCH_REFUSES):
+            return Outcome(Kind.REFUSED, variant, str(error))
         return Outcome(Kind.CRASHED, variant, f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-4)}")
     return Outcome(Kind.MATCHED, variant)
 

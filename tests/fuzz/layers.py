@@ -114,6 +114,12 @@ def window(b: Builder, x: Value, *, dilated: bool) -> dict[str, Any]:
         attributes["pads"] = [b.choose.randint(0, k - 1) for k in kernel * 2]
     elif roll < 0.75:
         attributes["auto_pad"] = b.choose.choice(["SAME_UPPER", "SAME_LOWER", "VALID"])
+    pads = attributes.get("pads", [0] * (2 * rank))
+    for axis, (size, k, dilation) in enumerate(
+        zip(x.shape[2:], kernel, attributes.get("dilations", [1] * rank), strict=True)
+    ):
+        if (k - 1) * dilation >= size + pads[axis] + pads[axis + rank]:
+            raise UnsuitableError  # of a window that fits nowhere ONNX Runtime makes one
     return attributes
 
 

@@ -111,3 +111,22 @@ def test_a_square_matrix_is_used_as_it_is_and_transposed() -> None:
         floats(2, 4),
         w=floats(4, 4),
     )
+
+
+def test_a_window_that_fits_nowhere_gives_an_empty_result() -> None:
+    """PyTorch refuses it."""
+    for operator in ("MaxPool", "AveragePool", "LpPool"):
+        assert_matches(
+            f"g (float[3,4,2] x) => (y) {{ y = {operator} <dilations = [2], kernel_shape = [2]> (x) }}",
+            floats(3, 4, 2),
+            opset=22,
+        )
+
+
+def test_a_convolution_of_nothing_but_pads() -> None:
+    assert_matches(
+        "g (float[2,3,0,8] x) => (y) { y = Conv <pads = [1, 1, 1, 1]> (x, w, b) }",
+        floats(2, 3, 0, 8),
+        w=floats(4, 3, 2, 2),
+        b=floats(4),
+    )

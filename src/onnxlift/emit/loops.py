@@ -27,15 +27,16 @@ class Container:
 
 def roll_loops(module: Module) -> None:
     """Roll up the runs of calls in the module's forward."""
-    sizes: dict[Path, int] = {}
+    entries: dict[Path, set[str]] = {}  # of each container, those that are containers themselves included
     for path in module.members:
-        sizes[path[:-1]] = sizes.get(path[:-1], 0) + 1
+        for depth in range(1, len(path)):
+            entries.setdefault(path[:depth], set()).add(path[depth])
     kept: list[Statement] = []
     statements = module.body.statements
     position = 0
     while position < len(statements):
         run = _run(module, statements, position)
-        if len(run) >= SHORTEST and len(run) == sizes[_path(module, run[0])[:-1]] and _is_private(module, run):
+        if len(run) >= SHORTEST and len(run) == len(entries[_path(module, run[0])[:-1]]) and _is_private(module, run):
             kept.extend(_rolled(module, run))
         else:
             run = statements[position : position + 1]

@@ -14,7 +14,7 @@ from .kernel import kernel
 from .node import Node, Result
 from .operand import Constant, Tensor
 from .registry import op
-from .window import Ints, Window, torch_pads, window
+from .window import Ints, Window, empty_result, torch_pads, window
 
 
 @op("Conv")
@@ -33,9 +33,13 @@ def Conv(
 ) -> Result:
     own = window(n, X, _kernel_shape(n, W, kernel_shape), strides, dilations, pads, auto_pad)
     dims = _dimensions(n, own, W, group)
+    if (empty := empty_result(n, X)) is not None:
+        return empty
     x: Expr = X
     padding: Any = 0
-    if own.symmetric:
+    if 0 in (X.type.shape or ()):  # nothing but pads, which PyTorch only takes from F.pad
+        x = own.pad(X)
+    elif own.symmetric:
         padding = compact(own.begin or ())
     elif _is_torch_same(own, auto_pad):
         padding = "same"

@@ -14,7 +14,7 @@ from .kernel import kernel
 from .node import Node, Result, Unpack
 from .operand import Dims, Tensor, size_of
 from .registry import op
-from .window import Ints, Window, window
+from .window import Ints, Window, empty_result, window
 
 LOWEST = {DataType.INT8: -128, DataType.UINT8: 0}
 
@@ -37,6 +37,8 @@ def MaxPool(
     if n.wants(1):
         options = changed({"ceil_mode": ceil, "column_major": bool(storage_order)}, ceil_mode=False, column_major=False)
         return Unpack(kernel("max_pool_with_indices")(X, **_described(X, own), **options), 2)
+    if (empty := empty_result(n, X)) is not None:
+        return empty
     if _fits_torch(own):
         options = {"padding": compact(own.begin or ()), "dilation": compact(own.dilation), "ceil_mode": ceil}
         return n.layer(f"MaxPool{own.rank}d", **_kernel_and_stride(own), **options)(X)
@@ -62,6 +64,8 @@ def AveragePool(
 ) -> Result:
     own = window(n, X, kernel_shape, strides, dilations, pads, auto_pad)
     ceil, include = bool(ceil_mode) and auto_pad in ("", "NOTSET"), bool(count_include_pad)
+    if (empty := empty_result(n, X)) is not None:
+        return empty
     if _fits_torch(own) and set(own.dilation) == {1}:
         options: dict[str, Any] = {"padding": compact(own.begin or ()), "ceil_mode": ceil}
         if own.padded:
@@ -88,6 +92,8 @@ def LpPool(
     own = window(n, X, kernel_shape, strides, dilations, pads, auto_pad)
     ceil = bool(ceil_mode) and auto_pad in ("", "NOTSET")
     p = int(p) if p == int(p) else p
+    if (empty := empty_result(n, X)) is not None:
+        return empty
     if _fits_torch(own) and not own.padded and not ceil and set(own.dilation) == {1} and p % 2 == 0:
         function: Expr = getattr(F, f"lp_pool{own.rank}d")
         stride = changed({"stride": own.stride}, stride=own.kernel)

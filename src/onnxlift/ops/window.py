@@ -62,6 +62,15 @@ class Window:
         return F.pad(x, amounts) if value is None else F.pad(x, amounts, value=value)
 
 
+def empty_result(n: Node, x: Tensor) -> Expr | None:
+    """The result of a node that is known to have no elements, which PyTorch refuses to compute: no window fits."""
+    shape = n.output.shape
+    if shape is None or 0 not in shape or not all(isinstance(size, int) for size in shape):
+        return None
+    empty: Expr = x.new_empty(shape)
+    return empty
+
+
 def window(
     n: Node,
     x: Tensor,

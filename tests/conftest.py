@@ -14,6 +14,11 @@ from filelock import FileLock
 from models import Example
 
 
+# Children of tests that run in another folder import the same onnxlift.
+if "PYTHONPATH" in os.environ:
+    os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, os.environ["PYTHONPATH"].split(os.pathsep)))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite tests/golden/sources with what is lifted now"

@@ -91,8 +91,9 @@ class Lifted:
             warnings=self._warnings,
         )
 
-    def module(self) -> nn.Module:
-        """A live module in eval mode, made by executing `source`, with the weights loaded."""
+    def module(self, train: bool = False) -> nn.Module:
+        """A live module, made by executing `source`, with the weights loaded. It is in eval mode, or in train mode if
+        asked for: then dropout drops, and batch norms take (and keep) the statistics of the batch."""
         import torch
 
         from .run import execute, to_torch
@@ -105,7 +106,7 @@ class Lifted:
         module.load_state_dict(weights, assign=True)
         if self._ties:
             namespace[self._source.class_name].tie_weights(module)
-        return module.eval()
+        return module.train(train)
 
     def save(
         self, directory: str | os.PathLike[str], force: bool = False, on_progress: Progress | None = None

@@ -66,6 +66,7 @@ def run(
             node_count=operators.total(),
             idioms=found,
             readers=readers,
+            warnings=tuple(lowering.warnings),
             dump=dump,
             max_shard_size=max_shard_size,
         )

@@ -37,6 +37,17 @@ def test_what_the_exporter_left_out_is_an_identity() -> None:
     assert list(lifted.state_dict)[-1] == "net.3.bias"
 
 
+def test_equal_layers_without_weights_are_a_member_each() -> None:
+    g = Graph()
+    layers = (0, "Linear", {}), (1, "Dropout", {}), (2, "Linear", {}), (3, "Dropout", {}), (4, "Linear", {})
+    x = sequential(g, g.input("x", "n", 4), "net", *layers)
+    lifted = g.lift(g.node("Cos", x, name="/Cos"))
+    linear, dropout = "nn.Linear(4, 4)", "nn.Dropout()"
+    assert f"nn.Sequential({linear}, {dropout}, {linear}, {dropout}, {linear})" in " ".join(
+        lifted.source.split()
+    ).replace("( ", "(").replace(" )", ")")
+
+
 @pytest.mark.parametrize(
     ("op_type", "attributes", "layer"),
     [

@@ -5,8 +5,11 @@ import math
 import numpy as np
 import onnx
 import pytest
+import torch
 
-from .recognising import found, parse, simplified
+import onnxlift
+
+from .recognising import SIZES, found, parse, random_inputs, simplified
 
 HEADS = "float[batch, 3, seq, 8] q, float[batch, 3, keys, 8] k, float[batch, 3, keys, 8] v"
 SCALED = "t = Transpose <perm = [0, 1, 3, 2]> (k) qk = MatMul(q, t) s = Mul(qk, scale)"
@@ -326,3 +329,36 @@ def test_scaled_queries_that_are_read_elsewhere_stay_scaled() -> None:
     proto = model(body, output="float[batch, 3, seq, 8] y, float[batch, 3, seq, 8] z")
     assert sorted(found(proto)) == ["Mul", "Neg", "onnxlift.Attention"]
     assert attention(proto)[1] == {"scale": 1.0}
+
+
+DROPPED = f"{SCALED} p = Softmax <axis = -1> (s)"
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_dropout_of_the_probabilities_is_for_training(training: bool) -> None:
+    numbers = {"ratio": 0.25, "mode": np.array(training)}
+    proto = model(f"{DROPPED} d = Dropout(p, ratio, mode) y = MatMul(d, v)", **numbers)
+    assert attention(proto)[1] == {"dropout": 0.25, "trains": int(training)}
+    lifted = onnxlift.lift(proto)
+    assert "dropout_p=0.25 if self.training else 0.0" in lifted.source
+    assert bool(lifted.report.warnings) is training
+    kept = model(f"{DROPPED} y = MatMul(p, v)")
+    q, k, v = (torch.from_numpy(array) for array in random_inputs(proto, SIZES[0], 0).values())
+    torch.testing.assert_close(lifted.module()(q, k, v), onnxlift.convert(kept)(q, k, v))
+    assert not torch.equal(lifted.module(train=True)(q, k, v), onnxlift.convert(kept)(q, k, v))
+
+
+@pytest.mark.parametrize(
+    ("call", "inputs", "output"),
+    [
+        ("d, m = Dropout(p, ratio, mode)", "", ", bool[batch, 3, seq, keys] m"),
+        ("d = Dropout <seed = 3> (p, ratio, mode)", "", ""),
+        ("d = Dropout(p, share, mode)", ", float share", ""),
+        ("d = Dropout(p, ratio, trains)", ", bool trains", ""),
+    ],
+)
+def test_other_dropouts_are_no_part_of_attention(call: str, inputs: str, output: str) -> None:
+    numbers = {"ratio": 0.25, "mode": np.array(True)}
+    text = f"{DROPPED} {call} y = MatMul(d, v)"
+    proto = model(text, HEADS + inputs, f"float[batch, 3, seq, 8] y{output}", **numbers)
+    assert not [node for node in simplified(proto).graph if node.op_type == "Attention"]

@@ -13,5 +13,5 @@ EXAMPLES = (*handmade.EXAMPLES, *torch_models.EXAMPLES)
 
 def save(name: str, path: Path) -> None:
     """Build the example of that name, and write it to the path."""
-    [example] = [example for example in EXAMPLES if example.name == name]
+    [example] = [example for example in (*EXAMPLES, *torch_models.UNFOLDED_EXAMPLES) if example.name == name]
     onnx.save(example.build(), path)

@@ -6,7 +6,7 @@ import importlib
 import io
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -134,9 +134,21 @@ NETWORKS = (
     Network("llama", _language("Llama"), _masked_tokens, _MASKED, "logits"),
     Network("t5_encoder", _language("T5Encoder"), _masked_tokens, _MASKED, "last_hidden_state"),
 )
-
-EXAMPLES = tuple(
-    Example(network.name, partial(network.export, exporter), network.samples, exporter, recurrent=network.recurrent)
+UNFOLDED = tuple(
+    replace(network, name=f"{network.name}_unfolded", optimise=False)
     for network in NETWORKS
-    for exporter in EXPORTERS
+    if network.name in ("resnet", "unet")
 )
+"""Those whose batch norms the exporters otherwise fold into convolutions."""
+
+
+def _examples(networks: tuple[Network, ...]) -> tuple[Example, ...]:
+    return tuple(
+        Example(network.name, partial(network.export, exporter), network.samples, exporter, recurrent=network.recurrent)
+        for network in networks
+        for exporter in EXPORTERS
+    )
+
+
+EXAMPLES = _examples(NETWORKS)
+UNFOLDED_EXAMPLES = _examples(UNFOLDED)

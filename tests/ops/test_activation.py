@@ -175,6 +175,22 @@ def test_dropout_while_training(constants: list[str], seed: int | None) -> None:
         np.testing.assert_array_equal(mask, drawn >= 0.25)
 
 
+@pytest.mark.parametrize("opset", [1, 6, 7, 12, 22])
+def test_dropout_is_live_in_train_mode(opset: int) -> None:
+    inputs = {"x": rand(40, 50), "ratio": np.array(0.25, np.float32), "training": np.array(True)}
+    node = helper.make_node(
+        "Dropout", list(inputs) if opset >= 12 else ["x"], ["y"], **({"ratio": 0.25} if opset < 12 else {})
+    )
+    used = {name: inputs[name] for name in node.input}
+    lifted = onnxlift.lift(model_of([node], used, opset, [name for name in used if name != "x"]))
+    x = torch.from_numpy(inputs["x"])
+    assert torch.equal(lifted.module()(x), x)
+    y = lifted.module(train=True)(x)
+    assert 0.7 < (y != 0).float().mean() < 0.8
+    torch.testing.assert_close(y, torch.where(y != 0, x / 0.75, 0.0))
+    assert len(lifted.report.warnings) == (opset != 7)  # which says nothing of training
+
+
 ACTIVATIONS = """Celu Dropout Elu Gelu HardSigmoid HardSwish Hardmax LeakyRelu LogSoftmax Mish PRelu Relu Selu Shrink
 Sigmoid Softmax Softplus Softsign Swish Tanh ThresholdedRelu""".split()
 OFFICIAL = [case for case in official_cases(*ACTIVATIONS) if len(case.values[0].model.graph.node) == 1]

@@ -6,8 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import check, check_official, official_cases
+import torch
+from checking import check, check_official, model_of, official_cases
 from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+import onnxlift
 
 
 def rand(*shape: int, dtype: Any = np.float32) -> np.ndarray:
@@ -85,6 +89,23 @@ def test_batch_norm_while_training(spatial: tuple[int, ...]) -> None:
         "BatchNormalization", list(inputs), ["y", "new_mean", "new_var"], momentum=0.7, training_mode=1
     )
     check(node, inputs, opset=15, constants=["scale", "b"], reference=True, rtol=1e-4)
+
+
+def test_batch_norm_of_a_training_model_is_a_layer_in_train_mode() -> None:
+    inputs = {"x": rand(4, 3, 5), **_weights(3)}
+    outputs = ["y", "new_mean", "new_var"]
+    node = helper.make_node("BatchNormalization", list(inputs), outputs, momentum=0.7, training_mode=1)
+    model = model_of([node], inputs, 15, list(inputs)[1:])
+    (y, new_mean, _) = (torch.from_numpy(array) for array in ReferenceEvaluator(model).run(None, {"x": inputs["x"]}))
+    del model.graph.output[1:]
+    lifted = onnxlift.lift(model)
+    assert "nn.BatchNorm1d(3, momentum=0.3)" in lifted.source
+    assert lifted.report.warnings
+    module, x = lifted.module(train=True), torch.from_numpy(inputs["x"])
+    torch.testing.assert_close(module(x), y)
+    (statistic,) = (buffer for name, buffer in module.named_buffers() if name.endswith("running_mean"))
+    torch.testing.assert_close(statistic, new_mean)
+    assert not torch.allclose(module.eval()(x), y)
 
 
 def test_batch_norm_while_training_before_opset_14() -> None:

@@ -118,6 +118,7 @@ def test_outputs_stay_two_even_if_they_are_equal() -> None:
         "a = Sub(x, x2) b = Sub(x2, x)",
         "a = RandomNormalLike(x) b = RandomNormalLike(x)",
         "t = Constant <value = bool {1}> () a = Dropout(x, half, t) b = Dropout(x, half, t)",
+        "a = Dropout(x, half) b = Dropout(x, half)",
         "a = Mul(x, w) b = Mul(x, v)",
     ],
 )

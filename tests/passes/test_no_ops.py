@@ -26,10 +26,9 @@ GOES = {
     ),
     "concat of one": ("float[n, 3] x", "", "Concat <axis = 0> (x)"),
     "split into one": ("float[n, 3] x", "", "Split <num_outputs = 1> (x)"),
-    "dropout": ("float[n, 3] x", "", "Dropout(x)"),
-    "dropout that says it is not training": (
+    "dropout of nothing": (
         "float[n, 3] x",
-        "r = Constant <value_float = 0.5> () t = Constant <value = bool {0}> ()",
+        "r = Constant <value_float = 0.0> () t = Constant <value = bool {1}> ()",
         "Dropout(x, r, t)",
     ),
     "times one": ("float[n, 3] x", f"c = Constant <{ONE}> ()", "Mul(c, x)"),
@@ -76,6 +75,12 @@ STAYS = {
     ),
     "transpose of a square": ("float[3, 3] x", "", "Transpose(x)"),
     "cast": ("float[n, 3] x", "", "Cast <to = 11> (x)"),
+    "dropout, which is live in train mode": ("float[n, 3] x", "", "Dropout(x)"),
+    "dropout that says it is not training": (
+        "float[n, 3] x",
+        "r = Constant <value_float = 0.5> () t = Constant <value = bool {0}> ()",
+        "Dropout(x, r, t)",
+    ),
 }
 
 

@@ -50,12 +50,14 @@ LONGEST_SIZES = 120  # names, numbers and operators in a list of sizes that is w
 
 
 class Lowering:
-    """One lowering of one model. `failures` collects every node that cannot be lifted."""
+    """One lowering of one model. `failures` collects every node that cannot be lifted, `warnings` what the user should
+    know."""
 
     def __init__(self, model: ir.Model, scopes: Scopes) -> None:
         self.model = model
         self.scopes = scopes
         self.failures: list[UnsupportedNode] = []
+        self.warnings: dict[str, None] = {}
         self.place: dict[ir.Node, Scope] = {}
         # An exporter with module scopes names values after its own operations.
         self.names_speak = not any(len(path) for path in scopes.called)
@@ -123,11 +125,18 @@ class Body:
     def emit(self, statement: Statement) -> None:
         self.block.append(statement)
 
+    def warn(self, text: str) -> None:
+        self.lowering.warnings[text] = None
+
     def add_layer(self, layer: Layer) -> Member:
-        existing = self.module.layers.setdefault(layer.identity, layer)
+        assert layer.node is not None
+        path = self._relative_path(layer.node)
+        identity = layer.identity
+        if path and not layer.weights and attribute(path[-1]).isdigit():
+            identity = (*identity, path)  # a pool or dropout of an `nn.Sequential`: equal ones are one member each
+        existing = self.module.layers.setdefault(identity, layer)
         if existing is layer:
-            assert layer.node is not None
-            self.module.add(layer_path(layer, self._relative_path(layer.node), self.module), layer)
+            self.module.add(layer_path(layer, path, self.module), layer)
         return Member(existing)
 
     def lower_graph(self, graph: ir.Graph, inputs: Sequence[Operand]) -> tuple[Block, list[Operand]]:

@@ -10,6 +10,7 @@ q, k and v have the same number of axes, three or four. The forms of each part:
   m; with a huge negative number in the place of -inf it is added, since then a row without any key is not the same;
   a mask that hides exactly what lies after each query, a constant or a Trilu of ones, is `is_causal`
 - `Where(IsNaN(p), 0, p)` around the softmax, PyTorch's spelling of "no key, no value": its attention does that itself
+- a Dropout of the probabilities, with a constant ratio and without a seed: `dropout_p`, in train mode only
 - casts of the scores to float32 and of the result back, which PyTorch's attention does itself
 - k and v repeated for several heads of q (Unsqueeze, Expand, Reshape): grouped queries, `enable_gqa`
 
@@ -26,7 +27,7 @@ import math
 
 import onnx_ir as ir
 
-from ..ir.node_view import shape_of
+from ..ir.node_view import shape_of, static_elements
 from ..passes.edit import Edit, attribute, is_standard, sweep
 from .attention_keys import Keys, find_keys, without_scale
 from .attention_mask import find_mask
@@ -52,6 +53,7 @@ def _visit(edit: Edit, node: ir.Node, transposes: set[ir.Node]) -> None:
     if rank(node.outputs[0]) not in (3, 4) or v is None:
         return
     nodes: list[ir.Node] = []
+    probabilities, dropout = _before_dropout(edit, probabilities, nodes)
     masked = _before_softmax(edit, probabilities, nodes)
     if masked is None:
         return
@@ -76,11 +78,30 @@ def _visit(edit: Edit, node: ir.Node, transposes: set[ir.Node]) -> None:
         k, v, repetition = grouped
         nodes += repetition
         attributes.append(ir.AttrInt64("enable_gqa", 1))
+    attributes += dropout
     if mask.is_causal:
         attributes.append(ir.AttrInt64("is_causal", 1))
     added = mask.value(edit, node)
     edit.replace(node, "Attention", [q, k, v] if added is None else [q, k, v, added], attributes, domain=DOMAIN)
     drop_unused(edit, nodes)
+
+
+def _before_dropout(
+    edit: Edit, probabilities: ir.Value | None, nodes: list[ir.Node]
+) -> tuple[ir.Value | None, list[ir.Attr]]:
+    """What goes into the Dropout that `probabilities` come from, and how it drops; else `probabilities` themselves."""
+    dropout = made_by(edit, probabilities, "Dropout")
+    if dropout is None or not is_private(edit, probabilities) or "seed" in dropout.attributes:
+        return probabilities, []
+    ratio, training, *_ = *dropout.inputs[1:], None, None
+    share = attribute(dropout, "ratio", 0.5) if ratio is None else number(ratio)
+    until_told = edit.scope.opset(dropout) < 7 and not attribute(dropout, "is_test", 0)
+    trains = (until_told,) if training is None else static_elements(training)
+    mask_is_read = any(output.uses() or output.is_graph_output() for output in dropout.outputs[1:])
+    if share is None or not 0 < share < 1 or trains is None or mask_is_read:
+        return probabilities, []
+    nodes.append(dropout)
+    return dropout.inputs[0], [ir.AttrFloat32("dropout", share), ir.AttrInt64("trains", int(any(trains)))]
 
 
 def _before_softmax(edit: Edit, probabilities: ir.Value | None, nodes: list[ir.Node]) -> ir.Value | None:

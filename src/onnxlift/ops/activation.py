@@ -11,7 +11,7 @@ from ..code.expr import Expr, F, either, torch
 from ..ir.types import UNSIGNED, DataType
 from .arguments import attribute_number
 from .kernel import kernel
-from .node import Node, Result, Unpack
+from .node import TRAINS, Node, Result, Unpack
 from .operand import Constant, Scalar, Tensor
 from .registry import op
 
@@ -168,11 +168,16 @@ def Dropout(
     is_test: int | None = None,
     seed: int | None = None,
 ) -> Result:
-    """A model that only predicts has `nn.Dropout`, which does nothing then. The first opsets trained unless `is_test`;
-    from 12 an input says so. numpy, which draws from a seed, takes seeds of 32 bits."""
+    """`nn.Dropout`, which drops in train mode only: so a model that was exported to predict can be trained further, and
+    one that was exported while training can predict. The first opsets trained unless `is_test`; from 12 an input says
+    so. Where that is known at run time only, and where mask or seed matter, the node means the same in both modes.
+    numpy, which draws from a seed, takes seeds of 32 bits."""
     training = is_test == 0 if training_mode is None else training_mode.number
+    known = 0.5 if ratio is None else ratio.number
+    if training and known is not None and not n.wants(1) and seed is None:
+        n.warn(TRAINS)
+        training = False
     if training is not None and not training:
-        known = 0.5 if ratio is None else ratio.number
         output: Expr = data
         if known is not None and 0 < known < 1:
             output = n.layer("Dropout", p=attribute_number(known, data))(data)

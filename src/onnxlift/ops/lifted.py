@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..code.expr import F
+from ..code.expr import F, Name, either
 from ..ir.domain import DOMAIN
 from .arguments import attribute_number, changed
 from .attention import attend
-from .node import Node, Result
+from .node import TRAINS, Node, Result
 from .norm import LayerNormalization, RMSNormalization
 from .operand import Constant, Tensor
 from .registry import op
@@ -105,16 +105,22 @@ def Attention(
     scale: float | None = None,
     is_causal: int = 0,
     enable_gqa: int = 0,
+    dropout: float = 0.0,
+    trains: int = 0,
 ) -> Result:
     """`softmax(q @ k.T * scale + mask) @ v`. Without a scale it is one over the root of the number of features. A
-    boolean mask says which scores count. With `enable_gqa` a head of k and v serves several heads of q."""
+    boolean mask says which scores count. With `enable_gqa` a head of k and v serves several heads of q. In train mode
+    that share of the probabilities is dropped."""
+    if trains:
+        n.warn(TRAINS)
     options: dict[str, Any] = {
         "attn_mask": mask,
+        "dropout_p": either(Name("self").training, attribute_number(dropout, q), 0.0) if dropout else 0.0,
         "is_causal": bool(is_causal),
         "scale": None if scale is None else attribute_number(scale, q),
         "enable_gqa": bool(enable_gqa),
     }
-    defaults = {"attn_mask": None, "is_causal": False, "scale": None, "enable_gqa": False}
+    defaults = {"attn_mask": None, "dropout_p": 0.0, "is_causal": False, "scale": None, "enable_gqa": False}
     return attend(q, k, v, q.type.dtype, changed(options, **defaults))
 
 

@@ -33,10 +33,17 @@ class Unpack:
 Result = Operand | Expr | Unpack | Sequence[Any] | None
 
 
+TRAINS = (
+    "the model was exported while training: what drops values or takes the statistics of a batch does so in train mode "
+    "only, as in PyTorch (`module(train=True)` or `model.train()`)"
+)
+
+
 class Host(Protocol):
     """What the emitter offers to a node while it is being written (see emit/lower.py)."""
 
     def add_layer(self, layer: Layer) -> Member: ...
+    def warn(self, text: str) -> None: ...
     def emit(self, statement: Statement) -> None: ...
     def operand(self, value: ir.Value) -> Operand: ...
     def lower_graph(self, graph: ir.Graph, inputs: Sequence[Operand]) -> tuple[Block, list[Operand]]: ...
@@ -73,6 +80,10 @@ class Node:
     def fail(self, reason: str) -> NoReturn:
         """Give up on this node; `reason` completes the sentence 'not supported: ...'."""
         raise Unsupported(reason)
+
+    def warn(self, text: str) -> None:
+        """Tell the user something about the model in the report. Said once, however many nodes say it."""
+        self.host.warn(text)
 
     def layer(self, kind: str, weights: Mapping[str, Constant | Weight | None] | None = None, **arguments: Any) -> Expr:
         """A member `nn.kind(...)` of the module, ready to be called. Arguments equal to torch's default are not

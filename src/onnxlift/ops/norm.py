@@ -10,7 +10,7 @@ from ..code.expr import Expr, F
 from ..ir.types import DataType
 from .arguments import attribute_number, changed
 from .kernel import kernel
-from .node import Node, Result, Unpack, torch_dtype
+from .node import TRAINS, Node, Result, Unpack, torch_dtype
 from .operand import Constant, Tensor, size_of
 from .registry import op
 
@@ -38,29 +38,32 @@ def BatchNormalization(
     training_mode: int | None = None,
 ) -> Result:
     """From opset 14 `training_mode` says whether the statistics are of this batch; before, asking for more outputs
-    did. Until opset 8 `spatial=0` means statistics for each place, not for each channel."""
+    did. Until opset 8 `spatial=0` means statistics for each place, not for each channel. A layer of PyTorch takes those
+    of the batch in train mode: it is also what a training node means whose new statistics nobody reads."""
     eps = attribute_number(epsilon, X)
-    if training_mode or (training_mode is None and any(n.wants(i) for i in range(1, 5))):
+    rank, weights = X.type.rank, (scale, B, mean, var)
+    is_layer = spatial and rank in (2, 3, 4, 5) and _torch_mixes(X, weights)
+    is_layer = is_layer and all(isinstance(w, Constant) for w in weights)
+    reads_statistics = any(n.wants(i) for i in range(1, 5))
+    if training_mode and is_layer and not reads_statistics:
+        n.warn(TRAINS)
+    elif training_mode or (training_mode is None and reads_statistics):
         if not spatial:
             n.fail("training with spatial=0")
         keep = attribute_number(momentum, X)
         count = 3 if n.opset >= 14 else 5
         function = kernel("batch_norm_training" if n.opset >= 14 else "batch_norm_training_saved")
         return Unpack(function(X, scale, B, mean, var, eps, keep), count)
-    rank = X.type.rank
+    if is_layer:
+        names = ("weight", "bias", "running_mean", "running_var")
+        # PyTorch's momentum is the share of the new statistics, ONNX's of the old ones.
+        options = {"eps": eps, "momentum": round(1 - attribute_number(momentum, X), 7)}
+        layer = f"BatchNorm{max((rank or 0) - 2, 1)}d"
+        return n.layer(layer, dict(zip(names, weights, strict=True)), num_features=scale.type.size, **options)(X)  # type: ignore[arg-type]
     if not spatial:
         return kernel("batch_norm_everywhere")(X, scale, B, mean, var, eps)
-    weights = (scale, B, mean, var)
-    if _torch_mixes(X, weights):
-        if rank in (2, 3, 4, 5) and all(isinstance(w, Constant) for w in weights):
-            names = ("weight", "bias", "running_mean", "running_var")
-            channels = scale.type.size
-            layer = f"BatchNorm{max(rank - 2, 1)}d"
-            # PyTorch's momentum is the share of the new statistics, ONNX's of the old ones.
-            options = {"eps": eps, "momentum": round(1 - attribute_number(momentum, X), 7)}
-            return n.layer(layer, dict(zip(names, weights, strict=True)), num_features=channels, **options)(X)  # type: ignore[arg-type]
-        if rank is None or rank >= 2:
-            return F.batch_norm(X, mean, var, scale, B, **_eps(epsilon, X))
+    if _torch_mixes(X, weights) and (rank is None or rank >= 2):
+        return F.batch_norm(X, mean, var, scale, B, **_eps(epsilon, X))
     if rank == 1:  # a batch of one channel
         return F.batch_norm(X.unsqueeze(1), mean, var, scale, B, **_eps(epsilon, X)).squeeze(1)
     return kernel("batch_norm")(X, scale, B, mean, var, eps)

@@ -5,10 +5,10 @@
 for nodes with the same operator, inputs (constants by value; the bounds of a Range by their names as sizes), attributes
 (compared bit by bit) and number of outputs.
 
-Not merged are nodes that draw random numbers (two dropout masks are two masks), nodes that hold graphs, calls of
-functions and operators of other domains, of which nothing is known; nodes of different graphs; and nodes of different
-modules, by the scope in their names or the exporter's metadata: the value would have to be handed from one module to
-another, which nobody would write.
+Not merged are nodes that draw random numbers, if only in training (two dropout masks are two masks), nodes that hold
+graphs, calls of functions and operators of other domains, of which nothing is known; nodes of different graphs; and
+nodes of different modules, by the scope in their names or the exporter's metadata: the value would have to be handed
+from one module to another, which nobody would write.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from collections.abc import Hashable
 
 import onnx_ir as ir
 
-from ..ir.node_view import elements_of, static_elements
+from ..ir.node_view import elements_of
 from ..ir.scopes import constant, scopes
 from .edit import Edit, Names, is_parameter
 
 _RANDOM = frozenset(
-    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
+    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"}
 )
 _MAX_CONSTANT_BYTES = 1024
 _SCOPE_KEYS = ("pkg.torch.onnx.name_scopes", "namespace")
@@ -60,8 +60,6 @@ def _key(model: ir.Model, node: ir.Node) -> Hashable | None:
     if node.domain not in ("", "ai.onnx", "ai.onnx.ml") or node.op_type in _RANDOM:
         return None
     if node.op_identifier() in model.functions or not node.inputs:
-        return None
-    if node.op_type == "Dropout" and len(node.inputs) > 2 and static_elements(node.inputs[2]) != (0,):
         return None
     attributes = []
     for name in sorted(node.attributes):

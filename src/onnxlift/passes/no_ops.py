@@ -4,9 +4,8 @@
 
 for: Identity; Cast and CastLike to the type of x; Reshape, Flatten, Squeeze, Unsqueeze, Expand and Tile that leave the
 shape as it is; Transpose that keeps the order; Slice with steps of 1 that leaves the shape; Pad by zero; Concat, Sum,
-Max, Min and Mean of one input; Split into one output; Dropout outside of training; and, with a constant operand that
-is the same element throughout, x * 1, x / 1, x - 0, x ** 1, x & True, x | False, x + 0, where(True, x, _) and
-where(False, _, x).
+Max, Min and Mean of one input; Split into one output; Dropout of nothing; and, with a constant operand that is the same
+element throughout, x * 1, x / 1, x - 0, x ** 1, x & True, x | False, x + 0, where(True, x, _) and where(False, _, x).
 
 Not when
 
@@ -15,6 +14,7 @@ Not when
 - x is a floating-point tensor and the operation is x + 0.0: that turns -0.0 into 0.0. (x - 0.0 and x + -0.0 keep
   every value, and go.)
 - the constant operand may be a parameter: a scale that is 1 before training is still a scale.
+- a Dropout drops anything when it is trained: it says how to train the model further, and becomes `nn.Dropout`.
 - a second output (a Dropout's mask) is read.
 - x would have to become a graph output, but is an input, an initialiser, another output, or comes from outside.
 """
@@ -85,16 +85,14 @@ def _passes_on(edit: Edit, node: ir.Node) -> bool:
         return len(node.inputs) == 1
     if op == "Split":
         return len(node.outputs) == 1 and same_shape(source, output)
-    return op == "Dropout" and _is_inference(edit, node)
+    return op == "Dropout" and _drops_nothing(edit, node)
 
 
-def _is_inference(edit: Edit, node: ir.Node) -> bool:
-    opset = edit.scope.opset(node)
-    if opset < 7:
-        return bool(attribute(node, "is_test", 0) == 1)
-    if opset < 12 or len(node.inputs) < 3 or node.inputs[2] is None:
-        return True
-    return static_elements(node.inputs[2]) == (0,)
+def _drops_nothing(edit: Edit, node: ir.Node) -> bool:
+    if edit.scope.opset(node) < 12:
+        return bool(attribute(node, "ratio", 0.5) == 0)
+    ratio = constant(node.inputs[1]) if len(node.inputs) > 1 and node.inputs[1] is not None else None
+    return ratio is not None and ratio.size == 1 and not ratio.numpy().any()
 
 
 def _without_neutral(node: ir.Node) -> ir.Value | None:

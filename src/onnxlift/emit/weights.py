@@ -31,7 +31,7 @@ Progress = Callable[[int, int], None]
 
 THREADS = min(4, os.cpu_count() or 1)
 BATCH = 4 << 20  # bytes that a thread writes at least before it is given others
-TILE, SLIVER = 256, 16  # rows and columns at a time: what the cache holds of both sides
+BAND, GROUP = 128, 8  # how many rows of a transposed matrix are made at a time, and how many neighbours stay together
 MAX_SHARD_SIZE = 5 * 10**9
 """Weights of more bytes than this are spread over several files, as Hugging Face does it."""
 
@@ -193,18 +193,25 @@ def _write_tensor(file: BinaryIO, entry: Entry) -> None:
 
 
 def _parts(array: Array) -> Iterator[Array]:
-    """The array in the order of its elements, in parts. A transposed matrix is turned tile by tile: row by row, every
-    element would come from another line of the cache."""
-    if array.ndim != 2 or array.flags.c_contiguous or array.size < TILE * TILE:
+    """The array in the order of its elements, in parts, each to be used before the next is asked for.
+
+    A transposed matrix is turned in two steps, a band of rows at a time: first groups of neighbours as if each were one
+    element, then the elements within the groups. Row by row, every element would come from another line of the cache;
+    and in large steps, threads do not wait for one another."""
+    source = array.T
+    if array.ndim != 2 or array.flags.c_contiguous or not source.flags.c_contiguous or array.size < BAND * BAND:
         yield array
         return
-    rows = np.empty((TILE, array.shape[1]), array.dtype)
-    for top in range(0, len(array), TILE):
-        source = array[top : top + TILE]
-        target = rows[: len(source)]
-        for left in range(0, array.shape[1], SLIVER):
-            target[:, left : left + SLIVER] = source[:, left : left + SLIVER]
-        yield target
+    rows, columns = array.shape
+    whole = rows - rows % GROUP
+    groups = np.empty((BAND // GROUP, columns), f"V{GROUP * array.itemsize}")
+    band = np.empty((BAND // GROUP, GROUP, columns), array.dtype)
+    for top in range(0, whole, BAND):
+        found = source[:, top : min(top + BAND, whole)].view(groups.dtype).T
+        groups[: len(found)] = found
+        band[: len(found)] = groups[: len(found)].view(array.dtype).reshape(-1, columns, GROUP).transpose(0, 2, 1)
+        yield band[: len(found)]
+    yield array[whole:]
 
 
 def _stored_type(entry: Entry) -> tuple[str, np.dtype[np.generic]]:

@@ -20,13 +20,9 @@ import onnx_ir as ir
 from onnxlift.errors import LoadError
 
 MAP_FROM = 1 << 20
-"""Ranges of at least this size are mapped or copied by the kernel, smaller ones are read: each mapping costs a file
-descriptor."""
+"""Ranges of at least this size are mapped, smaller ones are read: each mapping costs a file descriptor."""
 
-CHUNK = 8 << 20
-
-# Where the kernel cannot copy between the two files (other file system, old kernel, odd target), we copy ourselves.
-_CANNOT_COPY = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EXDEV, errno.EBADF, errno.ETXTBSY}
+CHUNK = 1 << 20
 
 # Windows has neither flag. O_NONBLOCK keeps a FIFO that took the file's place from blocking us.
 _OPEN = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
@@ -98,35 +94,9 @@ class DataFile:
                 yield chunk
 
     def copy_to(self, target: BinaryIO, offset: int, length: int) -> None:
-        """Write a range to `target`, inside the kernel where it can, and never with more than a chunk in memory."""
-        copied = self._copy_in_kernel(target, offset, length)
-        for chunk in self.chunks(offset + copied, length - copied):
+        """Write a range to `target`, with no more than a chunk of it in memory."""
+        for chunk in self.chunks(offset, length):
             target.write(chunk)
-
-    def _copy_in_kernel(self, target: BinaryIO, offset: int, length: int) -> int:
-        copied = 0
-        if not hasattr(os, "copy_file_range") or length < MAP_FROM:
-            return copied
-        try:
-            target.flush()
-            destination, start = target.fileno(), target.tell()
-        except (AttributeError, OSError):  # not a real file
-            return copied
-        with self.open() as file:
-            while copied < length:
-                try:
-                    step = os.copy_file_range(
-                        file.fileno(), destination, length - copied, offset + copied, start + copied
-                    )
-                except OSError as error:
-                    if error.errno not in _CANNOT_COPY:
-                        raise
-                    break
-                if step == 0:
-                    break
-                copied += step
-        target.seek(start + copied)
-        return copied
 
 
 def _stamp(status: os.stat_result) -> tuple[int, int, int]:

@@ -9,7 +9,6 @@ WITHOUT_ORACLE = dict.fromkeys(
 )
 
 _STRINGS = "its input is of strings"
-_EXTREMES = [f"PyTorch cannot take the {extreme} of uint64" for extreme in ("max", "min")]
 
 # Operator -> the reasons for which some case that its schema allows is refused.
 REFUSED: dict[tuple[str, str], list[str]] = {
@@ -17,16 +16,13 @@ REFUSED: dict[tuple[str, str], list[str]] = {
         ("", op_type): [_STRINGS]
         for op_type in (
             *("CenterCropPad", "Col2Im", "NonZero", "RandomNormalLike", "RandomUniformLike"),
-            *("Resize", "Scatter", "TensorScatter", "Trilu", "Upsample"),
+            *("Resize", "Trilu", "Upsample"),
         )
     },
     ("", "GridSample"): [_STRINGS, "linear interpolation between numbers that are not floating-point"],
-    ("", "OneHot"): ["its values are strings"],
     ("", "Pad"): ["it pads float8e8m0, which PyTorch cannot fill with a number", "its data are strings"],
     ("", "QLinearMatMul"): ["its factors are not of integers"],
     ("", "ReduceMean"): ["it takes the mean of uint64 numbers"],
-    ("", "ScatterElements"): [*_EXTREMES, _STRINGS],
-    ("", "ScatterND"): [*_EXTREMES, _STRINGS],
     ("", "Tile"): ["in opset 1 the axis to tile must be constant and the rank known"],
     ("", "Unique"): ["complex numbers have no order"],
 }

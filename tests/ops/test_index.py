@@ -227,6 +227,30 @@ def test_scatter_nd(reduction: str, depth: int) -> None:
     check(node, {"x": x, "i": indices, "u": updates}, opset=18, dynamic=True, rtol=1e-4)
 
 
+def test_scatter_strings() -> None:
+    """ONNX Runtime knows ScatterElements of strings, the reference ScatterND."""
+    words, new = np.array([["a", "b"], ["c", "ü"], ["", "f"]], object), np.array([["neu", ""]], object)
+    node = helper.make_node("ScatterElements", ["x", "i", "u"], ["y"])
+    check(node, {"x": words, "i": np.array([[2, -3]]), "u": new}, opset=18, dynamic=True)
+    node = helper.make_node("ScatterND", ["x", "i", "u"], ["y"])
+    check(node, {"x": words, "i": np.array([[1]]), "u": new}, opset=18, reference=True)
+
+
+def test_strings_have_no_sum() -> None:
+    words = np.array(["a", "b"], object)
+    node = helper.make_node("ScatterElements", ["x", "i", "u"], ["y"], reduction="add")
+    with pytest.raises(onnxlift.UnsupportedError, match="reduction add is not defined for string"):
+        onnxlift.lift(model_of(node, {"x": words, "i": ints(0, 1), "u": words}, 18))
+
+
+@pytest.mark.parametrize(("reduction", "extreme"), [("max", np.maximum), ("min", np.minimum)])
+def test_scatter_extremes_of_uint64(reduction: str, extreme: Any) -> None:
+    x, new = np.array([1, 2**64 - 2, 5], np.uint64), np.array([2**63, 3, 2**63 + 1], np.uint64)
+    for op_type, indices in (("ScatterElements", ints(0, 1, 2)), ("ScatterND", ints(0, 1, 2)[:, None])):
+        node = helper.make_node(op_type, ["x", "i", "u"], ["y"], reduction=reduction)
+        check(node, {"x": x, "i": indices, "u": new}, opset=18, expected=[extreme(x, new)])
+
+
 OPERATORS = (
     "Gather",
     "GatherElements",

@@ -5,9 +5,15 @@ import torch
 from torch import Tensor
 
 
-def string_places(strings: np.ndarray) -> Tensor:
-    """For each string its place in the flattened array."""
-    return torch.arange(strings.size).reshape(strings.shape)
+def string_places(strings: np.ndarray, *before: np.ndarray) -> Tensor:
+    """For each string its place in the flattened array, which comes after those `before`."""
+    start = sum(other.size for other in before)
+    return torch.arange(start, start + strings.size).reshape(strings.shape)
+
+
+def all_strings(*arrays: np.ndarray) -> np.ndarray:
+    """The strings of all the arrays in a row."""
+    return np.concatenate([strings.reshape(-1) for strings in arrays])
 
 
 def take_strings(strings: np.ndarray, places: Tensor) -> np.ndarray:

@@ -157,6 +157,7 @@ def _is_ahead(n: Node, first: Scalar, last: Scalar, step: int | float) -> bool:
 
 
 @op("OneHot")
+@moves_elements
 def OneHot(n: Node, indices: Tensor, depth: Scalar, values: Tensor, *, axis: int) -> Result:
     """Negative indices count from the end since opset 11; before they are out of range."""
     count = depth if depth.type.is_integer else Scalar(builtin("int")(depth))
@@ -164,8 +165,6 @@ def OneHot(n: Node, indices: Tensor, depth: Scalar, values: Tensor, *, axis: int
     if n.opset < 11:
         options["wrap"] = False
     hot = kernel("is_one_hot")(indices, count, **options)
-    if values.type.dtype == DataType.STRING:
-        n.fail("its values are strings")
     if values.const is not None and values.const.tolist() == [0, 1]:
         return hot if values.type.is_bool else converted(hot, values.type.dtype)
     return torch.where(hot, values[1], values[0])

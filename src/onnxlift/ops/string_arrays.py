@@ -3,12 +3,15 @@
 An operator that only moves elements is run on their positions instead, and the strings are taken from there:
 
     y = Reshape(words)   ->   y = take_strings(words, string_places(words).reshape(2, 3))
+
+Of several string tensors, positions go on where those of the one before end.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import Any
 
 from ..code.expr import Expr, Subscript, to_expr
@@ -19,21 +22,31 @@ from .operand import Operand, Tensor
 
 
 def moves_elements(function: Callable[..., Result]) -> Callable[..., Result]:
-    """An operator function that works on strings too, because it only moves the elements of its first input."""
+    """An operator function that works on strings too, because it only moves the elements of its inputs."""
 
     @functools.wraps(function)
     def on_positions(n: Node, *inputs: Any, **attributes: Any) -> Result:
-        data = inputs[0] if inputs else None
-        if not isinstance(data, Tensor) or data.type.dtype != DataType.STRING or data.type.kind != "tensor":
+        strings = [data for data in inputs if _is_strings(data)]
+        if not strings:
             return function(n, *inputs, **attributes)
-        places = Tensor(kernel("string_places")(data), ValueType(DataType.INT64, data.type.shape))
-        result = function(n, places, *inputs[1:], **attributes)
+        moved = [_places(data, strings) if _is_strings(data) else data for data in inputs]
+        result = function(n, *moved, **attributes)
+        words = strings[0] if len(strings) == 1 else kernel("all_strings")(*strings)
         if isinstance(result, Unpack):
             parts = [Subscript(result.expr, (to_expr(i),)) for i in range(result.count)]
-            return [kernel("take_strings")(data, part) for part in parts]
-        return kernel("take_strings")(data, result) if isinstance(result, Expr) else result
+            return [kernel("take_strings")(words, part) for part in parts]
+        return kernel("take_strings")(words, result) if isinstance(result, Expr) else result
 
     return on_positions
+
+
+def _is_strings(data: Any) -> bool:
+    return isinstance(data, Tensor) and data.type.dtype == DataType.STRING and data.type.kind == "tensor"
+
+
+def _places(data: Tensor, strings: Sequence[Tensor]) -> Tensor:
+    before = list(takewhile(lambda other: other is not data, strings))
+    return Tensor(kernel("string_places")(data, *before), ValueType(DataType.INT64, data.type.shape))
 
 
 def numbers_only(function: Callable[..., Result]) -> Callable[..., Result]:

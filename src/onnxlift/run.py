@@ -32,7 +32,7 @@ _VIEWS = {
     np.dtype(ml_dtypes.float8_e5m2fnuz): (np.uint8, torch.float8_e5m2fnuz),
     np.dtype(ml_dtypes.float8_e8m0fnu): (np.uint8, torch.float8_e8m0fnu),
 }
-_WIDER = {
+TRAVELS_AS = {  # the types that lifted code holds in another one
     np.dtype(ml_dtypes.int4): np.int8,
     np.dtype(ml_dtypes.uint4): np.uint8,
     np.dtype(ml_dtypes.int2): np.int8,
@@ -46,8 +46,8 @@ _WIDER = {
 def to_torch(array: np.ndarray[Any, Any]) -> torch.Tensor:
     """A tensor with the values of `array`, in the representation that lifted code uses for its type."""
     array = np.asarray(array)
-    if array.dtype in _WIDER:
-        array = array.astype(_WIDER[array.dtype])
+    if array.dtype in TRAVELS_AS:
+        array = array.astype(TRAVELS_AS[array.dtype])
     view = _VIEWS.get(array.dtype)
     if view is None:
         return torch.from_numpy(np.require(array, requirements=["C", "W"]).copy())
@@ -101,4 +101,4 @@ def _narrower(type: ir.TypeProtocol | None) -> np.dtype[Any] | None:
     if not isinstance(type, ir.TensorType) or type.dtype in (ir.DataType.UNDEFINED, ir.DataType.STRING):
         return None
     dtype = np.dtype(type.dtype.numpy())
-    return dtype if dtype in _WIDER else None
+    return dtype if dtype in TRAVELS_AS else None

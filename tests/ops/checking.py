@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime
@@ -17,18 +16,9 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import onnxlift
-from onnxlift.run import to_numpy, to_torch
+from onnxlift.run import TRAVELS_AS, to_numpy, to_torch
 
 Array = np.ndarray[Any, Any]
-TRAVELS_AS = {  # the types that lifted code holds in another one
-    np.dtype(ml_dtypes.int4): np.int8,
-    np.dtype(ml_dtypes.uint4): np.uint8,
-    np.dtype(ml_dtypes.int2): np.int8,
-    np.dtype(ml_dtypes.uint2): np.uint8,
-    np.dtype(ml_dtypes.float6_e2m3fn): np.float32,
-    np.dtype(ml_dtypes.float6_e3m2fn): np.float32,
-    np.dtype(ml_dtypes.float4_e2m1fn): np.float32,
-}
 OFFICIAL = {"rtol": 1e-3, "atol": 1e-7}
 
 

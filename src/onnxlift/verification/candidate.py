@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from ..emit.forward_statements import forward_statements
-from ..run import to_numpy, to_torch
+from ..run import to_argument, to_result
 
 Probes = Mapping[str, Mapping[str, Sequence[str | None]]]
 """Line of a statement (as text) -> path of a module -> the names of the values that the statement assigns there."""
@@ -36,32 +36,11 @@ def run_candidate(
     model = module.__dict__["load"]()
     recorder.paths = {id(child): path for path, child in model.named_modules()}
     with torch.no_grad():
-        results = model(*(_argument(value) for value in inputs.values()))
+        results = model(*(to_argument(value) for value in inputs.values()))
     values = results if isinstance(results, tuple) and len(outputs) != 1 else (results,)
     if len(values) != len(outputs):
         raise TypeError(f"forward returned {len(values)} values, and the ONNX model has {len(outputs)} outputs")
-    return {**recorder.values, **{name: _result(value) for name, value in zip(outputs, values, strict=True)}}
-
-
-def _argument(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_argument(item) for item in value]
-    if value is None or value.dtype.kind in "OUST":
-        return value
-    return to_torch(value)
-
-
-def _result(value: Any) -> Any:
-    match value:
-        case torch.Tensor():
-            return to_numpy(value)
-        case list() | tuple():
-            return [_result(item) for item in value]
-        case dict():
-            return {key: _result(item) for key, item in value.items()}
-        case None:
-            return None
-    return np.asarray(value)
+    return {**recorder.values, **{name: to_result(value) for name, value in zip(outputs, values, strict=True)}}
 
 
 PROBE = "_onnxlift_probe"
@@ -131,7 +110,7 @@ class Recorder:
             for name, value in zip(names, values, strict=True):
                 if name is not None and name not in self.values and _is_plain(value):
                     # A copy, since code that follows may change the tensor in place.
-                    self.values[name] = np.array(_result(value))
+                    self.values[name] = np.array(to_result(value))
         return result
 
 

@@ -26,7 +26,7 @@ from .passes import PASSES, normalise
 from .passes import simplify as simplify_graph
 from .tree.build import build_tree
 from .tree.families import find_families
-from .tree.names import identifier
+from .tree.names import file_stem
 from .tree.scopes import find_scopes
 
 
@@ -42,7 +42,7 @@ def run(
     _check_names(skip_passes)
     with _collector_paused():
         model = load(source)
-        name = identifier(name or name_of(source, model), "model")
+        name = file_stem(name or name_of(source, model))
         operators = Counter(node.op_type for node in model.graph.all_nodes())
         control_flow = [op for op in ("If", "Loop", "Scan") if op in operators]
         readers = readers_of(model)

@@ -6,7 +6,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from onnxlift.tree.names import is_generated
+from onnxlift.tree.names import file_stem, is_generated
 from onnxlift.tree.scopes import DEEPEST, Path, Scopes, find_scopes, flat_layer_name, owner_of
 from small_graphs import Graph
 
@@ -103,3 +103,10 @@ def test_names_that_say_nothing(name: str | None) -> None:
 @pytest.mark.parametrize("name", ["context", "logits", "encoder.weight", "Q", "attn_mask"])
 def test_names_that_say_something(name: str) -> None:
     assert not is_generated(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "stem"), [("resnet-50", "resnet_50"), ("random", "random_"), ("torch", "torch_"), ("3d", "model_3d")]
+)
+def test_a_file_hides_no_module_that_others_import(name: str, stem: str) -> None:
+    assert file_stem(name) == stem

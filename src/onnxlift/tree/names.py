@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
+import sys
 import unicodedata
 from collections.abc import Iterable
 
@@ -57,6 +58,12 @@ def identifier(text: str, default: str = "x") -> str:
     taken = keyword.iskeyword(word) or keyword.issoftkeyword(word) or word in GLOBAL_NAMES or word in _BUILTINS
     taken = taken or kernels.exists(word)
     return f"{word}_" if taken else word
+
+
+def file_stem(text: str) -> str:
+    """`text` as the name of a file that can be imported and does not hide a module that others import: `random_`."""
+    word = identifier(text, "model")
+    return f"{word}_" if word in sys.stdlib_module_names or word == "PIL" else word
 
 
 def attribute(text: str, default: str = "layer") -> str:

@@ -13,10 +13,6 @@ from filelock import FileLock
 
 from models import Example
 
-# Children of tests that run in another folder import the same onnxlift.
-if "PYTHONPATH" in os.environ:
-    os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, os.environ["PYTHONPATH"].split(os.pathsep)))
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(

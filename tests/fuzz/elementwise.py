@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from onnx import helper
@@ -24,7 +23,8 @@ WITHIN_ONE = {"Asin", "Acos", "Atanh"}
 ABOVE_ONE = {"Acosh"}
 ARITHMETIC = "Add Sub Mul Div Add Mul Pow Min Max Mod PRelu".split()
 COMPARISONS = {"Equal": 9, "Greater": 9, "Less": 9, "GreaterOrEqual": 12, "LessOrEqual": 12}
-CASTS = [np.float32, np.float64, np.float16, np.int64, np.int32, np.bool_, np.int8, np.uint8, np.float32, np.int16]
+CASTS = [np.float32, np.float64, np.float16, np.int64, np.int32, np.bool_, np.int8, np.uint8, np.float32]
+CASTS += [np.int16, np.uint16, np.uint32, np.uint64]
 
 
 def unary(b: Builder) -> None:
@@ -201,17 +201,6 @@ def is_special(b: Builder) -> None:
     b.one(op_type, x)
 
 
-def quantise(b: Builder) -> None:
-    x = b.pick("f", where=lambda v: v.dtype == np.float32 and v.rank > 0)
-    zero: Any = b.choose.choice([np.uint8(7), np.int8(-3), np.uint8(0)])
-    axis = b.choose.randrange(x.rank) if b.opset >= 13 and b.choose.random() < 0.5 else None
-    shape = () if axis is None else (x.shape[axis],)
-    scale = b.constant((0.02 + 0.1 * b.data.random(shape)).astype(np.float32), "scale")
-    zero_point = b.constant(np.full(shape, zero), "zero_point")
-    quantised = b.one("QuantizeLinear", x, scale, zero_point, axis=axis)
-    b.one("DequantizeLinear", quantised, scale, zero_point, axis=axis)
-
-
 TEMPLATES = {
     unary: (9, 8),
     unary_with_alpha: (9, 2),
@@ -225,12 +214,11 @@ TEMPLATES = {
     with_neutral_constant: (9, 2),
     variadic: (9, 2),
     comparison: (9, 2),
-    logic: (9, 1),
-    bitwise: (18, 1),
+    logic: (9, 3),
+    bitwise: (18, 2),
     where: (9, 3),
     cast: (9, 3),
     cast_like: (15, 1),
     is_special: (9, 1),
-    quantise: (10, 1),
 }
 """Template -> (first opset, how often it is chosen)."""

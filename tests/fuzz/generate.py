@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from onnx import helper, shape_inference
 
-from . import control, elementwise, layers, patterns, shapes, sizes
+from . import control, elementwise, imaging, layers, patterns, quantised, shapes, sizes, structures
 from .builder import Builder, Input, UnsuitableError, Value, element_type, feeds_of
 from .names import Names
 from .outline import outline
@@ -25,6 +25,9 @@ TEMPLATES: dict[Any, tuple[int, int]] = {
     **shapes.TEMPLATES,
     **layers.TEMPLATES,
     **patterns.TEMPLATES,
+    **quantised.TEMPLATES,
+    **imaging.TEMPLATES,
+    **structures.TEMPLATES,
 }
 MOST_TRIES = 60
 
@@ -73,7 +76,8 @@ def _maker(b: Builder, kind: str) -> Callable[[tuple[int, ...]], Array]:
         return b.floats
     if kind == "b":
         return lambda shape: np.asarray(b.data.random(shape) < 0.5)
-    return lambda shape: b.integers(-4, 6, shape)
+    dtype = b.choose.choice([np.int64] * 5 + [np.int32, np.int32, np.int8, np.int16, np.uint8])
+    return lambda shape: b.integers(-4 if np.dtype(dtype).kind == "i" else 0, 6, shape).astype(dtype)
 
 
 def grow(b: Builder, count: int, *, until_nodes: bool = False) -> None:

@@ -278,16 +278,6 @@ def resize(b: Builder) -> None:
     b.one("Resize", x, roi, empty, b.operand(sizes, "sizes"), **attributes)
 
 
-def integer_matmul(b: Builder) -> None:
-    if b.opset < 11:
-        raise UnsuitableError
-    x = b.pick("f", ranks=[2, 3], where=lambda v: v.dtype == np.float32)
-    quantised, scale, zero = b.node("DynamicQuantizeLinear", [x], 3)
-    weight = b.constant(b.integers(-20, 20, (x.shape[-1], 3)).astype(np.int8))
-    product = b.one("MatMulInteger", quantised, weight, zero)
-    b.one("Mul", b.one("Cast", product, to=1), scale)
-
-
 TEMPLATES = {
     reduce: (9, 6),
     arg_reduce: (9, 1),
@@ -309,5 +299,4 @@ TEMPLATES = {
     other_norm: (9, 1),
     recurrent: (9, 1),
     resize: (9, 1),
-    integer_matmul: (11, 1),
 }

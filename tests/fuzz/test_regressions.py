@@ -22,7 +22,7 @@ def assert_matches(text: str, *inputs: Array, opset: int = 18, **initialisers: A
 
 
 def floats(*shape: int) -> np.ndarray[Any, Any]:
-    return np.random.default_rng(5).standard_normal(shape).astype(np.float32)
+    return np.asarray(np.random.default_rng(5).standard_normal(shape)).astype(np.float32)
 
 
 def test_elements_gathered_from_a_constant_have_the_shape_of_the_indices() -> None:
@@ -130,3 +130,26 @@ def test_a_convolution_of_nothing_but_pads() -> None:
         w=floats(4, 3, 2, 2),
         b=floats(4),
     )
+
+
+def test_a_transform_in_frames_is_one_sided_if_nothing_is_said() -> None:
+    """ONNX's inference takes it for two-sided, and the pads of the convolution were those of that size."""
+    assert_matches(
+        """g (float[2,16,1] signal) => (y) {
+            frames = STFT (signal, step, window)
+            y = Conv <auto_pad = "SAME_UPPER", group = 3, strides = [2, 2]> (frames, w)
+        }""",
+        floats(2, 16, 1),
+        opset=22,
+        step=np.asarray(4),
+        window=floats(8),
+        w=floats(6, 1, 2, 2),
+    )
+
+
+def test_a_transpose_of_what_turns_out_to_be_a_single_number() -> None:
+    """`x.permute(*[])` is a call without arguments."""
+    assert_matches("g (float x) => (y) { shape = Shape (x) z = Reshape (x, shape) y = Transpose (z) }", floats())
+    model = onnx.parser.parse_model('<ir_version: 9, opset_import: ["" : 18]> g (float x) => (y) { y = Transpose (x) }')
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    assert check(model, [{"x": floats()}]).kind == Kind.MATCHED

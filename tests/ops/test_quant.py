@@ -81,7 +81,7 @@ def test_pair_reads_well() -> None:
     inputs = {"x": rand(2, 3), "scale": np.float32(0.02), "zero": np.int8(-128)}
     nodes = [NODE("QuantizeLinear", list(inputs), ["q"]), NODE("DequantizeLinear", ["q", "scale", "zero"], ["y"])]
     source = check(nodes, inputs, constants=["scale", "zero"], rtol=0)
-    assert code(source) == "return dequantize(quantize(x, 0.02, -128, torch.int8), 0.02, -128)"
+    assert code(source) == "return fake_quantize(x, 0.02, -128, torch.int8)"
 
 
 @pytest.mark.parametrize("size", [6, 7])

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import onnx_ir as ir
 
+from .. import kernels
 from ..code.expr import Attribute, Binary, Call, Member, Ref, walk
 from ..code.statements import expressions, walk_statements
 from ..ops.layers import Layer
@@ -21,7 +22,7 @@ _GENERIC = re.compile(
 
 def name_classes(classes: Sequence[ModuleClass], root: Module, model: ir.Model, file_name: str) -> None:
     """Give every class a name of its own."""
-    taken: set[str] = set()
+    taken = set(kernels.layers())
     for cls in sorted(classes, key=lambda cls: cls.example is not root):  # the root gets the name that it wants
         wanted = cls.example.class_hint
         if wanted is None or wanted == "Sequential":

@@ -25,6 +25,11 @@ _BY_KIND = {
     "MaxPool": "pool",
     "AvgPool": "pool",
     "PReLU": "act",
+    "QuantizedLinear": "linear",
+    "DynamicQuantizedLinear": "linear",
+    "BlockQuantizedLinear": "linear",
+    "QuantizedConv": "conv",
+    "QuantizedEmbedding": "embedding",
 }
 
 

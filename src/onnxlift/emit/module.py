@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from ..code.statements import Block
+from ..ir.types import FLOATS
 from ..ops.layers import BUFFERS, Layer, Weight
 from ..ops.operand import Operand
 from ..tree.scopes import Path
@@ -109,4 +110,5 @@ def state_entries(module: Module, prefix: Path = ()) -> Iterator[tuple[str, Entr
             yield ".".join(full), Entry(member.weight, member.is_parameter)
         else:
             for name, weight in member.weights.items():
-                yield ".".join((*full, name)), Entry(weight, name not in BUFFERS)
+                is_trained = name not in BUFFERS and weight.value.dtype in FLOATS
+                yield ".".join((*full, name)), Entry(weight, is_trained)

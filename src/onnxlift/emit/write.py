@@ -231,7 +231,7 @@ class ClassWriter:
                 arguments.append(text)
             elif (id(layer), name) in self.places or value != default:
                 arguments.append(f"{name}={text}")
-        return f"nn.{layer.kind}({', '.join(arguments)})"
+        return f"{layer.constructor}({', '.join(arguments)})"
 
     def _empty(self, stored: Stored) -> str:
         sizes = [self._number((stored, str(axis)), size) for axis, size in enumerate(stored.weight.shape)]

@@ -16,6 +16,7 @@ from . import (
     advanced_indexing,
     attention,
     embedding,
+    fake_quantize,
     gates,
     gelu,
     global_mean,
@@ -23,6 +24,7 @@ from . import (
     layer_norm,
     linear,
     matrix_transpose,
+    quantized_layers,
     recurrent,
     rms_norm,
 )
@@ -30,6 +32,8 @@ from .match import DOMAIN
 
 IDIOMS: dict[str, Pass] = {
     "recurrent": recurrent.run,
+    "fake-quantize": fake_quantize.run,
+    "quantized-layers": quantized_layers.run,
     "linear": linear.run,
     "embedding": embedding.run,
     "layer-norm": layer_norm.run,

@@ -62,7 +62,7 @@ def _gemm(edit: Edit, node: ir.Node) -> None:
         return
     if transposed is None or (bias is not None and attribute(node, "beta", 1.0) != 1.0):
         return
-    if bias is None or _is_bias(bias, _outputs(weight, transposed), 2):
+    if bias is None or is_bias(bias, _outputs(weight, transposed), 2):
         inputs = [x, weight] if bias is None else [x, weight, bias]
         edit.replace(node, "Linear", inputs, _transposed(transposed), domain=DOMAIN)
 
@@ -74,7 +74,7 @@ def _bias(edit: Edit, node: ir.Node) -> None:
             continue
         x, weight = linear.inputs
         transposed = attribute(linear, "transposed", 0)
-        if is_private(edit, value) and _is_bias(bias, _outputs(weight, transposed), rank(value)):
+        if is_private(edit, value) and is_bias(bias, _outputs(weight, transposed), rank(value)):
             inputs = [x, weight, bias]
             edit.replace(node, "Linear", inputs, _transposed(transposed), domain=DOMAIN, named_by=linear)
             drop_unused(edit, [linear])
@@ -120,7 +120,7 @@ def _outputs(weight: ir.Value | None, transposed: int) -> int | str | None:
     return None if shape is None else shape[0 if transposed else 1]
 
 
-def _is_bias(value: ir.Value, outputs: int | str | None, axes: int | None) -> bool:
+def is_bias(value: ir.Value, outputs: int | str | None, axes: int | None) -> bool:
     """Whether `value` is a constant that adds one number to each output, and no axes to a result that has `axes`."""
     tensor, shape = constant(value), shape_of(value)
     if tensor is None or tensor.dtype not in FLOATS or not shape:

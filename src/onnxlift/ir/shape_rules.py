@@ -307,6 +307,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(_UNARY, _same),
     **dict.fromkeys(BROADCASTING, _broadcast),
     **dict.fromkeys(("Cast", "IsNaN", "IsInf"), _same),
+    "STFT": window_rules.fourier_frames,
     "Shape": _shape,
     "Size": _scalar,
     "Gather": _gather,

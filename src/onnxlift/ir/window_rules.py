@@ -1,4 +1,4 @@
-"""Output shapes of convolutions and poolings over symbolic spatial sizes, as rules of `shape_rules`."""
+"""Output shapes of what slides over symbolic sizes (convolutions, poolings, STFT), as rules of `shape_rules`."""
 
 from __future__ import annotations
 
@@ -95,3 +95,15 @@ def global_pool(n: NodeView) -> Shape:
     """GlobalAveragePool, GlobalMaxPool."""
     shape = n.shape()
     return shape[:2] + (1,) * (len(shape) - 2)
+
+
+def fourier_frames(n: NodeView) -> Shape:
+    """STFT: (batch, frames, bins, 2). ONNX's own inference takes it for two-sided if nothing is said."""
+    batch, length = n.shape()[:2]
+    width = n.shape(2)[0] if n.has(2) else n.elements(3)[0] if n.has(3) else None
+    step = n.elements(1)[0]
+    bins = frames = None
+    if isinstance(width, int):
+        bins = width // 2 + 1 if n.attribute("onesided", 1) else width
+        frames = _windows(length, -width, step) if isinstance(step, int) and step > 0 else None
+    return (batch, n.known(frames), n.known(bins), 2)

@@ -1,4 +1,4 @@
-"""Torch functions with ONNX semantics, for what PyTorch cannot say in an idiom.
+"""Torch functions and layers with ONNX semantics, for what PyTorch cannot say in an idiom.
 
 Their text is copied into the generated file, with what it calls, so each stands alone: it may use `torch`, `F`, `nn`,
 `math`, `Tensor` and other functions of its own file, and nothing of onnxlift. The compiler reads them as text and
@@ -23,7 +23,7 @@ def _texts() -> list[str]:
 @cache
 def _names() -> frozenset[str]:
     """The names of all kernels. Without parsing, since operators ask while they are imported."""
-    return frozenset(name for text in _texts() for name in re.findall(r"^def (\w+)\(", text, re.MULTILINE))
+    return frozenset(name for text in _texts() for name in re.findall(r"^(?:def|class) (\w+)\(", text, re.MULTILINE))
 
 
 @cache
@@ -33,7 +33,7 @@ def _index() -> dict[str, tuple[str, frozenset[str]]]:
     for text in _texts():
         lines = text.splitlines()
         for item in ast.parse(text).body:
-            if isinstance(item, ast.FunctionDef):
+            if isinstance(item, ast.FunctionDef | ast.ClassDef):
                 names = {n.id for n in ast.walk(item) if isinstance(n, ast.Name)}
                 assert item.name not in index, f"two kernels are named {item.name}"
                 segment = "\n".join(lines[item.lineno - 1 : item.end_lineno])
@@ -43,6 +43,11 @@ def _index() -> dict[str, tuple[str, frozenset[str]]]:
 
 def exists(name: str) -> bool:
     return name in _names()
+
+
+def layers() -> frozenset[str]:
+    """The names of those that are classes."""
+    return frozenset(name for name in _names() if name[0].isupper())
 
 
 def sources(names: Iterable[str]) -> dict[str, str]:

@@ -25,6 +25,13 @@ def dequantize(x: Tensor, scale: Tensor | float, zero_point: Tensor | int) -> Te
     return (x.float() - zero_point) * scale
 
 
+def fake_quantize(
+    x: Tensor, scale: Tensor | float, zero_point: Tensor | int = 0, dtype: torch.dtype = torch.uint8, bits: int = 0
+) -> Tensor:
+    """`x` in whole steps of `scale`, as far as the numbers of `dtype` go: what is left of it once quantised."""
+    return dequantize(quantize(x, scale, zero_point, dtype, bits), scale, zero_point)
+
+
 def dynamic_quantize(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """`x` in uint8, with the scale and the zero point that just cover its range and zero."""
     low, high = x.amin().clamp(max=0), x.amax().clamp(min=0)

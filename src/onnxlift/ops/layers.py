@@ -1,4 +1,4 @@
-"""The `torch.nn` layers that operators lift to: their signatures, and one use of one of them in a model."""
+"""The layers that operators lift to, of `torch.nn` and our own: their signatures, and one use of one in a model."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+
+from .. import kernels
 
 Array = np.ndarray[Any, Any]
 REQUIRED = object()
@@ -35,6 +37,9 @@ _INSTANCE_NORM = _signature("num_features", eps=1e-5, momentum=0.1, affine=False
 _RECURRENT = _signature(
     "input_size", "hidden_size", num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False
 )
+
+_STORED = {"per_channel": False, "signed": True}
+_QUANTIZED_LINEAR = _signature("in_features", "out_features", bias=True, **_STORED)
 
 # Parameter name -> default, in the order of the constructor; REQUIRED ones are written by position.
 SIGNATURES: dict[str, dict[str, Any]] = {
@@ -73,10 +78,20 @@ SIGNATURES: dict[str, dict[str, Any]] = {
     "AdaptiveAvgPool2d": _signature("output_size"),
     "AdaptiveAvgPool3d": _signature("output_size"),
     "AdaptiveMaxPool2d": _signature("output_size"),
+    # Those in kernels/quantized_layers.py.
+    "QuantizedLinear": _QUANTIZED_LINEAR,
+    "DynamicQuantizedLinear": _QUANTIZED_LINEAR,
+    "BlockQuantizedLinear": _signature(
+        "in_features", "out_features", block_size=32, bits=4, zero_points=False, bias=False
+    ),
+    "QuantizedConv2d": {**_conv(), **_STORED},
+    "QuantizedEmbedding": _signature("num_embeddings", "embedding_dim", signed=True),
 }
 
-# Persistent buffers; every other weight of a layer is a parameter.
-BUFFERS = frozenset({"running_mean", "running_var", "num_batches_tracked"})
+# Persistent buffers; every other weight of a layer is a parameter, unless it is of integers.
+BUFFERS = frozenset(
+    {"running_mean", "running_var", "num_batches_tracked", "scale", "zero_point", "scales", "zero_points"}
+)
 
 
 @dataclass(frozen=True)
@@ -93,7 +108,7 @@ class Weight:
         assert self.value.const_value is not None
         array = self.value.const_value.numpy()
         if self.transform is not None:
-            array = np.ascontiguousarray(self.transform(array))
+            array = np.asarray(self.transform(array), order="C")
         assert array.shape == self.shape, f"{self.value.name}: {array.shape} is not {self.shape}"
         return array
 
@@ -109,6 +124,11 @@ class Layer:
     node: ir.Node | None = None
 
     @property
+    def constructor(self) -> str:
+        """What is called to make one."""
+        return self.kind if self.kind in kernels.layers() else f"nn.{self.kind}"
+
+    @property
     def signature(self) -> Mapping[str, Any]:
         return SIGNATURES[self.kind]
 
@@ -122,5 +142,5 @@ class Layer:
     def complete_arguments(self) -> dict[str, Any]:
         """Every argument in the order of the constructor, defaults filled in."""
         unknown = self.arguments.keys() - self.signature.keys()
-        assert not unknown, f"nn.{self.kind} has no argument {', '.join(sorted(unknown))}"
+        assert not unknown, f"{self.constructor} has no argument {', '.join(sorted(unknown))}"
         return {name: self.arguments.get(name, default) for name, default in self.signature.items()}

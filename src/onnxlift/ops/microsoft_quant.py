@@ -10,8 +10,9 @@ from ..code.expr import Expr, F
 from ..ir.types import DataType
 from .arguments import attribute_number, changed
 from .kernel import kernel
+from .layers import Weight
 from .node import Node, Result, Unpack
-from .operand import Tensor
+from .operand import Constant, Tensor
 from .registry import op
 
 PACKED_BITS = (2, 4, 8)
@@ -38,10 +39,53 @@ def MatMulNBits(
         n.fail("weights in the order of g_idx, or packed for one device")
     if bits not in PACKED_BITS or B.type.rank != 3 or B.type.dim(0) != N:
         n.fail(f"weights of {bits} bits that are not packed as (N, blocks, bytes)")
+    layer = _as_layer(n, A, B, scales, zero_points, bias, K, N, bits, block_size)
+    if layer is not None:
+        return layer
     whole = B.type.dim(1)
     features = K if not isinstance(whole, int) or whole * block_size != K else None
     weight = _with_zero_points("dequantize_blocks", B, scales, zero_points, {"bits": bits, "features": features})
     return F.linear(A, weight, *([] if bias is None else [bias]))
+
+
+def _as_layer(
+    n: Node,
+    x: Tensor,
+    weight: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    bias: Tensor | None,
+    in_features: int,
+    out_features: int,
+    bits: int,
+    block_size: int,
+) -> Result:
+    """A layer that holds all of them, if they are constants, and the zero points as packed as the weight."""
+    if not isinstance(weight, Constant) or not isinstance(scales, Constant):
+        return None
+    if not isinstance(zero_points, Constant | None) or not isinstance(bias, Constant | None):
+        return None
+    blocks = -(-in_features // block_size)
+    shape = (out_features, blocks, block_size * bits // 8)
+    packed = -(-blocks * bits // 8)
+    if weight.type.shape != shape or scales.type.size != out_features * blocks:
+        return None
+    if zero_points is not None and (zero_points.type.dtype, zero_points.type.size) != (
+        DataType.UINT8,
+        out_features * packed,
+    ):
+        return None
+    weights: dict[str, Weight | None] = {
+        "weight": n.weight(weight),
+        "scales": n.weight(scales, lambda array: array.reshape(out_features, blocks), (out_features, blocks)),
+    }
+    if zero_points is not None:
+        size = (out_features, packed)
+        weights["zero_points"] = n.weight(zero_points, lambda array: array.reshape(size), size)
+    weights["bias"] = None if bias is None else n.weight(bias)
+    options = {"bits": bits, "zero_points": zero_points is not None, "bias": bias is not None}
+    sizes = {"in_features": in_features, "out_features": out_features, "block_size": block_size}
+    return n.layer("BlockQuantizedLinear", weights, **sizes, **options)(x)
 
 
 def _with_zero_points(name: str, data: Expr, scales: Expr, zero_points: Tensor | None, options: dict[str, Any]) -> Expr:

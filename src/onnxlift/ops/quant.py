@@ -44,12 +44,12 @@ def QuantizeLinear(
         computed = DataType.DOUBLE if computed == DataType.INT32 else DataType.FLOAT
     data = x if x.type.dtype == computed else converted(x, computed)
     if target in INTEGERS:
-        scale = _aligned(n, x, y_scale, axis, block_size, computed)
-        zero = None if y_zero_point is None else _aligned(n, x, y_zero_point, axis, block_size)
-        return kernel("quantize")(data, scale, *_integer_arguments(zero, target))
+        scale = aligned(n, x, y_scale, axis, block_size, computed)
+        zero = None if y_zero_point is None else aligned(n, x, y_zero_point, axis, block_size)
+        return kernel("quantize")(data, scale, *integer_arguments(zero, target))
     quotient = data / _broadcasting(n, x, y_scale, axis, block_size, computed)
     if y_zero_point is not None and not _is_zero(y_zero_point):
-        quotient = quotient + converted(_aligned(n, x, y_zero_point, axis, block_size), computed)
+        quotient = quotient + converted(aligned(n, x, y_zero_point, axis, block_size), computed)
     if target in FLOAT8:
         more = {} if saturate else {"saturate": Literal(False)}
         return kernel("to_float8")(quotient, torch_dtype(target), **more)
@@ -76,11 +76,11 @@ def DequantizeLinear(
     `torch.fake_quantize_per_tensor_affine` is no match for a pair of QuantizeLinear and DequantizeLinear: it multiplies
     by the inverse of the scale instead of dividing, so that now and then a number is rounded the other way."""
     target = data_type(output_dtype) if output_dtype else _type_of(x_scale)
-    scale = _aligned(n, x, x_scale, axis, block_size, DataType.FLOAT)
+    scale = aligned(n, x, x_scale, axis, block_size, DataType.FLOAT)
     if x_zero_point is None or _is_zero(x_zero_point):
         result = (x if x.type.dtype in (DataType.FLOAT4E2M1, *FLOAT6) else x.float()) * scale
     else:
-        zero = _aligned(n, x, x_zero_point, axis, block_size)
+        zero = aligned(n, x, x_zero_point, axis, block_size)
         promoted = x.type.dtype in (DataType.INT8, DataType.UINT8) or not isinstance(zero, Expr)
         result = kernel("dequantize")(x, scale, zero if promoted else zero.float())
     return result if target == DataType.FLOAT else converted(result, target)
@@ -166,10 +166,10 @@ def _requantized(n: Node, total: Any, a_scale: Expr, b_scale: Expr, y_scale: Ten
     numbers = [s.const for s in (a_scale, b_scale, y_scale) if isinstance(s, Constant) and s.number is not None]
     if len(numbers) == 3:
         scale = Literal(float(str((numbers[0] * numbers[1] / numbers[2]).reshape(-1)[0])))
-    return kernel("to_integer")(total * scale, *_integer_arguments(_number_or(zero_point), target))
+    return kernel("to_integer")(total * scale, *integer_arguments(_number_or(zero_point), target))
 
 
-def _integer_arguments(zero: Any, target: DataType | None) -> list[Any]:
+def integer_arguments(zero: Any, target: DataType | None) -> list[Any]:
     """`zero_point, dtype, bits` of a kernel that rounds to integers, without those that are as by default."""
     assert target is not None
     bits = SUB_BYTE[target][0] if target in SUB_BYTE else 0
@@ -199,7 +199,7 @@ def _number_or(x: Tensor) -> Any:
     return x if number is None else number
 
 
-def _aligned(n: Node, x: Tensor, scale: Tensor, axis: int, block_size: int, dtype: DataType | None = None) -> Any:
+def aligned(n: Node, x: Tensor, scale: Tensor, axis: int, block_size: int, dtype: DataType | None = None) -> Any:
     """A scale or a zero point as a number if it is one, else in a shape that broadcasts with `x`."""
     number = _number_or(scale)
     return _broadcasting(n, x, scale, axis, block_size, dtype) if isinstance(number, Expr) else number

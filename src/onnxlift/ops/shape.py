@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..code.expr import Expr, Star, builtin, torch
+from ..code.expr import Expr, builtin, torch
 from ..ir.node_view import elements_of
 from ..ir.types import DataType
 from .axes import as_written, from_front
@@ -120,7 +120,7 @@ def Transpose(n: Node, data: Operand, *, perm: Sequence[int] | None) -> Result:
         return data
     rank = data.type.rank if perm is None else len(perm)
     if rank is None:
-        return data.permute(Star(builtin("reversed")(builtin("range")(data.dim()))))
+        return data.permute(builtin("tuple")(builtin("reversed")(builtin("range")(data.dim()))))
     order = list(perm) if perm is not None else list(reversed(range(rank)))
     if sorted(order) != list(range(rank)):
         n.fail(f"its perm {tuple(order)} is not a permutation of the axes")

@@ -51,6 +51,11 @@ LAYER_WEIGHTS = {
     "LayerNorm": (1, 2),
     "RMSNorm": (1,),
     "GroupNorm": (1, 2),
+    "QuantizedLinear": (1, 4),
+    "DynamicQuantizedLinear": (1, 4),
+    "QuantizedConv": (1, 4),
+    "QuantizedEmbedding": (0,),
+    "MatMulNBits": (1, 5),
 }
 
 
@@ -209,7 +214,8 @@ def _from_weights(node: ir.Node) -> Path | None:
 def _weights(node: ir.Node) -> list[ir.Value]:
     positions = LAYER_WEIGHTS.get(node.op_type, range(len(node.inputs)))
     inputs = [node.inputs[i] for i in positions if i < len(node.inputs)]
-    return [v for v in inputs if v is not None and v.const_value is not None and v.dtype in FLOATS and v.shape]
+    constants = [v for v in inputs if v is not None and v.const_value is not None and v.shape]
+    return [v for v in constants if v.dtype in FLOATS or node.op_type in LAYER_WEIGHTS]
 
 
 def owner_of(name: str | None) -> Path | None:

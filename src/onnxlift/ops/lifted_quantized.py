@@ -1,0 +1,135 @@
+"""Quantised layers, as the idioms recognise them (idioms/quantized_layers.py, idioms/fake_quantize.py)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir.domain import DOMAIN
+from ..ir.types import DataType
+from .arguments import compact
+from .kernel import kernel
+from .layers import Weight
+from .node import Node, Result
+from .operand import Constant, Tensor
+from .quant import aligned, integer_arguments
+from .registry import op
+
+Ints = tuple[int, ...]
+
+
+@op("FakeQuantize", domain=DOMAIN)
+def FakeQuantize(n: Node, x: Tensor, scale: Tensor, zero_point: Tensor | None, *, axis: int = 1) -> Result:
+    """`x` in whole steps of `scale`."""
+    target = DataType.UINT8 if zero_point is None else zero_point.type.dtype
+    zero = None if zero_point is None else aligned(n, x, zero_point, axis, 0)
+    return kernel("fake_quantize")(x, aligned(n, x, scale, axis, 0), *integer_arguments(zero, target))
+
+
+@op("QuantizedLinear", domain=DOMAIN)
+def QuantizedLinear(
+    n: Node,
+    x: Tensor,
+    weight: Constant,
+    scale: Constant,
+    zero_point: Constant,
+    bias: Constant | None,
+    *,
+    transposed: int = 0,
+) -> Result:
+    """`x @ ((weight - zero_point) * scale) (+ bias)`; `transposed` if the weight is stored as (out, in)."""
+    return _linear(n, "QuantizedLinear", x, weight, scale, zero_point, bias, bool(transposed), trailing=(1,))
+
+
+@op("DynamicQuantizedLinear", domain=DOMAIN)
+def DynamicQuantizedLinear(
+    n: Node, x: Tensor, weight: Constant, scale: Constant, zero_point: Constant, bias: Constant | None
+) -> Result:
+    """The same in products of integers, with `x` quantised to the range that it has."""
+    return _linear(n, "DynamicQuantizedLinear", x, weight, scale, zero_point, bias, False, trailing=())
+
+
+def _linear(
+    n: Node,
+    kind: str,
+    x: Tensor,
+    weight: Constant,
+    scale: Constant,
+    zero_point: Constant,
+    bias: Constant | None,
+    transposed: bool,
+    trailing: Ints,
+) -> Result:
+    rows, columns = _sizes(weight)
+    out_features, in_features = (rows, columns) if transposed else (columns, rows)
+    held = n.weight(weight) if transposed else n.weight(weight, lambda matrix: matrix.T, (out_features, in_features))
+    row = None if bias is None else n.weight(bias, lambda array: array.reshape(-1), (out_features,))
+    steps, options = _steps(n, weight, scale, zero_point, out_features, trailing)
+    sizes = {"in_features": in_features, "out_features": out_features, "bias": bias is not None}
+    return n.layer(kind, {"weight": held, **steps, "bias": row}, **sizes, **options)(x)
+
+
+@op("QuantizedConv", domain=DOMAIN)
+def QuantizedConv(
+    n: Node,
+    x: Tensor,
+    weight: Constant,
+    scale: Constant,
+    zero_point: Constant,
+    bias: Constant | None,
+    *,
+    dilations: Ints = (1, 1),
+    group: int = 1,
+    pads: Ints = (0, 0, 0, 0),
+    strides: Ints = (1, 1),
+) -> Result:
+    """A convolution over two axes, with the same pads on both sides."""
+    out_channels, in_channels, *kernel_size = _sizes(weight)
+    steps, options = _steps(n, weight, scale, zero_point, out_channels, (1, 1, 1))
+    return n.layer(
+        "QuantizedConv2d",
+        {"weight": weight, **steps, "bias": bias},
+        in_channels=in_channels * group,
+        out_channels=out_channels,
+        kernel_size=compact(tuple(kernel_size)),
+        stride=compact(tuple(strides)),
+        padding=compact(tuple(pads[:2])),
+        dilation=compact(tuple(dilations)),
+        groups=group,
+        bias=bias is not None,
+        **options,
+    )(x)
+
+
+@op("QuantizedEmbedding", domain=DOMAIN)
+def QuantizedEmbedding(n: Node, table: Constant, scale: Constant, zero_point: Constant, indices: Tensor) -> Result:
+    """Rows of a quantised table, by indices that cannot be negative."""
+    rows, width = _sizes(table)
+    numbers = {
+        name: n.weight(constant, lambda array: array.reshape(()), ())
+        for name, constant in (("scale", scale), ("zero_point", zero_point))
+    }
+    signed = table.type.dtype == DataType.INT8
+    layer = n.layer(
+        "QuantizedEmbedding", {"weight": table, **numbers}, num_embeddings=rows, embedding_dim=width, signed=signed
+    )
+    return layer(indices)
+
+
+def _steps(
+    n: Node, weight: Constant, scale: Constant, zero_point: Constant, outputs: int, trailing: Ints
+) -> tuple[dict[str, Weight], dict[str, Any]]:
+    """Scale and zero point of a layer, one for all outputs or one for each, and what the constructor hears of them."""
+    per_channel = any(outputs == constant.type.size != 1 for constant in (scale, zero_point))
+    shape = (outputs if per_channel else 1, *trailing)
+
+    def spread(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return np.broadcast_to(array.reshape(-1, *[1] * len(trailing)), shape)
+
+    steps = {"scale": n.weight(scale, spread, shape), "zero_point": n.weight(zero_point, spread, shape)}
+    return steps, {"per_channel": per_channel, "signed": weight.type.dtype == DataType.INT8}
+
+
+def _sizes(weight: Constant) -> Ints:
+    return tuple(size for size in weight.type.shape or () if isinstance(size, int))

@@ -27,6 +27,7 @@ from . import (
     quantized_layers,
     recurrent,
     rms_norm,
+    rotary,
 )
 from .match import DOMAIN
 
@@ -41,6 +42,7 @@ IDIOMS: dict[str, Pass] = {
     "group-norm": group_norm.run,
     "gelu": gelu.run,
     "gates": gates.run,
+    "rotary": rotary.run,
     "matrix-transpose": matrix_transpose.run,
     "attention": attention.run,
     "advanced-indexing": advanced_indexing.run,

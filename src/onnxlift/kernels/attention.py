@@ -82,3 +82,13 @@ def rotary_embedding(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = Fa
     pair = (a * cos - b * sin, a * sin + b * cos)
     turned = torch.stack(pair, -1).flatten(-2) if interleaved else torch.cat(pair, -1)
     return torch.cat((turned, rest), -1)
+
+
+def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Features turned by the angles of their positions, the first half of them together with the second."""
+    return x * cos + rotate_half(x) * sin
+
+
+def rotate_half(x: Tensor) -> Tensor:
+    first, second = x.chunk(2, -1)
+    return torch.cat((-second, first), -1)

@@ -8,6 +8,7 @@ from ..code.expr import F, Name, either
 from ..ir.domain import DOMAIN
 from .arguments import attribute_number, changed
 from .attention import attend
+from .kernel import kernel
 from .node import TRAINS, Node, Result
 from .norm import LayerNormalization, RMSNormalization
 from .operand import Constant, Tensor
@@ -122,6 +123,12 @@ def Attention(
     }
     defaults = {"attn_mask": None, "dropout_p": 0.0, "is_causal": False, "scale": None, "enable_gqa": False}
     return attend(q, k, v, q.type.dtype, changed(options, **defaults))
+
+
+@op("Rotary", domain=DOMAIN)
+def Rotary(n: Node, x: Tensor, cos: Tensor, sin: Tensor) -> Result:
+    """Rotary position embedding: `x * cos + rotate_half(x) * sin`."""
+    return kernel("apply_rotary")(x, cos, sin)
 
 
 def _sizes(matrix: Constant) -> tuple[int, int]:

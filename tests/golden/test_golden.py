@@ -22,7 +22,6 @@ NETWORKS = {network.name: network for network in torch_models.NETWORKS}
 OTHER_PARAMETERS = {
     "resnet": "the exporter folds batch norms into the weights of convolutions",
     "unet": "the exporter folds batch norms into the weights of convolutions",
-    "vit": "nn.MultiheadAttention holds the weights of its projections itself, not in an nn.Linear",
 }
 SAME_PARAMETERS = [example for example in torch_models.EXAMPLES if example.model not in OTHER_PARAMETERS]
 WITH_PARAMETERS = [example for example in EXAMPLES if example.model != "beam_step"]

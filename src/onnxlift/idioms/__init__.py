@@ -24,6 +24,7 @@ from . import (
     layer_norm,
     linear,
     matrix_transpose,
+    multihead_attention,
     quantized_layers,
     recurrent,
     rms_norm,
@@ -45,6 +46,7 @@ IDIOMS: dict[str, Pass] = {
     "rotary": rotary.run,
     "matrix-transpose": matrix_transpose.run,
     "attention": attention.run,
+    "multihead-attention": multihead_attention.run,
     "advanced-indexing": advanced_indexing.run,
     "global-mean": global_mean.run,
 }

@@ -14,6 +14,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 
+def rotate_half(x: Tensor) -> Tensor:
+    first, second = x.chunk(2, -1)
+    return torch.cat((-second, first), -1)
+
+
+def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Features turned by the angles of their positions, the first half of them together with the second."""
+    return x * cos + rotate_half(x) * sin
+
+
 class RotaryEmb(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -39,10 +49,8 @@ class SelfAttn(nn.Module):
         q = self.q_proj(x).unflatten(-1, (4, 8)).transpose(1, 2)
         k = self.k_proj(x).unflatten(-1, (2, 8)).transpose(1, 2)
         v = self.v_proj(x).unflatten(-1, (2, 8)).transpose(1, 2)
-        x = torch.cat((-q[..., 4:], q[..., :4]), -1) * sin
-        q = q * cos + x
-        x = torch.cat((-k[..., 4:], k[..., :4]), -1) * sin
-        k = k * cos + x
+        q = apply_rotary(q, cos, sin)
+        k = apply_rotary(k, cos, sin)
         attn = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
         return self.o_proj(attn.transpose(1, 2).flatten(2))
 

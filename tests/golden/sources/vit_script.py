@@ -10,25 +10,6 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
-from torch.nn import functional as F
-
-
-class Attn(nn.Module):
-    """blocks.0.attn, blocks.1.attn"""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.in_proj = nn.Linear(24, 72)
-        self.out_proj = nn.Linear(24, 24)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.in_proj(x.transpose(0, 1)).unflatten(-1, (3, 24)).unsqueeze(0)
-        x = x.transpose(0, 3).squeeze(3)
-        q = x[0].reshape(17, -1, 6).transpose(0, 1).unflatten(0, (-1, 4))
-        k = x[1].reshape(17, -1, 6).transpose(0, 1).unflatten(0, (-1, 4))
-        v = x[2].reshape(17, -1, 6).transpose(0, 1).unflatten(0, (-1, 4))
-        attn = F.scaled_dot_product_attention(q, k, v).permute(2, 0, 1, 3)
-        return self.out_proj(attn.flatten(2)).transpose(0, 1)
 
 
 class Block(nn.Module):
@@ -37,12 +18,13 @@ class Block(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(24)
-        self.attn = Attn()
+        self.attn = nn.MultiheadAttention(24, 4, batch_first=True)
         self.norm2 = nn.LayerNorm(24, eps=1e-6)
         self.mlp = nn.Sequential(nn.Linear(24, 48), nn.GELU(), nn.Identity(), nn.Linear(48, 24))
 
     def forward(self, x: Tensor) -> Tensor:
-        x = x + self.attn(self.norm1(x))
+        norm1 = self.norm1(x)
+        x = x + self.attn(norm1, norm1, norm1, need_weights=False)[0]
         return x + self.mlp(self.norm2(x))
 
 

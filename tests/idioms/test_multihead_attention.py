@@ -1,0 +1,141 @@
+"""`nn.MultiheadAttention`: a packed projection, attention in heads, and a projection of the result."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+import onnxlift
+
+from .recognising import found, parse
+
+TEXT = """first = Transpose <perm = [1, 0, 2]> (x)
+    pw = MatMul(first, W) packed = Add(pw, in_proj_bias)
+    split = Reshape(packed, parts) u = Unsqueeze(split, zero) t = Transpose <perm = [3, 1, 2, 0, 4]> (u)
+    three = Squeeze(t, last) qs = Gather(three, i) ks = Gather(three, j) vs = Gather(three, l)
+    qr = Reshape(qs, rows) qt = Transpose <perm = [1, 0, 2]> (qr) q = Reshape(qt, heads)
+    kr = Reshape(ks, rows) kt = Transpose <perm = [1, 2, 0]> (kr) k = Reshape(kt, keys)
+    vr = Reshape(vs, rows) vt = Transpose <perm = [1, 0, 2]> (vr) v = Reshape(vt, heads)
+    qk = MatMul(q, k) scaled = Mul(qk, scale) p = Softmax(scaled) o = MatMul(p, v)
+    back = Transpose <perm = [2, 0, 1, 3]> (o) joined = Reshape(back, width)
+    ow = MatMul(joined, W2) ob = Add(ow, b2) y = Transpose <perm = [1, 0, 2]> (ob)"""
+LAYER = "onnxlift.MultiheadAttention"
+
+
+def layer(
+    text: str = TEXT,
+    shape: str = "float[batch, 5, 12]",
+    output: str = "",
+    more: str = "",
+    outputs: str = "",
+    **other: object,
+) -> onnx.ModelProto:
+    """The layer as torch's exporter writes it, with twelve features in three heads."""
+    integers = {
+        "parts": [0, 0, 3, 12],
+        "rows": [5, -1, 4],
+        "heads": [-1, 3, 5, 4],
+        "keys": [-1, 3, 4, 5],
+        "width": [0, 0, 12],
+        "zero": [0],
+        "last": [3],
+        "i": 0,
+        "j": 1,
+        "l": 2,
+    }
+    known = {name: np.array(value) for name, value in integers.items()}
+    known |= {"scale": 0.5, "W": (12, 36), "in_proj_bias": (36,), "W2": (12, 12), "b2": (12,)} | other  # type: ignore[operator]
+    used = {name: value for name, value in known.items() if f"{name})" in text or f"{name}," in text}
+    return parse(f"g ({shape} x{more}) => ({output or shape} y{outputs}) {{ {text} }}", **used)  # type: ignore[arg-type]
+
+
+def test_batch_first() -> None:
+    assert found(layer()) == [LAYER]
+    lifted = onnxlift.lift(layer())
+    assert "nn.MultiheadAttention(12, 3, batch_first=True)" in lifted.source
+    assert sorted(name.partition(".")[2] for name in lifted.state_dict) == [
+        "in_proj_bias",
+        "in_proj_weight",
+        "out_proj.bias",
+        "out_proj.weight",
+    ]
+
+
+def test_sequence_first() -> None:
+    text = TEXT.replace("first = Transpose <perm = [1, 0, 2]> (x)", "first = Identity(x)")
+    text = text.replace("y = Transpose <perm = [1, 0, 2]> (ob)", "y = Identity(ob)")
+    proto = layer(text, shape="float[5, batch, 12]")
+    assert found(proto) == [LAYER]
+    assert "batch_first" not in onnxlift.lift(proto).source
+
+
+def test_one_transpose_is_not_enough_for_batch_first() -> None:
+    text = TEXT.replace("y = Transpose <perm = [1, 0, 2]> (ob)", "y = Identity(ob)")
+    assert found(layer(text, output="float[5, batch, 12]")) == ["Transpose", LAYER]
+
+
+def test_other_names_and_the_batch_in_front_are_a_layer_of_its_own() -> None:
+    """As timm writes attention: `qkv` and `proj`, which are linear layers there."""
+    text = """pw = MatMul(x, W) packed = Add(pw, BIAS) split = Reshape(packed, five)
+        t = Transpose <perm = [2, 0, 3, 1, 4]> (split) q = Gather(t, i) k0 = Gather(t, j) v = Gather(t, l)
+        k = Transpose <perm = [0, 1, 3, 2]> (k0) qk = MatMul(q, k) scaled = Mul(qk, scale) p = Softmax(scaled)
+        o = MatMul(p, v) back = Transpose <perm = [0, 2, 1, 3]> (o) joined = Reshape(back, width)
+        ow = MatMul(joined, W2) y = Add(ow, b2)"""
+    five = np.array([0, 0, 3, 3, 4])
+    assert found(layer(text.replace("BIAS", "in_proj_bias"), five=five)) == [LAYER]
+    assert LAYER not in found(layer(text.replace("BIAS", "b1"), five=five, b1=(36,)))
+
+
+def masked(how: str) -> str:
+    return TEXT.replace("p = Softmax(scaled)", f"{how} p = Softmax(masked)")
+
+
+def test_mask_by_queries_and_keys() -> None:
+    assert found(layer(masked("masked = Add(scaled, m)"), more=", float[5, 5] m")) == [LAYER]
+
+
+def test_boolean_mask_says_the_opposite_there() -> None:
+    proto = layer(masked("masked = Where(m, scaled, infinity)"), more=", bool[5, 5] m", infinity=-np.inf)
+    assert found(proto) == [LAYER]
+    assert "attn_mask=~" in onnxlift.lift(proto).source
+
+
+def test_mask_by_batches_and_keys() -> None:
+    how = "hidden = Not(m) w = Where(hidden, infinity, none) u4 = Unsqueeze(w, middle) masked = Add(scaled, u4)"
+    proto = layer(masked(how), more=", bool[batch, 5] m", infinity=-np.inf, none=0.0, middle=np.array([1, 2]))
+    assert found(proto) == ["Not", LAYER]
+    assert "key_padding_mask=" in onnxlift.lift(proto).source
+
+
+def test_a_mask_for_each_head_stays() -> None:
+    assert LAYER not in found(layer(masked("masked = Add(scaled, m)"), more=", float[1, 3, 5, 5] m"))
+
+
+def test_causal() -> None:
+    proto = layer(masked("masked = Add(scaled, m)"), m=np.triu(np.full((5, 5), -np.inf, np.float32), 1))
+    assert found(proto) == [LAYER]
+    assert "is_causal=True" in onnxlift.lift(proto).source
+
+
+def test_other_heads() -> None:
+    shapes = {"rows": np.array([5, -1, 3]), "heads": np.array([-1, 4, 5, 3]), "keys": np.array([-1, 4, 3, 5])}
+    proto = layer(scale=3**-0.5, **shapes)
+    assert found(proto) == [LAYER]
+    assert "nn.MultiheadAttention(12, 4" in onnxlift.lift(proto).source
+
+
+@pytest.mark.parametrize("other", [{"scale": 0.4}, {"i": np.array(1), "j": np.array(0)}], ids=["scale", "order"])
+def test_another_scale_or_order_of_the_parts_stays(other: dict[str, object]) -> None:
+    assert LAYER not in found(layer(**other))  # type: ignore[arg-type]
+
+
+def test_a_bias_of_one_projection_only_stays() -> None:
+    assert LAYER not in found(layer(TEXT.replace("ob = Add(ow, b2)", "ob = Identity(ow)")))
+
+
+@pytest.mark.parametrize("value", ["packed", "qr", "o", "ob"])
+def test_values_that_are_read_elsewhere_stay(value: str) -> None:
+    rest = f"{TEXT} z = Exp({value})"
+    operators = found(layer(rest, outputs=", float[a, b, c] z" if value != "o" else ", float[a, b, c, d] z"))
+    assert (LAYER in operators) is (value == "ob")

@@ -118,6 +118,12 @@ def test_causal() -> None:
     assert "is_causal=True" in onnxlift.lift(proto).source
 
 
+def test_dropout_of_the_probabilities_is_an_argument() -> None:
+    text = TEXT.replace("p = Softmax(scaled)", "sm = Softmax(scaled) p = Dropout(sm, ratio, no)")
+    proto = layer(text, ratio=0.25, no=np.array(False))
+    assert "nn.MultiheadAttention(12, 3, dropout=0.25, batch_first=True)" in onnxlift.lift(proto).source
+
+
 def test_other_heads() -> None:
     shapes = {"rows": np.array([5, -1, 3]), "heads": np.array([-1, 4, 5, 3]), "keys": np.array([-1, 4, 3, 5])}
     proto = layer(scale=3**-0.5, **shapes)

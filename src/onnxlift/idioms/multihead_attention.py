@@ -30,6 +30,7 @@ from .moved_axes import MOVES, Axis, Moved, moves_to
 
 _MAX_MOVES = 12
 _MAX_READERS = 32
+_OPTIONS = frozenset({"is_causal", "dropout", "trains"})
 _SIZES = frozenset({*MOVES, "Shape", "Cast", "Concat", "Mul", "Div"})
 
 
@@ -53,8 +54,10 @@ class _Layer:
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if node.op_type != "Attention" or node.domain != DOMAIN or not node.attributes.keys() <= {"is_causal"}:
+    if node.op_type != "Attention" or node.domain != DOMAIN or not node.attributes.keys() <= _OPTIONS:
         return
+    if attribute(node, "trains", 0) or node.outputs[0].dtype == ir.DataType.FLOAT16:
+        return  # half precision is computed in float32 (ops/attention.py), which the layer does not do
     layer = _find(edit, node)
     if layer is None or not _is_named_so(layer) or not _is_closed(edit, layer):
         return
@@ -69,8 +72,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         ir.AttrInt64("transposed", attribute(layer.projection, "transposed", 0)),
         ir.AttrInt64("output_transposed", attribute(layer.output, "transposed", 0)),
     ]
-    if attribute(node, "is_causal", 0):
-        attributes.append(ir.AttrInt64("is_causal", 1))
+    attributes += [option for option in node.attributes.values() if option.name != "trains"]
     weight_2, bias_2 = (*layer.output.inputs[1:], None)[:2]
     (mask, inverted), (padding, padding_inverted) = (_hidden(edit, value) for value in _masks(edit, node))
     if inverted or padding_inverted:

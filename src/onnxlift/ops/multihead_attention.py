@@ -6,6 +6,7 @@ from typing import Any
 
 from ..code.expr import nn
 from ..ir.domain import DOMAIN
+from .arguments import attribute_number
 from .node import Node, Result
 from .operand import Constant, Tensor, size_of
 from .registry import op
@@ -27,6 +28,7 @@ def MultiheadAttention(
     transposed: int,
     output_transposed: int,
     is_causal: int = 0,
+    dropout: float = 0.0,
     inverted: int = 0,
 ) -> Result:
     """Attention of x to itself with its projections: packed for queries, keys and values, and of the result. `mask` is
@@ -44,6 +46,7 @@ def MultiheadAttention(
         weights,
         embed_dim=size,
         num_heads=num_heads,
+        dropout=attribute_number(dropout, x),
         bias=bias is not None,
         batch_first=bool(batch_first),
     )

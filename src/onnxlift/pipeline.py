@@ -27,6 +27,7 @@ from .passes import simplify as simplify_graph
 from .tree.build import build_tree
 from .tree.families import find_families
 from .tree.names import file_stem
+from .tree.repetition import find_repetition
 from .tree.scopes import find_scopes
 
 
@@ -52,6 +53,7 @@ def run(
         found = recognise(model, skip_passes, dump)
         scopes = find_scopes(model.graph)
         find_families(model.graph, scopes)
+        find_repetition(model.graph, scopes)
         lowering = Lowering(model, scopes)
         root = lowering.lower(build_tree(model.graph, scopes))
         if lowering.failures:

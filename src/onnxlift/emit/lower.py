@@ -60,7 +60,7 @@ class Lowering:
         self.warnings: dict[str, None] = {}
         self.place: dict[ir.Node, Scope] = {}
         # An exporter with module scopes names values after its own operations.
-        self.names_speak = not any(len(path) for path in scopes.called)
+        self.names_speak = scopes.guessed or not any(len(path) for path in scopes.called)
 
     def lower(self, root: Scope) -> Module:
         """The root module, with all below it."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
@@ -69,6 +69,7 @@ class Scopes:
     called: set[Path] = field(default_factory=set)
     classes: dict[Path, str] = field(default_factory=dict)
 
+    guessed: bool = False  # whether the paths are our own, and not from names in the model
     by_name: dict[str, Path] = field(default_factory=dict)
     owned: set[ir.Node] = field(default_factory=set)  # whose path is the one that their weights have in the model
 
@@ -90,13 +91,26 @@ def find_scopes(graph: ir.Graph) -> Scopes:
             unknown.add(node)
         else:
             scopes.paths[node] = path
-    for node in reversed(list(graph)):
-        if node in unknown:
-            users = {user for value in node.outputs for user, _ in value.uses() if user in scopes.paths}
-            scopes.paths[node] = _common([_around(user, scopes.paths[user]) for user in users])
+    join_neighbours(graph, scopes, unknown)
     _strip_wrapper(scopes)
     scopes.by_name = {node.name: path for node, path in scopes.paths.items() if node.name}
     return scopes
+
+
+def join_neighbours(graph: ir.Graph, scopes: Scopes, nodes: Collection[ir.Node]) -> None:
+    """Let each of `nodes` be where all are that use its values."""
+    for node in reversed(list(graph)):
+        if node in nodes:
+            users = {user for value in node.outputs for user, _ in value.uses() if user in scopes.paths}
+            path = _common([_around(user, scopes.paths[user]) for user in users])
+            scopes.paths[node] = _module(path, scopes) if scopes.guessed else path
+
+
+def _module(path: Path, scopes: Scopes) -> Path:
+    """The innermost module that `path` lies in, be it that itself, and not a list of modules."""
+    while path and path not in scopes.called:
+        path = path[:-1]
+    return path
 
 
 def _strip_wrapper(scopes: Scopes) -> None:

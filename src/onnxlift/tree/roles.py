@@ -1,0 +1,178 @@
+"""What blocks and layers are called that nobody named: by what they do.
+
+Blocks in a row are a list: `layers` if they attend or are linear, `blocks` if they convolve, numbered if there are
+several. In a block the branches are `attention` and `mlp`. Layers are named by their part in an attention (`q_proj`) or
+in an MLP (`up_proj`), else by their kind and a number (`conv1`, `bn1`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import onnx_ir as ir
+
+from .flow import CONVOLUTIONS, Block, Flow, attends, is_layer, residual_sum
+from .scopes import Path, Scopes
+
+_KINDS = {
+    "Conv": "conv",
+    "ConvTranspose": "deconv",
+    "BatchNormalization": "bn",
+    "Linear": "linear",
+    "Gemm": "linear",
+    "MatMul": "linear",
+    "Embedding": "embedding",
+    "LSTM": "lstm",
+    "GRU": "gru",
+    "RNN": "rnn",
+    "PRelu": "act",
+}
+_LINEAR = {"Linear", "Gemm", "MatMul"}
+
+
+def name_blocks(flow: Flow, blocks: Sequence[Block], scopes: Scopes) -> None:
+    """Give the nodes of `blocks` their paths."""
+    _Naming(flow, scopes).name(blocks, ())
+    scopes.guessed = True
+
+
+class _Naming:
+    def __init__(self, flow: Flow, scopes: Scopes) -> None:
+        self.flow = flow
+        self.scopes = scopes
+
+    def name(self, blocks: Sequence[Block], prefix: Path) -> None:
+        """The paths of blocks that lie in the module at `prefix`."""
+        rows = list(self._rows(blocks))
+        count = Counter(word for word, _ in rows)
+        number: Counter[str] = Counter()
+        for word, row in rows:
+            number[word] += 1
+            name = word if count[word] == 1 else f"{word}{number[word]}"
+            for index, block in enumerate(row):
+                self._enter(block, (*prefix, name, str(index)) if len(row) > 1 else (*prefix, name))
+
+    def _rows(self, blocks: Sequence[Block]) -> Iterator[tuple[str, list[Block]]]:
+        """Blocks that follow each other and do the same kind of thing, and the word for them."""
+        rows: list[list[Block]] = []
+        for block in blocks:
+            before = rows[-1][-1] if rows else None
+            follows = before is not None and before.end == block.start and not block.branch
+            if before is not None and follows and self._kind(before) == self._kind(block):
+                rows[-1].append(block)
+            else:
+                rows.append([block])
+        for row in rows:
+            if row[0].branch:
+                yield ("attention" if self._attends(row[0]) else "mlp"), row
+            elif len(row) > 1 and any(not child.branch for child in row[0].children):
+                yield "stages", row
+            elif len(row) > 1:
+                yield ("blocks" if self._kind(row[0]) == "conv" else "layers"), row
+            else:
+                yield "block", row
+
+    def _enter(self, block: Block, path: Path) -> None:
+        self.scopes.called.add(path)
+        self.scopes.classes[path] = self._class(block)
+        inner = {position for child in block.children for position in range(child.start, child.end)}
+        direct = [self.flow.nodes[p] for p in range(block.start, block.end) if p not in inner]
+        names = _layer_names(direct)
+        for node in direct:
+            self.scopes.paths[node] = (*path, names[node]) if node in names else path
+        self.name(block.children, path)
+
+    def _class(self, block: Block) -> str:
+        if block.branch:
+            return "Attention" if self._attends(block) else "MLP"
+        if any(not child.branch for child in block.children):
+            return "Stage"
+        if self._attends(block):
+            return "TransformerBlock"
+        total = residual_sum(self._nodes(block))
+        if self._kind(block) != "conv":
+            return "MLPBlock" if total is not None else "Block"
+        entries = self.flow.entries((block.start, block.end))
+        if total is None:
+            return "ConvBlock"
+        return "ResidualBlock" if any(value in entries for value in total.inputs) else "DownsampleBlock"
+
+    def _nodes(self, block: Block) -> list[ir.Node]:
+        return self.flow.nodes[block.start : block.end]
+
+    def _attends(self, block: Block) -> bool:
+        return attends(self._nodes(block))
+
+    def _kind(self, block: Block) -> str:
+        if any(not child.branch for child in block.children):
+            return "stage"
+        if self._attends(block):
+            return "attention"
+        return "conv" if any(node.op_type in CONVOLUTIONS for node in self._nodes(block)) else "linear"
+
+
+def _layer_names(nodes: Sequence[ir.Node]) -> dict[ir.Node, str]:
+    """What each layer among the nodes of a module is called."""
+    layers = [node for node in nodes if is_layer(node)]
+    names = {**_attention_names(nodes), **_mlp_names(nodes, layers)}
+    words = {node: _KINDS.get(node.op_type, "norm" if "Norm" in node.op_type else "layer") for node in layers}
+    count = Counter(words[node] for node in layers if node not in names)
+    number: Counter[str] = Counter()
+    for node in layers:
+        if node not in names:
+            word = words[node]
+            number[word] += 1
+            names[node] = word if count[word] == 1 else f"{word}{number[word]}"
+    return names
+
+
+def _attention_names(nodes: Sequence[ir.Node]) -> dict[ir.Node, str]:
+    """Those that make queries, keys and values, and the one behind the attention."""
+    attentions = [node for node in nodes if node.op_type == "Attention"]
+    if len(attentions) != 1:
+        return {}
+    [attention] = attentions
+    inside = set(nodes)
+    names: dict[ir.Node, str] = {}
+    makers: dict[ir.Node, str] = {}
+    for letter, operand in zip("qkv", attention.inputs, strict=False):
+        for node in _before(operand, inside):
+            if node.op_type in _LINEAR:
+                makers[node] = makers.get(node, "") + letter
+            elif is_layer(node):
+                names[node] = f"{letter}_norm"
+    names.update((node, f"{letters}_proj") for node, letters in makers.items())
+    behind = [node for node in nodes if is_layer(node) and node.op_type in _LINEAR and node not in names]
+    if len(behind) == 1:
+        names[behind[0]] = "out_proj"
+    return names
+
+
+def _before(value: ir.Value | None, inside: set[ir.Node]) -> Iterator[ir.Node]:
+    """The layers that a value comes from, each way back up to the first that is linear."""
+    waiting, seen = [value], set[ir.Node]()
+    while waiting:
+        value = waiting.pop()
+        node = value.producer() if value is not None else None
+        if node is None or node in seen or node not in inside:
+            continue
+        seen.add(node)
+        if is_layer(node):
+            yield node
+        if not (is_layer(node) and node.op_type in _LINEAR):
+            waiting.extend(node.inputs)
+
+
+def _mlp_names(nodes: Sequence[ir.Node], layers: Sequence[ir.Node]) -> dict[ir.Node, str]:
+    """`down(act(up(x)))`, and `down(act(gate(x)) * up(x))`."""
+    if not all(node.op_type in _LINEAR for node in layers) or any(n.op_type == "Attention" for n in nodes):
+        return {}
+    if len(layers) == 2:
+        return dict(zip(layers, ("up_proj", "down_proj"), strict=True))
+    if len(layers) == 3 and layers[0].inputs[0] is layers[1].inputs[0]:
+        gate, up = layers[:2]
+        if next(iter(gate.outputs[0].uses()))[0].op_type == "Mul":
+            gate, up = up, gate
+        return {gate: "gate_proj", up: "up_proj", layers[2]: "down_proj"}
+    return {}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..code.expr import Expr, builtin, torch
+from ..code.expr import Attribute, Expr, Literal, Ref, Subscript, builtin, torch
 from ..ir import symbolic
 from ..ir.node_view import elements_of
 from ..ir.types import DataType
@@ -75,15 +75,41 @@ def _scalar(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
 
 
 def filled(n: Node, sizes: Dims, number: bool | int | float, dtype: DataType | None) -> Expr:
-    """`torch.zeros(2, 3)`, `torch.ones(...)` or `torch.full((2, 3), number)` of the given element type."""
+    """`torch.zeros(2, 3)`, `torch.ones(...)` or `torch.full((2, 3), number)` of the given element type; like another
+    tensor, if the sizes are all that it has."""
     options: dict[str, Any] = {} if dtype == DataType.FLOAT else {"dtype": torch_dtype(dtype)}
-    options["device"] = n.device
     positive_zero = number == 0 and not np.signbit(float(number))
+    model = _of_this_shape(sizes)
+    if model is not None:
+        options = {} if model.type.dtype == dtype else {"dtype": torch_dtype(dtype)}
+        if positive_zero or number == 1:
+            return (torch.zeros_like if positive_zero else torch.ones_like)(model, **options)
+        return torch.full_like(model, number, **options)
+    options["device"] = n.device
     if positive_zero:
         return torch.zeros(*_size_arguments(sizes), **options)
     if number == 1:
         return torch.ones(*_size_arguments(sizes), **options)
     return torch.full(sizes, number, **options)
+
+
+def _of_this_shape(sizes: Dims) -> Tensor | None:
+    """`x`, if the sizes are `x.shape[0]`, `x.shape[1]` and so on to the last."""
+    found: Tensor | None = None
+    for axis, size in enumerate(sizes.elements or ()):
+        match size._expr:
+            case Subscript(_base=Attribute(_base=Tensor() as x, _name="shape"), _index=(Literal(_value=index),)):
+                if index != axis or x.type.rank != sizes.length or (found is not None and not _is_same(found, x)):
+                    return None
+                found = x
+            case _:
+                return None
+    return None if found is not None and found.type.dtype == DataType.STRING else found
+
+
+def _is_same(a: Tensor, b: Tensor) -> bool:
+    first, second = a._expr, b._expr
+    return isinstance(first, Ref) and isinstance(second, Ref) and first._key is second._key
 
 
 def _size_arguments(sizes: Dims) -> list[Any]:

@@ -33,6 +33,7 @@ from . import (
     reshapes,
     shape_values,
     static_shapes,
+    tables,
     transposes,
     zero_biases,
 )
@@ -57,6 +58,7 @@ PASSES: dict[str, Pass] = {
     "transposes": transposes.run,
     "reshape-targets": reshape_targets.run,
     "reshapes": reshapes.run,
+    "tables": tables.run,
     "positions": positions.run,
     "expands": expands.run,
     "zero-biases": zero_biases.run,

@@ -3,6 +3,7 @@
 1. Add(E(x), y)       ->  Add(x, y)          if x and y alone give the same shape
 2. Mul(E(x), 2)       ->  E(Mul(x, 2))       where E is an Expand: less to compute, and rule 1 may apply further on
 3. Less(E(x), E(y))   ->  E(Less(x, y))      where both are an Unsqueeze, and all that reads the result broadcasts
+4. Expand(E(x), s)    ->  Expand(x, s)       where E is an Expand, and s is the whole shape of the result
 
 for the elementwise operators with two or more inputs (rule 2: also Cast and Not), each reader by itself. E(x) is
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from ..ir.node_view import Shape, Unknown, shape_of
+from ..ir.node_view import Shape, Unknown, elements_of, shape_of
 from ..ir.scopes import constant
 from ..ir.shape_rules import BROADCASTING, broadcast_shapes
 from .edit import Edit, attribute, is_standard, sweep
@@ -38,6 +39,9 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if is_standard(node, "Cast", "Not"):
         _sink_expand(edit, node)
         return
+    if is_standard(node, "Expand"):
+        _merge_expands(edit, node)
+        return
     if not is_standard(node, *BROADCASTING) or attribute(node, "broadcast", 0) != 0 or len(node.outputs) != 1:
         return
     if edit.scope.opset(node) < 8 or len(node.inputs) > _MAX_INPUTS:
@@ -53,6 +57,16 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         if source is not None and shape_of(node.outputs[0]) is not None:
             node.replace_input_with(index, source)
             edit.changes += 1
+
+
+def _merge_expands(edit: Edit, node: ir.Node) -> None:
+    """Rule 4."""
+    first = None if node.inputs[0] is None else node.inputs[0].producer()
+    if first is None or not is_standard(first, "Expand") or first.inputs[0] is None:
+        return
+    if elements_of(node.inputs[1]) == shape_of(node.outputs[0]) is not None:
+        node.replace_input_with(0, first.inputs[0])
+        edit.changes += 1
 
 
 def _narrow_shape(value: ir.Value | None) -> Shape | None:

@@ -1,0 +1,105 @@
+"""Tables of positions, cut to the length of the input, are positions; tables of one number are that number.
+
+1. Slice(table, 0, n)                ->  Range(0, n, 1)                  if the table is 0, 1, 2, ...
+2. GatherElements(table, i)          ->  Expand(number, Shape(i))        if the table holds one number throughout
+
+PyTorch modules keep such tables as buffers. Rule 1 needs a table of more than one row that is never shorter than n: the
+positions must meet a size n further on, by broadcasting or an Expand, so that a run with a larger n would fail there.
+Range then gives the same for all runs that succeed. Axes of size 1 around the positions are added again. Rule 2 reads
+the same number wherever the indices point to.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from ..ir import symbolic
+from ..ir.node_view import elements_of, shape_of, static_elements
+from ..ir.positions import Positions
+from ..ir.scopes import constant
+from ..ir.shape_rules import BROADCASTING
+from ..ir.types import DataType
+from .edit import Edit, attribute, is_parameter, is_standard, sweep
+
+_MAX_TABLE = 1 << 16
+_MAX_STEPS = 32
+
+
+def run(model: ir.Model) -> int:
+    """Replace tables by what they hold; gives how many reads of one."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if is_standard(node, "Slice") and constant(node.inputs[0]) is not None:
+        _cut(edit, node)
+    elif is_standard(node, "GatherElements") and constant(node.inputs[0]) is not None:
+        _filled(edit, node)
+
+
+def _cut(edit: Edit, node: ir.Node) -> None:
+    """Rule 1."""
+    if len(node.inputs) < 4 or edit.scope.opset(node) < 11:
+        return
+    table, _, end = node.inputs[:3]
+    starts, axes, steps = (
+        static_elements(value) for value in (node.inputs[1], node.inputs[3], (*node.inputs, None)[4])
+    )
+    ends, grid, shape = elements_of(end), Positions().grid(table), shape_of(node.outputs[0])
+    if grid is None or shape is None or ends is None or len(ends) != 1 or not isinstance(ends[0], str) or end is None:
+        return
+    if starts != (0,) or axes is None or steps not in (None, (1,)) or end.dtype != DataType.INT64:
+        return
+    axis = axes[0] % len(shape)
+    rows, length = grid.shape[axis], ends[0]
+    if grid.axes() != [axis] or (grid.offset, grid.strides[axis]) != (0, 1) or not isinstance(rows, int):
+        return
+    if rows < 2 or shape[axis] != symbolic.minimum(rows, length) or not _meets(edit, node.outputs[0], axis, length):
+        return
+    name = f"{node.outputs[0].name}.positions"
+    zero, one = (edit.constant(f"{name}.{word}", np.array(number)) for word, number in (("start", 0), ("step", 1)))
+    none = edit.constant(f"{name}.none", np.zeros(0, np.int64))
+    limit = edit.insert(node, "Reshape", [end, none], like=end, shape=(), name=f"{name}.limit")
+    positions = edit.insert(node, "Range", [zero, limit, one], like=end, shape=(length,), name=name)
+    inputs, attributes = edit.axes(node, [other for other in range(len(shape)) if other != axis])
+    if len(shape) == 1:
+        edit.skip(node, positions)
+    else:
+        edit.replace(node, "Unsqueeze", [positions, *inputs], attributes)
+
+
+def _meets(edit: Edit, value: ir.Value, axis: int, length: str) -> bool:
+    """Whether an axis of `value`, which may be shorter than `length`, is broadcast with one of that size."""
+    shape = shape_of(value)
+    pending = [value]
+    clipped = None if shape is None else shape[axis]
+    for position in range(_MAX_STEPS):
+        if position >= len(pending):
+            return False
+        before = shape_of(pending[position]) or ()
+        for user, _ in pending[position].uses():
+            for output in user.outputs if user.graph is edit.graph else ():
+                after = shape_of(output) or ()
+                if is_standard(user, *BROADCASTING, "Expand") and any(
+                    old == clipped and new == length for old, new in zip(before[::-1], after[::-1], strict=False)
+                ):
+                    return True
+                if clipped in after:
+                    pending.append(output)
+    return False
+
+
+def _filled(edit: Edit, node: ir.Node) -> None:
+    """Rule 2."""
+    table, indices = node.inputs
+    tensor = constant(table)
+    if tensor is None or indices is None or is_parameter(table) or not 0 < tensor.size <= _MAX_TABLE:
+        return
+    array = tensor.numpy()
+    if array.dtype.kind not in "biuf" or not (array == array.flat[0]).all() or attribute(node, "axis", 0) is None:
+        return
+    if array.dtype.kind == "f" and len({bool(sign) for sign in np.signbit(array).flat}) != 1:
+        return  # a zero of each sign
+    number = edit.constant(f"{node.outputs[0].name}.number", array.reshape(-1)[:1].reshape(()))
+    edit.replace(node, "Expand", [number, edit.shape(node, indices)])

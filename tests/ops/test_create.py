@@ -18,14 +18,25 @@ def ints(*values: int) -> np.ndarray:
 
 
 FILLS = [
-    (None, "torch.zeros(x.shape[0], x.shape[1], device=x.device)"),
-    (np.float32([1]), "torch.ones(x.shape[0], x.shape[1], device=x.device)"),
-    (np.float32([-0.0]), "torch.full((x.shape[0], x.shape[1]), -0.0, device=x.device)"),
-    (np.float32([0.1]), "torch.full((x.shape[0], x.shape[1]), 0.1, device=x.device)"),
-    (np.int64([7]), "torch.full((x.shape[0], x.shape[1]), 7, dtype=torch.int64, device=x.device)"),
-    (np.array([True]), "torch.ones(x.shape[0], x.shape[1], dtype=torch.bool, device=x.device)"),
+    (None, "torch.zeros_like(x)"),
+    (np.float32([1]), "torch.ones_like(x)"),
+    (np.float32([-0.0]), "torch.full_like(x, -0.0)"),
+    (np.float32([0.1]), "torch.full_like(x, 0.1)"),
+    (np.int64([7]), "torch.full_like(x, 7, dtype=torch.int64)"),
+    (np.array([True]), "torch.ones_like(x, dtype=torch.bool)"),
     (np.uint64([2**64 - 1]), "expand(x.shape[0], x.shape[1])"),
 ]
+
+
+@pytest.mark.parametrize("axes", [(0,), (1, 0), (0, 0)])
+def test_some_sizes_of_a_tensor_are_not_its_shape(axes: tuple[int, ...]) -> None:
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Gather", ["shape", "axes"], ["some"]),
+        helper.make_node("ConstantOfShape", ["some"], ["y"]),
+    ]
+    inputs = {"x": np.ones((2, 3), np.float32), "axes": ints(*axes)}
+    assert "torch.zeros(" in check(nodes, inputs, constants=["axes"], dynamic=True)
 
 
 @pytest.mark.parametrize(("value", "written"), FILLS)

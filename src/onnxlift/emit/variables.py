@@ -313,6 +313,9 @@ class Variables:
             return "length"
         if isinstance(operand, Dims):
             return "size"
+        producer = value.producer()
+        if producer is not None and producer.op_type == "Range":
+            return WORDS["arange"]
         return "mask" if value.dtype == ir.DataType.BOOL else "index" if value.dtype in INTEGERS else self._letter()
 
     def _letter(self) -> str:

@@ -17,18 +17,15 @@ from torch.nn import functional as F
 class Embeddings(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("index", torch.empty(1, 32, dtype=torch.int64))
-        self.register_buffer("index_1", torch.empty(1, 32, dtype=torch.int64))
         self.word_embeddings = nn.Embedding(50, 32)
         self.token_type_embeddings = nn.Embedding(2, 32)
         self.position_embeddings = nn.Embedding(32, 32)
         self.LayerNorm = nn.LayerNorm(32, eps=1e-12)
 
     def forward(self, input_ids: Tensor) -> Tensor:
-        x = self.index[:, : input_ids.shape[1]]
-        y = self.index_1.gather(1, x).expand(input_ids.shape[0], input_ids.shape[1])
-        x = self.position_embeddings(x)
-        x = self.word_embeddings(input_ids) + self.token_type_embeddings(y) + x
+        positions = torch.arange(input_ids.shape[1], device=input_ids.device).unsqueeze(0)
+        x = self.token_type_embeddings(torch.zeros_like(input_ids))
+        x = self.word_embeddings(input_ids) + x + self.position_embeddings(positions)
         return self.LayerNorm(x)
 
 

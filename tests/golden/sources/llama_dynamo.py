@@ -29,8 +29,8 @@ class LlamaRotaryEmbedding(nn.Module):
         super().__init__()
         self.register_buffer("inv_freq", torch.empty(4))
 
-    def forward(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        x = index[None, :, None].float() * self.inv_freq
+    def forward(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        x = positions[None, :, None].float() * self.inv_freq
         x = torch.cat((x, x), -1)
         return x.cos(), x.sin()
 
@@ -93,9 +93,9 @@ class LlamaModel(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         x = self.embed_tokens(input_ids)
-        index = torch.arange(attention_mask.shape[1], device=input_ids.device)
-        mask = (index <= index.unsqueeze(1)) & attention_mask.bool()[:, None, None]
-        cos, sin = self.rotary_emb(index)
+        positions = torch.arange(attention_mask.shape[1], device=input_ids.device)
+        mask = (positions <= positions.unsqueeze(1)) & attention_mask.bool()[:, None, None]
+        cos, sin = self.rotary_emb(positions)
         cos = cos.unsqueeze(1)
         sin = sin.unsqueeze(1)
         mask = torch.where(mask, 0.0, torch.finfo(torch.float32).min)

@@ -29,8 +29,8 @@ class RotaryEmb(nn.Module):
         super().__init__()
         self.register_buffer("scale", torch.empty(4))
 
-    def forward(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        x = index[None, :, None].float() * self.scale
+    def forward(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        x = positions[None, :, None].float() * self.scale
         x = torch.cat((x, x), -1)
         return x.cos(), x.sin()
 
@@ -93,9 +93,9 @@ class Model(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         x = self.embed_tokens(input_ids)
-        index = torch.arange(x.shape[1], device=input_ids.device)
-        mask = (index <= index.unsqueeze(1)) & attention_mask.bool()[:, None, None]
-        cos, sin = self.rotary_emb(index)
+        positions = torch.arange(x.shape[1], device=input_ids.device)
+        mask = (positions <= positions.unsqueeze(1)) & attention_mask.bool()[:, None, None]
+        cos, sin = self.rotary_emb(positions)
         cos = cos.unsqueeze(1)
         sin = sin.unsqueeze(1)
         for layer in self.layers:

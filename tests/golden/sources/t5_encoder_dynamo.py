@@ -23,15 +23,15 @@ class T5Attention(nn.Module):
         self.relative_attention_bias = nn.Embedding(32, 4)
         self.o = nn.Linear(32, 32, bias=False)
 
-    def forward(self, x: Tensor, index: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, positions: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         q = self.q(x).unflatten(-1, (4, 8)).transpose(1, 2)
         k = self.k(x).unflatten(-1, (4, 8)).transpose(1, 2)
         v = self.v(x).unflatten(-1, (4, 8)).transpose(1, 2)
-        index = index - index.unsqueeze(1)
-        x = index.abs()
+        positions = positions - positions.unsqueeze(1)
+        x = positions.abs()
         y = (((x.float() / 8).log() / 2.7725887 * 8).long() + 8).clamp(max=15)
-        index = (index > 0).long() * 16 + torch.where(x < 8, x, y)
-        x = self.relative_attention_bias(index).permute(2, 0, 1)
+        positions = (positions > 0).long() * 16 + torch.where(x < 8, x, y)
+        x = self.relative_attention_bias(positions).permute(2, 0, 1)
         mask = torch.where(mask, x, torch.finfo(torch.float32).min)
         attn = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
         return mask, self.o(attn.transpose(1, 2).flatten(2))
@@ -71,8 +71,8 @@ class T5LayerSelfAttention(nn.Module):
         self.layer_norm = nn.RMSNorm(32, eps=1e-6)
         self.SelfAttention = T5Attention()
 
-    def forward(self, x: Tensor, index: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        mask, o = self.SelfAttention(self.layer_norm(x), index, mask)
+    def forward(self, x: Tensor, positions: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        mask, o = self.SelfAttention(self.layer_norm(x), positions, mask)
         return mask, x + o
 
 
@@ -103,8 +103,8 @@ class T5Block(nn.Module):
         super().__init__()
         self.layer = nn.ModuleList([T5LayerSelfAttention(), T5LayerFF()])
 
-    def forward(self, x: Tensor, index: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        mask, x = self.layer[0](x, index, mask)
+    def forward(self, x: Tensor, positions: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        mask, x = self.layer[0](x, positions, mask)
         return mask, self.layer[1](x)
 
 
@@ -127,8 +127,8 @@ class T5Stack(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         mask = attention_mask.bool()[:, None, None]
-        index = torch.arange(attention_mask.shape[1], device=input_ids.device)
-        mask, layer = self.block[0](self.embed_tokens(input_ids), index, mask)
+        positions = torch.arange(attention_mask.shape[1], device=input_ids.device)
+        mask, layer = self.block[0](self.embed_tokens(input_ids), positions, mask)
         x = self.block[1](layer, mask)
         return self.final_layer_norm(x)
 

@@ -19,17 +19,19 @@ def lift(
     name: str | None = None,
     simplify: bool = True,
     skip_passes: Collection[str] = (),
+    flat: bool = False,
     max_shard_size: int | str = "5GB",
 ) -> Lifted:
     """The model in `source` (a path, bytes, an open file, an `onnx.ModelProto` or an `onnx_ir.Model`) as PyTorch.
 
     `name` is what its files are called, by default as the ONNX file. Weights beyond `max_shard_size` are spread over
-    several files."""
+    several files. `simplify` and `skip_passes` leave simplifications out. What is `flat` is a transcript rather than
+    lifted: one class, node by node, without idioms, to see what lifting does, or to compare with it."""
     from . import pipeline
     from .emit.weights import parse_size
 
     size = parse_size(max_shard_size)
-    return pipeline.run(source, name=name, simplify=simplify, skip_passes=skip_passes, max_shard_size=size)
+    return pipeline.run(source, name=name, simplify=simplify, skip_passes=skip_passes, flat=flat, max_shard_size=size)
 
 
 def convert(source: Any, **options: Any) -> nn.Module:

@@ -28,7 +28,7 @@ from .tree.build import build_tree
 from .tree.families import find_families
 from .tree.names import file_stem
 from .tree.repetition import find_repetition
-from .tree.scopes import find_scopes
+from .tree.scopes import Scopes, find_scopes, no_scopes
 
 
 def run(
@@ -37,9 +37,10 @@ def run(
     name: str | None,
     simplify: bool,
     skip_passes: Collection[str],
+    flat: bool = False,
     max_shard_size: int = MAX_SHARD_SIZE,
 ) -> Lifted:
-    """The model in `source`, lifted."""
+    """The model in `source`, lifted; or only transcribed node by node into one class, if it is to be `flat`."""
     _check_names(skip_passes)
     with _collector_paused():
         model = load(source)
@@ -50,10 +51,8 @@ def run(
         dump = GraphDump()
         normalise(model, dump, supported=registry.is_supported, keep=registry.is_users)
         fired = simplify_graph(model, [p for p in skip_passes if p in PASSES], dump) if simplify else {}
-        found = recognise(model, skip_passes, dump)
-        scopes = find_scopes(model.graph)
-        find_families(model.graph, scopes)
-        find_repetition(model.graph, scopes)
+        found = {} if flat else recognise(model, skip_passes, dump)
+        scopes = no_scopes(model.graph) if flat else _structure(model.graph)
         lowering = Lowering(model, scopes)
         root = lowering.lower(build_tree(model.graph, scopes))
         if lowering.failures:
@@ -72,6 +71,13 @@ def run(
             dump=dump,
             max_shard_size=max_shard_size,
         )
+
+
+def _structure(graph: ir.Graph) -> Scopes:
+    scopes = find_scopes(graph)
+    find_families(graph, scopes)
+    find_repetition(graph, scopes)
+    return scopes
 
 
 @contextmanager

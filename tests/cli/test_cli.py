@@ -13,7 +13,7 @@ from onnx import helper, parser
 
 import onnxlift
 from broken_files import TABLE, BrokenFile
-from models.handmade import beam_step, transformer_block
+from models.handmade import beam_step, tiny_resnet, transformer_block
 from onnxlift.cli import main
 
 
@@ -55,6 +55,13 @@ def test_convert(run, block: Path, tmp_path: Path) -> None:  # type: ignore[no-u
     assert (status, out) == (1, "")
     assert err.startswith("onnxlift: ") and "--force" in err and "Traceback" not in err
     assert run("convert", block, "-o", tmp_path / "out", "--name", "my block", "--force", "--no-simplify")[0] == 0
+
+
+def test_convert_flat(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    onnx.save(tiny_resnet(), tmp_path / "net.onnx")
+    assert run("convert", tmp_path / "net.onnx", "-o", tmp_path / "out", "--flat", "--verify")[0] == 0
+    source = (tmp_path / "out" / "net.py").read_text(encoding="utf-8")
+    assert source.count("\nclass ") == 1 and "nn.Linear" not in source and "nn.Conv2d" in source
 
 
 def test_convert_and_verify(run, block: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

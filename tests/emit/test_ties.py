@@ -72,3 +72,15 @@ def test_a_layer_that_is_called_twice_is_one_layer() -> None:
     lifted = g.lift(g.linear(g.node("Sin", x, name="/Sin"), "fc"))
     assert list(lifted.state_dict) == ["fc.weight", "fc.bias"]
     assert lifted.source.count("nn.Linear(") == 1 and lifted.source.count("self.fc(") == 2
+
+
+@pytest.mark.parametrize("kind", ["PARAMETER", "BUFFER"])
+def test_a_buffer_is_what_the_exporter_says_it_is(kind: str) -> None:
+    g = Graph()
+    g.node("Mul", g.input("x", "n", 4), g.weight("rotary.scale", 4), name="/rotary/Mul", output="y")
+    model = g.model("y")
+    info = model.graph.value_info.add(name="rotary.scale")
+    info.metadata_props.add(key="pkg.torch.export.graph_signature.InputSpec.kind", value=kind)
+    module = onnxlift.convert(model)
+    assert len(list(module.parameters())) == (kind == "PARAMETER")
+    assert len(module.state_dict()) == 1

@@ -9,7 +9,7 @@ import onnx
 import pytest
 import torch
 from checking import check, check_official, model_of, official_cases
-from onnx import helper
+from onnx import helper, numpy_helper
 
 import onnxlift
 
@@ -234,6 +234,22 @@ def test_parameters_packed_by_the_graph_are_found() -> None:
     model, arrays = packed_in_the_graph("102")
     assert "nn.GRU(4, 6)" in check(model, arrays, atol=1e-5)
     assert set(onnxlift.lift(model).module().state_dict()) == {name for name in arrays if name.startswith("gru.")}
+
+
+def test_biases_may_be_packed_already() -> None:
+    model, arrays = packed_in_the_graph("102")
+    bias = np.concatenate(
+        [arrays[f"gru.bias_{kind}_l0"].reshape(3, HIDDEN)[[1, 0, 2]].reshape(-1) for kind in ("ih", "hh")]
+    )
+    nodes = [node for node in model.graph.node if not any("bias" in name or name == "b" for name in node.input)]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    model.graph.initializer.append(numpy_helper.from_array(bias[None], "B"))
+    assert "nn.GRU(4, 6)" in check(model, arrays, atol=1e-5)
+    state = onnxlift.lift(model).state_dict
+    assert {name: array.tolist() for name, array in state.items()} == {
+        name: array.tolist() for name, array in arrays.items() if name.startswith("gru.")
+    }
 
 
 def test_parameters_packed_otherwise_are_not_taken_for_them() -> None:

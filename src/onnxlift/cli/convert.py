@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import Model, NoSimplify, SkipPass, progress
+from .options import Flat, Model, NoSimplify, SkipPass, progress
 
 
 def convert(
@@ -18,6 +18,7 @@ def convert(
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
     no_simplify: NoSimplify = False,
     skip_pass: SkipPass = None,
+    flat: Flat = False,
     max_shard_size: Annotated[
         str, typer.Option(metavar="SIZE", help="Spread larger weights over several files (500MB, 2GiB).")
     ] = "5GB",
@@ -35,7 +36,12 @@ def convert(
 
     with progress(f"Lifting {model.name}"):
         lifted = api.lift(
-            model, name=name, simplify=not no_simplify, skip_passes=skip_pass or (), max_shard_size=max_shard_size
+            model,
+            name=name,
+            simplify=not no_simplify,
+            skip_passes=skip_pass or (),
+            flat=flat,
+            max_shard_size=max_shard_size,
         )
     with progress("Writing weights") as on_progress:
         paths = lifted.save(output, force, on_progress)

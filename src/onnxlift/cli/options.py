@@ -16,6 +16,7 @@ SkipPass = Annotated[
     list[str] | None,
     typer.Option("--skip-pass", metavar="NAME", help="A pass or idiom to leave out. May be repeated."),
 ]
+Flat = Annotated[bool, typer.Option("--flat", help="Transcribe node by node into one class: no modules, no idioms.")]
 
 
 def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:

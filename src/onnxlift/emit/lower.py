@@ -31,6 +31,7 @@ from ..code.expr import (
 )
 from ..code.statements import Assign, Block, Return, Statement, expressions, walk_statements
 from ..errors import UnsupportedNode
+from ..ir.prepare import SIGNATURE_KIND
 from ..ir.types import FLOATS, Dim, type_of
 from ..ops import registry
 from ..ops.layers import Layer, Weight
@@ -330,7 +331,10 @@ _BUFFER = re.compile(r"(^|[._])(inv_freq|freqs?(_cis)?|(cos|sin)(_cached)?|maske
 
 def is_parameter(value: ir.Value) -> bool:
     """Whether a constant is something to train: floating point, not a single number, and an initialiser of the model
-    with a name of its own (constants of the code are not)."""
+    with a name of its own (constants of the code are not). PyTorch's newer exporter says what is a
+    buffer."""
+    if value.metadata_props.get(SIGNATURE_KIND) == "BUFFER":
+        return False
     size = type_of(value).size
     named = not is_generated(value.name) and "constant" not in value.meta and not _BUFFER.search(value.name or "")
     return value.dtype in FLOATS and size is not None and size > 1 and named

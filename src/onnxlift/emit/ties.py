@@ -2,7 +2,8 @@
 
 A constant that two layers hold is tied if it is a matrix or larger, in the same layout in both. A vector is not:
 exporters merge equal values, and two layers' zero biases are not one parameter. The tied tensor is stored once, under
-the name that it has in the model, and `tie_weights` of the root makes the other attributes the same parameter.
+the first of its names (exporters disagree on which to keep), and `tie_weights` of the root makes the other attributes
+the same parameter.
 """
 
 from __future__ import annotations
@@ -20,8 +21,6 @@ def find_ties(entries: Mapping[str, Entry]) -> dict[str, str]:
         if entry.is_parameter and weight.transform is None and len(weight.shape) >= 2:
             owners.setdefault((id(weight.value), weight.shape), []).append(key)
     ties: dict[str, str] = {}
-    for keys in owners.values():
-        named = [key for key in keys if entries[key].weight.value.name == key]
-        owner = (named or keys)[0]
-        ties.update((key, owner) for key in keys if key != owner)
+    for owner, *others in owners.values():
+        ties.update((key, owner) for key in others)
     return ties

@@ -5,10 +5,14 @@
 An exporter that does not optimise its graph brings PyTorch's parameters into ONNX's form by nodes of the graph. To find
 them again, every element of every parameter gets a number of its own, the nodes are evaluated on these numbers, and
 what comes out is unpacked: if these are the numbers of one parameter in order, it is that parameter, whatever the nodes
-were.
+were. Those of W, R and B that are constants are unpacked as they are: an exporter that folds small tensors only leaves
+the matrices to the graph, and not the biases.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
@@ -30,19 +34,18 @@ def parameters(
     """For each direction the parameters weight_ih, weight_hh and, if there is B, bias_ih, bias_hh, that the graph packs
     into W, R and B; None if it does not, or if it makes something else of them."""
     packing = _Packing(edit)
-    packed = [packing.numbers(value) for value in (w, r, b) if value is not None]
-    if any(numbers is None or numbers.shape[:1] != (directions,) for numbers in packed):
-        return None
-    found: list[ir.Value | None] = []
+    found: list[ir.Value | Array | None] = []
     for direction in range(directions):
-        found += [
-            packing.owner(unpacked_matrix(kind, direction, numbers)) for numbers in packed[:2] if numbers is not None
-        ]
-        for numbers in packed[2:]:
-            if numbers is not None:
-                found += [packing.owner(unpacked_bias(kind, direction, half, numbers)) for half in (0, 1)]
-    owners = [value for value in found if value is not None]
-    return owners if len(owners) == len(found) else None
+        unpack = partial(unpacked_matrix, kind, direction)
+        found += [packing.part(value, directions, unpack) for value in (w, r)]
+        if b is not None:
+            halves = (partial(unpacked_bias, kind, direction, half) for half in (0, 1))
+            found += [packing.part(b, directions, unpack) for unpack in halves]
+    if any(part is None for part in found):
+        return None
+    return [
+        edit.constant("weight", part) if isinstance(part, np.ndarray) else part for part in found if part is not None
+    ]
 
 
 class _Packing:
@@ -54,6 +57,16 @@ class _Packing:
         self.elements = 0
         self.first: dict[int, ir.Value] = {}  # number of a parameter's first element -> the parameter
         self.known: dict[ir.Value, Array | None] = {}
+
+    def part(
+        self, packed: ir.Value | None, directions: int, unpack: Callable[[Array], Array]
+    ) -> ir.Value | Array | None:
+        """The parameter that `unpack` takes out of W, R or B, or its elements if those are constants."""
+        tensor = constant(packed)
+        array = self.numbers(packed) if tensor is None else tensor.numpy()
+        if array is None or array.shape[:1] != (directions,):
+            return None
+        return self.owner(unpack(array)) if tensor is None else unpack(array)
 
     def numbers(self, value: ir.Value | None) -> Array | None:
         """The elements of `value`, each as the number of the parameter's element that it is."""

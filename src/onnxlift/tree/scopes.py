@@ -113,6 +113,11 @@ def _module(path: Path, scopes: Scopes) -> Path:
     return path
 
 
+def no_scopes(graph: ir.Graph) -> Scopes:
+    """Every node in the root, whatever the names say."""
+    return Scopes(paths=dict.fromkeys(graph.all_nodes(), ()))
+
+
 def _strip_wrapper(scopes: Scopes) -> None:
     """Forget the scope that TensorFlow and Keras put around everything (`model/conv1/Conv2D`); a path that weights or
     PyTorch's exporter speak of stays."""

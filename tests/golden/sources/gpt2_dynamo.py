@@ -84,7 +84,7 @@ class GPT2(nn.Module):
         self.tie_weights()
 
     def tie_weights(self) -> None:
-        self.transformer.wte.weight = self.lm_head.weight
+        self.lm_head.weight = self.transformer.wte.weight
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         x = self.transformer(input_ids, attention_mask)
@@ -99,7 +99,7 @@ def load(path: str | Path = WEIGHTS, device: str = "cpu") -> GPT2:
     with torch.device("meta"):
         model = GPT2()
     weights = load_file(path, device=device)
-    weights["transformer.wte.weight"] = weights["lm_head.weight"]
+    weights["lm_head.weight"] = weights["transformer.wte.weight"]
     model.load_state_dict(weights, assign=True)
     model.tie_weights()
     return model.eval()

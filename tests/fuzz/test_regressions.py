@@ -153,3 +153,19 @@ def test_a_transpose_of_what_turns_out_to_be_a_single_number() -> None:
     model = onnx.parser.parse_model('<ir_version: 9, opset_import: ["" : 18]> g (float x) => (y) { y = Transpose (x) }')
     model.graph.input[0].type.tensor_type.ClearField("shape")
     assert check(model, [{"x": floats()}]).kind == Kind.MATCHED
+
+
+def test_a_part_of_truths_about_sizes_has_truths() -> None:
+    """Once its place was known at run time only, it was a list of integers."""
+    assert_matches(
+        """g (float[n,m] x, int64[1] start, int64[1] end) => (y, z) {
+            sizes = Shape (x)
+            truths = Equal (sizes, six)
+            y = Slice (truths, start, end)
+            z = Slice (truths, end, end)
+        }""",
+        floats(6, 3),
+        np.array([1]),
+        np.array([2]),
+        six=np.asarray(6),
+    )

@@ -399,5 +399,5 @@ def _handed_down(value: ir.Value, operand: Operand) -> Operand:
             ]
             return Dims(elements)
         case Dims():
-            return Dims(None, Ref(value), operand.length)
+            return Dims(None, Ref(value), operand.length, operand.type.dtype)
     return Tensor(Ref(value), operand.type)

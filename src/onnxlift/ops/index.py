@@ -236,11 +236,11 @@ def _sliced_sizes(data: Dims, starts: Dims, ends: Dims, steps: Dims | None) -> D
         if step.number is None or step.number < 0:
             return None
         cut = slice(*_trimmed(starts[0], ends[0], data.length), None if step.number == 1 else int(step.number))
-        return data if cut == slice(None) else Dims(None, data.as_expr()[cut])
+        return data if cut == slice(None) else Dims(None, data.as_expr()[cut], dtype=data.type.dtype)
     if step.number > 0:
-        return Dims(data.elements[int(start) : int(end) : int(step.number)])
+        return Dims(data.elements[int(start) : int(end) : int(step.number)], dtype=data.type.dtype)
     places = backward(int(start), int(end), int(step.number), len(data.elements))
-    return Dims([data.elements[i] for i in places])
+    return Dims([data.elements[i] for i in places], dtype=data.type.dtype)
 
 
 @op("Compress")

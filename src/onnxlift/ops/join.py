@@ -66,7 +66,8 @@ def _concatenated(parts: Sequence[Dims]) -> Dims:
         items.extend(part.elements if part.elements is not None else [Star(part.as_expr())])
     lengths = [part.length for part in parts]
     known = [length for length in lengths if length is not None]
-    return Dims(None, Display(items, "()"), sum(known) if len(known) == len(lengths) else None)
+    total = sum(known) if len(known) == len(lengths) else None
+    return Dims(None, Display(items, "()"), total, parts[0].type.dtype)
 
 
 @op("Split")

@@ -97,11 +97,18 @@ class Dims:
 
     __slots__ = ("elements", "type", "whole")
 
-    def __init__(self, elements: Sequence[Scalar] | None, whole: Expr | None = None, length: int | None = None) -> None:
+    def __init__(
+        self,
+        elements: Sequence[Scalar] | None,
+        whole: Expr | None = None,
+        length: int | None = None,
+        dtype: DataType | None = DataType.INT64,
+    ) -> None:
+        """`dtype` is that of the `whole`, or of no elements at all."""
         assert (elements is None) != (whole is None)
         self.elements = None if elements is None else list(elements)
         self.whole = whole
-        dtype = elements[0].type.dtype if elements else DataType.INT64
+        dtype = elements[0].type.dtype if elements else dtype
         self.type = ValueType(dtype, (len(elements) if elements is not None else length,))
 
     @classmethod
@@ -125,7 +132,7 @@ class Dims:
         if self.elements is not None:
             return self.elements[index]
         assert self.whole is not None
-        return Scalar(self.whole[index])
+        return Scalar(self.whole[index], self.type.dtype or DataType.INT64)
 
     def as_expr(self) -> Expr:
         """The list as one argument: `(2, 3)`, or whatever holds the whole."""

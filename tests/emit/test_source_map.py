@@ -81,3 +81,16 @@ def test_saved_map(tmp_path: Path) -> None:
     assert (saved["version"], saved["source"]) == (1, "two.py")
     first = lifted.source_map.statements[0]
     assert saved["statements"][0] == {"lines": [first.first_line, first.last_line], "nodes": list(first.nodes)}
+
+
+def test_lines_of_our_own_layers_are_of_no_node() -> None:
+    proto = parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17]> g (float[n, 4] x) => (float[n, 4] y) '
+        "{ d = DequantizeLinear(w, s) h = MatMul(x, d) y = Sin(h) }"
+    )
+    weights = {"w": np.arange(16, dtype=np.int8).reshape(4, 4), "s": np.asarray(0.5, np.float32)}
+    proto.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights.items())
+    lifted = onnxlift.lift(proto)
+    assert "class QuantizedLinear" in lifted.source
+    (statement,) = lifted.source_map.statements
+    assert statement.first_line == line_with(lifted, "return self.linear(x).sin()")

@@ -145,7 +145,7 @@ def fused_attention(b: Builder) -> None:
 
 def loss(b: Builder) -> None:
     x = b.pick("f", ranks=[2, 3], where=lambda v: is_single(v) and v.shape[1] > 1)
-    labels = b.operand(b.integers(0, x.shape[1], (x.shape[0], *x.shape[2:])), "labels")
+    labels = b.one(b.choose.choice(["ArgMax", "ArgMin"]), x, axis=1, keepdims=0)
     reduction = b.choose.choice([None, "mean", "sum", "none"])
     weight = [b.operand(b.data.random(x.shape[1]).astype(np.float32) + 0.1)] if b.choose.random() < 0.4 else []
     if b.choose.random() < 0.5:

@@ -159,6 +159,8 @@ TABLE = {"table.weight_quantized": integers(5, 4, dtype=np.uint8), "s": scale(),
 )
 def test_embedding(text: str) -> None:
     assert layer(text, **IDS, **TABLE) == ["onnxlift.QuantizedEmbedding"]
+    backwards = f"k = Neg(x) {text}".replace(", x)", ", k)")  # from the end, as ONNX counts
+    assert layer(backwards, **IDS, **TABLE) == ["Neg", "onnxlift.QuantizedEmbedding"]
 
 
 DYNAMIC = """q, a, az = DynamicQuantizeLinear(x)

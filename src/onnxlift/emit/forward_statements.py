@@ -1,4 +1,4 @@
-"""The statements of a generated file, found by parsing it. Imports nothing, since `verify` uses it in a child process
+"""The statements of a generated file, found by parsing it. Imports little, since `verify` uses it in a child process
 that has enough to import."""
 
 from __future__ import annotations
@@ -6,11 +6,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from .. import kernels
+
 
 def forward_statements(tree: ast.Module) -> Iterator[ast.stmt]:
-    """The statements of every `forward` in the order of the text, those of inner blocks included."""
+    """The statements of every `forward` in the order of the text, those of inner blocks included. Layers of our own are
+    kernels: no node of the model is behind their lines."""
     for cls in tree.body:
-        if isinstance(cls, ast.ClassDef):
+        if isinstance(cls, ast.ClassDef) and cls.name not in kernels.layers():
             for function in cls.body:
                 if isinstance(function, ast.FunctionDef) and function.name == "forward":
                     yield from _statements(function.body)

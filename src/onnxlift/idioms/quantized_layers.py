@@ -91,9 +91,7 @@ def _embedding(edit: Edit, node: ir.Node) -> None:
         return
     gather, dequantize = (node, inner) if node.op_type == "Gather" else (inner, node)
     table, indices = inner.inputs[0], gather.inputs[1]
-    name = (table.name or "") if table is not None else ""
-    by_person = name.removesuffix("_quantized").endswith(".weight")  # see the idiom embedding: of negative indices
-    if not by_person or attribute(gather, "axis", 0) not in (0, -2) or not rank(indices):
+    if attribute(gather, "axis", 0) not in (0, -2) or not rank(indices):
         return
     stored = _parameters(edit, table, dequantize, axis=None, axes=2)
     if stored is not None:

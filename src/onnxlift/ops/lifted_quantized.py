@@ -104,7 +104,7 @@ def QuantizedConv(
 
 @op("QuantizedEmbedding", domain=DOMAIN)
 def QuantizedEmbedding(n: Node, table: Constant, scale: Constant, zero_point: Constant, indices: Tensor) -> Result:
-    """Rows of a quantised table, by indices that cannot be negative."""
+    """Rows of a quantised table."""
     rows, width = _sizes(table)
     numbers = {
         name: n.weight(constant, lambda array: array.reshape(()), ())

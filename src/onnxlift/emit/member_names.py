@@ -7,7 +7,7 @@ import re
 import onnx_ir as ir
 
 from ..ir.types import FLOATS
-from ..ops.layers import Layer
+from ..ops.layers import STEPS, Layer
 from ..tree.names import attribute, is_generated
 from ..tree.scopes import Path, flat_layer_name, owner_of
 from .module import Module, Stored
@@ -40,8 +40,8 @@ def layer_path(layer: Layer, relative: Path, module: Module) -> Path:
         return module.free(tuple(attribute(part) for part in relative))
     assert layer.node is not None
     own = "_".join(module.path) + "_" if module.path else ""
-    for weight in layer.weights.values():
-        flat = flat_layer_name(weight.value.name)
+    for role, weight in layer.weights.items():
+        flat = None if role in STEPS else flat_layer_name(weight.value.name)
         if flat is not None and not is_generated(flat):
             return module.free((attribute(flat.removeprefix(own)),))
     name = (layer.node.name or "").removeprefix(own)

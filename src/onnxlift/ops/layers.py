@@ -89,10 +89,10 @@ SIGNATURES: dict[str, dict[str, Any]] = {
     "QuantizedEmbedding": _signature("num_embeddings", "embedding_dim", signed=True),
 }
 
+# What the integers of a quantised weight stand for.
+STEPS = frozenset({"scale", "zero_point", "scales", "zero_points"})
 # Persistent buffers; every other weight of a layer is a parameter, unless it is of integers.
-BUFFERS = frozenset(
-    {"running_mean", "running_var", "num_batches_tracked", "scale", "zero_point", "scales", "zero_points"}
-)
+BUFFERS = STEPS | {"running_mean", "running_var", "num_batches_tracked"}
 
 
 @dataclass(frozen=True)

@@ -248,5 +248,5 @@ def owner_of(name: str | None) -> Path | None:
 
 def flat_layer_name(name: str | None) -> str | None:
     """The layer in names that have no dot for it: `fc_W`, `W_fc`, `attn.in_proj_weight` -> fc, fc, in_proj."""
-    match = _FLAT.match((name or "").rpartition(".")[2])
+    match = _FLAT.match((name or "").rpartition(".")[2].removesuffix("_quantized"))
     return (match["after"] or match["before"]) if match else None

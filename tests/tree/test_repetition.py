@@ -186,6 +186,15 @@ def test_residual_blocks_of_two_kinds_are_one_list() -> None:
     assert "for block in self.blocks:" in forward(lifted)
 
 
+def test_the_short_branch_of_a_residual_block_has_a_name() -> None:
+    g = Nameless()
+    x = g.conv(g.input("n", "n", 3, 5, 5), 3, 4)
+    for channels, out in ((4, 6), (6, 8)):
+        y = g.conv(g.node("Relu", g.conv(x, channels, out)), out, out)
+        x = g.node("Relu", g.node("Add", y, g.conv(x, channels, out, 1)))
+    assert "self.downsample = nn.Conv2d" in g.lift(x).source
+
+
 def test_what_all_blocks_read_is_an_argument() -> None:
     """As what the layers of a decoder know of the encoder: it lives through all of them, and is no part of any."""
     g = Nameless()
@@ -229,6 +238,17 @@ def test_sizes_are_not_read_inside_a_block_for_use_outside() -> None:
         x = g.node("Add", x, g.node("Mul", g.dense(g.node("Tanh", y), 6, 4), shared))
     lifted = g.lift(x)
     assert "for layer in self.layers:" in forward(lifted)
+
+
+def test_constants_are_weights_by_their_use() -> None:
+    """Positions and a scale are trained, but not the frequencies of an angle."""
+    g = Nameless()
+    x = g.node("Add", g.dense(g.input("n", "n", 4)), g.new(1, 4))
+    angle = g.node("Cos", g.node("Mul", g.input("m", "n", 1), g.new(4)))
+    lifted = g.lift(g.dense(g.node("Add", g.node("Mul", x, g.new(4)), angle)))
+    own = {name for name, _ in lifted.module().named_parameters() if "." not in name}
+    assert own == {"bias", "scale"}
+    assert len([key for key in lifted.state_dict if "." not in key]) == 3
 
 
 def test_a_graph_with_scopes_keeps_them() -> None:

@@ -40,6 +40,7 @@ from ..ops.operand import Constant, Dims, Operand, Scalar, Tensor, size_of
 from ..tree.build import Scope, graphs_of
 from ..tree.names import attribute, is_generated
 from ..tree.scopes import Path, Scopes
+from ..tree.weights import WEIGHT
 from .dead_code import remove_dead_code
 from .meaning import USUAL_NAME
 from .member_names import layer_path, spell_numbers, stored_path
@@ -331,10 +332,12 @@ _BUFFER = re.compile(r"(^|[._])(inv_freq|freqs?(_cis)?|(cos|sin)(_cached)?|maske
 
 def is_parameter(value: ir.Value) -> bool:
     """Whether a constant is something to train: floating point, not a single number, and an initialiser of the model
-    with a name of its own (constants of the code are not). PyTorch's newer exporter says what is a
-    buffer."""
+    with a name of its own (constants of the code are not), or used as a weight where nothing has a name. PyTorch's
+    newer exporter says what is a buffer."""
     if value.metadata_props.get(SIGNATURE_KIND) == "BUFFER":
         return False
+    if WEIGHT in value.meta:
+        return True
     size = type_of(value).size
     named = not is_generated(value.name) and "constant" not in value.meta and not _BUFFER.search(value.name or "")
     return value.dtype in FLOATS and size is not None and size > 1 and named

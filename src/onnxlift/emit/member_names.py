@@ -10,6 +10,7 @@ from ..ir.types import FLOATS
 from ..ops.layers import STEPS, Layer
 from ..tree.names import attribute, is_generated
 from ..tree.scopes import Path, flat_layer_name, owner_of
+from ..tree.weights import WEIGHT
 from .module import Module, Stored
 
 _BY_KIND = {
@@ -85,6 +86,8 @@ def stored_path(value: ir.Value, module: Module) -> Path:
         return module.free((attribute(relative[-1]),))
     if not is_generated(name):
         return module.free((attribute(name.rpartition("/")[2] or name, "constant"),))
+    if WEIGHT in value.meta:
+        return module.free((str(value.meta[WEIGHT]),))
     user = next((node for node, _ in value.uses()), None)
     word = _BUFFER_WORDS.get(value.dtype or ir.DataType.UNDEFINED)
     if word is None and value.dtype in FLOATS:

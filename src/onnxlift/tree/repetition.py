@@ -28,6 +28,7 @@ from .roles import name_blocks
 from .runs import find_repeats, find_runs, is_run
 from .scopes import Scopes, join_neighbours
 from .sizes import read_sizes_outside
+from .weights import mark_weights
 
 FEWEST_LAYERS, FEWEST_NODES = 2, 4
 MIXED = CONVOLUTIONS | {"BatchNormalization", "PRelu", "GroupNorm", "InstanceNormalization"}
@@ -38,10 +39,11 @@ STEPS = 64  # of looking for a body, for each piece
 
 
 def find_repetition(graph: ir.Graph, scopes: Scopes) -> None:
-    """Give the nodes of repeated blocks a path, in a graph where nothing else did."""
+    """Give the nodes of repeated blocks a path, and weights a name, in a graph where nothing has one."""
     if any(scopes.paths.values()):
         return
     flow = find_flow(graph)
+    mark_weights(graph, flow)
     pieces, symbols = _pieces(flow)
     blocks = Search(flow, pieces, symbols).blocks(0, len(pieces))
     if blocks:

@@ -2,7 +2,7 @@
 
 Blocks in a row are a list: `layers` if they attend or are linear, `blocks` if they convolve, numbered if there are
 several. In a block the branches are `attention` and `mlp`. Layers are named by their part in an attention (`q_proj`) or
-in an MLP (`up_proj`), else by their kind and a number (`conv1`, `bn1`).
+in an MLP (`up_proj`) or beside a residual block (`downsample`), else by their kind and a number (`conv1`, `bn1`).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Naming:
         direct = [self.flow.nodes[p] for p in range(block.start, block.end) if p not in inner]
         names = _layer_names(direct)
         for node in direct:
-            self.scopes.paths[node] = (*path, names[node]) if node in names else path
+            self.scopes.paths[node] = (*path, *names[node].split(".")) if node in names else path
         self.name(block.children, path)
 
     def _class(self, block: Block) -> str:
@@ -115,7 +115,7 @@ class _Naming:
 def _layer_names(nodes: Sequence[ir.Node]) -> dict[ir.Node, str]:
     """What each layer among the nodes of a module is called."""
     layers = [node for node in nodes if is_layer(node)]
-    names = {**_attention_names(nodes), **_mlp_names(nodes, layers)}
+    names = {**_attention_names(nodes), **_mlp_names(nodes, layers), **_shortcut_names(nodes)}
     words = {node: _KINDS.get(node.op_type, "norm" if "Norm" in node.op_type else "layer") for node in layers}
     count = Counter(words[node] for node in layers if node not in names)
     number: Counter[str] = Counter()
@@ -162,6 +162,30 @@ def _before(value: ir.Value | None, inside: set[ir.Node]) -> Iterator[ir.Node]:
             yield node
         if not (is_layer(node) and node.op_type in _LINEAR):
             waiting.extend(node.inputs)
+
+
+def _shortcut_names(nodes: Sequence[ir.Node]) -> dict[ir.Node, str]:
+    """The convolution in the short branch of a residual sum, and its norm: `downsample`, if the other is longer."""
+    total = residual_sum(nodes)
+    if total is None:
+        return {}
+    inside = set(nodes)
+    branches = sorted((_chain(value, inside) for value in total.inputs), key=len)
+    short = branches[0][::-1]
+    if not short or len(branches[-1]) <= len(short) or short[0].op_type not in CONVOLUTIONS:
+        return {}
+    if len(short) == 1:
+        return {short[0]: "downsample"}
+    return {node: f"downsample.{i}" for i, node in enumerate(short)} if all(map(is_layer, short)) else {}
+
+
+def _chain(value: ir.Value | None, inside: set[ir.Node]) -> list[ir.Node]:
+    """The nodes that a value comes from, each the only source of the next, from the last to the first."""
+    found: list[ir.Node] = []
+    while value is not None and (node := value.producer()) is not None and node in inside:
+        found.append(node)
+        value = node.inputs[0]
+    return found
 
 
 def _mlp_names(nodes: Sequence[ir.Node], layers: Sequence[ir.Node]) -> dict[ir.Node, str]:

@@ -1,0 +1,52 @@
+"""Which constants are weights, in a graph whose initialisers have no names.
+
+A layer knows its weights. Others are told by their use: what is added to, multiplied with or joined to the data of the
+model (a token, positions, a scale), at once or after its shape was changed, is to be trained; so is a table that rows
+are looked up in. Masks of an attention are not, nor what only positions, frequencies and sizes are computed from, nor
+what stood in a node of the model: exporters keep weights as initialisers, and constants of the code in nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+import onnx_ir as ir
+
+from ..ir.types import FLOATS, type_of
+from .flow import Flow
+from .names import is_generated
+
+WEIGHT = "weight"  # the key in `value.meta` of what a weight is to be called
+
+_SHAPING = {"Expand", "Unsqueeze", "Squeeze", "Reshape", "Transpose", "Cast", "Slice", "Identity"}
+_WORDS = {"Mul": "scale", "Sub": "shift", "Concat": "token", "MatMul": "weight"}
+MOST_READERS = 64  # what more nodes read is no weight of any of them
+
+
+def mark_weights(graph: ir.Graph, flow: Flow) -> None:
+    """Give weights their names, in a graph where no initialiser has one."""
+    constants = [value for value in graph.initializers.values() if "constant" not in value.meta]
+    if not all(is_generated(value.name) for value in constants):
+        return
+    for value in constants:
+        if value.dtype in FLOATS and (type_of(value).size or 0) > 1:
+            word = next(_roles(value, flow), None)
+            if word is not None:
+                value.meta[WEIGHT] = word
+
+
+def _roles(value: ir.Value, flow: Flow) -> Iterator[str]:
+    """What a constant is to each of the nodes that read it, as far as that is something to train."""
+    rank = len([size for size in type_of(value).shape or () if size != 1])
+    waiting = [value]
+    for current in waiting:
+        for node, index in islice(current.uses(), MOST_READERS):
+            if node.op_type == "Gather" and index == 0 and rank > 1:
+                yield "table"
+            elif node in flow.position and node.op_type == "Add":
+                yield "position" if rank > 1 else "bias"
+            elif node in flow.position and node.op_type in _WORDS:
+                yield _WORDS[node.op_type]
+            elif node.op_type in _SHAPING and index == 0 and len(waiting) < MOST_READERS:
+                waiting.append(node.outputs[0])

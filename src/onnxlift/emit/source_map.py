@@ -38,16 +38,21 @@ class Origins:
     def __init__(self, cls: ModuleClass) -> None:
         self._instances = cls.instances
         self._counterparts: dict[int, tuple[Statement, ...]] = {}
-        self._nodes: dict[str, dict[str, None]] = {}  # node of the example -> nodes of all instances
+        # Node of the example -> nodes of all instances. Nodes of one statement share the dictionary: there can be as
+        # many of them as the model has, in the call of a layer that a loop goes over.
+        self._nodes: dict[str, dict[str, None]] = {}
+        nothing: dict[str, None] = {}
         for statements in zip(*(walk_statements(m.body) for m in cls.instances), strict=True):
             self._counterparts[id(statements[0])] = statements
             names = dict.fromkeys(name for statement in statements for name in statement.origin)
-            for name in statements[0].origin:
-                self._nodes.setdefault(name, {}).update(names)
+            before = {name: self._nodes.get(name, nothing) for name in statements[0].origin}
+            joined = {id(known): {**known, **names} for known in {id(k): k for k in before.values()}.values()}
+            self._nodes.update((name, joined[id(known)]) for name, known in before.items())
 
     def of(self, statement: Statement) -> Origin:
         """Where a statement of the example comes from, with all that was inlined into it."""
-        nodes = dict.fromkeys(node for name in statement.origin for node in self._nodes.get(name, (name,)))
+        sources = [self._nodes.get(name) or {name: None} for name in statement.origin]
+        nodes = dict.fromkeys(node for source in {id(s): s for s in sources}.values() for node in source)
         counterparts = self._counterparts.get(id(statement), ())
         values = tuple(
             (module, _values(module, each)) for module, each in zip(self._instances, counterparts, strict=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..code.expr import Expr, F
+from ..ir.domain import DOMAIN
 from .arguments import changed, compact
 from .kernel import kernel
 from .node import Node, Result
@@ -58,6 +59,37 @@ def Conv(
     weights = [W] if B is None else [W, B]
     function: Expr = getattr(F, f"conv{dims}d")
     return function(x, *weights, **changed(options, stride=1, padding=0, dilation=1, groups=1))
+
+
+@op("PaddedConv", domain=DOMAIN)
+def PaddedConv(
+    n: Node,
+    X: Tensor,
+    W: Constant,
+    B: Constant | None,
+    *,
+    pads: Ints,
+    mode: str,
+    strides: Ints | None = None,
+    dilations: Ints | None = None,
+    group: int = 1,
+) -> Result:
+    """A convolution that pads both sides of each axis alike, but not with zeros (idioms/padded_conv.py)."""
+    out_channels, in_channels, *kernel_size = W.const.shape
+    ones = (1,) * len(kernel_size)
+    return n.layer(
+        f"Conv{len(kernel_size)}d",
+        {"weight": W, "bias": B},
+        in_channels=in_channels * group,
+        out_channels=out_channels,
+        kernel_size=compact(tuple(kernel_size)),
+        stride=compact(strides or ones),
+        padding=compact(pads),
+        dilation=compact(dilations or ones),
+        groups=group,
+        bias=B is not None,
+        padding_mode={"reflect": "reflect", "edge": "replicate", "wrap": "circular"}[mode],
+    )(X)
 
 
 def _is_torch_same(own: Window, auto_pad: str) -> bool:

@@ -21,7 +21,16 @@ def _signature(*required: str, **optional: Any) -> dict[str, Any]:
 
 def _conv(**more: Any) -> dict[str, Any]:
     return _signature(
-        "in_channels", "out_channels", "kernel_size", stride=1, padding=0, **more, dilation=1, groups=1, bias=True
+        "in_channels",
+        "out_channels",
+        "kernel_size",
+        stride=1,
+        padding=0,
+        **more,
+        dilation=1,
+        groups=1,
+        bias=True,
+        padding_mode="zeros",
     )
 
 

@@ -95,6 +95,24 @@ def ReLU6(n: Node, x: Tensor) -> Result:
     return F.relu6(x)
 
 
+@op("GLU", domain=DOMAIN)
+def GLU(n: Node, x: Tensor, *, axis: int) -> Result:
+    """The first half of x along the axis, times the sigmoid of the second."""
+    return F.glu(x, **changed({"dim": _counted_back(x, axis)}, dim=-1))
+
+
+@op("Normalize", domain=DOMAIN)
+def Normalize(n: Node, x: Tensor, *, axis: int, epsilon: float) -> Result:
+    """x divided by its length along the axis, or by epsilon where it is shorter."""
+    return F.normalize(x, **changed({"dim": axis, "eps": attribute_number(epsilon, x)}, dim=1, eps=1e-12))
+
+
+@op("RepeatInterleave", domain=DOMAIN)
+def RepeatInterleave(n: Node, x: Tensor, *, axis: int, repeats: int) -> Result:
+    """Each element along the axis, so many times."""
+    return x.repeat_interleave(repeats, axis)
+
+
 @op("Attention", domain=DOMAIN)
 def Attention(
     n: Node,
@@ -129,6 +147,11 @@ def Attention(
 def Rotary(n: Node, x: Tensor, cos: Tensor, sin: Tensor) -> Result:
     """Rotary position embedding: `x * cos + rotate_half(x) * sin`."""
     return kernel("apply_rotary")(x, cos, sin)
+
+
+def _counted_back(x: Tensor, axis: int) -> int:
+    """-1 for the last axis, any other one as it is."""
+    return -1 if x.type.rank is not None and axis == x.type.rank - 1 else axis
 
 
 def _sizes(matrix: Constant) -> tuple[int, int]:

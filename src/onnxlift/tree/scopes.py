@@ -34,6 +34,7 @@ DEEPEST = 24  # modules within modules; a path that is longer is cut, since it i
 # Operators that hold weights as a layer does, and which of their inputs those are.
 LAYER_WEIGHTS = {
     "Conv": (1, 2),
+    "PaddedConv": (1, 2),
     "ConvTranspose": (1, 2),
     "Gemm": (1, 2),
     "MatMul": (0, 1),

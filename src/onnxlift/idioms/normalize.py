@@ -1,0 +1,51 @@
+"""A vector divided by its length.
+
+    Div(x, Max(ReduceL2(x, axis), eps))   ->   Normalize(x, axis, eps)
+
+or with a Clip from below for the Max: `F.normalize`. The norm keeps its axis and is over one axis of the very x that is
+divided, eps is a positive number, and nobody else reads the norm. Sound because that is how the function is defined.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from ..ir.node_view import static_elements
+from ..ir.types import DataType
+from ..passes.edit import Edit, attribute, is_standard, sweep
+from .match import DOMAIN, drop_unused, is_private, made_by, number, rank, with_number
+
+
+def run(model: ir.Model) -> int:
+    """Recognise normalised vectors; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, "Div") or node.outputs[0].dtype not in (DataType.FLOAT, DataType.DOUBLE):
+        return
+    x, length = node.inputs
+    bound = made_by(edit, length, "Max", "Clip")
+    found = None if bound is None or not is_private(edit, length) else _bounded(bound)
+    if bound is None or found is None or x is None:
+        return
+    value, eps = found
+    norm = made_by(edit, value, "ReduceL2")
+    if norm is None or norm.inputs[0] is not x or not is_private(edit, value) or attribute(norm, "keepdims", 1) != 1:
+        return
+    axes = static_elements(norm.inputs[1]) if len(norm.inputs) > 1 else attribute(norm, "axes", ())
+    if axes is None or len(axes) != 1 or eps <= 0 or rank(x) is None:
+        return
+    options = [ir.AttrInt64("axis", axes[0]), ir.AttrFloat32("epsilon", eps)]
+    edit.replace(node, "Normalize", [x], options, domain=DOMAIN)
+    drop_unused(edit, [bound, norm])
+
+
+def _bounded(node: ir.Node) -> tuple[ir.Value, float] | None:
+    """What the node bounds from below, and by which number."""
+    if node.op_type == "Max":
+        return with_number(node) if len(node.inputs) == 2 else None
+    value, low, high = (*node.inputs, None, None)[:3]
+    found = number(low) if len(node.inputs) > 1 else attribute(node, "min", None)
+    upper = high is not None or attribute(node, "max", None) is not None
+    return None if value is None or found is None or upper else (value, found)

@@ -1,0 +1,159 @@
+"""Idioms of two or three nodes: normalised vectors, gated linear units, guarded softplus, repeated elements, and
+convolutions with another padding."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+import onnxlift
+
+from .recognising import found, parse
+
+X = "float[batch, seq, 8] x"
+
+
+def model(
+    body: str, output: str = "float[batch, seq, 8] y", inputs: str = X, opset: int = 18, **known: object
+) -> onnx.ModelProto:
+    return parse(f"g ({inputs}) => ({output}) {{ {body} }}", opset, **known)  # type: ignore[arg-type]
+
+
+NORM = "n = ReduceL2 <keepdims = 1> (x, axis) c = Max(n, eps) y = Div(x, c)"
+
+
+@pytest.mark.parametrize("bound", ["Max(n, eps)", "Max(eps, n)", "Clip(n, eps)"])
+def test_normalised_vectors(bound: str) -> None:
+    proto = model(NORM.replace("Max(n, eps)", bound), axis=np.array([-1]), eps=1e-12)
+    assert found(proto) == ["onnxlift.Normalize"]
+    assert "F.normalize(x, dim=-1)" in onnxlift.lift(proto).source
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Div(x, c)", "Div(c, x)"),
+        ("ReduceL2 <keepdims = 1> (x,", "ReduceL1 <keepdims = 1> (x,"),
+        ("Max(n, eps)", "Min(n, eps)"),
+        ("Max(n, eps)", "Clip(n, eps, one)"),
+        ("n = ReduceL2 <keepdims = 1> (x,", "e = Exp(x) n = ReduceL2 <keepdims = 1> (e,"),
+    ],
+)
+def test_other_quotients_stay(old: str, new: str) -> None:
+    body = NORM.replace(old, new)
+    more = {"one": 1.0} if "one" in body else {}
+    assert "onnxlift.Normalize" not in found(model(body, axis=np.array([-1]), eps=1e-3, **more))
+
+
+def test_a_norm_over_two_axes_or_that_is_read_elsewhere_stays() -> None:
+    assert "onnxlift.Normalize" not in found(model(NORM, axis=np.array([1, 2]), eps=1e-12))
+    outputs = "float[batch, seq, 8] y, float[batch, seq, 1] z"
+    assert "onnxlift.Normalize" not in found(model(f"{NORM} z = Exp(n)", outputs, axis=np.array([-1]), eps=1e-12))
+
+
+GLU = "a, b = Split <axis = -1, num_outputs = 2> (x) s = Sigmoid(b) y = Mul(a, s)"
+HALF = "float[batch, seq, 4] y"
+
+
+@pytest.mark.parametrize("product", ["Mul(a, s)", "Mul(s, a)"])
+def test_gated_linear_unit(product: str) -> None:
+    proto = model(GLU.replace("Mul(a, s)", product), HALF)
+    assert found(proto) == ["onnxlift.GLU"]
+    assert "F.glu(x)" in onnxlift.lift(proto).source
+
+
+def test_gated_linear_unit_along_channels() -> None:
+    proto = model(GLU.replace("axis = -1", "axis = 1"), "float[batch, 3, 8] y", "float[batch, 6, 8] x")
+    assert "F.glu(x, dim=1)" in onnxlift.lift(proto).source
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("Sigmoid(b) y = Mul(a, s)", "Sigmoid(a) y = Mul(b, s)"), ("Sigmoid(b)", "Tanh(b)"), ("Mul(a, s)", "Mul(b, s)")],
+)
+def test_other_gates_stay(old: str, new: str) -> None:
+    assert "onnxlift.GLU" not in found(model(GLU.replace(old, new), HALF))
+
+
+def test_a_gate_of_unequal_parts_stays() -> None:
+    body = "a, b = Split <axis = -1> (x, sizes) s = Sigmoid(b) y = Mul(a, s)"
+    assert "onnxlift.GLU" not in found(model(body, "float[batch, seq, 7] y", sizes=np.array([7, 1])))
+
+
+def test_a_gate_that_is_read_elsewhere_stays() -> None:
+    assert "onnxlift.GLU" not in found(model(f"{GLU} z = Exp(b)", f"{HALF}, float[batch, seq, 4] z"))
+
+
+SOFTPLUS = "t = Greater(x, bound) s = Softplus(x) y = Where(t, x, s)"
+
+
+def test_guarded_softplus() -> None:
+    assert found(model(SOFTPLUS, bound=20.0)) == ["Softplus"]
+
+
+@pytest.mark.parametrize(
+    ("body", "bound"), [(SOFTPLUS, 1.0), (SOFTPLUS.replace("Where(t, x, s)", "Where(t, s, x)"), 20.0)]
+)
+def test_another_guard_stays(body: str, bound: float) -> None:
+    assert "Where" in found(model(body, bound=bound))
+
+
+REPEAT = "u = Unsqueeze(x, axis) e = Expand(u, wide) y = Reshape(e, joined)"
+
+
+def test_repeated_elements() -> None:
+    known = {"axis": np.array([3]), "wide": np.array([1, 1, 1, 3]), "joined": np.array([0, 0, 24])}
+    proto = model(REPEAT, "float[batch, seq, 24] y", **known)
+    assert found(proto) == ["onnxlift.RepeatInterleave"]
+    assert "x.repeat_interleave(3, 2)" in onnxlift.lift(proto).source
+
+
+def test_a_repeated_block_is_not_repeated_elements() -> None:
+    known = {"axis": np.array([2]), "wide": np.array([1, 1, 3, 1]), "joined": np.array([0, 0, 24])}
+    assert "onnxlift.RepeatInterleave" not in found(model(REPEAT, "float[batch, seq, 24] y", **known))
+
+
+def test_repetition_of_another_axis_too_stays() -> None:
+    known = {"axis": np.array([3]), "wide": np.array([1, 4, 1, 3]), "joined": np.array([0, 0, 24])}
+    assert "onnxlift.RepeatInterleave" not in found(model(REPEAT, "float[b, 4, 24] y", "float[batch, 1, 8] x", **known))
+
+
+PADDED = 'p = Pad <mode = "MODE"> (x, pads) y = Conv <OWN> (p, W, B)'
+IMAGE = "float[batch, 3, 6, 7] x"
+
+
+def padded(
+    mode: str, pads: list[int], own: str = "dilations = [1, 1]", output: str = "float[batch, 4, h, w] y"
+) -> onnx.ModelProto:
+    body = PADDED.replace("MODE", mode).replace("OWN", own)
+    return model(body, output, IMAGE, 19, pads=np.array(pads), W=(4, 3, 3, 3), B=(4,))
+
+
+@pytest.mark.parametrize(("mode", "name"), [("reflect", "reflect"), ("edge", "replicate"), ("wrap", "circular")])
+def test_convolution_with_another_padding(mode: str, name: str) -> None:
+    proto = padded(mode, [0, 0, 1, 2, 0, 0, 1, 2], "strides = [2, 1]")
+    assert found(proto) == ["onnxlift.PaddedConv"]
+    written = f'nn.Conv2d(3, 4, 3, stride=(2, 1), padding=(1, 2), padding_mode="{name}")'
+    assert written in onnxlift.lift(proto).source
+
+
+@pytest.mark.parametrize(
+    ("mode", "pads", "own"),
+    [
+        ("constant", [0, 0, 1, 1, 0, 0, 1, 1], "strides = [1, 1]"),
+        ("reflect", [0, 0, 1, 1, 0, 0, 1, 2], "strides = [1, 1]"),
+        ("reflect", [0, 0, 1, 1, 0, 0, 1, 1], "pads = [1, 1, 1, 1]"),
+        ("reflect", [1, 0, 1, 1, 0, 0, 1, 1], "strides = [1, 1]"),
+    ],
+    ids=["zeros", "one side", "twice", "batch"],
+)
+def test_other_paddings_stay(mode: str, pads: list[int], own: str) -> None:
+    assert "onnxlift.PaddedConv" not in found(padded(mode, pads, own, "float[b, 4, h, w] y"))
+
+
+def test_a_padded_input_that_is_read_elsewhere_stays() -> None:
+    body = PADDED.replace("MODE", "reflect").replace("OWN", "dilations = [1, 1]") + " z = Exp(p)"
+    known = {"pads": np.array([0, 0, 1, 1, 0, 0, 1, 1]), "W": (4, 3, 3, 3), "B": (4,)}
+    operators = found(model(body, "float[batch, 4, h, w] y, float[batch, 3, 8, 9] z", IMAGE, 19, **known))
+    assert "onnxlift.PaddedConv" not in operators

@@ -19,6 +19,7 @@ lint: $(VENV)/ready
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/convert.py
 	$(BIN)/python benchmarks/runtime.py
+	$(BIN)/python benchmarks/fidelity.py
 
 $(VENV)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

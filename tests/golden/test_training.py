@@ -15,7 +15,7 @@ from torch.onnx import TrainingMode
 
 import onnxlift
 from models import Example, torch_models
-from models.torch_models import EXPORTERS, Exporter
+from models.network import EXPORTERS, Exporter
 
 NETWORKS = {network.name: network for network in (*torch_models.NETWORKS, *torch_models.UNFOLDED)}
 FOLDED = {network.name.removesuffix("_unfolded") for network in torch_models.UNFOLDED}

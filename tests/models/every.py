@@ -7,11 +7,13 @@ from pathlib import Path
 import onnx
 
 from models import handmade, torch_models
+from models.architectures import ARCHITECTURES
+from models.network import examples
 
 EXAMPLES = (*handmade.EXAMPLES, *torch_models.EXAMPLES)
 
 
 def save(name: str, path: Path) -> None:
-    """Build the example of that name, and write it to the path."""
-    [example] = [example for example in (*EXAMPLES, *torch_models.UNFOLDED_EXAMPLES) if example.name == name]
-    onnx.save(example.build(), path)
+    """Build the model of that name, an example or an architecture, and write it to the path."""
+    by_name = {example.name: example for example in (*examples(ARCHITECTURES), *EXAMPLES)}
+    onnx.save(by_name[name].build(), path)

@@ -1,0 +1,259 @@
+"""How much of a torch module comes back when its export is lifted: the numbers of `benchmarks/fidelity.py`.
+
+How things are counted:
+- A parameter is *recovered* if the lifted module has one of the same name, shape and values. It is *folded* if its
+  values are not in the exported file any more (a batch norm multiplied into a convolution): nobody can recover it, and
+  it does not count. Tied parameters count under each of their names.
+- The *paths* are those of all submodules that hold a parameter, themselves or below. Activations and dropouts are code.
+- *Lines* are lines of code in classes: no blank line, comment or docstring, and neither imports nor `load`. For the
+  original they are those of the classes of its modules and their bases, torch's and transformers' general ones aside;
+  functions beside these classes are not counted, while kernels of ours are.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import io
+import textwrap
+import tokenize
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.numpy_helper
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+import onnxlift
+from models import Inputs
+from models.network import Network
+from models.running import assert_close, run_onnxruntime, run_torch
+
+OK = "ok"
+QUICK_CHECKS = ("numbers", "gradients")
+CHECKS = (*QUICK_CHECKS, "compile", "round trip", "export")
+"""The export comes last: once torch.export has been called, recurrent layers can't be exported to ONNX."""
+LONGEST_MESSAGE = 160
+
+
+@dataclass
+class Fidelity:
+    """What came back of one exported module. Checks are "ok", or say what went wrong."""
+
+    parameters: int = 0
+    missing: list[str] = field(default_factory=list)
+    folded: list[str] = field(default_factory=list)
+    extra: list[str] = field(default_factory=list)
+    """Entries of the state dict that the original does not have."""
+    paths: int = 0
+    missing_paths: list[str] = field(default_factory=list)
+    lines: int = 0
+    original_lines: int = 0
+    classes: int = 0
+    original_classes: int = 0
+    longest_forward: int = 0
+    checks: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def recovered(self) -> float:
+        return 1 - len(self.missing) / max(1, self.parameters)
+
+    @property
+    def recovered_paths(self) -> float:
+        return 1 - len(self.missing_paths) / max(1, self.paths)
+
+    @property
+    def shortfalls(self) -> list[str]:
+        """The targets that are missed, in words."""
+        return [
+            *[f"{name}: {outcome}" for name, outcome in self.checks.items() if outcome != OK],
+            *([f"parameters missing: {_listing(self.missing)}"] if self.missing else []),
+            *([f"paths missing: {_listing(self.missing_paths)}"] if self.recovered_paths < 0.95 else []),
+            *([f"{self.lines} lines, the original has {self.original_lines}"] * (self.lines > self.original_lines)),
+            *([f"a forward of {self.longest_forward} lines"] if self.longest_forward >= 60 else []),
+        ]
+
+
+def measure(
+    network: Network, path: Path, round_trip: Callable[[Path], Path] | None = None, checks: Sequence[str] = CHECKS
+) -> Fidelity:
+    """What lifting the file at `path` gives back of the network that was exported to it. `round_trip` is given a folder
+    with the saved result, and returns the path of what torch exports that to."""
+    original = network.module()
+    lifted = onnxlift.lift(path, name=network.name)
+    found = Fidelity()
+    _measure_source(found, lifted.source, original)
+    module = lifted.module()
+    _measure_tree(found, module, original, path)
+    samples = network.samples()
+    expected = run_onnxruntime(path, samples)
+
+    def numbers() -> None:
+        for inputs, outputs in zip(samples, expected, strict=True):
+            assert_close(run_torch(module, inputs), outputs)
+
+    def compiles() -> None:
+        torch.compiler.reset()
+        with torch._dynamo.config.patch(allow_rnn=True):
+            compiled = torch.compile(module, fullgraph=True, backend="eager")
+            assert_close(run_torch(compiled, samples[1]), expected[1])
+
+    def exports() -> None:
+        program = torch.export.export(module, tuple(_tensors(samples[1])), dynamic_shapes=free_sizes(network, path))
+        others = samples[1:2] if network.recurrent else samples[1:]
+        for inputs, outputs in zip(others, expected[1:], strict=False):
+            assert_close(run_torch(program.module(), inputs), outputs)
+
+    def returns() -> None:
+        assert round_trip is not None
+        folder = path.with_suffix(".lifted")
+        lifted.save(folder, force=True)
+        others = samples[1:2] if network.recurrent else samples[1:]
+        for again, outputs in zip(run_onnxruntime(round_trip(folder), others), expected[1:], strict=False):
+            assert_close(again, outputs)
+
+    def gradients() -> None:
+        skipped = set(found.missing) | set(found.folded)
+        ours, theirs = _gradients(module, samples[1]), _gradients(original, samples[1])
+        for name in theirs.keys() - skipped:
+            scale = theirs[name].abs().max().item()
+            torch.testing.assert_close(ours[name], theirs[name], rtol=1e-3, atol=1e-4 * scale + 1e-7, msg=name)
+
+    functions = dict(zip(CHECKS, (numbers, gradients, compiles, returns, exports), strict=True))
+    found.checks = {name: _outcome(functions[name]) for name in checks}
+    return found
+
+
+def free_sizes(network: Network, path: Path) -> tuple[dict[int, object], ...]:
+    """For each input, the axes that the model leaves free. Torch raises an error if it has to make one constant."""
+    inputs = onnx.load(path).graph.input
+    shapes = ([dim.dim_param for dim in value.type.tensor_type.shape.dim] for value in inputs)
+    fixed = {"", "sequence"} if network.recurrent else {""}
+    return tuple({axis: Dim.DYNAMIC for axis, size in enumerate(shape) if size not in fixed} for shape in shapes)
+
+
+def export_again(network: Network, path: Path, folder: Path) -> Path:
+    """The file that torch exports the lifted model to, which was saved in `folder`; `path` is the first export."""
+    [file] = folder.glob("*.py")
+    spec = importlib.util.spec_from_file_location("saved", file)
+    assert spec is not None and spec.loader is not None
+    saved = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(saved)
+    arguments, again = tuple(_tensors(network.samples()[1])), folder / "again.onnx"
+    names = {"input_names": [*network.dynamic], "output_names": [network.output]}
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        shapes = free_sizes(network, path)
+        torch.onnx.export(saved.load(), arguments, again, dynamic_shapes=shapes, dynamo=True, verbose=False, **names)
+    return again
+
+
+def _outcome(check: Callable[[], None]) -> str:
+    try:
+        check()
+    except Exception as error:
+        first = next((line for line in str(error).splitlines() if line.strip()), "")
+        return f"{type(error).__name__}: {first.strip()}"[:LONGEST_MESSAGE]
+    return OK
+
+
+def _tensors(inputs: Inputs) -> Iterator[Tensor]:
+    return map(torch.from_numpy, inputs.values())
+
+
+def _gradients(module: nn.Module, inputs: Inputs) -> dict[str, Tensor]:
+    """The gradient of a random mixture of the outputs, by the parameter's name."""
+    module.zero_grad()
+    output = module(*_tensors(inputs))
+    mixture = torch.randn(output.shape, generator=torch.Generator().manual_seed(0))
+    (output * mixture).sum().backward()
+    named = module.named_parameters(remove_duplicate=False)
+    return {name: p.grad for name, p in named if p.grad is not None}
+
+
+# The tree and the parameters
+
+
+def _measure_tree(found: Fidelity, lifted: nn.Module, original: nn.Module, path: Path) -> None:
+    ours, theirs = _parameters(lifted), _parameters(original)
+    values = _all_values(path)
+    for name, parameter in theirs.items():
+        mine = ours.get(name)
+        if mine is not None and torch.equal(mine, parameter):
+            found.parameters += 1
+        elif np.isin(parameter.detach().numpy(), values).all():
+            found.parameters += 1
+            found.missing.append(name)
+        else:
+            found.folded.append(name)
+    known = set(original.state_dict()) | theirs.keys()
+    found.extra = sorted(set(lifted.state_dict()) - known)
+    gone = set(found.folded)
+    wanted = {name for name, module in original.named_modules() if name and _parameters(module)}
+    wanted = {
+        name for name in wanted if not all(f"{name}.{p}" in gone for p in _parameters(original.get_submodule(name)))
+    }
+    found.paths = len(wanted)
+    found.missing_paths = sorted(wanted - {name for name, _ in lifted.named_modules(remove_duplicate=False)})
+
+
+def _parameters(module: nn.Module) -> dict[str, Tensor]:
+    return dict(module.named_parameters(remove_duplicate=False))
+
+
+def _all_values(path: Path) -> np.ndarray:
+    """Every number that the file holds as a weight or constant, once."""
+    graph = onnx.load(path).graph
+    tensors = [*graph.initializer, *(a.t for node in graph.node for a in node.attribute if a.HasField("t"))]
+    arrays = [onnx.numpy_helper.to_array(tensor) for tensor in tensors]
+    return np.unique(np.concatenate([a.ravel() for a in arrays if a.dtype == np.float32]))
+
+
+# The source
+
+
+def _measure_source(found: Fidelity, source: str, original: nn.Module) -> None:
+    tree = ast.parse(source)
+    classes = _original_classes(original)
+    parts = [node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name != "load"]
+    found.lines = sum(code_lines(ast.get_source_segment(source, part) or "") for part in parts)
+    found.original_lines = sum(code_lines(textwrap.dedent(inspect.getsource(cls))) for cls in classes)
+    found.classes = sum(isinstance(node, ast.ClassDef) for node in tree.body)
+    found.original_classes = len(classes)
+    forwards = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "forward"]
+    found.longest_forward = max((n.end_lineno or 0) - n.lineno + 1 for n in forwards) if forwards else 0
+
+
+def code_lines(source: str) -> int:
+    """Lines that are neither blank nor comment nor docstring."""
+    lines: set[int] = set()
+    statement: list[tokenize.TokenInfo] = []
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in _LAYOUT:
+            statement.append(token)
+        elif token.type == tokenize.NEWLINE:
+            if any(part.type != tokenize.STRING for part in statement):
+                lines.update(number for part in statement for number in range(part.start[0], part.end[0] + 1))
+            statement = []
+    return len(lines)
+
+
+_LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+_GENERAL = ("torch.", "transformers.modeling_utils", "transformers.modeling_layers", "transformers.generation")
+
+
+def _original_classes(original: nn.Module) -> list[type]:
+    found = {
+        base: None for module in original.modules() for base in type(module).__mro__ if issubclass(base, nn.Module)
+    }
+    return [cls for cls in found if not cls.__module__.startswith(_GENERAL)]
+
+
+def _listing(names: list[str]) -> str:
+    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")

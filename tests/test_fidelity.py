@@ -1,0 +1,42 @@
+"""What comes back of a module that was exported: a few architectures of the many in `benchmarks/fidelity.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from models import Example
+from models.architectures import ARCHITECTURES
+from models.fidelity import QUICK_CHECKS, code_lines, measure
+from models.network import EXPORTERS, Exporter, examples
+
+QUICK = ("cnn", "unet", "lstm", "distilbert")
+NETWORKS = {network.name: network for network in ARCHITECTURES}
+
+
+@pytest.mark.parametrize("exporter", EXPORTERS)
+@pytest.mark.parametrize("name", QUICK)
+def test_all_targets_are_met(name: str, exporter: Exporter, model_file: Callable[[Example], Path]) -> None:
+    [example] = [e for e in examples([NETWORKS[name]]) if e.exporter == exporter]
+    found = measure(NETWORKS[name], model_file(example), checks=QUICK_CHECKS)
+    assert found.shortfalls == []
+
+
+def test_enough_architectures_are_measured() -> None:
+    assert len(ARCHITECTURES) == len(NETWORKS) >= 25
+
+
+def test_lines_of_code_are_neither_blank_nor_prose() -> None:
+    source = '''class A:
+    """A docstring
+    of two lines."""
+
+    # a comment
+    def f(self):  # another
+        return g(
+            1,
+        )
+'''
+    assert code_lines(source) == 5

@@ -35,19 +35,21 @@ HEADER = f"{'':28} params  fold extra  paths   lines / orig.  classes  forward  
 
 
 def save(name: str, exporter: Exporter, path: Path) -> None:
-    """Export a network. It runs in a process of its own: other uses of torch.export would get in its way."""
-    _quiet()
+    """Export a network. It runs in a process of its own: other uses of torch.export would get in its way, and torch
+    may end the process altogether."""
     onnx.save(BY_NAME[name].export(exporter), path)
 
 
 def save_again(name: str, path: Path, folder: Path) -> Path:
     """Export what a network was lifted to."""
-    _quiet()
     return export_again(BY_NAME[name], path, folder)
 
 
-def _quiet() -> None:
-    logging.disable(logging.WARNING)
+def _in_silence() -> None:
+    """For processes that export: torch prints whole graphs when it fails."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)
 
 
 def row(title: str, found: Fidelity) -> str:
@@ -61,19 +63,20 @@ def row(title: str, found: Fidelity) -> str:
     return numbers + " ".join(f"{mark if check in found.checks else '-':^10}" for check, mark in marks.items())
 
 
-def examine(network: Network, exporter: Exporter, folder: Path, pool: ProcessPoolExecutor, quick: bool) -> Fidelity:
+def examine(network: Network, exporter: Exporter, folder: Path, quick: bool) -> Fidelity:
     """Export if need be, lift, and measure; an error of ours is a failed check, one of torch's exporter is raised."""
     path = folder / f"{network.name}_{exporter}.onnx"
-    if not path.exists():
-        pool.submit(save, network.name, exporter, path).result()
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=_in_silence) as pool:
+        if not path.exists():
+            pool.submit(save, network.name, exporter, path).result()
 
-    def round_trip(saved: Path) -> Path:
-        return pool.submit(save_again, network.name, path, saved).result()
+        def round_trip(saved: Path) -> Path:
+            return pool.submit(save_again, network.name, path, saved).result()
 
-    try:
-        return measure(network, path, round_trip, QUICK_CHECKS if quick else CHECKS)
-    except Exception as error:
-        return Fidelity(checks=dict.fromkeys(CHECKS, f"not lifted: {error}"))
+        try:
+            return measure(network, path, round_trip, QUICK_CHECKS if quick else CHECKS)
+        except Exception as error:
+            return Fidelity(checks=dict.fromkeys(CHECKS, f"not lifted: {error}"))
 
 
 def main() -> int:
@@ -84,21 +87,18 @@ def main() -> int:
     parser.add_argument("--models", type=Path, help="a folder to keep the exported files in, and to take them from")
     parser.add_argument("--details", action="store_true", help="say below each line which targets are missed")
     options = parser.parse_args()
-    _quiet()
+    logging.disable(logging.WARNING)
 
     short = 0
     print(HEADER + " ".join(f"{check:^10}" for check in CHECKS))
-    with (
-        tempfile.TemporaryDirectory(prefix="onnxlift-fidelity-") as temporary,
-        ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool,
-    ):
+    with tempfile.TemporaryDirectory(prefix="onnxlift-fidelity-") as temporary:
         folder = options.models or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         for name in options.only or BY_NAME:
             for exporter in [options.exporter] if options.exporter else EXPORTERS:
                 title = f"{name} {exporter}"
                 try:
-                    found = examine(BY_NAME[name], exporter, folder, pool, options.quick)
+                    found = examine(BY_NAME[name], exporter, folder, options.quick)
                 except Exception as error:
                     reason = next(iter(str(error).splitlines()), type(error).__name__)
                     print(f"{title:28} torch cannot export it: {reason[:120]}", flush=True)

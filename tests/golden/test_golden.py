@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor, nn
 
 import onnxlift
 from models import Example, torch_models
@@ -63,15 +62,8 @@ def test_gradients_reach_every_parameter(example: Example, lifted: onnxlift.Lift
 @pytest.mark.parametrize("example", SAME_PARAMETERS, ids=str, indirect=True)
 def test_parameters_are_those_of_the_exported_module(example: Example, lifted: onnxlift.Lifted) -> None:
     exported = NETWORKS[example.model].module()
-    ours, theirs = dict(lifted.module().named_parameters()), _parameters_by_any_name(exported)
+    ours, theirs = dict(lifted.module().named_parameters()), dict(exported.named_parameters(remove_duplicate=False))
     assert sorted(ours.keys() - theirs.keys()) == []
     assert len(ours) == len(list(exported.parameters()))  # so what was tied there is tied here, and nothing else is
     for name, parameter in ours.items():
         torch.testing.assert_close(parameter, theirs[name], rtol=0, atol=0, msg=f"{name} differs")
-
-
-def _parameters_by_any_name(module: nn.Module) -> dict[str, Tensor]:
-    """The parameters, a tied one under each of its names. The Conv1D of transformers is a Linear stored transposed."""
-    transposed = {f"{name}.weight" for name, layer in module.named_modules() if type(layer).__name__ == "Conv1D"}
-    named = module.named_parameters(remove_duplicate=False)
-    return {name: nn.Parameter(parameter.T) if name in transposed else parameter for name, parameter in named}

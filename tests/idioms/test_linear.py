@@ -167,3 +167,32 @@ def test_a_product_outside_of_the_branch_is_not_swallowed_by_it() -> None:
     }"""
     model = simplified(parse(text, w=(6, 4), b=(4,)))
     assert [node.op_type for node in model.graph] == ["Linear", "If"]
+
+
+@pytest.mark.parametrize(
+    ("producer", "weight", "operators"),
+    [
+        ("pytorch", "c_fc.weight", ["MatMul", "Add"]),
+        ("pytorch", "onnx::MatMul_12", ["onnxlift.Linear"]),
+        ("tf2onnx", "c_fc.weight", ["onnxlift.Linear"]),
+    ],
+)
+def test_a_matrix_that_pytorch_holds_as_it_is_used_is_no_linear_layers(
+    producer: str, weight: str, operators: list[str]
+) -> None:
+    text = f"""g ({X}) => (float[batch, seq, 4] y) {{
+        rows = Reshape(x, flat) h = Gemm(rows, w, b) s = Shape(x) lead = Slice(s, zero, two)
+        target = Concat <axis = 0> (lead, four) y = Reshape(h, target)
+    }}"""
+    sizes = {"flat": np.array([-1, 6]), "zero": np.array([0]), "two": np.array([2]), "four": np.array([4])}
+    model = parse(text, w=(6, 4), b=(4,), **sizes)
+    model.producer_name = producer
+    model.graph.initializer[0].name = model.graph.node[1].input[1] = weight
+    assert found(model) == operators
+
+
+def test_a_matrix_of_pytorch_that_is_transposed_in_the_graph_is_a_linear_layers() -> None:
+    model = parse("g (float[batch, 6] x) => (float[batch, 4] y) { y = Gemm <transB = 1> (x, w, b) }", w=(4, 6), b=(4,))
+    model.producer_name = "pytorch"
+    model.graph.initializer[0].name = model.graph.node[0].input[1] = "fc.weight"
+    assert found(model) == ["onnxlift.Linear"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import onnx
+
 import onnxlift
 from small_graphs import Graph, code
 
@@ -106,3 +108,32 @@ def test_values_that_cross_a_border_are_arguments_and_results() -> None:
     other = g.node("Sin", g.linear(h, "block.b"), name="/block/Sin")
     lifted = g.lift(g.node("Mul", h, other, name="/Mul"), g.node("Sub", other, h, name="/Sub"))
     assert "-> tuple[Tensor, Tensor]:" in code(lifted).partition("class Small")[0]
+
+
+def test_an_operator_with_a_parameter_of_its_own_scope_is_a_module() -> None:
+    """A LayerScale: without a module, the parameter would lose its name."""
+    g = Graph()
+    x = g.linear(g.input("x", "n", 4), "fc")
+    x = g.node("Mul", x, g.weight("scale.gamma", 4), name="/scale/Mul")
+    assert set(g.lift(g.linear(x, "out")).state_dict) == {
+        "fc.weight", "fc.bias", "scale.gamma", "out.weight", "out.bias",
+    }  # fmt: skip
+
+
+def test_an_operator_with_a_parameter_from_elsewhere_is_code() -> None:
+    g = Graph()
+    x = g.linear(g.input("x", "n", 4), "fc")
+    x = g.node("Mul", x, g.weight("gamma", 4), name="/scale/Mul")
+    lifted = g.lift(g.linear(x, "out"))
+    assert "gamma" in lifted.state_dict and code(lifted).count("class ") == 1
+
+
+def test_a_layer_that_a_scope_is_itself_keeps_its_key_whatever_is_around_it() -> None:
+    """`class Positions(nn.Embedding)`, whose forward computes the positions first."""
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for op_type in ("Abs", "Ceil", "Sqrt", "Abs"):
+        x = g.node(op_type, x, name=f"/positions/{op_type}")
+    x = g.node("Cast", x, name="/positions/Cast", to=onnx.TensorProto.INT64)
+    x = g.node("Gather", g.weight("positions.weight", 9, 4), x, name="/positions/Gather")
+    assert set(g.lift(g.linear(x, "out")).state_dict) == {"positions.weight", "out.weight", "out.bias"}

@@ -62,6 +62,24 @@ def test_a_node_without_a_name_joins_those_who_use_it() -> None:
     assert scopes_of(g, "d")[0]["a"] == ("block",)
 
 
+def test_a_module_that_is_not_called_itself_is_known_from_the_weights() -> None:
+    """`self.model.decoder(x)`: the names of nodes begin with the decoder."""
+    g = Graph()
+    x = g.linear(g.input("x", "n", 4), "model.decoder.fc", name="/decoder/fc/Gemm", output="a")
+    x = g.node("Sin", x, name="/decoder/Sin", output="b")
+    g.linear(x, "head", output="c")
+    expected = {"a": ("model", "decoder", "fc"), "b": ("model", "decoder"), "c": ("head",)}
+    assert scopes_of(g, "c")[0] == expected
+
+
+def test_weights_that_disagree_tell_of_no_module_above() -> None:
+    g = Graph()
+    x = g.linear(g.input("x", "n", 4), "one.block.a", name="/block/a/Gemm", output="a")
+    x = g.linear(x, "two.block.b", name="/block/b/Gemm", output="b")
+    g.node("Sin", x, name="/block/Sin", output="c")
+    assert scopes_of(g, "c")[0]["c"] == ("block",)
+
+
 def test_paths_are_cut() -> None:
     g = Graph()
     x = g.node("Sin", g.input("x", "n", 4), name="/a" * 500 + "/Sin", output="a")
@@ -94,7 +112,8 @@ def test_layers_in_flat_names(name: str, layer: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["val_12", "onnx::Add_3", "17", "x_1", "Conv_4", "/a/Add_output_0", "", None, "t" * 2000]
+    "name",
+    ["val_12", "onnx::Add_3", "17", "x_1", "Conv_4", "/a/Add_output_0", "permute_3", "view", "", None, "t" * 2000],
 )
 def test_names_that_say_nothing(name: str | None) -> None:
     assert is_generated(name)

@@ -13,7 +13,7 @@ from ..code.statements import expressions, walk_statements
 from ..ops.layers import Layer
 from ..tree.names import class_name
 from .classes import ModuleClass
-from .module import Module
+from .module import Module, Stored
 
 _GENERIC = re.compile(
     r"(?i)^(main_?graph|torch[-_]jit([-_]export)?|graph|model|onnx|g|main|graph_?\d*|tf2onnx|paddle-onnx|)$"
@@ -60,6 +60,8 @@ def _role(module: Module) -> str | None:
     if module.sequential:
         layers = {m.kind.rstrip("123d") for m in module.members.values() if isinstance(m, Layer)}
         return "ConvBlock" if "Conv" in layers else "MLP" if "Linear" in layers else None
+    if _is_projection(module):
+        return "Projection"
     if not re.fullmatch(r".*\d[a-z]?", module.path[-1]):
         return None
     kinds = [m.kind for m in module.members.values() if isinstance(m, Layer)]
@@ -70,6 +72,20 @@ def _role(module: Module) -> str | None:
     if "scaled_dot_product_attention" in _called(module):
         return "TransformerBlock" if any(kind.endswith("Norm") for kind in kinds) else "Attention"
     return None
+
+
+def _is_projection(module: Module) -> bool:
+    """Whether this is a product with a matrix that the module holds itself."""
+    held = {path for path, member in module.members.items() if isinstance(member, Stored)}
+    return (
+        {("weight",)} <= held <= {("weight",), ("bias",)}
+        and len(held) == len(module.members)
+        and any(
+            isinstance(expr, Binary) and expr._op == "@"
+            for statement in walk_statements(module.body)
+            for expr in expressions(statement)
+        )
+    )
 
 
 def _is_residual(module: Module) -> bool:

@@ -70,7 +70,15 @@ def spell_numbers(module: Module) -> None:
 
 
 _BUFFER_WORDS = {ir.DataType.BOOL: "mask"}
-_BY_USE = {"Add": "bias", "Sub": "shift", "Mul": "scale", "Div": "divisor", "MatMul": "weight", "Gather": "table"}
+_BY_USE = {
+    "Add": "bias",
+    "Sub": "shift",
+    "Mul": "scale",
+    "Div": "divisor",
+    "MatMul": "weight",
+    "Gather": "table",
+    "Attention": "attn_bias",
+}
 
 
 def stored_path(value: ir.Value, module: Module) -> Path:

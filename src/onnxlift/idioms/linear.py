@@ -12,6 +12,12 @@ perhaps with axes of size 1 before it.
 Not with the matrix on the left, with `alpha`, `beta` or `transA` of a Gemm, with a bias that broadcasts otherwise, and
 not where the product is also read by somebody else before the bias is added. Reshapes go only if the shapes prove that
 they keep the axes in front of the features as they are: a linear layer works on rows, whatever axes number them.
+
+    Linear(x, W, b)   ->   Add(MatMul(x, W), b), in the end, if W is not a linear layer's
+
+PyTorch's linear layers hold their matrix as (out, in). One that PyTorch's exporter multiplies with as it is, under its
+own name, is held as (in, out) by a module of another kind (the `Conv1D` of GPT-2, a bare `nn.Parameter`): as a linear
+layer it would not fit the checkpoint. A matrix that the exporter has transposed itself has no name of its own.
 """
 
 from __future__ import annotations
@@ -23,14 +29,15 @@ from ..ir.node_view import shape_of
 from ..ir.scopes import constant
 from ..ir.symbolic import product
 from ..ir.types import FLOATS
-from ..passes.edit import Edit, attribute, is_parameter, is_standard, sweep
+from ..passes.edit import Edit, attribute, has_generated_name, is_parameter, is_standard, sweep
 from ..passes.transposes import permutation
 from .match import DOMAIN, both_orders, drop_unused, is_private, made_by, rank
 
 
 def run(model: ir.Model) -> int:
     """Make linear layers of products with constant matrices; gives how many rewrites that took."""
-    return sweep(model, _visit)
+    changes = sweep(model, _visit)
+    return changes + sweep(model, _keep_product) if model.producer_name == "pytorch" else changes
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
@@ -99,11 +106,33 @@ def _reshaped(edit: Edit, node: ir.Node) -> None:
     if len(shape) > leading + 1 or leading == len(shape):
         sizes = edit.constant(f"{source.name}.shape", np.array([0] * leading + [features], np.int64))
         source = edit.insert(
-            node, "Reshape", [source, sizes], like=source, shape=[*target[:-1], features], name=f"{source.name}.rows"
+            node,
+            "Reshape",
+            [source, sizes],
+            like=source,
+            shape=[*target[:-1], features],
+            name=f"{source.name}.rows",
+            beside=source.producer(),
         )
     inputs = [source, *linear.inputs[1:]]
     edit.replace(node, "Linear", inputs, list(linear.attributes.values()), domain=DOMAIN, named_by=linear)
     drop_unused(edit, [linear, before])
+
+
+def _keep_product(edit: Edit, node: ir.Node) -> None:
+    if node.op_type != "Linear" or node.domain != DOMAIN or attribute(node, "transposed", 0):
+        return
+    x, weight, bias = (*node.inputs, None)[:3]
+    if x is None or weight is None or has_generated_name(weight) or "." not in (weight.name or ""):
+        return
+    if bias is None:
+        edit.replace(node, "MatMul", [x, weight], domain="")
+        return
+    result = node.outputs[0]
+    shape = shape_of(result)
+    if shape is not None:
+        multiplied = edit.insert(node, "MatMul", [x, weight], like=result, shape=shape, name=f"{result.name}.product")
+        edit.replace(node, "Add", [multiplied, bias], domain="")
 
 
 def _transposed(transposed: int) -> list[ir.Attr]:

@@ -174,13 +174,16 @@ class Edit:
         like: ir.Value,
         shape: Sequence[int | str | None],
         name: str,
+        beside: ir.Node | None = None,
     ) -> ir.Value:
         """The output of a new standard node in front of `before`: of the element type of `like` and the given shape,
-        with a name after `name` that says it is generated. The node belongs to the module of `before`. If it reads one
-        node's output, it stands right behind that one, so that the order of the computation stays the author's."""
+        with a name after `name` that says it is generated. The node belongs to the module of `beside` (by default of
+        `before`). If it reads one node's output, it stands right behind that one, so that the order of the computation
+        stays the author's."""
+        neighbour = before if beside is None else beside
         output = ir.Value(type=like.type, shape=ir.Shape(shape))
         output.name = self.names.fresh(f"{name}_output_0")
-        scope, slash, _ = (before.name or "").rpartition("/")
+        scope, slash, _ = (neighbour.name or "").rpartition("/")
         node = ir.Node(
             "",
             op_type,
@@ -189,7 +192,7 @@ class Edit:
             outputs=[output],
             version=before.version,
             name=f"{scope}{slash}{op_type}",
-            metadata_props=dict(before.metadata_props),
+            metadata_props=dict(neighbour.metadata_props),
         )
         sources = {value.producer() for value in inputs if value is not None} - {None}
         source = sources.pop() if len(sources) == 1 else None

@@ -3,7 +3,8 @@
 A scope becomes a module if that reads better than its code in the parent's `forward`, and only if it can be called at
 one point in time: nothing that it computes may go out, through another item of the parent, and in again. Rules:
 1. A scope with a single node is not a module: the node joins the parent (as the layer of that name, if it is one);
-   but for an `nn.Sequential` of one layer (`downsample.0`).
+   but for an `nn.Sequential` of one layer (`downsample.0`), and for a node that is no layer but uses a parameter that
+   the weights' names place in this very scope (`x * gamma` of a LayerScale).
    The same for a scope with a single layer and a reshape or two around it.
 2. A scope without weights is not a module, unless the exporter names a class of the user's own for it and it has some
    length: activations, dropouts and pools are code of the parent.
@@ -22,7 +23,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from ..ir.types import FLOATS
-from .scopes import LAYER_WEIGHTS, Path, Scopes
+from .scopes import LAYER_WEIGHTS, Path, Scopes, owner_of
 
 LARGEST_SLICE = 40
 CLASS_NODES = 4  # below this many nodes, code without weights is no module of its own
@@ -104,8 +105,11 @@ def _shorten(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node]) -> N
 
 def _is_module(scope: Scope, paths: dict[ir.Node, Path]) -> bool:
     if len(scope.items) == 1 and isinstance(scope.items[0], ir.Node):
-        inner = paths.get(scope.items[0], ())[len(scope.path) :]
-        return scope.called and _has_weights(scope.items[0]) and len(inner) == 1 and inner[0].isdigit()
+        node = scope.items[0]
+        inner = paths.get(node, ())[len(scope.path) :]
+        if node.op_type in LAYER_WEIGHTS and node.op_type != "MatMul":
+            return scope.called and _has_weights(node) and len(inner) == 1 and inner[0].isdigit()
+        return scope.called and not inner and any(owner_of(v.name) == scope.path for v in _parameters(node))
     if _is_layer(scope, paths):
         return False
     if not scope.called and all(isinstance(i, Scope) and i.path[-1].isdigit() for i in scope.items):
@@ -121,13 +125,22 @@ def _is_layer(scope: Scope, paths: dict[ir.Node, Path]) -> bool:
     holders = [item for item in scope.items if isinstance(item, ir.Node) and _has_weights(item)]
     if len(holders) != 1 or scope.children():
         return False
-    return (
-        holders[0].op_type in LAYER_WEIGHTS and paths.get(holders[0]) == scope.path and len(scope.items) <= CLASS_NODES
-    )
+    layer = holders[0]
+    if layer.op_type not in LAYER_WEIGHTS or paths.get(layer) != scope.path:
+        return False
+    # If the weights say that it is this very scope that holds them, a module around the layer would rename them.
+    is_owner = any(owner_of(weight.name) == scope.path for weight in _parameters(layer))
+    return len(scope.items) <= (LARGEST_SLICE if is_owner else CLASS_NODES)
 
 
 def _has_weights(node: ir.Node) -> bool:
-    return any(v is not None and v.const_value is not None and v.dtype in FLOATS and v.shape for v in node.inputs)
+    return any(True for _ in _parameters(node))
+
+
+def _parameters(node: ir.Node) -> Iterator[ir.Value]:
+    for value in node.inputs:
+        if value is not None and value.const_value is not None and value.dtype in FLOATS and value.shape:
+            yield value
 
 
 def _moved_up(scope: Scope) -> list[ir.Node | Scope]:

@@ -71,6 +71,7 @@ class Scopes:
     classes: dict[Path, str] = field(default_factory=dict)
 
     guessed: bool = False  # whether the paths are our own, and not from names in the model
+    skipped: dict[str, Path] = field(default_factory=dict)  # modules above a scope that the names of nodes leave out
     by_name: dict[str, Path] = field(default_factory=dict)
     owned: set[ir.Node] = field(default_factory=set)  # whose path is the one that their weights have in the model
 
@@ -84,7 +85,7 @@ class Scopes:
 
 def find_scopes(graph: ir.Graph) -> Scopes:
     """The path of every node of the main graph. One that nothing is known about joins those who use its values."""
-    scopes = Scopes()
+    scopes = Scopes(skipped=_skipped_modules(graph))
     unknown: set[ir.Node] = set()
     for node in graph:
         path = _own_path(node, scopes)
@@ -128,6 +129,18 @@ def _strip_wrapper(scopes: Scopes) -> None:
     if common:
         scopes.paths = {node: path[len(common) :] for node, path in scopes.paths.items()}
         scopes.called = {path[len(common) :] for path in scopes.called if path[: len(common)] == common}
+
+
+def _skipped_modules(graph: ir.Graph) -> dict[str, Path]:
+    """`decoder` -> (model,), where nodes are called `/decoder/...` and their weights `model.decoder. ...`: a module
+    that is not called itself (`self.model.decoder(x)`) is missing in the names of nodes. All weights must agree."""
+    found: dict[str, set[Path]] = {}
+    for node in graph:
+        if node.op_type in LAYER_WEIGHTS:
+            scope, owner = _from_node_name(node, Scopes()), _from_weights(node)
+            if scope and owner and owner[-len(scope) :] == scope:
+                found.setdefault(scope[0], set()).add(owner[: -len(scope)])
+    return {head: next(iter(above)) for head, above in found.items() if len(above) == 1 and () not in above}
 
 
 def _own_path(node: ir.Node, scopes: Scopes) -> Path | None:
@@ -200,6 +213,8 @@ def _from_node_name(node: ir.Node, scopes: Scopes) -> Path | None:
     components = name.strip("/").split("/", DEEPEST)[:-1]
     for depth, component in enumerate(components, 1):
         parts = tuple(p for p in _parts(component) if p)
+        if depth == 1 and parts:
+            path = scopes.skipped.get(parts[0], ())
         path = _join(path, parts)[:DEEPEST]
         scopes.called.add(path)
         function = functions.get("/".join(components[:depth]))

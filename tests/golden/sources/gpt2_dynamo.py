@@ -14,16 +14,29 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 
+class Conv1D(nn.Module):
+    """transformer.h.*.attn.c_attn, transformer.h.*.attn.c_proj, ..., transformer.h.*.mlp.c_proj"""
+
+    def __init__(self, dim: int, hidden_dim: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(dim, hidden_dim))
+        self.bias = nn.Parameter(torch.empty(hidden_dim))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.weight + self.bias
+
+
 class GPT2Attention(nn.Module):
     """transformer.h.0.attn, transformer.h.1.attn"""
 
     def __init__(self) -> None:
         super().__init__()
-        self.c_attn = nn.Linear(32, 96)
-        self.c_proj = nn.Linear(32, 32)
+        self.c_attn = Conv1D(32, 96)
+        self.c_proj = Conv1D(32, 32)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        q, k, v = self.c_attn(x).chunk(3, -1)
+        x = self.c_attn(x)
+        q, k, v = x.chunk(3, -1)
         k = k.unflatten(-1, (4, 8)).transpose(1, 2)
         v = v.unflatten(-1, (4, 8)).transpose(1, 2)
         q = q.unflatten(-1, (4, 8)).transpose(1, 2)
@@ -36,11 +49,12 @@ class GPT2MLP(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.c_fc = nn.Linear(32, 128)
-        self.c_proj = nn.Linear(128, 32)
+        self.c_fc = Conv1D(32, 128)
+        self.c_proj = Conv1D(128, 32)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.c_proj(F.gelu(self.c_fc(x), approximate="tanh"))
+        x = self.c_fc(x)
+        return self.c_proj(F.gelu(x, approximate="tanh"))
 
 
 class GPT2Block(nn.Module):

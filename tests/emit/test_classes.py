@@ -125,3 +125,54 @@ def test_nan_and_infinity_as_arguments() -> None:
         x = g.linear(h, f"blocks.{i}.b")
     lifted = g.lift(g.node("Sin", x, name="/Sin"))
     assert "Block(1.5)" in lifted.source and 'float("inf")' in lifted.source
+
+
+def convolutions(g: Graph, sizes: Sequence[tuple[int, int]]) -> str:
+    """Blocks of two convolutions to so many channels with such a kernel, of which the first adds zeros around."""
+    x, before = g.input("x", "n", 3, 9, 9), 3
+    for i, (channels, kernel) in enumerate(sizes):
+        for name, width in (("a", before), ("b", channels)):
+            weight = g.weight(f"blocks.{i}.{name}.weight", channels, width, kernel, kernel)
+            pads = [kernel // 2] * 4
+            x = g.node("Conv", x, weight, name=f"/blocks.{i}/{name}/Conv", pads=pads, kernel_shape=[kernel, kernel])
+            x = g.node("Tanh", x, name=f"/blocks.{i}/Tanh_{name}")
+        before = channels
+    return g.node("Cos", x, name="/Cos")
+
+
+def test_a_kernel_that_happens_to_be_as_large_as_a_width_is_another_argument() -> None:
+    g = Graph()
+    lifted = g.lift(convolutions(g, [(3, 3), (5, 5), (3, 3)]))
+    (arguments,) = (a for a in classes(lifted).values() if a)
+    assert arguments == ["in_channels", "channels", "kernel_size"], lifted.source
+
+
+def test_a_padding_that_is_half_of_the_kernel_is_written_as_that() -> None:
+    g = Graph()
+    lifted = g.lift(convolutions(g, [(4, 3), (4, 5), (4, 7)]))
+    assert "kernel_size, padding=kernel_size // 2" in lifted.source, lifted.source
+
+
+def test_a_multiple_is_written_as_that() -> None:
+    g = Graph()
+    x, before = g.input("x", "n", 4), 4
+    for i, width in enumerate((4, 6, 6, 10)):
+        x = g.linear(x, f"into.{i}", before, width)
+        h = g.node("Sin", g.linear(x, f"blocks.{i}.up", width, 3 * width), name=f"/blocks.{i}/Act")
+        x = g.node("Add", g.linear(h, f"blocks.{i}.down", 3 * width, width), x, name=f"/blocks.{i}/Add")
+        before = width
+    lifted = g.lift(g.node("Cos", x, name="/Cos"))
+    assert "self.up = nn.Linear(dim, 3 * dim)" in lifted.source, lifted.source
+    assert "self.down = nn.Linear(3 * dim, dim)" in lifted.source
+
+
+def test_an_argument_that_mostly_is_pytorchs_default_has_that_default() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4, 30, 30)
+    for i, stride in enumerate((1, 2, 1)):
+        for name in ("a", "b"):
+            weight = g.weight(f"blocks.{i}.{name}.weight", 4, 4, 3, 3)
+            x = g.node("Conv", x, weight, name=f"/blocks.{i}/{name}/Conv", strides=[stride] * 2)
+            x = g.node("Sin", x, name=f"/blocks.{i}/Sin_{name}")
+    lifted = g.lift(g.node("Cos", x, name="/Cos"))
+    assert "stride: int = 1" in lifted.source and "Block(), Block(stride=2), Block()" in lifted.source, lifted.source

@@ -66,11 +66,8 @@ def gradients(module: nn.Module) -> dict[str, Tensor]:
     """The gradients of all parameters, by every name that they may have in a lifted module."""
     found: dict[str, Tensor] = {}
     for name, parameter in module.named_parameters(remove_duplicate=False):
-        owner = module.get_submodule(name.rpartition(".")[0])
-        gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-        # The Conv1D of transformers is a Linear stored transposed, and attention's projection may be an nn.Linear.
-        found[name] = gradient.T if type(owner).__name__ == "Conv1D" and gradient.ndim == 2 else gradient
-        found[name.replace("in_proj_", "in_proj.")] = found[name]
+        found[name] = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        found[name.replace("in_proj_", "in_proj.")] = found[name]  # attention's projection may be an nn.Linear
     return found
 
 

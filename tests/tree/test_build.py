@@ -55,6 +55,18 @@ def test_nodes_that_an_optimiser_moved_make_no_cycle() -> None:
     assert keys(lifted) == {"block.a", "block.b"}
 
 
+def test_a_list_of_layers_between_the_blocks_leaves_the_blocks_alone() -> None:
+    """As a module, the list would wait for the blocks and the blocks for the list; but nobody calls a list."""
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i in range(3):
+        x = g.linear(x, f"into.{i}")
+        x = g.node("Sin", g.linear(x, f"blocks.{i}.up"), name=f"/blocks.{i}/Sin")
+        x = g.linear(x, f"blocks.{i}.down")
+    text = code(g.lift(g.node("Cos", x, name="/Cos")))
+    assert "self.blocks = nn.ModuleList(Block() for _ in range(3))" in text, text
+
+
 def test_what_several_modules_share_is_computed_above_them() -> None:
     """The exporter merged the equal masks of all layers into the first of them."""
     g = Graph()

@@ -26,7 +26,7 @@ def name_classes(classes: Sequence[ModuleClass], root: Module, model: ir.Model, 
     for cls in sorted(classes, key=lambda cls: cls.example is not root):  # the root gets the name that it wants
         wanted = cls.example.class_hint
         if wanted is None or wanted == "Sequential":
-            wanted = _root_name(model, file_name) if cls.example is root else _role(cls.example) or _place(cls.example)
+            wanted = _root_name(model, file_name) if cls.example is root else _role(cls) or _place(cls.example)
         cls.name = _numbered(class_name(wanted, "Block"), taken)
         taken.add(cls.name)
 
@@ -55,8 +55,9 @@ def _place(module: Module) -> str:
     return word if len(word) > 1 else "block"
 
 
-def _role(module: Module) -> str | None:
+def _role(cls: ModuleClass) -> str | None:
     """What a numbered block is, judged by its code. A block with a name of its own keeps that."""
+    module = cls.example
     if module.sequential:
         layers = {m.kind.rstrip("123d") for m in module.members.values() if isinstance(m, Layer)}
         return "ConvBlock" if "Conv" in layers else "MLP" if "Linear" in layers else None
@@ -68,7 +69,7 @@ def _role(module: Module) -> str | None:
     convolutions = [m for m in module.members.values() if isinstance(m, Layer) and m.kind.startswith("Conv")]
     if convolutions and _is_residual(module):
         strides = {m.arguments.get("stride", 1) for m in convolutions}
-        return "DownsampleBlock" if strides - {1, (1, 1)} else "ResidualBlock"
+        return "DownsampleBlock" if strides - {1, (1, 1)} and not cls.parts else "ResidualBlock"
     if "scaled_dot_product_attention" in _called(module):
         return "TransformerBlock" if any(kind.endswith("Norm") for kind in kinds) else "Attention"
     return None

@@ -37,15 +37,16 @@ class Origins:
 
     def __init__(self, cls: ModuleClass) -> None:
         self._instances = cls.instances
-        self._counterparts: dict[int, tuple[Statement, ...]] = {}
+        self._counterparts: dict[int, tuple[Statement | None, ...]] = {}
         # Node of the example -> nodes of all instances. Nodes of one statement share the dictionary: there can be as
         # many of them as the model has, in the call of a layer that a loop goes over.
         self._nodes: dict[str, dict[str, None]] = {}
         nothing: dict[str, None] = {}
-        for statements in zip(*(walk_statements(m.body) for m in cls.instances), strict=True):
-            self._counterparts[id(statements[0])] = statements
-            names = dict.fromkeys(name for statement in statements for name in statement.origin)
-            before = {name: self._nodes.get(name, nothing) for name in statements[0].origin}
+        columns = (cls.statements_of(instance) for instance in cls.instances)
+        for example, *statements in zip(walk_statements(cls.example.body), *columns, strict=True):
+            self._counterparts[id(example)] = tuple(statements)
+            names = dict.fromkeys(name for statement in statements if statement for name in statement.origin)
+            before = {name: self._nodes.get(name, nothing) for name in example.origin}
             joined = {id(known): {**known, **names} for known in {id(k): k for k in before.values()}.values()}
             self._nodes.update((name, joined[id(known)]) for name, known in before.items())
 
@@ -55,7 +56,9 @@ class Origins:
         nodes = dict.fromkeys(node for source in {id(s): s for s in sources}.values() for node in source)
         counterparts = self._counterparts.get(id(statement), ())
         values = tuple(
-            (module, _values(module, each)) for module, each in zip(self._instances, counterparts, strict=False)
+            (module, _values(module, each))
+            for module, each in zip(self._instances, counterparts, strict=False)
+            if each is not None
         )
         return Origin(tuple(nodes), values)
 

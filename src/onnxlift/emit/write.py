@@ -38,6 +38,8 @@ from .prune import called_module
 from .source_map import Origin, Origins
 from .variables import LETTERS, Hints, Variables
 
+MOST_BY_POSITION = 3  # arguments of a constructor; more are given by name
+
 
 @dataclass
 class Text:
@@ -64,17 +66,11 @@ class ClassWriter:
         self.ties = ties
         self.module = cls.example
         self.class_of = class_of
-        self.places: dict[object, str] = {
-            (id(n.where[0]), n.where[1]) if isinstance(n.where, tuple) else id(n.where): name
-            for name, numbers in cls.parameters.items()
-            for n in numbers
-        }
         modules = (class_of.get(id(member)) for member in self.module.members.values())
         self.children = list({id(child): child for child in modules if child is not None}.values())
         self.known: object = None  # from what the variables got their names
-        self.in_forward = [
-            name for name, numbers in cls.parameters.items() if any(isinstance(n.where, Literal) for n in numbers)
-        ]
+        self.places = cls.constructor.texts
+        self.optional = {part.member: self.places[(id(part), "there")] for part in cls.parts if part.member is not None}
 
     def prepare(self) -> None:
         """Bring the statements into their final form."""
@@ -122,7 +118,7 @@ class ClassWriter:
         base = "nn.Sequential" if self.module.sequential else "nn.Module"
         text.add(f"class {self.cls.name}({base}):")
         self._docstring(text)
-        if self.module.members or self.cls.parameters:
+        if self.module.members or self.cls.constructor.values:
             self._constructor(text)
             text.add()
         if self.ties:
@@ -140,15 +136,15 @@ class ClassWriter:
     # The constructor
 
     def _constructor(self, text: Text) -> None:
-        arguments = "".join(f", {name}: {_annotation(self._values(name))}" for name in self.cls.parameters)
+        arguments = "".join(f", {self._parameter(name)}" for name in self.cls.constructor.values)
         text.add(f"    def __init__(self{arguments}) -> None:")
         if self.module.sequential:
             items = ", ".join(self._member(m) for m in self.module.members.values())
             text.add(f"        super().__init__({items})")
             return
         text.add("        super().__init__()")
-        for name in self.in_forward:
-            text.add(f"        self.{name} = {name}")
+        for name, value in self.cls.constructor.attributes.items():
+            text.add(f"        self.{name} = {value}")
         for line in self._members(self.module.members):
             text.add(f"        {line}")
         if self.ties:
@@ -172,8 +168,10 @@ class ClassWriter:
                 text, path = f"{text}.{'.'.join(path)}", ()
         return f"self{text}"
 
-    def _values(self, name: str) -> list[Any]:
-        return [self.cls.arguments[id(m)][name] for m in self.cls.instances]
+    def _parameter(self, name: str) -> str:
+        constructor = self.cls.constructor
+        text = f"{name}: {_annotation(constructor.values[name])}"
+        return f"{text} = {literal(constructor.defaults[name])}" if name in constructor.defaults else text
 
     def _members(self, members: Mapping[Path, Layer | Stored | Module]) -> Iterator[str]:
         """One line for each attribute; members with longer paths are gathered in their container."""
@@ -185,6 +183,9 @@ class ClassWriter:
                 member = group[()]
                 if isinstance(member, Stored) and not member.is_parameter:
                     yield f'self.register_buffer("{attribute}", {self._empty(member)})'
+                elif (attribute,) in self.optional:
+                    condition = self.optional[(attribute,)]
+                    yield f"self.{attribute} = {self._member(member)} if {condition} else nn.Identity()"
                 else:
                     yield f"self.{attribute} = {self._member(member)}"
             else:
@@ -215,9 +216,15 @@ class ClassWriter:
             case Module():
                 cls = self.class_of[id(member)]
                 values = cls.arguments[id(member)]
-                arguments = [self._number((member, name), value) for name, value in values.items()]
-                if len(arguments) > 2:
-                    arguments = [f"{name}={text}" for name, text in zip(values, arguments, strict=True)]
+                defaults = cls.constructor.defaults
+                by_name = len(values) - len(defaults) > MOST_BY_POSITION
+                arguments = []
+                for name, value in values.items():
+                    text = self._number((member, name), value)
+                    if name not in defaults:
+                        arguments.append(f"{name}={text}" if by_name else text)
+                    elif text != literal(defaults[name]):
+                        arguments.append(f"{name}={text}")
                 return f"{cls.name}({', '.join(arguments)})"
         return self._layer(member)
 
@@ -347,7 +354,7 @@ class _Numbers(Renderer):
 
     def _render(self, expr: Expr) -> tuple[str, int]:
         if isinstance(expr, Literal) and id(expr) in self._places:
-            return f"self.{self._places[id(expr)]}", 13
+            return self._places[id(expr)], 13
         return super()._render(expr)
 
 

@@ -10,7 +10,8 @@ one point in time: nothing that it computes may go out, through another item of 
    length: activations, dropouts and pools are code of the parent.
 3. A container (`layers` of `layers.0`, never called itself) is no module: its children join the parent.
 4. Scopes on a cycle of the parent's items (a module called twice, nodes moved by an optimiser) are dissolved into the
-   parent, until no cycle is left. Their layers keep their names (`self.attn.query`).
+   parent, until no cycle is left: first those that nobody called (a list of layers that are used in between), then all.
+   Their layers keep their names (`self.attn.query`).
 5. What several modules use is computed above them all, if it depends on nothing inside the first of them.
 """
 
@@ -222,9 +223,11 @@ def _settle(scope: Scope, order: dict[ir.Node, int], reads: dict[ir.Node, list[i
         ordered, on_cycle = _topological(scope, order, reads)
         if not on_cycle:
             break
+        uncalled = {item for item in on_cycle if isinstance(item, Scope) and not item.called}
+        dissolved = uncalled or on_cycle
         items: list[ir.Node | Scope] = []
         for item in scope.items:
-            items.extend(_moved_up(item) if item in on_cycle and isinstance(item, Scope) else [item])
+            items.extend(_moved_up(item) if item in dissolved and isinstance(item, Scope) else [item])
         scope.items = items
     scope.items = ordered
     for child in scope.children():

@@ -49,9 +49,9 @@ class Self(nn.Module):
 class Output(nn.Module):
     """encoder.layer.*.attention.output, encoder.layer.*.output"""
 
-    def __init__(self, in_features: int) -> None:
+    def __init__(self, in_dim: int) -> None:
         super().__init__()
-        self.dense = nn.Linear(in_features, 32)
+        self.dense = nn.Linear(in_dim, 32)
         self.LayerNorm = nn.LayerNorm(32, eps=1e-12)
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:

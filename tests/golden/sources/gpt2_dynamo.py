@@ -17,10 +17,10 @@ from torch.nn import functional as F
 class Conv1D(nn.Module):
     """transformer.h.*.attn.c_attn, transformer.h.*.attn.c_proj, ..., transformer.h.*.mlp.c_proj"""
 
-    def __init__(self, dim: int, hidden_dim: int) -> None:
+    def __init__(self, in_dim: int, dim: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(dim, hidden_dim))
-        self.bias = nn.Parameter(torch.empty(hidden_dim))
+        self.weight = nn.Parameter(torch.empty(in_dim, dim))
+        self.bias = nn.Parameter(torch.empty(dim))
 
     def forward(self, x: Tensor) -> Tensor:
         return x @ self.weight + self.bias

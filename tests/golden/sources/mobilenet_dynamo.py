@@ -16,10 +16,10 @@ from torch.nn import functional as F
 class SqueezeExcite(nn.Module):
     """blocks.0.se, blocks.1.se, blocks.2.se"""
 
-    def __init__(self, channels: int, hidden_channels: int) -> None:
+    def __init__(self, channels: int) -> None:
         super().__init__()
-        self.fc1 = nn.Conv2d(channels, hidden_channels, 1)
-        self.fc2 = nn.Conv2d(hidden_channels, channels, 1)
+        self.fc1 = nn.Conv2d(channels, channels // 4, 1)
+        self.fc2 = nn.Conv2d(channels // 4, channels, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         fc2 = self.fc2(F.relu(self.fc1(x.mean((2, 3), keepdim=True))))
@@ -27,42 +27,33 @@ class SqueezeExcite(nn.Module):
 
 
 class InvertedResidual(nn.Module):
-    def __init__(self) -> None:
+    """blocks.0, blocks.1"""
+
+    def __init__(self, channels: int, stride: int = 1, residual: bool = False) -> None:
         super().__init__()
-        self.expand = nn.Sequential(nn.Conv2d(8, 16, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU6())
-        self.depthwise = nn.Sequential(
-            nn.Conv2d(16, 16, 3, padding=1, groups=16, bias=False), nn.BatchNorm2d(16), nn.ReLU6()
+        self.residual = residual
+        self.expand = nn.Sequential(
+            nn.Conv2d(8, channels, 1, bias=False), nn.BatchNorm2d(channels), nn.ReLU6()
         )
-        self.se = SqueezeExcite(16, 4)
-        self.project = nn.Sequential(nn.Conv2d(16, 8, 1, bias=False), nn.BatchNorm2d(8))
+        self.depthwise = nn.Sequential(
+            nn.Conv2d(channels, channels, 3, stride=stride, padding=1, groups=channels, bias=False),
+            nn.BatchNorm2d(channels),
+            nn.ReLU6(),
+        )
+        self.se = SqueezeExcite(channels)
+        self.project = nn.Sequential(
+            nn.Conv2d(channels, channels // 2, 1, bias=False), nn.BatchNorm2d(channels // 2)
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         expand = self.expand(x)
         depthwise = self.depthwise(expand)
         se = self.se(depthwise)
-        return x + self.project(se)
+        project = self.project(se)
+        return x + project if self.residual else project
 
 
 class InvertedResidual2(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.expand = nn.Sequential(nn.Conv2d(8, 24, 1, bias=False), nn.BatchNorm2d(24), nn.ReLU6())
-        self.depthwise = nn.Sequential(
-            nn.Conv2d(24, 24, 3, stride=2, padding=1, groups=24, bias=False),
-            nn.BatchNorm2d(24),
-            nn.ReLU6(),
-        )
-        self.se = SqueezeExcite(24, 6)
-        self.project = nn.Sequential(nn.Conv2d(24, 12, 1, bias=False), nn.BatchNorm2d(12))
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.expand(x)
-        x = self.depthwise(x)
-        x = self.se(x)
-        return self.project(x)
-
-
-class InvertedResidual3(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.expand = nn.Sequential(
@@ -73,7 +64,7 @@ class InvertedResidual3(nn.Module):
             nn.BatchNorm2d(24),
             nn.Hardswish(),
         )
-        self.se = SqueezeExcite(24, 6)
+        self.se = SqueezeExcite(24)
         self.project = nn.Sequential(nn.Conv2d(24, 12, 1, bias=False), nn.BatchNorm2d(12))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -89,7 +80,9 @@ class MobileNet(nn.Module):
         self.stem = nn.Sequential(
             nn.Conv2d(3, 8, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(8), nn.Hardswish()
         )
-        self.blocks = nn.Sequential(InvertedResidual(), InvertedResidual2(), InvertedResidual3())
+        self.blocks = nn.Sequential(
+            InvertedResidual(16, residual=True), InvertedResidual(24, stride=2), InvertedResidual2()
+        )
         self.classifier = nn.Linear(12, 10)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -14,23 +14,17 @@ from torch.nn import functional as F
 
 
 class BasicBlock(nn.Module):
-    """layer1.0, layer1.1, layer2.1"""
+    """layer1.0, layer1.1, layer2.0, layer2.1"""
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, in_channels: int, channels: int, stride: int = 1) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(channels, channels, 3, padding=1)
+        self.downsample = (
+            nn.Sequential(nn.Conv2d(in_channels, channels, 1, stride=stride))
+            if in_channels != channels
+            else nn.Identity()
+        )
+        self.conv1 = nn.Conv2d(in_channels, channels, 3, stride=stride, padding=1)
         self.conv2 = nn.Conv2d(channels, channels, 3, padding=1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.relu(self.conv2(F.relu(self.conv1(x))) + x)
-
-
-class BasicBlock2(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.downsample = nn.Sequential(nn.Conv2d(8, 16, 1, stride=2))
-        self.conv1 = nn.Conv2d(8, 16, 3, stride=2, padding=1)
-        self.conv2 = nn.Conv2d(16, 16, 3, padding=1)
 
     def forward(self, x: Tensor) -> Tensor:
         return F.relu(self.conv2(F.relu(self.conv1(x))) + self.downsample(x))
@@ -41,8 +35,8 @@ class ResNet(nn.Module):
         super().__init__()
         self.conv1 = nn.Conv2d(3, 8, 7, stride=2, padding=3)
         self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
-        self.layer1 = nn.Sequential(BasicBlock(8), BasicBlock(8))
-        self.layer2 = nn.Sequential(BasicBlock2(), BasicBlock(16))
+        self.layer1 = nn.Sequential(BasicBlock(8, 8), BasicBlock(8, 8))
+        self.layer2 = nn.Sequential(BasicBlock(8, 16, stride=2), BasicBlock(16, 16))
         self.fc = nn.Linear(16, 10)
 
     def forward(self, x: Tensor) -> Tensor:

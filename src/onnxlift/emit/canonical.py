@@ -1,0 +1,104 @@
+"""The text of a forward in which every variable has a number for its name, and every number is a hole: equal for
+modules that can share a class."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from ..code.expr import Expr, Literal, Local, Member, Ref
+from ..code.render import Renderer
+from ..code.statements import (
+    Assign,
+    Block,
+    Break,
+    Evaluate,
+    ForLoop,
+    Return,
+    Statement,
+    WhileLoop,
+    With,
+    blocks,
+    expressions,
+)
+from ..ops.operand import Tensor
+from .class_arguments import Number
+from .module import Module
+
+SMALLEST_ARGUMENT = 4  # integers below this in an expression are axes and the like: part of what the code says
+
+
+class Canonical:
+    """Writes that text, and adds the numbers that it leaves out to `numbers`. Variables in `aliases` are written as
+    others; with `anonymous`, all variables look the same."""
+
+    def __init__(self, module: Module, numbers: list[Number], *, anonymous: bool = False) -> None:
+        self.module = module
+        self.numbers = numbers
+        self.aliases: dict[object, object] = {}
+        self.variables: dict[object, str] = {}
+        self.anonymous = anonymous
+        self.renderer = _Holes(self.name, numbers)
+
+    def describe(self, skipped: Collection[int] = ()) -> str:
+        """The whole forward, but for the statements with the ids in `skipped`."""
+        inputs = [f"{self.variable(v)}:{isinstance(o, Tensor)}" for v, o in self.module.inputs.items()]
+        return "\n".join([",".join(inputs), *self.lines(self.module.body, "", skipped)])
+
+    def lines(self, block: Block, indent: str, skipped: Collection[int] = ()) -> Iterator[str]:
+        for statement in block.statements:
+            if id(statement) in skipped:
+                continue
+            known = len(self.numbers)
+            yield indent + self.head(statement)
+            for number in self.numbers[known:]:
+                number.home = id(statement)
+            for inner in blocks(statement):
+                yield from self.lines(inner, indent + " ")
+                yield indent + "-"
+
+    def head(self, statement: Statement) -> str:
+        """A statement without the blocks inside it."""
+        texts = [self.renderer.text(e) for e in expressions(statement)]
+        if isinstance(statement, Assign):
+            return f"{','.join('_' if t is None else self.name(t) for t in statement.targets)}={texts[0]}"
+        if isinstance(statement, ForLoop):
+            return f"for {','.join('_' if t is None else self.name(t) for t in statement.targets)} in {texts[0]}"
+        words = {Return: "return", Evaluate: "do", WhileLoop: "while", With: "with", Break: "break"}
+        return " ".join([words.get(type(statement), "if"), *texts])
+
+    def name(self, leaf: Expr) -> str:
+        match leaf:
+            case Ref():
+                return self.variable(leaf._key)
+            case Local():
+                return self.variable(leaf)
+            case Member():
+                return "self." + ".".join(self.module.name_of(leaf._target))
+        return "device"
+
+    def variable(self, key: object) -> str:
+        stored = self.module.stored_name(key)
+        if stored is not None:
+            return "self." + ".".join(stored)
+        while key in self.aliases:
+            key = self.aliases[key]
+        return "v" if self.anonymous else self.variables.setdefault(key, f"v{len(self.variables)}")
+
+
+class _Holes(Renderer):
+    def __init__(self, name_of: Any, numbers: list[Number]) -> None:
+        super().__init__(name_of)
+        self._numbers = numbers
+
+    def _render(self, expr: Expr) -> tuple[str, int]:
+        if isinstance(expr, Literal) and _is_argument(expr._value):
+            self._numbers.append(Number(expr, "size" if isinstance(expr._value, int) else "scale", expr._value))
+            return "#", 13
+        return super()._render(expr)
+
+
+def _is_argument(value: object) -> bool:
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) >= SMALLEST_ARGUMENT)

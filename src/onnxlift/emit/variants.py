@@ -1,0 +1,166 @@
+"""One class for modules of which some lack a part.
+
+    x = self.conv(x) + x                      ->   self.downsample = nn.Conv2d(...) if in_channels != channels
+    x = self.conv(x) + self.downsample(x)                            else nn.Identity()
+                                                   x = self.conv(x) + self.downsample(x)
+
+    return self.project(x)                    ->   return x + project if self.residual else project
+    return x + self.project(x)
+
+Applies to modules of one class of the original (where the exporter names no class: of one place, as `layer1.0` and
+`layer2.0`), if the shorter forward is the longer one without a few steps, each of which is the call of a member on one
+value or the addition of one, and passes that value on where it is missing; and if the members that only those steps
+call are all that the shorter one lacks. Not if the numbers of an optional part are not known where it is missing.
+Sound because the shorter module runs the longer forward, with identities and without the additions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, product
+from typing import Any
+
+from ..code.expr import Binary, Call, Expr, Member, Ref, Ternary, bare
+from ..code.statements import Assign, Return, Statement
+from ..tree.scopes import Path
+from .canonical import Canonical
+from .class_arguments import ABSENT, Number
+from .module import Module, Stored
+
+MOST_FORMS = 6
+MOST_PARTS = 3
+MOST_STATEMENTS = 120
+MOST_ATTEMPTS = 64
+
+
+@dataclass(eq=False)
+class Part:
+    """A step that some instances lack: the statement, the value that it then passes on, and the member that it calls
+    (None for an addition)."""
+
+    statement: Assign
+    target: Ref
+    passes: Ref
+    member: Path | None
+
+    @property
+    def name(self) -> str:
+        return self.member[-1] if self.member is not None else "residual"
+
+
+@dataclass(eq=False)
+class Form:
+    """Modules that are equal up to numbers, all described like the first."""
+
+    key: tuple[Any, ...]
+    """Class, whether it is sequential, members and forward."""
+    modules: list[Module] = field(default_factory=list)
+    numbers: dict[int, list[Number]] = field(default_factory=dict)
+    parts: list[Part] = field(default_factory=list)
+    absent: dict[int, set[Part]] = field(default_factory=dict)  # id(module) -> the parts that it lacks
+
+    @property
+    def members(self) -> tuple[tuple[Path, object], ...]:
+        members: tuple[tuple[Path, object], ...] = self.key[2]
+        return members
+
+    def columns(self) -> tuple[list[Number], list[list[object]]]:
+        """The numbers of the first module, and for each the values in all modules; at the end one for each part."""
+        example = self.numbers[id(self.modules[0])]
+        columns: list[list[object]] = [[] for _ in example]
+        for module in self.modules:
+            missing = {home for part in self.absent.get(id(module), ()) for home in (part.member, id(part.statement))}
+            own = iter(self.numbers[id(module)])
+            for column, number in zip(columns, example, strict=True):
+                column.append(ABSENT if number.home in missing else next(own).value)
+        flags = [Number((part, "there"), part.name, True) for part in self.parts]
+        there: list[list[object]] = [
+            [part not in self.absent.get(id(m), ()) for m in self.modules] for part in self.parts
+        ]
+        return [*example, *flags], [*columns, *there]
+
+
+def contained(longer: Form, shorter: Form) -> Form | None:
+    """The form of both, if the modules of `shorter` are those of `longer` without some steps."""
+    large, small = longer.modules[0], shorter.modules[0]
+    if large.sequential or small.sequential or len(large.inputs) != len(small.inputs):
+        return None
+    steps, fewer = large.body.statements, small.body.statements
+    if not len(fewer) < len(steps) <= MOST_STATEMENTS or not _is_plain(steps) or not _is_plain(fewer):
+        return None
+    for parts in _candidates(large, small):
+        if _without(large, parts) == _without(small, ()) and _members(longer, parts) == _members(shorter, ()):
+            merged = Form(longer.key, [*longer.modules, *shorter.modules], {**longer.numbers, **shorter.numbers})
+            known = {id(part.statement): part for part in longer.parts}
+            parts = [known.get(id(part.statement), part) for part in parts]
+            merged.parts = [*longer.parts, *(part for part in parts if part not in longer.parts)]
+            merged.absent = {**longer.absent, **{id(module): set(parts) for module in shorter.modules}}
+            return merged
+    return None
+
+
+def _is_plain(statements: Sequence[Statement]) -> bool:
+    *steps, last = statements
+    return isinstance(last, Return) and all(isinstance(s, Assign) and len(s.targets) == 1 for s in steps)
+
+
+def _candidates(large: Module, small: Module) -> Iterator[list[Part]]:
+    """The steps that may be missing in the small one: as many of each kind as there are more of it in the large one."""
+    kinds: dict[str, list[Statement]] = {}
+    for statement in large.body.statements:
+        kinds.setdefault(_kind(large, statement), []).append(statement)
+    counts = Counter(_kind(small, statement) for statement in small.body.statements)
+    surplus = {kind: len(found) - counts.pop(kind, 0) for kind, found in kinds.items()}
+    if counts or min(surplus.values()) < 0 or not 0 < sum(surplus.values()) <= MOST_PARTS:
+        return
+    choices = [combinations(kinds[kind], number) for kind, number in surplus.items() if number]
+    attempts = 0
+    for chosen in product(*choices):
+        for parts in product(*(list(_parts(large, s)) for group in chosen for s in group)):
+            attempts += 1
+            if attempts > MOST_ATTEMPTS:
+                return
+            yield list(parts)
+
+
+def _parts(module: Module, statement: Statement) -> Iterator[Part]:
+    """The ways to do without a step."""
+    if not isinstance(statement, Assign) or not isinstance(statement.targets[0], Ref):
+        return
+    target, expr = statement.targets[0], bare(statement.expr)
+    match expr:
+        case Call() if isinstance(expr._function, Member) and len(expr._args) == 1 and not expr._kwargs:
+            member, argument = expr._function._target, bare(expr._args[0])
+            if isinstance(argument, Ref) and not isinstance(member, Stored) and len(module.name_of(member)) == 1:
+                yield Part(statement, target, argument, module.name_of(member))
+        case Binary() if expr._op == "+":
+            for operand in (bare(expr._left), bare(expr._right)):
+                if isinstance(operand, Ref):
+                    yield Part(statement, target, operand, None)
+
+
+def _members(form: Form, parts: Sequence[Part]) -> list[object]:
+    """What the members are, but for those of the parts."""
+    gone = {part.member for part in parts}
+    return [(path, description) for path, description in form.members if path not in gone]
+
+
+def _kind(module: Module, statement: Statement) -> str:
+    """A statement but for the variables and numbers in it."""
+    return Canonical(module, [], anonymous=True).head(statement)
+
+
+def _without(module: Module, parts: Sequence[Part]) -> str:
+    """The forward without these steps."""
+    canonical = Canonical(module, [])
+    for part in parts:
+        canonical.aliases[part.target._key] = part.passes._key
+    skipped = {id(part.statement) for part in parts}
+    return canonical.describe(skipped)
+
+
+def optional_step(part: Part, flag: Expr) -> Expr:
+    """The expression of an addition that not all instances make: `x + y if flag else y`."""
+    return Ternary(flag, part.statement.expr, Ref(part.passes._key))

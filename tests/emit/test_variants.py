@@ -1,0 +1,99 @@
+"""Modules of which some lack a part share a class, if the part can be left out and its numbers are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnxlift
+from small_graphs import Graph, code
+
+
+def class_count(lifted: onnxlift.Lifted) -> int:
+    return code(lifted).count("class ")
+
+
+def blocks(g: Graph, widths: Sequence[tuple[int, int]], other: int = -1) -> str:
+    """Residual blocks, with a layer on the way around where the width changes; block number `other` differs."""
+    x = g.input("x", "n", widths[0][0])
+    for i, (before, after) in enumerate(widths):
+        around = x
+        if before != after:
+            around = g.linear(x, f"blocks.{i}.skip", before, after)
+        h = g.linear(x, f"blocks.{i}.up", before, after)
+        h = g.node("Cos" if i == other else "Sin", h, name=f"/blocks.{i}/Sin")
+        h = g.linear(h, f"blocks.{i}.down", after, after)
+        x = g.node("Add", h, around, name=f"/blocks.{i}/Add")
+    return g.node("Tanh", x, name="/Tanh")
+
+
+def test_a_layer_that_some_lack_is_an_identity_there() -> None:
+    g = Graph()
+    lifted = g.lift(blocks(g, [(4, 4), (4, 6), (6, 6), (6, 10)]))
+    assert class_count(lifted) == 2, lifted.source
+    assert "self.skip = nn.Linear(in_dim, dim) if in_dim != dim else nn.Identity()" in lifted.source, lifted.source
+    assert {key for key in lifted.state_dict if "skip" in key} == {
+        f"blocks.{i}.skip.{name}" for i in (1, 3) for name in ("weight", "bias")
+    }
+    assert set(lifted.module().state_dict()) == set(lifted.state_dict)
+
+
+def test_code_that_differs_elsewhere_is_another_class() -> None:
+    g = Graph()
+    lifted = g.lift(blocks(g, [(4, 4), (4, 6), (6, 6), (6, 10)], other=0))
+    assert class_count(lifted) == 3, lifted.source
+
+
+def test_an_addition_that_some_do_without_is_a_choice() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i, is_residual in enumerate((True, False, True, True)):
+        h = g.node("Sin", g.linear(x, f"blocks.{i}.up", 4, 8), name=f"/blocks.{i}/Sin")
+        h = g.linear(h, f"blocks.{i}.down", 8, 4)
+        x = g.node("Add", x, h, name=f"/blocks.{i}/Add") if is_residual else h
+    lifted = g.lift(g.node("Tanh", x, name="/Tanh"))
+    assert class_count(lifted) == 2, lifted.source
+    assert "x + down if self.residual else down" in lifted.source, lifted.source
+
+
+def test_what_is_passed_on_must_be_what_the_step_works_on() -> None:
+    """The short block adds its input, the long one a layer's value of something else: no identity could stand there."""
+    g = Graph()
+    x, y = g.input("x", "n", 4), g.input("y", "n", 4)
+    for i in range(2):
+        h = g.node("Mul", g.linear(x, f"blocks.{i}.up"), y, name=f"/blocks.{i}/Mul")
+        around = g.linear(y, f"blocks.{i}.skip") if i else x
+        x = g.node("Add", g.linear(h, f"blocks.{i}.down"), around, name=f"/blocks.{i}/Add")
+    lifted = g.lift(g.node("Tanh", x, name="/Tanh"))
+    assert class_count(lifted) == 3, lifted.source
+
+
+def test_numbers_of_a_part_must_be_known_without_it() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i, hidden in enumerate((None, 6, 10)):
+        if hidden is not None:
+            x = g.linear(x, f"blocks.{i}.first.0", 4, hidden, name=f"/blocks.{i}/first/first.0/Gemm")
+            x = g.linear(x, f"blocks.{i}.first.1", hidden, 4, name=f"/blocks.{i}/first/first.1/Gemm")
+        h = g.node("Sin", g.linear(x, f"blocks.{i}.up"), name=f"/blocks.{i}/Sin")
+        x = g.linear(h, f"blocks.{i}.down")
+    lifted = g.lift(g.node("Tanh", x, name="/Tanh"))
+    assert class_count(lifted) == 3, lifted.source
+
+
+def test_what_the_exporter_calls_by_two_names_are_two_classes() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i, name in enumerate(("Plain", "Residual")):
+        scopes, classes = ["", f"blocks.{i}", "op"], ["net.Net", f"net.{name}", "aten.op.default"]
+        h = g.node("Sin", g.linear(x, f"blocks.{i}.up"), scopes=scopes, classes=classes)
+        h = g.linear(h, f"blocks.{i}.down")
+        x = g.node("Add", x, h, scopes=scopes, classes=classes) if i else h
+    lifted = g.lift(g.node("Tanh", x, name="/Tanh"))
+    assert "class Plain(" in lifted.source and "class Residual(" in lifted.source
+
+
+def test_the_source_map_knows_all_instances() -> None:
+    g = Graph()
+    lifted = g.lift(blocks(g, [(4, 4), (4, 6), (6, 6), (6, 10)]))
+    for i in range(4):
+        assert lifted.source_map.lines_of(f"/blocks.{i}/Sin"), lifted.source

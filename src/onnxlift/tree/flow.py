@@ -180,7 +180,7 @@ def is_layer(node: ir.Node) -> bool:
 
 def attends(nodes: Sequence[ir.Node]) -> bool:
     """Whether there is an attention among the nodes, recognised as one or not."""
-    return any(node.op_type in ("Attention", "Softmax") for node in nodes)
+    return any(node.op_type in ("Attention", "MultiheadAttention", "Softmax") for node in nodes)
 
 
 def residual_sum(nodes: Sequence[ir.Node]) -> ir.Node | None:

@@ -27,6 +27,7 @@ _KINDS = {
     "GRU": "gru",
     "RNN": "rnn",
     "PRelu": "act",
+    "MultiheadAttention": "attn",
 }
 _LINEAR = {"Linear", "Gemm", "MatMul"}
 

@@ -53,6 +53,17 @@ def test_a_weight_from_elsewhere_does_not_move_the_node() -> None:
     assert scopes_of(g, "a")[0] == {"a": ("decoder", "head")}
 
 
+def test_a_node_without_a_name_joins_what_it_works_on_if_many_use_it() -> None:
+    """An optimiser has put the activation of a block elsewhere, and lost its name."""
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for block in ("a", "b"):
+        h = g.node("Sin", g.linear(g.linear(x, f"{block}.fc1"), f"{block}.fc2"))
+        x = g.node("Add", x, h, name="/Add")
+        x = g.node("Mul", x, h, name="/Mul")
+    assert g.lift(x).source.count(".sin()") == 1
+
+
 def test_a_node_without_a_name_joins_those_who_use_it() -> None:
     g = Graph()
     x = g.node("Sin", g.input("x", "n", 4), output="a")

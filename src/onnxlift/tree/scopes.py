@@ -100,12 +100,25 @@ def find_scopes(graph: ir.Graph) -> Scopes:
 
 
 def join_neighbours(graph: ir.Graph, scopes: Scopes, nodes: Collection[ir.Node]) -> None:
-    """Let each of `nodes` be where all are that use its values."""
+    """Let each of `nodes` be where all are that use its values; or, if these are here and there, and it works on a
+    single value (the activation of a layer whose name an optimiser kept), where that is made."""
     for node in reversed(list(graph)):
         if node in nodes:
             users = {user for value in node.outputs for user, _ in value.uses() if user in scopes.paths}
             path = _common([_around(user, scopes.paths[user]) for user in users])
             scopes.paths[node] = _module(path, scopes) if scopes.guessed else path
+    for node in graph if not scopes.guessed else ():
+        source = _only_source(node) if node in nodes else None
+        path = _around(source, scopes.paths.get(source, ())) if source is not None else ()
+        if len(path) > len(scopes.paths[node]) and path[: len(scopes.paths[node])] == scopes.paths[node]:
+            scopes.paths[node] = path
+
+
+def _only_source(node: ir.Node) -> ir.Node | None:
+    """The node that makes the one value that `node` works on."""
+    values = [value for value in node.inputs if value is not None and value.const_value is None]
+    works = len(values) == 1 and len(node.outputs) == 1 and node.outputs[0].dtype in FLOATS
+    return values[0].producer() if works else None
 
 
 def _module(path: Path, scopes: Scopes) -> Path:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import onnx_ir as ir
 
 LONGEST_WAY = 32  # nodes from a reader to where its result meets another
+LARGEST_FORK = 1000  # nodes from where branches begin to where they meet
 STEPS = 64  # of looking for a common origin, for each node
 
 
@@ -66,7 +67,9 @@ def _comes_from(
     if source is None or source not in depth:
         return False
     origin: ir.Node | None = node
-    while origin is not None and origin is not source and depth[origin] >= depth[source]:
+    for _ in range(LARGEST_FORK):
+        if origin is None or origin is source or depth[origin] < depth[source]:
+            break
         origin = origins[origin]
     return origin is source
 

@@ -169,3 +169,19 @@ def test_a_part_of_truths_about_sizes_has_truths() -> None:
         np.array([2]),
         six=np.asarray(6),
     )
+
+
+def test_a_sequence_mapped_twice() -> None:
+    """The type of the second is known once the first is expanded; without one, onnx crashed the process."""
+    body = "<body = inner (float[a,b] {0}) => (float[c,d] {1}) {{ {1} = Tanh ({0}) }}>"
+    assert_matches(
+        f"""g (float[n,4] x) => (y) {{
+            first = SplitToSequence <axis = 1> (x)
+            mapped = SequenceMap {body.format("i", "j")} (first)
+            joined = ConcatFromSequence <axis = 0> (mapped)
+            second = SplitToSequence <axis = 0> (joined)
+            again = SequenceMap {body.format("k", "l")} (second)
+            y = ConcatFromSequence <axis = 1> (again)
+        }}""",
+        floats(3, 4),
+    )

@@ -93,12 +93,16 @@ def _drop_missing_outputs(proto: onnx.FunctionProto) -> None:
 
 
 def _proto(schema: Any, opset: int, node: ir.Node) -> onnx.FunctionProto | None:
-    """The newest body that is not newer than the opset, or else the oldest: all of them define the same operator."""
+    """The newest body that is not newer than the opset, or else the oldest: all of them define the same operator. None
+    if it depends on a type that is not known (yet: an operator in front of this one may be expanded first), since onnx
+    reads such a type without looking."""
     versions = schema.function_opset_versions or schema.context_dependent_function_opset_versions
     version = max((v for v in versions if v <= opset), default=min(versions))
     if schema.has_function:
         data = schema.get_function_with_opset_version(version)
     else:
+        if any(value is not None and value.type is None for value in node.inputs):
+            return None
         call = ir.serde.serialize_node(node).SerializeToString()
         types = [_type(value) for value in node.inputs]
         data = schema.get_context_dependent_function_with_opset_version(version, call, types)

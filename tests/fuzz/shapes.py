@@ -72,6 +72,8 @@ def squeeze(b: Builder) -> None:
     ones = [axis for axis, n in enumerate(x.shape) if n == 1]
     axes = sorted(b.choose.sample(ones, b.choose.randint(1, len(ones))))
     if b.choose.random() < 0.2:
+        if any(isinstance(dim, str) for graph_input in b.inputs for dim in graph_input.dims):
+            raise UnsuitableError  # for other sizes there would be other axes, which later nodes may not have
         b.one("Squeeze", x)
     elif b.opset < 13:
         b.one("Squeeze", x, axes=axes)

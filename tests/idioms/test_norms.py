@@ -4,6 +4,8 @@ import numpy as np
 import onnx
 import pytest
 
+import onnxlift
+
 from .recognising import found, parse, simplified
 
 LAYER_NORM = """
@@ -164,3 +166,28 @@ def test_group_norm_leaves_weights_of_another_shape() -> None:
 def test_instance_norm_with_its_own_scale_stays() -> None:
     text = GROUP_NORM.format(affine="y = Identity(h)")
     assert "onnxlift.GroupNorm" not in found(parse(text, groups=GROUPS, scale=ONES * 2, shift=ZEROS))
+
+
+def ones_as_weight(name: str, data: np.ndarray, more: str = "") -> onnx.ModelProto:
+    body = f"y = LayerNormalization <axis = -1, epsilon = 1e-4> (x, {name}{more})"
+    known = {name: data} | ({"bias": np.zeros(8, np.float32)} if more else {})
+    return parse(f"g (float[batch, seq, 8] x) => (float[batch, seq, 8] y) {{ {body} }}", **known)
+
+
+def test_ones_that_an_exporter_made_are_no_weight() -> None:
+    model = ones_as_weight("val_3", np.ones(8, np.float32))
+    assert found(model) == ["onnxlift.LayerNorm"]
+    assert not onnxlift.lift(model).state_dict
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "more"),
+    [
+        ("weight", np.ones(8, np.float32), ""),
+        ("val_3", np.array([1, 1, 1, 1, 1, 1, 1, 2], np.float32), ""),
+        ("val_3", np.ones(8, np.float32), ", bias"),
+    ],
+    ids=["named", "other numbers", "bias"],
+)
+def test_other_weights_stay(name: str, data: np.ndarray, more: str) -> None:
+    assert found(ones_as_weight(name, data, more)) == ["LayerNormalization"]

@@ -105,6 +105,14 @@ def test_ranges_of_sizes_with_the_same_name_are_one() -> None:
     assert operators(model).count("Range") == 2
 
 
+def test_a_cast_to_the_type_of_a_value_needs_no_value() -> None:
+    text = """g (float[n] x) => (y) {
+        one = Constant <value = int64 {1}> () like = CastLike(one, x) root = Sqrt(like) y = Mul(x, root)
+    }"""
+    model, _ = apply(text, [cast_chains.run, constant_folding.run])
+    assert operators(model) == ["Mul"]
+
+
 def test_outputs_stay_two_even_if_they_are_equal() -> None:
     model, _ = apply("g (float[n] x) => (float[n] y, float[n] z) { y = Neg(x) z = Neg(x) }", common_subexpressions.run)
     assert operators(model) == ["Neg", "Neg"]

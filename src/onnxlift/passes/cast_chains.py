@@ -1,6 +1,7 @@
-"""Of two casts in a row, a first one that loses nothing is left out.
+"""Of two casts in a row, a first one that loses nothing is left out; and a cast to the type of a value names the type.
 
     Cast(Cast(x, B), C)   ->   Cast(x, C)      where B holds every value of x's type exactly
+    CastLike(x, y)        ->   Cast(x, C)      where C is the type of y, if that is known
 
 A round trip (`int32 -> int64 -> int32`) ends up as a cast to x's own type, which `no-ops` removes. Not when the first
 cast may round or wrap (`float32 -> int64`, `int64 -> float32`): then it is a computation. Not through a float between
@@ -38,6 +39,9 @@ def run(model: ir.Model) -> int:
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
+    if is_standard(node, "CastLike") and node.outputs[0].dtype in _BITS:
+        edit.replace(node, "Cast", node.inputs[:1], [ir.AttrInt64("to", int(node.outputs[0].dtype))])
+        return
     if not is_standard(node, "Cast") or node.inputs[0] is None:
         return
     first = node.inputs[0].producer()

@@ -149,3 +149,11 @@ def test_a_layer_that_a_scope_is_itself_keeps_its_key_whatever_is_around_it() ->
     x = g.node("Cast", x, name="/positions/Cast", to=onnx.TensorProto.INT64)
     x = g.node("Gather", g.weight("positions.weight", 9, 4), x, name="/positions/Gather")
     assert set(g.lift(g.linear(x, "out")).state_dict) == {"positions.weight", "out.weight", "out.bias"}
+
+
+def test_inputs_of_the_model_are_handed_on_in_its_order() -> None:
+    g = Graph()
+    x, mask = g.input("x", "n", 4), g.input("mask", "n", 4)
+    h = g.node("Mul", g.linear(mask, "block.b"), g.linear(x, "block.a"), name="/block/Mul")
+    lifted = g.lift(g.linear(h, "out"))
+    assert "self.block(x, mask)" in lifted.source

@@ -18,7 +18,7 @@ one point in time: nothing that it computes may go out, through another item of 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
@@ -315,6 +315,13 @@ def captured(graph: ir.Graph) -> Iterator[ir.Value]:
             yield value
 
 
+def _in_order(values: list[ir.Value], declared: Sequence[ir.Value]) -> list[ir.Value]:
+    """The values as they are, but those that are inputs of the model among one another in the model's order."""
+    place = {value: number for number, value in enumerate(declared)}
+    sorted_inputs = iter(sorted((value for value in values if value in place), key=place.__getitem__))
+    return [next(sorted_inputs) if value in place else value for value in values]
+
+
 def _find_borders(scope: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Value]]) -> None:
     consumers: dict[ir.Value, list[ir.Node]] = {}
     for node, values in reads.items():
@@ -334,7 +341,7 @@ def _find_borders(scope: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Va
             for value in node.outputs:
                 if value in results or any(c not in inside for c in consumers.get(value, ())):
                     scope.outputs.append(value)
-        scope.inputs = list(inputs)
+        scope.inputs = _in_order(list(inputs), graph.inputs)
         return inside
 
     visit(scope)

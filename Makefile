@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench scoreboard clean
 demo: $(VENV)/ready
 	$(BIN)/python -m onnxlift.demo
 
@@ -20,6 +20,9 @@ bench: $(VENV)/ready
 	$(BIN)/python benchmarks/convert.py
 	$(BIN)/python benchmarks/runtime.py
 	$(BIN)/python benchmarks/fidelity.py
+
+scoreboard: $(VENV)/ready
+	$(BIN)/python benchmarks/scoreboard.py
 
 $(VENV)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -1,4 +1,5 @@
-"""The guide is true: its functions are registered, and models that use them lift to the code that it shows.
+"""The guide is true: its functions are registered, and models that use them lift to the code that it shows. README and
+scoreboard agree with the code.
 
 A block of Python is executed. One that is marked `lift=NAME` is what the model of that name, below, is lifted to.
 """
@@ -16,7 +17,9 @@ import pytest
 from onnx import numpy_helper, parser
 
 import onnxlift
+from onnxlift import bodies
 from onnxlift.demo import transformer_block
+from onnxlift.ir.domain import DOMAIN
 from onnxlift.ops import registry
 from onnxlift.run import to_torch
 
@@ -183,3 +186,30 @@ def test_the_files_that_the_architecture_names_exist() -> None:
     source = ROOT / "src" / "onnxlift"
     for target in set(re.findall(r"`((?:\w+/)+(?:\w+\.py)?|\w+\.py)`", text)):
         assert (source / target).exists() or (ROOT / target).exists(), target
+
+
+SCOREBOARD = ROOT / "docs" / "OPERATORS.md"
+
+
+def test_the_scoreboard_is_of_today() -> None:
+    """What it says of tests takes a run; which operators and revisions there are does not."""
+    revisions: dict[tuple[str, str], list[int]] = {key: [] for key in bodies.operators()}
+    for operator in registry.operators():
+        if operator.domain != DOMAIN and not registry.is_users(operator.domain, operator.op_type):
+            revisions[operator.domain, operator.op_type] = []
+    for schema in onnx.defs.get_all_schemas_with_history():
+        revisions.setdefault((schema.domain, schema.name), []).append(schema.since_version)
+    shown = {}
+    for section in SCOREBOARD.read_text(encoding="utf-8").split("\n## ")[1:]:
+        domain, head, _, *rows = (line for line in section.splitlines() if line)
+        for row in rows:
+            cells = dict(zip(head.split(" | "), row.split(" | "), strict=True))
+            versions = [int(version) for version in re.findall(r"\d+", cells.get("since", ""))]
+            shown["" if domain == "ai.onnx" else domain, cells["| operator"].removeprefix("| ")] = versions
+    expected = {key: sorted(versions) for key, versions in revisions.items()}
+    assert shown == expected, "run `make scoreboard`, and read what it writes"
+
+
+def test_the_readme_shows_the_figures_of_the_scoreboard() -> None:
+    (figures,) = re.findall(r"<!-- scoreboard -->\n(.*?)\n<!-- end", README.read_text(encoding="utf-8"), re.DOTALL)
+    assert f"\n\n{figures}\n\n" in SCOREBOARD.read_text(encoding="utf-8"), "run `make scoreboard`"

@@ -6,9 +6,9 @@ How things are counted:
   each as often (a batch norm multiplied into a convolution, a table of which rows were looked up): nobody can recover
   it, and it does not count.
 - The *paths* are those of all submodules that hold a parameter, themselves or below. Activations and dropouts are code.
-- *Lines* are lines of code in classes: no blank line, comment or docstring, and neither imports nor `load`. For the
-  original they are those of the classes of its modules and their bases, torch's and transformers' general ones aside;
-  functions beside these classes are not counted, while kernels of ours are.
+- *Lines* are lines of code in classes, formatted alike: no blank line, comment or docstring, no imports, no `load`. For
+  the original they are those of the classes of its modules and their bases, torch's and transformers' general ones
+  aside; functions beside these classes are not counted, while kernels of ours are.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ import onnxlift
 from models import Inputs
 from models.network import Network
 from models.running import assert_close, run_onnxruntime, run_torch
+from onnxlift.emit.file import format_source
 
 OK = "ok"
 QUICK_CHECKS = ("numbers", "gradients")
@@ -235,7 +236,7 @@ def _measure_source(found: Fidelity, source: str, original: nn.Module) -> None:
     classes = _original_classes(original)
     parts = [node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name != "load"]
     found.lines = sum(code_lines(ast.get_source_segment(source, part) or "") for part in parts)
-    found.original_lines = sum(code_lines(textwrap.dedent(inspect.getsource(cls))) for cls in classes)
+    found.original_lines = sum(code_lines(format_source(textwrap.dedent(inspect.getsource(cls)))) for cls in classes)
     found.classes = sum(isinstance(node, ast.ClassDef) for node in tree.body)
     found.original_classes = len(classes)
     forwards = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "forward"]

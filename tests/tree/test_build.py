@@ -157,3 +157,29 @@ def test_inputs_of_the_model_are_handed_on_in_its_order() -> None:
     h = g.node("Mul", g.linear(mask, "block.b"), g.linear(x, "block.a"), name="/block/Mul")
     lifted = g.lift(g.linear(h, "out"))
     assert "self.block(x, mask)" in lifted.source
+
+
+def joining(g: Graph, other_reader: bool = False) -> str:
+    """Layers that each read the values of all before them, as in a DenseNet."""
+    x = g.input("x", "n", 4)
+    features = [x]
+    for i in range(4):
+        h = g.node("Concat", *features, name=f"/layer{i}/Concat", axis=1) if i else x
+        h = g.node("Sin", g.linear(h, f"layer{i}.a", 4 * (i + 1), 8), name=f"/layer{i}/Sin")
+        h = g.linear(h, f"layer{i}.b", 8, 4)
+        if other_reader:
+            h = g.node("Add", h, x, name=f"/layer{i}/Add")
+        features.append(h)
+    return g.node("Concat", *features, name="/Concat", axis=1)
+
+
+def test_modules_that_join_different_numbers_of_inputs_are_given_them_joined() -> None:
+    g = Graph()
+    text = code(g.lift(joining(g)))
+    assert text.count("class ") == 2 and "torch.cat" not in text.partition("class Small")[0], text
+
+
+def test_a_join_of_values_that_are_also_read_otherwise_stays() -> None:
+    g = Graph()
+    text = code(g.lift(joining(g, other_reader=True)))
+    assert "torch.cat" in text.partition("class Small")[0], text

@@ -26,7 +26,7 @@ def name_classes(classes: Sequence[ModuleClass], root: Module, model: ir.Model, 
     for cls in sorted(classes, key=lambda cls: cls.example is not root):  # the root gets the name that it wants
         wanted = cls.example.class_hint
         if wanted is None or wanted == "Sequential":
-            wanted = _root_name(model, file_name) if cls.example is root else _role(cls) or _place(cls.example)
+            wanted = _root_name(model, file_name) if cls.example is root else _role(cls) or _place(cls)
         cls.name = _numbered(class_name(wanted, "Block"), taken)
         taken.add(cls.name)
 
@@ -44,14 +44,15 @@ def _root_name(model: ir.Model, file_name: str) -> str:
     return file_name if _GENERIC.match(graph) or "/" in graph else graph
 
 
-def _place(module: Module) -> str:
-    """`encoder.layers.3` -> layer."""
-    words = [part for part in module.path if not part.isdigit()]
+def _place(cls: ModuleClass) -> str:
+    """`encoder.layers.3` -> layer; `dense1` and `dense2` -> dense."""
+    words = [part for part in cls.example.path if not part.isdigit()]
     word = words[-1] if words else "block"
-    if module.path[-1].isdigit():
+    is_numbered = cls.example.path[-1].isdigit()
+    if is_numbered or len({module.path[-1] for module in cls.instances}) > 1:
         word = word.rstrip("0123456789") or word
-        if word.endswith("s") and not word.endswith("ss") and len(word) > 3:
-            word = word[:-1]
+    if is_numbered and word.endswith("s") and not word.endswith("ss") and len(word) > 3:
+        word = word[:-1]
     return word if len(word) > 1 else "block"
 
 

@@ -13,6 +13,8 @@ one point in time: nothing that it computes may go out, through another item of 
    parent, until no cycle is left: first those that nobody called (a list of layers that are used in between), then all.
    Their layers keep their names (`self.attn.query`).
 5. What several modules use is computed above them all, if it depends on nothing inside the first of them.
+6. If modules of one kind first join different numbers of inputs (the layers of a DenseNet), their parent joins them, so
+   that they can be of one class.
 """
 
 from __future__ import annotations
@@ -60,6 +62,7 @@ def build_tree(graph: ir.Graph, scopes: Scopes) -> Scope:
     root = _trie(order, scopes)
     _dissolve_small(root, scopes.paths, scopes.owned)
     reads = {node: list(outer_reads(node)) for node in order}
+    _hoist_joins(root, reads)
     _hoist_shared(root, graph, reads)
     _settle(root, order, reads)
     _find_borders(root, graph, reads)
@@ -149,6 +152,34 @@ def _moved_up(scope: Scope) -> list[ir.Node | Scope]:
         if isinstance(item, Scope):
             item.parent = scope.parent
     return scope.items
+
+
+def _hoist_joins(scope: Scope, reads: dict[ir.Node, list[ir.Value]]) -> None:
+    """Rule 6, for the children of a scope, and theirs."""
+    relatives: dict[object, list[Scope]] = {}
+    for child in scope.children():
+        _hoist_joins(child, reads)
+        kind = child.class_hint or tuple(part.rstrip("0123456789") for part in child.path)
+        relatives.setdefault(kind, []).append(child)
+    for children in relatives.values():
+        joins = {child: _join_of_inputs(child, reads) for child in children} if len(children) > 1 else {}
+        if len({len(join.inputs) if join is not None else 1 for join in joins.values()}) > 1:
+            for child, join in joins.items():
+                if join is not None:
+                    child.items.remove(join)
+                    scope.items.append(join)
+
+
+def _join_of_inputs(scope: Scope, reads: dict[ir.Node, list[ir.Value]]) -> ir.Node | None:
+    """The node of a scope that joins values from outside, all of which nobody else inside reads."""
+    nodes = set(scope.nodes())
+    for node in scope.items:
+        if isinstance(node, ir.Node) and node.op_type == "Concat":
+            joined = set(node.inputs)
+            outside = all(value is not None and value.producer() not in nodes for value in joined)
+            if outside and not any(joined.intersection(reads[other]) for other in nodes if other is not node):
+                return node
+    return None
 
 
 def _hoist_shared(root: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Value]]) -> None:

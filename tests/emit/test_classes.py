@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -176,3 +177,24 @@ def test_an_argument_that_mostly_is_pytorchs_default_has_that_default() -> None:
             x = g.node("Sin", x, name=f"/blocks.{i}/Sin_{name}")
     lifted = g.lift(g.node("Cos", x, name="/Cos"))
     assert "stride: int = 1" in lifted.source and "Block(), Block(stride=2), Block()" in lifted.source, lifted.source
+
+
+def rows(g: Graph, x: str, path: str) -> str:
+    """A linear layer without bias on the last of three axes."""
+    scope = re.sub(r"[.](?![0-9])", "/", path)
+    return g.node("MatMul", x, g.weight(f"{path}.weight", 8, 8), name=f"/{scope}/MatMul")
+
+
+def test_heads_are_an_argument_however_few() -> None:
+    g = Graph()
+    x = g.input("x", "n", 5, 8)
+    for i, heads in enumerate((2, 4)):
+        h = rows(g, x, f"blocks.{i}.up")
+        shape = g.constant(f"shape{i}", np.array([0, 0, heads, 8 // heads]))
+        h = g.node("Reshape", h, shape, name=f"/blocks.{i}/Reshape")
+        h = g.node("Softmax", h, name=f"/blocks.{i}/Softmax", axis=-1)
+        h = g.node("Reshape", h, g.constant("back", np.array([0, 0, 8])), name=f"/blocks.{i}/Reshape_1")
+        x = rows(g, h, f"blocks.{i}.down")
+    lifted = g.lift(g.node("Cos", x, name="/Cos"))
+    (arguments,) = (a for a in classes(lifted).values() if a)
+    assert arguments == ["heads", "head_dim"], lifted.source

@@ -3,10 +3,10 @@ modules that can share a class."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from ..code.expr import Expr, Literal, Local, Member, Ref
+from ..code.expr import Attribute, Call, Display, Expr, Literal, Local, Member, Ref, bare, walk
 from ..code.render import Renderer
 from ..code.statements import (
     Assign,
@@ -59,6 +59,8 @@ class Canonical:
 
     def head(self, statement: Statement) -> str:
         """A statement without the blocks inside it."""
+        for expr in expressions(statement):
+            self.renderer.sizes.update(_sizes(expr))
         texts = [self.renderer.text(e) for e in expressions(statement)]
         if isinstance(statement, Assign):
             return f"{','.join('_' if t is None else self.name(t) for t in statement.targets)}={texts[0]}"
@@ -89,13 +91,36 @@ class Canonical:
 class _Holes(Renderer):
     def __init__(self, name_of: Any, numbers: list[Number]) -> None:
         super().__init__(name_of)
+        self.sizes: dict[int, str] = {}  # id of a literal -> what it measures
         self._numbers = numbers
 
     def _render(self, expr: Expr) -> tuple[str, int]:
-        if isinstance(expr, Literal) and _is_argument(expr._value):
-            self._numbers.append(Number(expr, "size" if isinstance(expr._value, int) else "scale", expr._value))
+        if isinstance(expr, Literal) and (id(expr) in self.sizes or _is_argument(expr._value)):
+            role = "size" if isinstance(expr._value, int) else "scale"
+            self._numbers.append(Number(expr, self.sizes.get(id(expr), role), expr._value))
             return "#", 13
         return super()._render(expr)
+
+
+def _sizes(expr: Expr) -> Iterator[tuple[int, str]]:
+    """The literals in an expression that are sizes, however small, and what they measure: `unflatten(-1, (4, 16))` cuts
+    into heads."""
+    for part in walk(expr):
+        function = bare(part._function) if isinstance(part, Call) else None
+        if not isinstance(part, Call) or not isinstance(function, Attribute):
+            continue
+        target = bare(part._args[-1]) if part._args else None
+        if function._name == "unflatten" and isinstance(target, Display):
+            roles = ["size"] * (len(target._items) - 2) + ["heads", "head_dim"]
+            yield from _positive(target._items, roles[-len(target._items) :])
+        elif function._name == "reshape":
+            yield from _positive(part._args, ["size"] * len(part._args))
+
+
+def _positive(items: Sequence[Expr], roles: Sequence[str]) -> Iterator[tuple[int, str]]:
+    for item, role in zip(map(bare, items), roles, strict=True):
+        if isinstance(item, Literal) and type(item._value) is int and item._value > 0:
+            yield id(item), role
 
 
 def _is_argument(value: object) -> bool:

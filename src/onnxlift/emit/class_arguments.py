@@ -87,11 +87,17 @@ class _Group:
     places: list[Number]
     text: str = ""
 
+    @property
+    def roles(self) -> list[str]:
+        return [place.role for place in self.places]
+
 
 _WIDTHS = frozenset(
     """in_channels out_channels num_features num_channels channels in_features out_features normalized_shape
-    embedding_dim dim in_dim out_dim input_size hidden_size groups size hidden_channels hidden_dim""".split()
+    embedding_dim dim in_dim out_dim input_size hidden_size groups size hidden_channels hidden_dim length heads
+    head_dim""".split()
 )
+_SIZES = frozenset({"size", "length", "heads", "head_dim"})  # of which layers' widths are no multiples
 
 
 def _family(role: str) -> str:
@@ -174,7 +180,7 @@ def _fitting(number: Number, column: Sequence[Any], groups: list[_Group]) -> _Gr
 def _derive(groups: list[_Group]) -> dict[int, tuple[_Group, str]]:
     """For each group that is a multiple of another one, that one and the form: `4 * {}`."""
     derived: dict[int, tuple[_Group, str]] = {}
-    widths = [group for group in groups if group.family == "width" and _are_integers(group)]
+    widths = [g for g in groups if g.family == "width" and _are_integers(g) and not _SIZES.issuperset(g.roles)]
     bases: list[_Group] = []
     for group in widths[:MOST_COMPARED]:
         for base in bases:
@@ -239,8 +245,8 @@ def _parameter_name(group: list[Number], taken: set[str]) -> str:
     roles = [number.role for number in group]
     name = roles[0]
     if len(set(roles)) > 1:
-        specific = [r for r in roles if r not in ("size", "scale", "shape", "groups")]
-        name = specific[0] if specific else name
+        specific = [r for r in roles if r not in ("size", "scale", "shape", "groups", "length")]
+        name = "heads" if "heads" in specific else specific[0] if specific else name
         for words, word in _TOGETHER:
             if len(words.intersection(specific)) > 1 and words.issuperset(specific):
                 name = word

@@ -186,8 +186,9 @@ def _describe_member(
                 numbers.append(Number((member, name), name, value))
             return (id(cls),)
         case Stored():
-            roles = ("in_dim", "out_dim") if len(member.weight.shape) == 2 else ("dim",) * len(member.weight.shape)
-            for axis, (role, size) in enumerate(zip(roles, member.weight.shape, strict=True)):
+            shape = member.weight.shape
+            roles = {1: ("dim",), 2: ("in_dim", "out_dim")}.get(len(shape), ("length",) * len(shape))
+            for axis, (role, size) in enumerate(zip(roles, shape, strict=True)):
                 numbers.append(Number((member, str(axis)), role, size))
             return (member.is_parameter, len(member.weight.shape), member.weight.value.dtype)
     switches = []

@@ -12,7 +12,7 @@ from models.architectures import ARCHITECTURES
 from models.fidelity import QUICK_CHECKS, code_lines, measure
 from models.network import EXPORTERS, Exporter, examples
 
-QUICK = ("cnn", "unet", "lstm", "distilbert")
+QUICK = ("cnn", "unet", "vit", "lstm", "resnet_unfolded", "convnext", "distilbert")
 NETWORKS = {network.name: network for network in ARCHITECTURES}
 
 

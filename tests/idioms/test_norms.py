@@ -168,6 +168,17 @@ def test_instance_norm_with_its_own_scale_stays() -> None:
     assert "onnxlift.GroupNorm" not in found(parse(text, groups=GROUPS, scale=ONES * 2, shift=ZEROS))
 
 
+@pytest.mark.parametrize(
+    ("scale", "operators"), [(1, ["onnxlift.GroupNorm"]), (2, ["InstanceNormalization", "Mul", "Add"])]
+)
+def test_group_norm_of_as_many_groups_as_channels(scale: int, operators: list[str]) -> None:
+    text = """g (float[batch, 3, seq] x) => (float[batch, 3, seq] y) {
+        n = InstanceNormalization <epsilon = 0.01> (x, scale, shift) m = Mul(n, weight) y = Add(m, bias)
+    }"""
+    model = parse(text, scale=ONES * scale, shift=ZEROS, weight=(3, 1), bias=(3, 1))
+    assert found(model) == operators
+
+
 def ones_as_weight(name: str, data: np.ndarray, more: str = "") -> onnx.ModelProto:
     body = f"y = LayerNormalization <axis = -1, epsilon = 1e-4> (x, {name}{more})"
     known = {name: data} | ({"bias": np.zeros(8, np.float32)} if more else {})

@@ -3,9 +3,11 @@
     r = InstanceNormalization(Reshape(x, (0, groups, -1)), ones, zeros)
     Reshape(r, Shape(x))                  ->   GroupNorm(x, num_groups=groups)
     GroupNorm(x) * weight + bias          ->   GroupNorm(x, weight, bias)
+    InstanceNormalization(x, ones, zeros) * weight + bias   ->   GroupNorm(x, weight, bias, num_groups=channels)
 
 weight and bias are constants with one number for each channel and axes of size 1 after it; a weight without a bias, or
-the other way round, stays outside: PyTorch's layer has both. Applies if the shapes prove that the second reshape gives
+the other way round, stays outside: PyTorch's layer has both. With as many groups as channels, there is nothing to
+reshape. Applies if the shapes prove that the second reshape gives
 x's shape back and the first one splits its channels. Not if the instance normalisation has a scale or a bias of its
 own, and not if another node reads what is in between.
 """
@@ -59,14 +61,32 @@ def _affine(edit: Edit, node: ir.Node) -> None:
         if multiply is None or not is_private(edit, scaled):
             continue
         for value, weight in both_orders(multiply):
-            norm = made_by(edit, value, "GroupNorm", domain=DOMAIN)
-            if norm is None or len(norm.inputs) != 1 or not is_private(edit, value):
+            norm = made_by(edit, value, "GroupNorm", domain=DOMAIN) or _by_channel(edit, value)
+            if norm is None or not is_private(edit, value) or (norm.domain == DOMAIN and len(norm.inputs) != 1):
                 continue
             if _is_by_channel(weight, value) and _is_by_channel(bias, value):
-                inputs, attributes = [*norm.inputs, weight, bias], list(norm.attributes.values())
+                inputs, attributes = [norm.inputs[0], weight, bias], _attributes(norm)
                 edit.replace(node, "GroupNorm", inputs, attributes, domain=DOMAIN, named_by=multiply)
                 drop_unused(edit, [multiply, norm])
                 return
+
+
+def _by_channel(edit: Edit, value: ir.Value) -> ir.Node | None:
+    """The node that normalises each channel by itself to make `value`, and does nothing else."""
+    norm = made_by(edit, value, "InstanceNormalization")
+    if norm is None or not _is_all(norm.inputs[1], 1) or not _is_all(norm.inputs[2], 0):
+        return None
+    shape = shape_of(value)
+    is_known = shape is not None and len(shape) > 2 and isinstance(shape[1], int)
+    return norm if is_known and attribute(norm, "epsilon", 1e-5) is not None else None
+
+
+def _attributes(norm: ir.Node) -> list[ir.Attr]:
+    if norm.domain == DOMAIN:
+        return list(norm.attributes.values())
+    channels = (shape_of(norm.outputs[0]) or (0, 0))[1]
+    assert isinstance(channels, int)
+    return [ir.AttrInt64("num_groups", channels), ir.AttrFloat32("epsilon", attribute(norm, "epsilon", 1e-5))]
 
 
 def _is_all(value: ir.Value | None, expected: float) -> bool:

@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+from onnxruntime.transformers.optimizer import optimize_model
 
 import onnxlift
 from models import Example, Inputs, handmade, torch_models
@@ -45,6 +46,24 @@ def test_optimised_model_lifts_to_the_same(name: str, model_file: ModelFile, tmp
     lifted = onnxlift.lift(optimised)
     if name != "tiny_resnet":  # where batch norms have gone into the convolutions
         assert lifted.state_dict.keys() == onnxlift.lift(original).state_dict.keys()
+    samples = example.samples()
+    for inputs, expected in zip(samples, run_onnxruntime(original, samples), strict=True):
+        assert_close(run_torch(lifted.module(), inputs), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "model_type"),
+    [("bert_script", "bert"), ("gpt2_script", "gpt2"), ("vit_script", "vit"), ("t5_encoder_script", "t5")],
+)
+def test_model_of_the_transformer_optimiser_lifts_to_the_same(
+    name: str, model_type: str, model_file: ModelFile, tmp_path: Path
+) -> None:
+    example, optimised = EXAMPLES[name], tmp_path / f"{name}.onnx"
+    original = model_file(example)
+    optimize_model(str(original), model_type, opt_level=1).save_model_to_file(str(optimised))
+    assert fused_operators(optimised) & {"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"}
+    lifted = onnxlift.lift(optimised)
+    assert lifted.state_dict.keys() == onnxlift.lift(original).state_dict.keys()
     samples = example.samples()
     for inputs, expected in zip(samples, run_onnxruntime(original, samples), strict=True):
         assert_close(run_torch(lifted.module(), inputs), expected)

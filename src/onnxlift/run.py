@@ -50,6 +50,8 @@ def to_torch(array: np.ndarray[Any, Any]) -> torch.Tensor:
         array = array.astype(TRAVELS_AS[array.dtype])
     view = _VIEWS.get(array.dtype)
     if view is None:
+        if array.dtype.kind in "iu":  # C has two names for the same 64 bits, of which torch knows one
+            array = array.view(array.dtype.str)
         return torch.from_numpy(np.require(array, requirements=["C", "W"]).copy())
     return torch.from_numpy(array.copy(order="C").view(view[0])).view(view[1])
 

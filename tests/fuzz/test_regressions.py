@@ -185,3 +185,9 @@ def test_a_sequence_mapped_twice() -> None:
         }}""",
         floats(3, 4),
     )
+
+
+def test_integers_of_64_bits_under_their_other_name() -> None:
+    """ONNX Runtime gives `ulonglong`, which torch does not take for uint64."""
+    numbers = np.arange(6, dtype=np.ulonglong)
+    assert_matches("g (uint64[6] x) => (y) { y = Add (x, x) }", numbers)

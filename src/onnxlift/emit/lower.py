@@ -327,7 +327,9 @@ def _text_literal(value: ir.Value) -> Expr:
 
 
 # What models compute once and keep, and never train.
-_BUFFER = re.compile(r"(^|[._])(inv_freq|freqs?(_cis)?|(cos|sin)(_cached)?|masked_bias|attn_mask|anchors?|window)$")
+_BUFFER = re.compile(
+    r"(^|[._])(inv_freq|freqs?(_cis)?|(cos|sin)(_cached)?|masked_bias|attn_mask|anchors?|window|weight_scale)$"
+)
 
 
 def is_parameter(value: ir.Value) -> bool:

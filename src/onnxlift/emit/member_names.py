@@ -70,6 +70,7 @@ def spell_numbers(module: Module) -> None:
 
 
 _BUFFER_WORDS = {ir.DataType.BOOL: "mask"}
+_INTEGER_WEIGHTS = ("MatMulInteger", "ConvInteger", "QLinearMatMul", "QLinearConv", "DequantizeLinear")
 _BY_USE = {
     "Add": "bias",
     "Sub": "shift",
@@ -83,7 +84,7 @@ _BY_USE = {
 
 def stored_path(value: ir.Value, module: Module) -> Path:
     """The name of a parameter or buffer that `module` holds itself."""
-    name = value.name or ""
+    name = (value.name or "").removesuffix("_quantized")
     owner = owner_of(name)
     if owner is not None:
         relative = (*owner, name.rpartition(".")[2])
@@ -98,6 +99,8 @@ def stored_path(value: ir.Value, module: Module) -> Path:
         return module.free((str(value.meta[WEIGHT]),))
     user = next((node for node, _ in value.uses()), None)
     word = _BUFFER_WORDS.get(value.dtype or ir.DataType.UNDEFINED)
+    if user is not None and user.op_type in _INTEGER_WEIGHTS and len(value.shape or ()) > 1:
+        word = "weight"
     if word is None and value.dtype in FLOATS:
         word = _BY_USE.get(user.op_type if user is not None else "", "constant")
     return module.free((word or "index",))

@@ -32,7 +32,9 @@ def reduce(b: Builder) -> None:
 
 
 def arg_reduce(b: Builder) -> None:
-    x = b.pick("fi", ranks=ROOMY)
+    # Of the branches of an If one may give a single number, which has no axis; ONNX Runtime does not mind.
+    chosen = {name for node in b.nodes if node.op_type == "If" for name in node.output}
+    x = b.pick("fi", ranks=ROOMY, where=lambda v: v.name not in chosen)
     last = b.choose.choice([None, 0, 1]) if b.opset >= 12 else None
     b.one(
         b.choose.choice(["ArgMax", "ArgMin"]),

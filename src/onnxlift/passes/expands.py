@@ -48,13 +48,14 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         return  # before 8, not all of these broadcast
     if _sink_expand(edit, node) or _sink_unsqueeze(edit, node):
         return
+    wanted = shape_of(node.outputs[0])
     for index, value in enumerate(node.inputs):
         shape = _narrow_shape(value)
-        others = [shape_of(other) for position, other in enumerate(node.inputs) if position != index]
-        if value is None or shape is None or _broadcast([shape, *others]) != shape_of(node.outputs[0]):
+        if value is None or shape is None or wanted is None:
             continue
-        source = _narrow(edit, node, value)
-        if source is not None and shape_of(node.outputs[0]) is not None:
+        others = [shape_of(other) for position, other in enumerate(node.inputs) if position != index]
+        source = _narrow(edit, node, value) if _broadcast([shape, *others]) == wanted else None
+        if source is not None:
             node.replace_input_with(index, source)
             edit.changes += 1
 

@@ -414,7 +414,7 @@ def test_an_operator_of_a_thousand_inputs(op_type: str) -> None:
 
 def test_no_attribute_of_a_module_is_missing_from_the_list() -> None:
     real = {name for name in dir(nn.Module()) if not name.startswith("_")}
-    assert real <= MODULE_ATTRIBUTES
+    assert real - {"smart_apply"} <= MODULE_ATTRIBUTES  # transformers, which other tests import, adds this one
     methods = {name for name in dir(nn.ModuleDict()) if not name.startswith("_")} - real
     assert methods == DICT_METHODS
 

@@ -143,7 +143,7 @@ def start_up(folder: Path, small: Path, repeats: int) -> Iterator[Result]:
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             seconds.setdefault(name, []).append(time.perf_counter() - start)
     median = {name: statistics.median(times[1:]) for name, times in seconds.items()}
-    for command, module, budget in (("inspect", "onnx_ir", 2.0), ("convert", "torch", 1.0)):
+    for command, module, budget in (("inspect", "onnx_ir", 1.5), ("convert", "torch", 1.0)):
         note = f"{median[command]:.2f} s, the import takes {median[module]:.2f} s"
         yield Result(f"onnxlift {command} / import {module}", median[command] / median[module], budget, note=note)
 

@@ -9,7 +9,7 @@ before; and of a graph of more than `MAX_NODES` nodes only the end is shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -39,7 +39,7 @@ class GraphDump:
             return
         after = {node: self._line(node) for node in self._order}
         if not self._parts:
-            self._parts.append(f"# After {stage}\n\n{_whole(model)}")
+            self._parts.append(f"# After {stage}\n\n{_whole(model, self._line)}")
             return
         removed = [f"- {line}" for node, line in before.items() if after.get(node) != line]
         added = [f"+ {line}" for node, line in after.items() if before.get(node) != line]
@@ -48,7 +48,7 @@ class GraphDump:
 
     def text(self, model: ir.Model) -> str:
         """All that was recorded, and the graph as it is now."""
-        return "\n\n".join([*self._parts, f"# As it is written\n\n{_whole(model)}"]) + "\n"
+        return "\n\n".join([*self._parts, f"# As it is written\n\n{_whole(model, node_line)}"]) + "\n"
 
     def _line(self, node: ir.Node) -> str:
         state = (node.op_type, node.inputs, node.outputs, tuple(node.attributes.values()))
@@ -58,20 +58,20 @@ class GraphDump:
         return known[1]
 
 
-def _whole(model: ir.Model) -> str:
-    return "\n".join(_graph_lines(model.graph, ""))
+def _whole(model: ir.Model, line: Callable[[ir.Node], str]) -> str:
+    return "\n".join(_graph_lines(model.graph, "", line))
 
 
-def _graph_lines(graph: ir.Graph, indent: str) -> Iterator[str]:
+def _graph_lines(graph: ir.Graph, indent: str, line: Callable[[ir.Node], str]) -> Iterator[str]:
     for value in graph.inputs:
         yield f"{indent}input {_name(value.name)}: {type_of(value)}"
     for value in graph.initializers.values():
         yield f"{indent}constant {_name(value.name)}: {type_of(value)}{_elements(value)}"
     for node in graph:
-        yield indent + node_line(node)
+        yield indent + line(node)
         for inner in subgraphs(node):
             yield f"{indent}  graph {_name(inner.name)}"
-            yield from _graph_lines(inner, indent + "    ")
+            yield from _graph_lines(inner, indent + "    ", line)
     for value in graph.outputs:
         yield f"{indent}output {_name(value.name)}: {type_of(value)}"
 

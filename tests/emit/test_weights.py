@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import ml_dtypes
@@ -13,6 +15,8 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
+import onnxlift
+from onnxlift.demo import tiny_resnet
 from onnxlift.emit.module import Entry
 from onnxlift.emit.weights import BATCH, parse_size, plan_shards, write_weights
 from onnxlift.errors import OutputError
@@ -166,3 +170,17 @@ def test_sizes(text: str | int, size: int) -> None:
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(OutputError, match="is not a size"):
         parse_size(text)
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system cannot reserve room")
+def test_a_disk_that_is_too_full_says_so_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    lifted = onnxlift.lift(tiny_resnet())
+    with pytest.raises(OutputError, match="No space left"):
+        lifted.save(tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -176,6 +176,7 @@ def test_python_syntax_builds_the_same_syntax() -> None:
     assert text(x.view(*[2, y], (3,))) == "x.view(2, y, (3,))"
     assert text(either(equal(x, 1), both(x, y), unequal(y, 2))) == "x and y if x == 1 else y != 2"
     assert text(negate(negate(x) & y)) == "not (not x) & y"
+    assert text((negate(equal(x, 2)), negate(unequal(x, y)), negate(x < y))) == "(x != 2, x == y, not x < y)"
     assert text((x < y) | ~(x >= y)) == "(x < y) | ~(x >= y)"
     assert text(Wrapped(to_expr(1)).real) == "(1).real"
     assert text(builtin("int")(x).bit_length()) == "int(x).bit_length()"

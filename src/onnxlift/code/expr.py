@@ -138,7 +138,7 @@ def negate(operand: Any) -> Expr:
     """`not operand` in the generated source."""
     expr = to_expr(operand)
     inner = bare(expr)
-    opposite = {"is": "is not", "is not": "is"}
+    opposite = {"is": "is not", "is not": "is", "==": "!=", "!=": "=="}
     if isinstance(inner, Binary) and inner._op in opposite:
         return Binary(opposite[inner._op], inner._left, inner._right)
     return Unary("not ", expr)

@@ -241,4 +241,6 @@ def Clip(n: Node, input: Operand, min: Operand | None, max: Operand | None) -> R
 
 
 def _is_default(n: Node, limit: Operand) -> bool:
-    return n.opset < 11 and isinstance(limit, Constant) and bool(np.all(np.abs(limit.const) >= FLOAT32_MAX))
+    if n.opset >= 11 or not isinstance(limit, Constant):
+        return False
+    return bool(np.all(np.abs(limit.const.astype(np.float64)) >= FLOAT32_MAX))

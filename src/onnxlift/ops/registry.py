@@ -184,7 +184,8 @@ def _attribute_operand(n: Node, name: str, value: Any) -> Operand:
     if isinstance(value, ir.TensorProtocol):
         array = value.numpy()
     elif isinstance(value, float) or (isinstance(value, tuple) and value and isinstance(value[0], float)):
-        array = np.asarray(value, _float_of(n))
+        with np.errstate(over="ignore"):  # a limit beyond all numbers of half precision is none
+            array = np.asarray(value, _float_of(n))
     else:
         array = np.asarray(value, np.int64)
     return Constant(ir.Value(name=name, const_value=ir.tensor(array), **_type_and_shape(array)))

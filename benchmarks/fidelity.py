@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 import onnx
 
+import onnxlift
 from models.architectures import ARCHITECTURES
 from models.fidelity import CHECKS, OK, QUICK_CHECKS, Fidelity, export_again, measure
 from models.network import EXPORTERS, Exporter, Network
@@ -63,19 +64,20 @@ def row(title: str, found: Fidelity) -> str:
     return numbers + " ".join(f"{mark if check in found.checks else '-':^10}" for check, mark in marks.items())
 
 
-def examine(network: Network, exporter: Exporter, folder: Path, quick: bool) -> Fidelity:
-    """Export if need be, lift, and measure; an error of ours is a failed check, one of torch's exporter is raised."""
+def examine(network: Network, exporter: Exporter, folder: Path, quick: bool) -> Fidelity | str:
+    """Export if need be, lift, and measure; or why torch cannot export it."""
     path = folder / f"{network.name}_{exporter}.onnx"
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=_in_silence) as pool:
-        if not path.exists():
-            pool.submit(save, network.name, exporter, path).result()
+        error = None if path.exists() else pool.submit(save, network.name, exporter, path).exception()
+        if error is not None:
+            return next(iter(str(error).splitlines()), type(error).__name__)[:120]
 
         def round_trip(saved: Path) -> Path:
             return pool.submit(save_again, network.name, path, saved).result()
 
         try:
             return measure(network, path, round_trip, QUICK_CHECKS if quick else CHECKS)
-        except Exception as error:
+        except onnxlift.OnnxLiftError as error:
             return Fidelity(checks=dict.fromkeys(CHECKS, f"not lifted: {error}"))
 
 
@@ -97,11 +99,9 @@ def main() -> int:
         for name in options.only or BY_NAME:
             for exporter in [options.exporter] if options.exporter else EXPORTERS:
                 title = f"{name} {exporter}"
-                try:
-                    found = examine(BY_NAME[name], exporter, folder, options.quick)
-                except Exception as error:
-                    reason = next(iter(str(error).splitlines()), type(error).__name__)
-                    print(f"{title:28} torch cannot export it: {reason[:120]}", flush=True)
+                found = examine(BY_NAME[name], exporter, folder, options.quick)
+                if isinstance(found, str):
+                    print(f"{title:28} torch cannot export it: {found}", flush=True)
                     continue
                 print(row(title, found), flush=True)
                 short += bool(found.shortfalls)

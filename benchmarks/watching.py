@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import onnx
 import torch
@@ -43,32 +45,28 @@ class Lift:
 def watching() -> Iterator[list[Lift]]:
     """The models that are lifted meanwhile, also those that fail."""
     lifts: list[Lift] = []
-    original = pipeline.run
+    original, make_module = pipeline.run, Lifted.module
 
     def run(source: Any, **options: Any) -> Lifted:
         found = _lift_of(source) if isinstance(source, onnx.ModelProto) else Lift(frozenset(), None)
         lifts.append(found)
         found.lifted = original(source, **options)
-        found.lifted.module = lambda: _watched(found)  # type: ignore[method-assign]
         return found.lifted
 
-    pipeline.run = run
-    try:
+    def module(lifted: Lifted, *arguments: Any) -> nn.Module:
+        built = make_module(lifted, *arguments)
+        found = next(lift for lift in reversed(lifts) if lift.lifted is lifted)
+        found.module = built
+        built.register_forward_pre_hook(partial(_remember, found))
+        return built
+
+    with patch.object(pipeline, "run", run), patch.object(Lifted, "module", module):
         yield lifts
-    finally:
-        pipeline.run = original
 
 
-def _watched(lift: Lift) -> nn.Module:
-    assert lift.lifted is not None
-    lift.module = Lifted.module(lift.lifted)
-
-    def remember(module: nn.Module, arguments: tuple[Any, ...]) -> None:
-        if lift.arguments is None:
-            lift.arguments = arguments
-
-    lift.module.register_forward_pre_hook(remember)
-    return lift.module
+def _remember(lift: Lift, module: nn.Module, arguments: tuple[Any, ...]) -> None:
+    if lift.arguments is None:
+        lift.arguments = arguments
 
 
 def _lift_of(model: onnx.ModelProto) -> Lift:
@@ -125,23 +123,19 @@ def _compare(module: nn.Module, arguments: tuple[Any, ...], index: int, seed: in
         results = results if isinstance(results, tuple | list) else [results]
         return [y for y in results if _is_float(y)]
 
-    try:
-        here = outputs(variable)
-        with torch.no_grad():
-            again = outputs(x)
-            tensors = [*here, *arguments, *module.state_dict().values()]
-            types = {y.dtype for y in tensors if _is_float(y)}
-            if not here or not types <= STEPS.keys() or not all(map(_equal, here, again)):
-                return None
-            step = max(STEPS[dtype] for dtype in types)
+    here = outputs(variable)
+    with torch.no_grad():
+        again = outputs(x)
+        tensors = [*here, *arguments, *module.state_dict().values()]
+        types = {y.dtype for y in tensors if _is_float(y)}
+        if not here or not types <= STEPS.keys() or not all(map(_equal, here, again)):
+            return None
+        step = max(STEPS[dtype] for dtype in types)
+        try:
             above, below = (_weighted(outputs(x + move * direction)) for move in (step, -step))
-    except Exception:
-        return None  # the input is a size, a scale, ... of which others are no good
-    y = _weighted(here)
-    if y.requires_grad:
-        with suppress(NotImplementedError):  # PyTorch has no derivative of this function
-            y.backward()  # type: ignore[no-untyped-call]
-    slope = 0.0 if variable.grad is None else float((variable.grad * direction).sum())
+        except (RuntimeError, ValueError):  # what PyTorch raises if the input is a size, which no step may change
+            return None
+    slope = float((_gradient(_weighted(here), variable) * direction).sum())
     difference = float(above - below) / (2 * step)
     if not math.isfinite(difference):
         return None
@@ -150,6 +144,17 @@ def _compare(module: nn.Module, arguments: tuple[Any, ...], index: int, seed: in
     if math.isclose(slope, difference, rel_tol=CLOSE, abs_tol=rounding):
         return "yes" if slope else "zero"
     return "wrong" if slope else "no"
+
+
+def _gradient(y: Tensor, x: Tensor) -> Tensor:
+    """Zero where PyTorch knows none: `y` was not computed from `x`, or by a function without a derivative."""
+    if not y.requires_grad:
+        return torch.zeros_like(x)
+    try:
+        [gradient] = torch.autograd.grad(y, x, allow_unused=True)
+    except NotImplementedError:  # such as the derivative of torch.frexp
+        return torch.zeros_like(x)
+    return torch.zeros_like(x) if gradient is None else gradient
 
 
 def _is_float(value: Any) -> bool:

@@ -165,7 +165,7 @@ def export_again(network: Network, path: Path, folder: Path) -> Path:
 def _outcome(check: Callable[[], None]) -> str:
     try:
         check()
-    except Exception as error:
+    except Exception as error:  # what torch.compile, its exporters and ONNX Runtime raise has no common base
         first = next((line for line in str(error).splitlines() if line.strip()), "")
         return f"{type(error).__name__}: {first.strip()}"[:LONGEST_MESSAGE]
     return OK

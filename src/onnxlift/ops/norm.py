@@ -42,8 +42,9 @@ def BatchNormalization(
     of the batch in train mode: it is also what a training node means whose new statistics nobody reads."""
     eps = attribute_number(epsilon, X)
     rank, weights = X.type.rank, (scale, B, mean, var)
-    is_layer = spatial and rank in (2, 3, 4, 5) and _torch_mixes(X, weights)
-    is_layer = is_layer and all(isinstance(w, Constant) for w in weights)
+    names = ("weight", "bias", "running_mean", "running_var")
+    constants = {name: w for name, w in zip(names, weights, strict=True) if isinstance(w, Constant)}
+    is_layer = spatial and rank in (2, 3, 4, 5) and _torch_mixes(X, weights) and len(constants) == len(weights)
     reads_statistics = any(n.wants(i) for i in range(1, 5))
     if training_mode and is_layer and not reads_statistics:
         n.warn(TRAINS)
@@ -55,11 +56,10 @@ def BatchNormalization(
         function = kernel("batch_norm_training" if n.opset >= 14 else "batch_norm_training_saved")
         return Unpack(function(X, scale, B, mean, var, eps, keep), count)
     if is_layer:
-        names = ("weight", "bias", "running_mean", "running_var")
         # PyTorch's momentum is the share of the new statistics, ONNX's of the old ones.
         options = {"eps": eps, "momentum": round(1 - attribute_number(momentum, X), 7)}
         layer = f"BatchNorm{max((rank or 0) - 2, 1)}d"
-        return n.layer(layer, dict(zip(names, weights, strict=True)), num_features=scale.type.size, **options)(X)  # type: ignore[arg-type]
+        return n.layer(layer, constants, num_features=scale.type.size, **options)(X)
     if not spatial:
         return kernel("batch_norm_everywhere")(X, scale, B, mean, var, eps)
     if _torch_mixes(X, weights) and (rank is None or rank >= 2):

@@ -8,8 +8,9 @@ their parents are compared. Modules for which the exporter names different class
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from ..code.expr import Literal
@@ -127,29 +128,23 @@ def _family(module: Module) -> object:
 
 def _levels(root: Module) -> list[list[Module]]:
     """All modules, children before parents, and those of one family on one level, so that they can be compared."""
-    relatives: dict[object, list[Module]] = {}
-    for module in root.walk():
-        relatives.setdefault(_family(module) or id(module), []).append(module)
-    heights: dict[object, int] = {}
-
-    def height(key: object, above: tuple[object, ...]) -> int:
-        if key in above:
-            raise RecursionError  # families within each other
-        if key not in heights:
-            children = [_family(c) or id(c) for module in relatives[key] for _, c in module.children()]
-            heights[key] = 1 + max((height(child, (*above, key)) for child in children), default=0)
-        return heights[key]
-
     try:
-        level_of = {id(m): height(key, ()) for key, modules in relatives.items() for m in modules}
-    except RecursionError:
-        level_of = {}
-        for module in root.walk():
-            level_of[id(module)] = 1 + max((level_of[id(child)] for _, child in module.children()), default=0)
+        return _by_height(root, lambda module: _family(module) or id(module))
+    except CycleError:  # families within each other
+        return _by_height(root, id)
+
+
+def _by_height(root: Module, family: Callable[[Module], object]) -> list[list[Module]]:
+    children: dict[object, set[object]] = {}
+    for module in root.walk():
+        children.setdefault(family(module), set()).update(family(child) for _, child in module.children())
+    heights: dict[object, int] = {}
+    for key in TopologicalSorter(children).static_order():
+        heights[key] = 1 + max((heights[child] for child in children[key]), default=0)
     levels: dict[int, list[Module]] = {}
     for module in root.walk():
-        levels.setdefault(level_of[id(module)], []).append(module)
-    return [levels[level] for level in sorted(levels)]
+        levels.setdefault(heights[family(module)], []).append(module)
+    return [levels[height] for height in sorted(levels)]
 
 
 def _is_recurring(chains: list[Module]) -> bool:

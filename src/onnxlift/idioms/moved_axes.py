@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from ..ir import symbolic
-from ..ir.node_view import Shape, shape_of, static_elements
+from ..ir.node_view import Shape, shape_of, static_elements, static_slice
 from ..ir.symbolic import Dim
 from ..passes.edit import Edit, attribute
 from ..passes.transposes import permutation
@@ -104,17 +104,14 @@ class Moved:
         return Moved(axes, self.sizes, {**self.taken, first: index})
 
     def _slice(self, node: ir.Node, output: ir.Value) -> Moved | None:
-        starts, axes, steps = (
-            static_elements(node.inputs[i]) if i < len(node.inputs) and node.inputs[i] is not None else None
-            for i in (1, 3, 4)
-        )
-        shape = shape_of(output)
-        if starts is None or axes is None or len(starts) != 1 or len(axes) != 1 or steps not in (None, (1,)):
+        cut, shape = static_slice(node), shape_of(output)
+        if cut is None or shape is None or len(cut[0]) != 1 or cut[2] != (1,):
             return None
-        width = None if shape is None else shape[axes[0]]
-        if not isinstance(width, int) or width == 0 or starts[0] < 0 or starts[0] % width:
+        (start,), (axis,), _ = cut
+        width = shape[axis]
+        if not isinstance(width, int) or width == 0 or start < 0 or start % width:
             return None
-        return self._part(node, output, starts[0] // width, axes[0])
+        return self._part(node, output, start // width, axis)
 
 
 def moves_to(edit: Edit, value: ir.Value | None, source: ir.Value | None = None) -> list[ir.Node]:

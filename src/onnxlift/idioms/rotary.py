@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ..ir.node_view import shape_of, static_elements
+from ..ir.node_view import shape_of, static_slice
 from ..passes.edit import Edit, attribute, is_standard, sweep
 from .match import DOMAIN, both_orders, drop_unused, is_private, made_by
 
@@ -74,10 +74,5 @@ def _half(edit: Edit, value: ir.Value | None, which: int) -> ir.Value | None:
     if part.op_type == "Split":
         halves = len(part.outputs) == 2 and part.outputs[which] is value
         return x if halves and attribute(part, "axis", 0) in last else None
-    starts, axes, steps = (
-        static_elements(part.inputs[i]) if i < len(part.inputs) and part.inputs[i] is not None else None
-        for i in (1, 3, 4)
-    )
-    if axes not in ((-1,), (last[1],)) or steps not in (None, (1,)):
-        return None
-    return x if starts in ((which * shape[-1],), ((which - 2) * shape[-1],)) else None
+    starts = (which * shape[-1], (which - 2) * shape[-1])
+    return x if static_slice(part) in [((start,), (axis,), (1,)) for start in starts for axis in last] else None

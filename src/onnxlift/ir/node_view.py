@@ -67,6 +67,18 @@ def static_elements(value: ir.Value | None) -> tuple[int, ...] | None:
     return elements  # type: ignore[return-value]
 
 
+def static_slice(node: ir.Node) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] | None:
+    """Where a Slice starts, along which axes, and in what steps, if all of that is known. None also before opset 10,
+    where attributes say it."""
+    if len(node.inputs) < 3:
+        return None
+    _, start, _, axis, step = (*node.inputs, None, None)[:5]
+    starts = static_elements(start) or ()
+    axes = tuple(range(len(starts))) if axis is None else static_elements(axis)
+    steps = (1,) * len(starts) if step is None else static_elements(step)
+    return None if not starts or axes is None or steps is None else (starts, axes, steps)
+
+
 class NodeView:
     """A node with what is known about its inputs."""
 

@@ -15,7 +15,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..ir import symbolic
-from ..ir.node_view import elements_of, shape_of, static_elements
+from ..ir.node_view import elements_of, shape_of, static_slice
 from ..ir.positions import Positions
 from ..ir.scopes import constant
 from ..ir.shape_rules import BROADCASTING
@@ -40,16 +40,15 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 def _cut(edit: Edit, node: ir.Node) -> None:
     """Rule 1."""
-    if len(node.inputs) < 4 or edit.scope.opset(node) < 11:
+    cut = static_slice(node)
+    if cut is None or edit.scope.opset(node) < 11:
         return
     table, _, end = node.inputs[:3]
-    starts, axes, steps = (
-        static_elements(value) for value in (node.inputs[1], node.inputs[3], (*node.inputs, None)[4])
-    )
+    starts, axes, steps = cut
     ends, grid, shape = elements_of(end), Positions().grid(table), shape_of(node.outputs[0])
     if grid is None or shape is None or ends is None or len(ends) != 1 or not isinstance(ends[0], str) or end is None:
         return
-    if starts != (0,) or axes is None or steps not in (None, (1,)) or end.dtype != DataType.INT64:
+    if starts != (0,) or steps != (1,) or end.dtype != DataType.INT64:
         return
     axis = axes[0] % len(shape)
     rows, length = grid.shape[axis], ends[0]

@@ -123,7 +123,10 @@ def _compare(module: nn.Module, arguments: tuple[Any, ...], index: int, seed: in
         results = results if isinstance(results, tuple | list) else [results]
         return [y for y in results if _is_float(y)]
 
-    here = outputs(variable)
+    try:
+        here = outputs(variable)
+    except RuntimeError:  # PyTorch takes no variables where it has no derivative: the statistics of a batch_norm
+        return None
     with torch.no_grad():
         again = outputs(x)
         tensors = [*here, *arguments, *module.state_dict().values()]

@@ -3,7 +3,7 @@
 Text of a stranger reaches the source as a checked identifier, as a literal by `repr`, or in a docstring without quotes
 (`tree/names.py`). Should one of these fail, what slips through still has to look like this:
 1. A file is a docstring, imports, functions, classes and the path of the weights: nothing runs when it is imported.
-2. A class is an `nn.Module` or `nn.Sequential` with methods, without decorators.
+2. A class is an `nn.Module` or `nn.Sequential` with methods and the types of buffers, without decorators.
 3. Statements and expressions are of the kinds that kernels and `forward` consist of.
 4. A name is defined in the file, or one of the builtins that compute: not `open`, `eval`, `getattr`.
 5. No attribute begins with an underscore, so that nothing climbs from an object to its class and its module.
@@ -27,6 +27,7 @@ _IMPORTS = frozenset(
     "collections.abc io itertools json math numpy pathlib PIL re safetensors.torch torch torch.nn".split()
 )
 _BASES = frozenset({"nn.Module", "nn.Sequential"})
+_BUFFER_TYPES = frozenset({"Tensor", "Tensor | None"})
 _BUILTINS = frozenset(
     """abs all any bool bytes chr complex dict divmod enumerate filter float format frozenset hash int isinstance iter
     len list map max min next object ord pow range repr reversed round set slice sorted str sum super tuple
@@ -52,7 +53,7 @@ def check_source(text: str) -> None:
             case ast.ClassDef():
                 bases = {ast.unparse(base) for base in node.bases}
                 _require(bases <= _BASES and not node.keywords and not node.decorator_list, node, "a class")
-                _require(all(_is_docstring(s) or isinstance(s, ast.FunctionDef) for s in node.body), node, "a class")
+                _require(all(map(_is_of_a_class, node.body)), node, "a class")
             case ast.FunctionDef():
                 _require(not node.decorator_list, node, "a decorator")
             case ast.Attribute():
@@ -74,6 +75,13 @@ def _check_top(body: Sequence[ast.stmt]) -> None:
                 _require([ast.unparse(target) for target in statement.targets] == ["WEIGHTS"], statement, "a value")
             case _:
                 _require(False, statement, type(statement).__name__)
+
+
+def _is_of_a_class(statement: ast.stmt) -> bool:
+    """A docstring, a method, or the type of a buffer."""
+    if isinstance(statement, ast.AnnAssign):
+        return statement.value is None and ast.unparse(statement.annotation) in _BUFFER_TYPES
+    return _is_docstring(statement) or isinstance(statement, ast.FunctionDef)
 
 
 def _is_docstring(statement: ast.stmt) -> bool:

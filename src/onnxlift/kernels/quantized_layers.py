@@ -12,6 +12,10 @@ from .quant import dequantize, dynamic_quantize
 class QuantizedLinear(nn.Module):
     """nn.Linear with a weight of integers, each of which stands for `(weight - zero_point) * scale`."""
 
+    weight: Tensor
+    scale: Tensor
+    zero_point: Tensor
+
     def __init__(
         self, in_features: int, out_features: int, bias: bool = True, per_channel: bool = False, signed: bool = True
     ) -> None:
@@ -29,6 +33,10 @@ class QuantizedLinear(nn.Module):
 
 class DynamicQuantizedLinear(nn.Module):
     """QuantizedLinear that multiplies integers: its input is quantised to the range that it has."""
+
+    weight: Tensor
+    scale: Tensor
+    zero_point: Tensor
 
     def __init__(
         self, in_features: int, out_features: int, bias: bool = True, per_channel: bool = False, signed: bool = True
@@ -50,6 +58,10 @@ class DynamicQuantizedLinear(nn.Module):
 class BlockQuantizedLinear(nn.Module):
     """nn.Linear with a weight of a few bits, packed into bytes. Each block of a row has a scale of its own, and perhaps
     a zero point."""
+
+    weight: Tensor
+    scales: Tensor
+    zero_points: Tensor | None
 
     def __init__(
         self,
@@ -77,6 +89,10 @@ class BlockQuantizedLinear(nn.Module):
 
 class QuantizedConv2d(nn.Module):
     """nn.Conv2d with a weight of integers, each of which stands for `(weight - zero_point) * scale`."""
+
+    weight: Tensor
+    scale: Tensor
+    zero_point: Tensor
 
     def __init__(
         self,
@@ -108,6 +124,10 @@ class QuantizedConv2d(nn.Module):
 
 class QuantizedEmbedding(nn.Module):
     """nn.Embedding with a table of integers, each of which stands for `(weight - zero_point) * scale`."""
+
+    weight: Tensor
+    scale: Tensor
+    zero_point: Tensor
 
     def __init__(self, num_embeddings: int, embedding_dim: int, signed: bool = True) -> None:
         super().__init__()

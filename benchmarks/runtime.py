@@ -21,155 +21,65 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
 import onnxruntime
 import torch
-import transformers
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 import onnxlift
+from models import convnets, pretrained, sequence, vision
+from models.network import VOCABULARY
 
 SLOWER = 1.05  # than the exported module: how much is allowed, which is also what such a measurement can tell apart
 SAMPLE_SECONDS = 0.05
 Inputs = tuple[Tensor, ...]
 
 
-class ConvBlock(nn.Module):
-    def __init__(self, channels: int, out: int, stride: int = 1) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(channels, out, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(out)
-        self.conv2 = nn.Conv2d(out, out, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(out)
-        self.down = nn.Conv2d(channels, out, 1, stride) if stride > 1 else nn.Identity()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.relu(self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x))))) + self.down(x))
+LAYERS = {"hidden_size": 192, "num_hidden_layers": 4, "num_attention_heads": 6, "intermediate_size": 512}
+T5 = {"d_model": 192, "d_kv": 32, "d_ff": 512, "num_layers": 4, "num_heads": 6}
+SWIN = {"image_size": 64, "embed_dim": 48, "depths": [2, 2], "num_heads": [3, 6], "window_size": 4}
 
 
-class ResNet(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(3, 32, 7, 2, 3), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(3, 2, 1))
-        self.layers = nn.Sequential(ConvBlock(32, 32), ConvBlock(32, 64, 2), ConvBlock(64, 64), ConvBlock(64, 128, 2))
-        self.fc = nn.Linear(128, 100)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.fc(self.layers(self.stem(x)).mean((2, 3)))
+def _floats(*shape: int) -> Callable[[], Inputs]:
+    return lambda: (torch.randn(shape),)
 
 
-class ConvNeXtBlock(nn.Module):
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.dwconv = nn.Conv2d(width, width, 7, padding=3, groups=width)
-        self.norm = nn.LayerNorm(width, eps=1e-6)
-        self.pwconv1, self.pwconv2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-        self.gamma = nn.Parameter(torch.full((width,), 0.1))
+def _tokens(length: int, masked: bool = False) -> Callable[[], Inputs]:
+    def inputs() -> Inputs:
+        tokens = torch.randint(VOCABULARY, (2, length))
+        return (tokens, torch.ones_like(tokens)) if masked else (tokens,)
 
-    def forward(self, x: Tensor) -> Tensor:
-        y = self.norm(self.dwconv(x).permute(0, 2, 3, 1))
-        y = self.gamma * self.pwconv2(F.gelu(self.pwconv1(y)))
-        return x + y.permute(0, 3, 1, 2)
+    return inputs
 
 
-class UNet(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.down1, self.down2 = self.double(3, 16), self.double(16, 32)
-        self.up, self.last = nn.ConvTranspose2d(32, 16, 2, 2), self.double(32, 16)
-        self.head = nn.Conv2d(16, 2, 1)
-
-    @staticmethod
-    def double(channels: int, out: int) -> nn.Sequential:
-        convs = [nn.Conv2d(channels, out, 3, padding=1), nn.SiLU(), nn.Conv2d(out, out, 3, padding=1), nn.SiLU()]
-        return nn.Sequential(*convs)
-
-    def forward(self, x: Tensor) -> Tensor:
-        skip = self.down1(x)
-        x = self.up(self.down2(F.max_pool2d(skip, 2)))
-        return self.head(self.last(torch.cat((x, skip), 1))).sigmoid()
-
-
-class Recurrent(nn.Module):
-    def __init__(self, kind: type[nn.RNNBase]) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(1000, 64)
-        self.rnn = kind(64, 96, num_layers=2, batch_first=True, bidirectional=True)
-        self.fc = nn.Linear(192, 10)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        return self.fc(self.rnn(self.embedding(tokens))[0]).log_softmax(-1)
-
-
-class Language(nn.Module):
-    """A model of transformers from its configuration, reduced to its first output."""
-
-    def __init__(self, config: transformers.PretrainedConfig, kind: Any = transformers.AutoModel) -> None:
-        super().__init__()
-        self.model = kind.from_config(config) if kind is transformers.AutoModel else kind(config)
-
-    def forward(self, input_ids: Tensor) -> Tensor:
-        return self.model(input_ids=input_ids, use_cache=False)[0]
-
-
-class Vision(nn.Module):
-    def __init__(self, config: transformers.PretrainedConfig) -> None:
-        super().__init__()
-        self.model = transformers.AutoModel.from_config(config)
-
-    def forward(self, pixel_values: Tensor) -> Tensor:
-        return self.model(pixel_values=pixel_values)[0]
-
-
-WIDE = {"hidden_size": 192, "num_hidden_layers": 4, "num_attention_heads": 6, "intermediate_size": 512}
-TEXT = WIDE | {"vocab_size": 1000, "max_position_embeddings": 128}
-
-
-def _image(size: int, batch: int = 2) -> Callable[[], Inputs]:
-    return lambda: (torch.randn(batch, 3, size, size),)
-
-
-def _tokens(length: int = 64, batch: int = 2) -> Callable[[], Inputs]:
-    return lambda: (torch.randint(1000, (batch, length)),)
-
-
+# The networks of the tests, as wide as it takes for the time of a run to be that of its computation.
 MODELS: Mapping[str, tuple[Callable[[], nn.Module], Callable[[], Inputs]]] = {
-    "mlp": (
-        lambda: nn.Sequential(nn.Linear(256, 512), nn.GELU(), nn.Linear(512, 512), nn.Tanh(), nn.Linear(512, 10)),
-        lambda: (torch.randn(32, 256),),
-    ),
-    "resnet": (ResNet, _image(96)),
-    "convnext": (
-        lambda: nn.Sequential(nn.Conv2d(3, 48, 4, 4), *(ConvNeXtBlock(48) for _ in range(4))),
-        _image(96),
-    ),
-    "unet": (UNet, _image(64)),
-    "lstm": (lambda: Recurrent(nn.LSTM), _tokens(24)),
-    "gru": (lambda: Recurrent(nn.GRU), _tokens(24)),
-    "bert": (lambda: Language(transformers.BertConfig(**TEXT)), _tokens()),
+    "mlp": (lambda: sequence.MLP(16), _floats(32, 12)),
+    "resnet": (lambda: vision.ResNet(6), _floats(2, 3, 96, 96)),
+    "convnext": (lambda: convnets.ConvNeXt(6), _floats(2, 3, 96, 96)),
+    "unet": (lambda: vision.UNet(2), _floats(2, 3, 64, 64)),
+    "lstm": (lambda: sequence.LSTMClassifier(8), _tokens(24)),
+    "gru": (lambda: sequence.GRUTagger(8), _tokens(24)),
+    "bert": (lambda: pretrained.text("BertModel", **LAYERS), _tokens(64, masked=True)),
     "gpt2": (
-        lambda: Language(transformers.GPT2Config(vocab_size=1000, n_embd=192, n_layer=4, n_head=6, n_positions=128)),
-        _tokens(),
+        lambda: pretrained.decoder("GPT2LMHeadModel", n_embd=192, n_layer=4, n_head=6),
+        _tokens(64, masked=True),
     ),
-    "llama": (lambda: Language(transformers.LlamaConfig(**TEXT, num_key_value_heads=2)), _tokens()),
-    "t5_encoder": (
-        lambda: Language(
-            transformers.T5Config(vocab_size=1000, d_model=192, d_kv=32, d_ff=512, num_layers=4, num_heads=6),
-            transformers.T5EncoderModel,
-        ),
-        _tokens(),
+    "llama": (
+        lambda: pretrained.decoder("LlamaForCausalLM", **LAYERS, num_key_value_heads=2),
+        _tokens(64, masked=True),
     ),
-    "vit": (lambda: Vision(transformers.ViTConfig(**WIDE, image_size=96, patch_size=8)), _image(96)),
-    "swin": (
-        lambda: Vision(
-            transformers.SwinConfig(image_size=64, embed_dim=48, depths=[2, 2], num_heads=[3, 6], window_size=4)
-        ),
-        _image(64),
+    "t5_encoder": (lambda: pretrained.text("T5EncoderModel", **T5), _tokens(64, masked=True)),
+    "vit": (
+        lambda: pretrained.vision("ViTForImageClassification", **LAYERS, image_size=96, patch_size=8),
+        _floats(2, 3, 96, 96),
     ),
+    "swin": (lambda: pretrained.vision("SwinForImageClassification", **SWIN), _floats(2, 3, 64, 64)),
 }
 
 

@@ -28,6 +28,8 @@ def model(body: str) -> str:
         HEAD + "for i in range(3):\n    pass\n",
         HEAD + "class Model(nn.Module):\n    open('x')\n",
         HEAD + "class Model(nn.Module):\n    x = 1\n",
+        HEAD + "class Model(nn.Module):\n    x: Tensor = 1\n",
+        HEAD + "class Model(nn.Module):\n    x: open('x')\n",
         HEAD + "class Model(nn.Module, metaclass=nn):\n    pass\n",
         HEAD + "class Model(nn.Linear):\n    def forward(self):\n        return 1\n",
         HEAD + "@nn.Module\nclass Model(nn.Module):\n    def forward(self):\n        return 1\n",

@@ -62,7 +62,7 @@ def _declared_types(model: onnx.ModelProto) -> list[np.dtype[Any] | None]:
     """The element types of the outputs, as far as the schema tells them."""
     try:
         inferred = onnx.shape_inference.infer_shapes(model)
-    except Exception:
+    except onnx.shape_inference.InferenceError:  # some revisions know no types of sequences
         return [None] * len(model.graph.output)
     numbers = [output.type.tensor_type.elem_type for output in inferred.graph.output]
     return [helper.tensor_dtype_to_np_dtype(number) if number else None for number in numbers]

@@ -183,9 +183,9 @@ class ConvNeXtBlock(nn.Module):
 
 
 class ConvNeXt(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, wide: int = 1) -> None:
         super().__init__()
-        widths, depths = (8, 12, 16), (2, 2, 3)
+        widths, depths = (8 * wide, 12 * wide, 16 * wide), (2, 2, 3)
         self.downsample_layers = nn.ModuleList(
             [nn.Sequential(nn.Conv2d(3, widths[0], 4, stride=4), LayerNorm2d(widths[0], eps=1e-6))]
         )

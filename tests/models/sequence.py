@@ -7,10 +7,11 @@ from torch import Tensor, nn
 
 
 class MLP(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, wide: int = 1) -> None:
         super().__init__()
+        broad, narrow = 32 * wide, 16 * wide
         self.layers = nn.Sequential(
-            nn.Linear(12, 32), nn.ReLU(), nn.Linear(32, 16, bias=False), nn.Tanh(), nn.Linear(16, 5)
+            nn.Linear(12, broad), nn.ReLU(), nn.Linear(broad, narrow, bias=False), nn.Tanh(), nn.Linear(narrow, 5)
         )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -18,11 +19,11 @@ class MLP(nn.Module):
 
 
 class LSTMClassifier(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, wide: int = 1) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(50, 12)
-        self.lstm = nn.LSTM(12, 10, num_layers=2, batch_first=True, bidirectional=True)
-        self.fc = nn.Linear(20, 4)
+        self.embedding = nn.Embedding(50, 12 * wide)
+        self.lstm = nn.LSTM(12 * wide, 10 * wide, num_layers=2, batch_first=True, bidirectional=True)
+        self.fc = nn.Linear(20 * wide, 4)
 
     def forward(self, tokens: Tensor) -> Tensor:
         _, (h, _) = self.lstm(self.embedding(tokens))
@@ -30,11 +31,11 @@ class LSTMClassifier(nn.Module):
 
 
 class GRUTagger(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, wide: int = 1) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(50, 12)
-        self.gru = nn.GRU(12, 10, batch_first=True)
-        self.fc = nn.Linear(10, 7)
+        self.embedding = nn.Embedding(50, 12 * wide)
+        self.gru = nn.GRU(12 * wide, 10 * wide, batch_first=True)
+        self.fc = nn.Linear(10 * wide, 7)
 
     def forward(self, tokens: Tensor) -> Tensor:
         y, _ = self.gru(self.embedding(tokens))

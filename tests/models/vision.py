@@ -1,4 +1,5 @@
-"""Image networks as people write them, small enough to export and run in a moment."""
+"""Image networks as people write them, small enough to export and run in a moment, unless they are asked to be so many
+times as `wide`."""
 
 from __future__ import annotations
 
@@ -51,16 +52,17 @@ class BasicBlock(nn.Module):
 
 
 class ResNet(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, wide: int = 1) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(3, 8, 7, stride=2, padding=3, bias=False)
-        self.bn1 = nn.BatchNorm2d(8)
+        narrow, broad = 8 * wide, 16 * wide
+        self.conv1 = nn.Conv2d(3, narrow, 7, stride=2, padding=3, bias=False)
+        self.bn1 = nn.BatchNorm2d(narrow)
         self.relu = nn.ReLU(inplace=True)
         self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
-        self.layer1 = nn.Sequential(BasicBlock(8, 8), BasicBlock(8, 8))
-        self.layer2 = nn.Sequential(BasicBlock(8, 16, stride=2), BasicBlock(16, 16))
+        self.layer1 = nn.Sequential(BasicBlock(narrow, narrow), BasicBlock(narrow, narrow))
+        self.layer2 = nn.Sequential(BasicBlock(narrow, broad, stride=2), BasicBlock(broad, broad))
         self.avgpool = nn.AdaptiveAvgPool2d(1)
-        self.fc = nn.Linear(16, 10)
+        self.fc = nn.Linear(broad, 10)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
@@ -133,16 +135,17 @@ class DoubleConv(nn.Sequential):
 class UNet(nn.Module):
     """One upsampling step is learned, the other interpolates; height and width are free multiples of four."""
 
-    def __init__(self) -> None:
+    def __init__(self, wide: int = 1) -> None:
         super().__init__()
-        self.down1 = DoubleConv(3, 8)
-        self.down2 = DoubleConv(8, 12)
+        narrow, middle, broad = 8 * wide, 12 * wide, 16 * wide
+        self.down1 = DoubleConv(3, narrow)
+        self.down2 = DoubleConv(narrow, middle)
         self.pool = nn.MaxPool2d(2)
-        self.bottleneck = DoubleConv(12, 16)
-        self.up2 = nn.ConvTranspose2d(16, 12, 2, stride=2)
-        self.conv2 = DoubleConv(24, 12)
-        self.conv1 = DoubleConv(20, 8)
-        self.head = nn.Conv2d(8, 2, 1)
+        self.bottleneck = DoubleConv(middle, broad)
+        self.up2 = nn.ConvTranspose2d(broad, middle, 2, stride=2)
+        self.conv2 = DoubleConv(2 * middle, middle)
+        self.conv1 = DoubleConv(middle + narrow, narrow)
+        self.head = nn.Conv2d(narrow, 2, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         skip1 = self.down1(x)

@@ -59,10 +59,13 @@ def _tokens(length: int, masked: bool = False) -> Callable[[], Inputs]:
 
 # The networks of the tests, as wide as it takes for the time of a run to be that of its computation.
 MODELS: Mapping[str, tuple[Callable[[], nn.Module], Callable[[], Inputs]]] = {
-    "mlp": (lambda: sequence.MLP(16), _floats(32, 12)),
-    "resnet": (lambda: vision.ResNet(6), _floats(2, 3, 96, 96)),
+    "mlp": (
+        lambda: nn.Sequential(nn.Linear(256, 512), nn.GELU(), nn.Linear(512, 512), nn.Tanh(), nn.Linear(512, 10)),
+        _floats(32, 256),
+    ),
+    "resnet": (lambda: vision.ResNet(48, 96), _floats(2, 3, 96, 96)),
     "convnext": (lambda: convnets.ConvNeXt(6), _floats(2, 3, 96, 96)),
-    "unet": (lambda: vision.UNet(2), _floats(2, 3, 64, 64)),
+    "unet": (lambda: vision.UNet(16, 24, 32), _floats(2, 3, 64, 64)),
     "lstm": (lambda: sequence.LSTMClassifier(8), _tokens(24)),
     "gru": (lambda: sequence.GRUTagger(8), _tokens(24)),
     "bert": (lambda: pretrained.text("BertModel", **LAYERS), _tokens(64, masked=True)),

@@ -7,11 +7,10 @@ from torch import Tensor, nn
 
 
 class MLP(nn.Module):
-    def __init__(self, wide: int = 1) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        broad, narrow = 32 * wide, 16 * wide
         self.layers = nn.Sequential(
-            nn.Linear(12, broad), nn.ReLU(), nn.Linear(broad, narrow, bias=False), nn.Tanh(), nn.Linear(narrow, 5)
+            nn.Linear(12, 32), nn.ReLU(), nn.Linear(32, 16, bias=False), nn.Tanh(), nn.Linear(16, 5)
         )
 
     def forward(self, x: Tensor) -> Tensor:

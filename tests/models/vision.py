@@ -1,5 +1,4 @@
-"""Image networks as people write them, small enough to export and run in a moment, unless they are asked to be so many
-times as `wide`."""
+"""Image networks as people write them, small enough to export and run in a moment unless asked to be wider."""
 
 from __future__ import annotations
 
@@ -52,9 +51,8 @@ class BasicBlock(nn.Module):
 
 
 class ResNet(nn.Module):
-    def __init__(self, wide: int = 1) -> None:
+    def __init__(self, narrow: int = 8, broad: int = 16) -> None:
         super().__init__()
-        narrow, broad = 8 * wide, 16 * wide
         self.conv1 = nn.Conv2d(3, narrow, 7, stride=2, padding=3, bias=False)
         self.bn1 = nn.BatchNorm2d(narrow)
         self.relu = nn.ReLU(inplace=True)
@@ -135,9 +133,8 @@ class DoubleConv(nn.Sequential):
 class UNet(nn.Module):
     """One upsampling step is learned, the other interpolates; height and width are free multiples of four."""
 
-    def __init__(self, wide: int = 1) -> None:
+    def __init__(self, narrow: int = 8, middle: int = 12, broad: int = 16) -> None:
         super().__init__()
-        narrow, middle, broad = 8 * wide, 12 * wide, 16 * wide
         self.down1 = DoubleConv(3, narrow)
         self.down2 = DoubleConv(narrow, middle)
         self.pool = nn.MaxPool2d(2)

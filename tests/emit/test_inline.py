@@ -145,6 +145,39 @@ def test_a_value_that_is_read_twice_is_computed_once() -> None:
     assert lifted.source.count("self.fc(") == 1 and lifted.source.count(".sin()") == 1
 
 
+def step(g: Graph, x: str, path: str) -> str:
+    """A module of our own."""
+    return g.linear(g.node("Sin", g.linear(x, f"{path}.a"), name=f"/{path}/Sin"), f"{path}.b")
+
+
+def test_steps_of_the_model_that_go_on_with_one_another_are_one_line() -> None:
+    g = Graph()
+    x = step(g, step(g, step(g, g.input("x", "n", 4), "stem"), "body"), "head")
+    lifted = g.lift(g.node("Softmax", x, name="/Softmax"))
+    assert "return self.head(self.body(self.stem(x))).softmax(-1)" in lifted.source
+
+
+def test_numbered_steps_have_a_line_each() -> None:
+    g = Graph()
+    x = step(g, step(g, g.input("x", "n", 4), "stage1"), "stage2a")
+    assert "x = self.stage1(x)\n        return self.stage2a(x)" in code(g.lift(x))
+
+
+def test_a_step_does_not_move_into_what_reads_more_than_it() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    body = step(g, x, "body")
+    assert "body = self.body(x)\n" in code(g.lift(g.node("Concat", body, g.node("Exp", x), axis=1)))
+    assert "return self.body(x) + x.exp()" in code(g.lift(g.node("Add", body, g.node("Exp", x))))
+
+
+def test_a_step_among_functions_is_not_nested_as_deep_as_layers() -> None:
+    g = Graph()
+    x = g.linear(step(g, g.input("x", "n", 4), "body"), "fc1")
+    x = g.linear(g.node("Relu", x, name="/Relu"), "fc2")
+    assert "x = F.relu(self.fc1(self.body(x)))\n        return self.fc2(x)" in code(g.lift(x))
+
+
 @pytest.mark.parametrize("simplify", [True, False])
 def test_a_value_from_outside_is_not_computed_in_every_round_of_a_loop(simplify: bool) -> None:
     model = onnx.parser.parse_model(

@@ -2,13 +2,18 @@
 
     a = self.conv1(x); b = self.bn1(a); c = F.relu(b)   ->   c = F.relu(self.bn1(self.conv1(x)))
 
-A value is inlined if it is read once, its line stays readable (length, nesting), and it does not deserve a name. It is
-sound because no statement has an effect on what another one computes, but for loops, whose variables change: a value
-from outside is never moved into a loop, and none is moved past a line that changes a variable it reads.
+    x = self.features(x); return x.softmax(-1)          ->   return self.features(x).softmax(-1)
+
+A value is inlined if it is read once, its line stays readable (length, nesting), and it does not deserve a name. What a
+module of our own computes is a step of the model: it is inlined into sums, and where nothing but the next steps is made
+of it, unless these are numbered alike (`self.layer2(self.layer1(x))` is better read as a list). It is sound because no
+statement has an effect on what another one computes, but for loops, whose variables change: a value from outside is
+never moved into a loop, and none is moved past a line that changes a variable it reads.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -46,8 +51,10 @@ from ..code.statements import (
 )
 from .meaning import meaning, says_more
 from .module import Module
+from .prune import called_module
 
 LENGTH = 82
+SHORT_LENGTH = 66  # of what goes on with a step of the model in other ways than with the next one
 NESTING = 4
 
 
@@ -134,20 +141,39 @@ class _Inliner:
         small = self.length(definition.expr) <= 14
         if not small and not isinstance(statement, Return) and self.deserves_name(key, definition.expr):
             return False
-        if not isinstance(statement, Return) and self.is_module_call(definition.expr) and not _adds(expr, part):
+        steps = [] if isinstance(statement, Return) or _adds(expr, part) else self.steps(definition.expr)
+        if steps and not self.goes_on(expr, steps):
             return False
         self.inlined[key] = definition.expr
         length, nesting = self.length(expr) + 7, self.nesting(expr)
+        is_chain = all(isinstance(call._function, Member) for call in self.calls(expr))
         del self.inlined[key]
         if isinstance(statement, Branch | WhileLoop | ForLoop):
             return length <= 60 and nesting <= 3
-        return length <= LENGTH and nesting <= NESTING
+        if steps and not is_chain:
+            return length <= SHORT_LENGTH and nesting < NESTING
+        return length <= LENGTH and nesting <= NESTING + bool(steps)
 
-    def is_module_call(self, expr: Expr) -> bool:
-        """A call of a module of our own: a step of the model, which gets its own line."""
-        return (
-            isinstance(expr, Call) and isinstance(expr._function, Member) and isinstance(expr._function._target, Module)
-        )
+    def calls(self, expr: Expr) -> Iterator[Call]:
+        """The calls in `expr`, those in inlined parts included."""
+        for part in walk(expr):
+            if isinstance(part, Call):
+                yield part
+            elif isinstance(part, Ref | Local) and variable(part) in self.inlined:
+                yield from self.calls(self.inlined[variable(part)])
+
+    def steps(self, expr: Expr) -> list[Call]:
+        """The calls of modules of our own, unless they are summed up: steps of the model."""
+        if isinstance(bare(expr), Binary):
+            return []
+        return [call for call in self.calls(expr) if called_module(call) is not None]
+
+    def goes_on(self, expr: Expr, steps: list[Call]) -> bool:
+        """Whether `expr` only goes on with the result of these steps, each of which goes on with that of the one before
+        (`self.head(self.stages(self.stem(x)))`); numbered ones each get their own line."""
+        names = [_stem(self.module.name_of(called_module(call))[-1]) for call in (*self.steps(expr), *steps)]
+        reads = sum(isinstance(part, Ref | Local) for part in walk(expr))
+        return reads == 1 and len(set(names)) == len(names) and all(len(c._args) + len(c._kwargs) == 1 for c in steps)
 
     def deserves_name(self, key: object, expr: Expr) -> bool:
         """A value that the graph names well, at a point where the line is a thought of its own already."""
@@ -190,6 +216,11 @@ class _Inliner:
             case Subscript():
                 return max(self.nesting(p) for p in children(expr))
         return max((self.nesting(p) for p in children(expr)), default=0)
+
+
+def _stem(name: str) -> str:
+    """`layer` of `layer1` and `layer2b`."""
+    return re.sub(r"\d+[a-z]?$", "", name)
 
 
 def _adds(expr: Expr, part: Expr) -> bool:

@@ -30,8 +30,8 @@ class CNN(nn.Module):
         self.fc2 = nn.Linear(24, 10)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.features(x)
-        return self.fc2(F.relu(self.fc1(x.flatten(1)))).log_softmax(-1)
+        x = F.relu(self.fc1(self.features(x).flatten(1)))
+        return self.fc2(x).log_softmax(-1)
 
 
 WEIGHTS = Path(__file__).with_name("cnn.safetensors")

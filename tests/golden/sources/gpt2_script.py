@@ -35,8 +35,7 @@ class Attn(nn.Module):
         self.c_proj = Projection(32, 32)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        x = self.c_attn(x)
-        q, k, v = x.chunk(3, -1)
+        q, k, v = self.c_attn(x).chunk(3, -1)
         k = k.unflatten(-1, (4, 8)).transpose(1, 2)
         v = v.unflatten(-1, (4, 8)).transpose(1, 2)
         q = q.unflatten(-1, (4, 8)).transpose(1, 2)
@@ -53,8 +52,7 @@ class Mlp(nn.Module):
         self.c_proj = Projection(128, 32)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.c_fc(x)
-        return self.c_proj(F.gelu(x, approximate="tanh"))
+        return self.c_proj(F.gelu(self.c_fc(x), approximate="tanh"))
 
 
 class Block(nn.Module):

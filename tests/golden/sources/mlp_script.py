@@ -20,8 +20,7 @@ class Mlp(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.layers(x)
-        return x.softmax(-1)
+        return self.layers(x).softmax(-1)
 
 
 WEIGHTS = Path(__file__).with_name("mlp.safetensors")

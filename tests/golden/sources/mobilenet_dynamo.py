@@ -46,10 +46,7 @@ class InvertedResidual(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        expand = self.expand(x)
-        depthwise = self.depthwise(expand)
-        se = self.se(depthwise)
-        project = self.project(se)
+        project = self.project(self.se(self.depthwise(self.expand(x))))
         return x + project if self.residual else project
 
 
@@ -68,10 +65,7 @@ class InvertedResidual2(nn.Module):
         self.project = nn.Sequential(nn.Conv2d(24, 12, 1, bias=False), nn.BatchNorm2d(12))
 
     def forward(self, x: Tensor) -> Tensor:
-        expand = self.expand(x)
-        depthwise = self.depthwise(expand)
-        se = self.se(depthwise)
-        return x + self.project(se)
+        return x + self.project(self.se(self.depthwise(self.expand(x))))
 
 
 class MobileNet(nn.Module):
@@ -86,9 +80,8 @@ class MobileNet(nn.Module):
         self.classifier = nn.Linear(12, 10)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.stem(x)
-        x = self.blocks(x)
-        return self.classifier(x.mean((2, 3)))
+        x = self.blocks(self.stem(x)).mean((2, 3))
+        return self.classifier(x)
 
 
 WEIGHTS = Path(__file__).with_name("mobilenet.safetensors")

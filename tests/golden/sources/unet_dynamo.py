@@ -42,11 +42,11 @@ class UNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = self.down1(x)
         down2 = self.down2(self.pool(x))
-        bottleneck = self.bottleneck(self.pool(down2))
-        conv2 = self.conv2(torch.cat((self.up2(bottleneck), down2), 1))
+        up2 = self.up2(self.bottleneck(self.pool(down2)))
+        conv2 = self.conv2(torch.cat((up2, down2), 1))
         conv2 = F.interpolate(conv2, scale_factor=2, mode="bilinear")
-        x = self.conv1(torch.cat((conv2, x), 1))
-        return self.head(x).sigmoid()
+        x = self.head(self.conv1(torch.cat((conv2, x), 1)))
+        return x.sigmoid()
 
 
 WEIGHTS = Path(__file__).with_name("unet.safetensors")

@@ -38,3 +38,17 @@ def test_arrays_that_broadcast_to_less_than_they_were_expanded_to() -> None:
     end = "both = Concat <axis = -1> (ru, ru) y = GatherND(x, both)"
     model = indexing(end)
     assert "GatherND" in found(model)
+
+
+LOOKUP = "g (float[6, 3] x, int64[seq, 2] i) => (float[a, b, c] y)"
+
+
+def test_one_index_array_is_a_gather() -> None:
+    model = parse(f"{LOOKUP} {{ j = Unsqueeze(i, last) y = GatherND(x, j) }}", 18, last=np.array([-1]))
+    assert found(model) == ["Gather"]
+
+
+def test_pairs_of_indices_are_no_gather() -> None:
+    text = LOOKUP.replace("float[a, b, c]", "float[a, b]").replace("seq, 2", "2")
+    model = parse(f"{text} {{ k = Sub(i, i) j = Unsqueeze(k, first) y = GatherND(x, j) }}", 18, first=np.array([0]))
+    assert "GatherND" in found(model)

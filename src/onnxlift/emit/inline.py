@@ -122,10 +122,10 @@ class _Inliner:
                     self.seen[key] = {k: self.written[k] for k in read_variables(statement.expr, self.inlined)}
 
     def take(self, statement: Statement, expr: Expr, candidates: dict[object, Assign]) -> None:
-        """Inline into one expression what fits, the first operand first (the main line of the computation)."""
-        for part in list(walk(expr)):
-            if not isinstance(part, Ref | Local):
-                continue
+        """Inline into one expression what fits: what is a name itself, then the first operand first (the main line of
+        the computation)."""
+        parts = [part for part in walk(expr) if isinstance(part, Ref | Local) and variable(part) in candidates]
+        for part in sorted(parts, key=lambda part: not _is_attribute(candidates[variable(part)].expr)):
             definition = candidates.get(variable(part))
             if definition is not None and self.fits(statement, expr, part, definition):
                 self.inlined[variable(part)] = definition.expr
@@ -138,6 +138,8 @@ class _Inliner:
         key = variable(part)
         if any(self.written[k] != count for k, count in self.seen[key].items()):
             return False  # a variable that it reads has another value by now
+        if _is_attribute(definition.expr):
+            return True
         small = self.length(definition.expr) <= 14
         if not small and not isinstance(statement, Return) and self.deserves_name(key, definition.expr):
             return False
@@ -221,6 +223,12 @@ class _Inliner:
 def _stem(name: str) -> str:
     """`layer` of `layer1` and `layer2b`."""
     return re.sub(r"\d+[a-z]?$", "", name)
+
+
+def _is_attribute(expr: Expr) -> bool:
+    """Whether this is `self.embedding.weight`, which is as good a name as a variable would be."""
+    expr = bare(expr)
+    return isinstance(expr, Attribute) and isinstance(bare(expr._base), Member)
 
 
 def _adds(expr: Expr, part: Expr) -> bool:

@@ -31,7 +31,7 @@ from ..code.expr import (
 )
 from ..code.statements import Assign, Block, Return, Statement, expressions, walk_statements
 from ..errors import UnsupportedNode
-from ..ir.prepare import SIGNATURE_KIND
+from ..ir.metadata import SIGNATURE_KIND
 from ..ir.types import FLOATS, Dim, type_of
 from ..ops import registry
 from ..ops.layers import Layer, Weight

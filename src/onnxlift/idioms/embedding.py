@@ -1,6 +1,7 @@
 """Rows of a parameter, picked by integers, are an embedding.
 
     Gather(table, indices, axis=0)   ->   Embedding(table, indices)
+    Add(x, table)                    ->   Add(x, EmbeddingTable(table))    if all rows were looked up before the export
 
 `table` is a parameter of two axes and `indices` has at least one axis (a single index picks out a row: no embedding).
 
@@ -8,6 +9,8 @@ ONNX counts negative indices from the end and `nn.Embedding` refuses them, so it
 the table is called `....weight`, as PyTorch names the parameter of an embedding (which refused them before the export
 too); or the indices are an input of the model, or computed in a way that cannot give a negative number. A negative
 index in spite of that is an error at run time, never another result. Everything else stays a Gather.
+
+The second rule is for any reader of a table that `passes/folded_names.py` has marked: the rows are read as they are.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from ..ir.scopes import constant
 from ..ir.symbolic import is_nonnegative
 from ..ir.types import DataType
 from ..passes.edit import Edit, attribute, is_parameter, is_standard, sweep
+from ..passes.folded_names import LOOKED_UP
 from .match import DOMAIN, rank
 
 # Operators that give no negative number: ever, if their first input has none, or if none of their inputs has any.
@@ -37,8 +41,22 @@ def run(model: ir.Model) -> int:
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Gather"):
-        return
+    for index, value in enumerate(node.inputs):
+        if value is not None and LOOKED_UP in value.meta and node.op_type != "EmbeddingTable":
+            node.replace_input_with(index, _rows(edit, node, value))
+            edit.changes += 1
+    if is_standard(node, "Gather"):
+        _lookup(edit, node)
+
+
+def _rows(edit: Edit, node: ir.Node, table: ir.Value) -> ir.Value:
+    rows = shape_of(table) or ()
+    return edit.insert(
+        node, "EmbeddingTable", [table], like=table, shape=rows, name=f"{table.name}.rows", domain=DOMAIN
+    )
+
+
+def _lookup(edit: Edit, node: ir.Node) -> None:
     table, indices = node.inputs
     if table is None or indices is None or not is_parameter(table) or attribute(node, "axis", 0) not in (0, -2):
         return

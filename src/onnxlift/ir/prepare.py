@@ -25,12 +25,11 @@ from onnx import AttributeProto, numpy_helper
 
 from onnxlift.errors import LoadError
 from onnxlift.ir.limits import FunctionId, plain_domain, quote
+from onnxlift.ir.metadata import FOLDED_FROM, SIGNATURE_KIND
 from onnxlift.ir.tensors import bytes_needed
 
 MAX_DENSE = 64 << 20
 MAX_DENSE_TOTAL = 256 << 20
-SIGNATURE_KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
-"""Where PyTorch's exporter says of an initialiser whether it was a PARAMETER or a BUFFER."""
 
 
 def prepare(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
@@ -94,9 +93,10 @@ class _Preparer:
         for sparse in graph.sparse_initializer:
             graph.initializer.append(self.dense(sparse))
         graph.ClearField("sparse_initializer")
-        buffers = [info for info in graph.value_info if _is_buffer(info)]
+        constants = {tensor.name for tensor in graph.initializer}
+        told = [info for info in graph.value_info if info.name in constants and _tells(info)]
         self.value_info(graph.node, graph.value_info)
-        for info in buffers:
+        for info in told:
             graph.value_info.add(name=info.name).metadata_props.extend(info.metadata_props)
         for value in (*graph.input, *graph.output):
             _hold(value)
@@ -250,6 +250,9 @@ def _copy_type(type_: onnx.TypeProto) -> onnx.TypeProto:
     return copy
 
 
-def _is_buffer(info: onnx.ValueInfoProto) -> bool:
-    """Whether PyTorch's exporter says so. All else that such an entry says of a value is in the value itself."""
-    return any(entry.key == SIGNATURE_KIND and entry.value == "BUFFER" for entry in info.metadata_props)
+def _tells(info: onnx.ValueInfoProto) -> bool:
+    """Whether PyTorch's exporter says what a constant was. All else that such an entry says is in the value itself."""
+    return any(
+        entry.key == FOLDED_FROM or (entry.key == SIGNATURE_KIND and entry.value == "BUFFER")
+        for entry in info.metadata_props
+    )

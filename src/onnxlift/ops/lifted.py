@@ -38,6 +38,13 @@ def Embedding(n: Node, table: Constant, indices: Tensor) -> Result:
     return n.layer("Embedding", {"weight": table}, num_embeddings=rows, embedding_dim=width)(indices)
 
 
+@op("EmbeddingTable", domain=DOMAIN)
+def EmbeddingTable(n: Node, table: Constant) -> Result:
+    """All rows of an embedding."""
+    rows, width = _sizes(table)
+    return n.layer("Embedding", {"weight": table}, num_embeddings=rows, embedding_dim=width).weight
+
+
 @op("LayerNorm", domain=DOMAIN)
 def LayerNorm(n: Node, x: Tensor, weight: Tensor | None, bias: Tensor | None, *, axis: int, epsilon: float) -> Result:
     """Layer normalisation of the axes from `axis` (negative) on; unlike ONNX's own it may be without a weight."""

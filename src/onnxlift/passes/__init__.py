@@ -23,6 +23,7 @@ from . import (
     dequantized_vectors,
     expand_operators,
     expands,
+    folded_names,
     folded_transposes,
     gradients,
     identities,
@@ -32,6 +33,7 @@ from . import (
     reshape_targets,
     reshapes,
     shape_values,
+    single_index,
     static_shapes,
     tables,
     transposes,
@@ -59,6 +61,7 @@ PASSES: dict[str, Pass] = {
     "reshape-targets": reshape_targets.run,
     "reshapes": reshapes.run,
     "tables": tables.run,
+    "single-index": single_index.run,
     "positions": positions.run,
     "expands": expands.run,
     "zero-biases": zero_biases.run,
@@ -82,6 +85,7 @@ def normalise(
     inline_functions.run(model, keep)
     gradients.run(model)
     _normal_form(model)
+    folded_names.run(model)
     if supported is not None and expand_operators.run(model, supported):
         _normal_form(model)
     if on_stage is not None:

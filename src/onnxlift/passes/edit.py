@@ -175,8 +175,9 @@ class Edit:
         shape: Sequence[int | str | None],
         name: str,
         beside: ir.Node | None = None,
+        domain: str = "",
     ) -> ir.Value:
-        """The output of a new standard node in front of `before`: of the element type of `like` and the given shape,
+        """The output of a new node in front of `before`: of the element type of `like` and the given shape,
         with a name after `name` that says it is generated. The node belongs to the module of `beside` (by default of
         `before`). If it reads one node's output, it stands right behind that one, so that the order of the computation
         stays the author's."""
@@ -185,12 +186,12 @@ class Edit:
         output.name = self.names.fresh(f"{name}_output_0")
         scope, slash, _ = (neighbour.name or "").rpartition("/")
         node = ir.Node(
-            "",
+            domain,
             op_type,
             inputs,
             attributes,
             outputs=[output],
-            version=before.version,
+            version=before.version if not domain else None,
             name=f"{scope}{slash}{op_type}",
             metadata_props=dict(neighbour.metadata_props),
         )

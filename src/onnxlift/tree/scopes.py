@@ -11,7 +11,6 @@ A weight's name beats the others for the node that holds it as a layer, because 
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,15 +18,12 @@ from itertools import takewhile
 
 import onnx_ir as ir
 
+from ..ir.metadata import CLASSES, NAME_SCOPES, NO_MODULE, string_list
 from ..ir.types import FLOATS
 from ..passes.expansion import CALLS
 from .names import is_generated
 
 Path = tuple[str, ...]
-
-NAME_SCOPES = "pkg.torch.onnx.name_scopes"
-NO_MODULE = "_empty_nn_module_stack_from_metadata_hook"
-CLASSES = "pkg.torch.onnx.class_hierarchy"
 
 DEEPEST = 24  # modules within modules; a path that is longer is cut, since it is a stranger who wrote it
 
@@ -50,6 +46,7 @@ LAYER_WEIGHTS = {
     "Linear": (1, 2),
     "MultiheadAttention": (1, 2),
     "Embedding": (0,),
+    "EmbeddingTable": (0,),
     "LayerNorm": (1, 2),
     "RMSNorm": (1,),
     "GroupNorm": (1, 2),
@@ -192,10 +189,10 @@ def _choose(node: ir.Node, by_exporter: Path | None, by_weights: Path | None) ->
 
 
 def _from_metadata(node: ir.Node, scopes: Scopes) -> Path | None:
-    names = _string_list(node.metadata_props.get(NAME_SCOPES))
+    names = string_list(node.metadata_props.get(NAME_SCOPES))
     if not names or names[0] == NO_MODULE:
         return None
-    classes = _string_list(node.metadata_props.get(CLASSES)) or []
+    classes = string_list(node.metadata_props.get(CLASSES)) or []
     path: Path = ()
     for index, name in enumerate(names[:-1]):  # the last one is the operation itself
         path = _parts(name) if name else ()
@@ -203,17 +200,6 @@ def _from_metadata(node: ir.Node, scopes: Scopes) -> Path | None:
         if index < len(classes):
             scopes.classes.setdefault(path, classes[index].rpartition(".")[2])
     return path
-
-
-def _string_list(text: str | None) -> list[str] | None:
-    """A list of strings as the exporter writes it with `repr`; None for anything else. The text is a stranger's."""
-    if not text or len(text) > 20_000 or not text.startswith("["):
-        return None
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
-    return value if isinstance(value, list) and all(isinstance(v, str) for v in value) else None
 
 
 def _from_node_name(node: ir.Node, scopes: Scopes) -> Path | None:

@@ -1,0 +1,99 @@
+"""Tables that PyTorch's exporter folded the names away from, and what only looks like them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import numpy_helper
+
+import onnxlift
+from onnxlift.passes import folded_names
+
+from .graphs import normal_form, parse, run
+
+ROWS = "%index : [num_users=1] = call_function[target=torch.ops.aten.index.Tensor](args = (%p_pos_weight, [%ids]), ...)"
+COLUMNS = ROWS.replace("[%ids]", "[None, %ids]")
+LOOKUP = "g (int64[n, 3] ids) => (float[n, 3, 5] y) { i = Unsqueeze(ids, last) y = GatherND(val_7, i) }"
+SUM = "g (float[n, 4, 5] x) => (float[n, 4, 5] y) { y = Add(x, embedding) }"
+
+
+def folded(text: str, name: str, sources: Sequence[str], operation: str = ROWS) -> onnx.ModelProto:
+    """A model with a constant of this name, and what the exporter says of it."""
+    model = parse(text)
+    table = np.random.default_rng(5).standard_normal((4, 5)).astype(np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(table, name))
+    model.graph.initializer.append(numpy_helper.from_array(np.array([-1]), "last"))
+    for node in model.graph.node:
+        node.metadata_props.add(key="pkg.torch.onnx.fx_node", value=operation)
+    info = model.graph.value_info.add(name=name)
+    info.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    info.metadata_props.add(key="pkg.onnxscript.optimizer.folded_from", value=repr(list(sources)))
+    return model
+
+
+def renamed(model: onnx.ModelProto) -> bool:
+    return "pos.weight" in normal_form(model).graph.initializers
+
+
+def test_a_table_that_rows_are_looked_up_in() -> None:
+    model = folded(LOOKUP, "val_7", ["pos.weight"])
+    lifted = onnxlift.lift(model)
+    assert "self.pos = nn.Embedding(4, 5)" in lifted.source and "return self.pos(ids)" in lifted.source
+    ids = np.array([[0, 3, 2], [1, 1, 3]])
+    np.testing.assert_array_equal(lifted.module()(torch.from_numpy(ids)).detach(), run(model, {"ids": ids})[0])
+
+
+def test_an_embedding_of_all_positions() -> None:
+    model = folded(SUM, "embedding", ["arange", "pos.weight", "val_1"])
+    lifted = onnxlift.lift(model)
+    assert "self.pos = nn.Embedding(4, 5)" in lifted.source and "return x + self.pos.weight" in lifted.source
+    x = np.random.default_rng(6).standard_normal((2, 4, 5)).astype(np.float32)
+    np.testing.assert_array_equal(lifted.module()(torch.from_numpy(x)).detach(), run(model, {"x": x})[0])
+    assert [name for name, _ in lifted.module().named_parameters()] == ["pos.weight"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "sources", "operation"),
+    [
+        (LOOKUP, "val_7", ["pos.weight"], COLUMNS),  # the transposed table
+        (LOOKUP, "val_7", ["pos.weight", "mul"], ROWS),  # other numbers
+        (LOOKUP, "val_7", ["pos.weight", "scale.weight"], ROWS),
+        (LOOKUP.replace("val_7", "exp"), "exp", ["pos.weight"], ROWS),
+        (SUM, "embedding", ["pos.weight", "arange", "neg"], ROWS),  # other positions
+        (SUM, "embedding", ["pos.weight", "positions"], ROWS),
+        (SUM.replace("embedding", "val_7"), "val_7", ["pos.weight"], ROWS),  # read by no lookup
+    ],
+)
+def test_what_was_computed_otherwise_keeps_its_name(text: str, name: str, sources: list[str], operation: str) -> None:
+    assert not renamed(folded(text, name, sources, operation))
+
+
+def test_a_parameter_that_is_still_there_keeps_its_name() -> None:
+    text = "g (float[n, 4, 5] x) => (float[n, 4, 5] y) { z = Mul(x, other) y = Add(z, embedding) }"
+    model = folded(text, "embedding", ["arange", "pos.weight"])
+    model.graph.initializer.append(numpy_helper.from_array(np.ones((4, 5), np.float32), "pos.weight"))
+    model.graph.node[0].input[1] = "pos.weight"
+    assert folded_names.run(normal_form(model)) == 0
+
+
+def test_of_two_copies_none_is_the_parameter() -> None:
+    text = "g (float[n, 4, 5] x) => (float[n, 4, 5] y) { z = Mul(x, embedding_1) y = Add(z, embedding) }"
+    model = folded(text, "embedding", ["arange", "pos.weight"])
+    copy = model.graph.initializer.add()
+    copy.CopyFrom(model.graph.initializer[0])
+    copy.name = "embedding_1"
+    info = model.graph.value_info.add()
+    info.CopyFrom(model.graph.value_info[0])
+    info.name = "embedding_1"
+    assert not renamed(model)
+
+
+@pytest.mark.parametrize("note", ["[" * 5000, "['pos.weight'", "{'pos.weight'}", "[1]", "['arange', 'pos.weight'] + 1"])
+def test_notes_that_are_no_lists_of_names_say_nothing(note: str) -> None:
+    model = folded(SUM, "embedding", [])
+    model.graph.value_info[0].metadata_props[0].value = note
+    assert not renamed(model)

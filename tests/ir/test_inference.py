@@ -44,6 +44,11 @@ def anonymous(value: ir.Value) -> tuple[object, ...] | None:
         ("float[b, s, 768] x", "t = Constant <value_ints = [0, -1, 64]> () y = Reshape(x, t)", ("b", "12*s", 64)),
         ("float[b, s] x", "t = Constant <value_ints = [-1]> () y = Reshape(x, t)", ("b*s",)),
         ("float[b, s] x, float[s, b] z", "t = Shape(z) y = Reshape(x, t)", ("s", "b")),
+        ("float[s, b, 6] x", "n = Shape <start = 1, end = 2> (x) i = Constant <value_ints = [5]> () "
+         "k = Constant <value_ints = [2, 3]> () t = Concat <axis = 0> (i, n, k) y = Reshape(x, t)", ("s", "b", 2, 3)),
+        ("float[s, b, 6] x", "n = Shape <start = 1, end = 2> (x) i = Constant <value_ints = [5]> () "
+         "k = Constant <value_ints = [2, 2]> () t = Concat <axis = 0> (i, n, k) y = Reshape(x, t)", (5, "b", 2, 2)),
+        ("float[s, 6] x", "t = Constant <value_ints = [5, 6]> () y = Reshape(x, t)", (5, 6)),
         ("float[b, 1] x, float[s] z", "y = Add(x, z)", ("b", "s")),
         ("float[b] x, float[s] z", "y = Add(x, z)", ("?",)),
         ("float[b] x, float[3] z", "y = Add(x, z)", (3,)),

@@ -86,6 +86,17 @@ def test_one_size_that_is_left_over_is_minus_one() -> None:
     assert constant(model, 1) == [4, -1]
 
 
+def test_a_size_that_the_exporter_froze_is_not_left_over() -> None:
+    """The target says that `seq` is 2; with -1 beside the 2, nothing would say so any more."""
+    text = """g (float[seq, batch, 6] x) => (float[seq, m, 3] y) {
+        n = Shape <start = 1, end = 2> (x) two = Constant <value_ints = [2]> () m = Mul(n, two)
+        f = Constant <value_ints = [2]> () l = Constant <value_ints = [3]> () t = Concat <axis = 0> (f, m, l)
+        y = Reshape(x, t)
+    }"""
+    _, count = apply(text, reshape_targets.run)
+    assert count == 0
+
+
 def test_reshapes_in_a_row_are_one() -> None:
     text = """g (float[2, 3, 4] x) => (float[4, 6] y) {
         a = Constant <value_ints = [6, 4]> () b = Constant <value_ints = [-1, 6]> ()

@@ -129,7 +129,18 @@ def _reshape(n: NodeView) -> Shape:
     inferred = [i for i, dim in enumerate(result) if dim is None or dim == -1]
     if len(inferred) == 1 and shape is not None:
         result[inferred[0]] = _quotient(shape, [dim for i, dim in enumerate(result) if i != inferred[0]])
+    if shape is not None and any(isinstance(size, str) for size in target):
+        result = _unfrozen(shape, result)
     return tuple(n.fresh() if dim is None or dim == -1 else dim for dim in result)
+
+
+def _unfrozen(source: Shape, target: list[Dim | None]) -> list[Dim | None]:
+    """The target with a size that the exporter froze by its name again: `(seq, batch, 32)` has as many elements as
+    `(5, 4 * batch, 8)` only where `seq` is 5, so that is `(seq, 4 * batch, 8)`."""
+    for i, (name, size) in enumerate(zip(source, target, strict=False)):
+        if isinstance(name, str) and isinstance(size, int) and _quotient(source, [*target[:i], *target[i + 1 :]]) == name:
+            return [*target[:i], name, *target[i + 1 :]]
+    return target
 
 
 def _quotient(total: Shape, known: list[Dim | None]) -> Dim | None:

@@ -4,7 +4,8 @@
 
 Applies if every element of the target is a number, or the name of the very size that x has at that place (a 0 copies
 it). At most one other named element becomes -1, if nothing else is -1 and no size of x is known to be 0: it is then
-what is left over. Not with `allowzero`, where 0 means an empty axis, and not if an element is unknown or a number 0
+what is left over. Not if the result's shape has a name for a number of the target: the numbers of elements are equal
+only if it has that size, which a -1 would make the model forget. Not with `allowzero`, where 0 means an empty axis, and not if an element is unknown or a number 0
 in a target that was not constant. Sound because equal names are equal sizes; a run in which x is empty is the one
 case where -1 could not be inferred, so -1 is only used where the sizes beside it are numbers other than 0.
 """
@@ -30,8 +31,11 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     target, shape = elements_of(node.inputs[1]), shape_of(node.inputs[0])
     if target is None or shape is None or constant(node.inputs[1]) is not None:
         return
+    result = shape_of(node.outputs[0]) or target
     sizes: list[int] = []
     for i, size in enumerate(target):
+        if isinstance(size, int) and size > 0 and isinstance(result[i], str):
+            return
         if isinstance(size, int) and size != 0:
             sizes.append(size)
         elif isinstance(size, str) and i < len(shape) and shape[i] == size:

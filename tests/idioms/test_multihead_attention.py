@@ -8,7 +8,7 @@ import pytest
 
 import onnxlift
 
-from .recognising import found, parse
+from .recognising import found, parse, simplified
 
 TEXT = """first = Transpose <perm = [1, 0, 2]> (x)
     pw = MatMul(first, W) packed = Add(pw, in_proj_bias)
@@ -136,8 +136,86 @@ def test_another_scale_or_order_of_the_parts_stays(other: dict[str, object]) -> 
     assert LAYER not in found(layer(**other))  # type: ignore[arg-type]
 
 
-def test_a_bias_of_one_projection_only_stays() -> None:
-    assert LAYER not in found(layer(TEXT.replace("ob = Add(ow, b2)", "ob = Identity(ow)")))
+def test_a_bias_of_the_first_projection_only_stays() -> None:
+    text = TEXT.replace("ob = Add(ow, b2)", "ob = Identity(ow)").replace("in_proj_bias", "b1")
+    assert LAYER not in found(layer(text, b1=(36,)))
+
+
+def test_a_bias_of_the_last_projection_only_stays() -> None:
+    assert LAYER not in found(layer(TEXT.replace("packed = Add(pw, in_proj_bias)", "packed = Identity(pw)")))
+
+
+def test_a_bias_that_the_exporter_left_out_is_zero_again() -> None:
+    proto = layer(TEXT.replace("ob = Add(ow, b2)", "ob = Identity(ow)"))
+    assert found(proto) == [LAYER]
+    state = onnxlift.lift(proto).state_dict
+    (name,) = [name for name in state if name.endswith("out_proj.bias")]
+    assert state[name].shape == (12,) and not state[name].any()
+
+
+# Queries from x, keys and values from c.
+CROSS = """first = Transpose <perm = [1, 0, 2]> (x) other = Transpose <perm = [1, 0, 2]> (c)
+    w_q, w_kv = Split <axis = 0> (in_proj_weight, cut) b_q, b_kv = Split <axis = 0> (in_proj_bias, cut)
+    wt_q = Transpose <perm = [1, 0]> (w_q) pq = MatMul(first, wt_q) qs = Add(pq, b_q)
+    wt_kv = Transpose <perm = [1, 0]> (w_kv) pkv = MatMul(other, wt_kv) both = Add(b_kv, pkv)
+    split = Reshape(both, two) t = Transpose <perm = [2, 0, 1, 3]> (split) ks = Gather(t, i) vs = Gather(t, j)
+    qr = Reshape(qs, rows) qt = Transpose <perm = [1, 0, 2]> (qr) q = Reshape(qt, heads)
+    kr = Reshape(ks, others) kt = Transpose <perm = [1, 2, 0]> (kr) k = Reshape(kt, keys)
+    vr = Reshape(vs, others) vt = Transpose <perm = [1, 0, 2]> (vr) v = Reshape(vt, values)
+    qk = MatMul(q, k) scaled = Mul(qk, scale) p = Softmax(scaled) o = MatMul(p, v)
+    back = Transpose <perm = [2, 0, 1, 3]> (o) joined = Reshape(back, width)
+    ow = MatMul(joined, W2) ob = Add(ow, b2) y = Transpose <perm = [1, 0, 2]> (ob)"""
+
+
+def cross(text: str = CROSS, **other: object) -> onnx.ModelProto:
+    sizes = {"in_proj_weight": (36, 12), "cut": np.array([12, 24]), "two": np.array([0, 0, 2, 12])}
+    others = {"others": np.array([7, -1, 4]), "keys": np.array([-1, 3, 4, 7]), "values": np.array([-1, 3, 7, 4])}
+    return layer(text, more=", float[batch, 7, 12] c", **(sizes | others | other))
+
+
+def test_queries_of_one_value_and_keys_and_values_of_another() -> None:
+    assert found(cross()) == [LAYER]
+    assert "(x, c, c, need_weights=False)[0]" in onnxlift.lift(cross()).source
+
+
+def test_the_rows_of_the_weight_cut_out_by_slices() -> None:
+    cuts = """w_q = Slice(in_proj_weight, zero, twelve, zero) w_kv = Slice(in_proj_weight, minus, all, zero)
+        b_q = Slice(in_proj_bias, zero, twelve, zero) b_kv = Slice(in_proj_bias, twelve, all, zero)"""
+    text = CROSS.replace(CROSS.splitlines()[1], cuts)
+    ends = {"twelve": np.array([12]), "all": np.array([2**62]), "minus": np.array([-24])}
+    assert found(cross(text, **ends)) == [LAYER]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"i": np.array(1), "j": np.array(0)},  # the first rows for the values
+        {"cut": np.array([24, 12])},  # the last rows for the queries
+    ],
+    ids=["order", "rows"],
+)
+def test_other_rows_of_the_weight_stay(other: dict[str, object]) -> None:
+    text = CROSS
+    if "cut" in other:
+        text = text.replace("w_q, w_kv =", "w_kv, w_q =").replace("b_q, b_kv =", "b_kv, b_q =")
+    assert LAYER not in found(cross(text, **other))
+
+
+def test_rows_of_the_bias_that_are_not_those_of_the_weight_stay() -> None:
+    text = CROSS.replace("b_q, b_kv = Split <axis = 0> (in_proj_bias, cut)", "b_kv, b_q = Split (in_proj_bias, tuc)")
+    assert LAYER not in found(cross(text, tuc=np.array([24, 12])))
+
+
+def test_keys_that_may_be_those_of_all_batches_stay() -> None:
+    """The layer wants as many batches of keys as of queries; the product of matrices repeats a single one."""
+    proto = cross()
+    proto.graph.input[1].type.tensor_type.shape.dim[0].dim_param = "one_or_batch"
+    assert LAYER.partition(".")[2] not in [node.op_type for node in simplified(proto).graph]
+
+
+def test_a_causal_mask_between_sequences_of_two_lengths_stays() -> None:
+    text = CROSS.replace("p = Softmax(scaled)", "masked = Add(scaled, m) p = Softmax(masked)")
+    assert LAYER not in found(cross(text, m=np.triu(np.full((5, 7), -np.inf, np.float32), 1)))
 
 
 @pytest.mark.parametrize("value", ["packed", "qr", "o", "ob"])

@@ -87,13 +87,13 @@ def test_one_size_that_is_left_over_is_minus_one() -> None:
 
 
 def test_a_size_that_the_exporter_froze_is_not_left_over() -> None:
-    """The target says that `seq` is 2; with -1 beside the 2, nothing would say so any more."""
+    """The target says that `seq` is 5; with -1 beside the 5, nothing would say so any more."""
     text = """g (float[seq, batch, 6] x) => (float[seq, m, 3] y) {
         n = Shape <start = 1, end = 2> (x) two = Constant <value_ints = [2]> () m = Mul(n, two)
-        f = Constant <value_ints = [2]> () l = Constant <value_ints = [3]> () t = Concat <axis = 0> (f, m, l)
+        f = Constant <value_ints = [5]> () l = Constant <value_ints = [3]> () t = Concat <axis = 0> (f, m, l)
         y = Reshape(x, t)
     }"""
-    _, count = apply(text, reshape_targets.run)
+    _, count = apply(text, reshape_targets.run, [{"batch": 2, "seq": 5}])
     assert count == 0
 
 

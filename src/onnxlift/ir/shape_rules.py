@@ -138,7 +138,11 @@ def _unfrozen(source: Shape, target: list[Dim | None]) -> list[Dim | None]:
     """The target with a size that the exporter froze by its name again: `(seq, batch, 32)` has as many elements as
     `(5, 4 * batch, 8)` only where `seq` is 5, so that is `(seq, 4 * batch, 8)`."""
     for i, (name, size) in enumerate(zip(source, target, strict=False)):
-        if isinstance(name, str) and isinstance(size, int) and _quotient(source, [*target[:i], *target[i + 1 :]]) == name:
+        if (
+            isinstance(name, str)
+            and isinstance(size, int)
+            and _quotient(source, [*target[:i], *target[i + 1 :]]) == name
+        ):
             return [*target[:i], name, *target[i + 1 :]]
     return target
 

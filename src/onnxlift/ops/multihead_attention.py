@@ -15,7 +15,9 @@ from .registry import op
 @op("MultiheadAttention", domain=DOMAIN)
 def MultiheadAttention(
     n: Node,
-    x: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
     weight: Constant,
     bias: Constant | None,
     output_weight: Constant,
@@ -31,9 +33,8 @@ def MultiheadAttention(
     dropout: float = 0.0,
     inverted: int = 0,
 ) -> Result:
-    """Attention of x to itself with its projections: packed for queries, keys and values, and of the result. `mask` is
-    by queries and keys, `padding` by batches and keys; booleans say which scores do not count, or if
-    `inverted` which do."""
+    """Attention with its projections: packed for queries, keys and values, and of the result. `mask` is by queries and
+    keys, `padding` by batches and keys; booleans say which scores do not count, or if `inverted` which do."""
     size = int(str((output_weight.type.shape or (0,))[0]))
     weights = {
         "in_proj_weight": weight if transposed else n.weight(weight, lambda matrix: matrix.T, (3 * size, size)),
@@ -46,7 +47,7 @@ def MultiheadAttention(
         weights,
         embed_dim=size,
         num_heads=num_heads,
-        dropout=attribute_number(dropout, x),
+        dropout=attribute_number(dropout, query),
         bias=bias is not None,
         batch_first=bool(batch_first),
     )
@@ -54,9 +55,9 @@ def MultiheadAttention(
     if padding is not None:
         options["key_padding_mask"] = ~padding if inverted else padding
     if is_causal:
-        length = size_of(x, 1 if batch_first else 0)
+        length = size_of(query, 1 if batch_first else 0)
         options["attn_mask"] = nn.Transformer.generate_square_subsequent_mask(length, device=n.device)
         options["is_causal"] = True
     elif mask is not None:
         options["attn_mask"] = ~mask if inverted else mask
-    return layer(x, x, x, **options, need_weights=False)[0]
+    return layer(query, key, value, **options, need_weights=False)[0]

@@ -5,9 +5,10 @@
 Applies if every element of the target is a number, or the name of the very size that x has at that place (a 0 copies
 it). At most one other named element becomes -1, if nothing else is -1 and no size of x is known to be 0: it is then
 what is left over. Not if the result's shape has a name for a number of the target: the numbers of elements are equal
-only if it has that size, which a -1 would make the model forget. Not with `allowzero`, where 0 means an empty axis, and not if an element is unknown or a number 0
-in a target that was not constant. Sound because equal names are equal sizes; a run in which x is empty is the one
-case where -1 could not be inferred, so -1 is only used where the sizes beside it are numbers other than 0.
+only if it has that size, which a -1 would make the model forget. Not with `allowzero`, where 0 means an empty axis, and
+not if an element is unknown or a number 0 in a target that was not constant. Sound because equal names are equal sizes;
+a run in which x is empty is the one case where -1 could not be inferred, so -1 is only used where the sizes beside it
+are numbers other than 0.
 """
 
 from __future__ import annotations

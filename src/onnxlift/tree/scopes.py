@@ -44,7 +44,7 @@ LAYER_WEIGHTS = {
     "GRU": (1, 2, 3),
     "RNN": (1, 2, 3),
     "Linear": (1, 2),
-    "MultiheadAttention": (1, 2),
+    "MultiheadAttention": (3, 4),
     "Embedding": (0,),
     "EmbeddingTable": (0,),
     "LayerNorm": (1, 2),

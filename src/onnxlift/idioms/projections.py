@@ -1,0 +1,96 @@
+"""Linear projections of which the weights are parts of larger ones, as `nn.MultiheadAttention` packs them.
+
+    Linear(x, W, b)                                            all rows of W
+    Add(MatMul(x, Transpose(part of W)), part of b)            some rows of W, cut out by a Slice or a Split
+
+The first is what the idiom `linear` finds. In the second the weight is computed at run time, so it is no layer by
+itself: queries that look at something else than themselves are projected so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from ..ir.node_view import shape_of, static_slice
+from ..passes.edit import Edit, attribute, is_parameter
+from ..passes.transposes import permutation
+from .match import DOMAIN, both_orders, is_private, made_by
+
+
+@dataclass
+class Projection:
+    """`x @ weight[start : start + rows].T + bias[start : start + rows]`, and the nodes that compute it."""
+
+    x: ir.Value
+    weight: ir.Value
+    bias: ir.Value | None
+    start: int
+    rows: int
+    columns: int
+    is_transposed: bool
+    """Whether the weight is stored as PyTorch does, (out, in)."""
+    nodes: list[ir.Node] = field(default_factory=list)
+
+
+def find_projection(edit: Edit, value: ir.Value | None) -> Projection | None:
+    """The projection that makes `value`."""
+    linear = made_by(edit, value, "Linear", domain=DOMAIN)
+    if linear is not None:
+        return _of_linear(linear)
+    total = made_by(edit, value, "Add")
+    if total is None:
+        return _of_part(edit, value)
+    for product, added in both_orders(total):
+        found = _of_part(edit, product) if is_private(edit, product) else None
+        bias = _part(edit, added)
+        if found is not None and bias is not None and bias[1:] == (found.start, found.rows):
+            found.bias = bias[0]
+            found.nodes.insert(0, total)
+            return found
+    return None
+
+
+def _of_linear(linear: ir.Node) -> Projection | None:
+    x, weight, bias = (*linear.inputs, None)[:3]
+    shape = shape_of(weight)
+    if x is None or weight is None or shape is None:
+        return None
+    is_transposed = bool(attribute(linear, "transposed", 0))
+    columns, rows = (int(size) for size in (reversed(shape) if is_transposed else shape))
+    return Projection(x, weight, bias, 0, rows, columns, is_transposed, [linear])
+
+
+def _of_part(edit: Edit, value: ir.Value | None) -> Projection | None:
+    """The product with some rows of a weight."""
+    product = made_by(edit, value, "MatMul")
+    turned = None if product is None else made_by(edit, product.inputs[1], "Transpose")
+    found = None if turned is None or list(permutation(turned) or ()) != [1, 0] else _part(edit, turned.inputs[0])
+    if product is None or product.inputs[0] is None or found is None:
+        return None
+    weight, start, rows = found
+    shape = shape_of(weight)
+    if shape is None or not isinstance(shape[1], int):
+        return None
+    return Projection(product.inputs[0], weight, None, start, rows, shape[1], True, [product])
+
+
+def _part(edit: Edit, value: ir.Value | None) -> tuple[ir.Value, int, int] | None:
+    """The parameter that `value` is some rows of, which row is the first, and how many they are."""
+    node = made_by(edit, value, "Slice", "Split")
+    if node is None or value is None or not is_parameter(node.inputs[0]) or node.inputs[0] is None:
+        return None
+    whole, shape = shape_of(node.inputs[0]), shape_of(value)
+    if whole is None or shape is None or whole[1:] != shape[1:] or not isinstance(shape[0], int):
+        return None
+    if node.op_type == "Split":
+        before = [shape_of(part) for part in node.outputs[: node.outputs.index(value)]]
+        if attribute(node, "axis", 0) not in (0, -len(whole)) or None in before:
+            return None
+        return node.inputs[0], sum(int(part[0]) for part in before if part is not None), shape[0]
+    cut = static_slice(node)
+    if cut is None or cut[1:] not in (((0,), (1,)), ((-len(whole),), (1,))) or not isinstance(whole[0], int):
+        return None
+    start = cut[0][0] if cut[0][0] >= 0 else cut[0][0] + whole[0]
+    return node.inputs[0], start, shape[0]

@@ -27,8 +27,8 @@ def answers(model: onnx.ModelProto, inputs: Mapping[str, Any], reference: bool) 
     """Who knows the outputs of the model, and what they are: first ONNX Runtime, then the ONNX reference.
 
     Neither is always right: ONNX Runtime gathers strings wrongly and hands out float8 as bytes, the reference computes
-    some results in a wider type than the schema says. So an answer is brought to the type of the schema, and is none
-    if it is of another kind."""
+    some results in a wider type than the schema says, and fills strings up with the number 0. So an answer is brought
+    to the type of the schema, and is none if it is of another kind."""
     declared = _declared_types(model)
     oracles: dict[str, Callable[..., Sequence[Any]]] = {"ONNX Runtime": _onnxruntime, "ONNX reference": _reference}
     if reference:
@@ -69,9 +69,11 @@ def _declared_types(model: onnx.ModelProto) -> list[np.dtype[Any] | None]:
 
 
 def _typed(output: Any, dtype: np.dtype[Any] | None) -> Any:
-    if dtype is None or dtype.kind == "O" or isinstance(output, list | dict) or output is None:
+    if dtype is None or isinstance(output, list | dict) or output is None:
         return output
     array = np.asarray(output)
+    if dtype.kind == "O":
+        return np.where(array == 0, "", array).astype(object)  # the zero of strings, in numpy too
     if array.dtype != dtype and (_is_float(array.dtype) != _is_float(dtype)):
         raise TypeError(f"{array.dtype} instead of {dtype}")
     return array.astype(dtype)

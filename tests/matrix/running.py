@@ -55,10 +55,12 @@ def lift_case(case: Case) -> list[Result]:
 def run_case(case: Case) -> list[Result]:
     """The case in both forms, compared with who knows better: with one after the other until they agree."""
     results = lift_case(case)
-    undecided = [result for result in results if result.actual is not None]
+    undecided = [result for result in results if result.actual is not None or result.refused]
     for oracle, expected in expectations(case):
         for result in undecided:
-            result.oracle, result.error = oracle, _difference(case, result.actual or (), expected)
+            result.oracle = oracle
+            if result.actual is not None:
+                result.error = _difference(case, result.actual, expected)
         undecided = [result for result in undecided if result.error]
         if not undecided:
             break

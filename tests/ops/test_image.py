@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import check, check_official, official_cases
+from checking import check, check_official, model_of, official_cases
 from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+import onnxlift
 
 
 def rand(*shape: int, dtype: Any = np.float32) -> np.ndarray:
@@ -143,6 +146,28 @@ def test_max_roi_pool(scale: float) -> None:
     rois = np.array([[0, 0, 0, 5, 6], [1, 1, 2, 7, 7], [1, 3, 3, 3, 3], [0, 6, 5, 20, 20]], np.float32)
     node = helper.make_node("MaxRoiPool", ["x", "rois"], ["y"], pooled_shape=[3, 2], spatial_scale=scale)
     check(node, {"x": rand(2, 3, 8, 9), "rois": rois})
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint32])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_samples_of_integers_are_rounded(mode: str, dtype: Any) -> None:
+    x = np.random.default_rng(0).integers(0, 2**15, (1, 2, 4, 5)).astype(dtype)  # cubic ones go beyond the ends
+    inputs = {"x": x, "grid": np.random.default_rng(1).uniform(-1.2, 1.2, (1, 30, 20, 2)).astype(np.float32)}
+    node = helper.make_node("GridSample", ["x", "grid"], ["y"], mode=mode)
+    (exact,) = ReferenceEvaluator(node).run(None, {**inputs, "x": x.astype(np.float64)})
+    limits = np.iinfo(dtype)
+    check(node, inputs, opset=20, expected=[np.rint(exact).clip(limits.min, limits.max).astype(dtype)])
+
+
+@pytest.mark.parametrize(("mode", "reason"), [("linear", "linear interpolation"), ("nearest", None)])
+def test_strings_are_sampled_but_not_interpolated(mode: str, reason: str | None) -> None:
+    inputs = {"x": np.array([[["a", "", "ü"]]], object), "grid": np.array([[[-0.6], [0.7], [9]]], np.float32)}
+    node = helper.make_node("GridSample", ["x", "grid"], ["y"], mode=mode)
+    if reason is None:
+        check(node, inputs, opset=20, expected=[np.array([[["a", "ü", ""]]], object)])
+        return
+    with pytest.raises(onnxlift.UnsupportedError, match=reason):
+        onnxlift.lift(model_of([node], inputs, 20))
 
 
 IMAGES = [

@@ -181,6 +181,26 @@ def test_quantized_product(constants: tuple[str, ...], columns: tuple[int, ...])
     check(NODE("QLinearMatMul", list(inputs), ["y"]), inputs, constants=constants, rtol=0)
 
 
+@pytest.mark.parametrize("constants", [(), ("az", "bz", "ys", "yz")])
+@pytest.mark.parametrize("result", [np.uint8, ml_dtypes.float8_e5m2])
+def test_product_of_8_bit_floats(constants: tuple[str, ...], result: Any) -> None:
+    """Neither ONNX Runtime nor the reference multiplies fractions."""
+    inputs = {
+        "a": rand(2, 3, 7).astype(ml_dtypes.float8_e4m3fn),
+        "as": np.array([0.02, 0.3, 0.11], np.float32),
+        "az": np.zeros(3, ml_dtypes.float8_e4m3fn),
+        "b": rand(7, 5).astype(ml_dtypes.float8_e5m2),
+        "bs": np.float32(0.7),
+        "bz": np.array(0.25, ml_dtypes.float8_e5m2),
+        "ys": np.float32(0.03),
+        "yz": np.array(3, result),
+    }
+    wide = {name: np.asarray(value, np.float64) for name, value in inputs.items()}
+    product = wide["a"] @ (wide["b"] - wide["bz"]) * (wide["as"][:, None] * wide["bs"] / wide["ys"])
+    expected = np.clip(np.rint(product) + 3, 0, 255) if result == np.uint8 else product + 3
+    check(NODE("QLinearMatMul", list(inputs), ["y"]), inputs, constants=constants, expected=[expected.astype(result)])
+
+
 @pytest.mark.parametrize("constants", [(), ("w", "ws", "wz", "b"), ("xs", "xz", "w", "ws", "wz", "ys", "yz", "b")])
 @pytest.mark.parametrize("channels", [(), (4,)])
 def test_quantized_convolution(constants: tuple[str, ...], channels: tuple[int, ...]) -> None:

@@ -159,3 +159,12 @@ def test_running_total_of_nothing(exclusive: int) -> None:
     x = np.zeros((2, 0), np.float32)
     node = NODE("CumSum", ["x", "axis"], ["y"], exclusive=exclusive)
     check(node, {"x": x, "axis": np.array(1)}, constants=["axis"], expected=[x])
+
+
+@pytest.mark.parametrize("axes", [(), (1,), (0, -1)])
+def test_mean_of_uint64(axes: tuple[int, ...]) -> None:
+    """Numbers beyond those of int64, whose sum is still in uint64; the reference divides in float64."""
+    x = np.random.default_rng(0).integers(0, 2**64, (3, 4, 5), np.uint64) // np.uint64(60)
+    inputs = {"x": x, "axes": np.array(axes, np.int64)}
+    total = x.sum(axes or None, keepdims=True)
+    check(NODE("ReduceMean", list(inputs), ["y"]), inputs, expected=[total // np.uint64(x.size // total.size)])

@@ -219,6 +219,31 @@ def test_official(case: Any) -> None:
     check_official(case)
 
 
+WORDS = np.array([[["a", "", "ü"]]], object)
+
+
+def test_strings_are_taken_from_the_nearest_place() -> None:
+    inputs = {"x": WORDS, "roi": np.array([0, 0, 0.5, 1, 1, 1.5], np.float32), "sizes": np.array([1, 1, 3])}
+    crop = {"coordinate_transformation_mode": "tf_crop_and_resize"}
+    check(helper.make_node("Resize", ["x", "", "", "sizes"], ["y"]), inputs, constants=["sizes"], expected=[WORDS])
+    node = helper.make_node("Resize", ["x", "roi", "", "sizes"], ["y"], **crop)
+    check(node, inputs, constants=["roi", "sizes"], expected=[np.array([[["", "ü", ""]]], object)])
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"mode": "linear"},
+        {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 1.0},
+    ],
+)
+def test_strings_are_not_computed_with(attributes: dict[str, Any]) -> None:
+    inputs = {"x": WORDS, "roi": np.ones(6, np.float32), "scales": np.array([1, 1, 2], np.float32)}
+    node = helper.make_node("Resize", list(inputs), ["y"], **attributes)
+    with pytest.raises(onnxlift.UnsupportedError, match="computes with strings"):
+        onnxlift.lift(model_of([node], inputs, 19, ["roi", "scales"]))
+
+
 @pytest.mark.parametrize(
     ("attributes", "scales", "reason"),
     [

@@ -291,6 +291,16 @@ def test_strings_move_too(op: str, attributes: Any, constants: Any) -> None:
     check(helper.make_node("Split", ["x"], ["p", "q"], num_outputs=2), {"x": words}, reference=True)
 
 
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
+def test_strings_are_padded_with_empty_ones(mode: str) -> None:
+    words = np.array([["a", "", "ü"], ["x y", "e", "f"]], object)
+    node = helper.make_node("Pad", ["x", "pads"], ["y"], mode=mode)
+    pads, fill = ((1, 0), (-1, 2)), {"constant_values": ""} if mode == "constant" else {}
+    expected = np.pad(words[:, 1:], np.maximum(pads, 0), mode, **fill)
+    check(node, {"x": words, "pads": ints(1, -1, 0, 2)}, expected=[expected])
+    check(node, {"x": words, "pads": ints(1, -1, 0, 2)}, constants=["pads"], unranked=True, expected=[expected])
+
+
 PADS: list[Any] = [
     ((2, 3), (0, 1, 0, 2)),
     ((2, 3, 4), (0, 0, 1, 0, 0, 2)),

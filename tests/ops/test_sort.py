@@ -23,6 +23,17 @@ def test_top_k_takes_the_first_of_equals(axis: int, largest: int, k: int, consta
     check(node, {"x": ties(5, 6, 4), "k": np.array([k])}, constants=constants, dynamic=True)
 
 
+@pytest.mark.parametrize("axis", [None, 0, -1])
+def test_unique_complex_numbers(axis: int | None) -> None:
+    x = (ties(4, 5) + 1j * ties(5, 4).T).astype(np.complex64)
+    x[2], x[:, 3] = x[0], x[:, 1]
+    node = helper.make_node(
+        "Unique", ["x"], ["y", "first", "inverse", "counts"], **({} if axis is None else {"axis": axis})
+    )
+    check(node, {"x": x}, reference=True)
+    check(helper.make_node("Unique", ["x"], ["y"]), {"x": x}, reference=True)
+
+
 @pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.uint16, np.uint32, np.uint64, np.float16, np.float64])
 def test_top_k_element_types(dtype: Any) -> None:
     x = ties(3, 8, dtype=dtype)

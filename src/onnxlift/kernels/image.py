@@ -66,7 +66,10 @@ def reflect(place: Tensor, low: float, high: float) -> Tensor:
 def grid_sample_nd(
     x: Tensor, grid: Tensor, mode: str = "linear", padding_mode: str = "zeros", align_corners: bool = False
 ) -> Tensor:
-    """`F.grid_sample` over any number of axes, and for a grid of another type."""
+    """`F.grid_sample` over any number of axes, for a grid of another type, and of integers, which are rounded."""
+    dtype = x.dtype
+    if mode != "nearest" and not (dtype.is_floating_point or dtype.is_complex):
+        x = x.double()
     first, count = {"nearest": (0, 1), "linear": (0, 2), "cubic": (-1, 4)}[mode]
     axes: list[tuple[Tensor, Tensor, Tensor]] = []  # of each axis: index, weight, whether inside; tap first
     for axis, size in enumerate(x.shape[2:]):
@@ -99,7 +102,9 @@ def grid_sample_nd(
         value = value if mode == "nearest" else value * weight[:, None]
         result = value if result is None else result + value
     assert result is not None
-    return result
+    if x.dtype == dtype:
+        return result
+    return result.round().clamp(torch.iinfo(dtype).min, torch.iinfo(dtype).max).to(dtype)
 
 
 def roi_align(

@@ -7,6 +7,8 @@ import math
 import torch
 from torch import Tensor
 
+from .math import uint64_quotient
+
 
 def max_over(x: Tensor, axes: list[int] | tuple[int, ...], keepdim: bool = False) -> Tensor:
     """`x.amax`, with the smallest number of the type for an empty set of numbers."""
@@ -43,6 +45,13 @@ def integer_mean(x: Tensor, axes: list[int] | tuple[int, ...], keepdim: bool = F
     axes = tuple(axes) or tuple(range(x.ndim))
     count = math.prod(x.shape[axis] for axis in axes)
     return torch.div(x.sum(axes, keepdim, dtype=x.dtype), count, rounding_mode="trunc")
+
+
+def uint64_mean(x: Tensor, axes: list[int] | tuple[int, ...], keepdim: bool = False) -> Tensor:
+    """The mean over the axes (all of them if `axes` is empty), on the bits of uint64 numbers held in int64."""
+    axes = tuple(axes) or tuple(range(x.ndim))
+    count = math.prod(x.shape[axis] for axis in axes)
+    return uint64_quotient(x.sum(axes, keepdim), torch.full((), count, device=x.device))
 
 
 def shift_in(x: Tensor, axis: int, fill: int) -> Tensor:

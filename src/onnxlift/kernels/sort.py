@@ -14,9 +14,13 @@ def unique_with_places(
     x: Tensor, axis: int | None = None, ordered: bool = True
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The distinct elements (or slices along `axis`), where each occurs first, which of them each element is, and how
-    often each occurs: in ascending order, or in that of first occurrence."""
+    often each occurs: in ascending order (of complex numbers: of their real, then of their imaginary parts), or in
+    that of first occurrence."""
     if axis is None:
         x, axis = x.flatten(), 0
+    if x.is_complex():
+        pairs, first, inverse, counts = unique_with_places(torch.view_as_real(x), axis % x.ndim, ordered)
+        return torch.view_as_complex(pairs), first, inverse, counts
     values, inverse, counts = torch.unique(x, return_inverse=True, return_counts=True, dim=axis)
     place = torch.arange(len(inverse), device=x.device)
     first = torch.full_like(counts, len(inverse)).scatter_reduce(0, inverse, place, "amin")

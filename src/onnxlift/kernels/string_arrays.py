@@ -22,6 +22,11 @@ def take_strings(strings: np.ndarray, places: Tensor) -> np.ndarray:
     return taken.reshape(tuple(places.shape))
 
 
+def take_strings_or_empty(strings: np.ndarray, places: Tensor) -> np.ndarray:
+    """The strings at `places` of the flattened array, counted from 1; an empty one where the place is 0."""
+    return take_strings(np.concatenate([[""], strings.reshape(-1)]), places)
+
+
 def concatenate_strings(arrays: tuple[np.ndarray, ...], axis: int) -> np.ndarray:
     """The arrays one after the other along `axis`."""
     return np.concatenate(arrays, axis)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..code.expr import Expr
-from ..ir.types import DataType
+from ..ir.types import DataType, ValueType
 from .node import torch_dtype
 from .operand import Tensor
 
@@ -31,4 +31,5 @@ def carried(move: Callable[..., Expr], *tensors: Tensor) -> Expr:
     carrier = CARRIER.get(dtype) if dtype is not None else None
     if carrier is None:
         return move(*tensors)
-    return move(*(t.view(torch_dtype(carrier)) for t in tensors)).view(torch_dtype(dtype))
+    bits = [Tensor(t.view(torch_dtype(carrier)), ValueType(carrier, t.type.shape)) for t in tensors]
+    return move(*bits).view(torch_dtype(dtype))

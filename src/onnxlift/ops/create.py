@@ -17,7 +17,7 @@ from .kernel import kernel
 from .node import Node, Result, data_type, torch_dtype
 from .operand import LITERAL_TYPES, Constant, Dims, Operand, Scalar, Tensor, exact_number, size_of
 from .registry import op
-from .string_arrays import moves_elements, numbers_only
+from .string_arrays import moves_elements, moves_or_fills
 
 MOST_SIZES = 64
 """Longer lists of integers are data, not sizes."""
@@ -197,7 +197,7 @@ def OneHot(n: Node, indices: Tensor, depth: Scalar, values: Tensor, *, axis: int
 
 
 @op("Trilu")
-@numbers_only
+@moves_or_fills
 def Trilu(n: Node, input: Tensor, k: Scalar | None, *, upper: int) -> Result:
     """`k` is the diagonal to start from; positive is above the main one."""
     arguments = [] if k is None or k.number == 0 else [k]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ..code.expr import F
+from ..ir.types import DataType, type_of
 from .arguments import attribute_number, changed, compact
 from .carry import carried
 from .kernel import kernel
 from .node import Node, Result
 from .operand import Dims, Tensor
 from .registry import op
-from .string_arrays import moves_elements, numbers_only
+from .string_arrays import moves_elements, moves_or_fills
 from .window import Ints, torch_pads
 
 
@@ -34,17 +35,18 @@ def SpaceToDepth(n: Node, input: Tensor, *, blocksize: int, mode: str = "DCR") -
 
 
 @op("GridSample")
-@numbers_only
+@moves_or_fills
 def GridSample(n: Node, X: Tensor, grid: Tensor, *, align_corners: int, mode: str, padding_mode: str) -> Result:
     """Until opset 19 the modes are bilinear and bicubic; then linear and cubic, over any number of axes. PyTorch has
-    2 (and 3, but not cubic)."""
+    2 (and 3, but not cubic). What is interpolated between integers is rounded: ONNX does not say how, ONNX Runtime does
+    not do it, and the reference cuts the weights themselves to integers, which leaves nothing of them."""
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
     if mode not in ("nearest", "linear", "cubic"):
         n.fail(f"mode {mode!r} is not one of nearest, linear, cubic")
     if padding_mode not in ("zeros", "border", "reflection"):
         n.fail(f"padding_mode {padding_mode!r} is not one of zeros, border, reflection")
-    if mode != "nearest" and not X.type.is_float:
-        n.fail(f"{mode} interpolation between numbers that are not floating-point")
+    if mode != "nearest" and type_of(n.ir.inputs[0]).dtype in (DataType.STRING, DataType.BOOL):
+        n.fail(f"{mode} interpolation between what are no numbers")
     options: dict[str, Any] = {"mode": mode, "padding_mode": padding_mode, "align_corners": bool(align_corners)}
     in_torch = X.type.rank == 4 or (X.type.rank == 5 and mode != "cubic")
     if in_torch and X.type.dtype == grid.type.dtype:
@@ -52,7 +54,10 @@ def GridSample(n: Node, X: Tensor, grid: Tensor, *, align_corners: int, mode: st
         # align_corners is always written: PyTorch warns if it is not.
         return F.grid_sample(X, grid, **changed(options, mode="bilinear", padding_mode="zeros", align_corners=None))
     defaults = {"mode": "linear", "padding_mode": "zeros", "align_corners": False}
-    return carried(lambda x: kernel("grid_sample_nd")(x, grid, **changed(options, **defaults)), X)
+    written = changed(options, **defaults)
+    if mode != "nearest":
+        return kernel("grid_sample_nd")(X, grid, **written)
+    return carried(lambda x: kernel("grid_sample_nd")(x, grid, **written), X)
 
 
 @op("AffineGrid")
@@ -61,7 +66,7 @@ def AffineGrid(n: Node, theta: Tensor, size: Dims, *, align_corners: int) -> Res
 
 
 @op("CenterCropPad")
-@numbers_only
+@moves_or_fills
 def CenterCropPad(n: Node, input_data: Tensor, shape: Dims, *, axes: Ints | None) -> Result:
     """Known sizes become one `F.pad`: negative amounts cut. An odd one goes to the end."""
     rank, wanted = input_data.type.rank, shape.static
@@ -81,7 +86,6 @@ def CenterCropPad(n: Node, input_data: Tensor, shape: Dims, *, axes: Ints | None
 
 
 @op("Col2Im")
-@numbers_only
 def Col2Im(
     n: Node,
     input: Tensor,
@@ -92,6 +96,8 @@ def Col2Im(
     pads: Ints | None,
     strides: Ints | None,
 ) -> Result:
+    if input.type.dtype == DataType.STRING:
+        n.fail("it adds strings")
     dims = image_shape.length or block_shape.length
     block = block_shape.static
     if dims is None:

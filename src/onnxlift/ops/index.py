@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..code.expr import Expr, unequal
+from ..code.expr import Expr, builtin, torch, unequal
 from ..ir.types import DataType, Dim, ValueType
 from .axes import along, as_written, at, from_front
 from .carry import CARRIER, carried
@@ -15,7 +15,7 @@ from .kernel import kernel
 from .node import Node, Result
 from .operand import Constant, Dims, Operand, Scalar, Tensor
 from .registry import op
-from .string_arrays import moves_elements, numbers_only
+from .string_arrays import moves_elements
 
 _LONGEST_LIST = 8
 """Constant indices are written out up to this length, `x[:, [2, 1, 0]]`; longer ones are a buffer."""
@@ -258,9 +258,11 @@ def Compress(n: Node, input: Tensor, condition: Tensor, *, axis: int | None) -> 
 
 
 @op("NonZero")
-@numbers_only
 def NonZero(n: Node, X: Tensor) -> Result:
-    """One row per axis of the input, so none for a scalar, as in PyTorch and unlike numpy."""
+    """One row per axis of the input, so none for a scalar, as in PyTorch and unlike numpy. The zero of strings is the
+    empty one."""
+    if X.type.dtype == DataType.STRING:
+        return torch.as_tensor(X.astype(builtin("bool")), device=n.device).nonzero().T
     return (unequal(X, 0) if X.type.dtype in CARRIER else X).nonzero().T
 
 

@@ -21,9 +21,13 @@ def MatMul(n: Node, A: Tensor, B: Tensor) -> Result:
 @op("MatMulInteger")
 def MatMulInteger(n: Node, A: Tensor, B: Tensor, a_zero_point: Tensor | None, b_zero_point: Tensor | None) -> Result:
     """A zero point is one number, or one for each row of A or column of B."""
-    if a_zero_point is not None and a_zero_point.type.rank == 1 and a_zero_point.type.dim(0) != 1:
-        a_zero_point = Tensor(a_zero_point[:, None], a_zero_point.type)
-    return kernel("matmul_integer")(A, B, *_zero_points(a_zero_point, b_zero_point))
+    points = _zero_points(None if a_zero_point is None else per_row(a_zero_point), b_zero_point)
+    return kernel("matmul_integer")(A, B, *points)
+
+
+def per_row(x: Tensor) -> Tensor:
+    """A scale or zero point of the left factor, which may be one for each of its rows, so that it broadcasts."""
+    return Tensor(x[:, None], x.type) if x.type.rank == 1 and x.type.dim(0) != 1 else x
 
 
 def _zero_points(*points: Tensor | None) -> list[object]:

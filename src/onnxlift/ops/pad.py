@@ -7,10 +7,12 @@ from typing import Any
 from ..code.expr import Expr, F
 from ..ir.types import DataType
 from .axes import from_front
+from .carry import carried
 from .kernel import kernel
 from .node import Node, Result
 from .operand import Dims, Scalar, Tensor
 from .registry import op
+from .string_arrays import moves_or_fills
 
 # Modes that `F.pad` knows under another name, for trailing axes behind two others (or one).
 _MODES = {"reflect": "reflect", "edge": "replicate", "wrap": "circular"}
@@ -18,6 +20,7 @@ _PADDABLE = frozenset({DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataTy
 
 
 @op("Pad")
+@moves_or_fills
 def Pad(
     n: Node,
     data: Tensor,
@@ -30,16 +33,18 @@ def Pad(
     paddings: tuple[int, ...] | None = None,
 ) -> Result:
     """Opset 1 calls the pads `paddings`; until opset 10 the fill is the attribute `value`. Negative pads crop."""
-    if data.type.dtype == DataType.STRING:
-        n.fail("its data are strings")
-    if data.type.dtype == DataType.FLOAT8E8M0:
-        n.fail("it pads float8e8m0, which PyTorch cannot fill with a number")
     if mode != "constant" and mode not in _MODES:
         n.fail(f"its mode {mode} is not known")
     pads = pads if pads is not None else Dims.of(paddings or ())
-    fill: Any = value
-    if constant_value is not None:
-        fill = constant_value if constant_value.number is None else constant_value.number
+    if data.type.dtype == DataType.FLOAT8E8M0:  # PyTorch cannot fill it with numbers. All bits 0 are its least one.
+        fills = [] if constant_value is None else [constant_value]
+        return carried(lambda x, fill=0: _pad(x, pads, axes, mode, fill), data, *fills)
+    if constant_value is None:
+        return _pad(data, pads, axes, mode, value)
+    return _pad(data, pads, axes, mode, constant_value if constant_value.number is None else constant_value.number)
+
+
+def _pad(data: Tensor, pads: Dims, axes: Dims | None, mode: str, fill: Tensor | float) -> Expr:
     widths = _widths(data, pads, axes)
     if widths is not None and all(before.number == after.number == 0 for before, after in widths.values()):
         return data

@@ -15,7 +15,7 @@ from .axes import from_front
 from .cast import FLOAT6, FLOAT8, SUB_BYTE, converted
 from .conv import ConvInteger
 from .kernel import kernel
-from .linalg import MatMulInteger
+from .linalg import MatMulInteger, per_row
 from .node import Node, Result, Unpack, data_type, torch_dtype
 from .operand import Constant, Tensor
 from .registry import op
@@ -103,12 +103,17 @@ def QLinearMatMul(
     y_scale: Tensor,
     y_zero_point: Tensor,
 ) -> Result:
-    """A scale is one number, or one for each row of `a` or column of `b`."""
-    if any(factor.type.dtype not in INTEGERS for factor in (a, b)):
-        n.fail("its factors are not of integers")
-    product = MatMulInteger(n, a, b, a_zero_point, b_zero_point)
-    rows = a_scale[:, None] if a_scale.type.rank == 1 and a_scale.type.size != 1 else a_scale
-    return _requantized(n, product, rows, b_scale, y_scale, y_zero_point)
+    """A scale is one number, or one for each row of `a` or column of `b`. Factors of 8-bit floats are multiplied as
+    they are, though ONNX's reference cuts them to integers before."""
+    if a.type.is_integer and b.type.is_integer:
+        product = MatMulInteger(n, a, b, a_zero_point, b_zero_point)
+    else:
+        product = _centred(a, per_row(a_zero_point)) @ _centred(b, b_zero_point)
+    return _requantized(n, product, per_row(a_scale), b_scale, y_scale, y_zero_point)
+
+
+def _centred(x: Tensor, zero_point: Tensor) -> Expr:
+    return x.float() if _is_zero(zero_point) else x.float() - zero_point.float()
 
 
 @op("QLinearConv")
@@ -156,16 +161,19 @@ def QLinearConv(
 
 
 def _requantized(n: Node, total: Any, a_scale: Expr, b_scale: Expr, y_scale: Tensor, zero_point: Tensor) -> Expr:
-    """Sums of products of integers, in the scale of the result."""
+    """Sums of products, in the scale of the result."""
     target = _type_of(zero_point)
-    if target not in INTEGERS:
-        n.fail("its result is not of integers")
     scale = a_scale * b_scale / y_scale
     if y_scale.type.dtype != DataType.FLOAT:
         scale = scale.float()
     numbers = [s.const for s in (a_scale, b_scale, y_scale) if isinstance(s, Constant) and s.number is not None]
     if len(numbers) == 3:
         scale = Literal(float(str((numbers[0] * numbers[1] / numbers[2]).reshape(-1)[0])))
+    if target in FLOAT8:
+        scaled = total * scale if _is_zero(zero_point) else total * scale + zero_point.float()
+        return kernel("to_float8")(scaled, torch_dtype(target))
+    if target not in INTEGERS:
+        n.fail("its result is neither of integers nor of 8-bit floats")
     return kernel("to_integer")(total * scale, *integer_arguments(_number_or(zero_point), target))
 
 

@@ -14,7 +14,6 @@ from .cast import converted
 from .node import Node, Result, data_type, torch_dtype
 from .operand import Tensor
 from .registry import op
-from .string_arrays import numbers_only
 
 
 @op("RandomNormal", ignores=("seed",))
@@ -23,9 +22,8 @@ def RandomNormal(n: Node, *, shape: Sequence[int], dtype: int, mean: float, scal
 
 
 @op("RandomNormalLike", ignores=("seed",))
-@numbers_only
 def RandomNormalLike(n: Node, input: Tensor, *, dtype: int | None, mean: float, scale: float) -> Result:
-    return _normal(torch.randn_like(input, **_dtype_like(input, dtype)), mean, scale)
+    return _normal(_like(n, "randn", input, dtype), mean, scale)
 
 
 @op("RandomUniform", ignores=("seed",))
@@ -34,9 +32,8 @@ def RandomUniform(n: Node, *, shape: Sequence[int], dtype: int, low: float, high
 
 
 @op("RandomUniformLike", ignores=("seed",))
-@numbers_only
 def RandomUniformLike(n: Node, input: Tensor, *, dtype: int | None, low: float, high: float) -> Result:
-    return _uniform(torch.rand_like(input, **_dtype_like(input, dtype)), low, high)
+    return _uniform(_like(n, "rand", input, dtype), low, high)
 
 
 @op("Multinomial", ignores=("seed",))
@@ -70,5 +67,12 @@ def _dtype(dtype: int) -> dict[str, Expr]:
     return {} if dtype == DataType.FLOAT else {"dtype": torch_dtype(data_type(dtype))}
 
 
-def _dtype_like(input: Tensor, dtype: int | None) -> dict[str, Expr]:
-    return {} if dtype is None or dtype == input.type.dtype else {"dtype": torch_dtype(data_type(dtype))}
+def _like(n: Node, draw: str, input: Tensor, dtype: int | None) -> Expr:
+    """`torch.randn_like(input)`; strings only lend their shape."""
+    if input.type.dtype == DataType.STRING:
+        like, options = input.shape, {**_dtype(dtype or DataType.STRING), "device": n.device}
+    else:
+        draw, like = f"{draw}_like", input
+        options = {} if dtype is None or dtype == input.type.dtype else {"dtype": torch_dtype(data_type(dtype))}
+    result: Expr = getattr(torch, draw)(like, **options)
+    return result

@@ -153,7 +153,7 @@ def _register(name: str) -> None:
         if x.type.rank == 0 or (no_axes and noop_with_empty_axes):
             return _unreduced(name, x)
         over = Over(x, _normalised(x, None if no_axes else axes), bool(keepdims))
-        reduced = _reduced(n, name, x, over)
+        reduced = _reduced(name, x, over)
         if noop_with_empty_axes and isinstance(over.axes, Expr):
             return either(negate(over.axes), _unreduced(name, x), reduced)
         return reduced
@@ -200,14 +200,14 @@ def _of_sizes(name: str, data: Scalar | Dims, keepdims: bool) -> Scalar | Dims |
     return Dims([result]) if keepdims and result is not None else result
 
 
-def _reduced(n: Node, name: str, x: Tensor, over: Over) -> Expr:
+def _reduced(name: str, x: Tensor, over: Over) -> Expr:
     dtype = x.type.dtype
     if dtype in INTEGERS and name in ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp"):
         doubles = Tensor(x.double(), ValueType(DataType.DOUBLE, x.type.shape))
         return converted(REDUCTIONS[name](doubles, over), dtype)
     if dtype in STORED_ONLY:
         if name == "ReduceMean" and dtype == DataType.UINT64:
-            n.fail("it takes the mean of uint64 numbers")
+            return through_int64(lambda x: kernel("uint64_mean")(x, over.listed, **over.keepdim), x)
         magnitude = "ReduceSum" if name == "ReduceL1" else name
         ordered = name in ("ReduceMax", "ReduceMin")
         return through_int64(lambda x: REDUCTIONS[magnitude](x, over), x, ordered=ordered)

@@ -221,9 +221,10 @@ def _to_dims(n: Node, operand: Operand) -> Dims:
         case Dims():
             return operand
     length = operand.type.dim(0)
+    whole = operand.long() if operand.type.is_float else operand
     if length == 1 or operand.type.rank == 0:
-        return Dims([Scalar(operand.item())])
-    return Dims(None, operand.tolist(), length if isinstance(length, int) else None)
+        return Dims([Scalar(whole.item())])
+    return Dims(None, whole.tolist(), length if isinstance(length, int) else None)
 
 
 def _to_scalar(n: Node, operand: Operand) -> Scalar:

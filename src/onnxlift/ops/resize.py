@@ -10,14 +10,14 @@ import numpy as np
 
 from ..code.expr import Expr, F
 from ..ir.symbolic import multiply
-from ..ir.types import DataType
+from ..ir.types import DataType, type_of
 from .arguments import attribute_number, changed, compact
 from .interpolate import Method, reads_the_same, same_output_size
 from .kernel import kernel
 from .node import Node, Result
 from .operand import Constant, Dims, Operand, Tensor, size_of
 from .registry import op
-from .string_arrays import numbers_only
+from .string_arrays import moves_elements, moves_or_fills
 
 FLOATS = (DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.BFLOAT16)
 CHOICES = {
@@ -58,7 +58,7 @@ class Target:
 
 
 @op("Upsample")
-@numbers_only
+@moves_elements
 def Upsample(
     n: Node,
     X: Tensor,
@@ -78,7 +78,7 @@ def Upsample(
 
 
 @op("Resize")
-@numbers_only
+@moves_or_fills
 def Resize(
     n: Node,
     X: Tensor,
@@ -164,6 +164,8 @@ def _check(n: Node, x: Tensor, method: Method, target: Target) -> None:
     for name, allowed in CHOICES.items():
         if getattr(method, name) not in allowed:
             n.fail(f"{name} {getattr(method, name)!r} is not one of {', '.join(allowed)}")
+    if type_of(n.ir.inputs[0]).dtype == DataType.STRING and (method.mode != "nearest" or method.extrapolation != 0):
+        n.fail("it computes with strings")
     rank = x.type.rank
     if rank is not None and not all(-rank <= axis < rank for axis in target.axes or ()):
         n.fail(f"axes {target.axes} of an input of {rank} axes")

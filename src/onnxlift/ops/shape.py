@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..code.expr import Expr, builtin, torch
+from ..code.expr import Expr, builtin, to_expr, torch
 from ..ir.node_view import elements_of
 from ..ir.types import DataType
 from .axes import as_written, from_front
@@ -193,22 +193,13 @@ def _expanded_sizes(n: Node, x: Tensor, shape: Dims) -> list[Scalar] | None:
 
 @op("Tile")
 @moves_elements
-def Tile(n: Node, input: Operand, repeats: Dims, axis: Scalar | None) -> Result:
-    """Opset 1 repeats along one `axis`, by `repeats` (which is called `tiles` there)."""
+def Tile(n: Node, input: Operand, repeats: Dims, axis: Dims | None) -> Result:
+    """Opset 1 repeats along one `axis`, by `repeats` (which is called `tiles` there); both are floats."""
     if axis is not None:
-        return _tile_axis(n, n.tensor(input), repeats, axis)
+        return torch.cat(to_expr([n.tensor(input)]) * repeats[0], axis[0])
     counts = repeats.static
     if counts is not None and all(count == 1 for count in counts):
         return input
     if isinstance(input, Dims) and input.elements is not None and counts is not None and max(counts) <= MOST_SIZES:
         return Dims(input.elements * counts[0])
     return n.tensor(input).repeat(*repeats.args())
-
-
-def _tile_axis(n: Node, x: Tensor, tiles: Dims, axis: Scalar) -> Result:
-    rank = x.type.rank
-    if rank is None or axis.number is None:
-        n.fail("in opset 1 the axis to tile must be constant and the rank known")
-    repeats: list[Scalar] = [Scalar(1)] * rank
-    repeats[from_front(int(axis.number), rank)] = tiles[0]
-    return x.repeat(*repeats)

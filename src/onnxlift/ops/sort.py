@@ -52,10 +52,8 @@ def Unique(n: Node, X: Tensor, *, axis: int | None, sorted: int) -> Result:
         if axis is not None and X.type.rank != 1:
             n.fail("it compares slices of strings")
         return Unpack(kernel("unique_strings")(X, *([] if sorted else [False])), 4)
-    if X.type.dtype in COMPLEX:
-        n.fail("complex numbers have no order")
     options: dict[str, Any] = {} if axis is None else {"axis": axis}
-    if sorted and not any(n.wants(i) for i in (1, 2, 3)):
+    if sorted and X.type.dtype not in COMPLEX and not any(n.wants(i) for i in (1, 2, 3)):
         return torch.unique(X, **({} if axis is None else {"dim": axis}))
     if not sorted:
         options["ordered"] = False

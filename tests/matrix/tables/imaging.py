@@ -6,6 +6,8 @@ import struct
 import zlib
 
 import numpy as np
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
 from test_resize import COORDINATES, ROUNDING
 
 from ..case import NEWEST, Array, Row, each, floats, ints, row, some
@@ -26,6 +28,12 @@ def scales(*values: float) -> Array:
 
 def none() -> Array:
     return np.zeros(0, np.float32)
+
+
+def rounded_samples(x: Array, grid: Array) -> Array:
+    """Linear samples of integers. On integers themselves the reference cuts the weights to whole numbers."""
+    sample = ReferenceEvaluator(helper.make_node("GridSample", ["x", "grid"], ["y"]))
+    return np.rint(sample.run(None, {"x": x.astype(np.float64), "grid": grid})[0]).astype(x.dtype)
 
 
 PIXELS = np.random.default_rng(1).integers(0, 255, (6, 5, 3), np.uint8)
@@ -95,7 +103,12 @@ ROWS: dict[str, list[Row]] = {
         row(each(1, 1, 2, 3), scales(1, 1, 2, 2), asked=9),
     ],
     "GridSample": [
-        row(each(2, 3, 4, 5, without=("bool", "complex", "string")), some(2, 3, 2, 2, low=-1.2, high=1.2)),
+        row(each(2, 3, 4, 5, without=("bool", "int", "string")), some(2, 3, 2, 2, low=-1.2, high=1.2)),
+        row(
+            each(2, 3, 4, 5, high=99, without=("bool", "complex", "double", "float", "string")),
+            some(2, 3, 2, 2, low=-1.2, high=1.2),
+            expected=rounded_samples,
+        ),
         row(each(2, 3, 4, 5, low=0, high=9), some(2, 3, 2, 2, low=-1.2, high=1.2), mode="nearest"),
         *(
             row(X, GRID, mode=mode, padding_mode=padding, align_corners=align, since=since, until=until)

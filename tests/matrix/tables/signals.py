@@ -127,9 +127,9 @@ ROWS: dict[str, list[Row]] = {
         row(some(2, 4, high=-1), outputs=3),
     ],
     "QLinearMatMul": [
-        row(
-            *(each(3, 4, low=0, high=9), scalar(0.1), some(low=1, high=2)),
-            *(each(4, 5, low=0, high=9), scalar(0.2), some(low=1, high=2)),
+        row(  # whole numbers, as the reference cuts factors of 8-bit floats to them
+            *(each(3, 4, low=0, high=9, whole=True), scalar(0.1), some(low=1, high=2, whole=True)),
+            *(each(4, 5, low=0, high=9, whole=True), scalar(0.2), some(low=1, high=2, whole=True)),
             *(scalar(0.05), np.array(2, np.uint8)),
         ),
         row(

@@ -54,6 +54,41 @@ def test_external_data_is_found_when_values_inside_are_wanted(tmp_path: Path) ->
         np.testing.assert_allclose(values["a"], X * weight, rtol=1e-6)
 
 
+BYTES = np.random.default_rng(0).integers(200, 256, (4, 64)).astype(np.uint8)
+WEIGHT = np.random.default_rng(1).integers(90, 128, (64, 5)).astype(np.int8)
+
+
+def products(weight: np.ndarray = WEIGHT) -> onnx.ModelProto:
+    """Products of the same weight, with and without a zero point, whose sums in pairs do not fit into 16 bits."""
+    model = parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17]> g (uint8[4, 64] x) => (int32[4, 5] y, uint8[4, 5] z, int32[4, 5] v) '
+        "{ y = MatMulInteger(x, w) v = MatMulInteger(x, w, , zero_w) "
+        "z = QLinearMatMul(x, s, zero, w, s, zero_w, t, zero) }"
+    )
+    constants = {"s": np.float32(0.1), "t": np.float32(100), "zero": np.uint8(0), "zero_w": weight.dtype.type(3)}
+    model.graph.initializer.extend(
+        numpy_helper.from_array(np.asarray(c), k) for k, c in {**constants, "w": weight}.items()
+    )
+    return model
+
+
+@pytest.mark.parametrize("weight", [WEIGHT, WEIGHT.astype(np.uint8)], ids=["signed", "unsigned"])
+def test_exact_products_of_bytes(weight: np.ndarray, tmp_path: Path) -> None:
+    path = saved(products(weight), tmp_path)
+    name, values = run_reference(path, tmp_path, {"x": BYTES}, ["y", "z", "v"], [], "onnxruntime", exact=True)
+    assert "exact products" in name
+    exact = BYTES.astype(np.int32) @ (weight.astype(np.int32) - 3)
+    np.testing.assert_array_equal(values["y"], BYTES.astype(np.int32) @ weight.astype(np.int32))
+    np.testing.assert_array_equal(values["v"], exact)
+    np.testing.assert_array_equal(values["z"], np.rint(exact * 0.1 * 0.1 / 100))
+
+
+def test_saturated_products_are_not_held_against_the_lifted_model() -> None:
+    """On a processor that has no such products, ONNX Runtime is right at once."""
+    report = onnxlift.verify(products(), inputs={"x": BYTES})
+    assert report.passed, report
+
+
 @pytest.mark.parametrize("runtime", ["onnxruntime", "onnx.reference"])
 def test_a_cache_of_linked_files(runtime: str, tmp_path: Path) -> None:
     """As Hugging Face has it: names in one folder are links to files in another."""

@@ -11,6 +11,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from .byte_products import make_products_exact
+
 # Types that ONNX Runtime computes with but cannot hand over to numpy: a Cast at the end of the model brings them out.
 _CAST_OUT = {
     "tensor(bfloat16)": (TensorProto.FLOAT, ml_dtypes.bfloat16),
@@ -33,12 +35,19 @@ _FOLDER_OPTION = "session.model_external_initializers_file_folder_path"
 
 
 def run_reference(
-    path: Path, folder: Path, inputs: Mapping[str, Any], outputs: Sequence[str], inside: Sequence[str], runtime: str
+    path: Path,
+    folder: Path,
+    inputs: Mapping[str, Any],
+    outputs: Sequence[str],
+    inside: Sequence[str],
+    runtime: str,
+    exact: bool = False,
 ) -> tuple[str, dict[str, Any]]:
     """What ran the model at `path`, whose external data is in `folder`, and the values of `outputs`, and of values
     `inside` the main graph that are none.
 
-    `runtime` is "onnxruntime", "onnx.reference", or empty: ONNX Runtime if it is installed and takes the model."""
+    `runtime` is "onnxruntime", "onnx.reference", or empty: ONNX Runtime if it is installed and takes the model. With
+    `exact` it multiplies bytes exactly on every processor."""
     if runtime != "onnx.reference":
         try:
             import onnxruntime
@@ -47,7 +56,7 @@ def run_reference(
                 raise
         else:
             try:
-                session, casts = _session(path, folder, outputs, inside)
+                session, casts = _session(path, folder, outputs, inside, exact)
             except Exception as error:
                 if runtime or type(error).__module__.partition(".")[0] != "onnxruntime":
                     raise
@@ -55,11 +64,14 @@ def run_reference(
                 name, values = _run_evaluator(path, folder, inputs, outputs, inside)
                 return f"{name} (ONNX Runtime does not take the model: {reason})", values
             values = _run_session(session, casts, inputs, [*outputs, *inside])
-            return f"ONNX Runtime {onnxruntime.__version__}", values
+            how = ", with exact products of bytes" if exact else ""
+            return f"ONNX Runtime {onnxruntime.__version__}{how}", values
     return _run_evaluator(path, folder, inputs, outputs, inside)
 
 
-def _session(path: Path, folder: Path, outputs: Sequence[str], inside: Sequence[str]) -> tuple[Any, dict[str, Any]]:
+def _session(
+    path: Path, folder: Path, outputs: Sequence[str], inside: Sequence[str], exact: bool
+) -> tuple[Any, dict[str, Any]]:
     """A session that gives these values, and the numpy type of those that are cast on the way out."""
     import onnxruntime
 
@@ -73,7 +85,9 @@ def _session(path: Path, folder: Path, outputs: Sequence[str], inside: Sequence[
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
     # A model that is given as a path is read by ONNX Runtime itself, piece by piece; its data must lie beside it.
-    model = _with_outputs(path, inside) if inside or folder != path.parent else None
+    model = _with_outputs(path, inside) if inside or exact or folder != path.parent else None
+    if exact and model is not None:
+        make_products_exact(model)
     session = start(str(path) if model is None else model.SerializeToString())
     types = {output.name: output.type for output in session.get_outputs()}
     casts = {name: types[name] for name in (*outputs, *inside) if types[name] in _CAST_OUT}

@@ -27,7 +27,9 @@ def _run(task: dict[str, Any], inputs: dict[str, Any]) -> tuple[dict[str, Any], 
         from .reference import run_reference
 
         model, folder = Path(task["model"]), Path(task["folder"])
-        name, outputs = run_reference(model, folder, inputs, task["outputs"], task["inside"], task["runtime"])
+        name, outputs = run_reference(
+            model, folder, inputs, task["outputs"], task["inside"], task["runtime"], task["exact"]
+        )
         return outputs, {"runtime": name}
     from .candidate import run_candidate
 

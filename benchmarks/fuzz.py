@@ -11,6 +11,7 @@ each that still fails.
 from __future__ import annotations
 
 import argparse
+import resource
 import sys
 import time
 from collections import defaultdict
@@ -47,7 +48,8 @@ def main() -> int:
             if options.shrink:
                 print(reproduction(case, outcome), flush=True)
     seconds = time.perf_counter() - start
-    print(f"{options.graphs} graphs of {nodes / options.graphs:.1f} nodes in {seconds:.0f} s")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    print(f"{options.graphs} graphs of {nodes / options.graphs:.1f} nodes in {seconds:.0f} s, with up to {peak} MB")
     for kind in Kind:
         listed = "" if kind == Kind.MATCHED else " ".join(map(str, seeds[kind][:40]))
         print(f"  {kind:<12} {len(seeds[kind]):6}  {listed}".rstrip())

@@ -14,10 +14,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import torch
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 import onnxlift
 from onnxlift.errors import UnsupportedError
@@ -30,6 +31,8 @@ from .runtime import Array, RefusedError, Session, run_model
 
 Feeds = Mapping[str, Array]
 
+PRECISION = [np.dtype(dtype) for dtype in (ml_dtypes.bfloat16, np.float16, np.float32, np.float64)]
+"""The least precise first."""
 PERTURBED_RUNS = 4
 PERTURBATION = 16  # in steps of the type's precision
 
@@ -166,7 +169,7 @@ def _problem(actual: Any, expected: Any, coarsest: np.dtype[Any]) -> str:
     """What is wrong with a value that was computed from numbers of the type `coarsest`, if anything."""
     if isinstance(actual, np.ndarray) and actual.dtype == expected.dtype and actual.dtype.kind == "f":
         with np.errstate(over="ignore"):
-            actual, expected = (array.astype(min(array.dtype, coarsest)) for array in (actual, expected))
+            actual, expected = (array.astype(_coarser(array.dtype, coarsest)) for array in (actual, expected))
     return next((c.problem for c in compare("", actual, expected) if not c.passed), "")
 
 
@@ -175,8 +178,11 @@ def _coarsest(model: onnx.ModelProto) -> np.dtype[Any]:
     elements = {value.type.tensor_type.elem_type for value in model.graph.input}
     elements |= {tensor.data_type for tensor in model.graph.initializer}
     elements |= {a.i for node in model.graph.node for a in node.attribute if a.name == "to"}
-    floats = {onnx.TensorProto.FLOAT: np.float32, onnx.TensorProto.FLOAT16: np.float16}
-    return min((np.dtype(floats[e]) for e in elements if e in floats), default=np.dtype(np.float64))
+    return _coarser(*(helper.tensor_dtype_to_np_dtype(e) for e in elements), np.dtype(np.float64))
+
+
+def _coarser(*dtypes: np.dtype[Any]) -> np.dtype[Any]:
+    return min((dtype for dtype in dtypes if dtype in PRECISION), key=PRECISION.index)
 
 
 def _is_unstable(model: onnx.ModelProto, feeds: Feeds, expected: list[Any]) -> bool:

@@ -148,6 +148,18 @@ def small_integers(b: Builder) -> None:
         b.one(op_type, y, other)
 
 
+def in_bfloat16(b: Builder) -> None:
+    """Rounded, moved and brought back: what ONNX Runtime does with bfloat16, which it hands out to nobody."""
+    x = b.pick("f", ranks=ROOMY)
+    first = b.make_node("Cast", [x.name], to=int(onnx.TensorProto.BFLOAT16))
+    y, op_type = first.output[0], b.choose.choice(["Transpose", "Reshape", "Concat", "Flatten", "Gather", "Identity"])
+    second = {"Reshape": [-1], "Gather": [0]}
+    inputs = [y, b.constant(second[op_type]).name] if op_type in second else [y, y] if op_type == "Concat" else [y]
+    move = b.make_node(op_type, inputs, axis=0 if op_type == "Concat" else None)
+    last = b.make_node("Cast", [move.output[0]], to=b.choose.choice([1, 1, 10, 11]))
+    b.add([first, move, last], [last.output[0]])
+
+
 TEMPLATES = {
     edited_sequence: (11, 1),
     optional: (15, 1),
@@ -159,4 +171,5 @@ TEMPLATES = {
     cumulative_product: (26, 3),
     updated_cache: (24, 2),
     small_integers: (9, 2),
+    in_bfloat16: (13, 2),
 }

@@ -63,8 +63,9 @@ class Outcome:
         return self.kind == other.kind and self.detail.partition(":")[0] == other.detail.partition(":")[0]
 
 
-TORCH_REFUSES = ("Only zero batch or zero channel inputs are supported",)
-"""What PyTorch says of images without pixels. Where that is known beforehand we write something else."""
+TORCH_REFUSES = ("Only zero batch or zero channel inputs are supported", "Expected reduction dim")
+"""What PyTorch says of images without pixels, and of the largest of no elements. Where that is known beforehand we
+write something else."""
 
 VARIANTS = ("lift", "no-simplify")
 SAVED = "saved"

@@ -174,8 +174,10 @@ def _feeds(b: Builder) -> tuple[dict[str, Array], ...]:
 
 
 def _may_be_empty(b: Builder) -> bool:
-    """Whether there is a batch that could be one of nothing. ONNX Runtime forgets which axes of nothing to reduce, if
-    they are an input."""
-    given = {i.value.name for i in b.inputs}
-    forgets = any(node.op_type.startswith("Reduce") and given & set(node.input[1:]) for node in b.nodes)
-    return not forgets and any("batch" in i.dims for i in b.inputs)
+    """Whether there is a batch, and it could be one of nothing: of nothing ONNX Runtime reduces the wrong axes."""
+    return any("batch" in i.dims for i in b.inputs) and not any(map(_reduces, b.nodes))
+
+
+def _reduces(node: onnx.NodeProto) -> bool:
+    inner = [each for attribute in node.attribute for each in attribute.g.node]
+    return node.op_type.startswith("Reduce") or any(map(_reduces, inner))

@@ -145,13 +145,13 @@ def test_a_kernel_that_happens_to_be_as_large_as_a_width_is_another_argument() -
     g = Graph()
     lifted = g.lift(convolutions(g, [(3, 3), (5, 5), (3, 3)]))
     (arguments,) = (a for a in classes(lifted).values() if a)
-    assert arguments == ["in_channels", "channels", "kernel_size"], lifted.source
+    assert arguments == ["in_channels", "channels", "kernel"], lifted.source
 
 
 def test_a_padding_that_is_half_of_the_kernel_is_written_as_that() -> None:
     g = Graph()
     lifted = g.lift(convolutions(g, [(4, 3), (4, 5), (4, 7)]))
-    assert "kernel_size, padding=kernel_size // 2" in lifted.source, lifted.source
+    assert "kernel, padding=kernel // 2" in lifted.source, lifted.source
 
 
 def test_a_multiple_is_written_as_that() -> None:
@@ -198,3 +198,62 @@ def test_heads_are_an_argument_however_few() -> None:
     lifted = g.lift(g.node("Cos", x, name="/Cos"))
     (arguments,) = (a for a in classes(lifted).values() if a)
     assert arguments == ["heads", "head_dim"], lifted.source
+
+
+def chains(g: Graph, kinds: dict[str, tuple[int, int, str]]) -> str:
+    """Numbered chains of a layer, an activation and a layer: path -> widths and the activation."""
+    x = g.input("x", "n", 4)
+    for path, (hidden, after, activation) in kinds.items():
+        scope = "/" + path.replace(".", "/")
+        x = g.linear(x, f"{path}.0", 4, hidden, name=f"{scope}/0/Gemm")
+        x = g.node(activation, x, name=f"{scope}/1/{activation}")
+        x = g.linear(x, f"{path}.2", hidden, after, name=f"{scope}/2/Gemm")
+    return g.node("Cos", x, name="/Cos")
+
+
+def test_activations_that_differ_are_an_argument() -> None:
+    g = Graph()
+    widths = {"a": (8, 4), "b": (9, 4), "c": (10, 4), "d": (11, 4)}
+    acts = ("Relu", "Relu", "Sigmoid", "Tanh")
+    kinds = {path: (*width, act) for (path, width), act in zip(widths.items(), acts, strict=True)}
+    lifted = g.lift(chains(g, kinds))
+    assert "def __init__(self, hidden: int, activation: type[nn.Module]) -> None:" in lifted.source, lifted.source
+    assert "self.c = MLP(10, nn.Sigmoid)" in lifted.source and "activation()" in lifted.source
+
+
+def test_activations_with_arguments_are_part_of_the_class() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i, alpha in enumerate((1.0, 0.5)):
+        x = g.linear(x, f"blocks.{i}.net.0", name=f"/blocks.{i}/net/net.0/Gemm")
+        x = g.node("Elu", x, name=f"/blocks.{i}/net/net.1/Elu", alpha=alpha)
+        x = g.linear(x, f"blocks.{i}.net.2", name=f"/blocks.{i}/net/net.2/Gemm")
+        x = g.node("Sin", g.linear(x, f"blocks.{i}.out"), name=f"/blocks.{i}/Sin")
+    lifted = g.lift(g.node("Cos", x, name="/Cos"))
+    assert "nn.ELU()" in lifted.source and "nn.ELU(0.5)" in lifted.source, lifted.source
+
+
+def test_the_chains_of_one_place_are_written_out() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i in range(4):
+        h = g.linear(x, f"blocks.{i}.mlp.0", 4, 6 + i, name=f"/blocks.{i}/mlp/mlp.0/Gemm")
+        h = g.node("Relu", h, name=f"/blocks.{i}/mlp/mlp.1/Relu")
+        h = g.linear(h, f"blocks.{i}.mlp.2", 6 + i, 4, name=f"/blocks.{i}/mlp/mlp.2/Gemm")
+        x = g.node("Add", x, h, name=f"/blocks.{i}/Add")
+    lifted = g.lift(g.node("Cos", x, name="/Cos"))
+    assert len(classes(lifted)) == 2, lifted.source
+    assert "self.mlp = nn.Sequential(nn.Linear(4, " in lifted.source
+
+
+def test_a_width_inside_that_is_a_multiple_is_a_variable_of_the_constructor() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i, (before, after) in enumerate([(4, 6), (6, 10)]):
+        h = g.node("Sin", g.linear(x, f"blocks.{i}.first", before, 3 * after), name=f"/blocks.{i}/Sin")
+        h = g.node("Tanh", g.linear(h, f"blocks.{i}.second", 3 * after, 3 * after), name=f"/blocks.{i}/Tanh")
+        x = g.linear(h, f"blocks.{i}.third", 3 * after, after)
+    lifted = g.lift(g.node("Cos", x, name="/Cos"))
+    assert "def __init__(self, in_dim: int, out_dim: int) -> None:" in lifted.source, lifted.source
+    assert "hidden = 3 * out_dim\n" in lifted.source and "nn.Linear(hidden, hidden)" in lifted.source
+    assert "Block(4, 6), Block(6, 10)" in lifted.source

@@ -47,6 +47,8 @@ def model(body: str) -> str:
         model("yield x"),
         model("global x"),
         model("return unknown"),
+        model("return type(x)"),
+        model("return type[x]"),
     ],
 )
 def test_what_is_refused(source: str) -> None:

@@ -80,6 +80,37 @@ def test_numbers_of_a_part_must_be_known_without_it() -> None:
     assert class_count(lifted) == 3, lifted.source
 
 
+def test_what_comes_into_a_missing_part_is_as_wide_as_what_would_come_out_of_it() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i, (before, hidden, after) in enumerate([(4, 4, 5), (5, 15, 8), (8, 32, 8)]):
+        h = x if before == hidden else g.linear(x, f"blocks.{i}.expand", before, hidden)
+        h = g.node("Sin", g.linear(h, f"blocks.{i}.mix", hidden, hidden), name=f"/blocks.{i}/Sin")
+        x = g.linear(h, f"blocks.{i}.project", hidden, after)
+    lifted = g.lift(g.node("Tanh", x, name="/Tanh"))
+    assert class_count(lifted) == 2, lifted.source
+    assert "def __init__(self, in_dim: int, out_dim: int, hidden: int)" in lifted.source, lifted.source
+    assert "self.expand = nn.Linear(in_dim, hidden) if in_dim != hidden else nn.Identity()" in lifted.source
+    assert "Block(4, 5, 4), Block(5, 8, 15), Block(8, 8, 32)" in lifted.source
+
+
+def test_a_part_that_would_not_fit_on_a_line_is_made_below_an_if() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i, (before, after) in enumerate([(4, 4), (4, 6)]):
+        around = x
+        for step in range(2 * (before != after)):
+            path = f"blocks.{i}.adaptation_of_widths.{step}"
+            scope = f"/blocks.{i}/adaptation_of_widths/adaptation_of_widths.{step}/Gemm"
+            around = g.linear(around, path, before if step == 0 else after, after, name=scope)
+        h = g.node("Sin", g.linear(x, f"blocks.{i}.up", before, after), name=f"/blocks.{i}/Sin")
+        x = g.node("Add", g.linear(h, f"blocks.{i}.down", after, after), around, name=f"/blocks.{i}/Add")
+    lifted = g.lift(g.node("Tanh", x, name="/Tanh"))
+    assert class_count(lifted) == 2, lifted.source
+    assert "self.adaptation_of_widths = nn.Identity()\n        if adaptation_of_widths:" in lifted.source
+    assert set(lifted.module().state_dict()) == set(lifted.state_dict)
+
+
 def test_what_the_exporter_calls_by_two_names_are_two_classes() -> None:
     g = Graph()
     x = g.input("x", "n", 4)

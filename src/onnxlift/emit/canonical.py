@@ -111,7 +111,9 @@ def _sizes(expr: Expr) -> Iterator[tuple[int, str]]:
             continue
         target = bare(part._args[-1]) if part._args else None
         if function._name == "unflatten" and isinstance(target, Display):
-            roles = ["size"] * (len(target._items) - 2) + ["heads", "head_dim"]
+            axis = bare(part._args[0])
+            is_last = isinstance(axis, Literal) and axis._value == -1
+            roles = ["size"] * (len(target._items) - 2) + (["heads", "head_dim"] if is_last else ["length", "length"])
             yield from _positive(target._items, roles[-len(target._items) :])
         elif function._name == "reshape":
             yield from _positive(part._args, ["size"] * len(part._args))

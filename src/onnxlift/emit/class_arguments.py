@@ -5,8 +5,9 @@
 
 Numbers that always agree become one argument, if they measure the same kind of thing: that a kernel is as large as
 there are channels is chance. A number that is always the same multiple of an argument is written as that, and a padding
-as half of its kernel. Whether an optional part is there may follow from two widths (`in_channels != channels`); if not,
-it is an argument of its own.
+as half of its kernel; where it is needed often, it is a variable of the constructor. Whether an optional part is there
+may follow from two widths (`in_channels != channels`); if not, it is an argument of its own. Arguments stand in the
+order that `nn.Conv2d` has: widths from the outside in, then windows, then what has a default.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 from ..code.expr import Literal
 
 LARGEST_FACTOR = 8
+FEWEST_USES = 3  # of a number that is computed from an argument, for a variable of its own
 MOST_COMPARED = 40  # widths of one class: each is compared with all others
 
 
@@ -28,9 +30,17 @@ class Absent:
 ABSENT = Absent()
 
 
+@dataclass(frozen=True)
+class LayerClass:
+    """Stands for a number where instances differ in the activation that they have: `nn.ReLU`."""
+
+    name: str
+
+
 @dataclass(eq=False)
 class Number:
-    """One place in a module where a number stands: an argument of a layer, or a literal in `forward`."""
+    """One place in a module where a number stands: an argument of a layer, or a literal in `forward`; or where an
+    activation does."""
 
     where: object  # the Literal itself, or (layer or child module or optional part, argument name)
     role: str
@@ -45,13 +55,14 @@ class Arguments:
     values: dict[str, list[Any]] = field(default_factory=dict)  # name -> value for each instance
     defaults: dict[str, Any] = field(default_factory=dict)
     texts: dict[object, str] = field(default_factory=dict)  # place -> expression: `dim`, `4 * dim`
+    variables: dict[str, str] = field(default_factory=dict)  # of the constructor: `hidden` -> `4 * dim`
     attributes: dict[str, str] = field(default_factory=dict)  # what forward reads, and what it is in the constructor
     taken: set[str] = field(default_factory=set)  # names of members
 
     def names_for(self, places: Sequence[Number]) -> set[str]:
         """The names that an argument for these places can't have: `self.scale` is either the argument or a member."""
         in_forward = any(isinstance(place.where, Literal) for place in places)
-        return self.values.keys() | (self.taken if in_forward else set())
+        return self.values.keys() | self.variables.keys() | (self.taken if in_forward else set())
 
     def attribute(self, place: object, role: str) -> str:
         """How `forward` reads the number at a place: from an attribute, which the constructor sets."""
@@ -72,7 +83,8 @@ class Arguments:
             usual = False if isinstance(column[0], bool) else _DEFAULTS.get(family[name])
             if usual is not None and 2 * sum(value == usual for value in column) >= len(column):
                 self.defaults[name] = usual
-        self.values = dict(sorted(self.values.items(), key=lambda item: item[0] in self.defaults))
+        rank = {group.text: _rank(group) for group in groups}
+        self.values = dict(sorted(self.values.items(), key=lambda item: (item[0] in self.defaults, rank[item[0]])))
 
 
 _DEFAULTS = {"stride": 1, "groups": 1, "dilation": 1}
@@ -94,8 +106,7 @@ class _Group:
 
 _WIDTHS = frozenset(
     """in_channels out_channels num_features num_channels channels in_features out_features normalized_shape
-    embedding_dim dim in_dim out_dim input_size hidden_size groups size hidden_channels hidden_dim length heads
-    head_dim""".split()
+    embedding_dim dim in_dim out_dim input_size hidden_size groups size hidden length heads head_dim""".split()
 )
 _SIZES = frozenset({"size", "length", "heads", "head_dim"})  # of which layers' widths are no multiples
 
@@ -103,9 +114,9 @@ _SIZES = frozenset({"size", "length", "heads", "head_dim"})  # of which layers' 
 def _family(role: str) -> str:
     """What kind of thing a number measures."""
     stem = role.rstrip("0123456789")
-    if stem in _WIDTHS or stem.startswith(("in_", "out_", "hidden_")):
+    if stem in _WIDTHS or stem.startswith(("in_", "out_")):
         return "width"
-    return "window" if stem in ("kernel_size", "stride") else stem
+    return "window" if stem in ("kernel_size", "kernel", "stride") else stem
 
 
 def place_of(number: Number) -> object:
@@ -119,17 +130,25 @@ def find_arguments(example: Sequence[Number], columns: Sequence[Sequence[Any]], 
     groups = _group(example, columns)
     if groups is None:
         return None
-    derived = _derive(groups)
+    ends = _ends(example)
+    derived = _derive(groups, ends)
     arguments = Arguments(taken=set(taken))
     for group in groups:
-        if group.family == "flag":
+        if group.family == "flag" or id(group) in derived:
             continue
+        group.text = _parameter_name(group, arguments.names_for(group.places), ends)
+        arguments.values[group.text] = group.column
+    for group in groups:
         if id(group) in derived:
             base, form = derived[id(group)]
             group.text = form.format(base.text)
-        else:
-            group.text = _parameter_name(group.places, arguments.names_for(group.places))
-            arguments.values[group.text] = group.column
+            by_position = (
+                group.family == "padding" and "stride" in arguments.values
+            )  # nn.Conv2d(3, 8, 7, stride, padding)
+            if len(group.places) >= FEWEST_USES or by_position:
+                name = _parameter_name(group, arguments.names_for(group.places), ends)
+                arguments.variables[name] = group.text
+                group.text = name
     for group in groups:
         if group.family == "flag":
             group.text = _condition(group, groups)
@@ -158,11 +177,30 @@ def _group(example: Sequence[Number], columns: Sequence[Sequence[Any]]) -> list[
     found = list(groups.values())
     for number, column in partial:
         group = _fitting(number, column, found)
+        if group is None and len({repr(value) for value in column if value is not ABSENT}) > 1:
+            group = _completed(number, column, partial, found)
+            if group is None:
+                return None
+            found.append(group)
         if group is not None:
             group.places.append(number)
-        elif len({repr(value) for value in column if value is not ABSENT}) > 1:
-            return None
-    return found
+    position = {id(number): index for index, number in enumerate(example)}
+    return sorted(found, key=lambda group: position[id(group.places[0])])
+
+
+def _completed(
+    number: Number, column: Sequence[Any], partial: Sequence[tuple[Number, Sequence[Any]]], groups: list[_Group]
+) -> _Group | None:
+    """A group for the width of what comes into an optional part. Where the part is missing, its input is passed on as
+    its output, and so is as wide as that."""
+    part = [(n, c) for n, c in partial if n.home == number.home and n.role != "groups"]
+    widths = [(n, c) for n, c in part if _family(n.role) == "width"]
+    if not widths or widths[0][0] is not number:
+        return None
+    result = _fitting(*widths[-1], groups)
+    if result is None:
+        return None
+    return _Group("width", [b if a is ABSENT else a for a, b in zip(column, result.column, strict=True)], [])
 
 
 def _fitting(number: Number, column: Sequence[Any], groups: list[_Group]) -> _Group | None:
@@ -177,12 +215,21 @@ def _fitting(number: Number, column: Sequence[Any], groups: list[_Group]) -> _Gr
     return next(iter(same_role or fits), None)
 
 
-def _derive(groups: list[_Group]) -> dict[int, tuple[_Group, str]]:
-    """For each group that is a multiple of another one, that one and the form: `4 * {}`."""
+def _ends(example: Sequence[Number]) -> list[Number]:
+    """The widths of what comes into the first layer and of what goes out of the last one."""
+    outside_forward = (n for n in example if not isinstance(n.where, Literal))
+    widths = [n for n in outside_forward if _family(n.role) == "width" and n.role != "groups"]
+    return [*widths[:1], *widths[-1:]]
+
+
+def _derive(groups: list[_Group], ends: Sequence[Number]) -> dict[int, tuple[_Group, str]]:
+    """For each group that is a multiple of another one, that one and the form: `4 * {}`. What comes into a block and
+    what goes out of it are what others are multiples of."""
     derived: dict[int, tuple[_Group, str]] = {}
     widths = [g for g in groups if g.family == "width" and _are_integers(g) and not _SIZES.issuperset(g.roles)]
+    outer = [group for end in ends for group in widths if end in group.places]
     bases: list[_Group] = []
-    for group in widths[:MOST_COMPARED]:
+    for group in dict.fromkeys((*outer, *widths[:MOST_COMPARED])):
         for base in bases:
             form = _multiple(group.column, base.column)
             if form:
@@ -237,23 +284,48 @@ _TOGETHER: Sequence[tuple[frozenset[str], str]] = (
         "dim",
     ),
 )
-_SHORT = {"num_features": "channels", "normalized_shape": "dim", "in_features": "in_dim", "out_features": "out_dim"}
+_SHORT = {
+    "num_features": "channels",
+    "normalized_shape": "dim",
+    "in_features": "in_dim",
+    "out_features": "out_dim",
+    "kernel_size": "kernel",
+}
 
 
-def _parameter_name(group: list[Number], taken: set[str]) -> str:
-    """A telling name: the role of the places, or the general word if the places have several roles."""
-    roles = [number.role for number in group]
+def _parameter_name(group: _Group, taken: set[str], ends: Sequence[Number]) -> str:
+    """A telling name: the role of the places, or the general word if the places have several roles; `hidden` for a
+    width that a block has only inside."""
+    roles = group.roles
     name = roles[0]
     if len(set(roles)) > 1:
-        specific = [r for r in roles if r not in ("size", "scale", "shape", "groups", "length")]
+        specific = [r for r in roles if r not in ("size", "scale", "shape", "groups", "length", "hidden")]
         name = "heads" if "heads" in specific else specific[0] if specific else name
         for words, word in _TOGETHER:
             if len(words.intersection(specific)) > 1 and words.issuperset(specific):
                 name = word
     name = _SHORT.get(name, name)
-    if name in ("channels", "dim") and name in taken and f"hidden_{name}" not in taken:
-        return f"hidden_{name}"
+    if name in ("channels", "dim"):
+        is_hidden = _is_read(roles) and not any(end in group.places for end in ends)
+        special = "hidden" if is_hidden else f"out_{name}" if name in taken else name
+        name = name if special in taken else special
     return _numbered(name, taken)
+
+
+def _is_read(roles: Sequence[str]) -> bool:
+    """Whether a layer takes what has this width."""
+    return any(role.startswith(("in_", "input_")) for role in roles)
+
+
+def _rank(group: _Group) -> int:
+    """Where the argument stands among the others."""
+    if group.family != "width":
+        return 4
+    if group.text == "groups":
+        return 5
+    if _SIZES.issuperset(group.roles):
+        return 3
+    return 0 if group.text.startswith("in_") else 2 if group.text == "hidden" else 1
 
 
 def _numbered(name: str, taken: set[str]) -> str:

@@ -1,9 +1,10 @@
 """One class for equal modules.
 
-Two modules are equal if their members and their forward are the same up to numbers: sizes, strides, epsilons. The
-numbers in which the instances of a class differ become arguments of its constructor; those that always agree with one
-another become one argument. Classes are found from the leaves up, so that equal children have one class already when
-their parents are compared. Modules for which the exporter names different classes are never merged.
+Two modules are equal if their members and their forward are the same up to numbers (sizes, strides, epsilons) and to
+layers that are mere activations. Those numbers and activations in which the instances of a class differ become
+arguments of its constructor; those that always agree with one another become one argument. Classes are found from the
+leaves up, so that equal children have one class already when their parents are compared. Modules for which the exporter
+names different classes are never merged.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from ..code.expr import Literal
 from ..code.statements import Statement, walk_statements
 from ..ops.layers import Layer
 from .canonical import Canonical
-from .class_arguments import Arguments, Number, find_arguments, place_of
+from .class_arguments import Arguments, LayerClass, Number, find_arguments, place_of
 from .module import Module, Stored
 from .variants import MOST_FORMS, Form, Part, contained, optional_step
 
-FEWEST_CHAINS, SHORTEST_CHAIN = 3, 4
+FEWEST_PLACES, FEWEST_LAYERS = 3, 12  # that chains of one kind are in, and have in all of these, to be a class
 
 
 @dataclass(eq=False)
@@ -148,11 +149,12 @@ def _by_height(root: Module, family: Callable[[Module], object]) -> list[list[Mo
 
 
 def _is_recurring(chains: list[Module]) -> bool:
-    """Whether an `nn.Sequential` is long enough, and there often enough, to be a class rather than be written out; a
-    class that the author has given a name is one if it is there twice."""
+    """Whether an `nn.Sequential` is long enough, and there in enough places, to be a class rather than be written out
+    (`mlp` of all blocks is one place); a class that the author has given a name is one if it is there twice."""
     if chains[0].class_hint not in (None, "Sequential"):
         return len(chains) > 1
-    return len(chains) >= FEWEST_CHAINS and len(chains[0].members) >= SHORTEST_CHAIN
+    places = {chain.path[-2:] if chain.path[-1].isdigit() else chain.path[-1] for chain in chains}
+    return len(places) >= FEWEST_PLACES and len(places) * len(chains[0].members) >= FEWEST_LAYERS
 
 
 def _describe(module: Module, class_of: dict[int, ModuleClass]) -> tuple[tuple[Any, ...], list[Number]]:
@@ -182,10 +184,14 @@ def _describe_member(
             return (id(cls),)
         case Stored():
             shape = member.weight.shape
-            roles = {1: ("dim",), 2: ("in_dim", "out_dim")}.get(len(shape), ("length",) * len(shape))
+            matrix = ("in_dim", "out_dim") if member.is_parameter else ("length", "length")
+            roles = {1: ("dim",), 2: matrix}.get(len(shape), ("length",) * len(shape))
             for axis, (role, size) in enumerate(zip(roles, shape, strict=True)):
                 numbers.append(Number((member, str(axis)), role, size))
             return (member.is_parameter, len(member.weight.shape), member.weight.value.dtype)
+    if member.is_plain_activation:
+        numbers.append(Number((member, "class"), "activation", LayerClass(member.constructor)))
+        return ("activation",)
     switches = []
     for name, value in member.complete_arguments().items():
         if isinstance(value, bool) or value is None or isinstance(value, str):

@@ -23,7 +23,7 @@ from .module import Entry, Module, state_entries
 from .source_map import Origin
 from .ties import find_ties
 from .weights import MAX_SHARD_SIZE, index_name, plan_shards
-from .write import ClassWriter, Text
+from .write import LINE_LENGTH, ClassWriter, Text
 
 LONGEST_LINE = 300  # of the docstring, which holds names and sizes as the model has them
 
@@ -187,7 +187,7 @@ def _loader(root_class: str, name: str, weight_files: int, ties: Mapping[str, st
 
 def format_source(text: str) -> str:
     """`text` as ruff formats it, the same on every machine: no configuration file is read."""
-    command = [_ruff(), "format", "--isolated", "--line-length", "100", "--stdin-filename", "model.py", "-"]
+    command = [_ruff(), "format", "--isolated", "--line-length", str(LINE_LENGTH), "--stdin-filename", "model.py", "-"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, encoding="utf-8", check=False)
     if done.returncode != 0:
         raise AssertionError(f"the generated source does not parse: {done.stderr.strip()}\n{text[:4000]}")

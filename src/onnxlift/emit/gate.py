@@ -5,7 +5,8 @@ Text of a stranger reaches the source as a checked identifier, as a literal by `
 1. A file is a docstring, imports, functions, classes and the path of the weights: nothing runs when it is imported.
 2. A class is an `nn.Module` or `nn.Sequential` with methods and the types of buffers, without decorators.
 3. Statements and expressions are of the kinds that kernels and `forward` consist of.
-4. A name is defined in the file, or one of the builtins that compute: not `open`, `eval`, `getattr`.
+4. A name is defined in the file, or one of the builtins that compute: not `open`, `eval`, `getattr`. `type` is a type
+   of parameters, and never called.
 5. No attribute begins with an underscore, so that nothing climbs from an object to its class and its module.
 """
 
@@ -27,6 +28,7 @@ _IMPORTS = frozenset(
     "collections.abc io itertools json math numpy pathlib PIL re safetensors.torch torch torch.nn".split()
 )
 _BASES = frozenset({"nn.Module", "nn.Sequential"})
+_LAYER_CLASS = "type[nn.Module]"
 _BUFFER_TYPES = frozenset({"Tensor", "Tensor | None"})
 _BUILTINS = frozenset(
     """abs all any bool bytes chr complex dict divmod enumerate filter float format frozenset hash int isinstance iter
@@ -45,6 +47,7 @@ def check_source(text: str) -> None:
     tree = ast.parse(text)
     _check_top(tree.body)
     known = set(_defined(tree)) | _BUILTINS | _OUR_NAMES
+    types = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Subscript) and ast.unparse(n) == _LAYER_CLASS}
     for node in ast.walk(tree):
         match node:
             case ast.Import() | ast.ImportFrom():
@@ -59,7 +62,7 @@ def check_source(text: str) -> None:
             case ast.Attribute():
                 _require(not node.attr.startswith("_") or node.attr == "__init__", node, f"attribute {node.attr}")
             case ast.Name():
-                _require(node.id in known, node, f"name {node.id}")
+                _require(node.id in known or id(node) in types, node, f"name {node.id}")
             case _:
                 _require(isinstance(node, _KINDS), node, type(node).__name__)
 

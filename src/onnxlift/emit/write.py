@@ -30,6 +30,7 @@ from ..ops.operand import Dims, Operand, Scalar
 from ..tree.names import plain
 from ..tree.scopes import Path
 from .arrange import arrange
+from .class_arguments import LayerClass
 from .classes import ModuleClass
 from .inline import inline
 from .loops import roll_loops
@@ -38,7 +39,8 @@ from .prune import called_module
 from .source_map import Origin, Origins
 from .variables import LETTERS, Hints, Variables
 
-MOST_BY_POSITION = 3  # arguments of a constructor; more are given by name
+LINE_LENGTH = 100  # of the generated source
+MOST_BY_POSITION = 4  # arguments of a constructor; more are given by name
 
 
 @dataclass
@@ -138,11 +140,12 @@ class ClassWriter:
     def _constructor(self, text: Text) -> None:
         arguments = "".join(f", {self._parameter(name)}" for name in self.cls.constructor.values)
         text.add(f"    def __init__(self{arguments}) -> None:")
+        variables = [f"        {name} = {value}" for name, value in self.cls.constructor.variables.items()]
         if self.module.sequential:
             items = ", ".join(self._member(m) for m in self.module.members.values())
-            text.add(f"        super().__init__({items})")
+            text.lines += [*variables, f"        super().__init__({items})"]
             return
-        text.add("        super().__init__()")
+        text.lines += ["        super().__init__()", *variables]
         for name, value in self.cls.constructor.attributes.items():
             text.add(f"        self.{name} = {value}")
         for line in self._members(self.module.members):
@@ -184,12 +187,22 @@ class ClassWriter:
                 if isinstance(member, Stored) and not member.is_parameter:
                     yield f'self.register_buffer("{attribute}", {self._empty(member)})'
                 elif (attribute,) in self.optional:
-                    condition = self.optional[(attribute,)]
-                    yield f"self.{attribute} = {self._member(member)} if {condition} else nn.Identity()"
+                    yield from self._optional(attribute, member)
                 else:
                     yield f"self.{attribute} = {self._member(member)}"
             else:
                 yield f"self.{attribute} = {self._container(group)}"
+
+    def _optional(self, attribute: str, member: Layer | Stored | Module) -> Iterator[str]:
+        """A part that some instances lack."""
+        condition = self.optional[(attribute,)]
+        line = f"self.{attribute} = {self._member(member)} if {condition} else nn.Identity()"
+        if len(line) <= LINE_LENGTH - 8:
+            yield line
+        else:
+            yield f"self.{attribute} = nn.Identity()"
+            yield f"if {condition}:"
+            yield f"    self.{attribute} = {self._member(member)}"
 
     def _container(self, group: Mapping[Path, Layer | Stored | Module]) -> str:
         parts: dict[str, dict[Path, Layer | Stored | Module]] = {}
@@ -218,27 +231,25 @@ class ClassWriter:
                 values = cls.arguments[id(member)]
                 defaults = cls.constructor.defaults
                 by_name = len(values) - len(defaults) > MOST_BY_POSITION
-                arguments = []
+                call = ConstructorCall(cls.name)
                 for name, value in values.items():
                     text = self._number((member, name), value)
-                    if name not in defaults:
-                        arguments.append(f"{name}={text}" if by_name else text)
-                    elif text != literal(defaults[name]):
-                        arguments.append(f"{name}={text}")
-                return f"{cls.name}({', '.join(arguments)})"
+                    is_needed = name not in defaults or text != literal(defaults[name])
+                    call.add(name, text, is_needed, by_position=name not in defaults and not by_name)
+                return call.text
         return self._layer(member)
 
     def _layer(self, layer: Layer) -> str:
-        arguments = []
-        by_position = REQUIRED not in layer.signature.values()  # `nn.Dropout(0.1)`: the one thing that it is about
+        if (id(layer), "class") in self.places:
+            return f"{self.places[(id(layer), 'class')]}()"
+        call = ConstructorCall(layer.constructor)
+        alone = REQUIRED not in layer.signature.values()  # `nn.Dropout(0.1)`: the one thing that it is about
         for position, (name, value) in enumerate(layer.complete_arguments().items()):
             default = layer.signature[name]
-            text = self._number((layer, name), value)
-            if default is REQUIRED or (by_position and position == 0 and value != default):
-                arguments.append(text)
-            elif (id(layer), name) in self.places or value != default:
-                arguments.append(f"{name}={text}")
-        return f"{layer.constructor}({', '.join(arguments)})"
+            is_needed = default is REQUIRED or (id(layer), name) in self.places or value != default
+            by_position = default is REQUIRED or (alone and position == 0)
+            call.add(name, self._number((layer, name), value), is_needed, by_position)
+        return call.text
 
     def _empty(self, stored: Stored) -> str:
         sizes = [self._number((stored, str(axis)), size) for axis, size in enumerate(stored.weight.shape)]
@@ -345,6 +356,25 @@ class ClassWriter:
                 text.add(f"{indent}break")
 
 
+@dataclass
+class ConstructorCall:
+    """`nn.Conv2d(3, channels, 7, stride, bias=False)`: what has the name of its parameter is given by position, if all
+    before it is."""
+
+    name: str
+    arguments: list[str] = field(default_factory=list)
+    is_open: bool = True  # whether all arguments so far are given by position
+
+    def add(self, name: str, text: str, is_needed: bool, by_position: bool) -> None:
+        self.is_open = self.is_open and is_needed and (by_position or text == name)
+        if is_needed:
+            self.arguments.append(text if self.is_open else f"{name}={text}")
+
+    @property
+    def text(self) -> str:
+        return f"{self.name}({', '.join(self.arguments)})"
+
+
 class _Numbers(Renderer):
     """Writes the constructor's argument where a number differs between the instances of a class."""
 
@@ -385,6 +415,8 @@ def literal(value: Any) -> str:
         return repr(value)
     if isinstance(value, float):
         return float_text(value)
+    if isinstance(value, LayerClass):
+        return value.name
     if isinstance(value, str):
         return Renderer(lambda leaf: leaf).text(Literal(value))
     if isinstance(value, tuple | list):
@@ -401,6 +433,8 @@ def _annotation(values: list[Any]) -> str:
         return "float"
     if kinds == {bool}:
         return "bool"
+    if kinds == {LayerClass}:
+        return "type[nn.Module]"
     return "tuple[int, ...]" if kinds == {tuple} else "int | tuple[int, ...]"
 
 

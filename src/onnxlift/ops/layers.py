@@ -98,6 +98,10 @@ SIGNATURES: dict[str, dict[str, Any]] = {
     "QuantizedEmbedding": _signature("num_embeddings", "embedding_dim", signed=True),
 }
 
+# Layers without weights that any of the others could stand for.
+ACTIVATIONS = frozenset(
+    "ReLU ReLU6 GELU SiLU Hardswish Hardsigmoid Sigmoid Tanh ELU LeakyReLU Softplus Mish Identity".split()
+)
 # What the integers of a quantised weight stand for.
 STEPS = frozenset({"scale", "zero_point", "scales", "zero_points"})
 # Persistent buffers; every other weight of a layer is a parameter, unless it is of integers.
@@ -148,6 +152,11 @@ class Layer:
         matrix may be used as it is and transposed)."""
         weights = tuple((name, id(weight.value), weight.transform is None) for name, weight in self.weights.items())
         return (self.kind, repr(self.arguments), weights)
+
+    @property
+    def is_plain_activation(self) -> bool:
+        """Whether this is an activation as it is without arguments."""
+        return self.kind in ACTIVATIONS and self.complete_arguments() == self.signature
 
     def complete_arguments(self) -> dict[str, Any]:
         """Every argument in the order of the constructor, defaults filled in."""

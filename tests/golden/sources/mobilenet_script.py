@@ -27,45 +27,30 @@ class Se(nn.Module):
 
 
 class Block(nn.Module):
-    """blocks.0, blocks.1"""
+    """blocks.0, blocks.1, blocks.2"""
 
-    def __init__(self, channels: int, stride: int = 1, residual: bool = False) -> None:
+    def __init__(
+        self, in_channels: int, channels: int, activation: type[nn.Module], stride: int = 1
+    ) -> None:
         super().__init__()
-        self.residual = residual
+        hidden = 2 * channels
+        self.residual = in_channels == channels
         self.expand = nn.Sequential(
-            nn.Conv2d(8, channels, 1, bias=False), nn.BatchNorm2d(channels), nn.ReLU6()
+            nn.Conv2d(in_channels, hidden, 1, bias=False), nn.BatchNorm2d(hidden), activation()
         )
         self.depthwise = nn.Sequential(
-            nn.Conv2d(channels, channels, 3, stride=stride, padding=1, groups=channels, bias=False),
-            nn.BatchNorm2d(channels),
-            nn.ReLU6(),
+            nn.Conv2d(hidden, hidden, 3, stride, padding=1, groups=hidden, bias=False),
+            nn.BatchNorm2d(hidden),
+            activation(),
         )
-        self.se = Se(channels)
+        self.se = Se(hidden)
         self.project = nn.Sequential(
-            nn.Conv2d(channels, channels // 2, 1, bias=False), nn.BatchNorm2d(channels // 2)
+            nn.Conv2d(hidden, channels, 1, bias=False), nn.BatchNorm2d(channels)
         )
 
     def forward(self, x: Tensor) -> Tensor:
         project = self.project(self.se(self.depthwise(self.expand(x))))
         return x + project if self.residual else project
-
-
-class Block2(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.expand = nn.Sequential(
-            nn.Conv2d(12, 24, 1, bias=False), nn.BatchNorm2d(24), nn.Hardswish()
-        )
-        self.depthwise = nn.Sequential(
-            nn.Conv2d(24, 24, 3, padding=1, groups=24, bias=False),
-            nn.BatchNorm2d(24),
-            nn.Hardswish(),
-        )
-        self.se = Se(24)
-        self.project = nn.Sequential(nn.Conv2d(24, 12, 1, bias=False), nn.BatchNorm2d(12))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.project(self.se(self.depthwise(self.expand(x))))
 
 
 class Mobilenet(nn.Module):
@@ -74,7 +59,9 @@ class Mobilenet(nn.Module):
         self.stem = nn.Sequential(
             nn.Conv2d(3, 8, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(8), nn.Hardswish()
         )
-        self.blocks = nn.Sequential(Block(16, residual=True), Block(24, stride=2), Block2())
+        self.blocks = nn.Sequential(
+            Block(8, 8, nn.ReLU6), Block(8, 12, nn.ReLU6, stride=2), Block(12, 12, nn.Hardswish)
+        )
         self.classifier = nn.Linear(12, 10)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -85,3 +85,25 @@ def test_what_is_computed_side_by_side_has_different_names() -> None:
     lifted = g.lift(g.node("Add", total, g.node("Add", g.node("Mul", heads[0], heads[1]), heads[2])))
     for name in "qkv":
         assert f"{name} = self.{name}_proj(x).exp()" in lifted.source
+
+
+def test_an_input_of_the_model_has_its_own_name_in_the_modules_that_hand_it_on() -> None:
+    """`model.decoder` calls `decoder_tokens` just tokens; `model`, which hands both on, must not."""
+    g = Graph()
+    x, y = g.input("tokens", "n", 4), g.input("decoder_tokens", "n", 4)
+    for i, path in enumerate(("model.encoder", "model.decoder")):
+        scope = path.replace(".", "/")
+        source = (x, y)[i] if i == 0 else g.node("Sub", x, y, name=f"/{scope}/Sub")
+        x = g.node("Sin", g.linear(source, f"{path}.fc"), name=f"/{scope}/Sin")
+    text = code(g.lift(g.node("Cos", x, name="/Cos")))
+    assert "def forward(self, x: Tensor, decoder_tokens: Tensor) -> Tensor:" in text, text
+    assert "_1" not in text, text
+
+
+def test_a_line_of_computation_is_not_called_after_its_norm() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    h = g.node("LayerNormalization", x, g.weight("norm1.weight", 4), g.weight("norm1.bias", 4), name="/norm1/Norm")
+    h = g.node("Mul", g.node("Sin", h, name="/Sin"), h, name="/Mul")
+    text = code(g.lift(g.node("Add", x, h, name="/Add")))
+    assert "y = self.norm1(x)" in text, text

@@ -104,7 +104,7 @@ class _Holes(Renderer):
 
 def _sizes(expr: Expr) -> Iterator[tuple[int, str]]:
     """The literals in an expression that are sizes, however small, and what they measure: `unflatten(-1, (4, 16))` cuts
-    into heads."""
+    into heads. Whether an attention is causal is said in the same way."""
     for part in walk(expr):
         function = bare(part._function) if isinstance(part, Call) else None
         if not isinstance(part, Call) or not isinstance(function, Attribute):
@@ -115,6 +115,8 @@ def _sizes(expr: Expr) -> Iterator[tuple[int, str]]:
             is_last = isinstance(axis, Literal) and axis._value == -1
             roles = ["size"] * (len(target._items) - 2) + (["heads", "head_dim"] if is_last else ["length", "length"])
             yield from _positive(target._items, roles[-len(target._items) :])
+        elif function._name == "scaled_dot_product_attention":
+            yield from ((id(bare(value)), name) for name, value in part._kwargs.items() if name == "is_causal")
         elif function._name == "reshape":
             yield from _positive(part._args, ["size"] * len(part._args))
 

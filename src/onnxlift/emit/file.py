@@ -20,6 +20,7 @@ from .class_names import name_classes
 from .classes import find_classes
 from .gate import check_source
 from .module import Entry, Module, state_entries
+from .signatures import share_signatures
 from .source_map import Origin
 from .ties import find_ties
 from .weights import MAX_SHARD_SIZE, index_name, plan_shards
@@ -48,6 +49,7 @@ def write_source(
     max_shard_size: int = MAX_SHARD_SIZE,
 ) -> Source:
     """The generated file for a lowered model that is to be called `name`."""
+    share_signatures(root)
     classes, class_of = find_classes(root)
     name_classes(classes, root, model, name)
     entries = dict(state_entries(root))

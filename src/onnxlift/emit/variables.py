@@ -8,6 +8,7 @@ it replaces, if that one is read here for the last time (`x = self.layer1(x)`); 
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -41,6 +42,8 @@ from .prune import called_module
 LETTERS = ("x", "y", "z", "h", "u", "v", "w", "t", "s", "r")
 # What is computed side by side from one value keeps its own name, even where it could take that value's.
 BRANCHES = frozenset({"q", "k", "v", "query", "key", "value", "gate", "up", "queries", "keys", "values", "Q", "K", "V"})
+# Layers at the start of a line of computation, or on it, whose names say nothing about what the line is.
+_ON_THE_LINE = re.compile(r"(?i)norm|^ln_?\d*$|^embed|embeddings?$")
 WORDS = {
     "scaled_dot_product_attention": "attn",
     "softmax": "weights",
@@ -292,7 +295,7 @@ class Variables:
         first = next(v for v in self.module.inputs)
         is_main = value is first and value.dtype in FLOATS and not self._is_number(value)
         hint = self.hints.get(value)
-        if hint is not None and not is_main:
+        if hint is not None and not is_main and not (value.is_graph_input() and says_more(wanted)):
             return hint
         if is_main or wanted is None or not says_more(wanted):
             return self._parameter_word(value)
@@ -338,7 +341,7 @@ class Variables:
                 return None if inner is None else self._word(inner)
             case Call() if isinstance(expr._function, Member):
                 parts = [p for p in self.module.name_of(expr._function._target) if not p.isdigit()]
-                return _spoken(parts[-1]) if parts else None
+                return _spoken(parts[-1]) if parts and not _ON_THE_LINE.search(parts[-1]) else None
             case Call() if isinstance(expr._function, Attribute):
                 return WORDS.get(expr._function._name) or self._word(expr._function._base)
             case Binary():

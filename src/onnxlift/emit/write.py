@@ -113,8 +113,10 @@ class ClassWriter:
             child = called_module(call)
             cls = self.class_of.get(id(child)) if child is not None else None
             if cls is not None and isinstance(call, Call):
-                for position, name in _telling([self.variables.word(a) for a in call._args]).items():
-                    cls.called_with.setdefault(position, name)
+                names = [self.variables.word(argument) for argument in call._args]
+                for position, name in _telling(names).items():
+                    if names.count(name) == 1:  # what is passed as two things is called by neither of them
+                        cls.called_with.setdefault(position, name)
 
     def write(self, text: Text) -> None:
         base = "nn.Sequential" if self.module.sequential else "nn.Module"
@@ -271,6 +273,8 @@ class ClassWriter:
             f"{name}: {_parameter_type(operand)}"
             for name, operand in zip(self.variables.parameters, self.module.inputs.values(), strict=True)
         ]
+        required = len(parameters) - self.module.optional
+        parameters[required:] = [f"{parameter} | None = None" for parameter in parameters[required:]]
         returned = self._return_type()
         text.add(f"    def forward({', '.join(['self', *parameters])}) -> {returned}:")
         self._block(self.module.body, text, "        ")

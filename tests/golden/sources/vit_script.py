@@ -23,8 +23,8 @@ class Block(nn.Module):
         self.mlp = nn.Sequential(nn.Linear(24, 48), nn.GELU(), nn.Identity(), nn.Linear(48, 24))
 
     def forward(self, x: Tensor) -> Tensor:
-        norm1 = self.norm1(x)
-        x = x + self.attn(norm1, norm1, norm1, need_weights=False)[0]
+        y = self.norm1(x)
+        x = x + self.attn(y, y, y, need_weights=False)[0]
         return x + self.mlp(self.norm2(x))
 
 

@@ -157,6 +157,13 @@ def test_group_norm_takes_weight_and_bias() -> None:
     assert found(parse(text, groups=GROUPS, scale=ONES, shift=ZEROS, **shapes)) == ["onnxlift.GroupNorm"]
 
 
+def test_group_norm_takes_weights_that_get_their_axes_in_the_graph() -> None:
+    affine = "a = Unsqueeze(weight, axes) b = Unsqueeze(bias, axes) w = Mul(h, a) y = Add(w, b)"
+    weights = {"weight": (6,), "bias": (6,), "axes": np.array([1, 2])}
+    model = parse(GROUP_NORM.format(affine=affine), groups=GROUPS, scale=ONES, shift=ZEROS, **weights)
+    assert found(model) == ["onnxlift.GroupNorm"]
+
+
 def test_group_norm_leaves_weights_of_another_shape() -> None:
     text = GROUP_NORM.format(affine="w = Mul(h, weight) y = Add(w, bias)")
     operators = found(parse(text, groups=GROUPS, scale=ONES, shift=ZEROS, weight=(6, 1, 1), bias=(1,)))

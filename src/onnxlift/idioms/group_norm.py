@@ -5,11 +5,11 @@
     GroupNorm(x) * weight + bias          ->   GroupNorm(x, weight, bias)
     InstanceNormalization(x, ones, zeros) * weight + bias   ->   GroupNorm(x, weight, bias, num_groups=channels)
 
-weight and bias are constants with one number for each channel and axes of size 1 after it; a weight without a bias, or
-the other way round, stays outside: PyTorch's layer has both. With as many groups as channels, there is nothing to
-reshape. Applies if the shapes prove that the second reshape gives
-x's shape back and the first one splits its channels. Not if the instance normalisation has a scale or a bias of its
-own, and not if another node reads what is in between.
+weight and bias are constants with one number for each channel and axes of size 1 after it, or get these axes by
+Unsqueeze; a weight without a bias, or the other way round, stays outside: PyTorch's layer has both. With as many groups
+as channels, there is nothing to reshape. Applies if the shapes prove that the second reshape gives x's shape back and
+the first one splits its channels. Not if the instance normalisation has a scale or a bias of its own, and not if
+another node reads what is in between.
 """
 
 from __future__ import annotations
@@ -61,17 +61,19 @@ def _affine(edit: Edit, node: ir.Node) -> None:
         if multiply is None or not is_private(edit, scaled):
             continue
         for value, weight in both_orders(multiply):
-            norm = made_by(edit, value, "GroupNorm", domain=DOMAIN) or _by_channel(edit, value)
+            norm = made_by(edit, value, "GroupNorm", domain=DOMAIN) or _instance_norm(edit, value)
             if norm is None or not is_private(edit, value) or (norm.domain == DOMAIN and len(norm.inputs) != 1):
                 continue
-            if _is_by_channel(weight, value) and _is_by_channel(bias, value):
-                inputs, attributes = [norm.inputs[0], weight, bias], _attributes(norm)
+            stored = [_by_channel(edit, factor, value) for factor in (weight, bias)]
+            if None not in stored:
+                inputs, attributes = [norm.inputs[0], *stored], _attributes(norm)
                 edit.replace(node, "GroupNorm", inputs, attributes, domain=DOMAIN, named_by=multiply)
-                drop_unused(edit, [multiply, norm])
+                unsqueezed = (made_by(edit, factor, "Unsqueeze") for factor in (weight, bias))
+                drop_unused(edit, [multiply, norm, *filter(None, unsqueezed)])
                 return
 
 
-def _by_channel(edit: Edit, value: ir.Value) -> ir.Node | None:
+def _instance_norm(edit: Edit, value: ir.Value) -> ir.Node | None:
     """The node that normalises each channel by itself to make `value`, and does nothing else."""
     norm = made_by(edit, value, "InstanceNormalization")
     if norm is None or not _is_all(norm.inputs[1], 1) or not _is_all(norm.inputs[2], 0):
@@ -94,10 +96,14 @@ def _is_all(value: ir.Value | None, expected: float) -> bool:
     return tensor is not None and bool((tensor.numpy() == expected).all())
 
 
-def _is_by_channel(value: ir.Value, x: ir.Value) -> bool:
-    """Whether a constant has one number for each channel of x."""
+def _by_channel(edit: Edit, value: ir.Value, x: ir.Value) -> ir.Value | None:
+    """The constant that has one number for each channel of x, if `value` is that, or that with axes of size 1."""
     shape, of_x = shape_of(value), shape_of(x)
-    if constant(value) is None or shape is None or of_x is None or len(shape) > len(of_x) or value.dtype != x.dtype:
-        return False
+    if shape is None or of_x is None or len(shape) > len(of_x) or value.dtype != x.dtype:
+        return None
     aligned = (1,) * (len(of_x) - len(shape)) + shape
-    return aligned == (1, of_x[1], *(1 for _ in of_x[2:]))
+    if aligned != (1, of_x[1], *(1 for _ in of_x[2:])):
+        return None
+    unsqueeze = made_by(edit, value, "Unsqueeze")
+    stored = unsqueeze.inputs[0] if unsqueeze is not None else value
+    return stored if constant(stored) is not None else None

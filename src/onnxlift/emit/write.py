@@ -36,6 +36,7 @@ from .inline import inline
 from .loops import roll_loops
 from .module import Module, Stored
 from .prune import called_module
+from .shared_sizes import share_sizes
 from .source_map import Origin, Origins
 from .variables import LETTERS, Hints, Variables
 
@@ -79,6 +80,7 @@ class ClassWriter:
         if not self.module.sequential:
             self.origins = Origins(self.cls)
             roll_loops(self.module)
+            share_sizes(self.module)
             self.inlined, begin = inline(self.module)
             arrange(self.module.body, self.inlined, begin)
 

@@ -80,17 +80,31 @@ def _structure(graph: ir.Graph) -> Scopes:
     return scopes
 
 
+MANY_OBJECTS = 200_000
+_hidden = False
+"""Whether objects of a large model may be gone without the collector knowing that there is something to collect."""
+
+
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Python's cycle collector walks all live objects again and again while a graph grows, and finds nothing."""
+    """Python's cycle collector walks all live objects again and again while a graph grows, and finds nothing.
+
+    The many new objects of a large model are taken for old ones afterwards, so that the collector does not begin with
+    all of them. It does not count these, and would hardly ever look at them again: so we make it, at the next model."""
+    global _hidden
     enabled = gc.isenabled()
+    if enabled and _hidden:
+        gc.collect()
+        _hidden = False
     gc.disable()
     try:
         yield
     finally:
-        if not gc.get_freeze_count():  # else somebody keeps objects frozen, and unfreezing would not spare them
-            gc.freeze()  # Both together move the new objects to the old ones, so that
-            gc.unfreeze()  # the collector does not begin with all of them when it starts again.
+        # If somebody keeps objects frozen, unfreezing would not spare them.
+        if gc.get_count()[0] > MANY_OBJECTS and not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()
+            _hidden = True
         if enabled:
             gc.enable()
 

@@ -39,7 +39,7 @@ def quantized(b: Body, x: Value, scale: Value, zero_point: Value | None, like: V
     return b.QuantizeLinear(x, scale, output_dtype=None if like.dtype is None else int(like.dtype))
 
 
-@body("QLinearAdd")
+@body("QLinearAdd", "QLinearMul")
 def QLinearAdd(
     b: Body,
     A: Value,
@@ -51,24 +51,9 @@ def QLinearAdd(
     C_scale: Value,
     C_zero_point: Value | None,
 ) -> Value:
-    total = b.Add(b.DequantizeLinear(A, A_scale, A_zero_point), b.DequantizeLinear(B, B_scale, B_zero_point))
-    return quantized(b, total, C_scale, C_zero_point, A)
-
-
-@body("QLinearMul")
-def QLinearMul(
-    b: Body,
-    A: Value,
-    A_scale: Value,
-    A_zero_point: Value | None,
-    B: Value,
-    B_scale: Value,
-    B_zero_point: Value | None,
-    C_scale: Value,
-    C_zero_point: Value | None,
-) -> Value:
-    product = b.Mul(b.DequantizeLinear(A, A_scale, A_zero_point), b.DequantizeLinear(B, B_scale, B_zero_point))
-    return quantized(b, product, C_scale, C_zero_point, A)
+    operation = b.Add if b.node.op_type == "QLinearAdd" else b.Mul
+    result = operation(b.DequantizeLinear(A, A_scale, A_zero_point), b.DequantizeLinear(B, B_scale, B_zero_point))
+    return quantized(b, result, C_scale, C_zero_point, A)
 
 
 @body("QLinearWhere")

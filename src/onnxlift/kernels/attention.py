@@ -72,10 +72,9 @@ def attention_bias(
     return torch.where(visible, bias, -math.inf)
 
 
-def rotary_embedding(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = False) -> Tensor:
-    """Rotates pairs of features of (batch, heads, length, features) by the angles whose cosines and sines are given:
-    the first with the second half of those that there are angles for, or neighbours if `interleaved`."""
-    cos, sin = cos[:, None], sin[:, None]  # the same for all heads
+def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = False) -> Tensor:
+    """Rotates pairs of features by the angles whose cosines and sines are given: the first with the second half of
+    those that there are angles for, or neighbours if `interleaved`."""
     width = 2 * cos.shape[-1]
     turned, rest = x[..., :width], x[..., width:]
     a, b = (turned[..., 0::2], turned[..., 1::2]) if interleaved else turned.chunk(2, -1)

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from .attention import rotate_pairs
+
 
 def group_query_attention(
     q: Tensor,
@@ -72,16 +74,6 @@ def put_behind(past: Tensor | None, new: Tensor, places: Tensor, total: int) -> 
 def pad_keys(bias: Tensor, keys: int) -> Tensor:
     """`bias` of the scores for as many keys as the caches have room for."""
     return F.pad(bias, (0, keys - bias.shape[-1]))
-
-
-def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
-    """Rotates pairs of the first features: neighbours, or those of the first with those of the second half."""
-    width = 2 * cos.shape[-1]
-    turned, rest = x[..., :width], x[..., width:]
-    a, b = (turned[..., 0::2], turned[..., 1::2]) if interleaved else turned.chunk(2, -1)
-    pair = (a * cos - b * sin, a * sin + b * cos)
-    turned = torch.stack(pair, -1).flatten(-2) if interleaved else torch.cat(pair, -1)
-    return torch.cat((turned, rest), -1)
 
 
 def relative_position_bias(

@@ -198,7 +198,7 @@ def mixture_of_experts(
     fc1: Tensor,
     bias1: Tensor | None,
     fc2: Tensor,
-    bias2: Tensor | None,
+    bias2: Tensor | None = None,
     fc3: Tensor | None = None,
     bias3: Tensor | None = None,
     activation: str = "relu",

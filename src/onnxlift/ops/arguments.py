@@ -16,6 +16,12 @@ def attribute_number(value: float, x: Tensor) -> float:
     return float(value) if x.type.dtype == DataType.DOUBLE else float(str(np.float32(value)))
 
 
+def trimmed(*inputs: Any) -> list[Any]:
+    """The inputs as arguments of a kernel: without the optional ones at the end that are missing."""
+    present = [place for place, value in enumerate(inputs, 1) if value is not None]
+    return list(inputs[: max(present, default=0)])
+
+
 def changed(options: dict[str, Any], **defaults: Any) -> dict[str, Any]:
     """The options that differ from PyTorch's defaults: those that a person would write."""
     return {name: value for name, value in options.items() if value != defaults[name]}

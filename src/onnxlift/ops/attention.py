@@ -11,7 +11,7 @@ from typing import Any
 from ..code.expr import Expr, F, Local, Ref, torch
 from ..code.statements import Assign
 from ..ir.types import DataType
-from .arguments import attribute_number, changed
+from .arguments import attribute_number, changed, trimmed
 from .kernel import kernel
 from .node import Node, Result, data_type, torch_dtype
 from .operand import Tensor, size_of
@@ -48,13 +48,12 @@ def Attention(
     q = _split_heads(Q, q_num_heads) if flat else Q
     k = _with_past(n, 1, _split_heads(K, kv_num_heads) if flat else K, past_key)
     v = _with_past(n, 2, _split_heads(V, kv_num_heads) if flat else V, past_value)
-    options: dict[str, Any] = {
-        "is_causal": bool(is_causal),
-        "scale": None if scale is None else attribute_number(scale, Q),
-    }
+    usual = {"is_causal": bool(is_causal), "scale": None if scale is None else attribute_number(scale, Q)}
+    options = changed(usual, is_causal=False, scale=None)
+    is_masked = is_causal or left_window_size >= 0 or right_window_size >= 0
     more = changed(
         {
-            "past": 0 if past_key is None else size_of(past_key, 2),
+            "past": size_of(past_key, 2) if is_masked and past_key is not None else 0,
             "left": left_window_size,
             "right": right_window_size,
             "softcap": attribute_number(softcap, Q),
@@ -67,22 +66,15 @@ def Attention(
         stage=0,
     )
     heads = (q_num_heads or Q.type.dim(1), kv_num_heads or K.type.dim(1))
-    if not (is_causal or left_window_size >= 0 or right_window_size >= 0):
-        more.pop("past", None)
     plain = not more and nonpad_kv_seqlen is None and not n.wants(3) and all(isinstance(h, int) for h in heads)
     if plain and _is_torch_mask(Q, K, V, attn_mask, past_key, bool(is_causal)) and _is_enough(Q, softmax_precision):
-        options |= {"attn_mask": attn_mask, "enable_gqa": heads[0] != heads[1]}
-        defaults = {"attn_mask": None, "is_causal": False, "scale": None, "enable_gqa": False}
-        ordered = {name: options[name] for name in ("attn_mask", "is_causal", "scale", "enable_gqa")}
-        y = attend(q, k, v, Q.type.dtype, changed(ordered, **defaults))
+        mask = {} if attn_mask is None else {"attn_mask": attn_mask}
+        grouped = {"enable_gqa": True} if heads[0] != heads[1] else {}
+        y = attend(q, k, v, Q.type.dtype, {**mask, **options, **grouped})
         return [_merge_heads(y) if flat else y, k, v]
-    given = [q, k, v, attn_mask, nonpad_kv_seqlen]
-    while given[-1] is None:
-        given.pop()
-    more |= changed(options, is_causal=False, scale=None)
     if softmax_precision:
-        more["softmax_dtype"] = torch_dtype(data_type(softmax_precision))
-    both: Expr = kernel("attention")(*given, **more)
+        options["softmax_dtype"] = torch_dtype(data_type(softmax_precision))
+    both: Expr = kernel("attention")(*trimmed(q, k, v, attn_mask, nonpad_kv_seqlen), **more, **options)
     if not n.wants(3):
         return [_merge_heads(both[0]) if flat else both[0], k, v]
     scores = Ref(n.ir.outputs[3])
@@ -164,5 +156,6 @@ def RotaryEmbedding(
         n.fail("its input has three axes, and the number of heads is not given")
     caches = [cos_cache, sin_cache] if position_ids is None else [cos_cache[position_ids], sin_cache[position_ids]]
     options = changed({"interleaved": bool(interleaved)}, interleaved=False)
-    rotated = kernel("rotary_embedding")(_split_heads(X, num_heads) if flat else X, *caches, **options)
+    x = _split_heads(X, num_heads) if flat else X
+    rotated = kernel("rotate_pairs")(x, *(cache.unsqueeze(1) for cache in caches), **options)
     return _merge_heads(rotated) if flat else rotated

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..code.expr import F, Name, either
+from ..code.expr import Expr, F, Name, either
 from ..ir.domain import DOMAIN
 from .arguments import attribute_number, changed
 from .attention import attend
@@ -82,24 +82,11 @@ def Gelu(n: Node, x: Tensor, *, approximate: str = "none") -> Result:
     return F.gelu(x, **changed({"approximate": approximate}, approximate="none"))
 
 
-@op("SiLU", domain=DOMAIN)
-def SiLU(n: Node, x: Tensor) -> Result:
-    return F.silu(x)
-
-
-@op("Mish", domain=DOMAIN)
-def Mish(n: Node, x: Tensor) -> Result:
-    return F.mish(x)
-
-
-@op("HardSwish", domain=DOMAIN)
-def HardSwish(n: Node, x: Tensor) -> Result:
-    return F.hardswish(x)
-
-
-@op("ReLU6", domain=DOMAIN)
-def ReLU6(n: Node, x: Tensor) -> Result:
-    return F.relu6(x)
+@op("SiLU", "Mish", "HardSwish", "ReLU6", domain=DOMAIN)
+def Activation(n: Node, x: Tensor) -> Result:
+    """Called as its module in `torch.nn`; the function is the same in small letters."""
+    function: Expr = getattr(F, n.op_type.lower())
+    return function(x)
 
 
 @op("GLU", domain=DOMAIN)

@@ -7,7 +7,7 @@ from typing import Any
 from ..bodies.body import MICROSOFT
 from ..code.expr import Expr, F, Local, Ref
 from ..code.statements import Assign
-from .arguments import attribute_number, changed
+from .arguments import attribute_number, changed, trimmed
 from .kernel import kernel
 from .node import Node, Result
 from .operand import Scalar, Tensor
@@ -60,11 +60,9 @@ def GroupQueryAttention(
     sink: Any = head_sink
     if sink is None and smooth_softmax > 0:
         sink = query.new_zeros(num_heads)
-    turned = [cos_cache, sin_cache] if do_rotary else [None, None]
-    inputs = [q, k, v, past_key, past_value, seqlens_k, total_sequence_length]
-    inputs += [*turned, position_ids if do_rotary else None, attention_bias, sink]
-    while inputs[-1] is None:
-        inputs.pop()
+    turned = [cos_cache, sin_cache, position_ids] if do_rotary else [None] * 3
+    past = [past_key, past_value, seqlens_k, total_sequence_length]
+    inputs = trimmed(q, k, v, *past, *turned, attention_bias, sink)
     options = {
         "interleaved": bool(rotary_interleaved),
         "is_causal": bool(causal),

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..bodies.body import MICROSOFT
 from ..code.expr import Expr
-from .arguments import attribute_number, changed
+from .arguments import attribute_number, changed, trimmed
 from .kernel import kernel
 from .microsoft_quant import PACKED_BITS
 from .node import Node, Result
@@ -39,10 +39,9 @@ def MoE(
 ) -> Result:
     weights = _routed(n, router_probs, None, k, normalize_routing_weights, use_sparse_mixer)
     layers = [fc1_experts_weights, fc1_experts_bias, fc2_experts_weights, fc2_experts_bias]
-    if fc3_experts_weights is not None:
-        layers += [fc3_experts_weights, fc3_experts_bias]
+    layers += [fc3_experts_weights, fc3_experts_bias]
     options = _activation(n, input, activation_type, activation_alpha, activation_beta, swiglu_fusion, swiglu_limit)
-    return kernel("mixture_of_experts")(input, weights, *layers, **options)
+    return kernel("mixture_of_experts")(*trimmed(input, weights, *layers), **options)
 
 
 @op("QMoE", domain=MICROSOFT, ignores=["accuracy_level"])
@@ -101,11 +100,9 @@ def QMoE(
     fc3 = unpacked(fc3_experts_weights, fc3_scales, fc3_zero_points, bits[2])
     normalized = normalize_routing_weights if router_weights is not None else 1
     weights = _routed(n, router_probs, router_weights, k, normalized, use_sparse_mixer)
-    layers: list[Any] = [fc1, fc1_experts_bias, fc2, fc2_experts_bias]
-    if fc3 is not None:
-        layers += [fc3, fc3_experts_bias]
+    layers = [fc1, fc1_experts_bias, fc2, fc2_experts_bias, fc3, fc3_experts_bias]
     options = _activation(n, input, activation_type, activation_alpha, activation_beta, swiglu_fusion, swiglu_limit)
-    return kernel("mixture_of_experts")(input, weights, *layers, **options)
+    return kernel("mixture_of_experts")(*trimmed(input, weights, *layers), **options)
 
 
 def _routed(n: Node, logits: Tensor, weights: Tensor | None, k: int, normalized: int, sparse_mixer: int) -> Expr:

@@ -17,7 +17,7 @@ from ..code.statements import Assign, Target
 from ..ir.domain import DOMAIN
 from ..ir.packed_weights import unpacked_bias, unpacked_matrix
 from ..ir.types import type_of
-from .arguments import attribute_number
+from .arguments import attribute_number, trimmed
 from .kernel import kernel
 from .layers import Weight
 from .node import Node, Result, Unpack
@@ -68,10 +68,11 @@ def LSTM(
     input_forget: int = 0,
     layout: int = 0,
 ) -> Result:
+    inputs = trimmed(X, W, R, B, sequence_lens, initial_h, initial_c, P)
     options = _options(n, X, ("Sigmoid", "Tanh", "Tanh"))
     if input_forget:
         options["coupled"] = True
-    return Unpack(_call("onnx_lstm", [X, W, R, B, sequence_lens, initial_h, initial_c, P], options), 3, names=_NAMES)
+    return Unpack(kernel("onnx_lstm")(*inputs, **options), 3, names=_NAMES)
 
 
 @op("GRU", ignores=["hidden_size", "output_sequence"])
@@ -92,10 +93,11 @@ def GRU(
     linear_before_reset: int = 0,
     layout: int = 0,
 ) -> Result:
+    inputs = trimmed(X, W, R, B, sequence_lens, initial_h)
     options = _options(n, X, ("Sigmoid", "Tanh"))
     if linear_before_reset:
         options["linear_before_reset"] = True
-    return Unpack(_call("onnx_gru", [X, W, R, B, sequence_lens, initial_h], options), 2, names=_NAMES)
+    return Unpack(kernel("onnx_gru")(*inputs, **options), 2, names=_NAMES)
 
 
 @op("RNN", ignores=["hidden_size", "output_sequence"])
@@ -115,16 +117,9 @@ def RNN(
     direction: str,
     layout: int = 0,
 ) -> Result:
+    inputs = trimmed(X, W, R, B, sequence_lens, initial_h)
     options = _options(n, X, ("Tanh",))
-    return Unpack(_call("onnx_rnn", [X, W, R, B, sequence_lens, initial_h], options), 2, names=_NAMES)
-
-
-def _call(name: str, inputs: Sequence[Tensor | None], options: dict[str, Any]) -> Expr:
-    """The call of a kernel, without the optional inputs at the end that are not given."""
-    given = list(inputs)
-    while given[-1] is None:
-        given.pop()
-    return kernel(name)(*given, **options)
+    return Unpack(kernel("onnx_rnn")(*inputs, **options), 2, names=_NAMES)
 
 
 def _options(n: Node, x: Tensor, usual: Strings) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import onnx_ir as ir
 from .emit.dump import GraphDump
 from .emit.file import write_source
 from .emit.lower import Lowering
+from .emit.member_order import registration_order
 from .emit.source_map import readers_of
 from .emit.weights import MAX_SHARD_SIZE
 from .errors import OnnxLiftError, UnsupportedError
@@ -48,6 +49,7 @@ def run(
         operators = Counter(node.op_type for node in model.graph.all_nodes())
         control_flow = [op for op in ("If", "Loop", "Scan") if op in operators]
         readers = readers_of(model)
+        registered = registration_order(model.graph)
         dump = GraphDump()
         normalise(model, dump, supported=registry.is_supported, keep=registry.is_users)
         fired = simplify_graph(model, [p for p in skip_passes if p in PASSES], dump) if simplify else {}
@@ -57,7 +59,7 @@ def run(
         root = lowering.lower(build_tree(model.graph, scopes))
         if lowering.failures:
             raise UnsupportedError(f"{name}.onnx", lowering.failures, operators.total())
-        written = write_source(model, root, name, operators.total(), control_flow, max_shard_size)
+        written = write_source(model, root, name, operators.total(), control_flow, max_shard_size, registered)
         return Lifted(
             name,
             written,

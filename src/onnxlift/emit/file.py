@@ -19,11 +19,12 @@ from ..tree.names import plain
 from .class_names import name_classes
 from .classes import find_classes
 from .gate import check_source
+from .member_order import Registered, order_as_registered
 from .module import Entry, Module, state_entries
 from .signatures import share_signatures
 from .source_map import Origin
 from .ties import find_ties
-from .weights import MAX_SHARD_SIZE, index_name, plan_shards
+from .weights import index_name, plan_shards
 from .write import LINE_LENGTH, ClassWriter, Text
 
 LONGEST_LINE = 300  # of the docstring, which holds names and sizes as the model has them
@@ -45,13 +46,16 @@ def write_source(
     root: Module,
     name: str,
     node_count: int,
-    control_flow: Sequence[str] = (),
-    max_shard_size: int = MAX_SHARD_SIZE,
+    control_flow: Sequence[str],
+    max_shard_size: int,
+    registered: Registered,
 ) -> Source:
     """The generated file for a lowered model that is to be called `name`."""
     share_signatures(root)
     classes, class_of = find_classes(root)
     name_classes(classes, root, model, name)
+    for cls in classes:
+        order_as_registered(cls, registered)
     entries = dict(state_entries(root))
     ties = find_ties(entries)
     writers = [ClassWriter(cls, class_of, ties if cls.example is root else {}) for cls in classes]

@@ -44,6 +44,7 @@ from ..tree.weights import WEIGHT
 from .dead_code import remove_dead_code
 from .meaning import USUAL_NAME
 from .member_names import layer_path, spell_numbers, stored_path
+from .member_order import order_by_use
 from .module import Module, Stored
 from .prune import prune
 from .sequential import make_sequential
@@ -273,25 +274,20 @@ class Body:
         """Drop what is not used, and give the constants that are used a place."""
         module = self.module
         remove_dead_code(module.body)
-        used: dict[int, None] = {}
-        values: dict[ir.Value, None] = {}
-        for statement in walk_statements(module.body):
-            for expr in expressions(statement):
-                for part in walk(expr):
-                    if isinstance(part, Member):
-                        used[id(part._target)] = None
-                    elif isinstance(part, Ref):
-                        values[part._key] = None
+        values = {
+            part._key: None
+            for statement in walk_statements(module.body)
+            for expr in expressions(statement)
+            for part in walk(expr)
+            if isinstance(part, Ref)
+        }
         if not keep_inputs:
             for value in [v for v in module.inputs if v not in values]:
                 del module.inputs[value]
         for value in values:
             if isinstance(value, ir.Value) and value.const_value is not None and value not in module.inputs:
                 self._place_constant(value)
-        order = {key: index for index, key in enumerate(used)}
-        kept = [(path, m) for path, m in module.members.items() if isinstance(m, Stored) or id(m) in order]
-        kept.sort(key=lambda item: -1 if isinstance(item[1], Stored) else order[id(item[1])])
-        module.members = dict(kept)
+        order_by_use(module)
 
     def _place_constant(self, value: ir.Value) -> None:
         """A constant that is used as a tensor belongs to this module if nobody else uses it, or if it is small and no

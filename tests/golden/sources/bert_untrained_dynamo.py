@@ -18,8 +18,8 @@ class BertEmbeddings(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.word_embeddings = nn.Embedding(50, 32)
-        self.token_type_embeddings = nn.Embedding(2, 32)
         self.position_embeddings = nn.Embedding(32, 32)
+        self.token_type_embeddings = nn.Embedding(2, 32)
         self.LayerNorm = nn.LayerNorm(32, eps=1e-12)
 
     def forward(self, input_ids: Tensor) -> Tensor:

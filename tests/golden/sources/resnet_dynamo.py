@@ -18,11 +18,11 @@ class BasicBlock(nn.Module):
 
     def __init__(self, in_channels: int, channels: int, stride: int = 1) -> None:
         super().__init__()
+        self.conv1 = nn.Conv2d(in_channels, channels, 3, stride, padding=1)
+        self.conv2 = nn.Conv2d(channels, channels, 3, padding=1)
         self.downsample = nn.Identity()
         if in_channels != channels:
             self.downsample = nn.Sequential(nn.Conv2d(in_channels, channels, 1, stride))
-        self.conv1 = nn.Conv2d(in_channels, channels, 3, stride, padding=1)
-        self.conv2 = nn.Conv2d(channels, channels, 3, padding=1)
 
     def forward(self, x: Tensor) -> Tensor:
         return F.relu(self.conv2(F.relu(self.conv1(x))) + self.downsample(x))

@@ -68,8 +68,8 @@ class T5Attention2(nn.Module):
 class T5LayerSelfAttention(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.layer_norm = nn.RMSNorm(32, eps=1e-6)
         self.SelfAttention = T5Attention()
+        self.layer_norm = nn.RMSNorm(32, eps=1e-6)
 
     def forward(self, x: Tensor, positions: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         mask, o = self.SelfAttention(self.layer_norm(x), positions, mask)

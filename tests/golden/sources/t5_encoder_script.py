@@ -69,8 +69,8 @@ class SelfAttention2(nn.Module):
 class Layer(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.layer_norm = nn.RMSNorm(32, eps=1e-6)
         self.SelfAttention = SelfAttention()
+        self.layer_norm = nn.RMSNorm(32, eps=1e-6)
 
     def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         mask, o = self.SelfAttention(self.layer_norm(x), mask)

@@ -95,6 +95,11 @@ def compare(lifted: onnxlift.Lifted, model: onnx.ModelProto, inputs: Mapping[str
         np.testing.assert_allclose(result.numpy(), value, rtol=1e-4, atol=1e-5, err_msg=lifted.source)
 
 
+def step(g: Graph, x: str, path: str) -> str:
+    """A module of our own in the graph, at `path`."""
+    return g.linear(g.node("Sin", g.linear(x, f"{path}.a"), name=f"/{path}/Sin"), f"{path}.b")
+
+
 def code(lifted: onnxlift.Lifted) -> str:
     """The classes of the source, without what surrounds them."""
     text = lifted.source

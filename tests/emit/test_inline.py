@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 import onnxlift
 from onnxlift.emit.inline import LENGTH
 from onnxlift.emit.variables import LETTERS, WORDS
-from small_graphs import Graph, code, compare
+from small_graphs import Graph, code, compare, step
 
 # Names that meet in one variable when they are cleaned, mean something to the emitter, or mean nothing.
 NAMES = [*LETTERS, *WORDS.values(), "context", "conv_out", "Q_t", "val", "tensor", "size", "trace", "i", "x_1", "step"]
@@ -145,11 +145,6 @@ def test_a_value_that_is_read_twice_is_computed_once() -> None:
     assert lifted.source.count("self.fc(") == 1 and lifted.source.count(".sin()") == 1
 
 
-def step(g: Graph, x: str, path: str) -> str:
-    """A module of our own."""
-    return g.linear(g.node("Sin", g.linear(x, f"{path}.a"), name=f"/{path}/Sin"), f"{path}.b")
-
-
 def test_steps_of_the_model_that_go_on_with_one_another_are_one_line() -> None:
     g = Graph()
     x = step(g, step(g, step(g, g.input("x", "n", 4), "stem"), "body"), "head")
@@ -161,6 +156,12 @@ def test_numbered_steps_have_a_line_each() -> None:
     g = Graph()
     x = step(g, step(g, g.input("x", "n", 4), "stage1"), "stage2a")
     assert "x = self.stage1(x)\n        return self.stage2a(x)" in code(g.lift(x))
+
+
+def test_the_last_of_numbered_steps_has_its_line_too() -> None:
+    g = Graph()
+    x = step(g, step(g, g.input("x", "n", 4), "stage1"), "stage2")
+    assert "x = self.stage2(x)\n        return x.softmax(-1)" in code(g.lift(g.node("Softmax", x, name="/Softmax")))
 
 
 def test_a_step_does_not_move_into_what_reads_more_than_it() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 
 import onnxlift
-from small_graphs import Graph, code, compare
+from small_graphs import Graph, code, compare, step
 
 
 def test_inputs_keep_their_names() -> None:
@@ -107,3 +107,27 @@ def test_a_line_of_computation_is_not_called_after_its_norm() -> None:
     h = g.node("Mul", g.node("Sin", h, name="/Sin"), h, name="/Mul")
     text = code(g.lift(g.node("Add", x, h, name="/Add")))
     assert "y = self.norm1(x)" in text, text
+
+
+def test_what_waits_to_be_joined_has_its_own_name_and_x_is_worked_on() -> None:
+    g = Graph()
+    down = step(g, g.input("x", "n", 4), "down")
+    middle = step(g, down, "middle")
+    x = g.node("Sin", g.node("Concat", middle, down, axis=1))
+    assert_forward(g.lift(x), ["down = self.down(x)", "x = self.middle(down)", "return torch.cat((x, down), 1).sin()"])
+
+
+def test_a_parameter_that_is_only_added_is_a_residual_but_not_to_its_caller() -> None:
+    g = Graph()
+    start = step(g, g.input("x", "n", 4), "start")
+    dense = step(g, start, "dense")
+    total = g.node("Add", g.linear(dense, "out.fc"), start, name="/out/Add")
+    lifted = g.lift(g.linear(g.node("Sin", total, name="/out/Sin"), "out.last"))
+    assert "def forward(self, x: Tensor, residual: Tensor) -> Tensor:" in lifted.source
+    assert_forward(lifted, ["x = self.start(x)", "return self.out(self.dense(x), x)"])
+
+
+def assert_forward(lifted: onnxlift.Lifted, expected: list[str]) -> None:
+    """The lines of the last class's forward, that of the whole model, are these."""
+    lines = code(lifted).rpartition("def forward")[2].splitlines()[1:]
+    assert [line.strip() for line in lines if line.strip()] == expected

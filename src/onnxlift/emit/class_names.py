@@ -19,6 +19,9 @@ _GENERIC = re.compile(
     r"(?i)^(main_?graph|torch[-_]jit([-_]export)?|graph|model|onnx|g|main|graph_?\d*|tf2onnx|paddle-onnx|)$"
 )
 
+# Words that people write in capitals when they name a class.
+_ABBREVIATIONS = frozenset({"mlp", "ffn", "se", "cnn", "rnn", "lstm", "gru", "vae", "fpn", "rpn", "aspp"})
+
 
 def name_classes(classes: Sequence[ModuleClass], root: Module, model: ir.Model, file_name: str) -> None:
     """Give every class a name of its own."""
@@ -53,6 +56,8 @@ def _place(cls: ModuleClass) -> str:
         word = word.rstrip("0123456789") or word
     if is_numbered and word.endswith("s") and not word.endswith("ss") and len(word) > 3:
         word = word[:-1]
+    if word in _ABBREVIATIONS:
+        return word.upper()
     return word if len(word) > 1 else "block"
 
 

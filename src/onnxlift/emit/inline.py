@@ -6,9 +6,10 @@
 
 A value is inlined if it is read once, its line stays readable (length, nesting), and it does not deserve a name. What a
 module of our own computes is a step of the model: it is inlined into sums, and where nothing but the next steps is made
-of it, unless these are numbered alike (`self.layer2(self.layer1(x))` is better read as a list). It is sound because no
-statement has an effect on what another one computes, but for loops, whose variables change: a value from outside is
-never moved into a loop, and none is moved past a line that changes a variable it reads.
+of it, unless these are numbered alike (`self.layer2(self.layer1(x))` is better read as a list), or where a line of its
+own would call for a new name, since its input is needed later. It is sound because no statement has an effect on what
+another one computes, but for loops, whose variables change: a value from outside is never moved into a loop, and none
+is moved past a line that changes a variable it reads.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ..code.expr import (
     Attribute,
     Binary,
     Call,
+    Display,
     Expr,
     Literal,
     Local,
@@ -30,6 +32,7 @@ from ..code.expr import (
     Name,
     Ref,
     Subscript,
+    Unary,
     Wrapped,
     bare,
     children,
@@ -49,6 +52,7 @@ from ..code.statements import (
     expressions,
     walk_statements,
 )
+from ..ir.types import FLOATS
 from .meaning import meaning, says_more
 from .module import Module
 from .prune import called_module
@@ -82,6 +86,36 @@ def read_variables(expr: Expr, inlined: Inlined) -> Iterator[object]:
                 yield from read_variables(inner, inlined)
 
 
+def main_line(expr: Expr, inlined: Inlined) -> Iterator[object]:
+    """The variables that `expr` transforms, as opposed to those that it only consults: what stands first."""
+    match expr:
+        case Wrapped():
+            yield from main_line(expr._expr, inlined)
+        case Ref() | Local():
+            inner = inlined.get(variable(expr))
+            if inner is None:
+                yield variable(expr)
+            else:
+                yield from main_line(inner, inlined)
+        case Binary():
+            yield from main_line(expr._left, inlined)
+            yield from main_line(expr._right, inlined)
+        case Unary():
+            yield from main_line(expr._operand, inlined)
+        case Subscript():
+            if not (isinstance(expr._base, Attribute) and expr._base._name == "shape"):
+                yield from main_line(expr._base, inlined)
+        case Call():
+            function = expr._function
+            if isinstance(function, Attribute) and not isinstance(function._base, Name):
+                yield from main_line(function._base, inlined)
+            elif expr._args:
+                yield from main_line(expr._args[0], inlined)
+        case Display():
+            for item in expr._items:
+                yield from main_line(item, inlined)
+
+
 def _remove(block: Block, taken: set[int]) -> None:
     block.statements = [s for s in block.statements if id(s) not in taken]
     for statement in block.statements:
@@ -94,14 +128,19 @@ class _Inliner:
         self.module = module
         self.inlined: Inlined = {}
         self.taken: set[int] = set()
-        self.begin = {id(statement): place for place, statement in enumerate(walk_statements(module.body))}
+        self.place = {id(statement): place for place, statement in enumerate(walk_statements(module.body))}
+        self.begin = dict(self.place)
         self.written: Counter[object] = Counter()  # how often each variable has been written so far
         self.seen: dict[object, dict[object, int]] = {}  # candidate -> that count for the variables that it reads
+        self.step_names: dict[object, str] = {}  # variable -> the name of the step that gives it
         self.reads: Counter[object] = Counter()
         self.writes: Counter[object] = Counter()
-        for statement in walk_statements(module.body):
+        self.last_read: dict[object, int] = {}  # variable -> the place of the last statement that reads it
+        for place, statement in enumerate(walk_statements(module.body)):
             for expr in expressions(statement):
-                self.reads.update(variable(part) for part in walk(expr) if isinstance(part, Ref | Local))
+                read = [variable(part) for part in walk(expr) if isinstance(part, Ref | Local)]
+                self.reads.update(read)
+                self.last_read.update(dict.fromkeys(read, place))
             if isinstance(statement, Assign):
                 self.writes.update(variable(t) for t in statement.targets if t is not None)
 
@@ -117,6 +156,8 @@ class _Inliner:
                 self.written.update(variable(t) for t in statement.targets if t is not None)
             if isinstance(statement, Assign) and len(statement.targets) == 1 and statement.targets[0] is not None:
                 key = variable(statement.targets[0])
+                if isinstance(statement.expr, Call) and called_module(statement.expr) is not None:
+                    self.step_names[key] = self.step_name(statement.expr)
                 if self.reads[key] == 1 and self.writes[key] == 1:
                     candidates[key] = statement
                     self.seen[key] = {k: self.written[k] for k in read_variables(statement.expr, self.inlined)}
@@ -144,7 +185,7 @@ class _Inliner:
         if not small and not isinstance(statement, Return) and self.deserves_name(key, definition.expr):
             return False
         steps = [] if isinstance(statement, Return) or _adds(expr, part) else self.steps(definition.expr)
-        if steps and not self.goes_on(expr, steps):
+        if steps and not self.goes_on(expr, steps) and not self.needs_new_name(expr, definition):
             return False
         self.inlined[key] = definition.expr
         length, nesting = self.length(expr) + 7, self.nesting(expr)
@@ -173,9 +214,22 @@ class _Inliner:
     def goes_on(self, expr: Expr, steps: list[Call]) -> bool:
         """Whether `expr` only goes on with the result of these steps, each of which goes on with that of the one before
         (`self.head(self.stages(self.stem(x)))`); numbered ones each get their own line."""
-        names = [_stem(self.module.name_of(called_module(call))[-1]) for call in (*self.steps(expr), *steps)]
+        names = [self.step_name(call) for call in (*self.steps(expr), *steps)]
+        names += [self.step_names[key] for key in main_line(steps[-1], self.inlined) if key in self.step_names]
         reads = sum(isinstance(part, Ref | Local) for part in walk(expr))
         return reads == 1 and len(set(names)) == len(names) and all(len(c._args) + len(c._kwargs) == 1 for c in steps)
+
+    def step_name(self, call: Call) -> str:
+        """`layer` of `layer1` and `layer2b`."""
+        return re.sub(r"\d+[a-z]?$", "", self.module.name_of(called_module(call))[-1])
+
+    def needs_new_name(self, expr: Expr, step: Assign) -> bool:
+        """Whether the next step goes on from this one, but its own line could not read `x = self.step(x)`, since `x` is
+        needed later: `self.output(self.dense(x), x)`."""
+        source = next(iter(main_line(step.expr, self.inlined)), None)
+        if called_module(expr) is None or not isinstance(source, ir.Value) or source.dtype not in FLOATS:
+            return False
+        return self.last_read[source] > self.place[id(step)]
 
     def deserves_name(self, key: object, expr: Expr) -> bool:
         """A value that the graph names well, at a point where the line is a thought of its own already."""
@@ -218,11 +272,6 @@ class _Inliner:
             case Subscript():
                 return max(self.nesting(p) for p in children(expr))
         return max((self.nesting(p) for p in children(expr)), default=0)
-
-
-def _stem(name: str) -> str:
-    """`layer` of `layer1` and `layer2b`."""
-    return re.sub(r"\d+[a-z]?$", "", name)
 
 
 def _is_attribute(expr: Expr) -> bool:

@@ -2,13 +2,15 @@
 
 A value gets, in this order: its name in the graph, if that means something to a reader; the name of the variable that
 it replaces, if that one is read here for the last time (`x = self.layer1(x)`); the word for what it is (`query`,
-`mask`, `scores`); a plain letter. Two values share a name only if the first is dead when the second is born.
+`mask`, `scores`); a plain letter. `x` is what is being worked on: a value that waits to be joined to what becomes of
+it, as in a U-Net, is called by its own word. Two values share a name only if the first is dead when the second is born.
 """
 
 from __future__ import annotations
 
 import heapq
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -22,10 +24,8 @@ from ..code.expr import (
     Expr,
     Local,
     Member,
-    Name,
     Ref,
     Subscript,
-    Unary,
     Wrapped,
     variable,
     walk,
@@ -34,7 +34,7 @@ from ..code.statements import Assign, Block, ForLoop, Statement, WhileLoop, bloc
 from ..ir.types import FLOATS, INTEGERS, type_of
 from ..ops.operand import Dims, Scalar, Tensor
 from ..tree.names import identifier, unique
-from .inline import Inlined, read_variables
+from .inline import Inlined, main_line, read_variables
 from .meaning import USUAL_NAME, meaning, says_more, thing
 from .module import Module
 from .prune import called_module
@@ -44,6 +44,7 @@ LETTERS = ("x", "y", "z", "h", "u", "v", "w", "t", "s", "r")
 BRANCHES = frozenset({"q", "k", "v", "query", "key", "value", "gate", "up", "queries", "keys", "values", "Q", "K", "V"})
 # Layers at the start of a line of computation, or on it, whose names say nothing about what the line is.
 _ON_THE_LINE = re.compile(r"(?i)norm|^ln_?\d*$|^embed|embeddings?$")
+RESIDUAL = "residual"  # a parameter's name in a forward that adds it to its result; elsewhere it is something else
 WORDS = {
     "scaled_dot_product_attention": "attn",
     "softmax": "weights",
@@ -81,6 +82,8 @@ class _Life:
     birth: int
     death: int
     statement: Statement | None = None
+    first_read: int = 0
+    joined: int = 0  # when it was last appended to something else
 
 
 class Variables:
@@ -115,6 +118,8 @@ class Variables:
                     found.setdefault(variable(argument), roles[position])
             if "attn_mask" in call._kwargs:
                 found.setdefault(variable(call._kwargs["attn_mask"]), "mask")
+        for addend in self._addends(wholes):
+            found.setdefault(addend, RESIDUAL)
         for statement in reversed(statements):
             if not isinstance(statement, Assign):
                 continue
@@ -124,7 +129,7 @@ class Variables:
                     found.setdefault(variable(statement.targets[position]), name)
             if len(statement.targets) == 1 and statement.targets[0] is not None and child is None:
                 used_as = found.get(variable(statement.targets[0]))
-                sources = list(self._main_line(statement.expr))
+                sources = list(main_line(statement.expr, self.inlined))
                 if used_as is not None and len(sources) == 1 and sources[0] not in self.module.inputs:
                     # What becomes several things is none of them yet.
                     found[sources[0]] = used_as if found.get(sources[0], used_as) == used_as else ""
@@ -132,6 +137,18 @@ class Variables:
             if position in hints.parameters:
                 found.setdefault(value, hints.parameters[position])
         return {key: name for key, name in found.items() if name}
+
+    def _addends(self, wholes: Iterable[Expr]) -> Iterable[object]:
+        """The parameters, but for the first, that are added to what the forward computes and are read nowhere else."""
+        parts = [part for whole in wholes for part in walk(whole)]
+        reads = Counter(variable(part) for part in parts if isinstance(part, Ref | Local))
+        others = set(list(self.module.inputs)[1:])
+        for part in parts:
+            if isinstance(part, Binary) and part._op == "+":
+                sides = [variable(part._left), variable(part._right)]
+                for side, other in (sides, sides[::-1]):
+                    if side in others and reads[side] == 1 and other not in self.module.inputs:
+                        yield side
 
     @property
     def parameters(self) -> list[str]:
@@ -151,6 +168,10 @@ class Variables:
                 for key in read_variables(expr, self.inlined):
                     if key in self.lives:
                         self.lives[key].death = max(self.lives[key].death, now)
+                        self.lives[key].first_read = self.lives[key].first_read or now
+                for key in self._appended(expr):
+                    if key in self.lives:
+                        self.lives[key].joined = now
             if isinstance(statement, Assign | ForLoop):
                 for target in statement.targets:
                     if target is not None:
@@ -233,6 +254,9 @@ class Variables:
         if hint is not None and hint not in taken and wanted is None:
             return hint
         replaced = self._replaced(key, statement, life, taken, holder) if len(statement.targets) == 1 else None
+        waits = life.first_read < life.joined == life.death
+        if waits and word is not None and word not in taken:
+            return word
         if replaced is not None and (replaced in LETTERS or replaced in self.parameters[:1]):
             return replaced
         named = thing(wanted) if wanted is not None else None
@@ -248,7 +272,7 @@ class Variables:
         self, key: ir.Value, statement: Assign, life: _Life, taken: set[str], holder: dict[str, object]
     ) -> str | None:
         """The name of a variable that is read here for the last time, and lives on in the result."""
-        for other in self._main_line(statement.expr):
+        for other in main_line(statement.expr, self.inlined):
             name = self.names.get(other)
             if name is None or name in taken or not isinstance(other, ir.Value) or holder.get(name) is not other:
                 continue
@@ -256,34 +280,16 @@ class Variables:
                 return name
         return None
 
-    def _main_line(self, expr: Expr) -> Iterable[object]:
-        """The variables that `expr` transforms, as opposed to those that it only consults: what stands first."""
-        match expr:
-            case Wrapped():
-                yield from self._main_line(expr._expr)
-            case Ref() | Local():
-                inner = self.inlined.get(variable(expr))
-                if inner is None:
-                    yield variable(expr)
-                else:
-                    yield from self._main_line(inner)
-            case Binary():
-                yield from self._main_line(expr._left)
-                yield from self._main_line(expr._right)
-            case Unary():
-                yield from self._main_line(expr._operand)
-            case Subscript():
-                if not (isinstance(expr._base, Attribute) and expr._base._name == "shape"):
-                    yield from self._main_line(expr._base)
-            case Call():
-                function = expr._function
-                if isinstance(function, Attribute) and not isinstance(function._base, Name):
-                    yield from self._main_line(function._base)
-                elif expr._args:
-                    yield from self._main_line(expr._args[0])
-            case Display():
-                for item in expr._items:
-                    yield from self._main_line(item)
+    def _appended(self, expr: Expr) -> Iterable[object]:
+        """`torch.cat((a, b, c))` -> b, c."""
+        for part in walk(expr):
+            inner = self.inlined.get(variable(part))
+            if inner is not None:
+                yield from self._appended(inner)
+            match part:
+                case Call(_function=Attribute(_name="cat"), _args=[Display(_items=[_, *others]), *_]):
+                    for other in others:
+                        yield from main_line(other, self.inlined)
 
     def _is_member_name(self, name: str | None) -> bool:
         return name in self.member_names

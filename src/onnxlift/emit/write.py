@@ -38,7 +38,7 @@ from .module import Module, Stored
 from .prune import called_module
 from .shared_sizes import share_sizes
 from .source_map import Origin, Origins
-from .variables import LETTERS, Hints, Variables
+from .variables import LETTERS, RESIDUAL, Hints, Variables
 
 LINE_LENGTH = 100  # of the generated source
 MOST_BY_POSITION = 4  # arguments of a constructor; more are given by name
@@ -395,8 +395,9 @@ class _Numbers(Renderer):
 
 
 def _telling(names: Sequence[str | None]) -> dict[int, str]:
-    """Position -> name, of the names that are words."""
-    return {i: name for i, name in enumerate(names) if name is not None and name.rstrip("_0123456789") not in LETTERS}
+    """Position -> name, of the names that are words and mean the same to callers and callees."""
+    silent = {*LETTERS, RESIDUAL}
+    return {i: name for i, name in enumerate(names) if name is not None and name.rstrip("_0123456789") not in silent}
 
 
 def module_path_text(module: Module, path: Path) -> str:

@@ -54,8 +54,8 @@ class Output(nn.Module):
         self.dense = nn.Linear(in_dim, 32)
         self.LayerNorm = nn.LayerNorm(32, eps=1e-12)
 
-    def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        return self.LayerNorm(self.dense(x) + y)
+    def forward(self, x: Tensor, residual: Tensor) -> Tensor:
+        return self.LayerNorm(self.dense(x) + residual)
 
 
 class Intermediate(nn.Module):
@@ -78,8 +78,7 @@ class Attention(nn.Module):
         self.output = Output(32)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        self_ = self.self(x, mask)
-        return self.output(self_, x)
+        return self.output(self.self(x, mask), x)
 
 
 class Layer(nn.Module):
@@ -93,8 +92,7 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         x = self.attention(x, mask)
-        intermediate = self.intermediate(x)
-        return self.output(intermediate, x)
+        return self.output(self.intermediate(x), x)
 
 
 class Encoder(nn.Module):

@@ -54,8 +54,8 @@ class BertSelfOutput(nn.Module):
         self.dense = nn.Linear(32, 32)
         self.LayerNorm = nn.LayerNorm(32, eps=1e-12)
 
-    def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        return self.LayerNorm(self.dense(x) + y)
+    def forward(self, x: Tensor, residual: Tensor) -> Tensor:
+        return self.LayerNorm(self.dense(x) + residual)
 
 
 class BertIntermediate(nn.Module):
@@ -77,8 +77,8 @@ class BertOutput(nn.Module):
         self.dense = nn.Linear(48, 32)
         self.LayerNorm = nn.LayerNorm(32, eps=1e-12)
 
-    def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        return self.LayerNorm(self.dense(x) + y)
+    def forward(self, x: Tensor, residual: Tensor) -> Tensor:
+        return self.LayerNorm(self.dense(x) + residual)
 
 
 class BertAttention(nn.Module):
@@ -90,8 +90,7 @@ class BertAttention(nn.Module):
         self.output = BertSelfOutput()
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        self_ = self.self(x, mask)
-        return self.output(self_, x)
+        return self.output(self.self(x, mask), x)
 
 
 class BertLayer(nn.Module):
@@ -105,8 +104,7 @@ class BertLayer(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         x = self.attention(x, mask)
-        intermediate = self.intermediate(x)
-        return self.output(intermediate, x)
+        return self.output(self.intermediate(x), x)
 
 
 class BertEncoder(nn.Module):

@@ -43,7 +43,7 @@ class Attn(nn.Module):
         return self.c_proj(attn.transpose(1, 2).flatten(2))
 
 
-class Mlp(nn.Module):
+class MLP(nn.Module):
     """transformer.h.0.mlp, transformer.h.1.mlp"""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Block(nn.Module):
         self.ln_1 = nn.LayerNorm(32)
         self.attn = Attn()
         self.ln_2 = nn.LayerNorm(32)
-        self.mlp = Mlp()
+        self.mlp = MLP()
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         x = self.attn(self.ln_1(x), mask) + x

@@ -55,7 +55,7 @@ class SelfAttn(nn.Module):
         return self.o_proj(attn.transpose(1, 2).flatten(2))
 
 
-class Mlp(nn.Module):
+class MLP(nn.Module):
     """model.layers.0.mlp, model.layers.1.mlp"""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Layer(nn.Module):
         self.input_layernorm = nn.RMSNorm(32, eps=1e-6)
         self.self_attn = SelfAttn()
         self.post_attention_layernorm = nn.RMSNorm(32, eps=1e-6)
-        self.mlp = Mlp()
+        self.mlp = MLP()
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor) -> Tensor:
         x = x + self.self_attn(self.input_layernorm(x), cos, sin, mask)

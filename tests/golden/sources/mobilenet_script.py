@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 
-class Se(nn.Module):
+class SE(nn.Module):
     """blocks.0.se, blocks.1.se, blocks.2.se"""
 
     def __init__(self, channels: int) -> None:
@@ -43,7 +43,7 @@ class Block(nn.Module):
             nn.BatchNorm2d(hidden),
             activation(),
         )
-        self.se = Se(hidden)
+        self.se = SE(hidden)
         self.project = nn.Sequential(
             nn.Conv2d(hidden, channels, 1, bias=False), nn.BatchNorm2d(channels)
         )

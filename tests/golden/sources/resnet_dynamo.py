@@ -39,7 +39,8 @@ class ResNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.layer1(self.maxpool(F.relu(self.conv1(x))))
-        return self.fc(self.layer2(x).mean((2, 3)))
+        x = self.layer2(x)
+        return self.fc(x.mean((2, 3)))
 
 
 WEIGHTS = Path(__file__).with_name("resnet.safetensors")

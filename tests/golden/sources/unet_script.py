@@ -40,12 +40,12 @@ class Unet(nn.Module):
         self.head = nn.Conv2d(8, 2, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.down1(x)
-        down2 = self.down2(self.pool(x))
-        up2 = self.up2(self.bottleneck(self.pool(down2)))
-        conv2 = self.conv2(torch.cat((up2, down2), 1))
-        conv2 = F.interpolate(conv2, scale_factor=2, mode="bilinear")
-        x = self.head(self.conv1(torch.cat((conv2, x), 1)))
+        down1 = self.down1(x)
+        down2 = self.down2(self.pool(down1))
+        x = self.up2(self.bottleneck(self.pool(down2)))
+        x = self.conv2(torch.cat((x, down2), 1))
+        x = F.interpolate(x, scale_factor=2, mode="bilinear")
+        x = self.head(self.conv1(torch.cat((x, down1), 1)))
         return x.sigmoid()
 
 

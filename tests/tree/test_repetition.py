@@ -118,6 +118,44 @@ def test_the_source_does_not_grow_with_the_depth() -> None:
     assert len(vit(12).source.splitlines()) <= len(vit(3).source.splitlines()) + 2
 
 
+# Encoder and decoder
+
+
+class Seq2Seq(nn.Module):
+    """A translator of PyTorch's own layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.source, self.target = nn.Embedding(11, 12), nn.Embedding(13, 12)
+        self.encoder = nn.ModuleList(nn.TransformerEncoderLayer(12, 3, 20) for _ in range(2))
+        self.decoder = nn.ModuleList(nn.TransformerDecoderLayer(12, 3, 20) for _ in range(3))
+
+    def forward(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        x, y = self.source(source), self.target(target)
+        for layer in self.encoder:
+            x = layer(x)
+        for layer in self.decoder:
+            y = layer(y, x)
+        return y
+
+
+def test_decoders_are_told_from_encoders() -> None:
+    module = Seq2Seq().train()  # in eval mode, PyTorch runs a fused encoder that the exporter does not know
+    for layer in module.modules():
+        layer.p = 0.0
+        if isinstance(layer, nn.TransformerEncoderLayer):
+            layer.activation_relu_or_gelu = 0
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    inputs = torch.randint(11, (4, 2)), torch.randint(13, (5, 2))
+    lifted = onnxlift.lift(exported(module, *inputs), name="seq2seq")
+    torch.testing.assert_close(lifted.module()(*inputs), module.eval()(*inputs), rtol=1e-4, atol=1e-5)
+    text = lifted.source
+    assert "self.encoder_layers = nn.ModuleList(EncoderLayer() for _ in range(2))" in text, text
+    assert "self.decoder_layers = nn.ModuleList(DecoderLayer() for _ in range(3))" in text, text
+    assert "self.self_attn = " in text and "self.cross_attn = " in text, text
+
+
 # What is a block, and what is none
 
 

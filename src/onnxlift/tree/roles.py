@@ -1,8 +1,12 @@
 """What blocks and layers are called that nobody named: by what they do.
 
 Blocks in a row are a list: `layers` if they attend or are linear, `blocks` if they convolve, numbered if there are
-several. In a block the branches are `attention` and `mlp`. Layers are named by their part in an attention (`q_proj`) or
-in an MLP (`up_proj`) or beside a residual block (`downsample`), else by their kind and a number (`conv1`, `bn1`).
+several. Where some attend to what others before them made, they are `encoder_layers` and `decoder_layers`, and so is
+what else is there once on each side. What holds embeddings only is `embeddings`.
+
+In a block the branches are `attention` and `mlp`; `self_attn` and `cross_attn` if one of several attends to something
+else than the others. Layers are named by their part in an attention (`q_proj`) or in an MLP (`up_proj`) or beside a
+residual block (`downsample`), else by their kind and a number (`conv1`, `bn1`).
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ _KINDS = {
     "PRelu": "act",
     "MultiheadAttention": "attn",
 }
+_CLASSES = {"encoder_layers": "EncoderLayer", "decoder_layers": "DecoderLayer"}
 _LINEAR = {"Linear", "Gemm", "MatMul"}
 
 
@@ -38,6 +43,12 @@ def name_blocks(flow: Flow, blocks: Sequence[Block], scopes: Scopes) -> None:
     scopes.guessed = True
 
 
+MOST_ATTENTIONS = 8  # of a block; one that has more is no layer of a decoder
+
+Row = tuple[str, list[Block]]
+"""A word for blocks, and the blocks."""
+
+
 class _Naming:
     def __init__(self, flow: Flow, scopes: Scopes) -> None:
         self.flow = flow
@@ -45,7 +56,7 @@ class _Naming:
 
     def name(self, blocks: Sequence[Block], prefix: Path) -> None:
         """The paths of blocks that lie in the module at `prefix`."""
-        rows = list(self._rows(blocks))
+        rows = self._on_two_sides(list(self._rows(blocks)))
         count = Counter(word for word, _ in rows)
         number: Counter[str] = Counter()
         for word, row in rows:
@@ -54,7 +65,21 @@ class _Naming:
             for index, block in enumerate(row):
                 self._enter(block, (*prefix, name, str(index)) if len(row) > 1 else (*prefix, name))
 
-    def _rows(self, blocks: Sequence[Block]) -> Iterator[tuple[str, list[Block]]]:
+    def _on_two_sides(self, rows: list[Row]) -> list[Row]:
+        """The rows, with words that tell an encoder from its decoder: the one row that attends to something else."""
+        attending = [i for i, (_, row) in enumerate(rows) if not row[0].branch and self._attends(row[0])]
+        if len(attending) != 2 or [self._crosses(rows[i][1][0]) for i in attending] != [False, True]:
+            return rows
+        sides = ["encoder" if i <= attending[0] else "decoder" for i in range(len(rows))]
+        places: dict[str, list[str]] = {}
+        for side, (word, _) in zip(sides, rows, strict=True):
+            places.setdefault(word, []).append(side)
+        return [
+            (f"{side}_{word}" if places[word] == ["encoder", "decoder"] else word, row)
+            for side, (word, row) in zip(sides, rows, strict=True)
+        ]
+
+    def _rows(self, blocks: Sequence[Block]) -> Iterator[Row]:
         """Blocks that follow each other and do the same kind of thing, and the word for them."""
         rows: list[list[Block]] = []
         for block in blocks:
@@ -64,22 +89,25 @@ class _Naming:
                 rows[-1].append(block)
             else:
                 rows.append([block])
-        for row in rows:
-            if row[0].branch:
-                yield ("attention" if self._attends(row[0]) else "mlp"), row
+        crosses = [row[0].branch and self._crosses(row[0]) for row in rows]
+        for row, is_cross in zip(rows, crosses, strict=True):
+            if row[0].branch and self._attends(row[0]):
+                yield ("cross_attn" if is_cross else "self_attn") if any(crosses) else "attention", row
+            elif row[0].branch:
+                yield "mlp", row
             elif len(row) > 1 and any(not child.branch for child in row[0].children):
                 yield "stages", row
             elif len(row) > 1:
                 yield ("blocks" if self._kind(row[0]) == "conv" else "layers"), row
             else:
-                yield "block", row
+                yield ("embeddings" if self._embeds(row[0]) else "block"), row
 
     def _enter(self, block: Block, path: Path) -> None:
         self.scopes.called.add(path)
-        self.scopes.classes[path] = self._class(block)
+        self.scopes.classes[path] = _CLASSES.get(path[-2] if len(path) > 1 else "") or self._class(block)
         inner = {position for child in block.children for position in range(child.start, child.end)}
         direct = [self.flow.nodes[p] for p in range(block.start, block.end) if p not in inner]
-        names = _layer_names(direct)
+        names = _layer_names(direct, self._crosses(block))
         for node in direct:
             self.scopes.paths[node] = (*path, *names[node].split(".")) if node in names else path
         self.name(block.children, path)
@@ -91,6 +119,8 @@ class _Naming:
             return "Stage"
         if self._attends(block):
             return "TransformerBlock"
+        if self._embeds(block):
+            return "Embeddings"
         total = residual_sum(self._nodes(block))
         if self._kind(block) != "conv":
             return "MLPBlock" if total is not None else "Block"
@@ -105,6 +135,18 @@ class _Naming:
     def _attends(self, block: Block) -> bool:
         return attends(self._nodes(block))
 
+    def _crosses(self, block: Block) -> bool:
+        """Whether an attention of the block has keys of something else than its queries."""
+        nodes = self._nodes(block)
+        inside = set(nodes)
+        attentions = [node for node in nodes if node.op_type in ("Attention", "MultiheadAttention")]
+        return len(attentions) <= MOST_ATTENTIONS and any(_is_cross(node, inside) for node in attentions)
+
+    def _embeds(self, block: Block) -> bool:
+        """Whether all layers of the block are embeddings, and norms behind them."""
+        kinds = [node.op_type for node in self._nodes(block) if is_layer(node)]
+        return "Embedding" in kinds and all(kind == "Embedding" or "Norm" in kind for kind in kinds)
+
     def _kind(self, block: Block) -> str:
         if any(not child.branch for child in block.children):
             return "stage"
@@ -113,10 +155,16 @@ class _Naming:
         return "conv" if any(node.op_type in CONVOLUTIONS for node in self._nodes(block)) else "linear"
 
 
-def _layer_names(nodes: Sequence[ir.Node]) -> dict[ir.Node, str]:
-    """What each layer among the nodes of a module is called."""
+def _layer_names(nodes: Sequence[ir.Node], crosses: bool) -> dict[ir.Node, str]:
+    """What each layer among the nodes of a module is called; it `crosses` if one of its parts attends to something
+    else."""
     layers = [node for node in nodes if is_layer(node)]
-    names = {**_attention_names(nodes), **_mlp_names(nodes, layers), **_shortcut_names(nodes)}
+    names = {
+        **_attention_names(nodes),
+        **(_multihead_names(nodes) if crosses else {}),
+        **_mlp_names(nodes, layers),
+        **_shortcut_names(nodes),
+    }
     words = {node: _KINDS.get(node.op_type, "norm" if "Norm" in node.op_type else "layer") for node in layers}
     count = Counter(words[node] for node in layers if node not in names)
     number: Counter[str] = Counter()
@@ -148,6 +196,47 @@ def _attention_names(nodes: Sequence[ir.Node]) -> dict[ir.Node, str]:
     if len(behind) == 1:
         names[behind[0]] = "out_proj"
     return names
+
+
+def _is_cross(node: ir.Node, inside: set[ir.Node]) -> bool:
+    """Whether a node attends with queries of one value to keys of another."""
+    if node.op_type == "MultiheadAttention":
+        queries, keys = ([value] for value in node.inputs[:2])
+    else:
+        queries, keys = (
+            [maker.inputs[0] for maker in _before(value, inside) if maker.op_type in _LINEAR]
+            for value in node.inputs[:2]
+        )
+    return not _sources(keys, inside) <= _sources(queries, inside)
+
+
+def _sources(values: Sequence[ir.Value | None], inside: set[ir.Node]) -> set[ir.Value]:
+    """The values from outside that `values` are computed from."""
+    waiting = list(values)
+    seen: set[ir.Value] = set()
+    found: set[ir.Value] = set()
+    while waiting:
+        value = waiting.pop()
+        if value is None or value in seen or value.const_value is not None:
+            continue
+        seen.add(value)
+        node = value.producer()
+        if node is not None and node in inside:
+            waiting.extend(node.inputs)
+        else:
+            found.add(value)
+    return found
+
+
+def _multihead_names(nodes: Sequence[ir.Node]) -> dict[ir.Node, str]:
+    """For those in a block of which one attends to something else."""
+    inside = set(nodes)
+    words = {
+        node: "cross_attn" if _is_cross(node, inside) else "self_attn"
+        for node in nodes
+        if node.op_type == "MultiheadAttention"
+    }
+    return words if len(set(words.values())) == len(words) else {}
 
 
 def _before(value: ir.Value | None, inside: set[ir.Node]) -> Iterator[ir.Node]:

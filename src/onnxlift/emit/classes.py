@@ -9,7 +9,7 @@ names different classes are never merged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -17,8 +17,10 @@ from typing import Any
 from ..code.expr import Literal
 from ..code.statements import Statement, walk_statements
 from ..ops.layers import Layer
+from ..tree.scopes import Path
 from .canonical import Canonical
 from .class_arguments import Arguments, LayerClass, Number, find_arguments, place_of
+from .dense import Layers, regular_layers
 from .module import Module, Stored
 from .variants import MOST_FORMS, Form, Part, contained, optional_step
 
@@ -160,14 +162,28 @@ def _is_recurring(chains: list[Module]) -> bool:
 def _describe(module: Module, class_of: dict[int, ModuleClass]) -> tuple[tuple[Any, ...], list[Number]]:
     """What a module is but for its numbers, and the numbers."""
     numbers: list[Number] = []
-    members = []
-    for path, member in module.members.items():
+    members: list[tuple[Path, tuple[Any, ...]]] = []
+    layers = made_in_a_loop(module, class_of)
+    if layers is not None:
+        numbers += layers.numbers(module)
+        cls = class_of[id(next(iter(module.members.values())))]
+        members.append(((layers.prefix,), (id(cls), layers.first, tuple(layers.growth))))
+    for path, member in module.members.items() if layers is None else ():
         known = len(numbers)
         members.append((path, _describe_member(member, class_of, numbers)))
         for number in numbers[known:]:
             number.home = path
     text = "" if module.sequential else Canonical(module, numbers).describe()
     return (module.class_hint, module.sequential, tuple(members), text), numbers
+
+
+def made_in_a_loop(module: Module, class_of: Mapping[int, ModuleClass]) -> Layers | None:
+    """How a loop of the constructor makes the members; None if each has its own line."""
+    classes = {class_of.get(id(member)) for member in module.members.values()}
+    if not module.reads_children or len(classes) != 1:
+        return None
+    (cls,) = classes
+    return None if cls is None else regular_layers(module, [cls.arguments[id(m)] for m in module.members.values()])
 
 
 def _describe_member(

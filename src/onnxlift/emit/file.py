@@ -18,6 +18,7 @@ from ..ir.types import type_of
 from ..tree.names import plain
 from .class_names import name_classes
 from .classes import find_classes
+from .dense import roll_dense
 from .gate import check_source
 from .member_order import Registered, order_as_registered
 from .module import Entry, Module, state_entries
@@ -52,6 +53,8 @@ def write_source(
 ) -> Source:
     """The generated file for a lowered model that is to be called `name`."""
     share_signatures(root)
+    for module in root.walk():
+        roll_dense(module)
     classes, class_of = find_classes(root)
     name_classes(classes, root, model, name)
     for cls in classes:

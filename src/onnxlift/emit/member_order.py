@@ -56,9 +56,10 @@ def order_by_use(module: Module) -> None:
 
 
 def order_as_registered(cls: ModuleClass, registered: Registered) -> None:
-    """Rule 1, for all instances of a class alike. The one of which most is known tells the order: exporters store equal
-    tensors once, so that another one may have lost its names."""
-    if cls.example.sequential:
+    """Rule 1, for all instances of a class alike, unless `forward` goes through the members in their order. The one of
+    which most is known tells the order: exporters store equal tensors once, so that another one may have lost its
+    names."""
+    if cls.example.sequential or cls.example.reads_children:
         return
     known = [
         {path: place for path in m.members if (place := registered.get((*m.path, *path))) is not None}

@@ -31,7 +31,8 @@ from ..tree.names import plain
 from ..tree.scopes import Path
 from .arrange import arrange
 from .class_arguments import LayerClass
-from .classes import ModuleClass
+from .classes import ModuleClass, made_in_a_loop
+from .dense import Layers
 from .inline import inline
 from .loops import roll_loops
 from .module import Module, Stored
@@ -152,7 +153,8 @@ class ClassWriter:
         text.lines += ["        super().__init__()", *variables]
         for name, value in self.cls.constructor.attributes.items():
             text.add(f"        self.{name} = {value}")
-        for line in self._members(self.module.members):
+        layers = made_in_a_loop(self.module, self.class_of)
+        for line in self._members(self.module.members) if layers is None else self._made_in_a_loop(layers):
             text.add(f"        {line}")
         if self.ties:
             text.add("        self.tie_weights()")
@@ -197,6 +199,18 @@ class ClassWriter:
             else:
                 yield f"self.{attribute} = {self._container(group)}"
 
+    def _made_in_a_loop(self, layers: Layers) -> Iterator[str]:
+        """Members whose numbers grow regularly: `Layer(channels + i * 4)`."""
+        values: dict[str, str] = {}
+        for name, value in layers.arguments.items():
+            values[name] = self._number((self.module, name), value)
+            if name in layers.growth:
+                values[name] += f" + i * {self._number((self.module, f'growth of {name}'), layers.growth[name])}"
+        number = f"i + {layers.first}" if layers.first else "i"
+        cls = self.class_of[id(next(iter(self.module.members.values())))]
+        yield f"for i in range({self._number((self.module, 'count'), layers.count)}):"
+        yield f'    self.add_module(f"{layers.prefix}{{{number}}}", {_instance(cls, values)})'
+
     def _optional(self, attribute: str, member: Layer | Stored | Module) -> Iterator[str]:
         """A part that some instances lack."""
         condition = self.optional[(attribute,)]
@@ -233,14 +247,7 @@ class ClassWriter:
             case Module():
                 cls = self.class_of[id(member)]
                 values = cls.arguments[id(member)]
-                defaults = cls.constructor.defaults
-                by_name = len(values) - len(defaults) > MOST_BY_POSITION
-                call = ConstructorCall(cls.name)
-                for name, value in values.items():
-                    text = self._number((member, name), value)
-                    is_needed = name not in defaults or text != literal(defaults[name])
-                    call.add(name, text, is_needed, by_position=name not in defaults and not by_name)
-                return call.text
+                return _instance(cls, {name: self._number((member, name), value) for name, value in values.items()})
         return self._layer(member)
 
     def _layer(self, layer: Layer) -> str:
@@ -379,6 +386,17 @@ class ConstructorCall:
     @property
     def text(self) -> str:
         return f"{self.name}({', '.join(self.arguments)})"
+
+
+def _instance(cls: ModuleClass, values: Mapping[str, str]) -> str:
+    """A call of the class's constructor with these arguments."""
+    defaults = cls.constructor.defaults
+    by_name = len(values) - len(defaults) > MOST_BY_POSITION
+    call = ConstructorCall(cls.name)
+    for name, text in values.items():
+        is_needed = name not in defaults or text != literal(defaults[name])
+        call.add(name, text, is_needed, by_position=name not in defaults and not by_name)
+    return call.text
 
 
 class _Numbers(Renderer):

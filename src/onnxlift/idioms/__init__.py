@@ -32,8 +32,11 @@ from . import (
     recurrent,
     repeat_interleave,
     rms_norm,
+    roll,
     rotary,
     softplus,
+    split,
+    unbind,
 )
 from .match import DOMAIN
 
@@ -59,6 +62,9 @@ IDIOMS: dict[str, Pass] = {
     "repeat-interleave": repeat_interleave.run,
     "advanced-indexing": advanced_indexing.run,
     "global-mean": global_mean.run,
+    "roll": roll.run,
+    "unbind": unbind.run,
+    "split": split.run,
 }
 
 

@@ -55,6 +55,17 @@ def is_private(edit: Edit, value: ir.Value | None, readers: int = 1) -> bool:
     return count == readers and not edit.is_output(value)
 
 
+def readers_of(edit: Edit, value: ir.Value) -> tuple[ir.Node, ...]:
+    """The nodes of this graph that read `value` as their first input; none if they are too many for a pattern."""
+    if value in edit.shared:
+        return ()
+    uses = value.uses()
+    if len(uses) > _MANY:
+        edit.shared.add(value)
+        return ()
+    return tuple(user for user, place in uses if place == 0 and user.graph is edit.graph)
+
+
 def arithmetic_after(edit: Edit, node: ir.Node) -> Iterator[ir.Node]:
     """The next few nodes of elementwise arithmetic that `node` goes into, as long as nobody else reads what is between:
     where a pattern around `node` may end."""

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from ..ir.node_view import shape_of, static_slice
+from ..ir.node_view import shape_of
 from ..passes.edit import Edit, attribute, is_parameter
 from ..passes.transposes import permutation
 from .match import DOMAIN, both_orders, is_private, made_by
+from .pieces import piece
 
 
 @dataclass
@@ -78,19 +79,7 @@ def _of_part(edit: Edit, value: ir.Value | None) -> Projection | None:
 
 def _part(edit: Edit, value: ir.Value | None) -> tuple[ir.Value, int, int] | None:
     """The parameter that `value` is some rows of, which row is the first, and how many they are."""
-    node = made_by(edit, value, "Slice", "Split")
-    if node is None or value is None or not is_parameter(node.inputs[0]) or node.inputs[0] is None:
+    found = piece(edit, value)
+    if found is None or found.axis != 0 or not is_parameter(found.x):
         return None
-    whole, shape = shape_of(node.inputs[0]), shape_of(value)
-    if whole is None or shape is None or whole[1:] != shape[1:] or not isinstance(shape[0], int):
-        return None
-    if node.op_type == "Split":
-        before = [shape_of(part) for part in node.outputs[: node.outputs.index(value)]]
-        if attribute(node, "axis", 0) not in (0, -len(whole)) or None in before:
-            return None
-        return node.inputs[0], sum(int(part[0]) for part in before if part is not None), shape[0]
-    cut = static_slice(node)
-    if cut is None or cut[1:] not in (((0,), (1,)), ((-len(whole),), (1,))) or not isinstance(whole[0], int):
-        return None
-    start = cut[0][0] if cut[0][0] >= 0 else cut[0][0] + whole[0]
-    return node.inputs[0], start, shape[0]
+    return found.x, found.start, found.length

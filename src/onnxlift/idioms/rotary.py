@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ..ir.node_view import shape_of, static_slice
+from ..ir.node_view import shape_of
 from ..passes.edit import Edit, attribute, is_standard, sweep
 from .match import DOMAIN, both_orders, drop_unused, is_private, made_by
+from .pieces import piece
 
 
 def run(model: ir.Model) -> int:
@@ -60,19 +61,7 @@ def _turned(edit: Edit, value: ir.Value) -> tuple[ir.Value, list[ir.Node]] | Non
 
 def _half(edit: Edit, value: ir.Value | None, which: int) -> ir.Value | None:
     """x, if `value` is the first (0) or second (1) half of its last axis, read here only."""
-    if not is_private(edit, value) or value is None:
+    half = piece(edit, value) if is_private(edit, value) else None
+    if half is None or half.axis != len(shape_of(half.x) or ()) - 1 or 2 * half.length != half.size:
         return None
-    split = made_by(edit, value, "Split")
-    part = split if split is not None else made_by(edit, value, "Slice")
-    x = None if part is None else part.inputs[0]
-    whole, shape = shape_of(x), shape_of(value)
-    if part is None or whole is None or shape is None or not isinstance(whole[-1], int):
-        return None
-    if whole[-1] % 2 or shape != (*whole[:-1], whole[-1] // 2):
-        return None
-    last = (-1, len(whole) - 1)
-    if part.op_type == "Split":
-        halves = len(part.outputs) == 2 and part.outputs[which] is value
-        return x if halves and attribute(part, "axis", 0) in last else None
-    starts = (which * shape[-1], (which - 2) * shape[-1])
-    return x if static_slice(part) in [((start,), (axis,), (1,)) for start in starts for axis in last] else None
+    return half.x if half.start == which * half.length else None

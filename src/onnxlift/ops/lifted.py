@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..code.expr import Expr, F, Name, either
 from ..ir.domain import DOMAIN
 from .arguments import attribute_number, changed
 from .attention import attend
+from .axes import as_written
 from .kernel import kernel
-from .node import TRAINS, Node, Result
+from .node import TRAINS, Node, Result, Unpack
 from .norm import LayerNormalization, RMSNormalization
 from .operand import Constant, Tensor
 from .registry import op
@@ -105,6 +107,18 @@ def Normalize(n: Node, x: Tensor, *, axis: int, epsilon: float) -> Result:
 def RepeatInterleave(n: Node, x: Tensor, *, axis: int, repeats: int) -> Result:
     """Each element along the axis, so many times."""
     return x.repeat_interleave(repeats, axis)
+
+
+@op("Roll", domain=DOMAIN)
+def Roll(n: Node, x: Tensor, *, shifts: Sequence[int], axes: Sequence[int]) -> Result:
+    """The elements moved along the axes, one shift for each."""
+    return x.roll(shifts[0], axes[0]) if len(axes) == 1 else x.roll(tuple(shifts), tuple(axes))
+
+
+@op("Unbind", domain=DOMAIN)
+def Unbind(n: Node, x: Tensor, *, axis: int) -> Result:
+    """Every entry of the axis, without it."""
+    return Unpack(x.unbind(*([as_written(axis, x.type.rank)] if axis else [])), len(n.ir.outputs))
 
 
 @op("Attention", domain=DOMAIN)

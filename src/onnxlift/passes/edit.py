@@ -164,6 +164,44 @@ class Edit:
         self.changes += 1
         return new
 
+    def join(
+        self,
+        nodes: Sequence[ir.Node],
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        attributes: Iterable[ir.Attr] = (),
+        *,
+        before: ir.Node,
+        domain: str | None = None,
+    ) -> ir.Node:
+        """Put one node in the place of several that have one output each, in front of `before`, the first of them: it
+        has all these outputs, in the order of `nodes`, with their names, types and shapes."""
+        olds = [node.outputs[0] for node in nodes]
+        outputs = [ir.Value(type=old.type, shape=old.shape) for old in olds]
+        new = ir.Node(
+            before.domain if domain is None else domain,
+            op_type,
+            inputs,
+            attributes,
+            outputs=outputs,
+            version=before.version if domain is None else None,
+            name=before.name,
+            metadata_props=dict(before.metadata_props),
+        )
+        self.graph.insert_before(before, new)
+        for node, old, output in zip(nodes, olds, outputs, strict=True):
+            output.meta.update(old.meta)
+            output.metadata_props.update(old.metadata_props)
+            name, old.name = old.name, None
+            output.name = name
+            if old in self._positions:
+                self._set_outputs(old, output)
+            for user, index in old.uses():
+                user.replace_input_with(index, output)
+            self.drop(node)
+        self.changes += 1
+        return new
+
     def insert(
         self,
         before: ir.Node,

@@ -1,0 +1,86 @@
+"""All the entries of an axis, one by one.
+
+    Squeeze(x[i : i + 1], axis)                                ->   Gather(x, i, axis)
+    Gather(x, 0, axis), Gather(x, 1, axis), ... to the last    ->   Unbind(x, axis)
+
+The first is one entry in whatever spelling: the piece of length 1 is a Slice, or comes out of a Split, and nobody else
+reads it. The second applies to three entries or more, up to eight, of an axis of known size, each read once at least by
+the graph itself, in one module; two are as readable as `x[0]` and `x[1]`. x is computed (rows of a table are looked up
+where they are needed), and no list: those may be sizes, which are Python numbers. Sound because the nodes depend on
+nothing but x.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from ..ir.node_view import shape_of, static_elements
+from ..passes.common_subexpressions import module_of
+from ..passes.edit import Edit, attribute, is_standard, sweep
+from .match import DOMAIN, drop_unused, is_private, rank, readers_of
+from .pieces import piece
+
+FEWEST, MOST = 3, 8
+
+
+def run(model: ir.Model) -> int:
+    """Recognise tensors that are taken apart along an axis; gives how many."""
+    return sweep(model, _index) + sweep(model, _unbind)
+
+
+def _index(edit: Edit, node: ir.Node) -> None:
+    """Write a piece of length 1 without its axis as an index."""
+    if not is_standard(node, "Squeeze") or not is_private(edit, node.inputs[0]):
+        return
+    cut, part = piece(edit, node.inputs[0]), node.inputs[0]
+    if (
+        cut is None
+        or part is None
+        or cut.length != 1
+        or _axes(node) not in ((cut.axis,), (cut.axis - (rank(part) or 0),))
+    ):
+        return
+    source = part.producer()
+    index = edit.constant(f"{node.outputs[0].name}.index", np.array(cut.start, np.int64))
+    edit.replace(node, "Gather", [cut.x, index], [ir.AttrInt64("axis", cut.axis)])
+    drop_unused(edit, [source] if source is not None else [])
+
+
+def _axes(squeeze: ir.Node) -> tuple[int, ...] | None:
+    if len(squeeze.inputs) > 1:
+        return static_elements(squeeze.inputs[1])
+    axes = attribute(squeeze, "axes", None)
+    return None if axes is None else tuple(axes)
+
+
+def _unbind(edit: Edit, node: ir.Node) -> None:
+    entry = _entry(node)
+    x = node.inputs[0] if node.inputs else None
+    if entry is None or x is None or x.producer() is None or x.dtype == ir.DataType.STRING or rank(x) == 1:
+        return
+    axis, _ = entry
+    size = (shape_of(x) or ())[axis]
+    if not isinstance(size, int) or not FEWEST <= size <= MOST:
+        return
+    entries: dict[int, ir.Node] = {}
+    for user in readers_of(edit, x):
+        found = _entry(user)
+        if found is not None and found[0] == axis and module_of(user) == module_of(node):
+            entries.setdefault(found[1], user)
+    if len(entries) == size:
+        nodes = [entries[index] for index in range(size)]
+        edit.join(nodes, "Unbind", [x], [ir.AttrInt64("axis", axis)], domain=DOMAIN, before=node)
+
+
+def _entry(node: ir.Node) -> tuple[int, int] | None:
+    """The axis, counted from the front, and the index, if `node` takes one entry."""
+    if not is_standard(node, "Gather"):
+        return None
+    index, shape = static_elements(node.inputs[1]), shape_of(node.inputs[0])
+    axis = attribute(node, "axis", 0)
+    if index is None or shape is None or axis is None or shape_of(node.inputs[1]) != ():
+        return None
+    axis %= len(shape)
+    size = shape[axis]
+    return (axis, index[0] % size) if isinstance(size, int) and -size <= index[0] < size else None

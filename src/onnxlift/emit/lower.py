@@ -48,6 +48,7 @@ from .member_order import order_by_use
 from .module import Module, Stored
 from .prune import prune
 from .sequential import make_sequential
+from .size_sources import read_from_parameters
 
 LONGEST_SIZES = 120  # names, numbers and operators in a list of sizes that is written where it is used
 
@@ -273,6 +274,7 @@ class Body:
     def finish(self, keep_inputs: bool = False) -> None:
         """Drop what is not used, and give the constants that are used a place."""
         module = self.module
+        read_from_parameters(module)
         remove_dead_code(module.body)
         values = {
             part._key: None

@@ -20,13 +20,14 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from ..code.expr import Attribute, Expr, Literal, Local, Ref, Subscript, bare, walk
-from ..code.statements import Assign, Block, ForLoop, expressions, walk_statements
+from ..code.expr import Expr, Local, Ref, walk
+from ..code.statements import Assign, Block, expressions, walk_statements
 from ..code.substitute import substitute_in
 from ..ir.inference import is_generated
 from ..ir.types import Dim, type_of
 from .dead_code import remove_dead_code
 from .module import Module
+from .size_sources import read_size, steady_variables
 
 Size = str | tuple[ir.Value, int]
 """Its name, or where it is read if it has none."""
@@ -76,15 +77,7 @@ class _Forward:
 
     def __init__(self, module: Module) -> None:
         self.body = module.body
-        written: Counter[object] = Counter()
-        for statement in walk_statements(self.body):
-            if isinstance(statement, Assign | ForLoop):
-                written.update(target._key for target in statement.targets if isinstance(target, Ref))
-        self.places = {value: -1 for value in module.inputs if not written[value]}
-        for place, statement in enumerate(self.body.statements):
-            if isinstance(statement, Assign):
-                keys = [target._key for target in statement.targets if isinstance(target, Ref)]
-                self.places |= {key: place for key in keys if written[key] == 1}
+        self.places = steady_variables(module)
         reads, sizes = Counter[object](), Counter[object]()
         for _, part in self._parts():
             found = self.read_here(part)
@@ -125,13 +118,8 @@ class _Forward:
 
     def read_here(self, expr: Expr) -> tuple[ir.Value, int] | None:
         """The variable and the axis, if `expr` is `x.shape[axis]`."""
-        if not isinstance(expr, Subscript) or len(expr._index) != 1:
-            return None
-        base, index = bare(expr._base), bare(expr._index[0])
-        tensor = bare(base._base) if isinstance(base, Attribute) and base._name == "shape" else None
-        if not isinstance(tensor, Ref) or not isinstance(index, Literal) or type(index._value) is not int:
-            return None
-        return (tensor._key, index._value) if tensor._key in self.places else None
+        found = read_size(expr)
+        return found if found is not None and found[0] in self.places else None
 
     def _parts(self) -> Iterator[tuple[int, Expr]]:
         """All parts of all expressions, and in which statement of the forward each is."""

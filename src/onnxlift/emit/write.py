@@ -38,6 +38,7 @@ from .loops import roll_loops
 from .module import Module, Stored
 from .prune import called_module
 from .shared_sizes import share_sizes
+from .size_sources import read_at_hand
 from .source_map import Origin, Origins
 from .variables import LETTERS, RESIDUAL, Hints, Variables
 
@@ -83,6 +84,7 @@ class ClassWriter:
             roll_loops(self.module)
             share_sizes(self.module)
             self.inlined, begin = inline(self.module)
+            read_at_hand(self.module, self.inlined)
             arrange(self.module.body, self.inlined, begin)
 
     def name_variables(self) -> None:

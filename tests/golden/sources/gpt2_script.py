@@ -79,10 +79,9 @@ class Transformer(nn.Module):
         self.ln_f = nn.LayerNorm(32)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        x = self.wte(input_ids)
-        positions = torch.arange(x.shape[1], device=input_ids.device)
+        positions = torch.arange(input_ids.shape[1], device=input_ids.device)
+        x = self.wte(input_ids) + self.wpe(positions.unsqueeze(0))
         mask = (positions <= positions.unsqueeze(1)) & attention_mask.bool()[:, None, None]
-        x = x + self.wpe(positions.unsqueeze(0))
         for block in self.h:
             x = block(x, mask)
         return self.ln_f(x)

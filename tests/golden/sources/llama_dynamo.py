@@ -93,7 +93,7 @@ class LlamaModel(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         x = self.embed_tokens(input_ids)
-        positions = torch.arange(attention_mask.shape[1], device=input_ids.device)
+        positions = torch.arange(input_ids.shape[1], device=input_ids.device)
         mask = (positions <= positions.unsqueeze(1)) & attention_mask.bool()[:, None, None]
         cos, sin = self.rotary_emb(positions)
         cos = cos.unsqueeze(1)

@@ -127,7 +127,7 @@ class T5Stack(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         mask = attention_mask.bool()[:, None, None]
-        positions = torch.arange(attention_mask.shape[1], device=input_ids.device)
+        positions = torch.arange(input_ids.shape[1], device=input_ids.device)
         mask, layer = self.block[0](self.embed_tokens(input_ids), positions, mask)
         x = self.block[1](layer, mask)
         return self.final_layer_norm(x)

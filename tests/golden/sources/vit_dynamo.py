@@ -39,8 +39,8 @@ class ViT(nn.Module):
         self.head = nn.Linear(24, 10)
 
     def forward(self, x: Tensor) -> Tensor:
-        patch_embed = self.patch_embed(x).flatten(2).transpose(1, 2)
-        x = torch.cat((self.cls_token.expand(x.shape[0], -1, -1), patch_embed), 1) + self.pos_embed
+        x = self.patch_embed(x).flatten(2).transpose(1, 2)
+        x = torch.cat((self.cls_token.expand(x.shape[0], -1, -1), x), 1) + self.pos_embed
         for block in self.blocks:
             x = block(x)
         return self.head(self.norm(x)[:, 0])

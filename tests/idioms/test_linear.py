@@ -196,3 +196,18 @@ def test_a_matrix_of_pytorch_that_is_transposed_in_the_graph_is_a_linear_layers(
     model.producer_name = "pytorch"
     model.graph.initializer[0].name = model.graph.node[0].input[1] = "fc.weight"
     assert found(model) == ["onnxlift.Linear"]
+
+
+@pytest.mark.parametrize(
+    ("producer", "shape", "kind"),
+    [("pytorch", (4,), "PARAMETER"), ("pytorch", (1, 4), ""), ("pytorch", (4,), "BUFFER"), ("tf2onnx", (1, 4), "")],
+)
+def test_what_pytorch_adds_to_a_layer_is_not_always_its_bias(producer: str, shape: tuple[int, ...], kind: str) -> None:
+    model = parse(
+        f"g ({X}) => (float[batch, seq, 4] y) {{ h = MatMul(x, val_1) y = Add(h, b) }}", val_1=(6, 4), b=shape
+    )
+    model.producer_name = producer
+    info = model.graph.value_info.add(name="b")
+    info.metadata_props.add(key="pkg.torch.export.graph_signature.InputSpec.kind", value=kind)
+    is_bias = producer != "pytorch" or (len(shape) == 1 and kind != "BUFFER")
+    assert found(model) == (["onnxlift.Linear"] if is_bias else ["onnxlift.Linear", "Add"])

@@ -346,8 +346,8 @@ class Variables:
                 inner = self.inlined.get(variable(expr))
                 return None if inner is None else self._word(inner)
             case Call() if isinstance(expr._function, Member):
-                parts = [p for p in self.module.name_of(expr._function._target) if not p.isdigit()]
-                return _spoken(parts[-1]) if parts and not _ON_THE_LINE.search(parts[-1]) else None
+                name = self.module.name_of(expr._function._target)[-1]
+                return None if name.isdigit() or _ON_THE_LINE.search(name) else _spoken(name)
             case Call() if isinstance(expr._function, Attribute):
                 return WORDS.get(expr._function._name) or self._word(expr._function._base)
             case Binary():

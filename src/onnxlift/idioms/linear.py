@@ -9,6 +9,8 @@
 W is a parameter (a floating-point initialiser) of two axes; b and c are constants with one number for each output,
 perhaps with axes of size 1 before it.
 
+From PyTorch, b has one axis and is no buffer: what BART adds to its logits is not the head's.
+
 Not with the matrix on the left, with `alpha`, `beta` or `transA` of a Gemm, with a bias that broadcasts otherwise, and
 not where the product is also read by somebody else before the bias is added. Reshapes go only if the shapes prove that
 they keep the axes in front of the features as they are: a linear layer works on rows, whatever axes number them.
@@ -25,6 +27,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from ..ir.metadata import SIGNATURE_KIND
 from ..ir.node_view import shape_of
 from ..ir.scopes import constant
 from ..ir.symbolic import product
@@ -36,17 +39,18 @@ from .match import DOMAIN, both_orders, drop_unused, is_private, made_by, rank
 
 def run(model: ir.Model) -> int:
     """Make linear layers of products with constant matrices; gives how many rewrites that took."""
-    changes = sweep(model, _visit)
-    return changes + sweep(model, _keep_product) if model.producer_name == "pytorch" else changes
+    by_pytorch = model.producer_name == "pytorch"
+    changes = sweep(model, lambda edit, node: _visit(edit, node, by_pytorch))
+    return changes + sweep(model, _keep_product) if by_pytorch else changes
 
 
-def _visit(edit: Edit, node: ir.Node) -> None:
+def _visit(edit: Edit, node: ir.Node, by_pytorch: bool) -> None:
     if is_standard(node, "MatMul"):
         _matmul(edit, node)
     elif is_standard(node, "Gemm"):
         _gemm(edit, node)
     elif is_standard(node, "Add"):
-        _bias(edit, node)
+        _bias(edit, node, by_pytorch)
     elif is_standard(node, "Reshape", "Flatten"):
         _reshaped(edit, node)
 
@@ -74,10 +78,10 @@ def _gemm(edit: Edit, node: ir.Node) -> None:
         edit.replace(node, "Linear", inputs, _transposed(transposed), domain=DOMAIN)
 
 
-def _bias(edit: Edit, node: ir.Node) -> None:
+def _bias(edit: Edit, node: ir.Node, by_pytorch: bool) -> None:
     for value, bias in both_orders(node):
         linear = made_by(edit, value, "Linear", domain=DOMAIN)
-        if linear is None or len(linear.inputs) > 2:
+        if linear is None or len(linear.inputs) > 2 or (by_pytorch and _is_another_bias(bias)):
             continue
         x, weight = linear.inputs
         transposed = attribute(linear, "transposed", 0)
@@ -86,6 +90,11 @@ def _bias(edit: Edit, node: ir.Node) -> None:
             edit.replace(node, "Linear", inputs, _transposed(transposed), domain=DOMAIN, named_by=linear)
             drop_unused(edit, [linear])
             return
+
+
+def _is_another_bias(bias: ir.Value) -> bool:
+    """Whether this is no bias of a layer in PyTorch, which has one axis and is trained."""
+    return rank(bias) != 1 or bias.metadata_props.get(SIGNATURE_KIND) == "BUFFER"
 
 
 def _reshaped(edit: Edit, node: ir.Node) -> None:

@@ -128,8 +128,8 @@ class Encoder(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         mask = attention_mask.bool()[:, None, None]
-        mask, layer = self.block[0](self.embed_tokens(input_ids), mask)
-        x = self.block[1](layer, mask)
+        mask, x = self.block[0](self.embed_tokens(input_ids), mask)
+        x = self.block[1](x, mask)
         return self.final_layer_norm(x)
 
 

@@ -128,8 +128,8 @@ class T5Stack(nn.Module):
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         mask = attention_mask.bool()[:, None, None]
         positions = torch.arange(input_ids.shape[1], device=input_ids.device)
-        mask, layer = self.block[0](self.embed_tokens(input_ids), positions, mask)
-        x = self.block[1](layer, mask)
+        mask, x = self.block[0](self.embed_tokens(input_ids), positions, mask)
+        x = self.block[1](x, mask)
         return self.final_layer_norm(x)
 
 

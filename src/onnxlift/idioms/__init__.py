@@ -34,6 +34,7 @@ from . import (
     rms_norm,
     roll,
     rotary,
+    slices,
     softplus,
     split,
     unbind,
@@ -65,6 +66,7 @@ IDIOMS: dict[str, Pass] = {
     "roll": roll.run,
     "unbind": unbind.run,
     "split": split.run,
+    "slices": slices.run,
 }
 
 

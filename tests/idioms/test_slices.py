@@ -1,0 +1,45 @@
+"""Cuts along several axes are one; those that others read, or along one axis twice, stay."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+
+from .recognising import found, parse
+
+
+def model(body: str, outputs: str = "") -> onnx.ModelProto:
+    text = f"g (float[batch, 7, 9] x) => (float[p, q, r] y{outputs}) {{ {body} }}"
+    known = {"zero": [0], "one": [1], "two": [2], "last": [-1], "five": [5], "end": [2**31], "minus": [-9]}
+    return parse(text, **{name: np.array(value) for name, value in known.items()})
+
+
+def test_cuts_along_two_axes_are_one() -> None:
+    body = "a = Slice(x, one, end, one, two) y = Slice(a, zero, five, last, two)"
+    assert found(model(body)) == ["Slice"]
+
+
+def test_cuts_that_begin_with_one_are_two() -> None:
+    rows = "a = Slice(x, one, end, one, two)"
+    columns = "b = Slice(a, zero, end, two, two) c = Slice(a, one, end, two, two)"
+    assert found(model(f"{rows} {columns} y = Concat <axis = 2> (b, c)")) == ["Slice", "Slice", "Concat"]
+
+
+def test_a_cut_backwards() -> None:
+    body = "a = Slice(x, last, minus, one, last) y = Slice(a, two, five, two)"
+    assert found(model(body)) == ["Slice"]
+
+
+def test_two_cuts_along_one_axis_stay() -> None:
+    body = "a = Slice(x, one, end, two, one) y = Slice(a, zero, end, last, two)"
+    assert found(model(body)) == ["Slice", "Slice"]
+
+
+def test_a_cut_that_others_read_stays() -> None:
+    body = "a = Slice(x, one, five, one, one) b = Slice(a, zero, two, two, one) s = ReduceSum(a) y = Mul(b, s)"
+    assert found(model(body)).count("Slice") == 2
+
+
+def test_a_cut_that_is_an_output_stays() -> None:
+    body = "a = Slice(x, one, five, one, one) y = Slice(a, zero, two, two, one)"
+    assert found(model(body, ", float[s, t, u] a")) == ["Slice", "Slice"]

@@ -63,9 +63,14 @@ class Outcome:
         return self.kind == other.kind and self.detail.partition(":")[0] == other.detail.partition(":")[0]
 
 
-TORCH_REFUSES = ("Only zero batch or zero channel inputs are supported", "Expected reduction dim")
-"""What PyTorch says of images without pixels, and of the largest of no elements. Where that is known beforehand we
-write something else."""
+TORCH_REFUSES = (
+    "Only zero batch or zero channel inputs are supported",
+    "with possibly 0 batch size and other non-zero dimensions",
+    "Expected reduction dim",
+    "MKL FFT error",
+)
+"""What PyTorch says of images without pixels, of the largest of no elements, and of the spectra of no signals. Where
+that is known beforehand we mostly write something else."""
 
 VARIANTS = ("lift", "no-simplify")
 SAVED = "saved"

@@ -178,6 +178,15 @@ def test_deform_conv(group: int, offset_group: int, masked: bool) -> None:
     check(node, inputs, constants=["w", "b"], reference=True, rtol=1e-4, atol=1e-5)
 
 
+def test_deform_conv_of_transposed_inputs() -> None:
+    rng = np.random.default_rng(6)
+    inputs = {"x": rng.standard_normal((5, 6, 4, 2), np.float32), "w": rng.standard_normal((3, 4, 3, 2), np.float32)}
+    inputs["offset"] = rng.standard_normal((4, 4, 12, 2), np.float32)
+    nodes = [helper.make_node("Transpose", [name], [f"{name}_t"]) for name in ("x", "offset")]
+    nodes.append(helper.make_node("DeformConv", ["x_t", "w", "offset_t"], ["y"]))
+    check(nodes, inputs, constants=["w"], reference=True, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("case", official_cases("Conv", "ConvTranspose", "ConvInteger", "DeformConv"))
 def test_official(case: Any) -> None:
     check_official(case)

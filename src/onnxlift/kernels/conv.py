@@ -72,7 +72,7 @@ def deform_conv(
     out_channels, _, *kernel = weight.shape
     taps = kernel[0] * kernel[1]
     out_height, out_width = offset.shape[2:]
-    moved = offset.view(batch, offset_groups, taps, 2, out_height, out_width)
+    moved = offset.reshape(batch, offset_groups, taps, 2, out_height, out_width)
 
     def positions(axis: int, outputs: int) -> Tensor:
         steps = torch.arange(outputs, device=x.device, dtype=x.dtype) * stride[axis] - begin[axis]
@@ -81,7 +81,7 @@ def deform_conv(
     rows = positions(0, out_height)[:, None, :, None].expand(*kernel, out_height, 1).flatten(0, 1)
     columns = positions(1, out_width)[None, :, None, :].expand(*kernel, 1, out_width).flatten(0, 1)
     y, x_ = moved[:, :, :, 0] + rows, moved[:, :, :, 1] + columns
-    image = x.view(batch, offset_groups, channels // offset_groups, height * width)
+    image = x.reshape(batch, offset_groups, channels // offset_groups, height * width)
     y0, x0 = y.floor(), x_.floor()
     sampled: Tensor | None = None
     for yi, wy in ((y0, 1 - (y - y0)), (y0 + 1, y - y0)):
@@ -93,8 +93,8 @@ def deform_conv(
             sampled = corner if sampled is None else sampled + corner
     assert sampled is not None
     if mask is not None:
-        sampled = sampled * mask.view(batch, offset_groups, 1, taps, out_height, out_width)
+        sampled = sampled * mask.reshape(batch, offset_groups, 1, taps, out_height, out_width)
     columns_of = sampled.reshape(batch, groups, channels // groups * taps, out_height * out_width)
-    matrix = weight.view(groups, out_channels // groups, -1)
+    matrix = weight.reshape(groups, out_channels // groups, -1)
     result = (matrix @ columns_of).view(batch, out_channels, out_height, out_width)
     return result if bias is None else result + bias.view(-1, 1, 1)

@@ -26,10 +26,10 @@ def dequantize_blocks(
     rows, blocks = packed.shape[:2]
     zero: Tensor | int = 2 ** (bits - 1)
     if zero_points is not None and zero_points.dtype == torch.uint8:
-        zero = unpack_bits(zero_points.view(rows, -1), bits)[:, :blocks, None]
+        zero = unpack_bits(zero_points.reshape(rows, -1), bits)[:, :blocks, None]
     elif zero_points is not None:
-        zero = zero_points.view(rows, blocks, 1)
-    return ((numbers.to(scales.dtype) - zero) * scales.view(rows, blocks, 1)).flatten(1)[:, :features]
+        zero = zero_points.reshape(rows, blocks, 1)
+    return ((numbers.to(scales.dtype) - zero) * scales.reshape(rows, blocks, 1)).flatten(1)[:, :features]
 
 
 def dequantize_bnb4(

@@ -96,7 +96,10 @@ def Resize(
     mode: str,
     nearest_mode: str = "simple",
 ) -> Result:
-    """Opset 10 has only `scales`, and no say in coordinates and rounding: the defaults here are those of then."""
+    """Opset 10 has only `scales`, and no say in coordinates and rounding: the defaults here are those of then.
+
+    What is interpolated between integers is rounded to the nearest one, as in ONNX's reference. ONNX Runtime cuts off
+    the fraction."""
     if n.opset < 11:
         roi, scales = None, roi
     crops = coordinate_transformation_mode == "tf_crop_and_resize"

@@ -68,6 +68,7 @@ TORCH_REFUSES = (
     "with possibly 0 batch size and other non-zero dimensions",
     "Expected reduction dim",
     "MKL FFT error",
+    "select(): index 0 out of range for tensor of size [0]",
 )
 """What PyTorch says of images without pixels, of the largest of no elements, and of the spectra of no signals. Where
 that is known beforehand we mostly write something else."""

@@ -179,6 +179,6 @@ def _may_be_empty(b: Builder) -> bool:
 
     def is_wrong(node: onnx.NodeProto) -> bool:
         inner = [each for attribute in node.attribute for each in attribute.g.node]
-        return node.op_type.startswith(("Reduce", "Concat")) or any(map(is_wrong, inner))
+        return node.op_type.startswith(("Reduce", "Arg", "Concat")) or any(map(is_wrong, inner))
 
     return any("batch" in i.dims for i in b.inputs) and not any(map(is_wrong, b.nodes))

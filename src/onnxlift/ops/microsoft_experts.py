@@ -92,8 +92,7 @@ def QMoE(
             return None
         if scales is None:
             n.fail("weights without scales")
-        given = [] if zeros is None else [zeros]
-        return kernel("dequantize_experts")(weight, scales, *given, **changed({"bits": width}, bits=4))
+        return kernel("dequantize_experts")(*trimmed(weight, scales, zeros), **changed({"bits": width}, bits=4))
 
     fc1 = unpacked(fc1_experts_weights, fc1_scales, fc1_zero_points, bits[0])
     fc2 = unpacked(fc2_experts_weights, fc2_scales, fc2_zero_points, bits[1])
@@ -108,8 +107,7 @@ def QMoE(
 def _routed(n: Node, logits: Tensor, weights: Tensor | None, k: int, normalized: int, sparse_mixer: int) -> Expr:
     if sparse_mixer:
         n.fail("a sparse mixer")
-    given = [] if weights is None else [weights]
-    return kernel("experts_weights")(logits, k, bool(normalized), *given)
+    return kernel("experts_weights")(*trimmed(logits, k, bool(normalized), weights))
 
 
 def _activation(

@@ -8,7 +8,7 @@ from typing import Any
 from ..bodies.body import MICROSOFT
 from ..code.expr import Expr, F
 from ..ir.types import DataType
-from .arguments import attribute_number, changed
+from .arguments import attribute_number, changed, trimmed
 from .kernel import kernel
 from .layers import Weight
 from .node import Node, Result, Unpack
@@ -45,7 +45,7 @@ def MatMulNBits(
     whole = B.type.dim(1)
     features = K if not isinstance(whole, int) or whole * block_size != K else None
     weight = _with_zero_points("dequantize_blocks", B, scales, zero_points, {"bits": bits, "features": features})
-    return F.linear(A, weight, *([] if bias is None else [bias]))
+    return F.linear(*trimmed(A, weight, bias))
 
 
 def _as_layer(
@@ -89,8 +89,7 @@ def _as_layer(
 
 
 def _with_zero_points(name: str, data: Expr, scales: Expr, zero_points: Tensor | None, options: dict[str, Any]) -> Expr:
-    given = [] if zero_points is None else [zero_points]
-    return kernel(name)(data, scales, *given, **changed(options, bits=4, features=None))
+    return kernel(name)(*trimmed(data, scales, zero_points), **changed(options, bits=4, features=None))
 
 
 @op("MatMulBnb4", domain=MICROSOFT, ignores=["training_mode"])
@@ -139,8 +138,7 @@ def GatherBlockQuantized(
         "quantize_axis": quantize_axis,
     }
     defaults = {"zero": 0, "block_size": 128, "gather_axis": 0, "quantize_axis": 1}
-    given = [] if zeros is None else [zeros]
-    return kernel("gather_block_quantized")(table, indices, scales, *given, **changed(options, **defaults))
+    return kernel("gather_block_quantized")(*trimmed(table, indices, scales, zeros), **changed(options, **defaults))
 
 
 @op("DynamicQuantizeLSTM", domain=MICROSOFT, ignores=["hidden_size"])

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..code.expr import Expr, F
 from ..ir.types import DataType
+from .arguments import trimmed
 from .axes import from_front
 from .carry import carried
 from .kernel import kernel
@@ -37,8 +38,7 @@ def Pad(
         n.fail(f"its mode {mode} is not known")
     pads = pads if pads is not None else Dims.of(paddings or ())
     if data.type.dtype == DataType.FLOAT8E8M0:  # PyTorch cannot fill it with numbers. All bits 0 are its least one.
-        fills = [] if constant_value is None else [constant_value]
-        return carried(lambda x, fill=0: _pad(x, pads, axes, mode, fill), data, *fills)
+        return carried(lambda x, fill=0: _pad(x, pads, axes, mode, fill), *trimmed(data, constant_value))
     if constant_value is None:
         return _pad(data, pads, axes, mode, value)
     return _pad(data, pads, axes, mode, constant_value if constant_value.number is None else constant_value.number)
@@ -57,7 +57,7 @@ def _pad(data: Tensor, pads: Dims, axes: Dims | None, mode: str, fill: Tensor | 
     options: dict[str, Any] = {} if mode == "constant" else {"mode": mode}
     if mode == "constant" and (isinstance(fill, Tensor) or fill != 0):
         options["value"] = fill
-    return kernel("pad_axes")(data, pads, *([] if axes is None else [axes]), **options)
+    return kernel("pad_axes")(*trimmed(data, pads, axes), **options)
 
 
 Widths = dict[int, tuple[Scalar, Scalar]]

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..code.expr import Expr, F, builtin, torch
 from ..ir.types import DataType
-from .arguments import changed, compact
+from .arguments import changed, compact, trimmed
 from .kernel import kernel
 from .node import Node, Result, Unpack
 from .operand import Dims, Tensor, size_of
@@ -170,8 +170,7 @@ def MaxUnpool(
         known = size.number
         change = k - s - pads[axis] - pads[axis + own.rank]  # the size is (size - 1) * s + k without the pads
         sizes.append(known * s + change if known is not None else _plus(size * s if s > 1 else size, change))
-    arguments = [X, I, tuple(sizes)] + ([] if output_shape is None else [output_shape])
-    return kernel("max_unpool")(*arguments)
+    return kernel("max_unpool")(*trimmed(X, I, tuple(sizes), output_shape))
 
 
 def _plus(size: Expr, change: int) -> Expr:

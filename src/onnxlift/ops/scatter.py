@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ..code.expr import Expr
 from ..ir.types import DataType, type_of
+from .arguments import trimmed
 from .axes import as_written
 from .carry import carried
 from .elementwise import STORED_ONLY, through_int64
@@ -78,5 +79,6 @@ def TensorScatter(
     options: dict[str, object] = {} if axis == -2 else {"axis": axis}
     if mode == "circular":
         options["circular"] = True
-    positions = [] if write_indices is None else [write_indices]
-    return carried(lambda x, new: kernel("tensor_scatter")(x, new, *positions, **options), past_cache, update)
+    return carried(
+        lambda x, new: kernel("tensor_scatter")(*trimmed(x, new, write_indices), **options), past_cache, update
+    )

@@ -54,6 +54,22 @@ def test_batch_dimensions_are_another_thing() -> None:
     assert rewritten(body, "float[batch, seq] y")[-1] == "GatherND"
 
 
+ONES = """behind = Constant <value_ints = [2, 3]> () before = Constant <value_ints = [1, 2]> ()
+    wide = Unsqueeze(x, behind) s = Shape(x) zero = Constant <value_int = 0> () one = Constant <value_int = 1> ()
+    b = Gather(s, zero) n = Gather(s, one) i = Range(zero, b, one) j = Range(zero, n, one)
+    start = Mul(i, n) far = Constant <value_ints = [1, 2, 3]> () start3 = Unsqueeze(start, far)
+    sides = Constant <value_ints = [0, 2, 3]> () column = Unsqueeze(j, sides) index = Add(start3, column)
+    all = Constant <value_ints = [-1]> ()"""
+
+
+@pytest.mark.parametrize(("data", "is_left_out"), [("Identity(wide)", True), ("Unsqueeze(x, before)", False)])
+def test_indices_of_all_elements_between_axes_of_size_1(data: str, is_left_out: bool) -> None:
+    """What PyTorch's exporter makes of a pool to one element: `as_strided`. Elsewhere, the axes would have to move."""
+    body = f"{ONES} data = {data} flat = Reshape(data, all) y = Gather(flat, index)"
+    text = f"g (float[batch, seq] x) => (float[batch, seq, 1, 1] y) {{ {body} }}"
+    assert ("Gather" not in operators(apply(text, positions.run)[0])[-1]) == is_left_out
+
+
 def test_indices_into_the_flat_tensor_only_add_axes() -> None:
     body = """flat = Flatten <axis = 2> (x) start = Mul(rows, n) index = Add(columns, start) y = Gather(flat, index)"""
     assert rewritten(body, "float[batch, 1, seq, 1] y") == ["Unsqueeze"]

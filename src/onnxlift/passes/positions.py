@@ -8,7 +8,8 @@ with i, j the positions along one axis each (ir/positions.py): `x[arange(b)[:, N
 `x[:, None, :]`. Exporters write the padding mask of a transformer so.
 
 Rules 1 and 2 need indices that start at 0, count by 1, run over whole axes of x (sizes known to be equal, not just
-below), over all of them in the order of x, and nothing else of another size than 1. Then each element of x is read once
+below), over all of them in the order of x, and nothing else of another size than 1; in rule 2, axes of size 1 of x are
+where they were, or there are none. Then each element of x is read once
 and stays in its place. Rule 3 needs a bound that holds for all sizes. The Expand keeps the shape of the And; the pass
 `expands` leaves it out where it can.
 """
@@ -72,15 +73,19 @@ def _visit_flat(edit: Edit, node: ir.Node, positions: Positions) -> None:
     if flat is None or not is_standard(flat, "Flatten", "Reshape") or attribute(node, "axis", 0) != 0:
         return
     data, sizes, shape = flat.inputs[0], shape_of(flat.outputs[0]), shape_of(flat.inputs[0])
-    if data is None or shape is None or sizes is None or sizes[1:] not in ((), (1,)) or 1 in shape:
+    if data is None or shape is None or sizes is None or sizes[1:] not in ((), (1,)):
         return
     grid = positions.grid(node.inputs[1])
     if grid is None or grid.offset != 0:
         return
-    axes = grid.axes()
+    axes, joint = grid.axes(), (*grid.shape, *sizes[1:])
     steps = [(grid.strides[axis], grid.shape[axis]) for axis in axes]
-    if steps == list(zip(_row_major(shape), shape, strict=True)):
-        _unsqueeze(edit, node, data, (*grid.shape, *sizes[1:]), axes, len(axes))
+    if steps != [(step, size) for step, size in zip(_row_major(shape), shape, strict=True) if size != 1]:
+        return
+    if joint == shape:
+        edit.skip(node, data)
+    elif 1 not in shape:
+        _unsqueeze(edit, node, data, joint, axes, len(axes))
 
 
 def _row_major(shape: Shape) -> list[Dim | None]:

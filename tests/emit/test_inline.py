@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 import onnxlift
-from onnxlift.emit.inline import LENGTH
+from onnxlift.code.expr import Expr
+from onnxlift.emit.inline import LENGTH, _Inliner
 from onnxlift.emit.variables import LETTERS, WORDS
 from small_graphs import Graph, code, compare, step
 
@@ -143,6 +144,23 @@ def test_a_value_that_is_read_twice_is_computed_once() -> None:
     h = g.node("Sin", g.linear(g.input("x", "n", 4), "fc"))
     lifted = g.lift(g.node("Mul", g.node("Exp", h), g.node("Cos", h)))
     assert lifted.source.count("self.fc(") == 1 and lifted.source.count(".sin()") == 1
+
+
+def test_a_line_of_many_values_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = 0
+    length = _Inliner.length
+
+    def counted(self: _Inliner, expr: Expr) -> int:
+        nonlocal measured
+        measured += 1
+        return length(self, expr)
+
+    monkeypatch.setattr(_Inliner, "length", counted)
+    g = Graph()
+    x = g.input("x", "n", 4)
+    count = 300
+    assert "torch.cat(" in g.lift(g.node("Concat", *[g.linear(x, f"fc_{i}") for i in range(count)], axis=1)).source
+    assert measured < 20 * count
 
 
 def test_steps_of_the_model_that_go_on_with_one_another_are_one_line() -> None:

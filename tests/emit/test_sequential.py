@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from small_graphs import Graph, code
@@ -65,6 +66,13 @@ def test_activations_that_are_layers(op_type: str, attributes: dict[str, Any], l
     layers = (0, "Linear", {}), (1, op_type, attributes), (2, "Linear", {})
     x = sequential(g, g.input("x", "n", 4), "net", *layers)
     assert layer in g.lift(g.node("Cos", x, name="/Cos")).source
+
+
+def test_a_reshape_to_one_axis_is_a_layer_that_spares_none() -> None:
+    g = Graph()
+    x = sequential(g, g.input("x", "n", 4), "net", (0, "Linear", {}), (1, "Relu", {}))
+    x = g.node("Reshape", x, g.constant("shape", np.array([-1])), name="/net/net.2/Reshape")
+    assert "nn.ReLU(), nn.Flatten(0))" in g.lift(g.node("Cos", x, name="/Cos")).source
 
 
 def test_a_chain_that_something_else_reads_from_is_none() -> None:

@@ -60,6 +60,8 @@ from .prune import called_module
 LENGTH = 82
 SHORT_LENGTH = 66  # of what goes on with a step of the model in other ways than with the next one
 NESTING = 4
+VARIABLE = 5  # characters that the name of a variable is taken to have
+STATEMENT = 7  # characters of `return ` or `x = ` in front
 
 
 Inlined = dict[object, Expr]
@@ -166,21 +168,28 @@ class _Inliner:
         """Inline into one expression what fits: what is a name itself, then the first operand first (the main line of
         the computation)."""
         parts = [part for part in walk(expr) if isinstance(part, Ref | Local) and variable(part) in candidates]
+        length = self.length(expr) + STATEMENT if parts else 0
         for part in sorted(parts, key=lambda part: not _is_attribute(candidates[variable(part)].expr)):
-            definition = candidates.get(variable(part))
-            if definition is not None and self.fits(statement, expr, part, definition):
+            definition = candidates[variable(part)]
+            longer = length - VARIABLE + self.length(definition.expr)
+            if self.fits(statement, expr, part, definition, longer):
+                length = longer
                 self.inlined[variable(part)] = definition.expr
                 statement.origin[:0] = definition.origin
                 self.taken.add(id(definition))
                 self.begin[id(statement)] = min(self.begin[id(statement)], self.begin[id(definition)])
                 del candidates[variable(part)]
 
-    def fits(self, statement: Statement, expr: Expr, part: Expr, definition: Assign) -> bool:
+    def fits(self, statement: Statement, expr: Expr, part: Expr, definition: Assign, length: int) -> bool:
+        """Whether the definition may stand in the place of `part`, where the line then has this length. No long line is
+        looked at closely: one that joins thousands of values would be for each of them."""
         key = variable(part)
         if any(self.written[k] != count for k, count in self.seen[key].items()):
             return False  # a variable that it reads has another value by now
         if _is_attribute(definition.expr):
             return True
+        if length > LENGTH:
+            return False
         small = self.length(definition.expr) <= 14
         if not small and not isinstance(statement, Return) and self.deserves_name(key, definition.expr):
             return False
@@ -188,14 +197,14 @@ class _Inliner:
         if steps and not self.goes_on(expr, steps) and not self.needs_new_name(expr, definition):
             return False
         self.inlined[key] = definition.expr
-        length, nesting = self.length(expr) + 7, self.nesting(expr)
+        nesting = self.nesting(expr)
         is_chain = all(isinstance(call._function, Member) for call in self.calls(expr))
         del self.inlined[key]
         if isinstance(statement, Branch | WhileLoop | ForLoop):
             return length <= 60 and nesting <= 3
         if steps and not is_chain:
             return length <= SHORT_LENGTH and nesting < NESTING
-        return length <= LENGTH and nesting <= NESTING + bool(steps)
+        return nesting <= NESTING + bool(steps)
 
     def calls(self, expr: Expr) -> Iterator[Call]:
         """The calls in `expr`, those in inlined parts included."""
@@ -242,7 +251,7 @@ class _Inliner:
                 return self.length(expr._expr)
             case Ref() | Local():
                 inner = self.inlined.get(variable(expr))
-                return 5 if inner is None else self.length(inner)
+                return VARIABLE if inner is None else self.length(inner)
             case Member():
                 return 4 + sum(len(p) + 1 for p in self.module.name_of(expr._target))
             case Attribute():

@@ -82,7 +82,7 @@ def _fill(chain: list[tuple[int | None, Layer | Module]]) -> dict[int, Layer | M
     """Number the members as they stand in the chain, with identities in the gaps; None if the numbers don't rise."""
     numbered: dict[int, Layer | Module] = {}
     for number, member in chain:
-        free = max(numbered, default=-1) + 1
+        free = len(numbered)
         if number is None:
             number = free
         if not free <= number <= free + MAX_GAP:
@@ -115,4 +115,6 @@ def _as_layer(expr: Expr, current: ir.Value) -> Layer | Module | None:
     literal = {k: v._value for k, v in values.items() if isinstance(v, Literal) and k in names}
     if subject is not current or len(rest) > len(names) or len(literal) != len(values):
         return None
+    if kind == "Flatten":
+        literal.setdefault("start_dim", 0)  # of `x.flatten()`; the layer spares the first axis if it isn't told
     return Layer(kind, literal)

@@ -27,6 +27,7 @@ from ..code.expr import (
     Ref,
     Subscript,
     Wrapped,
+    bare,
     variable,
     walk,
 )
@@ -94,6 +95,7 @@ class Variables:
         self.inlined = inlined
         self.hints = self._collect(hints)
         self.member_names = {path[0] for path in module.members}
+        self.main = next(iter(module.inputs), None)  # the parameter that a forward is about
         self.names: dict[object, str] = {}
         self.lives: dict[object, _Life] = {}
         self.used: set[str] = set()
@@ -172,24 +174,20 @@ class Variables:
                 for key in self._appended(expr):
                     if key in self.lives:
                         self.lives[key].joined = now
-            if isinstance(statement, Assign | ForLoop):
-                for target in statement.targets:
-                    if target is not None:
-                        self.lives.setdefault(variable(target), _Life(now, now, statement))
+            for key in _written_by(statement):
+                self.lives.setdefault(key, _Life(now, now, statement))
             for inner in blocks(statement):
                 self._visit(inner)
             if isinstance(statement, ForLoop | WhileLoop):
                 self._prolong(statement, now)
 
     def _prolong(self, loop: ForLoop | WhileLoop, start: int) -> None:
-        """The next iteration reads again what this one read: outer variables live until the loop ends."""
-        for life in self.lives.values():
-            if life.birth <= start and life.death >= start:
-                life.death = max(life.death, self.clock)
-        for key in _written_in(loop.body):
-            life = self.lives[key]
-            if life.birth < start:
-                life.death = max(life.death, self.clock)
+        """The next iteration reads again what this one read or wrote: outer variables live until the loop ends."""
+        for statement in (loop, *walk_statements(loop.body)):
+            reads = (key for expr in expressions(statement) for key in read_variables(expr, self.inlined))
+            for key in (*reads, *_written_by(statement)):
+                if key in self.lives and self.lives[key].birth <= start:
+                    self.lives[key].death = self.clock
 
     def _assign_names(self) -> None:
         holder: dict[str, object] = {}  # name -> the variable that had it last
@@ -203,9 +201,8 @@ class Variables:
                 if self.lives[holder[name]].death <= life.birth:
                     alive.discard(name)
             taken = alive
-            if isinstance(life.statement, Assign | ForLoop) and len(life.statement.targets) > 1:
-                # The other targets of the same statement are written at the same moment.
-                together = [variable(t) for t in life.statement.targets if t is not None]
+            together = _written_by(life.statement)
+            if len(together) > 1:  # at the same moment
                 taken = alive | {self.names[other] for other in together if other in self.names}
             if self.anchor in self.names and not self._is_tensor(key):
                 taken = taken | {self.names[self.anchor]}
@@ -233,14 +230,12 @@ class Variables:
         if isinstance(statement, ForLoop):
             return unique(wanted or self._letter(), taken)
         assert isinstance(statement, Assign)
-        if isinstance(statement.expr, Ref) or (
-            isinstance(statement.expr, Wrapped) and isinstance(statement.expr._expr, Ref)
-        ):
+        if isinstance(bare(statement.expr), Ref):
             # The start of a loop: `x` itself, if nothing else needs it.
             replaced = self._replaced(key, statement, life, taken, holder)
             if replaced in LETTERS:
                 return str(replaced)
-        if wanted is not None and says_more(wanted) and wanted not in taken and not self._is_member_name(wanted):
+        if wanted is not None and says_more(wanted) and wanted not in taken and wanted not in self.member_names:
             return wanted
         if is_sizes(statement.expr) or key in self.module.sizes:
             return unique(_size_word(key), taken)
@@ -257,7 +252,7 @@ class Variables:
         waits = life.first_read < life.joined == life.death
         if waits and word is not None and word not in taken:
             return word
-        if replaced is not None and (replaced in LETTERS or replaced in self.parameters[:1]):
+        if replaced is not None and (replaced in LETTERS or replaced == self.names.get(self.main)):
             return replaced
         named = thing(wanted) if wanted is not None else None
         if named is not None:
@@ -291,15 +286,11 @@ class Variables:
                     for other in others:
                         yield from main_line(other, self.inlined)
 
-    def _is_member_name(self, name: str | None) -> bool:
-        return name in self.member_names
-
     def _parameter_name(self, value: ir.Value, wanted: str | None) -> str:
         """The model's own inputs keep their names; a module's are called by what they are, not by who made them."""
         if not self.module.path and wanted is not None:
             return wanted
-        first = next(v for v in self.module.inputs)
-        is_main = value is first and value.dtype in FLOATS and not self._is_number(value)
+        is_main = value is self.main and value.dtype in FLOATS and not self._is_number(value)
         hint = self.hints.get(value)
         if hint is not None and not is_main and not (value.is_graph_input() and says_more(wanted)):
             return hint
@@ -384,9 +375,7 @@ def _spoken(attribute: str) -> str:
     return identifier(attribute.lower() if len(attribute) > 1 else attribute)
 
 
-def _written_in(block: Block) -> Iterable[object]:
-    for statement in block.statements:
-        if isinstance(statement, Assign):
-            yield from (variable(t) for t in statement.targets if t is not None)
-        for inner in blocks(statement):
-            yield from _written_in(inner)
+def _written_by(statement: Statement | None) -> list[object]:
+    """The variables that a statement gives a value."""
+    targets = statement.targets if isinstance(statement, Assign | ForLoop) else ()
+    return [variable(target) for target in targets if target is not None]

@@ -30,8 +30,8 @@ def Gradient(
     block, (y,) = n.host.lower_graph(body, [*variables, *Inputs[len(xs) :]])
     starts = [
         Assign([Ref(value)], kernel("variable")(given) if create_graph else given.detach().requires_grad_())
-        for value, given in zip(body.inputs, Inputs, strict=False)
-    ][: len(xs)]
+        for value, given in zip(body.inputs[: len(xs)], Inputs, strict=False)
+    ]
     block.statements[:0] = starts
     total = n.tensor(y) if y.type.rank == 0 else n.tensor(y).sum()
     unused = any(not value.uses() and value not in body.outputs for value in body.inputs[: len(xs)])

@@ -6,8 +6,8 @@ This is how PyTorch's exporter writes `x.expand(...)`: -1 keeps a size, and the 
 generally a node goes if inference knows all elements of its output, and one of its inputs has the same elements, type
 and rank (`Mul(s, 1)`, `Max(s, 0)`, `Abs(s)`), or, a few nodes before, one of the sizes that it is computed from
 (`batch * seq // batch`). Sound because names are sizes and hence not negative, and equal names are equal sizes. Values
-elsewhere in the model with the same elements are not taken instead: `x.shape[0]` read
-again from the local x is better code than a size handed down from far away.
+elsewhere in the model with the same elements are not taken instead: `x.shape[0]` read again from the local x is better
+code than a size handed down from far away.
 """
 
 from __future__ import annotations

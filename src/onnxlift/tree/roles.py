@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import onnx_ir as ir
 
@@ -286,7 +287,7 @@ def _mlp_names(nodes: Sequence[ir.Node], layers: Sequence[ir.Node]) -> dict[ir.N
         return dict(zip(layers, ("up_proj", "down_proj"), strict=True))
     if len(layers) == 3 and layers[0].inputs[0] is layers[1].inputs[0]:
         gate, up = layers[:2]
-        if next(iter(gate.outputs[0].uses()))[0].op_type == "Mul":
+        if any(user.op_type == "Mul" for user, _ in islice(gate.outputs[0].uses(), 1)):
             gate, up = up, gate
         return {gate: "gate_proj", up: "up_proj", layers[2]: "down_proj"}
     return {}

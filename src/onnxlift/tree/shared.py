@@ -53,10 +53,10 @@ def _meeting(node: ir.Node, depth: Mapping[ir.Node, int], needs: Mapping[ir.Node
     for _ in range(LONGEST_WAY):
         if len(needs[node]) > 1:
             return node
-        users = [user for value in node.outputs for user, _ in value.uses() if user in depth]
-        if not users:
+        user = next((user for value in node.outputs for user, _ in value.uses() if user in depth), None)
+        if user is None:
             return None
-        node = users[0]
+        node = user
     return None
 
 

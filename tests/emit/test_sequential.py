@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
+from onnxlift.emit.write import is_list
 from small_graphs import Graph, code
 
 
@@ -121,3 +123,14 @@ def test_blocks_in_a_sequential() -> None:
     assert "self.net = nn.Sequential(Net(), Net())" in lifted.source
     assert {key.rpartition(".")[0] for key in lifted.state_dict} == {"net.0.a", "net.0.b", "net.1.a", "net.1.b"}
     assert code(lifted).count("class ") == 2
+
+
+def test_whether_a_container_is_a_list_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Mock(wraps=is_list)
+    monkeypatch.setattr("onnxlift.emit.write.is_list", asked)
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i in range(30):
+        x = g.node("Tanh", g.node(("Max", "Add")[i in (3, 7, 20)], g.linear(x, f"layers.{i}"), x))
+    assert "self.layers[29](" in g.lift(x).source
+    assert asked.call_count < 10

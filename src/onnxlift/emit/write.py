@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import onnx_ir as ir
@@ -171,7 +172,7 @@ class ClassWriter:
         module, path, text = self.module, tuple(key.split(".")), ""
         while path:
             own = next(p for p in module.members if path[: len(p)] == p)
-            text += module_path_text(module, own)
+            text += path_text(own, indexed_containers(module))
             member, path = module.members[own], path[len(own) :]
             if isinstance(member, Module):
                 module = member
@@ -318,7 +319,11 @@ class ClassWriter:
         return "torch.get_default_device()"
 
     def _self(self, path: Path) -> str:
-        return f"self{module_path_text(self.module, path)}"
+        return f"self{path_text(path, self._indexed)}"
+
+    @cached_property
+    def _indexed(self) -> frozenset[Path]:
+        return indexed_containers(self.module)
 
     def _block(self, block: Block, text: Text, indent: str) -> None:
         statements = [statement for statement in block.statements if not self._is_idle(statement)]
@@ -420,14 +425,22 @@ def _telling(names: Sequence[str | None]) -> dict[int, str]:
     return {i: name for i, name in enumerate(names) if name is not None and name.rstrip("_0123456789") not in silent}
 
 
-def module_path_text(module: Module, path: Path) -> str:
-    """`.layers[0]`, `.attn["query"]`: how a member is reached through its containers."""
+def indexed_containers(module: Module) -> frozenset[Path]:
+    """The containers in a module whose members are numbered, each an `nn.ModuleList`; a Sequential is one itself."""
     if module.sequential:
-        return f"[{path[0]}]"
-    text = f".{path[0]}"
+        return frozenset({()})
+    names: dict[Path, set[str]] = {}
+    for path in module.members:
+        for depth in range(1, len(path)):
+            names.setdefault(path[:depth], set()).add(path[depth])
+    return frozenset(path for path, inner in names.items() if is_list(inner))
+
+
+def path_text(path: Path, indexed: frozenset[Path]) -> str:
+    """`.layers[0]`, `.attn["query"]`: how a member is reached through its containers, of which some are indexed."""
+    text = f"[{path[0]}]" if () in indexed else f".{path[0]}"
     for depth in range(1, len(path)):
-        siblings = {p[depth] for p in module.members if p[:depth] == path[:depth] and len(p) > depth}
-        text += f"[{path[depth]}]" if is_list(siblings) else f'["{path[depth]}"]'
+        text += f"[{path[depth]}]" if path[:depth] in indexed else f'["{path[depth]}"]'
     return text
 
 

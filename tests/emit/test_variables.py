@@ -127,6 +127,21 @@ def test_a_parameter_that_is_only_added_is_a_residual_but_not_to_its_caller() ->
     assert_forward(lifted, ["x = self.start(x)", "return self.out(self.dense(x), x)"])
 
 
+def test_query_key_and_value_have_their_names_where_attention_is_written_out() -> None:
+    model = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["": 18]>
+        agraph (float[n, 5, 12] x) => (float[n, 5, 4] result) {
+            val_0, val_1, val_2 = Split <axis = -1, num_outputs = 3> (x)
+            turned = Transpose <perm = [0, 2, 1]> (val_1)
+            products = MatMul(val_0, turned)
+            capped = Tanh(products)
+            shares = Softmax <axis = -1> (capped)
+            result = MatMul(shares, val_2)
+        }
+    """)
+    assert "q, k, v = x.chunk(3, -1)" in onnxlift.lift(model).source
+
+
 def assert_forward(lifted: onnxlift.Lifted, expected: list[str]) -> None:
     """The lines of the last class's forward, that of the whole model, are these."""
     lines = code(lifted).rpartition("def forward")[2].splitlines()[1:]

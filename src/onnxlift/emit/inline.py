@@ -107,6 +107,8 @@ def main_line(expr: Expr, inlined: Inlined) -> Iterator[object]:
         case Subscript():
             if not (isinstance(expr._base, Attribute) and expr._base._name == "shape"):
                 yield from main_line(expr._base, inlined)
+        case Attribute(_name="mT" | "T"):
+            yield from main_line(expr._base, inlined)
         case Call():
             function = expr._function
             if isinstance(function, Attribute) and not isinstance(function._base, Name):

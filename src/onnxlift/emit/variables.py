@@ -122,6 +122,8 @@ class Variables:
                 found.setdefault(variable(call._kwargs["attn_mask"]), "mask")
         for addend in self._addends(wholes):
             found.setdefault(addend, RESIDUAL)
+        for key, role in self._attention_roles(statements, wholes):
+            found.setdefault(key, role)
         for statement in reversed(statements):
             if not isinstance(statement, Assign):
                 continue
@@ -151,6 +153,20 @@ class Variables:
                 for side, other in (sides, sides[::-1]):
                     if side in others and reads[side] == 1 and other not in self.module.inputs:
                         yield side
+
+    def _attention_roles(self, statements: Iterable[Statement], wholes: Iterable[Expr]) -> Iterable[tuple[object, str]]:
+        """Query, key and value of an attention that is written out: `(q @ k.mT).softmax(-1) @ v`."""
+        weights = WORDS["softmax"]
+        assigned = [s for s in statements if isinstance(s, Assign) and self._word(s.expr) == weights]
+        variables = {variable(target) for statement in assigned for target in statement.targets}
+        for part in (part for whole in wholes for part in walk(whole)):
+            if not isinstance(part, Binary) or part._op != "@":
+                continue
+            if self._word(part._left) == weights or variable(part._left) in variables - {None}:
+                yield from ((key, "v") for key in main_line(part._right, self.inlined))
+            elif _is_transposed(self.inlined.get(variable(part._right), part._right)):
+                yield from ((key, "q") for key in main_line(part._left, self.inlined))
+                yield from ((key, "k") for key in main_line(part._right, self.inlined))
 
     @property
     def parameters(self) -> list[str]:
@@ -359,6 +375,13 @@ class Variables:
 def is_sizes(expr: Expr) -> bool:
     """Whether an expression gives a Python number, or a tuple of them."""
     return isinstance(expr, Scalar) or (isinstance(expr, Display) and expr._brackets == "()")
+
+
+def _is_transposed(expr: Expr) -> bool:
+    match bare(expr):
+        case Attribute(_name="mT") | Call(_function=Attribute(_name="transpose")):
+            return True
+    return False
 
 
 def _size_word(value: ir.Value) -> str:

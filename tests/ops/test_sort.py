@@ -23,6 +23,19 @@ def test_top_k_takes_the_first_of_equals(axis: int, largest: int, k: int, consta
     check(node, {"x": ties(5, 6, 4), "k": np.array([k])}, constants=constants, dynamic=True)
 
 
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_unique_slices_of_strings(axis: int) -> None:
+    words = np.array(["b", "", "a", "ab"], object)[ties(4, 5, 2, dtype=np.int64)]
+    words[2], words[:, 3] = words[0], words[:, 1]
+    node = helper.make_node("Unique", ["x"], ["y", "first", "inverse", "counts"], axis=axis)
+    check(node, {"x": words})
+    (places,) = np.unique(
+        words.swapaxes(0, axis).reshape(words.shape[axis], -1).astype(str), axis=0, return_index=True
+    )[1:]
+    in_turn = helper.make_node("Unique", ["x"], ["y", "first"], axis=axis, sorted=0)
+    check(in_turn, {"x": words}, expected=[words.take(np.sort(places), axis), np.sort(places)])
+
+
 @pytest.mark.parametrize("axis", [None, 0, -1])
 def test_unique_complex_numbers(axis: int | None) -> None:
     x = (ties(4, 5) + 1j * ties(5, 4).T).astype(np.complex64)

@@ -4,6 +4,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .sort import unique_with_places
+
 
 def string_places(strings: np.ndarray, *before: np.ndarray) -> Tensor:
     """For each string its place in the flattened array, which comes after those `before`."""
@@ -44,3 +46,12 @@ def unique_strings(strings: np.ndarray, ordered: bool = True) -> tuple[np.ndarra
     inverse = torch.tensor([number[word] for word in words], dtype=torch.int64)
     places = torch.tensor([first[word] for word in distinct], dtype=torch.int64)
     return np.array(distinct, dtype=object), places, inverse, inverse.bincount(minlength=len(distinct))
+
+
+def unique_string_slices(
+    strings: np.ndarray, axis: int, ordered: bool = True
+) -> tuple[np.ndarray, Tensor, Tensor, Tensor]:
+    """The same of the slices along `axis`, compared string by string."""
+    words, _, numbers, _ = unique_strings(strings)
+    slices, first, inverse, counts = unique_with_places(numbers.reshape(strings.shape), axis, ordered)
+    return take_strings(words, slices), first, inverse, counts

@@ -48,13 +48,14 @@ def _top_unsigned(x: Tensor, dtype: DataType, order: Callable[[Expr], Expr]) -> 
 @op("Unique")
 def Unique(n: Node, X: Tensor, *, axis: int | None, sorted: int) -> Result:
     """Up to four results; in the order of first occurrence if not `sorted`."""
-    if X.type.dtype == DataType.STRING:
-        if axis is not None and X.type.rank != 1:
-            n.fail("it compares slices of strings")
-        return Unpack(kernel("unique_strings")(X, *([] if sorted else [False])), 4)
     options: dict[str, Any] = {} if axis is None else {"axis": axis}
-    if sorted and X.type.dtype not in COMPLEX and not any(n.wants(i) for i in (1, 2, 3)):
+    if sorted and X.type.dtype not in (DataType.STRING, *COMPLEX) and not any(n.wants(i) for i in (1, 2, 3)):
         return torch.unique(X, **({} if axis is None else {"dim": axis}))
     if not sorted:
         options["ordered"] = False
+    if X.type.dtype == DataType.STRING:
+        if axis is not None and X.type.rank != 1:
+            return Unpack(kernel("unique_string_slices")(X, **options), 4)
+        options.pop("axis", None)
+        return Unpack(kernel("unique_strings")(X, **options), 4)
     return Unpack(kernel("unique_with_places")(X, **options), 4)

@@ -257,3 +257,37 @@ def test_a_width_inside_that_is_a_multiple_is_a_variable_of_the_constructor() ->
     assert "def __init__(self, in_dim: int, out_dim: int) -> None:" in lifted.source, lifted.source
     assert "hidden = 3 * out_dim\n" in lifted.source and "nn.Linear(hidden, hidden)" in lifted.source
     assert "Block(4, 6), Block(6, 10)" in lifted.source
+
+
+def test_shifts_are_an_argument_however_small_and_whichever_way() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i, shift in enumerate((1, 2)):
+        x = g.linear(x, f"blocks.{i}.up", 4, 6)
+        for number, start in enumerate((shift, 6 - shift)):
+            bounds = [g.constant(f"{name}{i}{number}", [value]) for name, value in (("a", start), ("b", 6), ("c", 0))]
+            axis = g.constant("axis", [1])
+            tail = g.node("Slice", x, bounds[0], bounds[1], axis, name=f"/blocks.{i}/Slice{number}")
+            head = g.node("Slice", x, bounds[2], bounds[0], axis, name=f"/blocks.{i}/Head{number}")
+            x = g.node("Concat", tail, head, axis=1, name=f"/blocks.{i}/Concat{number}")
+            x = g.node("Sin", x, name=f"/blocks.{i}/Sin{number}")
+        x = g.linear(x, f"blocks.{i}.down", 6, 4)
+    lifted = g.lift(g.node("Cos", x, name="/Cos"))
+    (arguments,) = (a for a in classes(lifted).values() if a)
+    assert arguments == ["shift"], lifted.source
+    assert "roll(-self.shift, " in lifted.source and "roll(self.shift, " in lifted.source
+
+
+def test_a_size_that_is_the_square_or_a_multiple_of_another_is_computed() -> None:
+    g = Graph()
+    x = g.input("x", "n", 36 * 4)
+    for i, side in enumerate((3, 2, 6)):
+        scope, size = f"/blocks.{i}", 36 * 4
+        x = g.linear(x, f"blocks.{i}.mix", size, size)
+        for number, shape in enumerate([(-1, side, side), (-1, 2 * side, 2), (-1, side**2, 4), (-1, size)]):
+            target = g.constant(f"shape{i}{number}", list(shape))
+            x = g.node("Sin", g.node("Reshape", x, target, name=f"{scope}/R{number}"), name=f"{scope}/Sin{number}")
+    lifted = g.lift(g.node("Cos", x, name="/Cos"))
+    (arguments,) = (a for a in classes(lifted).values() if a)
+    assert arguments == ["size"], lifted.source
+    assert "= size**2\n" in lifted.source and "= 2 * size\n" in lifted.source

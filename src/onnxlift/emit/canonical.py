@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from ..code.expr import Attribute, Call, Display, Expr, Literal, Local, Member, Ref, bare, walk
-from ..code.render import Renderer
+from ..code.render import ATOM, UNARY, Renderer
 from ..code.statements import (
     Assign,
     Block,
@@ -96,9 +96,13 @@ class _Holes(Renderer):
 
     def _render(self, expr: Expr) -> tuple[str, int]:
         if isinstance(expr, Literal) and (id(expr) in self.sizes or _is_argument(expr._value)):
-            role = "size" if isinstance(expr._value, int) else "scale"
-            self._numbers.append(Number(expr, self.sizes.get(id(expr), role), expr._value))
-            return "#", 13
+            value = expr._value
+            role = self.sizes.get(id(expr), "size" if isinstance(value, int) else "scale")
+            if isinstance(value, int) and value < 0:
+                self._numbers.append(Number(expr, role, -value))
+                return "-#", UNARY
+            self._numbers.append(Number(expr, role, value))
+            return "#", ATOM
         return super()._render(expr)
 
 
@@ -119,6 +123,10 @@ def _sizes(expr: Expr) -> Iterator[tuple[int, str]]:
             yield from ((id(bare(value)), name) for name, value in part._kwargs.items() if name == "is_causal")
         elif function._name == "reshape":
             yield from _positive(part._args, ["size"] * len(part._args))
+        elif function._name == "roll" and part._args:
+            shifts = bare(part._args[0])
+            for shift in map(bare, shifts._items if isinstance(shifts, Display) else (shifts,)):
+                yield id(shift), "shift"
 
 
 def _is_square(items: Sequence[Expr]) -> bool:

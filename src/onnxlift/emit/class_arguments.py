@@ -5,7 +5,8 @@
 
 Numbers that always agree become one argument, if they measure the same kind of thing: that a kernel is as large as
 there are channels is chance. A number that is always the same multiple of an argument is written as that, and a padding
-as half of its kernel; where it is needed often, it is a variable of the constructor. Whether an optional part is there
+as half of its kernel, a size also as the square of another; where it is needed often, it is a variable of the
+constructor. Whether an optional part is there
 may follow from two widths (`in_channels != channels`); if not, it is an argument of its own. Arguments stand in the
 order that `nn.Conv2d` has: widths from the outside in, then windows, then what has a default.
 """
@@ -145,7 +146,8 @@ def find_arguments(example: Sequence[Number], columns: Sequence[Sequence[Any]], 
             by_position = (
                 group.family == "padding" and "stride" in arguments.values
             )  # nn.Conv2d(3, 8, 7, stride, padding)
-            if len(group.places) >= FEWEST_USES or by_position:
+            in_forward = any(isinstance(place.where, Literal) for place in group.places)  # then it is an attribute
+            if (len(group.places) >= FEWEST_USES and not in_forward) or by_position:
                 name = _parameter_name(group, arguments.names_for(group.places), ends)
                 arguments.variables[name] = group.text
                 group.text = name
@@ -159,7 +161,8 @@ def find_arguments(example: Sequence[Number], columns: Sequence[Sequence[Any]], 
         for place in group.places:
             arguments.texts[place_of(place)] = group.text
             if isinstance(place.where, Literal):
-                arguments.texts[place_of(place)] = arguments.attribute(place_of(place), place.role)
+                role = next((role for role in group.roles if role != "size"), place.role)
+                arguments.texts[place_of(place)] = arguments.attribute(place_of(place), role)
     arguments.find_defaults(groups)
     return arguments
 
@@ -237,6 +240,13 @@ def _derive(groups: list[_Group], ends: Sequence[Number]) -> dict[int, tuple[_Gr
                 break
         else:
             bases.append(group)
+    sizes = [g for g in groups if _are_integers(g) and {"size", "length"}.issuperset(g.roles)][:MOST_COMPARED]
+    sizes.sort(key=lambda group: sum(group.column))
+    for index, group in enumerate(sizes):
+        for base in (size for size in sizes[:index] if id(size) not in derived):
+            form = _multiple(group.column, base.column) or _square(group.column, base.column)
+            if form and id(group) not in derived:
+                derived[id(group)] = (base, form)
     windows = [group for group in groups if group.family == "window" and _are_integers(group)]
     for group in groups:
         if group.family == "padding":
@@ -254,6 +264,10 @@ def _multiple(column: list[int], base: list[int]) -> str:
         if [factor * width for width in column] == base:
             return f"{{}} // {factor}"
     return ""
+
+
+def _square(column: list[int], base: list[int]) -> str:
+    return "{} ** 2" if [size**2 for size in base] == column else ""
 
 
 def _are_integers(group: _Group) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import onnx_ir as ir
 
@@ -68,10 +68,11 @@ Inlined = dict[object, Expr]
 """Variable -> what is written in its place."""
 
 
-def inline(module: Module) -> tuple[Inlined, dict[int, int]]:
+def inline(module: Module, texts: Mapping[object, str] | None = None) -> tuple[Inlined, dict[int, int]]:
     """Decide what is inlined in the module's forward, and remove the assignments that thereby are not needed. Gives
-    that, and for each statement (by id) the place of the first one that is part of it now."""
-    inliner = _Inliner(module)
+    that, and for each statement (by id) the place of the first one that is part of it now. `texts` are what numbers are
+    written as, by id, where they differ between instances: `self.size`."""
+    inliner = _Inliner(module, texts or {})
     inliner.visit(module.body, {})
     _remove(module.body, inliner.taken)
     return inliner.inlined, inliner.begin
@@ -128,8 +129,9 @@ def _remove(block: Block, taken: set[int]) -> None:
 
 
 class _Inliner:
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, texts: Mapping[object, str]) -> None:
         self.module = module
+        self.texts = texts
         self.inlined: Inlined = {}
         self.taken: set[int] = set()
         self.place = {id(statement): place for place, statement in enumerate(walk_statements(module.body))}
@@ -267,7 +269,7 @@ class _Inliner:
             case Name():
                 return len(expr._name)
             case Literal():
-                return len(repr(expr._value))
+                return len(self.texts.get(id(expr), repr(expr._value)))
         parts = children(expr)
         return 2 + sum(self.length(p) + 2 for p in parts) if parts else 8
 

@@ -10,7 +10,7 @@ from typing import Any
 import onnx_ir as ir
 
 from ..code.expr import Call, Device, Display, Expr, Literal, Member, Ref, walk
-from ..code.render import Renderer, float_text
+from ..code.render import ATOM, UNARY, Renderer, float_text
 from ..code.statements import (
     Assign,
     Block,
@@ -84,7 +84,7 @@ class ClassWriter:
             self.origins = Origins(self.cls)
             roll_loops(self.module)
             share_sizes(self.module)
-            self.inlined, begin = inline(self.module)
+            self.inlined, begin = inline(self.module, self.places)
             read_at_hand(self.module, self.inlined)
             arrange(self.module.body, self.inlined, begin)
 
@@ -415,7 +415,8 @@ class _Numbers(Renderer):
 
     def _render(self, expr: Expr) -> tuple[str, int]:
         if isinstance(expr, Literal) and id(expr) in self._places:
-            return self._places[id(expr)], 13
+            is_negative = isinstance(expr._value, int) and expr._value < 0
+            return (f"-{self._places[id(expr)]}", UNARY) if is_negative else (self._places[id(expr)], ATOM)
         return super()._render(expr)
 
 

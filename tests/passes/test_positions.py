@@ -106,3 +106,11 @@ def test_a_comparison_that_may_fail_stays(test: str) -> None:
 def test_what_a_comparison_repeats_stays_repeated() -> None:
     body = "k = Unsqueeze(j, last) t = GreaterOrEqual(k, zero) y = And(t, m)"
     assert rewritten(body, "bool[batch, seq, seq] y")[-2:] == ["Shape", "Expand"]
+
+
+@pytest.mark.parametrize(("fill", "is_left_out"), [("1.0", True), ("0.0", False), ("0.5", False)])
+def test_a_mask_of_ones_only_repeats(fill: str, is_left_out: bool) -> None:
+    """Half a one is true as a boolean, and none as an integer on the way to it."""
+    ones = f"o = ConstantOfShape <value = float {{{fill}}}> (s) k = Cast <to = 7> (o) t2 = Cast <to = 9> (k)"
+    middle = "middle = Constant <value_ints = [1]> () t = Unsqueeze(t2, middle)"
+    assert ("And" not in rewritten(f"{ones} {middle} y = And(t, m)", "bool[batch, 1, seq] y")) == is_left_out

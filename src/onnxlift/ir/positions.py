@@ -22,6 +22,7 @@ from .types import DataType
 
 _MAX_DEPTH = 16
 _MAX_CONSTANT = 1 << 16
+_SHAPING = frozenset({"Cast", "Unsqueeze", "Squeeze", "Reshape", "Flatten", "Expand"})
 # comparison -> (whether the second operand is the larger one, by how much it is larger at least)
 _COMPARISONS = {"GreaterOrEqual": (False, 0), "Greater": (False, 1), "LessOrEqual": (True, 0), "Less": (True, 1)}
 
@@ -97,6 +98,19 @@ class Positions:
             case "Mul":
                 return _product(self.grid(node.inputs[0], depth), self.grid(node.inputs[1], depth))
         return None
+
+
+def is_all_true(value: ir.Value | None) -> bool:
+    """Whether the boolean `value` is `ones(...)`, in whatever shape. No cast turns a one into a zero."""
+    node = None if value is None else value.producer()
+    for _ in range(_MAX_DEPTH):
+        if node is None or node.op_type not in _SHAPING or node.inputs[0] is None:
+            break
+        node = node.inputs[0].producer()
+    if node is None or node.op_type != "ConstantOfShape" or node.domain not in ("", "ai.onnx"):
+        return False
+    fill = node.attributes.get("value")
+    return fill is not None and not fill.is_ref() and bool((fill.as_tensor().numpy() == 1).all())
 
 
 def _of_constant(value: ir.Value, shape: Shape) -> Grid | None:

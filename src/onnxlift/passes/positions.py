@@ -3,6 +3,7 @@
 1. GatherND(x, Concat(i, j))        ->  Unsqueeze(x, axes)       if i, j count all rows and all columns of x
 2. Gather(Flatten(x), i * n + j)    ->  Unsqueeze(x, axes)       the same with indices into the flat x of n columns
 3. And(i >= 0, m)                   ->  Expand(m, Shape(i))      if i is nowhere negative; likewise <, <= and >
+4. And(t, m)                        ->  Expand(m, Shape(t))      if t is all true: a mask of ones, in whatever shape
 
 with i, j the positions along one axis each (ir/positions.py): `x[arange(b)[:, None, None], arange(n)]` is
 `x[:, None, :]`. Exporters write the padding mask of a transformer so.
@@ -22,7 +23,7 @@ import onnx_ir as ir
 
 from ..ir import symbolic
 from ..ir.node_view import Shape, shape_of
-from ..ir.positions import Grid, Positions
+from ..ir.positions import Grid, Positions, is_all_true
 from ..ir.symbolic import Dim
 from .edit import Edit, attribute, is_standard, sweep
 
@@ -108,6 +109,9 @@ def _unsqueeze(edit: Edit, node: ir.Node, data: ir.Value, joint: Shape, axes: Se
 def _visit_and(edit: Edit, node: ir.Node, positions: Positions) -> None:
     left, right = node.inputs
     for mask, comparison in ((left, right), (right, left)):
+        if mask is not None and comparison is not None and is_all_true(comparison) and edit.scope.opset(node) >= 8:
+            edit.replace(node, "Expand", [mask, edit.shape(node, comparison)])
+            return
         grid = positions.condition(comparison)
         test = None if comparison is None else comparison.producer()
         if mask is None or test is None or grid is None or not grid.is_nonnegative():

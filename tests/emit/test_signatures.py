@@ -17,7 +17,7 @@ def attention(
 
     def node(op_type: str, *inputs: str, layer: str = "", **attributes: object) -> str:
         scopes = ["", name, *([f"{name}.{layer}"] if layer else []), "op"]
-        classes = ["lib.Model", cls, *(["torch.nn.modules.linear.Linear"] if layer else []), "aten"]
+        classes = ["lib.Model", cls, *(["torch.nn.modules.linear.Linear"] if layer else []), "aten"] if cls else []
         return g.node(op_type, *inputs, scopes=scopes, classes=classes, **attributes)
 
     def linear(layer: str, value: str) -> str:
@@ -33,9 +33,10 @@ def attention(
 
 def lifted(*, other: str = "lib.Attention", last: str = "") -> onnxlift.Lifted:
     g = Graph()
+    own = "lib.Attention" if other else ""
     x, y = g.input("x", "n", 3, SIZE), g.input("y", "n", 5, SIZE)
     mask = g.input("bias", "n", 3, 3)
-    x = g.node("Tanh", attention(g, "self_attn", x, x, mask), scopes=["", "op"], classes=["lib.Model", "aten"])
+    x = g.node("Tanh", attention(g, "self_attn", x, x, mask, cls=own), scopes=["", "op"], classes=["lib.Model", "aten"])
     return g.lift(attention(g, "cross_attn", x, y, cls=other, last=last))
 
 
@@ -55,3 +56,8 @@ def test_what_the_exporter_calls_otherwise_is_another_class() -> None:
 def test_code_that_differs_elsewhere_is_another_class() -> None:
     source = code(lifted(last="Sin"))
     assert source.count("class ") == 3 and "None" not in source.replace("-> None", ""), source
+
+
+def test_without_the_exporters_word_the_same_layers_under_the_same_names_are_enough() -> None:
+    source = code(lifted(other=""))
+    assert source.count("class ") == 2 and "self.cross_attn = Attention()" in source, source

@@ -49,8 +49,7 @@ def _root_name(model: ir.Model, file_name: str) -> str:
 
 def _place(cls: ModuleClass) -> str:
     """`encoder.layers.3` -> layer; `dense1` and `dense2` -> dense."""
-    words = [part for part in cls.example.path if not part.isdigit()]
-    word = words[-1] if words else "block"
+    word = _word(cls.example)
     is_numbered = cls.example.path[-1].isdigit()
     if is_numbered or len({module.path[-1] for module in cls.instances}) > 1:
         word = word.rstrip("0123456789") or word
@@ -61,14 +60,22 @@ def _place(cls: ModuleClass) -> str:
     return word if len(word) > 1 else "block"
 
 
+def _word(module: Module) -> str:
+    """The last name in a module's path that is no number."""
+    return next((part for part in reversed(module.path) if not part.isdigit()), "block")
+
+
 def _role(cls: ModuleClass) -> str | None:
-    """What a numbered block is, judged by its code. A block with a name of its own keeps that."""
+    """What a numbered block is, judged by its code; and an attention that is there under several names. A block with a
+    name of its own keeps that."""
     module = cls.example
     if module.sequential:
         layers = {m.kind.rstrip("123d") for m in module.members.values() if isinstance(m, Layer)}
         return "ConvBlock" if "Conv" in layers else "MLP" if "Linear" in layers else None
     if _is_projection(module):
         return "Projection"
+    if len({_word(instance) for instance in cls.instances}) > 1 and "scaled_dot_product_attention" in _called(module):
+        return "Attention"
     if not re.fullmatch(r".*\d[a-z]?", module.path[-1]):
         return None
     kinds = [m.kind for m in module.members.values() if isinstance(m, Layer)]

@@ -4,9 +4,9 @@
     attend(q, k, v), attend(q, k, v, mask)   ->   attend(q, k, v, mask), where forward has `mask: Tensor | None = None`
     attend(q, k, v, is_causal=True)          ->   attend(q, k, v, mask, is_causal=self.is_causal)
 
-with `attend` for `F.scaled_dot_product_attention`. Applies to modules that are of one class by the exporter's word and
-consist of the same layers around one attention, if that makes their forwards equal up to numbers. Not without that
-word: nobody may have thought of two modules as one class whose texts happen to be alike.
+with `attend` for `F.scaled_dot_product_attention`. Applies to modules that consist of the same layers, under the same
+names, around one attention, if that makes their forwards equal up to numbers. Not if they are of different classes by
+the exporter's word; where it has none, not for fewer layers than an attention usually has.
 Sound because a caller passes twice what was read twice, and what it leaves out has the value that it has by default.
 """
 
@@ -28,6 +28,8 @@ from .module import Module
 from .prune import called_module
 
 MOST_STATEMENTS = 60
+MOST_FORMS = 8
+FEWEST_LAYERS = 4
 MASK, CAUSAL = "attn_mask", "is_causal"
 OPTIONS = (MASK, CAUSAL, "scale", "enable_gqa")
 
@@ -56,10 +58,10 @@ def share_signatures(root: Module) -> None:
     families = {kind: family for kind, family in families.items() if len(set(map(_text, family))) > 1}
     calls = _calls(root) if families else {}
     for family in families.values():
-        drafts = _unified(family)
-        optional = max((len(draft.form.inputs) - len(draft.passed) for draft in drafts), default=0)
-        for draft in drafts:
-            _carry_out(draft, calls[id(draft.module)], optional)
+        for drafts in _unified(family):
+            optional = max(len(draft.form.inputs) - len(draft.passed) for draft in drafts)
+            for draft in drafts:
+                _carry_out(draft, calls[id(draft.module)], optional)
 
 
 def _text(module: Module) -> str:
@@ -69,7 +71,8 @@ def _text(module: Module) -> str:
 def _kind(module: Module) -> object:
     """Equal for modules that may have one signature; None for others."""
     statements = module.body.statements
-    if module.class_hint is None or module.sequential or len(statements) > MOST_STATEMENTS:
+    fewest = FEWEST_LAYERS if module.class_hint is None else 1
+    if module.sequential or len(statements) > MOST_STATEMENTS or len(module.members) < fewest:
         return None
     layers = [
         (path, layer.kind, *sorted(layer.weights)) for path, layer in module.members.items() if isinstance(layer, Layer)
@@ -98,15 +101,21 @@ def _calls(root: Module) -> dict[int, list[Assign]]:
     return found
 
 
-def _unified(family: list[Module]) -> list[Draft]:
-    """The modules of `family` with one signature, those for which there is one; none if nothing is gained."""
+def _unified(family: list[Module]) -> Iterator[list[Draft]]:
+    """Modules of `family` that can have one signature, and do not have it yet."""
     options = {option for module in family for option in _options(module)}
     drafts = [_with_options(module, options) for module in family]
-    model = max(drafts, key=lambda draft: len(draft.form.inputs))
-    told_apart = [_told_apart(draft, model.form) for draft in drafts]
-    expected = _text(model.form)
-    equal = [draft for draft in told_apart if draft is not None and _text(draft.form) == expected]
-    return equal if len({_text(draft.module) for draft in equal}) > 1 else []
+    for _ in range(MOST_FORMS):
+        if not drafts:
+            break
+        model = max(drafts, key=lambda draft: len(draft.form.inputs))
+        expected = _text(model.form)
+        told_apart = [_told_apart(draft, model.form) for draft in drafts]
+        equal = [draft for draft in told_apart if draft is not None and _text(draft.form) == expected]
+        if len({_text(draft.module) for draft in equal}) > 1:
+            yield equal
+        done = {id(draft.module) for draft in (model, *equal)}
+        drafts = [draft for draft in drafts if id(draft.module) not in done]
 
 
 def _options(module: Module) -> Mapping[str, Expr]:

@@ -15,10 +15,13 @@ from typing import Any
 import onnx_ir as ir
 
 from ..code.expr import (
+    Attribute,
+    Binary,
     Call,
     Device,
     Display,
     Expr,
+    Literal,
     Member,
     Ref,
     Subscript,
@@ -367,8 +370,13 @@ def _given(dim: Dim, sizes: Mapping[Dim, Scalar]) -> bool:
 
 
 def _is_simple(scalar: Scalar) -> bool:
-    """A number, or `x.shape[0]`: nothing that needs a name."""
-    return scalar.number is not None or isinstance(bare(scalar), Subscript | Ref)
+    """A number, `x.shape[0]`, `x.ndim`, or whether one of these is some number: nothing that needs a name."""
+    if scalar.number is not None:
+        return True
+    expr = bare(scalar)
+    if isinstance(expr, Binary) and expr._op in ("==", "!=") and isinstance(bare(expr._right), Literal):
+        expr = bare(expr._left)
+    return isinstance(expr, Subscript | Ref) or (isinstance(expr, Attribute) and expr._name == "ndim")
 
 
 def _is_long(dims: Dims) -> bool:

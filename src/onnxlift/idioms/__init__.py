@@ -27,6 +27,7 @@ from . import (
     matrix_transpose,
     multihead_attention,
     normalize,
+    optional_squeeze,
     padded_conv,
     quantized_layers,
     recurrent,
@@ -42,6 +43,7 @@ from . import (
 from .match import DOMAIN
 
 IDIOMS: dict[str, Pass] = {
+    "optional-squeeze": optional_squeeze.run,
     "recurrent": recurrent.run,
     "fake-quantize": fake_quantize.run,
     "quantized-layers": quantized_layers.run,

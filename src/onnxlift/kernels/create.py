@@ -12,7 +12,7 @@ def is_one_hot(indices: Tensor, depth: int, axis: int = -1, wrap: bool = True) -
     indices = indices.long().unsqueeze(axis)
     if wrap:
         indices = torch.where(indices < 0, indices + depth, indices)
-    shape = [1] * indices.dim()
+    shape = [1] * indices.ndim
     shape[axis] = depth
     return torch.arange(depth, device=indices.device).reshape(shape) == indices
 

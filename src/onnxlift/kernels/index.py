@@ -15,7 +15,7 @@ def strided_slice(
 ) -> Tensor:
     """ONNX Slice with any steps, also backwards."""
     for i, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        axis = i if axes is None else axes[i] % x.dim()
+        axis = i if axes is None else axes[i] % x.ndim
         step = 1 if steps is None else steps[i]
         if step < 0:  # the same elements, counted from the other end
             last = x.shape[axis] - 1
@@ -35,7 +35,7 @@ def gather_nd(x: Tensor, indices: Tensor, batch_dims: int) -> Tensor:
     """ONNX GatherND with leading axes that `x` and `indices` share: each entry indexes its own part of `x`."""
     batch = x.shape[:batch_dims]
     x, indices = x.flatten(0, batch_dims - 1), indices.flatten(0, batch_dims - 1)
-    entry = torch.arange(x.shape[0], device=x.device).reshape(-1, *[1] * (indices.dim() - 2))
+    entry = torch.arange(x.shape[0], device=x.device).reshape(-1, *[1] * (indices.ndim - 2))
     picked = x[(entry, *indices.unbind(-1))]
     return picked.reshape(batch + picked.shape[1:])
 
@@ -68,7 +68,7 @@ def tensor_scatter(
         position = write_indices.unsqueeze(1) + position
     if circular:
         position = position % cache.shape[axis]
-    shape = [1] * cache.dim()
+    shape = [1] * cache.ndim
     shape[0], shape[axis] = position.shape
     return cache.scatter(axis, position.reshape(shape).expand_as(update), update)
 
@@ -78,4 +78,4 @@ def reverse_sequence(x: Tensor, lengths: Tensor, batch_axis: int = 1, time_axis:
     lengths = lengths.unsqueeze(time_axis)
     step = torch.arange(x.shape[time_axis], device=x.device).unsqueeze(batch_axis)
     index = torch.where(step < lengths, lengths - 1 - step, step)
-    return x.gather(time_axis, index.reshape(index.shape + (1,) * (x.dim() - 2)).expand_as(x))
+    return x.gather(time_axis, index.reshape(index.shape + (1,) * (x.ndim - 2)).expand_as(x))

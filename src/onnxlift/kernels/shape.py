@@ -19,7 +19,7 @@ def flatten_to_matrix(x: Tensor, axis: int) -> Tensor:
 
 def unsqueeze_axes(x: Tensor, axes: list[int]) -> Tensor:
     """ONNX Unsqueeze: `axes` are places in the result, in any order."""
-    rank = x.dim() + len(axes)
+    rank = x.ndim + len(axes)
     for axis in sorted(axis % rank for axis in axes):
         x = x.unsqueeze(axis)
     return x
@@ -33,12 +33,12 @@ def pad_axes(
     value: Tensor | float = 0,
 ) -> Tensor:
     """ONNX Pad of any axes: `pads` holds all begins, then all ends; where negative, it crops before it pads."""
-    axes = list(range(x.dim())) if axes is None else axes
+    axes = list(range(x.ndim)) if axes is None else axes
     befores, afters = pads[: len(axes)], pads[len(axes) :]
     if mode == "constant":
-        widths = [0] * (2 * x.dim())  # from the last axis to the first
+        widths = [0] * (2 * x.ndim)  # from the last axis to the first
         for axis, before, after in zip(axes, befores, afters, strict=True):
-            last = 2 * (x.dim() - 1 - axis % x.dim())
+            last = 2 * (x.ndim - 1 - axis % x.ndim)
             widths[last : last + 2] = [before, after]
         if not isinstance(value, Tensor):
             return F.pad(x, widths, value=value)

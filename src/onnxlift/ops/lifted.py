@@ -109,6 +109,12 @@ def RepeatInterleave(n: Node, x: Tensor, *, axis: int, repeats: int) -> Result:
     return x.repeat_interleave(repeats, axis)
 
 
+@op("OptionalSqueeze", domain=DOMAIN)
+def OptionalSqueeze(n: Node, x: Tensor, *, axis: int) -> Result:
+    """`x` without the axis if that has one element, as PyTorch's `squeeze` has it."""
+    return x.squeeze(axis)
+
+
 @op("Roll", domain=DOMAIN)
 def Roll(n: Node, x: Tensor, *, shifts: Sequence[int], axes: Sequence[int]) -> Result:
     """The elements moved along the axes, one shift for each."""

@@ -226,7 +226,7 @@ def _broadcasting(n: Node, x: Tensor, scale: Tensor, axis: int, block_size: int,
     if block_size:
         return _repeated(n, x, scale, value, axis, block_size)
     if rank is None and axis >= 0:
-        return value.view(-1, Star(to_expr([1]) * (x.dim() - (axis + 1))))
+        return value.view(-1, Star(to_expr([1]) * (x.ndim - (axis + 1))))
     if rank == 1:  # whatever the axis is
         return value
     trailing = -axis - 1 if rank is None else rank - 1 - from_front(axis, rank)

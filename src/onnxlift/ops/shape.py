@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..code.expr import Expr, builtin, to_expr, torch
+from ..code.expr import Attribute, Expr, builtin, to_expr, torch
 from ..ir.node_view import elements_of
 from ..ir.types import DataType
 from .axes import as_written, from_front
@@ -27,8 +27,7 @@ def Shape(n: Node, data: Operand, *, start: int = 0, end: int | None = None) -> 
     if isinstance(data, Scalar):
         return Dims([])
     if isinstance(data, Dims):
-        length = data.length
-        sizes = Dims([Scalar(builtin("len")(data), nonnegative=True) if length is None else Scalar(length)])
+        sizes = Dims([_length(data)])
     else:
         sizes = shape_of(data)
     if sizes.elements is not None:
@@ -43,10 +42,19 @@ def Size(n: Node, data: Operand) -> Result:
         case Scalar():
             return Scalar(1)
         case Dims():
-            return Scalar(builtin("len")(data), nonnegative=True) if data.length is None else Scalar(data.length)
+            return _length(data)
     if data.type.size is not None:
         return Scalar(data.type.size)
     return Scalar(data.size if data.type.dtype == DataType.STRING else data.numel(), nonnegative=True)
+
+
+def _length(sizes: Dims) -> Scalar:
+    """How many sizes there are: those of a tensor as many as it has axes, `x.ndim`."""
+    if sizes.length is not None:
+        return Scalar(sizes.length)
+    whole = sizes.as_expr()
+    is_shape = isinstance(whole, Attribute) and whole._name == "shape"
+    return Scalar(whole._base.ndim if is_shape else builtin("len")(whole), nonnegative=True)
 
 
 @op("Flatten")
@@ -120,7 +128,7 @@ def Transpose(n: Node, data: Operand, *, perm: Sequence[int] | None) -> Result:
         return data
     rank = data.type.rank if perm is None else len(perm)
     if rank is None:
-        return data.permute(builtin("tuple")(builtin("reversed")(builtin("range")(data.dim()))))
+        return data.permute(builtin("tuple")(builtin("reversed")(builtin("range")(data.ndim))))
     order = list(perm) if perm is not None else list(reversed(range(rank)))
     if sorted(order) != list(range(rank)):
         n.fail(f"its perm {tuple(order)} is not a permutation of the axes")

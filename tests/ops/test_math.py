@@ -204,7 +204,7 @@ def test_empty_tensors() -> None:
 
 SIZES = {
     "y = Mul (l, two)": "x.shape[2] * 2",
-    "y = Add (l, l)": "x.shape[2] + x.shape[2]",
+    "y = Add (l, l)": "n + n",
     "y = Div (l, two)": "x.shape[2] // 2",
     "d = Sub (l, nine)  y = Div (d, two)": "truncated_quotient(x.shape[2] - 9, 2)",
     "y = Mod (l, two)": "x.shape[2] % 2",
@@ -217,7 +217,7 @@ SIZES = {
     "f = Cast <to = 1> (l)  m = Div (f, double)  g = Ceil (m)  y = Cast <to = 7> (g)": "math.ceil(x.shape[2] / 2)",
     "f = Cast <to = 1> (l)  m = Mul (f, half)  y = Cast <to = 7> (m)": "int(x.shape[2] * 0.5)",
     "y = ReduceProd <keepdims = 0> (s)": "x.shape[0] * 3 * x.shape[2]",
-    "g = Greater (l, two)  y = Where (g, l, two)": "x.shape[2] if x.shape[2] > 2 else 2",
+    "g = Greater (l, two)  y = Where (g, l, two)": "n if n > 2 else 2",
 }
 PRELUDE = """<ir_version: 8, opset_import: ["" : 17]> g (float[N,3,L] x) => (y) <int64 two = {2}, int64 nine = {9},
     float double = {2.0}, float half = {0.5}, float third = {0.020408163}> {

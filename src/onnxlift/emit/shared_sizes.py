@@ -34,7 +34,7 @@ Size = str | tuple[ir.Value, int]
 
 SEVERAL = 2
 NAMELESS = ("n", "m", "p")
-_WORD = re.compile(r"[a-z][a-z_]+[0-9]?", re.ASCII)
+_WORD = re.compile(r"[a-z]{2}[a-z_]*[0-9]?", re.ASCII)
 
 
 @dataclass

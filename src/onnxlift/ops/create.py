@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..code.expr import Attribute, Expr, Literal, Ref, Subscript, builtin, torch
+from ..code.expr import Expr, builtin, torch
 from ..ir import symbolic
 from ..ir.node_view import elements_of
 from ..ir.types import DataType
@@ -15,7 +15,7 @@ from .carry import carried
 from .cast import converted
 from .kernel import kernel
 from .node import Node, Result, data_type, torch_dtype
-from .operand import LITERAL_TYPES, Constant, Dims, Operand, Scalar, Tensor, exact_number, size_of
+from .operand import LITERAL_TYPES, Constant, Dims, Operand, Scalar, Tensor, exact_number, last_sizes, size_of
 from .registry import op
 from .string_arrays import moves_elements, moves_or_fills
 
@@ -95,21 +95,8 @@ def filled(n: Node, sizes: Dims, number: bool | int | float, dtype: DataType | N
 
 def _of_this_shape(sizes: Dims) -> Tensor | None:
     """`x`, if the sizes are `x.shape[0]`, `x.shape[1]` and so on to the last."""
-    found: Tensor | None = None
-    for axis, size in enumerate(sizes.elements or ()):
-        match size._expr:
-            case Subscript(_base=Attribute(_base=Tensor() as x, _name="shape"), _index=(Literal(_value=index),)):
-                if index != axis or x.type.rank != sizes.length or (found is not None and not _is_same(found, x)):
-                    return None
-                found = x
-            case _:
-                return None
-    return None if found is not None and found.type.dtype == DataType.STRING else found
-
-
-def _is_same(a: Tensor, b: Tensor) -> bool:
-    first, second = a._expr, b._expr
-    return isinstance(first, Ref) and isinstance(second, Ref) and first._key is second._key
+    x, axis = last_sizes(sizes.elements or ()) or (None, 0)
+    return None if x is None or axis or x.type.dtype == DataType.STRING else x
 
 
 def _size_arguments(sizes: Dims) -> list[Any]:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..code.expr import FLOAT32_MAX, Display, Expr, Literal, Ref, Star, Subscript, Wrapped, to_expr
+from ..code.expr import FLOAT32_MAX, Attribute, Display, Expr, Literal, Ref, Star, Subscript, Wrapped, to_expr
 from ..ir.types import DataType, ValueType, type_of
 
 LITERAL_TYPES = frozenset(
@@ -135,11 +135,15 @@ class Dims:
         return Scalar(self.whole[index], self.type.dtype or DataType.INT64)
 
     def as_expr(self) -> Expr:
-        """The list as one argument: `(2, 3)`, or whatever holds the whole."""
+        """The list as one argument: `(2, 3)`, `x.shape[2:]`, or whatever holds the whole."""
         if self.elements is None:
             assert self.whole is not None
             return self.whole
-        return Display(self.elements, "()")
+        last = last_sizes(self.elements)
+        if last is None or len(self.elements) == 1:
+            return Display(self.elements, "()")
+        x, axis = last
+        return x.shape[axis:] if axis else x.shape
 
     def args(self) -> list[Expr]:
         """The list as separate arguments: `x.reshape(*dims.args())` writes `x.reshape(2, 3)` or `x.reshape(*size)`."""
@@ -147,6 +151,27 @@ class Dims:
             assert self.whole is not None
             return [Star(self.whole)]
         return list(self.elements)
+
+
+def last_sizes(elements: Sequence[Scalar]) -> tuple[Tensor, int] | None:
+    """The tensor x and the axis i, if the elements are `x.shape[i]`, `x.shape[i + 1]` and so on to the last."""
+    first: Tensor | None = None
+    for position, element in enumerate(elements):
+        match element._expr:
+            case Subscript(
+                _base=Attribute(_base=Tensor() as x, _name="shape"), _index=(Literal(_value=int() as axis),)
+            ):
+                first = x if first is None else first
+                if x.type.rank != axis + len(elements) - position or not _is_same(first, x):
+                    return None
+            case _:
+                return None
+    return None if first is None else (first, (first.type.rank or 0) - len(elements))
+
+
+def _is_same(a: Tensor, b: Tensor) -> bool:
+    first, second = a._expr, b._expr
+    return isinstance(first, Ref) and isinstance(second, Ref) and first._key is second._key
 
 
 Operand = Tensor | Scalar | Dims

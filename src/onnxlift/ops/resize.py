@@ -224,7 +224,7 @@ def _interpolate(x: Tensor, method: Method, target: Target) -> Expr | None:
         options: dict[str, Any] = {"scale_factor": compact(tuple(int(s) if s == int(s) else s for s in scales))}
     else:
         sizes = tuple(values.get(axis, size_of(x, axis)) for axis in range(2, rank))
-        options = {"size": compact(sizes) if all(isinstance(s, int) for s in sizes) else sizes}
+        options = {"size": compact(sizes) if all(isinstance(s, int) for s in sizes) else Dims.of(sizes)}
     if mode != "nearest":
         options["mode"] = mode
         if method.coordinates == "align_corners":

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from onnxlift.emit.write import is_list
+from onnxlift.emit.constructor import is_list
 from small_graphs import Graph, code
 
 

@@ -18,6 +18,7 @@ from ..ir.types import type_of
 from ..tree.names import plain
 from .class_names import name_classes
 from .classes import find_classes
+from .constructor import LINE_LENGTH
 from .dense import roll_dense
 from .gate import check_source
 from .member_order import Registered, order_as_registered
@@ -26,7 +27,7 @@ from .signatures import share_signatures
 from .source_map import Origin
 from .ties import find_ties
 from .weights import index_name, plan_shards
-from .write import LINE_LENGTH, ClassWriter, Text
+from .write import ClassWriter, Text
 
 LONGEST_LINE = 300  # of the docstring, which holds names and sizes as the model has them
 

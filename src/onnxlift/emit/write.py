@@ -1,16 +1,15 @@
-"""The text of one class: the constructor from the members, `forward` from the statements."""
+"""The text of one class: its head, the constructor (`constructor.py`), and `forward` from the statements."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import onnx_ir as ir
 
 from ..code.expr import Call, Device, Display, Expr, Literal, Member, Ref, walk
-from ..code.render import ATOM, UNARY, Renderer, float_text
+from ..code.render import ATOM, UNARY, Renderer
 from ..code.statements import (
     Assign,
     Block,
@@ -25,15 +24,13 @@ from ..code.statements import (
     expressions,
     walk_statements,
 )
-from ..ir.types import TORCH_DTYPE, ValueType, type_of
-from ..ops.layers import REQUIRED, Layer
+from ..ir.types import ValueType, type_of
 from ..ops.operand import Dims, Operand, Scalar
 from ..tree.names import plain
 from ..tree.scopes import Path
 from .arrange import arrange
-from .class_arguments import LayerClass
-from .classes import ModuleClass, made_in_a_loop
-from .dense import Layers
+from .classes import ModuleClass
+from .constructor import Constructor, is_list
 from .inline import inline
 from .loops import roll_loops
 from .module import Module, Stored
@@ -42,9 +39,6 @@ from .shared_sizes import share_sizes
 from .size_sources import read_at_hand
 from .source_map import Origin, Origins
 from .variables import LETTERS, RESIDUAL, Hints, Variables
-
-LINE_LENGTH = 100  # of the generated source
-MOST_BY_POSITION = 4  # arguments of a constructor; more are given by name
 
 
 @dataclass
@@ -76,7 +70,6 @@ class ClassWriter:
         self.children = list({id(child): child for child in modules if child is not None}.values())
         self.known: object = None  # from what the variables got their names
         self.places = cls.constructor.texts
-        self.optional = {part.member: self.places[(id(part), "there")] for part in cls.parts if part.member is not None}
 
     def prepare(self) -> None:
         """Bring the statements into their final form."""
@@ -143,22 +136,9 @@ class ClassWriter:
             text.add(f'    """{plain(_listing(instances), 200)}"""')
             text.add()
 
-    # The constructor
-
     def _constructor(self, text: Text) -> None:
-        arguments = "".join(f", {self._parameter(name)}" for name in self.cls.constructor.values)
-        text.add(f"    def __init__(self{arguments}) -> None:")
-        variables = [f"        {name} = {value}" for name, value in self.cls.constructor.variables.items()]
-        if self.module.sequential:
-            items = ", ".join(self._member(m) for m in self.module.members.values())
-            text.lines += [*variables, f"        super().__init__({items})"]
-            return
-        text.lines += ["        super().__init__()", *variables]
-        for name, value in self.cls.constructor.attributes.items():
-            text.add(f"        self.{name} = {value}")
-        layers = made_in_a_loop(self.module, self.class_of)
-        for line in self._members(self.module.members) if layers is None else self._made_in_a_loop(layers):
-            text.add(f"        {line}")
+        for line in Constructor(self.cls, self.class_of).lines():
+            text.add(f"    {line}")
         if self.ties:
             text.add("        self.tie_weights()")
 
@@ -179,103 +159,6 @@ class ClassWriter:
             elif path:
                 text, path = f"{text}.{'.'.join(path)}", ()
         return f"self{text}"
-
-    def _parameter(self, name: str) -> str:
-        constructor = self.cls.constructor
-        text = f"{name}: {_annotation(constructor.values[name])}"
-        return f"{text} = {literal(constructor.defaults[name])}" if name in constructor.defaults else text
-
-    def _members(self, members: Mapping[Path, Layer | Stored | Module]) -> Iterator[str]:
-        """One line for each attribute; members with longer paths are gathered in their container."""
-        groups: dict[str, dict[Path, Layer | Stored | Module]] = {}
-        for path, member in members.items():
-            groups.setdefault(path[0], {})[path[1:]] = member
-        for attribute, group in groups.items():
-            if () in group:
-                member = group[()]
-                if isinstance(member, Stored) and not member.is_parameter:
-                    yield f'self.register_buffer("{attribute}", {self._empty(member)})'
-                elif (attribute,) in self.optional:
-                    yield from self._optional(attribute, member)
-                else:
-                    yield f"self.{attribute} = {self._member(member)}"
-            else:
-                yield f"self.{attribute} = {self._container(group)}"
-
-    def _made_in_a_loop(self, layers: Layers) -> Iterator[str]:
-        """Members whose numbers grow regularly: `Layer(channels + i * 4)`."""
-        values: dict[str, str] = {}
-        for name, value in layers.arguments.items():
-            values[name] = self._number((self.module, name), value)
-            if name in layers.growth:
-                values[name] += f" + i * {self._number((self.module, f'growth of {name}'), layers.growth[name])}"
-        number = f"i + {layers.first}" if layers.first else "i"
-        cls = self.class_of[id(next(iter(self.module.members.values())))]
-        yield f"for i in range({self._number((self.module, 'count'), layers.count)}):"
-        yield f'    self.add_module(f"{layers.prefix}{{{number}}}", {_instance(cls, values)})'
-
-    def _optional(self, attribute: str, member: Layer | Stored | Module) -> Iterator[str]:
-        """A part that some instances lack."""
-        condition = self.optional[(attribute,)]
-        line = f"self.{attribute} = {self._member(member)} if {condition} else nn.Identity()"
-        if len(line) <= LINE_LENGTH - 8:
-            yield line
-        else:
-            yield f"self.{attribute} = nn.Identity()"
-            yield f"if {condition}:"
-            yield f"    self.{attribute} = {self._member(member)}"
-
-    def _container(self, group: Mapping[Path, Layer | Stored | Module]) -> str:
-        parts: dict[str, dict[Path, Layer | Stored | Module]] = {}
-        for path, member in group.items():
-            parts.setdefault(path[0], {})[path[1:]] = member
-        texts = {
-            name: self._member(inner[()]) if () in inner else self._container(inner) for name, inner in parts.items()
-        }
-        if is_list(set(texts)):
-            ordered = [texts[str(i)] for i in range(len(texts))]
-            if len(ordered) > 1 and len(set(ordered)) == 1:
-                return f"nn.ModuleList({ordered[0]} for _ in range({len(ordered)}))"
-            return f"nn.ModuleList([{', '.join(ordered)}])"
-        entries = ", ".join(f'"{name}": {text}' for name, text in texts.items())
-        return f"nn.ModuleDict({{{entries}}})"
-
-    def _member(self, member: Layer | Stored | Module) -> str:
-        match member:
-            case Stored():
-                return f"nn.Parameter({self._empty(member)})"
-            case Module() if id(member) not in self.class_of:
-                items = [self._member(m) for m in member.members.values()]
-                return f"nn.Sequential({', '.join(items)})"
-            case Module():
-                cls = self.class_of[id(member)]
-                values = cls.arguments[id(member)]
-                return _instance(cls, {name: self._number((member, name), value) for name, value in values.items()})
-        return self._layer(member)
-
-    def _layer(self, layer: Layer) -> str:
-        if (id(layer), "class") in self.places:
-            return f"{self.places[(id(layer), 'class')]}()"
-        call = ConstructorCall(layer.constructor)
-        alone = REQUIRED not in layer.signature.values()  # `nn.Dropout(0.1)`: the one thing that it is about
-        for position, (name, value) in enumerate(layer.complete_arguments().items()):
-            default = layer.signature[name]
-            is_needed = default is REQUIRED or (id(layer), name) in self.places or value != default
-            by_position = default is REQUIRED or (alone and position == 0)
-            call.add(name, self._number((layer, name), value), is_needed, by_position)
-        return call.text
-
-    def _empty(self, stored: Stored) -> str:
-        sizes = [self._number((stored, str(axis)), size) for axis, size in enumerate(stored.weight.shape)]
-        size = ", ".join(sizes) or "()"
-        dtype = TORCH_DTYPE[type_of(stored.weight.value).dtype]  # type: ignore[index]  # constants have a type
-        if stored.is_parameter or dtype.startswith("float"):
-            return f"torch.empty({size})"
-        return f"torch.empty({size}, dtype=torch.{dtype})"
-
-    def _number(self, where: tuple[object, str], value: Any) -> str:
-        name = self.places.get((id(where[0]), where[1]))
-        return name if name is not None else literal(value)
 
     # forward
 
@@ -376,36 +259,6 @@ class ClassWriter:
                 text.add(f"{indent}break")
 
 
-@dataclass
-class ConstructorCall:
-    """`nn.Conv2d(3, channels, 7, stride, bias=False)`: what has the name of its parameter is given by position, if all
-    before it is."""
-
-    name: str
-    arguments: list[str] = field(default_factory=list)
-    is_open: bool = True  # whether all arguments so far are given by position
-
-    def add(self, name: str, text: str, is_needed: bool, by_position: bool) -> None:
-        self.is_open = self.is_open and is_needed and (by_position or text == name)
-        if is_needed:
-            self.arguments.append(text if self.is_open else f"{name}={text}")
-
-    @property
-    def text(self) -> str:
-        return f"{self.name}({', '.join(self.arguments)})"
-
-
-def _instance(cls: ModuleClass, values: Mapping[str, str]) -> str:
-    """A call of the class's constructor with these arguments."""
-    defaults = cls.constructor.defaults
-    by_name = len(values) - len(defaults) > MOST_BY_POSITION
-    call = ConstructorCall(cls.name)
-    for name, text in values.items():
-        is_needed = name not in defaults or text != literal(defaults[name])
-        call.add(name, text, is_needed, by_position=name not in defaults and not by_name)
-    return call.text
-
-
 class _Numbers(Renderer):
     """Writes the constructor's argument where a number differs between the instances of a class."""
 
@@ -443,40 +296,6 @@ def path_text(path: Path, indexed: frozenset[Path]) -> str:
     for depth in range(1, len(path)):
         text += f"[{path[depth]}]" if path[:depth] in indexed else f'["{path[depth]}"]'
     return text
-
-
-def is_list(names: set[str]) -> bool:
-    """Whether the names are 0, 1, 2, ... without a gap."""
-    return names == {str(i) for i in range(len(names))}
-
-
-def literal(value: Any) -> str:
-    """A number, or a tuple of numbers, of a layer's arguments."""
-    if isinstance(value, bool) or value is None:
-        return repr(value)
-    if isinstance(value, float):
-        return float_text(value)
-    if isinstance(value, LayerClass):
-        return value.name
-    if isinstance(value, str):
-        return Renderer(lambda leaf: leaf).text(Literal(value))
-    if isinstance(value, tuple | list):
-        items = ", ".join(literal(v) for v in value)
-        return f"({items},)" if len(value) == 1 else f"({items})"
-    return repr(int(value))
-
-
-def _annotation(values: list[Any]) -> str:
-    kinds = {type(v) for v in values}
-    if kinds == {int}:
-        return "int"
-    if kinds <= {int, float}:
-        return "float"
-    if kinds == {bool}:
-        return "bool"
-    if kinds == {LayerClass}:
-        return "type[nn.Module]"
-    return "tuple[int, ...]" if kinds == {tuple} else "int | tuple[int, ...]"
 
 
 def _parameter_type(operand: Operand) -> str:

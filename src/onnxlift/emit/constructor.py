@@ -1,0 +1,210 @@
+"""The text of a class's constructor: arguments, members, and the numbers that forward reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..code.expr import Literal
+from ..code.render import Renderer, float_text
+from ..ir.types import TORCH_DTYPE, type_of
+from ..ops.layers import REQUIRED, Layer
+from ..tree.scopes import Path
+from .class_arguments import LayerClass
+from .classes import ModuleClass, made_in_a_loop
+from .dense import Layers
+from .module import Module, Stored
+
+LINE_LENGTH = 100  # of the generated source
+MOST_BY_POSITION = 4  # arguments of a constructor; more are given by name
+
+
+class Constructor:
+    """Writes the constructor of a class."""
+
+    def __init__(self, cls: ModuleClass, class_of: Mapping[int, ModuleClass]) -> None:
+        self.cls = cls
+        self.module = cls.example
+        self.class_of = class_of
+        self.places = cls.constructor.texts
+        self.optional = {part.member: self.places[(id(part), "there")] for part in cls.parts if part.member is not None}
+
+    def lines(self) -> Iterator[str]:
+        """The method, but for what ties weights."""
+        arguments = "".join(f", {self._parameter(name)}" for name in self.cls.constructor.values)
+        yield f"def __init__(self{arguments}) -> None:"
+        variables = [f"    {name} = {value}" for name, value in self.cls.constructor.variables.items()]
+        if self.module.sequential:
+            items = ", ".join(self._member(m) for m in self.module.members.values())
+            yield from variables
+            yield f"    super().__init__({items})"
+            return
+        yield "    super().__init__()"
+        yield from variables
+        for name, value in self.cls.constructor.attributes.items():
+            yield f"    self.{name} = {value}"
+        layers = made_in_a_loop(self.module, self.class_of)
+        for line in self._members(self.module.members) if layers is None else self._made_in_a_loop(layers):
+            yield f"    {line}"
+
+    def _parameter(self, name: str) -> str:
+        constructor = self.cls.constructor
+        text = f"{name}: {_annotation(constructor.values[name])}"
+        return f"{text} = {literal(constructor.defaults[name])}" if name in constructor.defaults else text
+
+    def _members(self, members: Mapping[Path, Layer | Stored | Module]) -> Iterator[str]:
+        """One line for each attribute; members with longer paths are gathered in their container."""
+        groups: dict[str, dict[Path, Layer | Stored | Module]] = {}
+        for path, member in members.items():
+            groups.setdefault(path[0], {})[path[1:]] = member
+        for attribute, group in groups.items():
+            if () in group:
+                member = group[()]
+                if isinstance(member, Stored) and not member.is_parameter:
+                    yield f'self.register_buffer("{attribute}", {self._empty(member)})'
+                elif (attribute,) in self.optional:
+                    yield from self._optional(attribute, member)
+                else:
+                    yield f"self.{attribute} = {self._member(member)}"
+            else:
+                yield f"self.{attribute} = {self._container(group)}"
+
+    def _made_in_a_loop(self, layers: Layers) -> Iterator[str]:
+        """Members whose numbers grow regularly: `Layer(channels + i * 4)`."""
+        values: dict[str, str] = {}
+        for name, value in layers.arguments.items():
+            values[name] = self._number((self.module, name), value)
+            if name in layers.growth:
+                values[name] += f" + i * {self._number((self.module, f'growth of {name}'), layers.growth[name])}"
+        number = f"i + {layers.first}" if layers.first else "i"
+        cls = self.class_of[id(next(iter(self.module.members.values())))]
+        yield f"for i in range({self._number((self.module, 'count'), layers.count)}):"
+        yield f'    self.add_module(f"{layers.prefix}{{{number}}}", {_instance(cls, values)})'
+
+    def _optional(self, attribute: str, member: Layer | Stored | Module) -> Iterator[str]:
+        """A part that some instances lack."""
+        condition = self.optional[(attribute,)]
+        line = f"self.{attribute} = {self._member(member)} if {condition} else nn.Identity()"
+        if len(line) <= LINE_LENGTH - 8:
+            yield line
+        else:
+            yield f"self.{attribute} = nn.Identity()"
+            yield f"if {condition}:"
+            yield f"    self.{attribute} = {self._member(member)}"
+
+    def _container(self, group: Mapping[Path, Layer | Stored | Module]) -> str:
+        parts: dict[str, dict[Path, Layer | Stored | Module]] = {}
+        for path, member in group.items():
+            parts.setdefault(path[0], {})[path[1:]] = member
+        texts = {
+            name: self._member(inner[()]) if () in inner else self._container(inner) for name, inner in parts.items()
+        }
+        if is_list(set(texts)):
+            ordered = [texts[str(i)] for i in range(len(texts))]
+            if len(ordered) > 1 and len(set(ordered)) == 1:
+                return f"nn.ModuleList({ordered[0]} for _ in range({len(ordered)}))"
+            return f"nn.ModuleList([{', '.join(ordered)}])"
+        entries = ", ".join(f'"{name}": {text}' for name, text in texts.items())
+        return f"nn.ModuleDict({{{entries}}})"
+
+    def _member(self, member: Layer | Stored | Module) -> str:
+        match member:
+            case Stored():
+                return f"nn.Parameter({self._empty(member)})"
+            case Module() if id(member) not in self.class_of:
+                items = [self._member(m) for m in member.members.values()]
+                return f"nn.Sequential({', '.join(items)})"
+            case Module():
+                cls = self.class_of[id(member)]
+                values = cls.arguments[id(member)]
+                return _instance(cls, {name: self._number((member, name), value) for name, value in values.items()})
+        return self._layer(member)
+
+    def _layer(self, layer: Layer) -> str:
+        if (id(layer), "class") in self.places:
+            return f"{self.places[(id(layer), 'class')]}()"
+        call = ConstructorCall(layer.constructor)
+        alone = REQUIRED not in layer.signature.values()  # `nn.Dropout(0.1)`: the one thing that it is about
+        for position, (name, value) in enumerate(layer.complete_arguments().items()):
+            default = layer.signature[name]
+            is_needed = default is REQUIRED or (id(layer), name) in self.places or value != default
+            by_position = default is REQUIRED or (alone and position == 0)
+            call.add(name, self._number((layer, name), value), is_needed, by_position)
+        return call.text
+
+    def _empty(self, stored: Stored) -> str:
+        sizes = [self._number((stored, str(axis)), size) for axis, size in enumerate(stored.weight.shape)]
+        size = ", ".join(sizes) or "()"
+        dtype = TORCH_DTYPE[type_of(stored.weight.value).dtype]  # type: ignore[index]  # constants have a type
+        if stored.is_parameter or dtype.startswith("float"):
+            return f"torch.empty({size})"
+        return f"torch.empty({size}, dtype=torch.{dtype})"
+
+    def _number(self, where: tuple[object, str], value: Any) -> str:
+        name = self.places.get((id(where[0]), where[1]))
+        return name if name is not None else literal(value)
+
+
+@dataclass
+class ConstructorCall:
+    """`nn.Conv2d(3, channels, 7, stride, bias=False)`: what has the name of its parameter is given by position, if all
+    before it is."""
+
+    name: str
+    arguments: list[str] = field(default_factory=list)
+    is_open: bool = True  # whether all arguments so far are given by position
+
+    def add(self, name: str, text: str, is_needed: bool, by_position: bool) -> None:
+        self.is_open = self.is_open and is_needed and (by_position or text == name)
+        if is_needed:
+            self.arguments.append(text if self.is_open else f"{name}={text}")
+
+    @property
+    def text(self) -> str:
+        return f"{self.name}({', '.join(self.arguments)})"
+
+
+def _instance(cls: ModuleClass, values: Mapping[str, str]) -> str:
+    """A call of the class's constructor with these arguments."""
+    defaults = cls.constructor.defaults
+    by_name = len(values) - len(defaults) > MOST_BY_POSITION
+    call = ConstructorCall(cls.name)
+    for name, text in values.items():
+        is_needed = name not in defaults or text != literal(defaults[name])
+        call.add(name, text, is_needed, by_position=name not in defaults and not by_name)
+    return call.text
+
+
+def is_list(names: set[str]) -> bool:
+    """Whether the names are 0, 1, 2, ... without a gap."""
+    return names == {str(i) for i in range(len(names))}
+
+
+def literal(value: Any) -> str:
+    """A number, or a tuple of numbers, of a layer's arguments."""
+    if isinstance(value, bool) or value is None:
+        return repr(value)
+    if isinstance(value, float):
+        return float_text(value)
+    if isinstance(value, LayerClass):
+        return value.name
+    if isinstance(value, str):
+        return Renderer(lambda leaf: leaf).text(Literal(value))
+    if isinstance(value, tuple | list):
+        items = ", ".join(literal(v) for v in value)
+        return f"({items},)" if len(value) == 1 else f"({items})"
+    return repr(int(value))
+
+
+def _annotation(values: list[Any]) -> str:
+    kinds = {type(v) for v in values}
+    if kinds == {int}:
+        return "int"
+    if kinds <= {int, float}:
+        return "float"
+    if kinds == {bool}:
+        return "bool"
+    if kinds == {LayerClass}:
+        return "type[nn.Module]"
+    return "tuple[int, ...]" if kinds == {tuple} else "int | tuple[int, ...]"

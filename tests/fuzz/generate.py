@@ -174,11 +174,12 @@ def _feeds(b: Builder) -> tuple[dict[str, Array], ...]:
 
 
 def _may_be_empty(b: Builder) -> bool:
-    """Whether there is a batch, and it could be one of nothing: of nothing ONNX Runtime reduces the wrong axes, and it
-    joins nothing with what does not fit."""
+    """Whether there is a batch, as a first axis, and it could be one of nothing: of nothing ONNX Runtime reduces the
+    wrong axes, and it joins nothing with what does not fit."""
 
     def is_wrong(node: onnx.NodeProto) -> bool:
         inner = [each for attribute in node.attribute for each in attribute.g.node]
         return node.op_type.startswith(("Reduce", "Arg", "Concat")) or any(map(is_wrong, inner))
 
-    return any("batch" in i.dims for i in b.inputs) and not any(map(is_wrong, b.nodes))
+    axes = {axis for i in b.inputs for axis, dim in enumerate(i.dims) if dim == "batch"}
+    return axes == {0} and not any(map(is_wrong, b.nodes))

@@ -66,6 +66,17 @@ def test_a_parameter_of_a_module_that_is_there_for_its_size_is_gone() -> None:
     assert "self.block(x)" in source
 
 
+def test_a_parameter_of_a_module_is_gone_if_another_has_a_multiple_of_its_size() -> None:
+    g = Graph()
+    x = g.input("x", "batch", 8)
+    windows = g.node("Sin", g.node("Reshape", x, g.constant("pairs", np.array([-1, 2]))), name="/Sin")
+    h = g.node("Sin", g.linear(windows, "block.fc", 2, 4), name="/block/Sin")
+    spread = g.node("Mul", rows(g, x, 0, name="/block/Expand"), g.weight("block.scale", 7), name="/block/Mul")
+    total = g.node("Add", g.node("ReduceSum", h, name="/block/Sum", keepdims=0), spread, name="/block/Add")
+    source = code(g.lift(total, g.node("Exp", windows, name="/Exp")))
+    assert "x.shape[0] // 4" in source and "self.block(x)" in source, source
+
+
 def test_what_a_loop_writes_has_its_own_size() -> None:
     """The body makes its variable longer, though the model gives both lengths one name."""
     text = """g (float[n] x, int64 times, bool go) => (float[n] y, float[m] z) {

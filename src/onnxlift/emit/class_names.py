@@ -81,6 +81,8 @@ def _role(cls: ModuleClass) -> str | None:
     kinds = [m.kind for m in module.members.values() if isinstance(m, Layer)]
     convolutions = [m for m in module.members.values() if isinstance(m, Layer) and m.kind.startswith("Conv")]
     if convolutions and _is_residual(module):
+        if [m.arguments["kernel_size"] in (1, (1, 1)) for m in convolutions] == [True, False, True]:
+            return "Bottleneck"
         strides = {m.arguments.get("stride", 1) for m in convolutions}
         return "DownsampleBlock" if strides - {1, (1, 1)} and not cls.parts else "ResidualBlock"
     if "scaled_dot_product_attention" in _called(module):

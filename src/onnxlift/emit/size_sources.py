@@ -2,14 +2,16 @@
 
 1. y = self.conv(x); positions = torch.arange(y.shape[1])   ->   positions = torch.arange(x.shape[1])
 2. y = self.conv(x); z = y.reshape(x.shape[0], -1)          ->   z = y.reshape(y.shape[0], -1)
+3. forward(x, parts): self.mask.expand(x.shape[0])          ->   forward(parts): self.mask.expand(parts.shape[0] // 4)
 
 Exporters read a size from whichever tensor they come upon: the tracing one from the last that had it, `torch.export`
 from any input. So first every size is read from the first parameter of `forward` that has it (rule 1), which leaves
 the same code of both, keeps no other value alive, and may leave a parameter without use. When it is known what stands
 in one statement, a size is read from the first tensor that the statement uses anyway (rule 2), unless it uses the
-parameter itself; the parameter's name is then free again.
+parameter itself; the parameter's name is then free again. A parameter of a module that is there for a size alone goes
+if another has a known multiple of it (rule 3).
 
-Sizes of one name are one size, so all of these are the same number. Both rules are for tensors of known rank and for
+Sizes of one name are one size, so all of these are the same number. The rules are for tensors of known rank and for
 what the forward itself computes: names inside branches and loops may mean something else in each run. A parameter of
 the model that is there for its sizes alone is read itself, since it would be of no use otherwise.
 """
@@ -17,13 +19,14 @@ the model that is there for its sizes alone is read itself, since it would be of
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import onnx_ir as ir
 
 from ..code.expr import Attribute, Expr, Literal, Ref, Subscript, bare, children, walk
 from ..code.statements import Assign, ForLoop, Statement, expressions, walk_statements
 from ..code.substitute import substitute, substitute_in
+from ..ir.symbolic import divide_exactly
 from ..ir.types import type_of
 from .inline import Inlined
 from .module import Module
@@ -59,6 +62,39 @@ def read_from_parameters(module: Module) -> None:
     if sizes:
         for statement in module.body.statements:
             substitute_in(statement, new)
+    if module.path:
+        _read_from_multiples(module)
+
+
+def _read_from_multiples(module: Module) -> None:
+    """Rule 3."""
+    steady = steady_variables(module)
+    parts = [part for statement in walk_statements(module.body) for e in expressions(statement) for part in walk(e)]
+    lonely = _only_read_for_sizes(module, parts)
+    others = [value for value in module.inputs if value in steady and value not in lonely]
+    multiples: dict[Size, Expr | None] = {}
+    for size in filter(None, map(read_size, parts)):
+        if size[0] in lonely and size not in multiples:
+            multiples[size] = _part_of_another(_name(size), others)
+    replaced = {value for value in lonely if all(multiples[size] is not None for size in multiples if size[0] is value)}
+
+    def new(expr: Expr) -> Expr | None:
+        size = read_size(expr)
+        return multiples[size] if size is not None and size[0] in replaced else None
+
+    if replaced:
+        for statement in walk_statements(module.body):
+            substitute_in(statement, new)
+
+
+def _part_of_another(name: str, values: Iterable[ir.Value]) -> Expr | None:
+    """`x.shape[0] // 4` for the size of that name, if there is a tensor with a known multiple of it."""
+    for value in values:
+        for axis, dim in enumerate(type_of(value).shape or () if type_of(value).kind == "tensor" else ()):
+            factor = divide_exactly(dim, name) if isinstance(dim, str) and name else None
+            if isinstance(factor, int) and factor > 0:
+                return _reading((value, axis)) // factor
+    return None
 
 
 def read_at_hand(module: Module, inlined: Inlined) -> None:
@@ -128,7 +164,10 @@ def _needed_for_sizes_only(module: Module, inlined: Inlined) -> set[ir.Value]:
     if module.path:
         return set()
     written = [expr for statement in walk_statements(module.body) for expr in expressions(statement)]
-    parts = [part for expr in (*written, *inlined.values()) for part in walk(expr)]
+    return _only_read_for_sizes(module, [part for expr in (*written, *inlined.values()) for part in walk(expr)])
+
+
+def _only_read_for_sizes(module: Module, parts: Sequence[Expr]) -> set[ir.Value]:
     reads = Counter(part._key for part in parts if isinstance(part, Ref))
     sizes = Counter(size[0] for part in parts if (size := read_size(part)) is not None)
     return {value for value in module.inputs if reads[value] == sizes[value]}

@@ -188,4 +188,5 @@ def Index(n: Node, data: Tensor, *indices: Tensor) -> Result:
 @op("SpatialMean", domain=DOMAIN)
 def SpatialMean(n: Node, x: Tensor) -> Result:
     """The mean over all axes but batch and channels."""
-    return x.mean(tuple(range(2, x.type.rank or 4)))
+    rank = x.type.rank or 4
+    return x.mean(2 if rank == 3 else tuple(range(2, rank)))

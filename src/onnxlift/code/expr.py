@@ -10,7 +10,7 @@ known only when the whole `forward` is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 FLOAT32_MAX = 3.4028234663852886e38
@@ -400,30 +400,3 @@ def walk(expr: Expr) -> Iterator[Expr]:
         parts = part._parts()
         if parts:
             stack.extend(reversed(parts))
-
-
-def rebuilt(expr: Expr, replacement: Callable[[Expr], Expr | None]) -> Expr:
-    """`expr` with some parts replaced: `replacement` gives what stands in the place of a part, or None to go on inside.
-    What has no such part stays the same object; what has one loses what was known about it."""
-    new = replacement(expr)
-    if new is not None:
-        return new
-    if isinstance(expr, Wrapped):
-        inner = rebuilt(expr._expr, replacement)
-        return expr if inner is expr._expr else inner
-    copy = object.__new__(type(expr))
-    slots: Sequence[str] = type(expr).__slots__
-    for slot in slots:
-        setattr(copy, slot, _rebuilt_part(getattr(expr, slot), replacement))
-    return expr if all(a is b for a, b in zip(children(expr), children(copy), strict=True)) else copy
-
-
-def _rebuilt_part(part: Any, replacement: Callable[[Expr], Expr | None]) -> Any:
-    match part:
-        case Expr():
-            return rebuilt(part, replacement)
-        case tuple():
-            return tuple(rebuilt(item, replacement) for item in part)
-        case dict():
-            return {key: rebuilt(item, replacement) for key, item in part.items()}
-    return part

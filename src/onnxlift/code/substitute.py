@@ -4,21 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from typing import Any
 
-from .expr import (
-    Attribute,
-    Binary,
-    Call,
-    Comprehension,
-    Display,
-    Expr,
-    SliceExpr,
-    Star,
-    Subscript,
-    Ternary,
-    Unary,
-    Wrapped,
-)
+from .expr import Expr, Wrapped, children
 from .statements import Assign, Branch, Evaluate, ForLoop, Return, Statement, WhileLoop, With
 
 Replacement = Callable[[Expr], Expr | None]
@@ -30,11 +18,23 @@ def substitute(expr: Expr, new: Replacement) -> Expr:
     found = new(expr)
     if found is not None:
         return found
-    parts = expr._parts()
-    changed = tuple(substitute(part, new) for part in parts)
-    if all(before is after for before, after in zip(parts, changed, strict=True)):
-        return expr
-    return _with_parts(expr, changed)
+    changed = copy.copy(expr)
+    slots = ("_expr",) if isinstance(expr, Wrapped) else type(expr).__slots__
+    for slot in slots:
+        setattr(changed, slot, _substituted(getattr(expr, slot), new))
+    return expr if all(a is b for a, b in zip(children(expr), children(changed), strict=True)) else changed
+
+
+def _substituted(part: Any, new: Replacement) -> Any:
+    """The same for what an expression holds: an expression, several of them, or something else."""
+    match part:
+        case Expr():
+            return substitute(part, new)
+        case tuple():
+            return tuple(_substituted(item, new) for item in part)
+        case dict():
+            return {key: _substituted(item, new) for key, item in part.items()}
+    return part
 
 
 def substitute_in(statement: Statement, new: Replacement) -> None:
@@ -48,35 +48,3 @@ def substitute_in(statement: Statement, new: Replacement) -> None:
             statement.iterable = substitute(statement.iterable, new)
         case With():
             statement.context = substitute(statement.context, new)
-
-
-def _with_parts(expr: Expr, parts: tuple[Expr, ...]) -> Expr:
-    """The same expression of other parts, which come in the order of `_parts`."""
-    match expr:
-        case Wrapped():
-            known = copy.copy(expr)
-            (known._expr,) = parts
-            return known
-        case Attribute():
-            return Attribute(parts[0], expr._name)
-        case Call():
-            count = len(expr._args) + 1
-            return Call(parts[0], parts[1:count], dict(zip(expr._kwargs, parts[count:], strict=True)))
-        case Subscript():
-            return Subscript(parts[0], parts[1:])
-        case SliceExpr():
-            rest = iter(parts)
-            return SliceExpr(*(None if p is None else next(rest) for p in (expr._start, expr._stop, expr._step)))
-        case Unary():
-            return Unary(expr._op, parts[0])
-        case Binary():
-            return Binary(expr._op, *parts)
-        case Ternary():
-            return Ternary(parts[1], parts[0], parts[2])
-        case Display():
-            return Display(parts, expr._brackets)
-        case Star():
-            return Star(parts[0])
-        case Comprehension():
-            return Comprehension(parts[0], expr._target, parts[2])
-    raise TypeError(f"{type(expr).__name__} has no parts")

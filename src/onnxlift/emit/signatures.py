@@ -12,14 +12,15 @@ Sound because a caller passes twice what was read twice, and what it leaves out 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 import onnx_ir as ir
 
-from ..code.expr import Attribute, Call, Expr, Literal, Ref, bare, rebuilt, variable, walk
+from ..code.expr import Attribute, Call, Expr, Literal, Ref, bare, variable, walk
 from ..code.statements import Assign, Block, Return, Statement
+from ..code.substitute import Replacement, substitute
 from ..ir.types import type_of
 from ..ops.layers import Layer
 from ..ops.operand import Operand, Tensor
@@ -177,16 +178,16 @@ def _renamed(names: Iterator[ir.Value], part: Expr) -> Expr | None:
 
 
 def _read(statement: Statement) -> list[ir.Value]:
-    """The variables that a statement reads, in the order in which `rebuilt` comes by them."""
+    """The variables that a statement reads, in the order in which `substitute` comes by them."""
     found: list[ir.Value] = []
     _rewritten(statement, lambda part: found.append(part._key) if isinstance(part, Ref) else None)
     return found
 
 
-def _rewritten(statement: Statement, replacement: Callable[[Expr], Expr | None]) -> Statement:
+def _rewritten(statement: Statement, new: Replacement) -> Statement:
     if not isinstance(statement, Assign | Return):
         return statement
-    return replace(statement, expr=rebuilt(statement.expr, replacement))
+    return replace(statement, expr=substitute(statement.expr, new))
 
 
 def _carry_out(draft: Draft, calls: list[Assign], optional: int) -> None:

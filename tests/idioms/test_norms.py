@@ -164,6 +164,17 @@ def test_group_norm_takes_weights_that_get_their_axes_in_the_graph() -> None:
     assert found(model) == ["onnxlift.GroupNorm"]
 
 
+@pytest.mark.parametrize(
+    ("bias", "rest"), [(np.zeros(1), []), (np.full(1, 2.0), ["Add"]), (np.zeros((7, 1, 1, 1, 1)), ["Add"])]
+)
+def test_group_norm_takes_an_addition_of_nothing(bias: np.ndarray, rest: list[str]) -> None:
+    text = GROUP_NORM.format(affine="y = Add(h, bias)")
+    if bias.ndim > 1:
+        text = text.replace("(float[batch, 6, seq, keys] y)", "(float[7, batch, 6, seq, keys] y)")
+    model = parse(text, groups=GROUPS, scale=ONES, shift=ZEROS, bias=bias.astype(np.float32))
+    assert found(model) == ["onnxlift.GroupNorm", *rest]
+
+
 def test_group_norm_leaves_weights_of_another_shape() -> None:
     text = GROUP_NORM.format(affine="w = Mul(h, weight) y = Add(w, bias)")
     operators = found(parse(text, groups=GROUPS, scale=ONES, shift=ZEROS, weight=(6, 1, 1), bias=(1,)))

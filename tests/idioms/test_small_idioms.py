@@ -123,6 +123,34 @@ PADDED = 'p = Pad <mode = "MODE"> (x, pads) y = Conv <OWN> (p, W, B)'
 IMAGE = "float[batch, 3, 6, 7] x"
 
 
+UNSHUFFLED = """unshuffled (float[batch, 3, 8, 6] x) => (float[batch, 12, 4, 3] y) {
+    split = Reshape(x, blocks) turned = Transpose <perm = [0, 1, 3, 5, 2, 4]> (split) y = Reshape(turned, shape)
+}"""
+BLOCKS, UNSHUFFLED_SHAPE = np.array([-1, 3, 4, 2, 3, 2]), np.array([-1, 12, 4, 3])
+
+
+def test_pixel_unshuffle() -> None:
+    model = parse(UNSHUFFLED, blocks=BLOCKS, shape=UNSHUFFLED_SHAPE)
+    assert found(model) == ["onnxlift.PixelUnshuffle"]
+    assert "F.pixel_unshuffle(x, 2)" in onnxlift.lift(model).source
+
+
+@pytest.mark.parametrize(
+    ("text", "blocks", "shape"),
+    [
+        (UNSHUFFLED.replace("0, 1, 3, 5, 2, 4", "0, 3, 5, 1, 2, 4"), BLOCKS, UNSHUFFLED_SHAPE),  # as SpaceToDepth
+        (UNSHUFFLED, np.array([-1, 3, 2, 4, 3, 2]), np.array([-1, 24, 2, 3])),  # blocks of 4 x 2
+        (UNSHUFFLED, BLOCKS, np.array([-1, 6, 8, 3])),  # another shape of the result
+        (UNSHUFFLED, np.array([-1, 6, 2, 2, 3, 2]), np.array([-1, 24, 2, 3])),  # channels that are split, too
+        (UNSHUFFLED.replace("3] y)", "3] y, float[batch, 3, 4, 2, 3, 2] split)"), BLOCKS, UNSHUFFLED_SHAPE),
+    ],
+)  # fmt: skip
+def test_other_blocks_of_pixels_stay(text: str, blocks: np.ndarray, shape: np.ndarray) -> None:
+    sizes = f"float[batch, {', '.join(map(str, shape[1:]))}] y"
+    model = parse(text.replace("float[batch, 12, 4, 3] y", sizes), blocks=blocks, shape=shape)
+    assert "onnxlift.PixelUnshuffle" not in found(model)
+
+
 def padded(
     mode: str, pads: list[int], own: str = "dilations = [1, 1]", output: str = "float[batch, 4, h, w] y"
 ) -> onnx.ModelProto:

@@ -3,6 +3,7 @@
     r = InstanceNormalization(Reshape(x, (0, groups, -1)), ones, zeros)
     Reshape(r, Shape(x))                  ->   GroupNorm(x, num_groups=groups)
     GroupNorm(x) * weight + bias          ->   GroupNorm(x, weight, bias)
+    GroupNorm(x) + 0                      ->   GroupNorm(x), as the older exporter writes a layer without weights
     InstanceNormalization(x, ones, zeros) * weight + bias   ->   GroupNorm(x, weight, bias, num_groups=channels)
 
 weight and bias are constants with one number for each channel and axes of size 1 after it, or get these axes by
@@ -57,6 +58,8 @@ def _normalised(edit: Edit, node: ir.Node) -> None:
 
 def _affine(edit: Edit, node: ir.Node) -> None:
     for scaled, bias in both_orders(node):
+        if _is_all(bias, 0) and _without_addition(edit, node, scaled):
+            return
         multiply = made_by(edit, scaled, "Mul")
         if multiply is None or not is_private(edit, scaled):
             continue
@@ -71,6 +74,16 @@ def _affine(edit: Edit, node: ir.Node) -> None:
                 unsqueezed = (made_by(edit, factor, "Unsqueeze") for factor in (weight, bias))
                 drop_unused(edit, [multiply, norm, *filter(None, unsqueezed)])
                 return
+
+
+def _without_addition(edit: Edit, node: ir.Node, value: ir.Value) -> bool:
+    """Let a normalisation stand for itself plus nothing; gives whether `value` is one."""
+    norm = made_by(edit, value, "GroupNorm", domain=DOMAIN)
+    if norm is None or not is_private(edit, value) or shape_of(value) != shape_of(node.outputs[0]):
+        return False
+    edit.replace(node, "GroupNorm", list(norm.inputs), _attributes(norm), domain=DOMAIN, named_by=norm)
+    drop_unused(edit, [norm])
+    return True
 
 
 def _instance_norm(edit: Edit, value: ir.Value) -> ir.Node | None:

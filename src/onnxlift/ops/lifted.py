@@ -115,6 +115,12 @@ def OptionalSqueeze(n: Node, x: Tensor, *, axis: int) -> Result:
     return x.squeeze(axis)
 
 
+@op("PixelUnshuffle", domain=DOMAIN)
+def PixelUnshuffle(n: Node, x: Tensor, *, size: int) -> Result:
+    """Blocks of `size` by `size` pixels as channels."""
+    return F.pixel_unshuffle(x, size)
+
+
 @op("Roll", domain=DOMAIN)
 def Roll(n: Node, x: Tensor, *, shifts: Sequence[int], axes: Sequence[int]) -> Result:
     """The elements moved along the axes, one shift for each."""

@@ -6,10 +6,14 @@ from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
+import onnx
+import onnx.numpy_helper
+import onnx.parser
 import pytest
 
+import onnxlift
 from onnxlift.emit.constructor import is_list
-from small_graphs import Graph, code
+from small_graphs import Graph, code, compare
 
 
 def sequential(g: Graph, x: str, path: str, *layers: tuple[int, str, dict[str, Any]]) -> str:
@@ -61,6 +65,10 @@ def test_equal_layers_without_weights_are_a_member_each() -> None:
         ("LeakyRelu", {"alpha": 0.2}, "nn.LeakyReLU("),
         ("HardSwish", {}, "nn.Hardswish()"),
         ("Softplus", {}, "nn.Softplus()"),
+        ("Selu", {}, "nn.SELU()"),
+        ("Celu", {"alpha": 0.7}, "nn.CELU(0.7)"),
+        ("Softmax", {"axis": -1}, "nn.Softmax(-1)"),
+        ("LogSoftmax", {"axis": 0}, "nn.LogSoftmax(0)"),
     ],
 )
 def test_activations_that_are_layers(op_type: str, attributes: dict[str, Any], layer: str) -> None:
@@ -68,6 +76,22 @@ def test_activations_that_are_layers(op_type: str, attributes: dict[str, Any], l
     layers = (0, "Linear", {}), (1, op_type, attributes), (2, "Linear", {})
     x = sequential(g, g.input("x", "n", 4), "net", *layers)
     assert layer in g.lift(g.node("Cos", x, name="/Cos")).source
+
+
+def test_layers_that_make_an_image_larger_or_smaller() -> None:
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18]>
+        g (float[n, 8, 4, 4] x) => (float[n, 2, 16, 16] y)
+        <float[4] scales = {1, 1, 2, 2}> {
+            ["/0/Conv"] a = Conv(x, "0.weight")
+            ["/1/DepthToSpace"] b = DepthToSpace <blocksize = 2, mode = "CRD"> (a)
+            ["/2/Resize"] y = Resize <mode = "linear"> (b, , scales)
+        }""")
+    weight = np.random.default_rng(3).standard_normal((8, 8, 1, 1)).astype(np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "0.weight"))
+    lifted = onnxlift.lift(model)
+    upsample = 'nn.Upsample(scale_factor=2, mode="bilinear")'
+    assert f"nn.Conv2d(8, 8, 1, bias=False), nn.PixelShuffle(2), {upsample}" in " ".join(lifted.source.split())
+    compare(lifted, model, {"x": np.random.default_rng(4).standard_normal((3, 8, 4, 4)).astype(np.float32)})
 
 
 def test_a_reshape_to_one_axis_is_a_layer_that_spares_none() -> None:

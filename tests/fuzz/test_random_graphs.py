@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
+from onnx import helper
 
-from .check import Kind, check, variants_for
+from .check import Kind, add_rounding_errors, check, variants_for
 from .generate import generate
-from .runtime import Array
+from .runtime import Array, run_model
 from .shrink import shrink
 
 
@@ -52,3 +54,15 @@ def test_shrinking_keeps_only_what_fails() -> None:
 
 def _count(model: onnx.ModelProto, op_type: str) -> int:
     return sum(node.op_type == op_type for node in model.graph.node)
+
+
+@pytest.mark.parametrize("element", ["float", "float16", "double"])
+def test_rounding_errors_tell_equal_numbers_apart(element: str) -> None:
+    header = '<ir_version: 9, opset_import: ["" : 18]>'
+    model = onnx.parser.parse_model(f"{header} g ({element}[40] x) => ({element}[40] y) {{ y = Softmax(x) }}")
+    x = np.zeros(40, helper.tensor_dtype_to_np_dtype(model.graph.input[0].type.tensor_type.elem_type))
+    [exact] = run_model(model, {"x": x})
+    add_rounding_errors(model, np.random.default_rng(1))
+    [rounded] = run_model(model, {"x": x})
+    assert len(set(exact.tolist())) == 1 < len(set(rounded.tolist()))
+    np.testing.assert_allclose(rounded, exact, rtol=6 * float(np.finfo(x.dtype).eps))

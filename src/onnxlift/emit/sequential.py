@@ -18,22 +18,32 @@ from ..tree.names import attribute
 from ..tree.scopes import Scopes
 from .module import Module, Stored
 
-_FUNCTIONS = {
-    "relu": "ReLU",
-    "relu6": "ReLU6",
-    "gelu": "GELU",
-    "silu": "SiLU",
-    "hardswish": "Hardswish",
-    "hardsigmoid": "Hardsigmoid",
-    "mish": "Mish",
-    "softplus": "Softplus",
-    "sigmoid": "Sigmoid",
-    "tanh": "Tanh",
-    "flatten": "Flatten",
-    "elu": "ELU",
-    "leaky_relu": "LeakyReLU",
+# Function -> the layer that does the same, and the arguments that both have, in the order of the function.
+_FUNCTIONS: dict[str, tuple[str, ...]] = {
+    "relu": ("ReLU",),
+    "relu6": ("ReLU6",),
+    "gelu": ("GELU", "approximate"),
+    "silu": ("SiLU",),
+    "hardswish": ("Hardswish",),
+    "hardsigmoid": ("Hardsigmoid",),
+    "mish": ("Mish",),
+    "softplus": ("Softplus",),
+    "softsign": ("Softsign",),
+    "sigmoid": ("Sigmoid",),
+    "logsigmoid": ("LogSigmoid",),
+    "tanh": ("Tanh",),
+    "elu": ("ELU", "alpha"),
+    "selu": ("SELU",),
+    "celu": ("CELU", "alpha"),
+    "leaky_relu": ("LeakyReLU", "negative_slope"),
+    "glu": ("GLU", "dim"),
+    "softmax": ("Softmax", "dim"),
+    "log_softmax": ("LogSoftmax", "dim"),
+    "flatten": ("Flatten", "start_dim"),
+    "pixel_shuffle": ("PixelShuffle", "upscale_factor"),
+    "pixel_unshuffle": ("PixelUnshuffle", "downscale_factor"),
+    "interpolate": ("Upsample", "size", "scale_factor", "mode", "align_corners"),
 }
-_ARGUMENTS = {"GELU": ("approximate",), "ELU": ("alpha",), "LeakyReLU": ("negative_slope",), "Flatten": ("start_dim",)}
 MAX_GAP = 4
 
 
@@ -109,8 +119,7 @@ def _as_layer(expr: Expr, current: ir.Value) -> Layer | Module | None:
         subject, rest = (variable(args[0]) if args else None), args[1:]
     else:
         subject, rest = variable(base), args
-    kind = _FUNCTIONS[function._name]
-    names = _ARGUMENTS.get(kind, ())
+    kind, *names = _FUNCTIONS[function._name]
     values = dict(zip(names, rest, strict=False)) | expr._kwargs
     literal = {k: v._value for k, v in values.items() if isinstance(v, Literal) and k in names}
     if subject is not current or len(rest) > len(names) or len(literal) != len(values):

@@ -82,8 +82,17 @@ SIGNATURES: dict[str, dict[str, Any]] = {
     "LeakyReLU": _signature(negative_slope=0.01),
     "Softplus": _signature(),
     "Mish": _signature(),
+    "SELU": _signature(),
+    "CELU": _signature(alpha=1.0),
+    "Softsign": _signature(),
+    "LogSigmoid": _signature(),
+    "GLU": _signature(dim=-1),
     "Softmax": _signature(dim=None),
+    "LogSoftmax": _signature(dim=None),
     "Flatten": _signature(start_dim=1, end_dim=-1),
+    "PixelShuffle": _signature("upscale_factor"),
+    "PixelUnshuffle": _signature("downscale_factor"),
+    "Upsample": _signature(size=None, scale_factor=None, mode="nearest", align_corners=None),
     "AdaptiveAvgPool1d": _signature("output_size"),
     "AdaptiveAvgPool2d": _signature("output_size"),
     "AdaptiveAvgPool3d": _signature("output_size"),
@@ -100,7 +109,8 @@ SIGNATURES: dict[str, dict[str, Any]] = {
 
 # Layers without weights that any of the others could stand for.
 ACTIVATIONS = frozenset(
-    "ReLU ReLU6 GELU SiLU Hardswish Hardsigmoid Sigmoid Tanh ELU LeakyReLU Softplus Mish Identity".split()
+    """ReLU ReLU6 GELU SiLU Hardswish Hardsigmoid Sigmoid LogSigmoid Tanh ELU SELU CELU LeakyReLU Softplus Softsign
+    Mish Identity""".split()
 )
 # What the integers of a quantised weight stand for.
 STEPS = frozenset({"scale", "zero_point", "scales", "zero_points"})

@@ -112,8 +112,9 @@ def gradients(lift: Lift) -> Iterator[str]:
 
 
 def _compare(module: nn.Module, arguments: tuple[Any, ...], index: int, seed: int) -> str | None:
-    # All of them are variables: PyTorch crashes where only the weight of a group_norm is.
-    arguments = tuple(a.detach().requires_grad_() if _is_float(a) else a for a in arguments)
+    # All of them are variables: PyTorch crashes where only the weight of a group_norm is. All have the usual layout, in
+    # which PyTorch knows all derivatives.
+    arguments = tuple(a.detach().contiguous().requires_grad_() if _is_float(a) else a for a in arguments)
     x = arguments[index].detach()
     direction = torch.randn(x.shape, generator=torch.Generator().manual_seed(seed), dtype=x.dtype)
     variable = x.clone().requires_grad_()

@@ -19,6 +19,7 @@ import numpy as np
 import onnx
 import torch
 from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 import onnxlift
 from onnxlift.errors import UnsupportedError
@@ -44,7 +45,7 @@ ROUNDING = frozenset(
 class Kind(StrEnum):
     MATCHED = "matched"
     REFUSED = "refused"
-    """by ONNX Runtime, which can't be asked then, or by PyTorch for sizes that it cannot do (see TORCH_REFUSES)"""
+    """by ONNX Runtime, which can't be asked then, by ONNX, or by PyTorch for sizes that it can't do (TORCH_REFUSES)"""
     UNSUPPORTED = "unsupported"
     UNSTABLE = "unstable"
     """differs, and so does ONNX Runtime from itself when inputs, weights and results are changed by rounding errors"""
@@ -130,10 +131,20 @@ def _check_variant(model: onnx.ModelProto, expected: Sequence[tuple[Feeds, list[
     except UnsupportedError as error:
         return Outcome(Kind.UNSUPPORTED, variant, str(error))
     except Exception as error:  # whatever goes wrong is a finding
-        if any(words in str(error) for words in TORCH_REFUSES):
+        if any(words in str(error) for words in TORCH_REFUSES) or _is_undefined(model, [fed for fed, _ in expected]):
             return Outcome(Kind.REFUSED, variant, str(error))
         return Outcome(Kind.CRASHED, variant, f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-4)}")
     return Outcome(Kind.MATCHED, variant)
+
+
+def _is_undefined(model: onnx.ModelProto, feeds: Sequence[Feeds]) -> bool:
+    """Whether tensors are joined that do not go together, of which ONNX Runtime overlooks those without elements."""
+    try:
+        for fed in feeds:
+            ReferenceEvaluator(model).run(None, dict(fed))
+    except ValueError as error:
+        return "except for the concatenation axis must match" in str(error)
+    return False
 
 
 def _shapes(feeds: Feeds) -> str:

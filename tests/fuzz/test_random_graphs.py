@@ -66,3 +66,11 @@ def test_rounding_errors_tell_equal_numbers_apart(element: str) -> None:
     [rounded] = run_model(model, {"x": x})
     assert len(set(exact.tolist())) == 1 < len(set(rounded.tolist()))
     np.testing.assert_allclose(rounded, exact, rtol=6 * float(np.finfo(x.dtype).eps))
+
+
+def test_joining_what_does_not_go_together_is_refused() -> None:
+    """ONNX Runtime overlooks what has no elements: here that along which the others have three."""
+    text = """<ir_version: 9, opset_import: ["" : 18]>
+        g (float[n, 2] x, float[3, 1] z) => (y) { y = Concat <axis = 1> (x, z) }"""
+    feeds = {"x": np.zeros((0, 2), np.float32), "z": np.full((3, 1), 0.5, np.float32)}
+    assert check(onnx.parser.parse_model(text), [feeds]).kind == Kind.REFUSED

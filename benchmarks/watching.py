@@ -112,8 +112,8 @@ def gradients(lift: Lift) -> Iterator[str]:
 
 
 def _compare(module: nn.Module, arguments: tuple[Any, ...], index: int, seed: int) -> str | None:
-    # All of them are variables: PyTorch crashes where only the weight of a group_norm is. All have the usual layout, in
-    # which PyTorch knows all derivatives.
+    # All of them are variables, and all their gradients are asked for: PyTorch crashes where it is only that of the
+    # weight of a group_norm. All have the usual layout, in which PyTorch knows all derivatives.
     arguments = tuple(a.detach().contiguous().requires_grad_() if _is_float(a) else a for a in arguments)
     x = arguments[index].detach()
     direction = torch.randn(x.shape, generator=torch.Generator().manual_seed(seed), dtype=x.dtype)
@@ -139,7 +139,8 @@ def _compare(module: nn.Module, arguments: tuple[Any, ...], index: int, seed: in
             above, below = (_weighted(outputs(x + move * direction)) for move in (step, -step))
         except (RuntimeError, ValueError):  # what PyTorch raises if the input is a size, which no step may change
             return None
-    slope = float((_gradient(_weighted(here), variable) * direction).sum())
+    others = [a for i, a in enumerate(arguments) if i != index and _is_float(a)]
+    slope = float((_gradient(_weighted(here), variable, others) * direction).sum())
     difference = float(above - below) / (2 * step)
     if not math.isfinite(difference):
         return None
@@ -150,12 +151,13 @@ def _compare(module: nn.Module, arguments: tuple[Any, ...], index: int, seed: in
     return "wrong" if slope else "no"
 
 
-def _gradient(y: Tensor, x: Tensor) -> Tensor:
-    """Zero where PyTorch knows none: `y` was not computed from `x`, or by a function without a derivative."""
+def _gradient(y: Tensor, x: Tensor, others: list[Tensor]) -> Tensor:
+    """That of `y` for `x`. Zero where PyTorch knows none: `y` was not computed from `x`, or by a function without a
+    derivative."""
     if not y.requires_grad:
         return torch.zeros_like(x)
     try:
-        [gradient] = torch.autograd.grad(y, x, allow_unused=True)
+        gradient, *_ = torch.autograd.grad(y, [x, *others], allow_unused=True)
     except NotImplementedError:  # such as the derivative of torch.frexp
         return torch.zeros_like(x)
     return torch.zeros_like(x) if gradient is None else gradient

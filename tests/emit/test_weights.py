@@ -172,14 +172,13 @@ def test_what_is_no_size(text: str) -> None:
         parse_size(text)
 
 
-@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system cannot reserve room")
 def test_a_disk_that_is_too_full_says_so_before_anything_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(os, "posix_fallocate", full)
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)  # some systems lack it
     lifted = onnxlift.lift(tiny_resnet())
     with pytest.raises(OutputError, match="No space left"):
         lifted.save(tmp_path / "out")

@@ -19,10 +19,11 @@ from onnxlift.ir.load import load
 from onnxlift.passes import normalise, simplify
 
 Array = np.ndarray[Any, Any]
+Data = Array | tuple[int, ...] | float
 SIZES = ({"batch": 2, "seq": 5, "keys": 5}, {"batch": 3, "seq": 4, "keys": 7})
 
 
-def parse(text: str, opset: int = 18, **initialisers: Array | tuple[int, ...] | float) -> onnx.ModelProto:
+def parse(text: str, opset: int = 18, **initialisers: Data) -> onnx.ModelProto:
     """A model from ONNX's text format without its header. An initialiser is an array, a number, or the shape of a
     random one."""
     model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : {opset}]>\n{text}')

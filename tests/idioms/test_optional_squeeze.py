@@ -8,7 +8,7 @@ import pytest
 
 import onnxlift
 
-from .recognising import found, parse
+from .recognising import Data, found, parse
 
 TEXT = """s = Shape(X) n = Gather(s, i) c = Equal(n, one)
     y = If (c) <
@@ -18,10 +18,10 @@ TEXT = """s = Shape(X) n = Gather(s, i) c = Equal(n, one)
     z = Neg(y)"""
 
 
-def squeezed(text: str = TEXT, shape: str = "batch, seq, 3", **other: object) -> onnx.ModelProto:
-    constants = {"i": np.array(1), "one": np.array(1), "axes": np.array([1])} | other
+def squeezed(text: str = TEXT, shape: str = "batch, seq, 3", **other: Data) -> onnx.ModelProto:
+    constants: dict[str, Data] = {"i": np.array(1), "one": np.array(1), "axes": np.array([1])} | other
     used = {name: value for name, value in constants.items() if f"{name})" in text}
-    return parse(f"g (float[{shape}] x, float[3, seq] w) => (z) {{ {text.replace('X', 'x')} }}", **used)  # type: ignore[arg-type]
+    return parse(f"g (float[{shape}] x, float[3, seq] w) => (z) {{ {text.replace('X', 'x')} }}", **used)
 
 
 @pytest.mark.parametrize(("i", "axis"), [(1, 1), (-2, 1), (1, -2)])

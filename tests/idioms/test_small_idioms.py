@@ -144,7 +144,7 @@ def test_pixel_unshuffle() -> None:
         (UNSHUFFLED, np.array([-1, 6, 2, 2, 3, 2]), np.array([-1, 24, 2, 3])),  # channels that are split, too
         (UNSHUFFLED.replace("3] y)", "3] y, float[batch, 3, 4, 2, 3, 2] split)"), BLOCKS, UNSHUFFLED_SHAPE),
     ],
-)  # fmt: skip
+)
 def test_other_blocks_of_pixels_stay(text: str, blocks: np.ndarray, shape: np.ndarray) -> None:
     sizes = f"float[batch, {', '.join(map(str, shape[1:]))}] y"
     model = parse(text.replace("float[batch, 12, 4, 3] y", sizes), blocks=blocks, shape=shape)

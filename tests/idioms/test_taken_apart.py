@@ -7,15 +7,15 @@ import pytest
 
 import onnxlift
 
-from .recognising import found, parse
+from .recognising import Data, found, parse
 
 OUTPUTS = "(float[a, b] p, float[a, b] q, float[a, b] r)"
 INDICES = {"i": np.array(0), "j": np.array(1), "k": np.array(2)}
 
 
-def entries(text: str, x: str = "float[batch, 3, 4] x", **constants: object) -> list[str]:
+def entries(text: str, x: str = "float[batch, 3, 4] x", **constants: Data) -> list[str]:
     rest = "p = Exp(a) q = Sin(b) r = Cos(c)"
-    return found(parse(f"g ({x}) => {OUTPUTS} {{ y = Neg(x) {text} {rest} }}", **constants))  # type: ignore[arg-type]
+    return found(parse(f"g ({x}) => {OUTPUTS} {{ y = Neg(x) {text} {rest} }}", **constants))
 
 
 THREE = "a = Gather <axis = 1> (y, i) b = Gather <axis = -2> (y, j) c = Gather <axis = 1> (y, k)"
@@ -23,9 +23,8 @@ THREE = "a = Gather <axis = 1> (y, i) b = Gather <axis = -2> (y, j) c = Gather <
 
 def test_entries_by_index() -> None:
     assert "onnxlift.Unbind" in entries(THREE, **INDICES)
-    source = onnxlift.lift(parse(f"g (float[2, 3, 4] x) => {OUTPUTS} {{ y = Neg(x) {THREE} "
-                                 "p = Exp(a) q = Sin(b) r = Cos(c) }", **INDICES)).source  # fmt: skip
-    assert ".unbind(1)" in source
+    text = f"g (float[2, 3, 4] x) => {OUTPUTS} {{ y = Neg(x) {THREE} p = Exp(a) q = Sin(b) r = Cos(c) }}"
+    assert ".unbind(1)" in onnxlift.lift(parse(text, **INDICES)).source
 
 
 def test_entries_counted_from_the_end_and_out_of_order() -> None:
@@ -55,10 +54,10 @@ def test_entries_of_slices() -> None:
     ],
     ids=["missing", "axis", "list"],
 )
-def test_other_entries_stay(text: str, constants: dict[str, object]) -> None:
+def test_other_entries_stay(text: str, constants: dict[str, Data]) -> None:
     shape = "float[batch, 3, 4] x" if "axis = 2" not in text else "float[3, 3, 3] x"
     proto = f"g ({shape}) => (p, q, r) {{ y = Neg(x) {text} p = Exp(a) q = Sin(b) r = Cos(c) }}"
-    assert "onnxlift.Unbind" not in found(parse(proto, **constants))  # type: ignore[arg-type]
+    assert "onnxlift.Unbind" not in found(parse(proto, **constants))
 
 
 def test_entries_of_a_longer_axis_stay() -> None:

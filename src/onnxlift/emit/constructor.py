@@ -136,7 +136,9 @@ class Constructor:
     def _empty(self, stored: Stored) -> str:
         sizes = [self._number((stored, str(axis)), size) for axis, size in enumerate(stored.weight.shape)]
         size = ", ".join(sizes) or "()"
-        dtype = TORCH_DTYPE[type_of(stored.weight.value).dtype]  # type: ignore[index]  # constants have a type
+        element = type_of(stored.weight.value).dtype
+        assert element is not None, "constants have a type"
+        dtype = TORCH_DTYPE[element]
         if stored.is_parameter or dtype.startswith("float"):
             return f"torch.empty({size})"
         return f"torch.empty({size}, dtype=torch.{dtype})"

@@ -139,10 +139,6 @@ class Edit:
         same domain unless another is given, and the name and metadata of `named_by` (by default of `node`)."""
         (old,) = node.outputs
         output = ir.Value(type=old.type, shape=old.shape)
-        output.meta.update(old.meta)
-        output.metadata_props.update(old.metadata_props)
-        name, old.name = old.name, None
-        output.name = name
         source = node if named_by is None else named_by
         new = ir.Node(
             node.domain if domain is None else domain,
@@ -156,10 +152,7 @@ class Edit:
             metadata_props=dict(source.metadata_props),
         )
         self.graph.insert_before(node, new)
-        if old in self._positions:
-            self._set_outputs(old, output)
-        for user, index in old.uses():
-            user.replace_input_with(index, output)
+        self._take_over(old, output)
         self.drop(node)
         self.changes += 1
         return new
@@ -190,17 +183,21 @@ class Edit:
         )
         self.graph.insert_before(before, new)
         for node, old, output in zip(nodes, olds, outputs, strict=True):
-            output.meta.update(old.meta)
-            output.metadata_props.update(old.metadata_props)
-            name, old.name = old.name, None
-            output.name = name
-            if old in self._positions:
-                self._set_outputs(old, output)
-            for user, index in old.uses():
-                user.replace_input_with(index, output)
+            self._take_over(old, output)
             self.drop(node)
         self.changes += 1
         return new
+
+    def _take_over(self, old: ir.Value, new: ir.Value) -> None:
+        """Let `new` have the name, the metadata and all users of `old`."""
+        new.meta.update(old.meta)
+        new.metadata_props.update(old.metadata_props)
+        name, old.name = old.name, None
+        new.name = name
+        if old in self._positions:
+            self._set_outputs(old, new)
+        for user, index in old.uses():
+            user.replace_input_with(index, new)
 
     def insert(
         self,

@@ -86,3 +86,73 @@ def test_a_container_is_no_member_to_call() -> None:
         x = block(g, x, f"layers.{i}")
     text = code(g.lift(g.node("Cos", g.linear(x, "layers.2.stages.1"), name="/Cos")))
     assert "for layer" not in text and 'self.layers[2]["stages"]["1"]' in text
+
+
+def pair(g: Graph, x: str, y: str, path: str) -> tuple[str, str]:
+    """A block that gives two values, each made of both that it takes."""
+    scope = f"/{path}"
+    total = g.node("Add", g.linear(x, f"{path}.a"), y, name=f"{scope}/Add")
+    return g.node("Sin", total, name=f"{scope}/Sin"), g.linear(
+        g.node("Mul", total, y, name=f"{scope}/Mul"), f"{path}.b"
+    )
+
+
+def test_two_values_that_go_through_all_calls() -> None:
+    g = Graph()
+    x, y = g.input("x", "n", 4), g.input("y", "n", 4)
+    for i in range(3):
+        x, y = pair(g, x, y, f"layers.{i}")
+    text = code(g.lift(g.node("Sub", x, y, name="/Sub")))
+    assert "        for layer in self.layers:\n            x, y = layer(x, y)\n        return x - y" in text, text
+
+
+def test_values_that_change_places_are_no_loop_of_two() -> None:
+    g = Graph()
+    x, y = g.input("x", "n", 4), g.input("y", "n", 4)
+    for i in range(3):
+        x, y = pair(g, *((x, y) if i < 2 else (y, x)), f"layers.{i}")
+    assert "for layer in" not in g.lift(g.node("Sub", x, y, name="/Sub")).source
+
+
+def test_what_one_value_takes_the_place_of_must_be_one_thing() -> None:
+    g = Graph()
+    x, mask = g.input("x", "n", 4), g.input("mask", "n", 4)
+    x = block(g, x, "layers.0", mask)
+    for i in (1, 2, 3):
+        x = g.linear(g.node("Mul", g.linear(x, f"layers.{i}.a"), x, name=f"/layers.{i}/Mul"), f"layers.{i}.b")
+    assert "for layer in self.layers[1:]:" in g.lift(g.node("Cos", x, name="/Cos")).source
+
+
+def test_a_call_that_differs_stands_before_the_loop_over_the_others() -> None:
+    g = Graph()
+    x, mask = g.input("x", "n", 4), g.input("mask", "n", 4)
+    for i in range(4):
+        x = block(g, x, f"layers.{i}", *([mask] if i else []))
+    text = code(g.lift(g.node("Cos", x, name="/Cos")))
+    assert "x = self.layers[0](x)\n        for layer in self.layers[1:]:\n            x = layer(x, mask)" in text, text
+
+
+def test_a_result_that_is_needed_later_ends_a_loop() -> None:
+    g = Graph()
+    x, middle = g.input("x", "n", 4), ""
+    for i in range(9):
+        x = block(g, x, f"layers.{i}")
+        middle = x if i == 2 else middle
+    text = code(g.lift(g.node("Add", middle, x, name="/Add")))
+    assert "for layer in self.layers[:3]:" in text and "for layer in self.layers[3:]:" in text, text
+
+
+def test_a_part_of_a_list_needs_some_length() -> None:
+    g = Graph()
+    x, mask = g.input("x", "n", 4), g.input("mask", "n", 4)
+    for i in range(3):
+        x = block(g, x, f"layers.{i}", *([mask] if i else []))
+    assert "for layer in" not in g.lift(g.node("Cos", x, name="/Cos")).source
+
+
+def test_a_dictionary_of_numbers_is_no_list() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i in (0, 2, 3, 4):
+        x = block(g, x, f"layers.{i}")
+    assert "for layer in" not in g.lift(g.node("Cos", x, name="/Cos")).source

@@ -14,7 +14,7 @@ from ..tree.scopes import Path
 from .class_arguments import LayerClass
 from .classes import ModuleClass, made_in_a_loop
 from .dense import Layers
-from .module import Module, Stored
+from .module import Module, Stored, is_list
 
 LINE_LENGTH = 100  # of the generated source
 MOST_BY_POSITION = 4  # arguments of a constructor; more are given by name
@@ -176,11 +176,6 @@ def _instance(cls: ModuleClass, values: Mapping[str, str]) -> str:
         is_needed = name not in defaults or text != literal(defaults[name])
         call.add(name, text, is_needed, by_position=name not in defaults and not by_name)
     return call.text
-
-
-def is_list(names: set[str]) -> bool:
-    """Whether the names are 0, 1, 2, ... without a gap."""
-    return names == {str(i) for i in range(len(names))}
 
 
 def literal(value: Any) -> str:

@@ -1,21 +1,29 @@
 """Calls of numbered modules in a row become a loop.
 
     x = self.layer[0](x, mask); x = self.layer[1](x, mask)   ->   for layer in self.layer: x = layer(x, mask)
+    x, bias = self.layer[0](x, bias); ...                    ->   for layer in self.layer: x, bias = layer(x, bias)
+    x = self.layer[0](x); x = self.layer[1](x, mask); ...    ->   for layer in self.layer[1:]: x = layer(x, mask)
 
-Applies to all members of a list, called once each in order, when each call passes on the result of the one before and
-everything else is the same. They need not be of one class.
+Applies to members of a list that follow one another, called once each in order, when each call takes results of the one
+before, always the same ones in the same places, and everything else is the same. They need not be of one class. Nobody
+else may read what is passed on: a value that is needed later ends the loop, and another one begins after it. A part of
+a list is worth a loop from three members on.
 """
 
 from __future__ import annotations
 
-from ..code.expr import Call, Local, Member, Ref, variable, walk
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..code.expr import Call, Expr, Local, Member, Ref, variable, walk
 from ..code.statements import Assign, Block, ForLoop, Statement, expressions, walk_statements
 from ..tree.names import identifier
 from ..tree.scopes import Path
-from .module import Module
+from .module import Module, is_list
 from .prune import called_module
 
-SHORTEST = 2
+SHORTEST, SHORTEST_PART = 2, 3
 
 
 class Container:
@@ -25,59 +33,81 @@ class Container:
         self.path = path
 
 
+@dataclass(eq=False)
+class Run:
+    """Calls of the members of the list at `path`, from number `first` on. `carried` tells which argument (by position)
+    is which result of the call before; None until there is a second call."""
+
+    path: Path
+    first: int
+    calls: list[Assign] = field(default_factory=list)
+    carried: dict[int, int] | None = None
+
+
 def roll_loops(module: Module) -> None:
     """Roll up the runs of calls in the module's forward."""
     entries: dict[Path, set[str]] = {}  # of each container, those that are containers themselves included
     for path in module.members:
         for depth in range(1, len(path)):
             entries.setdefault(path[:depth], set()).add(path[depth])
+    reads = Counter(
+        variable(part)
+        for statement in walk_statements(module.body)
+        for expr in expressions(statement)
+        for part in walk(expr)
+        if isinstance(part, Ref)
+    )
+    lists = {path: len(names) for path, names in entries.items() if is_list(names)}
     kept: list[Statement] = []
     statements = module.body.statements
     position = 0
     while position < len(statements):
-        run = _run(module, statements, position)
-        if len(run) >= SHORTEST and len(run) == len(entries[_path(module, run[0])[:-1]]) and _is_private(module, run):
-            kept.extend(_rolled(module, run))
+        run = _run(module, lists, statements, position, reads)
+        count = lists[run.path] if run is not None else 0
+        if run is not None and len(run.calls) >= (SHORTEST if len(run.calls) == count else SHORTEST_PART):
+            kept.extend(_rolled(module, run, count))
         else:
-            run = statements[position : position + 1]
-            kept.extend(run)
-        position += len(run)
+            kept.extend(statements[position : position + (len(run.calls) if run is not None else 1)])
+        position += len(run.calls) if run is not None else 1
     module.body.statements = kept
 
 
-def _path(module: Module, statement: Statement) -> Path:
-    assert isinstance(statement, Assign)
-    return module.name_of(called_module(statement.expr))
-
-
-def _run(module: Module, statements: list[Statement], start: int) -> list[Statement]:
-    """The longest run of calls from `start` on, of members 0, 1, 2, ... of one container."""
-    run: list[Statement] = []
+def _run(
+    module: Module, lists: Mapping[Path, int], statements: list[Statement], start: int, reads: Counter[object]
+) -> Run | None:
+    """The longest run of calls from `start` on; None if no member of a list is called there."""
+    run: Run | None = None
     for index in range(start, len(statements)):
         statement = statements[index]
         child = called_module(statement.expr) if isinstance(statement, Assign) else None
-        if child is None or not isinstance(statement, Assign) or not _is_single(statement):
+        path = module.name_of(child) if child is not None else ()
+        if not isinstance(statement, Assign) or path[:-1] not in lists:
             break
-        path = module.name_of(child)
-        if len(path) < 2 or path[-1] != str(len(run)):
+        if run is None:
+            run = Run(path[:-1], int(path[-1]))
+        elif path != (*run.path, str(run.first + len(run.calls))) or not _continues(run, statement, reads):
             break
-        if run and (path[:-1] != _path(module, run[0])[:-1] or not _continues(run, statement)):
-            break
-        run.append(statement)
+        run.calls.append(statement)
     return run
 
 
-def _is_single(statement: Assign) -> bool:
-    return len(statement.targets) == 1 and isinstance(statement.targets[0], Ref)
-
-
-def _continues(run: list[Statement], statement: Assign) -> bool:
-    first, last = run[0], run[-1]
-    assert isinstance(first, Assign) and isinstance(last, Assign) and isinstance(last.targets[0], Ref)
-    mine, before = _arguments(statement), _arguments(last)
-    if len(mine) != len(before) or not mine or mine[0] is not last.targets[0]._key:
+def _continues(run: Run, statement: Assign, reads: Counter[object]) -> bool:
+    """Whether a call goes on with what the last one of the run gave, and nobody else does."""
+    before, mine, theirs = run.calls[-1], _arguments(statement), _arguments(run.calls[-1])
+    if len(mine) != len(theirs) or len(statement.targets) != len(before.targets):
         return False
-    return all(a is b and a is not None for a, b in zip(mine[1:], before[1:], strict=True))
+    results = {variable(target): place for place, target in enumerate(before.targets) if target is not None}
+    carried = {place: results[key] for place, key in enumerate(mine) if key in results}
+    if not carried or run.carried not in (None, carried) or any(reads[key] != mine.count(key) for key in results):
+        return False
+    others = [pair for place, pair in enumerate(zip(mine, theirs, strict=True)) if place not in carried]
+    starts: dict[int, object] = {}  # what one result takes the place of must be one thing
+    if any(starts.setdefault(result, theirs[place]) is not theirs[place] for place, result in carried.items()):
+        return False
+    if not all(a is b and a is not None for a, b in others):
+        return False
+    run.carried = carried
+    return True
 
 
 def _arguments(statement: Assign) -> list[object]:
@@ -86,32 +116,29 @@ def _arguments(statement: Assign) -> list[object]:
     return [variable(argument) for argument in statement.expr._args]
 
 
-def _is_private(module: Module, run: list[Statement]) -> bool:
-    """Whether the results between are read by the next call only."""
-    between = {s.targets[0]._key for s in run[:-1] if isinstance(s, Assign) and isinstance(s.targets[0], Ref)}
-    inside = {id(s) for s in run}
-    for statement in walk_statements(module.body):
-        if id(statement) in inside:
-            continue
-        if any(isinstance(p, Ref) and p._key in between for e in expressions(statement) for p in walk(e)):
-            return False
-    return all(between.isdisjoint(_arguments(s)[1:]) for s in run if isinstance(s, Assign))
-
-
-def _rolled(module: Module, run: list[Statement]) -> list[Statement]:
-    first, last = run[0], run[-1]
-    assert isinstance(first, Assign) and isinstance(last, Assign) and isinstance(first.expr, Call)
-    result = last.targets[0]
-    assert isinstance(result, Ref)
-    path = _path(module, first)[:-1]
-    container = Container(path)
-    module.name(container, path)
-    item = Local(_singular(path[-1]), called_module(first.expr))
-    start, *others = first.expr._args
-    origin = [name for statement in run for name in statement.origin]
-    body = Assign([Ref(result._key)], Call(item, [Ref(result._key), *others], {}), origin=origin)
-    loop = ForLoop([item], Member(container), Block([body]), origin=list(origin))
-    return [Assign([Ref(result._key)], start, origin=[]), loop]
+def _rolled(module: Module, run: Run, count: int) -> list[Statement]:
+    first, before, last = run.calls[0], run.calls[-2], run.calls[-1]
+    assert isinstance(first.expr, Call) and run.carried is not None
+    container = Container(run.path)
+    module.name(container, run.path)
+    item = Local(_singular(run.path[-1]), called_module(first.expr))
+    origin = [name for statement in run.calls for name in statement.origin]
+    results = list(last.targets)
+    starts: dict[int, Expr] = {}
+    arguments = list(first.expr._args)
+    for position, place in run.carried.items():
+        if results[place] is None:  # what nobody reads in the end is passed on all the same
+            results[place] = before.targets[place]
+        starts[place] = arguments[position]
+        arguments[position] = Ref(variable(results[place]))
+    end = run.first + len(run.calls)
+    modules: Expr = Member(container)
+    if len(run.calls) < count:
+        modules = modules[run.first or None : end if end < count else None]
+    body = Assign(list(results), Call(item, arguments, {}), origin=origin)
+    loop = ForLoop([item], modules, Block([body]), origin=list(origin))
+    begin = [Assign([results[place]], starts[place], origin=[]) for place in sorted(starts)]
+    return [*begin, loop]
 
 
 def _singular(word: str) -> str:

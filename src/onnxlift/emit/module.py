@@ -95,6 +95,11 @@ class Module:
         yield self
 
 
+def is_list(names: set[str]) -> bool:
+    """Whether the names are 0, 1, 2, ... without a gap, as those of the members of a list are."""
+    return names == {str(i) for i in range(len(names))}
+
+
 @dataclass(frozen=True)
 class Entry:
     """One tensor of the state dict."""

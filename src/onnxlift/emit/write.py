@@ -30,10 +30,10 @@ from ..tree.names import plain
 from ..tree.scopes import Path
 from .arrange import arrange
 from .classes import ModuleClass
-from .constructor import Constructor, is_list
+from .constructor import Constructor
 from .inline import inline
 from .loops import roll_loops
-from .module import Module, Stored
+from .module import Module, Stored, is_list
 from .prune import called_module
 from .shared_sizes import share_sizes
 from .size_sources import read_at_hand

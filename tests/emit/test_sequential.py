@@ -1,4 +1,4 @@
-"""Numbered members in a plain chain are an `nn.Sequential`."""
+"""A plain chain is an `nn.Sequential`, of numbered members and of named ones."""
 
 from __future__ import annotations
 
@@ -158,3 +158,86 @@ def test_whether_a_container_is_a_list_is_asked_once(monkeypatch: pytest.MonkeyP
         x = g.node("Tanh", g.node(("Max", "Add")[i in (3, 7, 20)], g.linear(x, f"layers.{i}"), x))
     assert "self.layers[29](" in g.lift(x).source
     assert asked.call_count < 10
+
+
+Named = tuple[str, str]
+"""The name and the kind of a layer: `Linear`, or the op type of an activation."""
+
+NAMED: tuple[Named, ...] = (("fc1", "Linear"), ("act", "Relu"), ("fc2", "Linear"), ("out", "Sigmoid"))
+
+
+def named(g: Graph, x: str, path: str, *layers: Named, cls: str = "") -> str:
+    """Layers with their names below `path`; those without a name are functions. With `cls`, as the newer exporter."""
+    for name, kind in layers:
+        own = f"{path}.{name}" if name else path
+        scopes = [*("" if i == 0 else ".".join(own.split(".")[:i]) for i in range(own.count(".") + 2)), kind]
+        classes = ["Small", cls, kind, f"aten.{kind}"] if name else ["Small", cls, f"aten.{kind}"]
+        metadata = {"scopes": scopes, "classes": classes} if cls else {}
+        label = f"/{path}/{name}/{kind}" if name else f"/{path}/{kind}"
+        if kind == "Linear":
+            weight, bias = g.weight(f"{own}.weight", 4, 4), g.weight(f"{own}.bias", 4)
+            x = g.node("Gemm", x, weight, bias, name=label, transB=1, **metadata)
+        else:
+            x = g.node(kind, x, name=label, **metadata)
+    return x
+
+
+KEYS = ["head.fc1.weight", "head.fc1.bias", "head.fc2.weight", "head.fc2.bias"]
+
+
+def test_a_long_chain_with_names() -> None:
+    g = Graph()
+    lifted = g.lift(g.node("Cos", named(g, g.input("x", "n", 4), "head", *NAMED), name="/Cos"))
+    assert code(lifted).count("class ") == 1
+    layers = ["fc1 = nn.Linear(4, 4)", "act = nn.ReLU()", "fc2 = nn.Linear(4, 4)", "out = nn.Sigmoid()"]
+    lines = ["self.head = nn.Sequential()", *(f"self.head.{layer}" for layer in layers)]
+    assert "\n".join(f"        {line}" for line in lines) in lifted.source
+    assert list(lifted.state_dict) == KEYS
+
+
+def test_a_chain_with_names_that_fits_on_a_line() -> None:
+    g = Graph()
+    lifted = g.lift(g.node("Cos", named(g, g.input("x", "n", 4), "head", *NAMED[:2], cls="Sequential"), name="/Cos"))
+    assert "self.head = nn.Sequential(OrderedDict(fc1=nn.Linear(4, 4), act=nn.ReLU()))" in lifted.source
+    assert "from collections import OrderedDict\n" in lifted.source
+
+
+def test_a_chain_with_names_has_the_class_that_the_exporter_tells() -> None:
+    g = Graph()
+    lifted = g.lift(g.node("Cos", named(g, g.input("x", "n", 4), "head", *NAMED, cls="Head"), name="/Cos"))
+    text = code(lifted)
+    head = text[text.index("class Head(nn.Sequential):") : text.index("class Small")]
+    assert "        super().__init__()\n        self.fc1 = nn.Linear(4, 4)\n        self.act = nn.ReLU()\n" in head
+    assert "forward" not in head
+    assert list(lifted.state_dict) == KEYS
+
+
+def test_a_chain_with_names_that_is_there_twice_is_a_class() -> None:
+    g = Graph()
+    x = named(g, named(g, g.input("x", "n", 4), "a.head", *NAMED), "b.head", *NAMED)
+    lifted = g.lift(g.node("Cos", x, name="/Cos"))
+    assert "class Head(nn.Sequential):" in lifted.source
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        NAMED[:3],  # it reads well as a forward of one line
+        (*NAMED[:2], ("", "Tanh"), *NAMED[2:]),  # a function was no layer
+        (*NAMED, ("act", "Relu")),  # a layer that is called twice
+        (("append", "Linear"), *NAMED[1:]),  # nn.Sequential has a method of that name
+    ],
+)
+def test_a_chain_with_names_that_has_a_forward(layers: tuple[Named, ...]) -> None:
+    g = Graph()
+    lifted = g.lift(g.node("Cos", named(g, g.input("x", "n", 4), "head", *layers), name="/Cos"))
+    assert "nn.Sequential" not in lifted.source
+
+
+def test_a_chain_with_names_shares_the_class_of_those_that_do_more() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    x = g.node("Add", x, named(g, x, "a.0", *NAMED), name="/a/0/Add")
+    lifted = g.lift(g.node("Cos", named(g, x, "a.1", *NAMED), name="/Cos"))
+    assert code(lifted).count("class ") == 2
+    assert "residual" in lifted.source

@@ -69,7 +69,7 @@ def _role(cls: ModuleClass) -> str | None:
     """What a numbered block is, judged by its code; and an attention that is there under several names. A block with a
     name of its own keeps that."""
     module = cls.example
-    if module.sequential:
+    if module.sequential and module.has_numbers:
         layers = {m.kind.rstrip("123d") for m in module.members.values() if isinstance(m, Layer)}
         return "ConvBlock" if "Conv" in layers else "MLP" if "Linear" in layers else None
     if _is_projection(module):

@@ -9,7 +9,7 @@ names different classes are never merged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -22,6 +22,7 @@ from .canonical import Canonical
 from .class_arguments import Arguments, LayerClass, Number, find_arguments, place_of
 from .dense import Layers, regular_layers
 from .module import Module, Stored
+from .sequential import become_chain
 from .variants import MOST_FORMS, Form, Part, contained, optional_step
 
 FEWEST_PLACES, FEWEST_LAYERS = 3, 12  # that chains of one kind are in, and have in all of these, to be a class
@@ -58,13 +59,7 @@ def find_classes(root: Module) -> tuple[list[ModuleClass], dict[int, ModuleClass
     found: list[ModuleClass] = []
     order = {id(module): index for index, module in enumerate(root.walk())}
     for level in _levels(root):
-        forms: dict[object, Form] = {}
-        for module in level:
-            key, numbers = _describe(module, class_of)
-            form = forms.setdefault(key, Form(key))
-            form.modules.append(module)
-            form.numbers[id(module)] = numbers
-        for form in _merged(list(forms.values())):
+        for form in _with_named_chains(_merged(_forms(level, class_of)), class_of):
             if form.modules[0].sequential and form.modules[0] is not root and not _is_recurring(form.modules):
                 continue
             cls = _class_of(form)
@@ -72,6 +67,29 @@ def find_classes(root: Module) -> tuple[list[ModuleClass], dict[int, ModuleClass
             found.append(cls)
             class_of.update((id(module), cls) for module in cls.instances)
     return found, class_of
+
+
+def _forms(modules: Iterable[Module], class_of: dict[int, ModuleClass]) -> list[Form]:
+    forms: dict[object, Form] = {}
+    for module in modules:
+        key, numbers = _describe(module, class_of)
+        form = forms.setdefault(key, Form(key))
+        form.modules.append(module)
+        form.numbers[id(module)] = numbers
+    return list(forms.values())
+
+
+def _with_named_chains(forms: list[Form], class_of: dict[int, ModuleClass]) -> list[Form]:
+    """The forms, with those an `nn.Sequential` that are plain chains, all modules of them."""
+    described: list[Form] = []
+    for form in forms:
+        if any(module.chain is None for module in form.modules) or form.parts:
+            described.append(form)
+        else:
+            for module in form.modules:
+                become_chain(module)
+            described += _forms(form.modules, class_of)
+    return described
 
 
 def _class_of(form: Form) -> ModuleClass:
@@ -152,9 +170,11 @@ def _by_height(root: Module, family: Callable[[Module], object]) -> list[list[Mo
 
 def _is_recurring(chains: list[Module]) -> bool:
     """Whether an `nn.Sequential` is long enough, and there in enough places, to be a class rather than be written out
-    (`mlp` of all blocks is one place); a class that the author has given a name is one if it is there twice."""
-    if chains[0].class_hint not in (None, "Sequential"):
-        return len(chains) > 1
+    (`mlp` of all blocks is one place). A class that the author has given a name is one if it is there twice, or if its
+    members have names, too; and so is a chain of named members that is there twice, and may have been a class."""
+    hint, has_numbers = chains[0].class_hint, chains[0].has_numbers
+    if hint != "Sequential" and (hint is not None or not has_numbers):
+        return len(chains) > 1 or (hint is not None and not has_numbers)
     places = {chain.path[-2:] if chain.path[-1].isdigit() else chain.path[-1] for chain in chains}
     return len(places) >= FEWEST_PLACES and len(places) * len(chains[0].members) >= FEWEST_LAYERS
 

@@ -35,7 +35,7 @@ class Constructor:
         arguments = "".join(f", {self._parameter(name)}" for name in self.cls.constructor.values)
         yield f"def __init__(self{arguments}) -> None:"
         variables = [f"    {name} = {value}" for name, value in self.cls.constructor.variables.items()]
-        if self.module.sequential:
+        if self.module.sequential and self.module.has_numbers:
             items = ", ".join(self._member(m) for m in self.module.members.values())
             yield from variables
             yield f"    super().__init__({items})"
@@ -66,9 +66,19 @@ class Constructor:
                 elif (attribute,) in self.optional:
                     yield from self._optional(attribute, member)
                 else:
-                    yield f"self.{attribute} = {self._member(member)}"
+                    yield from self._assigned(f"self.{attribute}", member)
             else:
                 yield f"self.{attribute} = {self._container(group)}"
+
+    def _assigned(self, target: str, member: Layer | Stored | Module) -> Iterator[str]:
+        """A member on a line, or, if it is a chain of members with names, each of these on a line."""
+        line = f"{target} = {self._member(member)}"
+        if len(line) <= LINE_LENGTH - 8 or not isinstance(member, Module) or not self._is_named_chain(member):
+            yield line
+            return
+        yield f"{target} = nn.Sequential()"
+        for path, inner in member.members.items():
+            yield from self._assigned(f"{target}.{path[0]}", inner)
 
     def _made_in_a_loop(self, layers: Layers) -> Iterator[str]:
         """Members whose numbers grow regularly: `Layer(channels + i * 4)`."""
@@ -113,13 +123,19 @@ class Constructor:
             case Stored():
                 return f"nn.Parameter({self._empty(member)})"
             case Module() if id(member) not in self.class_of:
-                items = [self._member(m) for m in member.members.values()]
-                return f"nn.Sequential({', '.join(items)})"
+                items = {path[0]: self._member(m) for path, m in member.members.items()}
+                if self._is_named_chain(member):
+                    return f"nn.Sequential(OrderedDict({', '.join(f'{k}={v}' for k, v in items.items())}))"
+                return f"nn.Sequential({', '.join(items.values())})"
             case Module():
                 cls = self.class_of[id(member)]
                 values = cls.arguments[id(member)]
                 return _instance(cls, {name: self._number((member, name), value) for name, value in values.items()})
         return self._layer(member)
+
+    def _is_named_chain(self, module: Module) -> bool:
+        """Whether it is an `nn.Sequential` without a class of its own whose members have names."""
+        return id(module) not in self.class_of and not module.has_numbers
 
     def _layer(self, layer: Layer) -> str:
         if (id(layer), "class") in self.places:

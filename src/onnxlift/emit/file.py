@@ -122,6 +122,7 @@ def _docstring(
 # Where the names come from that generated code and kernels may use; each group sorted as ruff sorts imports.
 _STANDARD = {
     **{name: f"import {name}" for name in ("io", "itertools", "json", "math", "re")},
+    "OrderedDict": "from collections import OrderedDict",
     "Callable": "from collections.abc import Callable",
     "Sequence": "from collections.abc import Sequence",
     "Path": "from pathlib import Path",

@@ -25,7 +25,7 @@ _KINDS = tuple(
     cmpop""".split()
 )
 _IMPORTS = frozenset(
-    "collections.abc io itertools json math numpy pathlib PIL re safetensors.torch torch torch.nn".split()
+    "collections collections.abc io itertools json math numpy pathlib PIL re safetensors.torch torch torch.nn".split()
 )
 _BASES = frozenset({"nn.Module", "nn.Sequential"})
 _LAYER_CLASS = "type[nn.Module]"

@@ -50,7 +50,7 @@ from .member_names import layer_path, spell_numbers, stored_path
 from .member_order import order_by_use
 from .module import Module, Stored
 from .prune import prune
-from .sequential import make_sequential
+from .sequential import find_named_chain, make_sequential
 from .size_sources import read_from_parameters
 
 LONGEST_SIZES = 120  # names, numbers and operators in a list of sizes that is written where it is used
@@ -224,6 +224,7 @@ class Body:
         results = [to_expr(operand) for _, operand in passed]
         body.block.append(Return(results[0] if len(results) == 1 else Display(results, "()")))
         body.finish()
+        find_named_chain(module, self.lowering.scopes)
         numbered = module.has_numbers
         if (numbered and not make_sequential(module, self.lowering.scopes)) or not module.members or not passed:
             del self.lowering.failures[failures:]

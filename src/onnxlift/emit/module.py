@@ -41,6 +41,7 @@ class Module:
     members: dict[Path, Layer | Stored | Module] = field(default_factory=dict)
     body: Block = field(default_factory=Block)
     sequential: bool = False
+    chain: dict[str, Layer | Module] | None = None  # the members that it would have as an `nn.Sequential` with names
     reads_children: bool = False  # whether forward calls all members in a loop over `children()`
     names_speak: bool = True  # whether the names of values come from a person, not from an exporter
     layers: dict[tuple[object, ...], Layer] = field(default_factory=dict)

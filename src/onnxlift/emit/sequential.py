@@ -1,13 +1,21 @@
-"""`nn.Sequential`: a module whose members are numbered and whose forward is a plain chain.
+"""`nn.Sequential`: a module whose forward is a plain chain.
 
     x = self.0(x); x = F.relu(x); return self.2(x)   ->   nn.Sequential(nn.Linear(...), nn.ReLU(), nn.Linear(...))
 
 Applies when every statement calls one member, or one function that `torch.nn` has as a layer, on the result of the one
-before, and nothing else is read. Numbers that are missing were layers without effect in inference (dropout): they
-become `nn.Identity()`, so that the state dict keeps its keys.
+before, and nothing else is read.
+
+1. Where the members are numbered, the module can be nothing else. Numbers that are missing were layers without effect
+   in inference (dropout): they become `nn.Identity()`, so that the state dict keeps its keys.
+2. Where they have names, it becomes one if the exporter says so, or if the chain is so long that a forward would only
+   repeat what the constructor says, and if every function in it was a layer with a name of its own. What was a function
+   stays one; so does a layer that is called twice. `classes.py` decides, once it is known that the module has no
+   relatives which do more: a block without a residual can share the class of those with one.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
 
 import onnx_ir as ir
 
@@ -16,6 +24,7 @@ from ..code.statements import Assign, Return
 from ..ops.layers import Layer
 from ..tree.names import attribute
 from ..tree.scopes import Scopes
+from .member_names import kind_word
 from .module import Module, Stored
 
 # Function -> the layer that does the same, and the arguments that both have, in the order of the function.
@@ -45,47 +54,89 @@ _FUNCTIONS: dict[str, tuple[str, ...]] = {
     "interpolate": ("Upsample", "size", "scale_factor", "mode", "align_corners"),
 }
 MAX_GAP = 4
+FEWEST_NAMED = 4  # layers of a chain with names: conv, norm and activation read well as a forward of one line
+_METHODS = frozenset({"append", "extend", "insert", "pop"})  # of `nn.Sequential`, that no member of it can be called
 
 
 def make_sequential(module: Module, scopes: Scopes) -> bool:
-    """Turn `module` into an `nn.Sequential` if it is one; its members then are all its layers, numbered."""
+    """Turn `module` into an `nn.Sequential` by rule 1; its members then are all its layers, numbered."""
     if not module.members or not all(len(path) == 1 and path[0].isdigit() for path in module.members):
         return False
-    if len(module.inputs) != 1 or len(module.outputs) != 1:
-        return False
-    (current,) = module.inputs
     chain: list[tuple[int | None, Layer | Module]] = []
-    *steps, last = module.body.statements
-    assert isinstance(last, Return)
-    if not steps or variable(last.expr) is not module.outputs[0]:
-        return False
-    for step in steps:
-        if not isinstance(step, Assign) or len(step.targets) != 1 or not isinstance(step.targets[0], Ref):
-            return False
-        found = _as_layer(step.expr, current)
-        if found is None:
-            return False
+    for step, found in _chain(module):
         number = int(module.name_of(found)[0]) if id(found) in module._names else _number(step, module, scopes)
         chain.append((number, found))
-        current = step.targets[0]._key
-    if current is not module.outputs[0]:
-        return False
     numbered = _fill(chain)
-    if numbered is None:
+    if not numbered:
         return False
-    module.members = {}
-    for number, member in sorted(numbered.items()):
-        module.add((str(number),), member)
-    module.sequential = True
+    _become(module, {str(number): member for number, member in sorted(numbered.items())})
     return True
 
 
-def _number(step: Assign, module: Module, scopes: Scopes) -> int | None:
+def find_named_chain(module: Module, scopes: Scopes) -> None:
+    """Let `module.chain` be all its layers by name, if it could be an `nn.Sequential` by rule 2."""
+    is_sequential = module.class_hint == "Sequential"
+    if not all(len(path) == 1 and path[0] not in _METHODS for path in module.members):
+        return
+    steps = list(_chain(module))
+    if len(steps) < (1 if is_sequential else FEWEST_NAMED):
+        return
+    chain: dict[str, Layer | Module] = {}
+    for step, found in steps:
+        name = module.name_of(found)[0] if id(found) in module._names else _scope(step, module, scopes)
+        if name is None and is_sequential:
+            (name,) = module.free((kind_word(found),))
+        if name is None or name in chain or name in _METHODS or name[0].isdigit():
+            return
+        chain[name] = found
+    module.chain = chain
+
+
+def become_chain(module: Module) -> None:
+    """Make `module` the `nn.Sequential` that `find_named_chain` has found."""
+    assert module.chain is not None
+    _become(module, module.chain)
+
+
+def _become(module: Module, chain: Mapping[str, Layer | Module]) -> None:
+    module.members = {}
+    for name, member in chain.items():
+        module.add((name,), member)
+    module.sequential = True
+
+
+def _chain(module: Module) -> Iterator[tuple[Assign, Layer | Module]]:
+    """The statements and the layers that they call; nothing if `forward` is no plain chain."""
+    *steps, last = module.body.statements
+    assert isinstance(last, Return)
+    if len(module.inputs) != 1 or len(module.outputs) != 1 or variable(last.expr) is not module.outputs[0]:
+        return
+    (current,) = module.inputs
+    chain: list[tuple[Assign, Layer | Module]] = []
+    for step in steps:
+        if not isinstance(step, Assign) or len(step.targets) != 1 or not isinstance(step.targets[0], Ref):
+            return
+        found = _as_layer(step.expr, current)
+        if found is None:
+            return
+        chain.append((step, found))
+        current = step.targets[0]._key
+    if current is module.outputs[0]:
+        yield from chain
+
+
+def _scope(step: Assign, module: Module, scopes: Scopes) -> str | None:
+    """The name that a function has in the module, if it was a layer there."""
     for name in step.origin:
-        inner = scopes.by_name.get(name, ())[len(module.path) :]
-        if inner and attribute(inner[0]).isdigit():
-            return int(attribute(inner[0]))
+        path, depth = scopes.by_name.get(name, ()), len(module.path)
+        if path[:depth] == module.path and len(path) > depth:
+            return attribute(path[depth])
     return None
+
+
+def _number(step: Assign, module: Module, scopes: Scopes) -> int | None:
+    name = _scope(step, module, scopes)
+    return int(name) if name is not None and name.isdigit() else None
 
 
 def _fill(chain: list[tuple[int | None, Layer | Module]]) -> dict[int, Layer | Module] | None:

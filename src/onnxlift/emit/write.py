@@ -281,7 +281,7 @@ def _telling(names: Sequence[str | None]) -> dict[int, str]:
 
 def indexed_containers(module: Module) -> frozenset[Path]:
     """The containers in a module whose members are numbered, each an `nn.ModuleList`; a Sequential is one itself."""
-    if module.sequential:
+    if module.sequential and module.has_numbers:
         return frozenset({()})
     names: dict[Path, set[str]] = {}
     for path in module.members:

@@ -5,9 +5,10 @@
 One line for each export: parameters recovered by name, shape and value (of those that the exporter did not fold away),
 module paths, lines of code against the original's, classes, lines of the longest forward; then whether the lifted
 module gives ONNX Runtime's numbers, has the original's gradients parameter by parameter, compiles as one graph, can be
-exported to ONNX again, and be exported with free sizes. How each is counted is told in tests/models/fidelity.py.
-Nothing is downloaded: the architectures are built from their configurations, with random weights. `--quick` leaves out
-what takes long (compile, export, round trip); `--models` keeps the exported files, and takes those that are there.
+exported to ONNX again, is lifted to the same source from there, and can be exported with free sizes. How each is
+counted is told in tests/models/fidelity.py. Nothing is downloaded: the architectures are built from their
+configurations, with random weights. `--quick` leaves out what takes long (compile, export, round trip, and with it the
+fixed point); `--models` keeps the exported files, and takes those that are there.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import onnx
 
 import onnxlift
 from models.architectures import ARCHITECTURES
-from models.fidelity import CHECKS, OK, QUICK_CHECKS, Fidelity, export_again, measure
+from models.fidelity import CHECKS, OK, QUICK_CHECKS, Fidelity, export_saved, measure
 from models.network import EXPORTERS, Exporter, Network
 
 BY_NAME = {network.name: network for network in ARCHITECTURES}
@@ -43,7 +44,7 @@ def save(name: str, exporter: Exporter, path: Path) -> None:
 
 def save_again(name: str, path: Path, folder: Path) -> Path:
     """Export what a network was lifted to."""
-    return export_again(BY_NAME[name], path, folder)
+    return export_saved(BY_NAME[name], path, folder)
 
 
 def _in_silence() -> None:

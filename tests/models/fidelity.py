@@ -7,6 +7,7 @@ How things are counted:
   it, and it does not count.
 - *Gradients* are those of the original with embeddings that train their padding, too: ONNX does not know the padding.
 - The *paths* are those of all submodules that hold a parameter, themselves or below. Activations and dropouts are code.
+- The *fixed point*: the file of the round trip lifts to the same source (see `models/round_trip.py`).
 - *Lines* are lines of code in classes, formatted alike: no blank line, comment or docstring, no imports, no `load`. For
   the original they are those of the classes of its modules and their bases, torch's and transformers' general ones
   aside; functions beside these classes are not counted, while kernels of ours are.
@@ -20,7 +21,6 @@ import inspect
 import io
 import textwrap
 import tokenize
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,14 +35,18 @@ from torch.export import Dim
 import onnxlift
 from models import Inputs
 from models.network import Network
+from models.round_trip import differences, export_again
 from models.running import assert_close, run_onnxruntime, run_torch
 from onnxlift.emit.file import format_source
 
 OK = "ok"
 QUICK_CHECKS = ("numbers", "gradients")
-CHECKS = (*QUICK_CHECKS, "compile", "round trip", "export")
-"""The export comes last: once torch.export has been called, recurrent layers can't be exported to ONNX."""
+CHECKS = (*QUICK_CHECKS, "compile", "round trip", "fixed point", "export")
+"""The export comes last: once torch.export has been called, recurrent layers can't be exported to ONNX. The fixed point
+is that of the round trip's file."""
+AGAIN = "again.onnx"
 LONGEST_MESSAGE = 160
+SHOWN_LINES = 6
 
 
 @dataclass
@@ -62,6 +66,8 @@ class Fidelity:
     original_classes: int = 0
     longest_forward: int = 0
     checks: dict[str, str] = field(default_factory=dict)
+    different: list[str] = field(default_factory=list)
+    """Lines of the source that lifting the round trip's file does not give, and those that it gives instead."""
 
     @property
     def recovered(self) -> float:
@@ -76,6 +82,7 @@ class Fidelity:
         """The targets that are missed, in words."""
         return [
             *[f"{name}: {outcome}" for name, outcome in self.checks.items() if outcome != OK],
+            *self.different[:SHOWN_LINES],
             *([f"parameters missing: {_listing(self.missing)}"] if self.missing else []),
             *([f"paths missing: {_listing(self.missing_paths)}"] if self.recovered_paths < 0.95 else []),
             *([f"{self.lines} lines, the original has {self.original_lines}"] * (self.lines > self.original_lines)),
@@ -113,13 +120,19 @@ def measure(
         for inputs, outputs in zip(others, expected[1:], strict=False):
             assert_close(run_torch(program.module(), inputs), outputs)
 
+    folder = path.with_suffix(".lifted")
+
     def returns() -> None:
         assert round_trip is not None
-        folder = path.with_suffix(".lifted")
+        (folder / AGAIN).unlink(missing_ok=True)
         lifted.save(folder, force=True)
         others = samples[1:2] if network.recurrent else samples[1:]
         for again, outputs in zip(run_onnxruntime(round_trip(folder), others), expected[1:], strict=False):
             assert_close(again, outputs)
+
+    def stays() -> None:
+        found.different = differences(path, folder / AGAIN, network.name)
+        assert not found.different, f"{len(found.different)} lines differ"
 
     def gradients() -> None:
         for layer in original.modules():
@@ -133,7 +146,7 @@ def measure(
                 tolerance = 1e-4 * gradient.abs().max().item() + 1e-6 * largest
                 torch.testing.assert_close(ours[name], gradient, rtol=1e-3, atol=tolerance, msg=name)
 
-    functions = dict(zip(CHECKS, (numbers, gradients, compiles, returns, exports), strict=True))
+    functions = dict(zip(CHECKS, (numbers, gradients, compiles, returns, stays, exports), strict=True))
     found.checks = {name: _outcome(functions[name]) for name in checks}
     return found
 
@@ -146,19 +159,15 @@ def free_sizes(network: Network, path: Path) -> tuple[dict[int, object], ...]:
     return tuple({axis: Dim.DYNAMIC for axis, size in enumerate(shape) if size not in fixed} for shape in shapes)
 
 
-def export_again(network: Network, path: Path, folder: Path) -> Path:
+def export_saved(network: Network, path: Path, folder: Path) -> Path:
     """The file that torch exports the lifted model to, which was saved in `folder`; `path` is the first export."""
     [file] = folder.glob("*.py")
     spec = importlib.util.spec_from_file_location("saved", file)
     assert spec is not None and spec.loader is not None
     saved = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(saved)
-    arguments, again = tuple(_tensors(network.samples()[1])), folder / "again.onnx"
-    names = {"input_names": [*network.dynamic], "output_names": [network.output]}
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")
-        shapes = free_sizes(network, path)
-        torch.onnx.export(saved.load(), arguments, again, dynamic_shapes=shapes, dynamo=True, verbose=False, **names)
+    again = folder / AGAIN
+    export_again(saved.load(), tuple(_tensors(network.samples()[1])), free_sizes(network, path), again, path)
     return again
 
 

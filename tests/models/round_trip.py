@@ -1,0 +1,70 @@
+"""There and back again: a lifted module is exported anew, and what the new file lifts to is compared.
+
+The exporter loses three things on the way, which the first source is compared without:
+1. The names of values. Their author's words would be variables, and reasons not to inline (`without_value_names`).
+2. Boolean masks of attention. It makes them numbers, of which the lowest stands for False, and which mean something
+   else where a row has no True; so they can't be taken for boolean ones again (`BOOLEAN_MASK`).
+3. Batch norms after a convolution, which it multiplies into that; so it is told not to optimise where there are any.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from itertools import count
+from pathlib import Path
+
+import onnx
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+import onnxlift
+
+BOOLEAN_MASK = re.compile(r" +mask = torch\.where\(mask, 0\.0, torch\.finfo\(torch\.float32\)\.min\)\n")
+Shapes = Sequence[Mapping[int, object]]
+
+
+def export_again(module: nn.Module, arguments: Sequence[Tensor], shapes: Shapes, path: Path, first: Path) -> None:
+    """Export a lifted module to `path`, with inputs and outputs called as in the `first` file that it comes from."""
+    graph = onnx.load(first, load_external_data=False).graph
+    names = {"input_names": [v.name for v in graph.input], "output_names": [v.name for v in graph.output]}
+    optimise = not any(isinstance(layer, _BatchNorm) for layer in module.modules())
+    options = {"dynamic_shapes": shapes, "dynamo": True, "optimize": optimise, "verbose": False}
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(module, tuple(arguments), path, **options, **names)
+
+
+def differences(first: Path, again: Path, name: str) -> list[str]:
+    """The lines that differ between what the two files lift to, as in a diff; none if the first is a fixed point."""
+    sources = (code(onnxlift.lift(model, name=name)) for model in (without_value_names(onnx.load(first)), again))
+    lines = difflib.unified_diff(*(source.splitlines() for source in sources), n=0, lineterm="")
+    return [line for line in lines if not line.startswith(("---", "+++", "@@"))]
+
+
+def code(lifted: onnxlift.Lifted) -> str:
+    """The source without its docstring, which counts the nodes of the file, and without masks that become numbers."""
+    return BOOLEAN_MASK.sub("", lifted.source.split('"""', 2)[2])
+
+
+def without_value_names(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with a number for the name of every value that a node computes, but for the results."""
+    _number_values(model.graph, {}, count())
+    return model
+
+
+def _number_values(graph: onnx.GraphProto, outer: Mapping[str, str], numbers: count[int]) -> None:
+    results = {value.name for value in graph.output} if not outer else set()
+    computed = [name for node in graph.node for name in node.output if name and name not in results]
+    names = {**outer, **{name: f"onnx::Value_{next(numbers)}" for name in computed}}
+    for node in graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs):
+                _number_values(body, names, numbers)
+    for value in (*graph.value_info, *graph.output):
+        value.name = names.get(value.name, value.name)

@@ -165,6 +165,12 @@ def test_floats_without_a_literal() -> None:
     assert float_text(torch.finfo(torch.float32).min) == "torch.finfo(torch.float32).min"
 
 
+def test_adding_a_negative_number_is_subtracting() -> None:
+    x, y = Name("x"), Name("y")
+    assert text(x + -0.5) == "x - 0.5" and text(x + -(y**2)) == "x - y ** 2" and text(x * -2) == "x * -2"
+    assert text(x + (-y) // 2) == "x + -y // 2"  # rounds downwards, so the sign cannot be moved
+
+
 def test_python_syntax_builds_the_same_syntax() -> None:
     x, y = Name("x"), Name("y")
     assert text(x.flatten(1).softmax(-1)) == "x.flatten(1).softmax(-1)"

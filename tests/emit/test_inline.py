@@ -139,6 +139,15 @@ def test_a_line_stays_readable() -> None:
     assert max(map(len, code(g.lift(x)).splitlines())) <= 8 + LENGTH + 10
 
 
+def test_long_names_of_parameters_count() -> None:
+    """`return (` and the rest on a line of its own would be worse than two statements."""
+    g = Graph()
+    x = g.node("Concat", g.input("x", "n", 4), g.node("Sin", g.node("Cos", "x")), g.node("Tanh", "x"), axis=1)
+    x = g.node("Mul", g.node("Exp", x), g.weight("embeddings.position_embeddings_table_of_the_model", 1, 12))
+    text = code(g.lift(x))
+    assert "return (" not in text and "return x * self." in text, text
+
+
 def test_a_value_that_is_read_twice_is_computed_once() -> None:
     g = Graph()
     h = g.node("Sin", g.linear(g.input("x", "n", 4), "fc"))

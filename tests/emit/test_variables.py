@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import pytest
 
 import onnxlift
 from small_graphs import Graph, code, compare, step
@@ -140,6 +141,47 @@ def test_query_key_and_value_have_their_names_where_attention_is_written_out() -
         }
     """)
     assert "q, k, v = x.chunk(3, -1)" in onnxlift.lift(model).source
+
+
+@pytest.mark.parametrize("name", ["input.36", "input5", "conv2d_401.tmp_0", "p2o.Add.7", "mean_2", "add_177_2", "x.4"])
+def test_what_an_exporter_counts_has_no_name(name: str) -> None:
+    g = Graph()
+    x = g.input("signal", "n", 4)
+    for i in range(4):
+        x = g.node("Tanh", g.linear(x, f"layer{chr(97 + i)}"), output=name if i == 2 else f"val_s{i}")
+        x = g.node("Mul", x, g.node("Exp", x))
+    lines = code(g.lift(x)).partition("def forward")[2].splitlines()[1:-1]
+    assert {line.split(" = ")[0].strip() for line in lines} == {"x"}
+
+
+def test_the_number_that_sets_names_apart_is_left_out() -> None:
+    g = Graph()
+    h = g.node("MatMul", g.input("x.1", "n", 4), g.weight("fc_weight", 4, 4), output="projected.3")
+    text = code(g.lift(g.node("Add", h, g.node("Exp", h))))
+    assert "def forward(self, x: Tensor)" in text and "projected = " in text
+
+
+def test_inputs_of_the_model_are_not_rebound() -> None:
+    g = Graph()
+    x = g.node("Tanh", g.linear(g.input("pixel_values", "n", 4), "a"))
+    x = g.node("Mul", x, g.node("Exp", x))
+    assert_forward(g.lift(x), ["x = self.a(pixel_values).tanh()", "return x * x.exp()"])
+
+
+def test_inputs_have_the_names_that_people_gave_them() -> None:
+    g = Graph()
+    h = g.node("Mul", g.input("h0", "n", 4), g.input("serving_default_audio:0", "n", 4))
+    text = code(g.lift(g.node("Mul", h, g.input("onnx::Gemm_0", "n", 4))))
+    assert "def forward(self, h0: Tensor, audio: Tensor, x: Tensor)" in text
+
+
+def test_only_what_something_is_multiplied_with_is_a_gate() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    gate = g.node("Sigmoid", g.linear(x, "a"))
+    probability = g.node("Sigmoid", g.linear(g.node("Mul", g.node("Mul", x, gate), gate), "b"))
+    text = code(g.lift(g.node("Add", g.node("Sin", probability), g.node("Cos", probability))))
+    assert "gate = self.a(x).sigmoid()" in text and "x = self.b(x * gate * gate).sigmoid()" in text, text
 
 
 def assert_forward(lifted: onnxlift.Lifted, expected: list[str]) -> None:

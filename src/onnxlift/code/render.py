@@ -137,7 +137,13 @@ class Renderer:
         # Left-associative, so the right side needs one more; `**` and comparisons (which would chain) need both.
         left = own + 1 if expr._op == "**" or own == COMPARE else own
         right = UNARY if expr._op == "**" else own + 1
-        return f"{self.text(expr._left, left)} {expr._op} {self.text(expr._right, right)}", own
+        operator = expr._op
+        operand, strength = self._render(expr._right)
+        if operator == "+" and operand.startswith("-") and strength >= UNARY:
+            operator, operand = "-", operand[1:]  # `x + -1` is `x - 1`, to the last bit
+        elif strength < right:
+            operand = f"({operand})"
+        return f"{self.text(expr._left, left)} {operator} {operand}", own
 
     def _display(self, expr: Display) -> str:
         items = ", ".join(self.text(i) for i in expr._items)

@@ -58,6 +58,7 @@ from .module import Module
 from .prune import called_module
 
 LENGTH = 82
+WIDTH = 92  # of a line of `forward`, beyond which it would be broken into several
 SHORT_LENGTH = 66  # of what goes on with a step of the model in other ways than with the next one
 NESTING = 4
 VARIABLE = 5  # characters that the name of a variable is taken to have
@@ -192,7 +193,7 @@ class _Inliner:
             return False  # a variable that it reads has another value by now
         if _is_attribute(definition.expr):
             return True
-        if length > LENGTH:
+        if length > LENGTH or length + self.excess(expr) + self.excess(definition.expr) > WIDTH:
             return False
         small = self.length(definition.expr) <= 14
         if not small and not isinstance(statement, Return) and self.deserves_name(key, definition.expr):
@@ -272,6 +273,23 @@ class _Inliner:
                 return len(self.texts.get(id(expr), repr(expr._value)))
         parts = children(expr)
         return 2 + sum(self.length(p) + 2 for p in parts) if parts else 8
+
+    def excess(self, expr: Expr) -> int:
+        """By how much names are longer than a variable's is taken to be: those of parameters and of the model's inputs
+        (`self.position_embeddings`, `pixel_values`) are known; most others are single letters."""
+        excess = 0
+        for part in walk(expr):
+            key = variable(part) if isinstance(part, Ref | Local) else None
+            inner = self.inlined.get(key) if key is not None else None
+            if inner is not None:
+                excess += self.excess(inner)
+            elif (stored := self.module.stored_name(key)) is not None:
+                excess += len(".".join(("self", *stored))) - VARIABLE
+            elif not self.module.path and isinstance(key, ir.Value) and key in self.module.inputs:
+                excess += len(meaning(self.module, key) or "x") - VARIABLE
+            elif key is not None:
+                excess += 2 - VARIABLE
+        return excess
 
     def nesting(self, expr: Expr) -> int:
         """How deep parentheses with something to read in them lie in one another."""

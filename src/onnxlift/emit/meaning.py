@@ -14,13 +14,26 @@ USUAL_NAME = "usual_name"
 
 
 _STATES = {"Y_h": "h", "Y_c": "c"}  # ONNX's own names for what recurrent layers leave behind
+# `input.36`, `conv2d:0`: what an exporter adds to set values apart that have the same name.
+_SERIAL = re.compile(r"([.:]\d+)+$")
+_SIGNATURE = "serving_default_"  # what TensorFlow puts before the inputs of a model
+# The names that PyTorch's functions give to what they take and return.
+_ANYTHING = frozenset({"input", "result", "ret", "output", "out", "self"})
+# What only a counter tells from other inputs, however short: `h0` is a name, if it is one of an input.
+_COUNTED_INPUT = re.compile(r"(?i)onnx::.*|\d+|val_\d+|.*_output_\d+")
 
 
 def meaning(module: Module, value: ir.Value) -> str | None:
     """A variable name from the value's own name, without what the module's name says already; None if the name was
     made up by an exporter."""
     name = _STATES.get(value.name or "", value.name or "")
+    if value.is_graph_input() and not module.path:
+        name = _SERIAL.sub("", name.removeprefix(_SIGNATURE)) or name
+        return None if not name or "/" in name or _COUNTED_INPUT.fullmatch(name) else identifier(name)
     if is_generated(name) or "/" in name or _is_exporters(module, value):
+        return None
+    name = _SERIAL.sub("", name)
+    if not name or is_counted(name) or (name.rstrip("0123456789") in _ANYTHING and not value.is_graph_output()):
         return None
     for depth in range(len(module.path), 0, -1):
         prefix = re.sub(r"\W", "_", "_".join(module.path[-depth:])) + "_"
@@ -43,6 +56,16 @@ def _is_exporters(module: Module, value: ir.Value) -> bool:
 _OPERATION = re.compile(
     r"(?i)(^|_)(conv|c|bn|relu|pool|proj|sum|add|mul|matmul|mm|h|t|flat|gap|bias|norm|act|gelu|reshape|transpose|out)\d*$"
 )
+# An operation or a layer with the number that an exporter counts them by.
+_COUNTED = re.compile(
+    r"(?i)(conv[123]d|conv|linear|dense|fc|gemm|relu|mean|sum|sqrt|rsqrt|pad|eq|softmax|sigmoid|tanh|layer_?norm|embedding"
+    r"|batch_norm)(_\d+)+|(convolution_output|transpose_output|adjusted_input)\d*"
+)
+
+
+def is_counted(name: str) -> bool:
+    """Whether a name says no more than the operation and how many of its kind came before: `conv2d_401`, `mean_2`."""
+    return bool(_COUNTED.fullmatch(name))
 
 
 def thing(name: str) -> str | None:

@@ -36,7 +36,7 @@ from ..ir.types import FLOATS, INTEGERS, type_of
 from ..ops.operand import Dims, Scalar, Tensor
 from ..tree.names import identifier, unique
 from .inline import Inlined, main_line, read_variables
-from .meaning import USUAL_NAME, meaning, says_more, thing
+from .meaning import USUAL_NAME, is_counted, meaning, says_more, thing
 from .module import Module
 from .prune import called_module
 
@@ -93,6 +93,7 @@ class Variables:
     def __init__(self, module: Module, inlined: Inlined, hints: Hints) -> None:
         self.module = module
         self.inlined = inlined
+        self.factors: set[object] = set()
         self.hints = self._collect(hints)
         self.member_names = {path[0] for path in module.members}
         self.main = next(iter(module.inputs), None)  # the parameter that a forward is about
@@ -120,6 +121,7 @@ class Variables:
                     found.setdefault(variable(argument), roles[position])
             if "attn_mask" in call._kwargs:
                 found.setdefault(variable(call._kwargs["attn_mask"]), "mask")
+        self.factors = set(self._factors(wholes))
         for addend in self._addends(wholes):
             found.setdefault(addend, RESIDUAL)
         for key, role in self._attention_roles(statements, wholes):
@@ -141,6 +143,12 @@ class Variables:
             if position in hints.parameters:
                 found.setdefault(value, hints.parameters[position])
         return {key: name for key, name in found.items() if name}
+
+    def _factors(self, wholes: Iterable[Expr]) -> Iterable[object]:
+        """The variables that something is multiplied with."""
+        for part in (part for whole in wholes for part in walk(whole)):
+            if isinstance(part, Binary) and part._op == "*":
+                yield from (variable(side) for side in (part._left, part._right))
 
     def _addends(self, wholes: Iterable[Expr]) -> Iterable[object]:
         """The parameters, but for the first, that are added to what the forward computes and are read nowhere else."""
@@ -259,6 +267,8 @@ class Variables:
         if usual is not None and usual not in taken:
             return str(usual)
         word = self._word(statement.expr)
+        if word == WORDS["sigmoid"] and key not in self.factors:
+            word = None  # a probability
         if word in BRANCHES and word not in taken:
             return str(word)
         hint = self.hints.get(key)
@@ -287,6 +297,8 @@ class Variables:
             name = self.names.get(other)
             if name is None or name in taken or not isinstance(other, ir.Value) or holder.get(name) is not other:
                 continue
+            if not self.module.path and other in self.module.inputs and name not in LETTERS:
+                continue  # the model's inputs are what they are called: no other value is `pixel_values`
             if self.lives[other].death <= life.birth and other.dtype == key.dtype and not self._is_number(other):
                 return name
         return None
@@ -354,7 +366,7 @@ class Variables:
                 return None if inner is None else self._word(inner)
             case Call() if isinstance(expr._function, Member):
                 name = self.module.name_of(expr._function._target)[-1]
-                return None if name.isdigit() or _ON_THE_LINE.search(name) else _spoken(name)
+                return None if name.isdigit() or is_counted(name) or _ON_THE_LINE.search(name) else _spoken(name)
             case Call() if isinstance(expr._function, Attribute):
                 return WORDS.get(expr._function._name) or self._word(expr._function._base)
             case Binary():

@@ -34,9 +34,10 @@ GENERATED = re.compile(
     r"""^(?:val_\d+ | onnx::.* | \d+ | _v_\d+ | node_.* | [A-Z]\w*_\d+ | tmp_?\d* | [a-z]_?\d+
         | _?tensor_?\d* | _\d+
         | const(?:ant)?(?:_\w*)?_?\d* | initializer_?\d* | .*_output_\d+ | .*::.* | scalar_tensor_default_?\d*
-        | (?:add|cat|clone|div|expand|mul|neg|permute|pow|reshape|select|slice|squeeze|stack|sub|t|to|transpose
-             |unsqueeze|view|where)(?:_\d+)?
-        | .*\.\.\d+ )$""",
+        | (?:elementwise_)?(?:add|cat|clone|div|expand|mul|neg|permute|pow|reshape|select|slice|squeeze|stack|sub|t|to
+             |transpose|unsqueeze|view|where)(?:_\d+)*
+        | .*_(?:(?:true|false)_graph|split|slice)_\d+
+        | .*\.\.\d+ | p2o\..* | .*\.tmp_\d+.* )$""",
     re.VERBOSE,
 )
 

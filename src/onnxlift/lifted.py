@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
 from math import prod
@@ -18,7 +19,7 @@ from .emit.module import Entry, Module, state_entries
 from .emit.save import save_files
 from .emit.source_map import Readers, SourceMap, map_source
 from .emit.ties import find_ties
-from .emit.weights import MAX_SHARD_SIZE, Progress, stored_bytes, write_weights
+from .emit.weights import MAX_SHARD_SIZE, Progress, constants_name, stored_bytes, write_weights
 from .ir.tensors import DataFile, FileTensor
 from .report import LiftReport
 
@@ -51,7 +52,8 @@ class Lifted:
         self._root = root
         entries = dict(state_entries(root))
         self._ties = find_ties(entries)
-        self._entries = {key: entry for key, entry in entries.items() if key not in self._ties}
+        self._entries = {key: entry for key, entry in entries.items() if entry.persistent and key not in self._ties}
+        self._constants = {key: entry for key, entry in entries.items() if not entry.persistent}
         self._node_count = node_count
         self._idioms = idioms or {}
         self._readers = readers or {}
@@ -69,6 +71,11 @@ class Lifted:
         """Name -> numpy array. Lazy: an array is made when it is asked for, and not kept."""
         return StateDict(self._entries)
 
+    @property
+    def constants(self) -> Mapping[str, np.ndarray[Any, Any]]:
+        """Name -> numpy array of the buffers that are not in the state dict, as lazy."""
+        return StateDict(self._constants)
+
     @cached_property
     def source_map(self) -> SourceMap:
         """Which lines of `source` come from which ONNX nodes, and back."""
@@ -82,7 +89,7 @@ class Lifted:
             name=self.name,
             nodes=self._node_count,
             parameters=sum(prod(entry.weight.shape) for entry in parameters),
-            weight_bytes=sum(map(stored_bytes, self._entries.values())),
+            weight_bytes=sum(map(stored_bytes, (self._entries | self._constants).values())),
             passes={name: count for name, count in self.fired.items() if count},
             idioms={name: count for name, count in self._idioms.items() if count},
             classes=self._source.classes,
@@ -106,6 +113,9 @@ class Lifted:
         module.load_state_dict(weights, assign=True)
         if self._ties:
             namespace[self._source.class_name].tie_weights(module)
+        for key, entry in self._constants.items():
+            owner, _, name = key.rpartition(".")
+            module.get_submodule(owner).register_buffer(name, to_torch(entry.weight.array()), persistent=False)
         return module.train(train)
 
     def save(
@@ -128,11 +138,12 @@ class Lifted:
             (folder / name).write_text(text, encoding="utf-8", newline="\n")
         source, *rest = (folder / name for name in texts)
         weights = write_weights(self._entries, folder, self.name, self._max_shard_size, on_progress)
-        return [source, *weights, *rest]
+        constants = write_weights(self._constants, folder, constants_name(self.name), sys.maxsize)
+        return [source, *weights, *constants, *rest]
 
     def data_files(self) -> set[Path]:
         """The files from which the weights are read."""
-        tensors = (entry.weight.value.const_value for entry in self._entries.values())
+        tensors = (entry.weight.value.const_value for entry in (self._entries | self._constants).values())
         sources = (tensor.raw.source for tensor in tensors if isinstance(tensor, FileTensor))
         return {source.path for source in sources if isinstance(source, DataFile)}
 

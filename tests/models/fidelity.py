@@ -84,6 +84,7 @@ class Fidelity:
             *[f"{name}: {outcome}" for name, outcome in self.checks.items() if outcome != OK],
             *self.different[:SHOWN_LINES],
             *([f"parameters missing: {_listing(self.missing)}"] if self.missing else []),
+            *([f"not in the original: {_listing(self.extra)}"] if self.extra and not self.folded else []),
             *([f"paths missing: {_listing(self.missing_paths)}"] if self.recovered_paths < 0.95 else []),
             *([f"{self.lines} lines, the original has {self.original_lines}"] * (self.lines > self.original_lines)),
             *([f"a forward of {self.longest_forward} lines"] if self.longest_forward >= 60 else []),

@@ -26,7 +26,8 @@ def convert(
     """Write a model as PyTorch source, with its weights in safetensors.
 
     Writes NAME.py, NAME.safetensors, NAME.graph.txt (the graph after each stage) and NAME.map.json (which line comes
-    from which ONNX node). The source needs torch and safetensors, and nothing of onnxlift.
+    from which ONNX node); and NAME.constants.safetensors, if there are tables that a state dict would not hold. The
+    source needs torch and safetensors, and nothing of onnxlift.
 
     Example: onnxlift convert resnet50.onnx -o out --verify
 

@@ -224,7 +224,7 @@ def _describe_member(
             roles = {1: ("dim",), 2: matrix}.get(len(shape), ("length",) * len(shape))
             for axis, (role, size) in enumerate(zip(roles, shape, strict=True)):
                 numbers.append(Number((member, str(axis)), role, size))
-            return (member.is_parameter, len(member.weight.shape), member.weight.value.dtype)
+            return (member.is_parameter, member.persistent, len(member.weight.shape), member.weight.value.dtype)
     if member.is_plain_activation:
         numbers.append(Number((member, "class"), "activation", LayerClass(member.constructor)))
         return ("activation",)

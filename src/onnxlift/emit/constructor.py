@@ -62,7 +62,8 @@ class Constructor:
             if () in group:
                 member = group[()]
                 if isinstance(member, Stored) and not member.is_parameter:
-                    yield f'self.register_buffer("{attribute}", {self._empty(member)})'
+                    persistent = "" if member.persistent else ", persistent=False"
+                    yield f'self.register_buffer("{attribute}", {self._empty(member)}{persistent})'
                 elif (attribute,) in self.optional:
                     yield from self._optional(attribute, member)
                 else:

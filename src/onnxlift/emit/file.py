@@ -18,6 +18,7 @@ from ..ir.types import type_of
 from ..tree.names import plain
 from .class_names import name_classes
 from .classes import find_classes
+from .constants import mark_constants
 from .constructor import LINE_LENGTH
 from .dense import roll_dense
 from .gate import check_source
@@ -26,7 +27,7 @@ from .module import Entry, Module, state_entries
 from .signatures import share_signatures
 from .source_map import Origin
 from .ties import find_ties
-from .weights import index_name, plan_shards
+from .weights import constants_name, index_name, plan_shards
 from .write import ClassWriter, Text
 
 LONGEST_LINE = 300  # of the docstring, which holds names and sizes as the model has them
@@ -53,6 +54,7 @@ def write_source(
     registered: Registered,
 ) -> Source:
     """The generated file for a lowered model that is to be called `name`."""
+    mark_constants(root)
     share_signatures(root)
     for module in root.walk():
         roll_dense(module)
@@ -73,8 +75,9 @@ def write_source(
         body.add()
         writer.write(body)
     root_class = class_of[id(root)].name
-    own = {key: entry for key, entry in entries.items() if key not in ties}
-    loader = _loader(root_class, name, len(plan_shards(own, max_shard_size)), ties)
+    own = {key: entry for key, entry in entries.items() if entry.persistent and key not in ties}
+    has_constants = not all(entry.persistent for entry in entries.values())
+    loader = _loader(root_class, name, len(plan_shards(own, max_shard_size)), has_constants, ties)
     code = "\n".join(body.lines)
     used = kernels.sources(_called_kernels(code))
     kernel_text = [part for text in used.values() for part in ("", "", text)]
@@ -158,7 +161,7 @@ def _merged(lines: list[str]) -> list[str]:
     return merged
 
 
-def _loader(root_class: str, name: str, weight_files: int, ties: Mapping[str, str]) -> list[str]:
+def _loader(root_class: str, name: str, weight_files: int, has_constants: bool, ties: Mapping[str, str]) -> list[str]:
     if not weight_files:
         return [
             f"def load() -> {root_class}:",
@@ -183,8 +186,16 @@ def _loader(root_class: str, name: str, weight_files: int, ties: Mapping[str, st
     if ties:
         weights[-1:-1] = [f'    weights["{key}"] = weights["{owner}"]' for key, owner in ties.items()]
         weights.append("    model.tie_weights()")
+    paths = [f'WEIGHTS = Path(__file__).with_name("{file}")']
+    if has_constants:
+        paths.append(f'CONSTANTS = Path(__file__).with_name("{constants_name(name)}.safetensors")')
+        weights += [
+            "    for name, constant in load_file(CONSTANTS, device=device).items():",
+            '        owner, _, buffer = name.rpartition(".")',
+            "        model.get_submodule(owner).register_buffer(buffer, constant, persistent=False)",
+        ]
     return [
-        f'WEIGHTS = Path(__file__).with_name("{file}")',
+        *paths,
         "",
         "",
         f'def load(path: str | Path = WEIGHTS, device: str = "cpu") -> {root_class}:',

@@ -2,7 +2,7 @@
 
 Text of a stranger reaches the source as a checked identifier, as a literal by `repr`, or in a docstring without quotes
 (`tree/names.py`). Should one of these fail, what slips through still has to look like this:
-1. A file is a docstring, imports, functions, classes and the path of the weights: nothing runs when it is imported.
+1. A file is a docstring, imports, functions, classes and the paths of the weights: nothing runs when it is imported.
 2. A class is an `nn.Module` or `nn.Sequential` with methods and the types of buffers, without decorators.
 3. Statements and expressions are of the kinds that kernels and `forward` consist of.
 4. A name is defined in the file, or one of the builtins that compute: not `open`, `eval`, `getattr`. `type` is a type
@@ -75,9 +75,14 @@ def _check_top(body: Sequence[ast.stmt]) -> None:
             case ast.Expr():
                 _require(position == 0 and _is_docstring(statement), statement, "an expression")
             case ast.Assign():
-                _require([ast.unparse(target) for target in statement.targets] == ["WEIGHTS"], statement, "a value")
+                _require(all(map(_is_path, statement.targets)), statement, "a value")
             case _:
                 _require(False, statement, type(statement).__name__)
+
+
+def _is_path(target: ast.expr) -> bool:
+    """The name of the path of a file that `load` reads."""
+    return isinstance(target, ast.Name) and target.id in ("WEIGHTS", "CONSTANTS")
 
 
 def _is_of_a_class(statement: ast.stmt) -> bool:

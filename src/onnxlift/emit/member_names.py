@@ -97,10 +97,20 @@ def stored_path(value: ir.Value, module: Module) -> Path:
         return module.free((attribute(name.rpartition("/")[2] or name, "constant"),))
     if WEIGHT in value.meta:
         return module.free((str(value.meta[WEIGHT]),))
-    user = next((node for node, _ in value.uses()), None)
+    user = _first_user(value)
     word = _BUFFER_WORDS.get(value.dtype or ir.DataType.UNDEFINED)
-    if user is not None and user.op_type in _INTEGER_WEIGHTS and len(value.shape or ()) > 1:
+    if is_integer_weight(value):
         word = "weight"
     if word is None and value.dtype in FLOATS:
         word = _BY_USE.get(user.op_type if user is not None else "", "constant")
     return module.free((word or "index",))
+
+
+def is_integer_weight(value: ir.Value) -> bool:
+    """Whether a constant is the matrix or kernel of a quantised layer."""
+    user = _first_user(value)
+    return user is not None and user.op_type in _INTEGER_WEIGHTS and len(value.shape or ()) > 1
+
+
+def _first_user(value: ir.Value) -> ir.Node | None:
+    return next((node for node, _ in value.uses()), None)

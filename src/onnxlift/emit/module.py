@@ -19,10 +19,11 @@ DICT_METHODS = frozenset({"clear", "items", "keys", "pop", "update", "values"})
 
 @dataclass(eq=False)
 class Stored:
-    """A parameter or buffer that the module holds directly."""
+    """A parameter or buffer that the module holds directly. What is not persistent is no part of the state dict."""
 
     weight: Weight
     is_parameter: bool
+    persistent: bool = True
 
 
 @dataclass(eq=False)
@@ -103,20 +104,21 @@ def is_list(names: set[str]) -> bool:
 
 @dataclass(frozen=True)
 class Entry:
-    """One tensor of the state dict."""
+    """One tensor of the state dict, or a constant: a buffer that is not persistent."""
 
     weight: Weight
     is_parameter: bool
+    persistent: bool = True
 
 
 def state_entries(module: Module, prefix: Path = ()) -> Iterator[tuple[str, Entry]]:
-    """Key -> tensor of the state dict, in the order of the modules."""
+    """Key -> tensor, of the state dict and of constants, in the order of the modules."""
     for path, member in module.members.items():
         full = prefix + path
         if isinstance(member, Module):
             yield from state_entries(member, full)
         elif isinstance(member, Stored):
-            yield ".".join(full), Entry(member.weight, member.is_parameter)
+            yield ".".join(full), Entry(member.weight, member.is_parameter, member.persistent)
         else:
             for name, weight in member.weights.items():
                 is_trained = name not in BUFFERS and weight.value.dtype in FLOATS

@@ -52,7 +52,7 @@ def save_files(
 def _earlier_files(directory: Path, name: str) -> list[Path]:
     """What is there already and would be replaced, or belongs to what would be replaced."""
     ours = re.compile(
-        rf"{re.escape(name)}(\.py|\.safetensors|\.safetensors\.index\.json|\.graph\.txt|\.map\.json"
+        rf"{re.escape(name)}(\.py|(\.constants)?\.safetensors|\.safetensors\.index\.json|\.graph\.txt|\.map\.json"
         r"|-\d{5}-of-\d{5}\.safetensors)"
     )
     return sorted(path for path in directory.iterdir() if ours.fullmatch(path.name))

@@ -111,6 +111,11 @@ def index_name(name: str) -> str:
     return f"{name}.safetensors.index.json"
 
 
+def constants_name(name: str) -> str:
+    """What the file of buffers that are not in the state dict is called, but for its suffix."""
+    return f"{name}.constants"
+
+
 def stored_bytes(entry: Entry) -> int:
     """How many bytes the tensor takes in the file."""
     _, dtype = _STORED.get(_tensor(entry).dtype, ("", np.dtype(np.complex128)))  # no type of ONNX is wider

@@ -13,6 +13,8 @@ FX_NODE = "pkg.torch.onnx.fx_node"
 NO_MODULE = "_empty_nn_module_stack_from_metadata_hook"
 SIGNATURE_KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
 """Whether an initialiser was a PARAMETER or a BUFFER."""
+PERSISTENT = "pkg.torch.export.graph_signature.InputSpec.persistent"
+"""Whether a buffer was part of the state dict: "True" or "False"; "None" for parameters."""
 FOLDED_FROM = "pkg.onnxscript.optimizer.folded_from"
 """The initialisers and intermediate values that the optimiser computed an initialiser from."""
 

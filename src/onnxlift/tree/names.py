@@ -25,8 +25,8 @@ MODULE_ATTRIBUTES = frozenset(
 )
 # What the generated file imports or defines itself, besides the kernels.
 GLOBAL_NAMES = frozenset(
-    """Callable F OrderedDict Path Sequence Tensor WEIGHTS itertools json load load_file math nn np numpy safetensors
-    self torch""".split()
+    """CONSTANTS Callable F OrderedDict Path Sequence Tensor WEIGHTS itertools json load load_file math nn np numpy
+    safetensors self torch""".split()
 )
 _BUILTINS = frozenset(name for name in dir(builtins) if not name.startswith("_"))
 

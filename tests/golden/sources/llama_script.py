@@ -27,7 +27,7 @@ def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 class RotaryEmb(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("scale", torch.empty(4))
+        self.register_buffer("scale", torch.empty(4), persistent=False)
 
     def forward(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         x = positions[None, :, None].float() * self.scale
@@ -115,6 +115,7 @@ class Llama(nn.Module):
 
 
 WEIGHTS = Path(__file__).with_name("llama.safetensors")
+CONSTANTS = Path(__file__).with_name("llama.constants.safetensors")
 
 
 def load(path: str | Path = WEIGHTS, device: str = "cpu") -> Llama:
@@ -122,4 +123,7 @@ def load(path: str | Path = WEIGHTS, device: str = "cpu") -> Llama:
     with torch.device("meta"):
         model = Llama()
     model.load_state_dict(load_file(path, device=device), assign=True)
+    for name, constant in load_file(CONSTANTS, device=device).items():
+        owner, _, buffer = name.rpartition(".")
+        model.get_submodule(owner).register_buffer(buffer, constant, persistent=False)
     return model.eval()

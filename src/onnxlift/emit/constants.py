@@ -1,0 +1,38 @@
+"""What is no part of the state dict: numbers that the code brings along, and nobody trained.
+
+    self.register_buffer("inv_freq", torch.empty(32))   ->   self.register_buffer("inv_freq", ..., persistent=False)
+
+The values are stored in a file of their own. What is left in the weights is the state dict of the original: its
+checkpoints load into the lifted module, and the lifted module's into the original.
+
+It applies to a buffer that the newer exporter says was not persistent; and to one with a name that an exporter has
+generated, such as what it computed ahead of time. Not to weights of integers, which belong to quantised layers; and not
+if no parameter has a name of its own: then nothing is known of an original to be the same as.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from ..ir.metadata import FOLDED_FROM, PERSISTENT
+from ..tree.names import is_generated
+from .member_names import is_integer_weight
+from .module import Module, Stored, state_entries
+
+
+def mark_constants(root: Module) -> None:
+    """Find the buffers below `root` that are not persistent."""
+    if not any(entry.is_parameter and not is_generated(entry.weight.value.name) for _, entry in state_entries(root)):
+        return
+    for module in root.walk():
+        for member in module.members.values():
+            if isinstance(member, Stored) and not member.is_parameter:
+                member.persistent = _is_persistent(member.weight.value)
+
+
+def _is_persistent(value: ir.Value) -> bool:
+    told = value.metadata_props.get(PERSISTENT)
+    if told in ("True", "False"):
+        return told == "True"
+    made_up = is_generated(value.name) or "constant" in value.meta or FOLDED_FROM in value.metadata_props
+    return is_integer_weight(value) or not made_up

@@ -102,7 +102,7 @@ def stored_path(value: ir.Value, module: Module) -> Path:
     if is_integer_weight(value):
         word = "weight"
     if word is None and value.dtype in FLOATS:
-        word = _BY_USE.get(user.op_type if user is not None else "", "constant")
+        word = "inv_freq" if _gives_angles(user) else _BY_USE.get(user.op_type if user is not None else "", "constant")
     return module.free((word or "index",))
 
 
@@ -114,3 +114,14 @@ def is_integer_weight(value: ir.Value) -> bool:
 
 def _first_user(value: ir.Value) -> ir.Node | None:
     return next((node for node, _ in value.uses()), None)
+
+
+def _gives_angles(node: ir.Node | None) -> bool:
+    """Whether cosines and sines are taken of a product, itself or joined with itself, as for a rotary embedding."""
+    if node is None or node.op_type not in ("Mul", "MatMul"):
+        return False
+    (product,) = node.outputs
+    users = {user for user, _ in product.uses()}
+    joined = [user.outputs[0] for user in users if user.op_type == "Concat" and set(user.inputs) == {product}]
+    operations = {user.op_type for angles in (product, *joined) for user, _ in angles.uses()}
+    return {"Cos", "Sin"} <= operations

@@ -27,10 +27,10 @@ def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 class RotaryEmb(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("scale", torch.empty(4), persistent=False)
+        self.register_buffer("inv_freq", torch.empty(4), persistent=False)
 
     def forward(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        x = positions[None, :, None].float() * self.scale
+        x = positions[None, :, None].float() * self.inv_freq
         x = torch.cat((x, x), -1)
         return x.cos(), x.sin()
 

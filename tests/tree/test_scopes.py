@@ -53,6 +53,23 @@ def test_a_weight_from_elsewhere_does_not_move_the_node() -> None:
     assert scopes_of(g, "a")[0] == {"a": ("decoder", "head")}
 
 
+def test_layers_that_share_a_weight_keep_their_names() -> None:
+    """The module `shared` is never called: an encoder and a head have its weight."""
+    g = Graph()
+    weight = g.weight("shared.weight", 4, 4)
+    x = g.node("MatMul", g.input("x", "n", 4), weight, name="/encoder/embed/MatMul", output="a")
+    g.node("MatMul", x, weight, name="/head/MatMul", output="b")
+    assert scopes_of(g, "b")[0] == {"a": ("encoder", "embed"), "b": ("head",)}
+
+
+def test_a_layer_that_is_called_twice_is_what_its_weight_says() -> None:
+    g = Graph()
+    weight = g.weight("fc.weight", 4, 4)
+    x = g.node("MatMul", g.input("x", "n", 4), weight, name="/fc/MatMul", output="a")
+    g.node("MatMul", x, weight, name="/norm/MatMul", output="b")  # moved by an optimiser
+    assert scopes_of(g, "b")[0] == {"a": ("fc",), "b": ("fc",)}
+
+
 def test_a_node_without_a_name_joins_what_it_works_on_if_many_use_it() -> None:
     """An optimiser has put the activation of a block elsewhere, and lost its name."""
     g = Graph()

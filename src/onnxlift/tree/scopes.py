@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import islice, takewhile
 
 import onnx_ir as ir
 
@@ -26,6 +26,7 @@ from .names import is_generated
 Path = tuple[str, ...]
 
 DEEPEST = 24  # modules within modules; a path that is longer is cut, since it is a stranger who wrote it
+MOST_TIED = 16  # layers that share a weight; more are one layer that is called again and again
 
 # Operators that hold weights as a layer does, and which of their inputs those are.
 LAYER_WEIGHTS = {
@@ -183,9 +184,19 @@ def _choose(node: ir.Node, by_exporter: Path | None, by_weights: Path | None) ->
     if node.op_type in LAYER_WEIGHTS:
         # Optimisers move nodes to a neighbour; a weight that lives elsewhere altogether is another layer's, shared.
         is_near = by_weights[:-1] == by_exporter[:-1] or by_weights[: len(by_exporter)] == by_exporter
-        return by_weights if is_near else by_exporter
+        is_own = by_weights == by_exporter or (is_near and not _is_tied(node, by_weights))
+        return by_weights if is_own else by_exporter
     # A parameter used by an ordinary operator: its owner may lie above the code that uses it, not below.
     return by_weights if by_weights[: len(by_exporter)] == by_exporter else by_exporter
+
+
+def _is_tied(node: ir.Node, owner: Path) -> bool:
+    """Whether a weight has the name of a module that is never called: all that use it are called otherwise, such as an
+    encoder's and a decoder's embedding and the output head, whose common matrix is `shared.weight`."""
+    tensors = [value for value in _weights(node) if owner_of(value.name) == owner]
+    users = {user for value in tensors for user, _ in islice(value.uses(), MOST_TIED + 1)}
+    paths = [_from_metadata(user, Scopes()) or _from_node_name(user, Scopes()) for user in users]
+    return 1 < len(users) <= MOST_TIED and all(paths) and owner not in paths
 
 
 def _from_metadata(node: ir.Node, scopes: Scopes) -> Path | None:

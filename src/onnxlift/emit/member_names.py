@@ -80,6 +80,7 @@ _BY_USE = {
     "Gather": "table",
     "Attention": "attn_bias",
 }
+_BY_PLACE = {("WindowMask", 0): "attn_mask", ("WindowMask", 2): "attn_bias"}
 
 
 def stored_path(value: ir.Value, module: Module) -> Path:
@@ -102,7 +103,8 @@ def stored_path(value: ir.Value, module: Module) -> Path:
     if is_integer_weight(value):
         word = "weight"
     if word is None and value.dtype in FLOATS:
-        word = "inv_freq" if _gives_angles(user) else _BY_USE.get(user.op_type if user is not None else "", "constant")
+        word = "inv_freq" if _gives_angles(user) else _by_place(value) or _BY_USE.get(user.op_type if user else "")
+        word = word or "constant"
     return module.free((word or "index",))
 
 
@@ -110,6 +112,11 @@ def is_integer_weight(value: ir.Value) -> bool:
     """Whether a constant is the matrix or kernel of a quantised layer."""
     user = _first_user(value)
     return user is not None and user.op_type in _INTEGER_WEIGHTS and len(value.shape or ()) > 1
+
+
+def _by_place(value: ir.Value) -> str | None:
+    """What it is for a user to whom several constants are different things."""
+    return next((_BY_PLACE.get((node.op_type, place)) for node, place in value.uses()), None)
 
 
 def _first_user(value: ir.Value) -> ir.Node | None:

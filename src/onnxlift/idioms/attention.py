@@ -12,6 +12,7 @@ q, k and v have the same number of axes, three or four. The forms of each part:
 - `Where(IsNaN(p), 0, p)` around the softmax, PyTorch's spelling of "no key, no value": its attention does that itself
 - a Dropout of the probabilities, with a constant ratio and without a seed: `dropout_p`, in train mode only
 - casts of the scores to float32 and of the result back, which PyTorch's attention does itself
+- what `attention_windows.py` says of masks for the windows of an image
 - k and v repeated for several heads of q (Unsqueeze, Expand, Reshape): grouped queries, `enable_gqa`
 
 Not if the softmax goes over another axis, if another node or the caller reads the scores or the probabilities, or if
@@ -81,7 +82,7 @@ def _visit(edit: Edit, node: ir.Node, transposes: set[ir.Node]) -> None:
     attributes += dropout
     if mask.is_causal:
         attributes.append(ir.AttrInt64("is_causal", 1))
-    added = mask.value(edit, node)
+    added = mask.value(edit, node, q)
     edit.replace(node, "Attention", [q, k, v] if added is None else [q, k, v, added], attributes, domain=DOMAIN)
     drop_unused(edit, nodes)
 

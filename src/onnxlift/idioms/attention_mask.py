@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -12,6 +12,7 @@ from ..ir.positions import Positions
 from ..ir.scopes import constant
 from ..ir.types import DataType
 from ..passes.edit import Edit, attribute
+from .attention_windows import before_windows, is_for_all_windows, repeated
 from .match import made_by, number, rank, with_number
 
 _HUGE = -1e30
@@ -22,7 +23,7 @@ _MAX_CAUSAL = 1 << 24
 @dataclass
 class Mask:
     """How `scores` were masked: by `added`, by the boolean `kept`, or by `filled` (with this number where `kept` says
-    no), where `inverted` turns the boolean's meaning round. Or not at all."""
+    no), where `inverted` turns the boolean's meaning round. Or not at all. Those in `windows` have a mask besides."""
 
     scores: ir.Value | None
     added: ir.Value | None = None
@@ -30,14 +31,17 @@ class Mask:
     filled: float = -np.inf
     inverted: bool = False
     is_causal: bool = False
+    windows: ir.Value | None = None
 
     def fits(self, axes: int | None) -> bool:
         """Whether PyTorch broadcasts it to the scores, which have `axes` axes."""
         mask = self.added if self.kept is None else self.kept
         return mask is None or self.is_causal or (axes is not None and 1 <= (rank(mask) or 0) <= axes)
 
-    def value(self, edit: Edit, before: ir.Node) -> ir.Value | None:
+    def value(self, edit: Edit, before: ir.Node, q: ir.Value) -> ir.Value | None:
         """The mask as one value: boolean (True where a score counts), or a float to add. May insert nodes."""
+        if self.windows is not None:
+            return repeated(edit, before, self.windows, self.added, q)
         mask = None if self.is_causal else self._value(edit, before)
         if mask is None or rank(mask) != 1:
             return mask
@@ -64,7 +68,16 @@ class Mask:
 
 
 def find_mask(edit: Edit, value: ir.Value, nodes: list[ir.Node]) -> Mask:
-    """The mask that was applied last to the scores in `value`; the nodes that apply it are appended to `nodes`."""
+    """The mask that was applied last to the scores in `value`; the nodes that apply it are appended to `nodes`. Under a
+    mask of windows there may be one that is added to the scores of all windows alike."""
+    scores, windows = before_windows(edit, value, nodes)
+    if windows is not None:
+        add = made_by(edit, scores, "Add")
+        bias = _added(edit, add) if add is not None else None
+        if add is None or bias is None or not is_for_all_windows(bias.added):
+            return Mask(scores, windows=windows)
+        nodes.append(add)
+        return replace(bias, windows=windows)
     where, add = made_by(edit, value, "Where"), made_by(edit, value, "Add")
     mask = None
     if where is not None:

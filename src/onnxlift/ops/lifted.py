@@ -13,7 +13,7 @@ from .axes import as_written
 from .kernel import kernel
 from .node import TRAINS, Node, Result, Unpack
 from .norm import LayerNormalization, RMSNormalization
-from .operand import Constant, Tensor
+from .operand import Constant, Tensor, size_of
 from .registry import op
 
 
@@ -161,6 +161,13 @@ def Attention(
     }
     defaults = {"attn_mask": None, "dropout_p": 0.0, "is_causal": False, "scale": None, "enable_gqa": False}
     return attend(q, k, v, q.type.dtype, changed(options, **defaults))
+
+
+@op("WindowMask", domain=DOMAIN)
+def WindowMask(n: Node, mask: Tensor, q: Tensor, bias: Tensor | None) -> Result:
+    """A mask with an entry for each window of an image (and a bias that all have), for all images of a batch."""
+    windows = mask.type.dim(0)
+    return (mask if bias is None else bias + mask).repeat(size_of(q, 0) // windows, 1, 1, 1)
 
 
 @op("Rotary", domain=DOMAIN)

@@ -5,7 +5,8 @@
 Not when
 
 - one of the inputs is a parameter. `Transpose(weight)` is for the idioms to recognise; folded, the weight would be gone
-  from the module under its own name, and with it every checkpoint that has that name.
+  from the module under its own name, and with it every checkpoint that has that name. What PyTorch's exporter calls
+  `onnx::Reshape_12` is none: it has folded what was in front of a Reshape (a lookup in a table) and lost the name.
 - the result is larger than the inputs by more than 64 KiB: the file would grow (`ConstantOfShape`, `Expand`, `Tile`).
 - the operator draws random numbers, holds graphs, or is not in the table of `ir.evaluate`, which has only operators
   that numpy computes exactly as ONNX defines them. Quantised weights keep their DequantizeLinear for the same reason
@@ -38,7 +39,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     tensors = [constant(value) for value in node.inputs]
     if any(tensor is None and value is not None for tensor, value in zip(tensors, node.inputs, strict=True)):
         return
-    if any(is_parameter(value) for value in node.inputs):
+    if any(is_parameter(value) and not _is_folded(value) for value in node.inputs):
         return
     size = sum(tensor.nbytes for tensor in tensors if tensor is not None)
     limit = size + _MAX_GROWTH
@@ -50,6 +51,10 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     result = evaluate(node, edit.scope.opset(node), arrays)
     if result is not None and result.nbytes <= limit:
         edit.fold(node, [result])
+
+
+def _is_folded(value: ir.Value | None) -> bool:
+    return value is not None and (value.name or "").startswith("onnx::Reshape_")
 
 
 def _fits(output: ir.Value, limit: int) -> bool:

@@ -1,0 +1,99 @@
+"""Masks for the windows of an image: scores of (images * windows, heads, n, m), cut into windows and masked there."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+import onnxlift
+
+from .recognising import Data, found, parse, simplified
+
+WINDOWS, HEADS, LENGTH = 4, 3, 5
+MASK = np.where(np.random.default_rng(3).random((WINDOWS, 1, LENGTH, LENGTH)) < 0.4, -100, 0).astype(np.float32)
+CUT = (-1, WINDOWS, HEADS, LENGTH, LENGTH)
+JOINED = (-1, HEADS, LENGTH, LENGTH)
+
+
+def model(
+    masked: str = "cut = Reshape(s, into) c = Add(cut, mask) a = Reshape(c, back)",
+    *,
+    result: str = "",
+    cut: tuple[int, ...] = CUT,
+    **initialisers: Data,
+) -> onnx.ModelProto:
+    """Attention between q, k and v, whose scores `s` (with a bias: `b`) become `a` before the softmax."""
+    parts = [f"{x} = Reshape({x}s, one)" for x in "qkv"]
+    inputs = ", ".join(f"float[batch, {WINDOWS}, {HEADS}, {LENGTH}, 8] {x}s" for x in "qkv")
+    body = f"t = Transpose <perm = [0, 1, 3, 2]> (k) qk = MatMul(q, t) s = Mul(qk, scale) {masked}"
+    known: dict[str, Data] = {
+        "into": np.array(cut),
+        "back": np.array(JOINED),
+        "mask": MASK,
+        "bias": (HEADS, LENGTH, LENGTH),
+        "one": np.array((-1, HEADS, LENGTH, 8)),
+        "scale": 8**-0.5,
+    }
+    known |= initialisers
+    outputs = f"float[n, {HEADS}, {LENGTH}, 8] y{result}"
+    body = f"{' '.join(parts)} {body} p = Softmax <axis = -1> (a) y = MatMul(p, v)"
+    words = set(body.replace("(", " ").replace(")", " ").replace(",", " ").split())
+    return parse(
+        f"g ({inputs}) => ({outputs}) {{ {body} }}", **{name: data for name, data in known.items() if name in words}
+    )
+
+
+WITH_BIAS = "b = Add(s, bias) cut = Reshape(b, into) c = Add(cut, mask) a = Reshape(c, back)"
+
+
+@pytest.mark.parametrize("masked", [WITH_BIAS, WITH_BIAS.replace("cut, mask", "mask, cut")])
+def test_with_a_bias(masked: str) -> None:
+    proto = model(masked)
+    assert found(proto).count("onnxlift.Attention") == found(proto).count("onnxlift.WindowMask") == 1
+    source = onnxlift.lift(proto).source
+    assert "attn_mask=mask" in source
+    assert "mask = (self.bias + self.mask).repeat(q.shape[0] // 4, 1, 1, 1)" in source
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        MASK,
+        MASK[None],
+        np.random.default_rng(4).standard_normal((WINDOWS, HEADS, LENGTH, LENGTH)).astype(np.float32),
+    ],
+)
+def test_without_a_bias(mask: np.ndarray) -> None:
+    operators = found(model(mask=mask))
+    assert operators.count("onnxlift.WindowMask") == operators.count("onnxlift.Attention") == 1
+    assert "Add" not in operators
+
+
+@pytest.mark.parametrize(
+    "initialisers",
+    [
+        {"mask": MASK[:, :, :1]},  # one row for all queries
+        {"mask": (1, 1, LENGTH, LENGTH)},  # the same for all windows
+        {"cut": (WINDOWS, -1, HEADS, LENGTH, LENGTH), "mask": (WINDOWS, 1, 1, LENGTH, LENGTH)},  # another order
+    ],
+)
+def test_other_masks_stay(initialisers: dict[str, Data]) -> None:
+    sizes = {"mask": (WINDOWS, 1, LENGTH, LENGTH)} | initialisers
+    assert "onnxlift.WindowMask" not in found(model(**sizes))  # type: ignore[arg-type]
+
+
+def test_a_mask_that_differs_in_the_batch_stays() -> None:
+    graph = simplified(model(mask=(2, WINDOWS, 1, LENGTH, LENGTH))).graph  # runs for two images only
+    assert "WindowMask" not in {node.op_type for node in graph}
+
+
+def test_a_bias_that_differs_in_the_batch_stays() -> None:
+    proto = model(WITH_BIAS.replace("bias", "s"))
+    assert "onnxlift.WindowMask" not in found(proto)
+
+
+@pytest.mark.parametrize("value", ["cut", "c", "a"])
+def test_what_else_is_read_stays(value: str) -> None:
+    shape = f"float[images, {WINDOWS}, {HEADS}, {LENGTH}, {LENGTH}]" if value != "a" else "float[n, 3, 5, 5]"
+    assert "onnxlift.Attention" not in found(model(result=f", {shape} {value}"))

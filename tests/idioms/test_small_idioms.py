@@ -1,5 +1,5 @@
-"""Idioms of two or three nodes: normalised vectors, gated linear units, guarded softplus, repeated elements, and
-convolutions with another padding."""
+"""Idioms of two or three nodes: normalised vectors, gated linear units, guarded softplus, repeated elements,
+convolutions with another padding or a bias beside them, stacks."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import onnxlift
 from .recognising import found, parse
 
 X = "float[batch, seq, 8] x"
+CHANNELS = "float[batch, 4, 6, 7] y"
 
 
 def model(
@@ -185,3 +186,52 @@ def test_a_padded_input_that_is_read_elsewhere_stays() -> None:
     known = {"pads": np.array([0, 0, 1, 1, 0, 0, 1, 1]), "W": (4, 3, 3, 3), "B": (4,)}
     operators = found(model(body, "float[batch, 4, h, w] y, float[batch, 3, 8, 9] z", IMAGE, 19, **known))
     assert "onnxlift.PaddedConv" not in operators
+
+
+BIASED = "h = Conv <pads = [1, 1, 1, 1]> (x, W) y = Add(B, h)"
+UPSAMPLED = "h = ConvTranspose <group = 2> (x, W) y = Add(h, B)"
+
+
+@pytest.mark.parametrize("shape", [(4, 1, 1), (1, 4, 1, 1)])
+def test_a_number_for_each_channel_is_a_bias(shape: tuple[int, ...]) -> None:
+    assert found(model(BIASED, CHANNELS, IMAGE, W=(4, 3, 3, 3), B=shape)) == ["Conv"]
+
+
+def test_a_bias_that_is_reshaped_is_one() -> None:
+    body = BIASED.replace("B, h", "b, h").replace("h = ", "b = Reshape(row, s) h = ", 1)
+    assert found(model(body, CHANNELS, IMAGE, W=(4, 3, 3, 3), row=(4,), s=np.array([1, -1, 1, 1]))) == ["Conv"]
+
+
+def test_the_bias_of_grouped_transposed_convolutions() -> None:
+    image = "float[batch, 6, 8, 9] x"
+    assert found(model(UPSAMPLED, "float[batch, 4, h, w] y", image, W=(6, 2, 3, 3), B=(4, 1, 1))) == ["ConvTranspose"]
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (7,), (4, 1, 7), (1, 1, 4, 1, 1)], ids=str)
+def test_what_is_added_otherwise_is_no_bias(shape: tuple[int, ...]) -> None:
+    axes = ", ".join("abcde"[: max(4, len(shape))])
+    assert "Add" in found(model(BIASED, f"float[{axes}] y", IMAGE, W=(4, 3, 3, 3), B=shape))
+
+
+def test_a_second_bias_and_one_in_a_model_from_pytorch_stay() -> None:
+    known = {"W": (4, 3, 3, 3), "B": (4, 1, 1), "C": (4,)}
+    assert "Add" in found(model(BIASED.replace("W)", "W, C)"), CHANNELS, IMAGE, **known))
+    proto = model(BIASED, CHANNELS, IMAGE, W=(4, 3, 3, 3), B=(4, 1, 1))
+    proto.producer_name = "pytorch"
+    assert "Add" in found(proto)
+
+
+def test_a_convolution_that_is_read_without_its_bias_stays() -> None:
+    body, outputs = BIASED + " z = Exp(h)", f"{CHANNELS}, float[batch, 4, 6, 7] z"
+    assert "Add" in found(model(body, outputs, IMAGE, W=(4, 3, 3, 3), B=(4, 1, 1)))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_stacks(axis: int) -> None:
+    body = f"a = Exp(x) u = Unsqueeze(a, k) v = Unsqueeze(x, k) y = Concat <axis = {axis}> (u, v)"
+    assert found(model(body, "float[a, b, c, d] y", k=np.array([axis]))) == ["Exp", "onnxlift.Stack"]
+
+
+def test_what_is_joined_along_another_axis_is_no_stack() -> None:
+    body = "a = Exp(x) u = Unsqueeze(a, k) v = Unsqueeze(x, k) y = Concat <axis = 2> (u, v)"
+    assert "onnxlift.Stack" not in found(model(body, "float[a, b, c, d] y", k=np.array([1])))

@@ -37,6 +37,8 @@ GOES = {
     "minus zero": ("float[n, 3] x", f"c = Constant <{ZERO}> ()", "Sub(x, c)"),
     "plus negative zero": ("float[n, 3] x", f"c = Constant <{MINUS_ZERO}> ()", "Add(x, c)"),
     "plus zero, of integers": ("int64[n, 3] x", "c = Constant <value_int = 0> ()", "Add(x, c)"),
+    "not below minus infinity": ("float[n, 3] x", "c = Constant <value = float {-inf}> ()", "Max(x, c)"),
+    "not above infinity": ("float[n, 3] x", "c = Constant <value = float {inf}> ()", "Min(c, x)"),
     "and true": ("bool[n, 3] x", "c = Constant <value = bool {1}> ()", "And(x, c)"),
     "where true": ("float[n, 3] x", f"b = Constant <value = bool {{1}}> () c = Constant <{ONE}> ()", "Where(b, x, c)"),
     "where false": (
@@ -46,6 +48,7 @@ GOES = {
     ),
 }
 STAYS = {
+    "not above minus infinity": ("float[n, 3] x", "c = Constant <value = float {-inf}> ()", "Min(x, c)"),
     "where true here and there": (
         "float[n, 3] x",
         f"b = Constant <value = bool[3] {{1, 0, 1}}> () c = Constant <{ONE}> ()",

@@ -7,6 +7,7 @@ import onnx
 from onnx import numpy_helper
 
 from onnxlift.passes import constant_folding, folded_transposes, zero_biases
+from onnxlift.passes.edit import is_parameter
 
 from .graphs import normal_form, operators, parse, proto_of, run
 
@@ -69,3 +70,12 @@ def test_one_other_element_makes_another_matrix() -> None:
 
 def test_a_matrix_with_a_name_of_its_own_is_a_parameter_of_its_own() -> None:
     assert folded_transposes.run(normal_form(head(np.ascontiguousarray(random(7, 4).T), "head"))) == 0
+
+
+def test_a_model_without_initialisers_has_its_weights_in_constants() -> None:
+    """As Paddle writes them. Where a weight is an initialiser, constants are none."""
+    body = "fc_w = Constant <value = float[2, 3] {1, 2, 3, 4, 5, 6}> () s = Constant <value_float = 2.0> ()"
+    text = f"g (float[n, 2] x) => (float[n, 3] y) {{ {body} h = MatMul(x, fc_w) y = Mul(h, s) }}"
+    assert [is_parameter(value) for value in normal_form(parse(text)).graph.initializers.values()] == [True, False]
+    model = normal_form(with_tensors(text.replace("y = Mul(h, s)", "y = MatMul(h, w)"), w=random(3, 3)))
+    assert [name for name, value in model.graph.initializers.items() if is_parameter(value)] == ["w"]

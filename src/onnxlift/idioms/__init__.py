@@ -15,6 +15,7 @@ from ..passes import Observer, Pass, dead_code
 from . import (
     advanced_indexing,
     attention,
+    conv_bias,
     embedding,
     fake_quantize,
     gates,
@@ -39,6 +40,7 @@ from . import (
     slices,
     softplus,
     split,
+    stack,
     unbind,
 )
 from .match import DOMAIN
@@ -49,6 +51,7 @@ IDIOMS: dict[str, Pass] = {
     "fake-quantize": fake_quantize.run,
     "quantized-layers": quantized_layers.run,
     "linear": linear.run,
+    "conv-bias": conv_bias.run,
     "embedding": embedding.run,
     "layer-norm": layer_norm.run,
     "rms-norm": rms_norm.run,
@@ -70,6 +73,7 @@ IDIOMS: dict[str, Pass] = {
     "roll": roll.run,
     "unbind": unbind.run,
     "split": split.run,
+    "stack": stack.run,
     "slices": slices.run,
 }
 

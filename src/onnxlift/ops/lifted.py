@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..code.expr import Expr, F, Name, either
+from ..code.expr import Expr, F, Name, either, torch
 from ..ir.domain import DOMAIN
 from .arguments import attribute_number, changed
 from .attention import attend
@@ -31,6 +31,14 @@ def Linear(n: Node, x: Tensor, weight: Constant, bias: Constant | None, *, trans
         out_features=out_features,
         bias=bias is not None,
     )(x)
+
+
+@op("Stack", domain=DOMAIN)
+def Stack(n: Node, *parts: Tensor, axis: int) -> Result:
+    """The parts along a new axis."""
+    rank = None if parts[0].type.rank is None else parts[0].type.rank + 1
+    place = as_written(axis, rank)
+    return torch.stack(parts, place) if place else torch.stack(parts)
 
 
 @op("Embedding", domain=DOMAIN)

@@ -219,7 +219,7 @@ def Clip(n: Node, input: Operand, min: Operand | None, max: Operand | None) -> R
     """The limits are attributes until opset 10, with the largest numbers of float32 as defaults, and inputs since. If
     they cross, the upper one wins, as in torch."""
     given = {"min": min, "max": max}
-    limits = {name: limit for name, limit in given.items() if limit is not None and not _is_default(n, limit)}
+    limits = {name: limit for name, limit in given.items() if limit is not None and not _is_no_limit(n, name, limit)}
 
     def clamp(x: Expr, *bounds: Expr) -> Expr:
         x = _tensor_of(n, x)
@@ -240,7 +240,11 @@ def Clip(n: Node, input: Operand, min: Operand | None, max: Operand | None) -> R
     )
 
 
-def _is_default(n: Node, limit: Operand) -> bool:
-    if n.opset >= 11 or not isinstance(limit, Constant):
+def _is_no_limit(n: Node, name: str, limit: Operand) -> bool:
+    """Whether a limit is infinite, or until opset 10 the default."""
+    if not isinstance(limit, Constant) or limit.type.dtype not in FLOATS:
         return False
-    return bool(np.all(np.abs(limit.const.astype(np.float64)) >= FLOAT32_MAX))
+    numbers = limit.const.astype(np.float64)
+    if n.opset < 11:
+        return bool(np.all(np.abs(numbers) >= FLOAT32_MAX))
+    return bool(np.all(numbers == (-np.inf if name == "min" else np.inf)))

@@ -36,6 +36,7 @@ from . import (
     single_index,
     static_shapes,
     tables,
+    transposed_axes,
     transposes,
     zero_biases,
 )
@@ -58,6 +59,7 @@ PASSES: dict[str, Pass] = {
     "no-ops": no_ops.run,
     "cast-chains": cast_chains.run,
     "transposes": transposes.run,
+    "transposed-axes": transposed_axes.run,
     "reshape-targets": reshape_targets.run,
     "reshapes": reshapes.run,
     "tables": tables.run,

@@ -5,7 +5,9 @@
 
 Not where the value is a reference to an attribute of the enclosing function, which differs from call to call.
 The initialiser is marked as generated (`value.meta["constant"]`): an exporter keeps weights as initialisers and
-writes Constant nodes for the rest. A Constant that is a graph output becomes an initialiser that is a graph output.
+writes Constant nodes for the rest. But if no initialiser is a weight, and a layer's is a Constant (Paddle's exporter
+knows no initialisers), then arrays under names of their own are the model's weights, and not marked.
+A Constant that is a graph output becomes an initialiser that is a graph output.
 """
 
 from __future__ import annotations
@@ -13,12 +15,26 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from .edit import Edit, is_standard, sweep
+from .edit import Edit, has_generated_name, is_parameter, is_standard, sweep
+
+_LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
 def run(model: ir.Model) -> int:
     """Replace all Constant nodes; gives how many."""
-    return sweep(model, _visit)
+    weights = [value for value in model.graph.initializers.values() if is_parameter(value)]
+    count = sweep(model, _visit)
+    found = [] if weights else [v for v in model.graph.initializers.values() if v.shape and not has_generated_name(v)]
+    if any(_is_weight(value) for value in found):
+        for value in found:
+            value.meta.pop("constant", None)
+    return count
+
+
+def _is_weight(value: ir.Value) -> bool:
+    """Whether this is the matrix or kernel of a layer."""
+    is_array = value.shape is not None and len(value.shape) > 1
+    return is_array and any(place == 1 and is_standard(user, *_LAYERS) for user, place in value.uses())
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:

@@ -5,7 +5,8 @@
 for: Identity; Cast and CastLike to the type of x; Reshape, Flatten, Squeeze, Unsqueeze, Expand and Tile that leave the
 shape as it is; Transpose that keeps the order; Slice with steps of 1 that leaves the shape; Pad by zero; Concat, Sum,
 Max, Min and Mean of one input; Split into one output; Dropout of nothing; and, with a constant operand that is the same
-element throughout, x * 1, x / 1, x - 0, x ** 1, x & True, x | False, x + 0, where(True, x, _) and where(False, _, x).
+element throughout, x * 1, x / 1, x - 0, x ** 1, x & True, x | False, x + 0, max(x, -inf), min(x, inf),
+where(True, x, _) and where(False, _, x).
 
 Not when
 
@@ -20,6 +21,8 @@ Not when
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import onnx_ir as ir
@@ -39,6 +42,8 @@ _NEUTRAL = {
     "Pow": (1, False),
     "And": (True, True),
     "Or": (False, True),
+    "Max": (-math.inf, True),
+    "Min": (math.inf, True),
 }
 
 
@@ -122,11 +127,13 @@ def _always_chosen(node: ir.Node) -> ir.Value | None:
     return None
 
 
-def _is_throughout(operand: ir.Value, neutral: int, op: str) -> bool:
+def _is_throughout(operand: ir.Value, neutral: float, op: str) -> bool:
     tensor = constant(operand)
     if tensor is None or tensor.size == 0 or tensor.size > 1024 or tensor.dtype == ir.DataType.STRING:
         return False
     array = tensor.numpy()
+    if math.isinf(neutral) and array.dtype.kind != "f":
+        return False
     if not (array == np.asarray(neutral, array.dtype)).all():
         return False
     if op in ("Add", "Sub") and array.dtype.kind not in "biu":

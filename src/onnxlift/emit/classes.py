@@ -15,7 +15,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from ..code.expr import Literal
-from ..code.statements import Statement, walk_statements
+from ..code.statements import Assign, Statement, walk_statements
 from ..ops.layers import Layer
 from ..tree.scopes import Path
 from .canonical import Canonical
@@ -47,7 +47,7 @@ class ModuleClass:
 
     def statements_of(self, instance: Module) -> Iterator[Statement | None]:
         """For each statement of the example, the one of an instance; None where the instance lacks it."""
-        missing = {id(part.statement) for part in self.absent.get(id(instance), ())}
+        missing = {home for part in self.absent.get(id(instance), ()) for home in part.statements}
         own = walk_statements(instance.body)
         for statement in walk_statements(self.example.body):
             yield None if id(statement) in missing else next(own)
@@ -101,9 +101,9 @@ def _class_of(form: Form) -> ModuleClass:
     for index, module in enumerate(form.modules):
         cls.arguments[id(module)] = {name: column[index] for name, column in arguments.values.items()}
     for part in form.parts:
-        if part.member is None:
+        if isinstance(part.statement, Assign) and part.member is None:
             flag = Literal(True)
-            part.statement.expr = optional_step(part, flag)
+            part.statement.expr = optional_step(part.statement, part, flag)
             name = arguments.attribute(place_of(Number((part, "there"), "", True)), part.name)
             arguments.texts[id(flag)] = name
     return cls
@@ -118,7 +118,8 @@ def _merged(forms: list[Form]) -> list[Form]:
     """The forms, with those that lack a part of another merged into that."""
     families: dict[object, list[Form]] = {}
     for form in forms:
-        families.setdefault(_family(form.modules[0]) or id(form), []).append(form)
+        example = form.modules[0]
+        families.setdefault((family_of(example) or id(form), example.kin), []).append(form)
     merged: list[Form] = []
     for family in families.values():
         family.sort(key=lambda form: -len(form.modules[0].body.statements))
@@ -136,7 +137,7 @@ def _merged(forms: list[Form]) -> list[Form]:
     return sorted(merged, key=lambda form: position[id(form.modules[0])])
 
 
-def _family(module: Module) -> object:
+def family_of(module: Module) -> object:
     """Equal for modules that may be of one class: by what the exporter says, else by place (`layer1.0`, `layer2.1`).
     None for a module that has no relatives."""
     if module.sequential:
@@ -150,7 +151,7 @@ def _family(module: Module) -> object:
 def _levels(root: Module) -> list[list[Module]]:
     """All modules, children before parents, and those of one family on one level, so that they can be compared."""
     try:
-        return _by_height(root, lambda module: _family(module) or id(module))
+        return _by_height(root, lambda module: family_of(module) or id(module))
     except CycleError:  # families within each other
         return _by_height(root, id)
 
@@ -194,7 +195,7 @@ def _describe(module: Module, class_of: dict[int, ModuleClass]) -> tuple[tuple[A
         for number in numbers[known:]:
             number.home = path
     text = "" if module.sequential else Canonical(module, numbers).describe()
-    return (module.class_hint, module.sequential, tuple(members), text), numbers
+    return (module.class_hint, module.sequential, tuple(members), text, module.kin), numbers
 
 
 def made_in_a_loop(module: Module, class_of: Mapping[int, ModuleClass]) -> Layers | None:

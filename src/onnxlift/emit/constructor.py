@@ -8,6 +8,7 @@ from typing import Any
 
 from ..code.expr import Literal
 from ..code.render import Renderer, float_text
+from ..code.statements import Assign
 from ..ir.types import TORCH_DTYPE, type_of
 from ..ops.layers import REQUIRED, Layer
 from ..tree.scopes import Path
@@ -28,7 +29,7 @@ class Constructor:
         self.module = cls.example
         self.class_of = class_of
         self.places = cls.constructor.texts
-        self.optional = {part.member: self.places[(id(part), "there")] for part in cls.parts if part.member is not None}
+        self.optional = {part.member: part for part in cls.parts if part.member is not None}
 
     def lines(self) -> Iterator[str]:
         """The method, but for what ties weights."""
@@ -95,12 +96,14 @@ class Constructor:
 
     def _optional(self, attribute: str, member: Layer | Stored | Module) -> Iterator[str]:
         """A part that some instances lack."""
-        condition = self.optional[(attribute,)]
-        line = f"self.{attribute} = {self._member(member)} if {condition} else nn.Identity()"
+        part = self.optional[(attribute,)]
+        condition = self.places[(id(part), "there")]
+        nothing = "nn.Identity()" if isinstance(part.statement, Assign) else "None"
+        line = f"self.{attribute} = {self._member(member)} if {condition} else {nothing}"
         if len(line) <= LINE_LENGTH - 8:
             yield line
         else:
-            yield f"self.{attribute} = nn.Identity()"
+            yield f"self.{attribute} = {nothing}"
             yield f"if {condition}:"
             yield f"    self.{attribute} = {self._member(member)}"
 

@@ -22,6 +22,7 @@ from .constants import mark_constants
 from .constructor import LINE_LENGTH
 from .dense import roll_dense
 from .gate import check_source
+from .handed_on import hand_on
 from .member_order import Registered, order_as_registered
 from .module import Entry, Module, state_entries
 from .signatures import share_signatures
@@ -55,6 +56,7 @@ def write_source(
 ) -> Source:
     """The generated file for a lowered model that is to be called `name`."""
     mark_constants(root)
+    hand_on(root)
     share_signatures(root)
     for module in root.walk():
         roll_dense(module)

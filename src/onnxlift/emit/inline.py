@@ -141,7 +141,7 @@ class _Inliner:
         self.seen: dict[object, dict[object, int]] = {}  # candidate -> that count for the variables that it reads
         self.step_names: dict[object, str] = {}  # variable -> the name of the step that gives it
         self.reads: Counter[object] = Counter()
-        self.writes: Counter[object] = Counter()
+        self.writes: Counter[object] = Counter(module.inputs)
         self.last_read: dict[object, int] = {}  # variable -> the place of the last statement that reads it
         for place, statement in enumerate(walk_statements(module.body)):
             for expr in expressions(statement):

@@ -39,12 +39,14 @@ from .inline import Inlined, main_line, read_variables
 from .meaning import USUAL_NAME, is_counted, meaning, says_more, thing
 from .module import Module
 from .prune import called_module
+from .variants import asked_member
 
 LETTERS = ("x", "y", "z", "h", "u", "v", "w", "t", "s", "r")
 # What is computed side by side from one value keeps its own name, even where it could take that value's.
 BRANCHES = frozenset({"q", "k", "v", "query", "key", "value", "gate", "up", "queries", "keys", "values", "Q", "K", "V"})
 # Layers at the start of a line of computation, or on it, whose names say nothing about what the line is.
 _ON_THE_LINE = re.compile(r"(?i)norm|^ln_?\d*$|^embed|embeddings?$")
+_ATTENTION = re.compile(r"(?i)(attention|attn)$")
 RESIDUAL = "residual"  # a parameter's name in a forward that adds it to its result; elsewhere it is something else
 WORDS = {
     "scaled_dot_product_attention": "attn",
@@ -142,6 +144,11 @@ class Variables:
         for position, value in enumerate(self.module.inputs):
             if position in hints.parameters:
                 found.setdefault(value, hints.parameters[position])
+        for statement in statements:
+            member = asked_member(statement)
+            if member is not None and self.module.optional:  # what takes the place of nothing
+                written = [key for inner in blocks(statement) for s in inner.statements for key in _written_by(s)]
+                found.setdefault(written[-1], _spoken(self.module.name_of(member)[-1]))
         return {key: name for key, name in found.items() if name}
 
     def _factors(self, wholes: Iterable[Expr]) -> Iterable[object]:
@@ -403,7 +410,9 @@ def _size_word(value: ir.Value) -> str:
 
 
 def _spoken(attribute: str) -> str:
-    """`q_proj` -> q: the value, not the layer."""
+    """`q_proj` -> q, `SelfAttention` -> attn: the value, not the layer."""
+    if _ATTENTION.search(attribute):
+        return WORDS["scaled_dot_product_attention"]
     for suffix in ("_proj", "_linear", "_layer", "_fc"):
         if attribute.endswith(suffix) and len(attribute) > len(suffix):
             attribute = attribute[: -len(suffix)]

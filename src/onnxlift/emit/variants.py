@@ -7,10 +7,15 @@
     return self.project(x)                    ->   return x + project if self.residual else project
     return x + self.project(x)
 
+    return self.project(x * bias)             ->   if self.table is not None:
+    bias = self.table(i)                               bias = self.table(i)
+    return self.project(x * bias)                  return self.project(x * bias)
+
 Applies to modules of one class of the original (where the exporter names no class: of one place, as `layer1.0` and
 `layer2.0`), if the shorter forward is the longer one without a few steps, each of which is the call of a member on one
-value or the addition of one, and passes that value on where it is missing; and if the members that only those steps
-call are all that the shorter one lacks. Not if the numbers of an optional part are not known where it is missing.
+value or the addition of one, and passes that value on where it is missing; or an `if` about a member, which
+`emit/handed_on.py` has written for this; and if the members that only those steps call are all that the shorter one
+lacks. Not if the numbers of an optional part are not known where it is missing.
 Sound because the shorter module runs the longer forward, with identities and without the additions.
 """
 
@@ -23,7 +28,8 @@ from itertools import combinations, product
 from typing import Any
 
 from ..code.expr import Binary, Call, Expr, Member, Ref, Ternary, bare
-from ..code.statements import Assign, Return, Statement
+from ..code.statements import Assign, Block, Branch, Return, Statement, walk_statements
+from ..ops.layers import Layer
 from ..tree.scopes import Path
 from .canonical import Canonical
 from .class_arguments import ABSENT, Number
@@ -37,17 +43,22 @@ MOST_ATTEMPTS = 64
 
 @dataclass(eq=False)
 class Part:
-    """A step that some instances lack: the statement, the value that it then passes on, and the member that it calls
-    (None for an addition)."""
+    """A step that some instances lack: the statement, the member that it calls (None for an addition), and what it
+    assigns with the value that it then passes on (None for an `if`: that leaves everything as it is)."""
 
-    statement: Assign
-    target: Ref
-    passes: Ref
+    statement: Statement
     member: Path | None
+    target: Ref | None = None
+    passes: Ref | None = None
 
     @property
     def name(self) -> str:
         return self.member[-1] if self.member is not None else "residual"
+
+    @property
+    def statements(self) -> set[int]:
+        """The ids of the statement and of those in it."""
+        return {id(statement) for statement in walk_statements(Block([self.statement]))}
 
 
 @dataclass(eq=False)
@@ -71,7 +82,9 @@ class Form:
         example = self.numbers[id(self.modules[0])]
         columns: list[list[object]] = [[] for _ in example]
         for module in self.modules:
-            missing = {home for part in self.absent.get(id(module), ()) for home in (part.member, id(part.statement))}
+            missing: set[object] = set()
+            for part in self.absent.get(id(module), ()):
+                missing |= {part.member, *part.statements}
             own = iter(self.numbers[id(module)])
             for column, number in zip(columns, example, strict=True):
                 column.append(ABSENT if number.home in missing else next(own).value)
@@ -103,7 +116,17 @@ def contained(longer: Form, shorter: Form) -> Form | None:
 
 def _is_plain(statements: Sequence[Statement]) -> bool:
     *steps, last = statements
-    return isinstance(last, Return) and all(isinstance(s, Assign) and len(s.targets) == 1 for s in steps)
+    return isinstance(last, Return) and all(isinstance(s, Assign) or asked_member(s) is not None for s in steps)
+
+
+def asked_member(statement: Statement) -> Layer | Module | Stored | None:
+    """The member that an `if` without `else` asks for: `if self.table is not None`."""
+    if not isinstance(statement, Branch) or statement.otherwise.statements:
+        return None
+    match statement.condition:
+        case Binary(_op="is not", _left=Member(_target=Layer() | Module() | Stored() as member)):
+            return member
+    return None
 
 
 def _candidates(large: Module, small: Module) -> Iterator[list[Part]]:
@@ -127,18 +150,21 @@ def _candidates(large: Module, small: Module) -> Iterator[list[Part]]:
 
 def _parts(module: Module, statement: Statement) -> Iterator[Part]:
     """The ways to do without a step."""
-    if not isinstance(statement, Assign) or not isinstance(statement.targets[0], Ref):
+    asked = asked_member(statement)
+    if asked is not None:
+        yield Part(statement, module.name_of(asked))
+    if not isinstance(statement, Assign) or len(statement.targets) != 1 or not isinstance(statement.targets[0], Ref):
         return
     target, expr = statement.targets[0], bare(statement.expr)
     match expr:
         case Call() if isinstance(expr._function, Member) and len(expr._args) == 1 and not expr._kwargs:
             member, argument = expr._function._target, bare(expr._args[0])
             if isinstance(argument, Ref) and not isinstance(member, Stored) and len(module.name_of(member)) == 1:
-                yield Part(statement, target, argument, module.name_of(member))
+                yield Part(statement, module.name_of(member), target, argument)
         case Binary() if expr._op == "+":
             for operand in (bare(expr._left), bare(expr._right)):
                 if isinstance(operand, Ref):
-                    yield Part(statement, target, operand, None)
+                    yield Part(statement, None, target, operand)
 
 
 def _members(form: Form, parts: Sequence[Part]) -> list[object]:
@@ -156,11 +182,13 @@ def _without(module: Module, parts: Sequence[Part]) -> str:
     """The forward without these steps."""
     canonical = Canonical(module, [])
     for part in parts:
-        canonical.aliases[part.target._key] = part.passes._key
+        if part.target is not None and part.passes is not None:
+            canonical.aliases[part.target._key] = part.passes._key
     skipped = {id(part.statement) for part in parts}
     return canonical.describe(skipped)
 
 
-def optional_step(part: Part, flag: Expr) -> Expr:
+def optional_step(statement: Assign, part: Part, flag: Expr) -> Expr:
     """The expression of an addition that not all instances make: `x + y if flag else y`."""
-    return Ternary(flag, part.statement.expr, Ref(part.passes._key))
+    assert part.passes is not None
+    return Ternary(flag, statement.expr, Ref(part.passes._key))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import onnx_ir as ir
 
-from ..code.expr import Call, Device, Display, Expr, Literal, Member, Ref, walk
+from ..code.expr import Call, Device, Display, Expr, Literal, Member, Ref, variable, walk
 from ..code.render import ATOM, UNARY, Renderer
 from ..code.statements import (
     Assign,
@@ -39,6 +40,9 @@ from .shared_sizes import share_sizes
 from .size_sources import read_at_hand
 from .source_map import Origin, Origins
 from .variables import LETTERS, RESIDUAL, Hints, Variables
+
+# Layers at the end of a module whose names say nothing about what comes out of it.
+_LAST_LAYER = re.compile(r"(?i)w?o|out(put)?|(c_)?proj(ection)?|down|dense|(fc|linear|lin)_?\d*")
 
 
 @dataclass
@@ -94,12 +98,15 @@ class ClassWriter:
         last = self.module.body.statements[-1]
         assert isinstance(last, Return)
         results = last.expr._items if _is_tuple(last.expr) and isinstance(last.expr, Display) else (last.expr,)
-        self.cls.result_names = (
-            _telling([self.variables.word(result) for result in results]) if len(results) > 1 else {}
-        )
+        self.cls.result_names = _telling([self._result_name(result) for result in results]) if len(results) > 1 else {}
         for statement in walk_statements(self.module.body):
             for expr in expressions(statement):
                 self._tell_callees(expr)
+
+    def _result_name(self, result: Expr) -> str | None:
+        """What a result is called, unless only by the last layer that it has gone through."""
+        name = self.variables.word(result)
+        return name if variable(result) in self.variables.names or not _LAST_LAYER.fullmatch(name or "") else None
 
     def _names_of_child(self, child: Module) -> tuple[Mapping[int, str], Mapping[int, str]]:
         cls = self.class_of.get(id(child))

@@ -15,27 +15,30 @@ from torch.nn import functional as F
 
 
 class SelfAttention(nn.Module):
-    def __init__(self) -> None:
+    """encoder.block.*.layer.*.SelfAttention"""
+
+    def __init__(self, relative_attention_bias: bool = False) -> None:
         super().__init__()
         self.q = nn.Linear(32, 32, bias=False)
         self.k = nn.Linear(32, 32, bias=False)
         self.v = nn.Linear(32, 32, bias=False)
-        self.relative_attention_bias = nn.Embedding(32, 4)
+        self.relative_attention_bias = nn.Embedding(32, 4) if relative_attention_bias else None
         self.o = nn.Linear(32, 32, bias=False)
 
     def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         q = self.q(x).unflatten(-1, (4, 8)).transpose(1, 2)
         k = self.k(x).unflatten(-1, (4, 8)).transpose(1, 2)
         v = self.v(x).unflatten(-1, (4, 8)).transpose(1, 2)
-        positions = torch.arange(x.shape[1], device=x.device)
-        positions = positions - positions.unsqueeze(1)
-        x = positions.abs()
-        y = (((x.float() / 8).log() / 2.7725887 * 8).long() + 8).clamp(max=15)
-        positions = (positions > 0).long() * 16 + torch.where(x < 8, x, y)
-        x = self.relative_attention_bias(positions).permute(2, 0, 1)
-        mask = torch.where(mask, x, torch.finfo(torch.float32).min)
+        if self.relative_attention_bias is not None:
+            positions = torch.arange(x.shape[1], device=x.device)
+            positions = positions - positions.unsqueeze(1)
+            x = positions.abs()
+            y = (((x.float() / 8).log() / 2.7725887 * 8).long() + 8).clamp(max=15)
+            positions = (positions > 0).long() * 16 + torch.where(x < 8, x, y)
+            x = self.relative_attention_bias(positions).permute(2, 0, 1)
+            mask = torch.where(mask, x, torch.finfo(torch.float32).min)
         attn = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
-        return mask, self.o(attn.transpose(1, 2).flatten(2))
+        return self.o(attn.transpose(1, 2).flatten(2)), mask
 
 
 class DenseReluDense(nn.Module):
@@ -50,31 +53,17 @@ class DenseReluDense(nn.Module):
         return self.wo(F.relu(self.wi(x)))
 
 
-class SelfAttention2(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.q = nn.Linear(32, 32, bias=False)
-        self.k = nn.Linear(32, 32, bias=False)
-        self.v = nn.Linear(32, 32, bias=False)
-        self.o = nn.Linear(32, 32, bias=False)
-
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        q = self.q(x).unflatten(-1, (4, 8)).transpose(1, 2)
-        k = self.k(x).unflatten(-1, (4, 8)).transpose(1, 2)
-        v = self.v(x).unflatten(-1, (4, 8)).transpose(1, 2)
-        attn = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
-        return self.o(attn.transpose(1, 2).flatten(2))
-
-
 class Layer(nn.Module):
-    def __init__(self) -> None:
+    """encoder.block.0.layer.0, encoder.block.1.layer.0"""
+
+    def __init__(self, relative_attention_bias: bool = False) -> None:
         super().__init__()
-        self.SelfAttention = SelfAttention()
+        self.SelfAttention = SelfAttention(relative_attention_bias)
         self.layer_norm = nn.RMSNorm(32, eps=1e-6)
 
     def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        mask, o = self.SelfAttention(self.layer_norm(x), mask)
-        return mask, x + o
+        attn, mask = self.SelfAttention(self.layer_norm(x), mask)
+        return x + attn, mask
 
 
 class Layer2(nn.Module):
@@ -89,47 +78,30 @@ class Layer2(nn.Module):
         return x + self.DenseReluDense(self.layer_norm(x))
 
 
-class Layer3(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer_norm = nn.RMSNorm(32, eps=1e-6)
-        self.SelfAttention = SelfAttention2()
-
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        return x + self.SelfAttention(self.layer_norm(x), mask)
-
-
 class Block(nn.Module):
-    def __init__(self) -> None:
+    """encoder.block.0, encoder.block.1"""
+
+    def __init__(self, relative_attention_bias: bool = False) -> None:
         super().__init__()
-        self.layer = nn.ModuleList([Layer(), Layer2()])
+        self.layer = nn.ModuleList([Layer(relative_attention_bias), Layer2()])
 
     def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        mask, x = self.layer[0](x, mask)
-        return mask, self.layer[1](x)
-
-
-class Block2(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.ModuleList([Layer3(), Layer2()])
-
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        x = self.layer[0](x, mask)
-        return self.layer[1](x)
+        x, mask = self.layer[0](x, mask)
+        return self.layer[1](x), mask
 
 
 class Encoder(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embed_tokens = nn.Embedding(50, 32)
-        self.block = nn.ModuleList([Block(), Block2()])
+        self.block = nn.ModuleList([Block(relative_attention_bias=True), Block()])
         self.final_layer_norm = nn.RMSNorm(32, eps=1e-6)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        x = self.embed_tokens(input_ids)
         mask = attention_mask.bool()[:, None, None]
-        mask, x = self.block[0](self.embed_tokens(input_ids), mask)
-        x = self.block[1](x, mask)
+        for block in self.block:
+            x, mask = block(x, mask)
         return self.final_layer_norm(x)
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import onnx
 import pytest
 import torch
 
 import onnxlift
 from models import Example
 from models.every import EXAMPLES
-from models.round_trip import differences, export_again
+from models.round_trip import differences, export_again, free_sizes
 from models.running import assert_close, run_onnxruntime
 
 ONE_GRAPH = [example for example in EXAMPLES if not example.data_dependent]
@@ -23,15 +22,8 @@ def again(example: Example, path: Path, lifted: onnxlift.Lifted, tmp_path_factor
     """The file of the lifted module, exported anew."""
     file = tmp_path_factory.mktemp("again") / path.name
     arguments = tuple(map(torch.from_numpy, example.samples()[1].values()))
-    export_again(lifted.module(), arguments, _free_sizes(path, example), file, path)
+    export_again(lifted.module(), arguments, free_sizes(path, example.recurrent), file, path)
     return file
-
-
-def _free_sizes(path: Path, example: Example) -> tuple[dict[int, str], ...]:
-    """For each input, the axes that the model leaves free and their names, but time where torch.export unrolls it."""
-    shapes = ([dim.dim_param for dim in value.type.tensor_type.shape.dim] for value in onnx.load(path).graph.input)
-    fixed = {"", "sequence"} if example.recurrent else {""}
-    return tuple({axis: size for axis, size in enumerate(shape) if size not in fixed} for shape in shapes)
 
 
 @pytest.mark.parametrize("example", ONE_GRAPH, ids=str, indirect=True)

@@ -35,7 +35,7 @@ from torch.export import Dim
 import onnxlift
 from models import Inputs
 from models.network import Network
-from models.round_trip import differences, export_again
+from models.round_trip import differences, export_again, free_sizes
 from models.running import assert_close, run_onnxruntime, run_torch
 from onnxlift.emit.file import format_source
 
@@ -116,7 +116,8 @@ def measure(
             assert_close(run_torch(compiled, samples[1]), expected[1])
 
     def exports() -> None:
-        program = torch.export.export(module, tuple(_tensors(samples[1])), dynamic_shapes=free_sizes(network, path))
+        free = (dict.fromkeys(axes, Dim.DYNAMIC) for axes in free_sizes(path, network.recurrent))
+        program = torch.export.export(module, tuple(_tensors(samples[1])), dynamic_shapes=tuple(free))
         others = samples[1:2] if network.recurrent else samples[1:]
         for inputs, outputs in zip(others, expected[1:], strict=False):
             assert_close(run_torch(program.module(), inputs), outputs)
@@ -152,14 +153,6 @@ def measure(
     return found
 
 
-def free_sizes(network: Network, path: Path) -> tuple[dict[int, object], ...]:
-    """For each input, the axes that the model leaves free. Torch raises an error if it has to make one constant."""
-    inputs = onnx.load(path).graph.input
-    shapes = ([dim.dim_param for dim in value.type.tensor_type.shape.dim] for value in inputs)
-    fixed = {"", "sequence"} if network.recurrent else {""}
-    return tuple({axis: Dim.DYNAMIC for axis, size in enumerate(shape) if size not in fixed} for shape in shapes)
-
-
 def export_saved(network: Network, path: Path, folder: Path) -> Path:
     """The file that torch exports the lifted model to, which was saved in `folder`; `path` is the first export."""
     [file] = folder.glob("*.py")
@@ -168,7 +161,7 @@ def export_saved(network: Network, path: Path, folder: Path) -> Path:
     saved = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(saved)
     again = folder / AGAIN
-    export_again(saved.load(), tuple(_tensors(network.samples()[1])), free_sizes(network, path), again, path)
+    export_again(saved.load(), tuple(_tensors(network.samples()[1])), free_sizes(path, network.recurrent), again, path)
     return again
 
 

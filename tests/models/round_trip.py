@@ -27,6 +27,14 @@ BOOLEAN_MASK = re.compile(r" +mask = torch\.where\(mask, 0\.0, torch\.finfo\(tor
 Shapes = Sequence[Mapping[int, object]]
 
 
+def free_sizes(path: Path, recurrent: bool) -> tuple[dict[int, str], ...]:
+    """For each input, the axes that the model leaves free and their names, but time where torch.export unrolls it."""
+    inputs = onnx.load(path, load_external_data=False).graph.input
+    shapes = ([dim.dim_param for dim in value.type.tensor_type.shape.dim] for value in inputs)
+    fixed = {"", "sequence"} if recurrent else {""}
+    return tuple({axis: size for axis, size in enumerate(shape) if size not in fixed} for shape in shapes)
+
+
 def export_again(module: nn.Module, arguments: Sequence[Tensor], shapes: Shapes, path: Path, first: Path) -> None:
     """Export a lifted module to `path`, with inputs and outputs called as in the `first` file that it comes from."""
     graph = onnx.load(first, load_external_data=False).graph

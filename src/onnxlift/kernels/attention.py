@@ -91,3 +91,12 @@ def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 def rotate_half(x: Tensor) -> Tensor:
     first, second = x.chunk(2, -1)
     return torch.cat((-second, first), -1)
+
+
+def apply_rotary_interleaved(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Features turned by the angles of their positions, each even one together with the odd one after it."""
+    return x * cos + rotate_every_two(x) * sin
+
+
+def rotate_every_two(x: Tensor) -> Tensor:
+    return torch.stack((-x[..., 1::2], x[..., ::2]), -1).flatten(-2)

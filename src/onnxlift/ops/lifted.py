@@ -179,9 +179,9 @@ def WindowMask(n: Node, mask: Tensor, q: Tensor, bias: Tensor | None) -> Result:
 
 
 @op("Rotary", domain=DOMAIN)
-def Rotary(n: Node, x: Tensor, cos: Tensor, sin: Tensor) -> Result:
-    """Rotary position embedding: `x * cos + rotate_half(x) * sin`."""
-    return kernel("apply_rotary")(x, cos, sin)
+def Rotary(n: Node, x: Tensor, cos: Tensor, sin: Tensor, *, interleaved: int = 0) -> Result:
+    """Rotary position embedding: `x * cos + rotate_half(x) * sin`, or with neighbours exchanged instead of halves."""
+    return kernel("apply_rotary_interleaved" if interleaved else "apply_rotary")(x, cos, sin)
 
 
 def _counted_back(x: Tensor, axis: int) -> int:

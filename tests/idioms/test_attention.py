@@ -297,6 +297,42 @@ def test_keys_and_values_shared_by_heads() -> None:
     assert attention(proto) == (["q", "k", "v"], {"enable_gqa": 1})
 
 
+SHARED = "float[batch, 6, seq, 8] q, float[batch, 2, keys, 8] k, float[batch, 2, keys, 8] v"
+TILED = "{0}u = Unsqueeze({0}, two) {0}t = Tile({0}u, copies) {0}r = Reshape({0}t, heads)"
+JOINED = "{0}u = Unsqueeze({0}, two) {0}t = Concat <axis = 2> ({0}u, {0}u, {0}u) {0}r = Reshape({0}t, heads)"
+KEYS_AT_ONCE = "t = Transpose <perm = [0, 1, 3, 2]> (kr)"
+KEYS_IN_ROWS = """rows = Reshape(kt, flat) turned = Transpose <perm = [0, 2, 1]> (rows)
+    t = Reshape(turned, unflat)"""
+
+
+@pytest.mark.parametrize("keys", [KEYS_AT_ONCE, KEYS_IN_ROWS])
+@pytest.mark.parametrize("repeat", [TILED, JOINED])
+def test_keys_and_values_repeated_in_other_spellings(repeat: str, keys: str) -> None:
+    inputs = SHARED.replace("keys", "5")
+    body = f"""{repeat.format("k")} {repeat.format("v")} {keys}
+        qk = MatMul(q, t) s = Mul(qk, scale) p = Softmax(s) y = MatMul(p, vr)"""
+    shapes = {
+        "heads": [-1, 6, 5, 8],
+        "flat": [-1, 5, 8],
+        "unflat": [-1, 6, 8, 5],
+        "copies": [1, 1, 3, 1, 1],
+        "two": [2],
+    }
+    proto = model(body, inputs, "float[batch, 6, seq, 8] y", **{name: np.array(shapes[name]) for name in shapes})
+    assert attention(proto) == (["q", "k", "v"], {"enable_gqa": 1})
+
+
+def test_repeated_blocks_of_heads_are_not_shared_heads() -> None:
+    """Heads 0, 1, 0, 1, ... instead of 0, 0, ..., 1, 1: the axis of copies is in front of that of heads."""
+    repeat = TILED.replace("two", "one").replace("copies", "blocks")
+    body = f"""{repeat.format("k")} {repeat.format("v")} {KEYS_AT_ONCE}
+        qk = MatMul(q, t) s = Mul(qk, scale) p = Softmax(s) y = MatMul(p, vr)"""
+    shapes = {"heads": [-1, 6, 5, 8], "blocks": [1, 3, 1, 1, 1], "one": [1]}
+    known = {name: np.array(shapes[name]) for name in shapes}
+    proto = model(body, SHARED.replace("keys", "5"), "float[batch, 6, seq, 8] y", **known)
+    assert "enable_gqa" not in attention(proto)[1]
+
+
 @pytest.mark.parametrize("axis", [1, 2])
 def test_softmax_over_another_axis_stays(axis: int) -> None:
     inputs = HEADS.replace("keys", "seq")

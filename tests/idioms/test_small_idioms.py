@@ -110,6 +110,35 @@ def test_repeated_elements() -> None:
     assert "x.repeat_interleave(3, 2)" in onnxlift.lift(proto).source
 
 
+@pytest.mark.parametrize("wide", ["Tile(u, copies)", "Concat <axis = -1> (u, u, u)"])
+def test_repeated_elements_in_other_spellings(wide: str) -> None:
+    known = {"axis": np.array([3]), "copies": np.array([1, 1, 1, 3]), "joined": np.array([0, 0, 24])}
+    assert found(model(REPEAT.replace("Expand(u, wide)", wide), "float[batch, seq, 24] y", **known)) == [
+        "onnxlift.RepeatInterleave"
+    ]
+
+
+def test_repeated_elements_of_what_gets_other_axes_too() -> None:
+    known = {"axis": np.array([1, 4]), "wide": np.array([1, 1, 1, 1, 3]), "joined": np.array([0, 1, -1, 24])}
+    proto = model(REPEAT, "float[batch, 1, seq, 24] y", **known)
+    assert found(proto) == ["Unsqueeze", "onnxlift.RepeatInterleave"]
+    assert "x.unsqueeze(1).repeat_interleave(3, 3)" in onnxlift.lift(proto).source
+
+
+def test_different_elements_side_by_side_are_not_repeated() -> None:
+    body = (
+        "n = Neg(x) u = Unsqueeze(x, axis) v = Unsqueeze(n, axis) e = Concat <axis = -1> (u, v) y = Reshape(e, joined)"
+    )
+    known = {"axis": np.array([3]), "joined": np.array([0, 0, 16])}
+    assert "onnxlift.RepeatInterleave" not in found(model(body, "float[batch, seq, 16] y", **known))
+
+
+def test_repeated_elements_that_are_read_elsewhere_stay() -> None:
+    known = {"axis": np.array([3]), "wide": np.array([1, 1, 1, 3]), "joined": np.array([0, 0, 24])}
+    outputs = "float[batch, seq, 24] y, float[batch, seq, 8, 3] z"
+    assert "onnxlift.RepeatInterleave" not in found(model(f"{REPEAT} z = Exp(e)", outputs, **known))
+
+
 def test_a_repeated_block_is_not_repeated_elements() -> None:
     known = {"axis": np.array([2]), "wide": np.array([1, 1, 3, 1]), "joined": np.array([0, 0, 24])}
     assert "onnxlift.RepeatInterleave" not in found(model(REPEAT, "float[batch, seq, 24] y", **known))

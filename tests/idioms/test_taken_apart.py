@@ -45,6 +45,13 @@ def test_entries_of_slices() -> None:
     assert entries(text, minus=np.array([-1]), **numbers)[1] == "onnxlift.Unbind"
 
 
+def test_entries_by_reshape() -> None:
+    text = """s, t, u = Split <axis = 1, num_outputs = 3> (y)
+        a = Reshape(s, flat) b = Reshape(t, flat) c = Reshape(u, flat)"""
+    assert entries(text, flat=np.array([-1, 4]))[1] == "onnxlift.Unbind"
+    assert "onnxlift.Unbind" not in entries(text, flat=np.array([-1, 2]))
+
+
 @pytest.mark.parametrize(
     ("text", "constants"),
     [

@@ -75,6 +75,9 @@ def _before_split(edit: Edit, root: ir.Node, split: ir.Node) -> Keys | None:
         turned = node.inputs[0]
     else:
         turned = _transpose(edit, root, node.inputs[0], _swapped(order), ())
+    merge = made_by(edit, turned, "Reshape")
+    if merge is not None and merge.inputs[0] is not None:
+        turned = merge.inputs[0]  # of two reshapes the last one counts
     name = f"{split.outputs[0].name}.keys"
     sizes = edit.constant(f"{name}.shape", np.array(_swapped(target), np.int64))
     value = edit.insert(root, "Reshape", [turned, sizes], like=turned, shape=_swapped(shape), name=name)

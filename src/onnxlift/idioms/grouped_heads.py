@@ -1,6 +1,6 @@
 """Keys and values that several heads of queries share (grouped-query attention), repeated for each of them.
 
-    Reshape(Expand(Unsqueeze(k, 2), (b, g, n, s, d)), (b, g * n, s, d))   is   k.repeat_interleave(n, 1)
+    k.repeat_interleave(n, 1), v.repeat_interleave(n, 1), in any spelling (see `repeat_interleave.py`)
 
 which PyTorch's attention does itself with `enable_gqa=True`. Both keys and values must be repeated so, and give as many
 heads as the queries have.
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ..ir.node_view import shape_of, static_elements
-from ..passes.edit import Edit, attribute
-from .match import made_by
+from ..ir.node_view import shape_of
+from ..passes.edit import Edit
+from .repeat_interleave import repetition
 
 
 def before_repetition(
@@ -30,20 +30,7 @@ def before_repetition(
 
 
 def _unrepeated(edit: Edit, value: ir.Value) -> tuple[ir.Value, list[ir.Node]] | None:
-    reshape = made_by(edit, value, "Reshape")
-    expand = made_by(edit, reshape.inputs[0], "Expand") if reshape is not None else None
-    unsqueeze = made_by(edit, expand.inputs[0], "Unsqueeze") if expand is not None else None
-    if reshape is None or expand is None or unsqueeze is None:
+    found = repetition(edit, value)
+    if found is None or found.axis != 1 or found.added or len(found.shape) != 4:
         return None
-    source = unsqueeze.inputs[0]
-    axes = static_elements(unsqueeze.inputs[1]) if len(unsqueeze.inputs) > 1 else attribute(unsqueeze, "axes", ())
-    shape, wide, merged = shape_of(source), shape_of(expand.outputs[0]), shape_of(value)
-    if source is None or shape is None or wide is None or merged is None or len(shape) != 4 or len(wide) != 5:
-        return None
-    batch, groups, length, features = shape
-    repeats = wide[2]
-    if list(axes or ()) != [2] or not isinstance(groups, int) or not isinstance(repeats, int):
-        return None
-    if wide != (batch, groups, repeats, length, features) or merged != (batch, groups * repeats, length, features):
-        return None
-    return source, [reshape, expand, unsqueeze]
+    return found.x, found.nodes

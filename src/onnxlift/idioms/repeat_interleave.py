@@ -1,21 +1,39 @@
 """Elements repeated one by one along an axis.
 
-    Reshape(Expand(Unsqueeze(x, k), s))   ->   RepeatInterleave(x, repeats, axis=k - 1)
+    Reshape(Expand(Unsqueeze(x, k), s))                       ->   RepeatInterleave(x, repeats, axis=k - 1)
+    Reshape(Tile(Unsqueeze(x, k), [1, ..., n, ..., 1]))       ->   the same
+    Reshape(Concat(Unsqueeze(x, k), Unsqueeze(x, k), ...))    ->   the same
 
-if the Expand changes nothing but the new axis k, to a known number, and the Reshape joins it with the axis before.
-Sound because the elements along k are equal, and vary fastest in the joined axis. Not if somebody else reads a value
-in between.
+if nothing changes but the new axis k, to a known number, and the Reshape joins it with the axis before. The Unsqueeze
+may add other axes too, which x then gets alone. Sound because the elements along k are equal, and vary fastest in the
+joined axis. Not if somebody else reads a value in between.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import onnx_ir as ir
 
 from ..ir import symbolic
-from ..ir.node_view import shape_of
+from ..ir.node_view import Shape, shape_of
 from ..passes.edit import Edit, is_standard, sweep
 from ..passes.reshapes import unsqueezed_axes
 from .match import DOMAIN, drop_unused, is_private, made_by
+
+
+@dataclass
+class Repetition:
+    """x, of which each element along `axis` is repeated after it got the `added` axes; and the nodes that do it."""
+
+    x: ir.Value
+    added: list[int]
+    shape: Shape
+    axis: int
+    repeats: int
+    nodes: list[ir.Node]
+    is_closed: bool
+    """Whether nobody else reads what is in between."""
 
 
 def run(model: ir.Model) -> int:
@@ -24,21 +42,47 @@ def run(model: ir.Model) -> int:
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Reshape", "Flatten"):
+    found = repetition(edit, node.outputs[0]) if is_standard(node, "Reshape", "Flatten") else None
+    if found is None or not found.is_closed:
         return
-    expand = made_by(edit, node.inputs[0], "Expand")
-    new = made_by(edit, expand.inputs[0], "Unsqueeze") if expand is not None else None
-    if expand is None or new is None or not is_private(edit, node.inputs[0]) or not is_private(edit, expand.inputs[0]):
-        return
-    x, axes = new.inputs[0], unsqueezed_axes(new)
-    shape, wide, joined = shape_of(x), shape_of(expand.outputs[0]), shape_of(node.outputs[0])
-    if shape is None or wide is None or axes is None or len(axes) != 1:
-        return
-    axis = axes[0] % len(wide)
-    repeats = wide[axis]
-    if axis == 0 or not isinstance(repeats, int) or repeats < 2 or wide != (*shape[:axis], repeats, *shape[axis:]):
-        return
-    if joined == (*shape[: axis - 1], symbolic.multiply(shape[axis - 1], repeats), *shape[axis:]):
-        options = [ir.AttrInt64("axis", axis - 1), ir.AttrInt64("repeats", repeats)]
-        edit.replace(node, "RepeatInterleave", [x], options, domain=DOMAIN)
-        drop_unused(edit, [expand, new])
+    x = found.x
+    if found.added:
+        axes, attributes = edit.axes(node, found.added)
+        x = edit.insert(node, "Unsqueeze", [x, *axes], attributes, like=x, shape=found.shape, name=f"{x.name}.axes")
+    options = [ir.AttrInt64("axis", found.axis), ir.AttrInt64("repeats", found.repeats)]
+    edit.replace(node, "RepeatInterleave", [x], options, domain=DOMAIN)
+    drop_unused(edit, found.nodes[1:])
+
+
+def repetition(edit: Edit, value: ir.Value) -> Repetition | None:
+    """How `value` repeats the elements of another one, if it does."""
+    join = made_by(edit, value, "Reshape", "Flatten")
+    wide = made_by(edit, join.inputs[0], "Expand", "Tile", "Concat") if join is not None else None
+    new = made_by(edit, wide.inputs[0], "Unsqueeze") if wide is not None else None
+    if join is None or wide is None or new is None or new.inputs[0] is None:
+        return None
+    copies = len(wide.inputs) if wide.op_type == "Concat" else 1
+    if any(part is not wide.inputs[0] for part in wide.inputs[:copies]):
+        return None
+    narrow, repeated, joined = (shape_of(each.outputs[0]) for each in (new, wide, join))
+    axes = unsqueezed_axes(new)
+    if axes is None or narrow is None or repeated is None or len(narrow) != len(repeated) or None in repeated:
+        return None
+    changed = [axis for axis, sizes in enumerate(zip(narrow, repeated, strict=True)) if sizes[0] != sizes[1]]
+    added = [axis % len(narrow) for axis in axes]
+    if len(changed) != 1 or changed[0] not in added or changed[0] == 0:
+        return None
+    axis, repeats = changed[0], repeated[changed[0]]
+    if not isinstance(repeats, int) or repeats < 2:
+        return None
+    if joined != (*narrow[: axis - 1], symbolic.multiply(narrow[axis - 1], repeats), *narrow[axis + 1 :]):
+        return None
+    return Repetition(
+        new.inputs[0],
+        added=[other - (other > axis) for other in sorted(added) if other != axis],
+        shape=(*narrow[:axis], *narrow[axis + 1 :]),
+        axis=axis - 1,
+        repeats=repeats,
+        nodes=[join, wide, new],
+        is_closed=is_private(edit, join.inputs[0]) and is_private(edit, wide.inputs[0], readers=copies),
+    )

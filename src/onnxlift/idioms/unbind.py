@@ -4,10 +4,10 @@
     Gather(x, 0, axis), Gather(x, 1, axis), ... to the last    ->   Unbind(x, axis)
 
 The first is one entry in whatever spelling: the piece of length 1 is a Slice, or comes out of a Split, and nobody else
-reads it. The second applies to three entries or more, up to eight, of an axis of known size, each read once at least by
-the graph itself, in one module; two are as readable as `x[0]` and `x[1]`. x is computed (rows of a table are looked up
-where they are needed), and no list: those may be sizes, which are Python numbers. Sound because the nodes depend on
-nothing but x.
+reads it; the Squeeze may be a Reshape that removes that axis and does nothing else. The second applies to three entries
+or more, up to eight, of an axis of known size, each read once at least by the graph itself, in one module; two are as
+readable as `x[0]` and `x[1]`. x is computed (rows of a table are looked up where they are needed), and no list: those
+may be sizes, which are Python numbers. Sound because the nodes depend on nothing but x.
 """
 
 from __future__ import annotations
@@ -31,20 +31,25 @@ def run(model: ir.Model) -> int:
 
 def _index(edit: Edit, node: ir.Node) -> None:
     """Write a piece of length 1 without its axis as an index."""
-    if not is_standard(node, "Squeeze") or not is_private(edit, node.inputs[0]):
+    if not is_standard(node, "Squeeze", "Reshape") or not is_private(edit, node.inputs[0]):
         return
     cut, part = piece(edit, node.inputs[0]), node.inputs[0]
-    if (
-        cut is None
-        or part is None
-        or cut.length != 1
-        or _axes(node) not in ((cut.axis,), (cut.axis - (rank(part) or 0),))
-    ):
+    if cut is None or part is None or cut.length != 1 or not _removes(node, cut.axis):
         return
     source = part.producer()
     index = edit.constant(f"{node.outputs[0].name}.index", np.array(cut.start, np.int64))
     edit.replace(node, "Gather", [cut.x, index], [ir.AttrInt64("axis", cut.axis)])
     drop_unused(edit, [source] if source is not None else [])
+
+
+def _removes(node: ir.Node, axis: int) -> bool:
+    """Whether a Squeeze or Reshape removes this axis, which has one entry, and does nothing else."""
+    before, after = shape_of(node.inputs[0]), shape_of(node.outputs[0])
+    if before is None:
+        return False
+    if node.op_type == "Squeeze":
+        return _axes(node) in ((axis,), (axis - len(before),))
+    return None not in before and after == (*before[:axis], *before[axis + 1 :])
 
 
 def _axes(squeeze: ir.Node) -> tuple[int, ...] | None:

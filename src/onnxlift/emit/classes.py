@@ -16,6 +16,7 @@ from typing import Any
 
 from ..code.expr import Literal
 from ..code.statements import Assign, Statement, walk_statements
+from ..ir.domain import AXES
 from ..ops.layers import Layer
 from ..tree.scopes import Path
 from .canonical import Canonical
@@ -223,6 +224,7 @@ def _describe_member(
             shape = member.weight.shape
             matrix = ("in_dim", "out_dim") if member.is_parameter else ("length", "length")
             roles = {1: ("dim",), 2: matrix}.get(len(shape), ("length",) * len(shape))
+            roles = member.weight.value.meta.get(AXES, roles)
             for axis, (role, size) in enumerate(zip(roles, shape, strict=True)):
                 numbers.append(Number((member, str(axis)), role, size))
             return (member.is_parameter, member.persistent, len(member.weight.shape), member.weight.value.dtype)

@@ -11,6 +11,7 @@ from ..code.render import Renderer, float_text
 from ..code.statements import Assign
 from ..ir.types import TORCH_DTYPE, type_of
 from ..ops.layers import REQUIRED, Layer
+from ..tree.names import identifier
 from ..tree.scopes import Path
 from .class_arguments import LayerClass
 from .classes import ModuleClass, made_in_a_loop
@@ -63,14 +64,24 @@ class Constructor:
             if () in group:
                 member = group[()]
                 if isinstance(member, Stored) and not member.is_parameter:
-                    persistent = "" if member.persistent else ", persistent=False"
-                    yield f'self.register_buffer("{attribute}", {self._empty(member)}{persistent})'
+                    yield from self._buffer(attribute, member)
                 elif (attribute,) in self.optional:
                     yield from self._optional(attribute, member)
                 else:
                     yield from self._assigned(f"self.{attribute}", member)
             else:
                 yield f"self.{attribute} = {self._container(group)}"
+
+    def _buffer(self, attribute: str, stored: Stored) -> Iterator[str]:
+        """A buffer on a line, or its tensor before it, by the last word of its name."""
+        persistent, empty = "" if stored.persistent else ", persistent=False", self._empty(stored)
+        line, word = f'self.register_buffer("{attribute}", {empty}{persistent})', attribute.rpartition("_")[2]
+        taken = {*self.cls.constructor.values, *self.cls.constructor.variables}
+        if len(line) <= LINE_LENGTH - 8 or word in taken or identifier(word) != word:
+            yield line
+        else:
+            yield f"{word} = {empty}"
+            yield f'self.register_buffer("{attribute}", {word}{persistent})'
 
     def _assigned(self, target: str, member: Layer | Stored | Module) -> Iterator[str]:
         """A member on a line, or, if it is a chain of members with names, each of these on a line."""

@@ -34,6 +34,7 @@ from ..code.expr import (
 )
 from ..code.statements import Assign, Block, Return, Statement, expressions, walk_statements
 from ..errors import UnsupportedNode
+from ..ir.domain import USUAL_NAME
 from ..ir.metadata import SIGNATURE_KIND
 from ..ir.types import FLOATS, Dim, type_of
 from ..ops import registry
@@ -45,7 +46,6 @@ from ..tree.names import attribute, is_generated
 from ..tree.scopes import Path, Scopes
 from ..tree.weights import WEIGHT
 from .dead_code import remove_dead_code
-from .meaning import USUAL_NAME
 from .member_names import layer_path, spell_numbers, stored_path
 from .member_order import order_by_use
 from .module import Module, Stored

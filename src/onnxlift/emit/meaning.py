@@ -9,10 +9,6 @@ import onnx_ir as ir
 from ..tree.names import identifier, is_generated
 from .module import Module
 
-USUAL_NAME = "usual_name"
-"""Key in `Value.meta` of what a value is usually called, by the operator that gives it."""
-
-
 _STATES = {"Y_h": "h", "Y_c": "c"}  # ONNX's own names for what recurrent layers leave behind
 # `input.36`, `conv2d:0`: what an exporter adds to set values apart that have the same name.
 _SERIAL = re.compile(r"([.:]\d+)+$")

@@ -32,11 +32,12 @@ from ..code.expr import (
     walk,
 )
 from ..code.statements import Assign, Block, ForLoop, Statement, WhileLoop, blocks, expressions, walk_statements
+from ..ir.domain import USUAL_NAME
 from ..ir.types import FLOATS, INTEGERS, type_of
 from ..ops.operand import Dims, Scalar, Tensor
 from ..tree.names import identifier, unique
 from .inline import Inlined, main_line, read_variables
-from .meaning import USUAL_NAME, is_counted, meaning, says_more, thing
+from .meaning import is_counted, meaning, says_more, thing
 from .module import Module
 from .prune import called_module
 from .variants import asked_member

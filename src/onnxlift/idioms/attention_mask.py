@@ -103,7 +103,7 @@ def _filled(edit: Edit, where: ir.Node) -> Mask | None:
 def _added(edit: Edit, add: ir.Node) -> Mask | None:
     """`Add(scores, mask)` either way round; the mask may be `Where(kept, 0, fill)` or `Where(hidden, fill, 0)`."""
     first, second = add.inputs
-    scores, mask = (second, first) if _is_score(edit, second) and not _is_score(edit, first) else (first, second)
+    scores, mask = (second, first) if is_score(edit, second) and not is_score(edit, first) else (first, second)
     if not _keeps_shape(scores, mask):
         return None
     choice = made_by(edit, mask, "Where")
@@ -118,7 +118,7 @@ def _added(edit: Edit, add: ir.Node) -> Mask | None:
     return Mask(scores, added=mask, is_causal=_is_causal(edit, scores, mask))
 
 
-def _is_score(edit: Edit, value: ir.Value | None) -> bool:
+def is_score(edit: Edit, value: ir.Value | None) -> bool:
     """Whether `value` is a product of two tensors, perhaps scaled: not what one would add as a mask."""
     scaled = made_by(edit, value, "Mul", "Div")
     inner = [value, *(scaled.inputs if scaled is not None else ())]

@@ -1,0 +1,157 @@
+"""A bias of an attention's scores that PyTorch's exporters have computed ahead of time, back as a table to train.
+
+    Add(scores, bias (heads, n, n))   ->   Add(scores, Transpose(Gather(table, index), (2, 0, 1)))
+
+What the bias is added to may also be a mask that is added to the scores.
+
+Queries and keys are the n = rows * columns places of a window, and the bias of two of them depends only on how far one
+is from the other: `table` has a row of biases for each of the (2 * rows - 1) * (2 * columns - 1) offsets, and `index`
+says which row is whose, counted as in the Swin Transformer and all that follow it. Table and index are called as there,
+unless the exporter has noted what it computed the bias from.
+
+It applies if that is so exactly, number by number, for a window of at least 2 x 2, and if the bias is not the same for
+all places of one distance in reading order, as a causal mask or ALiBi is: that is no table of offsets. Not to a bias
+with a name of its own, which was a parameter as it is; not if others read it; and not if the exporter notes that it was
+computed from other parameters, or by more than a lookup and moves: then the numbers of a table are not the parameter's.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import isqrt
+
+import numpy as np
+import onnx_ir as ir
+
+from ..ir.domain import AXES, USUAL_NAME
+from ..ir.metadata import CLASSES, FOLDED_FROM, NAME_SCOPES, string_list
+from ..ir.scopes import constant
+from ..ir.types import DataType
+from ..passes.edit import Array, Edit, has_generated_name, initialiser, is_standard, sweep
+from .attention_mask import is_score
+from .match import is_float, is_private, rank
+
+LARGEST = 1 << 24  # elements of a bias
+
+_MOVES = re.compile(
+    r"(val|alias|clone|contiguous|expand|index|permute|reshape|select|slice|squeeze|transpose|t|unsqueeze|view)(_\d+)*"
+)
+
+
+@dataclass
+class _Names:
+    table: str = "relative_position_bias_table"
+    index: str = "relative_position_index"
+
+
+def run(model: ir.Model) -> int:
+    """Make tables of relative positions of such biases; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, "Add") or not rank(node.outputs[0]):
+        return
+    for position, (bias, scores) in enumerate((node.inputs, node.inputs[::-1])):
+        tensor = constant(bias)
+        if bias is None or tensor is None or not is_float(bias) or not _meets_scores(edit, node, scores):
+            continue
+        *ones, _, rows, columns = (1, 1, 1, *tensor.shape.numpy())
+        names = _names(bias)
+        if names is None or rows != columns or {*ones} != {1} or not is_private(edit, bias):
+            continue
+        if tensor.size > LARGEST or (rank(scores) or 0) < (rank(bias) or 0):
+            continue
+        found = _table(tensor.numpy().reshape(-1, rows, columns))
+        if found is not None:
+            node.replace_input_with(position, _lookup(edit, node, bias, names, *found))
+            edit.changes += 1
+            return
+
+
+def _meets_scores(edit: Edit, node: ir.Node, other: ir.Value | None) -> bool:
+    """Whether a bias is added to scores, or first to what is added to them: a mask."""
+    if is_score(edit, other):
+        return True
+    (total,) = node.outputs
+    if not is_private(edit, total):
+        return False
+    ((reader, _),) = total.uses()
+    return is_standard(reader, "Add") and any(is_score(edit, value) for value in reader.inputs)
+
+
+def _lookup(edit: Edit, node: ir.Node, bias: ir.Value, names: _Names, table: Array, index: Array) -> ir.Value:
+    """The bias, looked up in the table in front of `node`."""
+    parameter = initialiser(edit.graph, edit.names.fresh(names.table), table, generated=False)
+    parameter.meta[AXES] = ("offsets", "heads")
+    places = initialiser(edit.graph, edit.names.fresh(names.index), index)
+    rows = edit.insert(
+        node,
+        "Gather",
+        [parameter, places],
+        [ir.AttrInt64("axis", 0)],
+        like=bias,
+        shape=(*index.shape, table.shape[1]),
+        name=f"{bias.name}.rows",
+    )
+    order, shape = [ir.AttrInt64s("perm", (2, 0, 1))], (table.shape[1], *index.shape)
+    result = edit.insert(node, "Transpose", [rows], order, like=bias, shape=shape, name=f"{bias.name}.heads")
+    result.meta[USUAL_NAME] = "bias"
+    for value in (rows, result):
+        _place(value.producer(), names.table.rpartition(".")[0])
+    return result
+
+
+def _place(node: ir.Node | None, owner: str) -> None:
+    """Let a node be in the module that owns the table, if that lies in the one where the bias is added."""
+    assert node is not None
+    scopes, classes = (string_list(node.metadata_props.get(key)) for key in (NAME_SCOPES, CLASSES))
+    if scopes and classes and len(scopes) == len(classes) > 1 and owner.startswith(f"{scopes[-2]}."):
+        name = "".join(word.capitalize() for word in owner.rpartition(".")[2].split("_"))
+        node.metadata_props[NAME_SCOPES] = repr([*scopes[:-1], owner, scopes[-1]])
+        node.metadata_props[CLASSES] = repr([*classes[:-1], name, classes[-1]])
+
+
+def _names(bias: ir.Value) -> _Names | None:
+    """What the table and its index are called; None if the bias is not computed from such."""
+    note = string_list(bias.metadata_props.get(FOLDED_FROM))
+    if note is None:
+        known = not has_generated_name(bias) and "constant" not in bias.meta
+        return None if known else _Names(*(f"{bias.name}/{name}" for name in (_Names.table, _Names.index)))
+    sources = [source for source in note if not _MOVES.fullmatch(source)]
+    tables = [source for source in sources if not source.endswith("index")]
+    indices = [source for source in sources if source.endswith("index")]
+    if len(tables) != 1 or len(indices) > 1:
+        return None
+    owner = tables[0].rpartition(".")[0]
+    return _Names(tables[0], *(indices or [f"{owner}.{_Names.index}" if owner else _Names.index]))
+
+
+def _table(bias: Array) -> tuple[Array, Array] | None:
+    """Table and index for a bias (heads, n, n); None if it is not one of offsets in a window."""
+    length = bias.shape[-1]
+    if _is_of_distances(bias):
+        return None
+    square = isqrt(length)
+    for rows in sorted((r for r in range(2, square + 1) if length % r == 0), reverse=True):
+        for height, width in {(rows, length // rows): None, (length // rows, rows): None}:
+            index = _index(height, width)
+            table = np.empty(((2 * height - 1) * (2 * width - 1), len(bias)), bias.dtype)
+            table[index] = bias.transpose(1, 2, 0)
+            if np.array_equal(table[index], bias.transpose(1, 2, 0)):
+                return table, index
+    return None
+
+
+def _index(height: int, width: int) -> Array:
+    """For each query and each key of a window, the row of the table for their offset."""
+    y, x = np.divmod(np.arange(height * width), width)
+    down = y[:, None] - y + height - 1
+    right = x[:, None] - x + width - 1
+    return np.asarray(down * (2 * width - 1) + right, DataType.INT64.numpy())
+
+
+def _is_of_distances(bias: Array) -> bool:
+    """Whether each of its diagonals has one number."""
+    return np.array_equal(bias[:, 1:, 1:], bias[:, :-1, :-1])

@@ -1,0 +1,131 @@
+"""A bias that depends on offsets in a window comes back as a table, with the numbers that it was computed from."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+
+import onnxlift
+from onnxlift.ir.metadata import FOLDED_FROM
+
+from .recognising import parse
+
+RANDOM = np.random.default_rng(11)
+HEADS, HEIGHT, WIDTH = 3, 2, 4
+LENGTH = HEIGHT * WIDTH
+SCORES = "kt = Transpose <perm = [0, 1, 3, 2]> (k) scores = MatMul(q, kt)"
+BODY = f"{SCORES} y = Add(scores, val_7)"
+NOTE = ["index", "attn.table", "attn.positions_index", "val_3", "view_2", "permute_1"]
+
+
+def index(height: int, width: int) -> np.ndarray:
+    """Written as the Swin Transformer has it."""
+    place = np.stack(np.meshgrid(np.arange(height), np.arange(width), indexing="ij")).reshape(2, -1)
+    offset = place[:, :, None] - place[:, None, :]
+    return (offset[0] + height - 1) * (2 * width - 1) + offset[1] + width - 1
+
+
+def a_table(height: int = HEIGHT, width: int = WIDTH) -> np.ndarray:
+    return RANDOM.standard_normal(((2 * height - 1) * (2 * width - 1), HEADS)).astype(np.float32)
+
+
+def bias_of(table: np.ndarray, height: int = HEIGHT, width: int = WIDTH) -> np.ndarray:
+    return np.ascontiguousarray(table[index(height, width)].transpose(2, 0, 1))
+
+
+def model(bias: np.ndarray, body: str = BODY, note: list[str] | None = None, name: str = "val_7") -> onnx.ModelProto:
+    length = bias.shape[-1]
+    inputs = f"float[batch, {HEADS}, {length}, 5] q, float[batch, {HEADS}, {length}, 5] k"
+    proto = parse(f"g ({inputs}) => (float[batch, {HEADS}, {length}, {length}] y) {{ {body} }}", val_7=bias)
+    proto.graph.initializer[0].name = name
+    for node in proto.graph.node:
+        node.input[:] = [name if read == "val_7" else read for read in node.input]
+    if note is not None:
+        proto.graph.value_info.add(name=name).metadata_props.add(key=FOLDED_FROM, value=repr(note))
+    return proto
+
+
+def tables(proto: onnx.ModelProto) -> dict[str, np.ndarray]:
+    """The tables in the lifted state dict; its numbers are those of ONNX Runtime."""
+    lifted = onnxlift.lift(proto)
+    shapes = [[size.dim_value or 2 for size in value.type.tensor_type.shape.dim] for value in proto.graph.input]
+    inputs = [RANDOM.standard_normal(shape).astype(np.float32) for shape in shapes]
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    (expected,) = session.run(None, {value.name: array for value, array in zip(proto.graph.input, inputs, strict=True)})
+    result = lifted.module()(*map(torch.from_numpy, inputs))
+    np.testing.assert_allclose(result.detach().numpy(), expected, rtol=1e-5, atol=1e-5)
+    return {name: array for name, array in lifted.state_dict.items() if "table" in name}
+
+
+@pytest.mark.parametrize(("height", "width"), [(2, 2), (4, 4), (2, 4), (4, 2), (3, 5)])
+def test_the_table_has_the_numbers_it_was_computed_from(height: int, width: int) -> None:
+    table = a_table(height, width)
+    found = tables(model(bias_of(table, height, width)))
+    assert [*found] == ["relative_position_bias_table"]
+    np.testing.assert_array_equal(found["relative_position_bias_table"], table)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        BODY.replace("Add(scores, val_7)", "Add(val_7, scores)"),
+        BODY.replace("y = Add(scores", "half = Constant <value_float = 0.5> () s = Mul(scores, half) y = Add(s"),
+        f"mask = Sin(q) m = ReduceSum <keepdims = 1> (mask) both = Add(m, val_7) {BODY.replace('val_7', 'both')}",
+    ],
+    ids=["the other way round", "scaled scores", "with a mask"],
+)
+def test_all_spellings(body: str) -> None:
+    assert len(tables(model(bias_of(a_table()), body))) == 1
+
+
+def test_the_exporter_has_noted_the_names() -> None:
+    table = a_table()
+    lifted = onnxlift.lift(model(bias_of(table), note=NOTE))
+    np.testing.assert_array_equal(lifted.state_dict["attn.table"], table)
+    np.testing.assert_array_equal(lifted.constants["attn.positions_index"], index(HEIGHT, WIDTH))
+
+
+def test_an_axis_of_size_one_in_front() -> None:
+    assert len(tables(model(bias_of(a_table())[None]))) == 1
+
+
+def almost(bias: np.ndarray) -> np.ndarray:
+    bias[1, 2, 3] += np.float32(1e-6)
+    return bias
+
+
+def by_distance() -> np.ndarray:
+    place = np.arange(LENGTH)
+    return -np.abs(place - place[:, None])[None].astype(np.float32) * np.array([[[1.0]], [[0.5]], [[0.25]]], np.float32)
+
+
+@pytest.mark.parametrize(
+    "proto",
+    [
+        model(almost(bias_of(a_table()))),
+        model(RANDOM.standard_normal((HEADS, LENGTH, LENGTH)).astype(np.float32)),
+        model(by_distance()),
+        model(bias_of(a_table()), name="attn.bias"),
+        model(bias_of(a_table()), BODY.replace("Add(scores, val_7)", "Mul(scores, val_7)")),
+        model(bias_of(a_table()), f"{SCORES} t = Add(scores, val_7) y = Mul(t, val_7)"),
+        model(bias_of(a_table()), note=[*NOTE, "sigmoid"]),
+        model(bias_of(a_table()), note=[*NOTE, "attn.mlp.weight"]),
+        model(bias_of(a_table()), note=["val_3"]),
+    ],
+    ids=[
+        *("a number that differs", "any numbers", "by distance", "a parameter", "a factor", "read by others"),
+        *("computed with more", "computed from more", "computed from nothing"),
+    ],
+)
+def test_what_is_no_such_table_stays(proto: onnx.ModelProto) -> None:
+    assert not tables(proto)
+
+
+def test_a_bias_of_windows_that_differ_stays() -> None:
+    proto = model(np.stack([bias_of(a_table()), bias_of(a_table())]))
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 2
+    proto.graph.input[1].type.tensor_type.shape.dim[0].dim_value = 2
+    assert not tables(proto)

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import onnxlift
+from onnxlift.code.expr import Binary, Literal, Name
+from onnxlift.emit.write import Numbers
 from small_graphs import Graph, code
 
 
@@ -290,4 +292,19 @@ def test_a_size_that_is_the_square_or_a_multiple_of_another_is_computed() -> Non
     lifted = g.lift(g.node("Cos", x, name="/Cos"))
     (arguments,) = (a for a in classes(lifted).values() if a)
     assert arguments == ["size"], lifted.source
-    assert "= size**2\n" in lifted.source and "= 2 * size\n" in lifted.source
+    assert "self.size**2, 4)" in lifted.source and "(-1, 2 * self.size, 2)" in lifted.source
+    assert [line for line in lifted.source.splitlines() if " = size" in line] == ["        self.size = size"]
+
+
+@pytest.mark.parametrize(
+    ("value", "place", "text"),
+    [
+        (8, "self.size", "x // self.size"),
+        (8, "2 * self.size", "x // (2 * self.size)"),
+        (-8, "self.size", "x // -self.size"),
+        (-8, "self.size // 2", "x // -(self.size // 2)"),  # and not the next number below the half of -size
+    ],
+)
+def test_a_number_that_forward_computes_is_in_parentheses_where_it_must_be(value: int, place: str, text: str) -> None:
+    number = Literal(value)
+    assert Numbers(str, {id(number): place}).text(Binary("//", Name("x"), number)) == text

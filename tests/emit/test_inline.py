@@ -224,3 +224,40 @@ def test_a_value_from_outside_is_not_computed_in_every_round_of_a_loop(simplify:
     compare(lifted, model, {"x": np.array([1.0, 2.0], np.float32), "trips": np.array(3), "go": np.array(True)})
     loop = lifted.source.index("for ")
     assert ".sin()" in lifted.source[:loop] and ".sin()" not in lifted.source[loop:]
+
+
+def pieces(g: Graph, x: str, *slices: tuple[int, int]) -> str:
+    """Every `step`-th column of x from `start` on, for each pair of these, joined."""
+    axes = g.constant("axes", np.array([1]))
+    ends = g.constant("ends", np.array([2**62]))
+    parts = []
+    for start, step_ in slices:
+        bounds = (
+            g.constant(f"from_{start}", np.array([start])),
+            ends,
+            axes,
+            g.constant(f"by_{step_}", np.array([step_])),
+        )
+        parts.append(g.node("Slice", x, *bounds))
+    return g.node("Concat", *parts, axis=-1)
+
+
+def test_slices_that_are_joined_stand_in_the_line() -> None:
+    g = Graph()
+    x = g.node("Sin", g.node("Exp", g.input("x", "n", 8)))
+    text = code(g.lift(pieces(g, x, (0, 4), (1, 4), (2, 4), (3, 4))))
+    assert "torch.cat((x[:, ::4], x[:, 1::4], x[:, 2::4], x[:, 3::4]), 1)" in text
+
+
+def test_slices_that_do_not_fit_are_all_or_none() -> None:
+    g = Graph()
+    x = g.node("Sin", g.node("Exp", g.input("x", "n", 8)))
+    text = code(g.lift(pieces(g, x, *((start, 8) for start in range(7)))))
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_slices_of_two_variables_are_not_moved_together() -> None:
+    g = Graph()
+    x = g.node("Sin", g.input("x", "n", 8))
+    y = g.node("Cos", "x")
+    g.lift(g.node("Concat", pieces(g, x, (0, 4), (1, 4)), pieces(g, y, (2, 4), (3, 4)), axis=-1))

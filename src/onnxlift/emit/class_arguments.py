@@ -6,9 +6,9 @@
 Numbers that always agree become one argument, if they measure the same kind of thing: that a kernel is as large as
 there are channels is chance. A number that is always the same multiple of an argument is written as that, and a padding
 as half of its kernel, a size also as the square of another; where it is needed often, it is a variable of the
-constructor. Whether an optional part is there
-may follow from two widths (`in_channels != channels`); if not, it is an argument of its own. Arguments stand in the
-order that `nn.Conv2d` has: widths from the outside in, then windows, then what has a default.
+constructor, or an attribute if `forward` needs it. Whether an optional part is there may follow from two widths
+(`in_channels != channels`); if not, it is an argument of its own. Arguments stand in the order that `nn.Conv2d` has:
+widths from the outside in, then windows, then what has a default.
 """
 
 from __future__ import annotations
@@ -157,12 +157,16 @@ def find_arguments(example: Sequence[Number], columns: Sequence[Sequence[Any]], 
             if not group.text:
                 group.text = _numbered(group.places[0].role, arguments.names_for(group.places))
                 arguments.values[group.text] = group.column
-    for group in groups:
+    for group in sorted(groups, key=lambda group: id(group) in derived):
+        base, form = derived.get(id(group), (group, ""))
+        uses = sum(isinstance(place.where, Literal) for place in group.places)
+        is_short = bool(form) and base.text in arguments.attributes and uses < FEWEST_USES
         for place in group.places:
             arguments.texts[place_of(place)] = group.text
             if isinstance(place.where, Literal):
                 role = next((role for role in group.roles if role != "size"), place.role)
-                arguments.texts[place_of(place)] = arguments.attribute(place_of(place), role)
+                text = form.format(f"self.{base.text}") if is_short else arguments.attribute(place_of(place), role)
+                arguments.texts[place_of(place)] = text
     arguments.find_defaults(groups)
     return arguments
 

@@ -31,6 +31,7 @@ from ..code.expr import (
     Member,
     Name,
     Ref,
+    SliceExpr,
     Subscript,
     Unary,
     Wrapped,
@@ -62,6 +63,7 @@ WIDTH = 92  # of a line of `forward`, beyond which it would be broken into sever
 SHORT_LENGTH = 66  # of what goes on with a step of the model in other ways than with the next one
 NESTING = 4
 VARIABLE = 5  # characters that the name of a variable is taken to have
+MOST_PIECES = 8  # that are joined in one line
 STATEMENT = 7  # characters of `return ` or `x = ` in front
 
 
@@ -139,6 +141,7 @@ class _Inliner:
         self.begin = dict(self.place)
         self.written: Counter[object] = Counter()  # how often each variable has been written so far
         self.seen: dict[object, dict[object, int]] = {}  # candidate -> that count for the variables that it reads
+        self.pieces: dict[object, int] = {}  # variable -> the length of the slice that is written in its place
         self.step_names: dict[object, str] = {}  # variable -> the name of the step that gives it
         self.reads: Counter[object] = Counter()
         self.writes: Counter[object] = Counter(module.inputs)
@@ -171,7 +174,10 @@ class _Inliner:
 
     def take(self, statement: Statement, expr: Expr, candidates: dict[object, Assign]) -> None:
         """Inline into one expression what fits: what is a name itself, then the first operand first (the main line of
-        the computation)."""
+        the computation). Pieces of one variable that are joined stand there all or none."""
+        for part, length in self.joined_pieces(expr, candidates):
+            self.move(statement, part, candidates)
+            self.pieces[variable(part)] = length
         parts = [part for part in walk(expr) if isinstance(part, Ref | Local) and variable(part) in candidates]
         length = self.length(expr) + STATEMENT if parts else 0
         for part in sorted(parts, key=lambda part: not _is_attribute(candidates[variable(part)].expr)):
@@ -179,11 +185,31 @@ class _Inliner:
             longer = length - VARIABLE + self.length(definition.expr)
             if self.fits(statement, expr, part, definition, longer):
                 length = longer
-                self.inlined[variable(part)] = definition.expr
-                statement.origin[:0] = definition.origin
-                self.taken.add(id(definition))
-                self.begin[id(statement)] = min(self.begin[id(statement)], self.begin[id(definition)])
-                del candidates[variable(part)]
+                self.move(statement, part, candidates)
+
+    def move(self, statement: Statement, part: Expr, candidates: dict[object, Assign]) -> None:
+        """Write a candidate in the place of `part` of the statement."""
+        definition = candidates.pop(variable(part))
+        self.inlined[variable(part)] = definition.expr
+        statement.origin[:0] = definition.origin
+        self.taken.add(id(definition))
+        self.begin[id(statement)] = min(self.begin[id(statement)], self.begin[id(definition)])
+
+    def joined_pieces(self, expr: Expr, candidates: Mapping[object, Assign]) -> list[tuple[Expr, int]]:
+        """The items of a list in `expr` that are nothing but slices of one variable, and their lengths, if they fit
+        into the line: `torch.cat((x[:, ::2], x[:, 1::2]), -1)`."""
+        joined = bare(expr._args[0]) if isinstance(expr, Call) and expr._args else None
+        if not isinstance(joined, Display) or not 1 < len(joined._items) <= MOST_PIECES:
+            return []
+        definitions = [candidates.get(variable(item)) for item in joined._items if variable(item) is not None]
+        pieces = [d.expr for d in definitions if d is not None and _is_piece(d.expr)]
+        sources = {(key, self.written[key]) for piece in pieces for key in read_variables(piece, self.inlined)}
+        seen = {pair for item in joined._items for pair in self.seen.get(variable(item), {}).items()}
+        if len(pieces) != len(joined._items) or len(sources) != 1 or seen != sources:
+            return []
+        lengths = [_length_of_piece(piece) for piece in pieces]
+        width = STATEMENT + self.length(expr) + sum(lengths) - VARIABLE * len(lengths)
+        return list(zip(joined._items, lengths, strict=True)) if width <= WIDTH else []
 
     def fits(self, statement: Statement, expr: Expr, part: Expr, definition: Assign, length: int) -> bool:
         """Whether the definition may stand in the place of `part`, where the line then has this length. No long line is
@@ -193,7 +219,8 @@ class _Inliner:
             return False  # a variable that it reads has another value by now
         if _is_attribute(definition.expr):
             return True
-        if length > LENGTH or length + self.excess(expr) + self.excess(definition.expr) > WIDTH:
+        longest = WIDTH if isinstance(statement, Return) and expr is part else LENGTH
+        if length > longest or length + self.excess(expr) + self.excess(definition.expr) > WIDTH:
             return False
         small = self.length(definition.expr) <= 14
         if not small and not isinstance(statement, Return) and self.deserves_name(key, definition.expr):
@@ -256,7 +283,7 @@ class _Inliner:
                 return self.length(expr._expr)
             case Ref() | Local():
                 inner = self.inlined.get(variable(expr))
-                return VARIABLE if inner is None else self.length(inner)
+                return VARIABLE if inner is None else self.pieces.get(variable(expr)) or self.length(inner)
             case Member():
                 return 4 + sum(len(p) + 1 for p in self.module.name_of(expr._target))
             case Attribute():
@@ -303,6 +330,25 @@ class _Inliner:
             case Subscript():
                 return max(self.nesting(p) for p in children(expr))
         return max((self.nesting(p) for p in children(expr)), default=0)
+
+
+def _is_piece(expr: Expr) -> bool:
+    """`x[:, 1::2]`, with nothing but numbers in it."""
+    if not isinstance(expr, Subscript) or not isinstance(bare(expr._base), Ref):
+        return False
+    return all(isinstance(part, SliceExpr | Literal | Wrapped) for index in expr._index for part in walk(index))
+
+
+def _length_of_piece(expr: Expr) -> int:
+    """How many characters a piece of `x` takes."""
+    match expr := bare(expr):
+        case Subscript():
+            return 1 + 2 * len(expr._index) + sum(map(_length_of_piece, expr._index))
+        case SliceExpr():
+            return 1 + (expr._step is not None) + sum(map(_length_of_piece, children(expr)))
+        case Literal():
+            return len(repr(expr._value))
+    return 0
 
 
 def _is_attribute(expr: Expr) -> bool:

@@ -10,7 +10,7 @@ from functools import cached_property
 import onnx_ir as ir
 
 from ..code.expr import Call, Device, Display, Expr, Literal, Member, Ref, variable, walk
-from ..code.render import ATOM, UNARY, Renderer
+from ..code.render import ATOM, MUL, UNARY, Renderer
 from ..code.statements import (
     Assign,
     Block,
@@ -170,7 +170,7 @@ class ClassWriter:
     # forward
 
     def _forward(self, text: Text) -> None:
-        self.renderer = _Numbers(self._leaf, self.places)
+        self.renderer = Numbers(self._leaf, self.places)
         parameters = [
             f"{name}: {_parameter_type(operand)}"
             for name, operand in zip(self.variables.parameters, self.module.inputs.values(), strict=True)
@@ -266,7 +266,7 @@ class ClassWriter:
                 text.add(f"{indent}break")
 
 
-class _Numbers(Renderer):
+class Numbers(Renderer):
     """Writes the constructor's argument where a number differs between the instances of a class."""
 
     def __init__(self, name_of: Callable[[Expr], str | Expr], places: Mapping[object, str]) -> None:
@@ -275,8 +275,12 @@ class _Numbers(Renderer):
 
     def _render(self, expr: Expr) -> tuple[str, int]:
         if isinstance(expr, Literal) and id(expr) in self._places:
-            is_negative = isinstance(expr._value, int) and expr._value < 0
-            return (f"-{self._places[id(expr)]}", UNARY) if is_negative else (self._places[id(expr)], ATOM)
+            text, strength = self._places[id(expr)], ATOM
+            if " " in text:  # `2 * self.size`
+                strength = MUL
+            if isinstance(expr._value, int) and expr._value < 0:
+                return f"-{text}" if strength == ATOM else f"-({text})", UNARY
+            return text, strength
         return super()._render(expr)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import onnxlift
 
-from .recognising import found, parse, simplified
+from .recognising import Data, found, parse, simplified
 
 LAYER_NORM = """
     m = ReduceMean <axes = [{axes}]> (x)
@@ -220,3 +220,67 @@ def test_ones_that_an_exporter_made_are_no_weight() -> None:
 )
 def test_other_weights_stay(name: str, data: np.ndarray, more: str) -> None:
     assert found(ones_as_weight(name, data, more)) == ["LayerNormalization"]
+
+
+NAMES = ("val_1", "val_2")
+
+
+def without_weights(
+    op: str,
+    names: tuple[str, str] = NAMES,
+    scale: tuple[float, ...] = (1, 1, 1, 1),
+    bias: tuple[float, ...] = (0, 0, 0, 0),
+    shape: str = "4, seq, 6",
+) -> onnx.ModelProto:
+    known: dict[str, Data] = {name: np.float32(data) for name, data in zip(names, (scale, bias), strict=True)}
+    if op.startswith("Batch"):
+        known |= {"mean": (4,), "var": np.float32([0.3, 0.5, 0.7, 1.2])}
+    body = f"y = {op} (x, {', '.join(known)})"
+    return parse(f"g (float[batch, {shape}] x) => (float[batch, {shape}] y) {{ {body} }}", **known)
+
+
+@pytest.mark.parametrize(
+    ("op", "layer"),
+    [
+        ("InstanceNormalization", "nn.InstanceNorm2d(4)"),
+        ("BatchNormalization <epsilon = 0.001>", "nn.BatchNorm2d(4, eps=0.001, affine=False)"),
+    ],
+)
+def test_norms_without_weights(op: str, layer: str) -> None:
+    model = without_weights(op)
+    [operator] = found(model)
+    assert operator in ("onnxlift.InstanceNorm", "onnxlift.BatchNorm")
+    assert layer in onnxlift.lift(model).source
+
+
+@pytest.mark.parametrize("op", ["InstanceNormalization", "BatchNormalization"])
+@pytest.mark.parametrize(
+    ("names", "scale", "bias"),
+    [
+        (("weight", "val_2"), (1, 1, 1, 1), (0, 0, 0, 0)),
+        (("val_1", "bias"), (1, 1, 1, 1), (0, 0, 0, 0)),
+        (NAMES, (1, 1, 2, 1), (0, 0, 0, 0)),
+        (NAMES, (1, 1, 1, 1), (0, 0, 0, 1)),
+    ],
+)
+def test_norms_with_weights_stay(
+    op: str, names: tuple[str, str], scale: tuple[float, ...], bias: tuple[float, ...]
+) -> None:
+    assert found(without_weights(op, names, scale, bias)) == [op]
+
+
+def test_an_instance_norm_of_single_elements_stays() -> None:
+    assert found(without_weights("InstanceNormalization", shape="4, 1, 1")) == ["InstanceNormalization"]
+
+
+def test_a_batch_norm_that_trains_stays() -> None:
+    model = without_weights("BatchNormalization <training_mode = 1>")
+    model.graph.node[0].output.extend(["running_mean", "running_var"])
+    operators = [node.op_type for node in simplified(model).graph]
+    assert operators == ["BatchNormalization"]
+
+
+def test_rms_norm_with_the_epsilon_of_pytorch() -> None:
+    text = "g (float[batch, 8] x) => (float[batch, 8] y) {{ y = RMSNormalization <epsilon = {}> (x, weight) }}"
+    sources = [onnxlift.lift(parse(text.format(eps), 23, weight=(8,))).source for eps in ("1.1920929e-07", "1e-06")]
+    assert "nn.RMSNorm(8)" in sources[0] and "nn.RMSNorm(8, eps=1e-6)" in sources[1]

@@ -3,14 +3,16 @@
     d = x - ReduceMean(x)
     d / Sqrt(ReduceMean(d ** 2) + epsilon)   ->   LayerNorm(x)
     LayerNorm(x) * weight + bias             ->   LayerNorm(x, weight, bias)
-    LayerNormalization(x, ones)              ->   LayerNorm(x)
+    LayerNormalization(x, ones, zeros)       ->   LayerNorm(x)
+    LayerNormalization(x, weight, zeros)     ->   LayerNorm(x, weight)
 
 The means go over the same last axes and keep them; the square may be a Pow or a product, the quotient a product with
 the reciprocal. weight and bias are constants of exactly the normalised shape; a weight alone will do, a bias alone
 stays an Add. Casts of a half-precision x to float32 and back go too. Not with another order of the operations (epsilon
-outside the root is another function), and not if another node reads d or what is in between. The last one is how
-exporters write a layer without a weight, which ONNX's operator must have: it applies if the ones have a name as
-exporters generate it, and there is no bias; a layer's own weight may be all ones too, before training.
+outside the root is another function), and not if another node reads d or what is in between. The last two are how
+exporters write a layer without a weight, which ONNX's operator must have, or without a bias: they apply if the ones and
+zeros (which may be left out) have a name as exporters generate it; a layer's own weight may be all ones too, before
+training.
 """
 
 from __future__ import annotations
@@ -18,12 +20,9 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from ..ir.node_view import shape_of
-from ..ir.scopes import constant
-from ..passes.edit import Edit, attribute, has_generated_name, is_standard, sweep
-from .match import DOMAIN, drop_unused, is_private, made_by, rank
+from ..passes.edit import Edit, attribute, is_standard, sweep
+from .match import DOMAIN, drop_unused, is_filler, is_private, made_by, rank
 from .statistics import norm_attributes, reduced_axis, scaled_by_root_mean_square, take_bias, take_casts, take_weight
-
-_MAX_ONES = 1 << 20
 
 
 def run(model: ir.Model) -> int:
@@ -54,15 +53,14 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 def _without_weight(edit: Edit, node: ir.Node) -> None:
     x, weight, bias = (*node.inputs, None)[:3]
-    tensor, axes = constant(weight), rank(x)
-    if weight is None or tensor is None or bias is not None or axes is None or len(node.outputs) != 1:
+    axes, axis, epsilon = rank(x), attribute(node, "axis", -1), attribute(node, "epsilon", 1e-5)
+    if bias is not None and not is_filler(bias, 0):
         return
-    if ("constant" not in weight.meta and not has_generated_name(weight)) or attribute(node, "stash_type", 1) != 1:
+    if weight is None or axes is None or axis is None or epsilon is None or len(node.outputs) != 1:
         return
-    axis, epsilon = attribute(node, "axis", -1), attribute(node, "epsilon", 1e-5)
-    shape, of_weight = shape_of(x), shape_of(weight)
-    if axis is None or epsilon is None or shape is None or of_weight != shape[axis % axes :]:
+    shape, is_plain = shape_of(x), is_filler(weight, 1)
+    if attribute(node, "stash_type", 1) != 1 or shape is None or shape_of(weight) != shape[axis % axes :]:
         return
-    if tensor.size <= _MAX_ONES and bool((tensor.numpy() == 1).all()):
+    if is_plain or bias is not None:
         options = [ir.AttrInt64("axis", axis % axes - axes), ir.AttrFloat32("epsilon", epsilon)]
-        edit.replace(node, "LayerNorm", [x], options, domain=DOMAIN)
+        edit.replace(node, "LayerNorm", [x] if is_plain else [x, weight], options, domain=DOMAIN)

@@ -17,7 +17,7 @@ import onnx_ir as ir
 from ..ir.domain import DOMAIN as DOMAIN
 from ..ir.scopes import constant
 from ..ir.types import INTEGERS, DataType
-from ..passes.edit import Edit, is_standard
+from ..passes.edit import Edit, has_generated_name, is_standard
 
 # How close a constant must be to the number that it stands for: a few roundings of its type.
 _PRECISION = {DataType.DOUBLE: 1e-12, DataType.FLOAT: 1e-6, DataType.FLOAT16: 2e-3, DataType.BFLOAT16: 1e-2}
@@ -25,6 +25,7 @@ _PRECISION = {DataType.DOUBLE: 1e-12, DataType.FLOAT: 1e-6, DataType.FLOAT16: 2e
 _MANY = 8
 """No pattern reads a value as often."""
 _MAX_STEPS = 5
+_MOST_FILLED = 1 << 20
 
 
 def is_float(value: ir.Value | None) -> bool:
@@ -97,6 +98,16 @@ def number(value: ir.Value | None) -> float | None:
         value.meta["number"] = float(tensor.numpy().reshape(-1)[0]) if tensor is not None and fits else None
     found: float | None = value.meta["number"]
     return found
+
+
+def is_filler(value: ir.Value | None, expected: float) -> bool:
+    """Whether `value` is a constant that has this number everywhere and a name as exporters generate it: what stands in
+    the place of a weight that the layer does not have."""
+    tensor = constant(value)
+    if value is None or tensor is None or tensor.size > _MOST_FILLED:
+        return False
+    is_nameless = "constant" in value.meta or has_generated_name(value)
+    return is_nameless and bool((tensor.numpy() == expected).all())
 
 
 def rank(value: ir.Value | None) -> int | None:

@@ -12,7 +12,7 @@ from .attention import attend
 from .axes import as_written
 from .kernel import kernel
 from .node import TRAINS, Node, Result, Unpack
-from .norm import LayerNormalization, RMSNormalization
+from .norm import LayerNormalization, RMSNormalization, rms_eps
 from .operand import Constant, Tensor, size_of
 from .registry import op
 
@@ -68,7 +68,7 @@ def RMSNorm(n: Node, x: Tensor, weight: Tensor | None, *, axis: int, epsilon: fl
     """`x / sqrt(mean(x ** 2) + epsilon)`, the mean over the axes from `axis` (negative) on, times the weight."""
     if weight is not None:
         return RMSNormalization(n, x, weight, axis=axis, epsilon=epsilon)
-    return F.rms_norm(x, _last_axes(x, axis), eps=attribute_number(epsilon, x))
+    return F.rms_norm(x, _last_axes(x, axis), **rms_eps(epsilon, x))
 
 
 @op("GroupNorm", domain=DOMAIN)
@@ -85,6 +85,21 @@ def GroupNorm(
         for name, constant in (("weight", weight), ("bias", bias))
     }
     return n.layer("GroupNorm", weights, num_groups=num_groups, num_channels=channels, eps=eps)(x)
+
+
+@op("InstanceNorm", domain=DOMAIN)
+def InstanceNorm(n: Node, x: Tensor, *, epsilon: float) -> Result:
+    """Instance normalisation without weights."""
+    layer = f"InstanceNorm{(x.type.rank or 4) - 2}d"
+    return n.layer(layer, {}, num_features=x.type.dim(1), eps=attribute_number(epsilon, x))(x)
+
+
+@op("BatchNorm", domain=DOMAIN)
+def BatchNorm(n: Node, x: Tensor, mean: Constant, var: Constant, *, epsilon: float, momentum: float) -> Result:
+    """Batch normalisation by known statistics, without weights."""
+    layer, statistics = f"BatchNorm{max((x.type.rank or 4) - 2, 1)}d", {"running_mean": mean, "running_var": var}
+    options = {"eps": attribute_number(epsilon, x), "momentum": round(1 - attribute_number(momentum, x), 7)}
+    return n.layer(layer, statistics, num_features=mean.type.size, affine=False, **options)(x)
 
 
 @op("Gelu", domain=DOMAIN)

@@ -137,14 +137,20 @@ def LayerNormalization(
 @op("RMSNormalization", ignores=["stash_type"])
 def RMSNormalization(n: Node, X: Tensor, scale: Tensor, *, axis: int, epsilon: float) -> Result:
     rank = X.type.rank
-    eps = attribute_number(epsilon, X)
+    eps = rms_eps(epsilon, X)
     shape = _normalized_shape(X, scale, axis)
     if shape is not None:
         if isinstance(scale, Constant):
-            return n.layer("RMSNorm", {"weight": scale}, normalized_shape=_one_or_all(shape), eps=eps)(X)
-        return F.rms_norm(X, shape, scale, eps=eps)
+            return n.layer("RMSNorm", {"weight": scale}, normalized_shape=_one_or_all(shape), **eps)(X)
+        return F.rms_norm(X, shape, scale, **eps)
     start = axis if rank is None or axis < 0 else axis - rank
-    return F.rms_norm(X, X.shape[start:], eps=eps) * scale
+    return F.rms_norm(X, X.shape[start:], **eps) * scale
+
+
+def rms_eps(epsilon: float, x: Tensor) -> dict[str, float]:
+    """`eps=...`, unless it is PyTorch's default for RMS norms: the difference between 1 and the next number."""
+    is_default = x.type.dtype == DataType.FLOAT and np.float32(epsilon) == np.finfo(np.float32).eps
+    return {} if is_default else {"eps": attribute_number(epsilon, x)}
 
 
 def _normalized_shape(x: Tensor, scale: Tensor, axis: int) -> tuple[int, ...] | None:

@@ -51,6 +51,7 @@ LAYER_WEIGHTS = {
     "LayerNorm": (1, 2),
     "RMSNorm": (1,),
     "GroupNorm": (1, 2),
+    "BatchNorm": (1, 2),
     "QuantizedLinear": (1, 4),
     "DynamicQuantizedLinear": (1, 4),
     "QuantizedConv": (1, 4),

@@ -81,6 +81,11 @@ def test_all_spellings(body: str) -> None:
     assert len(tables(model(bias_of(a_table()), body))) == 1
 
 
+def test_a_name_that_is_the_exporters_own() -> None:
+    found = tables(model(bias_of(a_table()), name="onnx::Add_91"))
+    assert [*found] == ["relative_position_bias_table"]
+
+
 def test_the_exporter_has_noted_the_names() -> None:
     table = a_table()
     lifted = onnxlift.lift(model(bias_of(table), note=NOTE))

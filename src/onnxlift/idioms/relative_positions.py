@@ -58,7 +58,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         if bias is None or tensor is None or not is_float(bias) or not _meets_scores(edit, node, scores):
             continue
         *ones, _, rows, columns = (1, 1, 1, *tensor.shape.numpy())
-        names = _names(bias)
+        names = _names(edit, bias)
         if names is None or rows != columns or {*ones} != {1} or not is_private(edit, bias):
             continue
         if tensor.size > LARGEST or (rank(scores) or 0) < (rank(bias) or 0):
@@ -113,12 +113,14 @@ def _place(node: ir.Node | None, owner: str) -> None:
         node.metadata_props[CLASSES] = repr([*classes[:-1], name, classes[-1]])
 
 
-def _names(bias: ir.Value) -> _Names | None:
+def _names(edit: Edit, bias: ir.Value) -> _Names | None:
     """What the table and its index are called; None if the bias is not computed from such."""
     note = string_list(bias.metadata_props.get(FOLDED_FROM))
     if note is None:
-        known = not has_generated_name(bias) and "constant" not in bias.meta
-        return None if known else _Names(*(f"{bias.name}/{name}" for name in (_Names.table, _Names.index)))
+        if not has_generated_name(bias) and "constant" not in bias.meta:
+            return None
+        place = edit.names.fresh("relative_positions")  # of which modules forget all up to the slash
+        return _Names(f"{place}/{_Names.table}", f"{place}/{_Names.index}")
     sources = [source for source in note if not _MOVES.fullmatch(source)]
     tables = [source for source in sources if not source.endswith("index")]
     indices = [source for source in sources if source.endswith("index")]

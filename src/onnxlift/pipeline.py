@@ -29,7 +29,7 @@ from .tree.build import build_tree
 from .tree.families import find_families
 from .tree.names import file_stem
 from .tree.repetition import find_repetition
-from .tree.scopes import Scopes, find_scopes, no_scopes
+from .tree.scopes import Scopes, find_inner_scopes, find_scopes, no_scopes
 
 
 def run(
@@ -79,6 +79,8 @@ def _structure(graph: ir.Graph) -> Scopes:
     scopes = find_scopes(graph)
     find_families(graph, scopes)
     find_repetition(graph, scopes)
+    if not scopes.guessed:
+        find_inner_scopes(graph, scopes)
     return scopes
 
 

@@ -41,9 +41,9 @@ from ..ops import registry
 from ..ops.layers import Layer, Weight
 from ..ops.node import Node, Result, Unpack, Unsupported, torch_dtype
 from ..ops.operand import Constant, Dims, Operand, Scalar, Tensor, size_of
-from ..tree.build import Scope, graphs_of
+from ..tree.build import Scope, build_branch
 from ..tree.names import attribute, is_generated
-from ..tree.scopes import Path, Scopes
+from ..tree.scopes import Path, Scopes, graphs_of
 from ..tree.weights import WEIGHT
 from .dead_code import remove_dead_code
 from .member_names import layer_path, spell_numbers, stored_path
@@ -71,7 +71,7 @@ class Lowering:
 
     def lower(self, root: Scope) -> Module:
         """The root module, with all below it."""
-        self._find_places(root)
+        self.find_places(root)
         module = Module((), root.class_hint, names_speak=self.names_speak)
         body = Body(self, module, root)
         for value in root.inputs:
@@ -88,10 +88,11 @@ class Lowering:
         prune(module)
         return module
 
-    def _find_places(self, scope: Scope) -> None:
+    def find_places(self, scope: Scope) -> None:
+        """Note where each node in `scope` is, those in branches and loops included."""
         for item in scope.items:
             if isinstance(item, Scope):
-                self._find_places(item)
+                self.find_places(item)
             else:
                 for node in (item, *_inner_nodes(item)):
                     self.place[node] = scope
@@ -150,7 +151,9 @@ class Body:
         """The code of a subgraph as a block of its own, and what its outputs are in that block."""
         inner = Body(self.lowering, self.module, self.scope, self)
         inner.env.update(zip(graph.inputs, inputs, strict=True))
-        inner.lower_items(list(graph))
+        branch = build_branch(graph, self.lowering.scopes, self.scope)
+        self.lowering.find_places(branch)
+        inner.lower_items(branch.items)
         return inner.block, [inner.operand(value) for value in graph.outputs]
 
     # Lowering

@@ -274,7 +274,7 @@ class Variables:
         usual = key.meta.get(USUAL_NAME)
         if usual is not None and usual not in taken:
             return str(usual)
-        word = self._word(statement.expr)
+        word = self._word(statement.expr) if len(_written_by(statement)) == 1 else None  # one of several is not it
         if word == WORDS["sigmoid"] and key not in self.factors:
             word = None  # a probability
         if word in BRANCHES and word not in taken:
@@ -307,6 +307,8 @@ class Variables:
                 continue
             if not self.module.path and other in self.module.inputs and name not in LETTERS:
                 continue  # the model's inputs are what they are called: no other value is `pixel_values`
+            if isinstance(bare(statement.expr), Subscript) and name not in LETTERS:
+                continue  # nor is a part of `state` the state
             if self.lives[other].death <= life.birth and other.dtype == key.dtype and not self._is_number(other):
                 return name
         return None

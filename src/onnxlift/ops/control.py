@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 import onnx_ir as ir
 
-from ..code.expr import Expr, Local, Ref, builtin, module, negate, to_expr, walk
+from ..code.expr import Expr, Local, Ref, builtin, module, negate, to_expr, variable, walk
 from ..code.statements import Assign, Block, Branch, Break, ForLoop, WhileLoop, expressions, walk_statements
+from ..code.substitute import substitute_in
 from ..ir.types import DataType, type_of
 from .iteration import Rounds, reads
 from .node import Node, Result
@@ -17,18 +21,40 @@ FOREVER = 2**62  # trip counts from here on mean "until the condition fails"
 
 @op("If")
 def If(n: Node, cond: Operand, *, then_branch: ir.Graph, else_branch: ir.Graph) -> Result:
-    then, then_results = n.host.lower_graph(then_branch, [])
-    otherwise, else_results = n.host.lower_graph(else_branch, [])
-    outputs: list[Operand] = []
-    for value, one, other in zip(n.ir.outputs, then_results, else_results, strict=True):
-        form = _common_form(value, one, other)
-        outputs.append(form)
-        target = Ref(value)
-        as_number = isinstance(form, Scalar)
-        then.append(Assign([target], to_expr(one if as_number else n.tensor(one)), origin=[n.name]))
-        otherwise.append(Assign([target], to_expr(other if as_number else n.tensor(other)), origin=[n.name]))
+    branches = [(graph, *n.host.lower_graph(graph, [])) for graph in (then_branch, else_branch)]
+    (_, then, then_results), (_, otherwise, else_results) = branches
+    outputs = [_common_form(*each) for each in zip(n.ir.outputs, then_results, else_results, strict=True)]
+    for graph, block, results in branches:
+        own = _name_results(block, graph, results, n.ir.outputs)
+        for value, form, result in zip(n.ir.outputs, outputs, results, strict=True):
+            if value not in own:
+                operand = result if isinstance(form, Scalar) else n.tensor(result)
+                block.append(Assign([Ref(value)], to_expr(operand), origin=[n.name]))
     n.emit(Branch(to_expr(_single(cond)), then, otherwise))
     return outputs
+
+
+def _name_results(
+    block: Block, graph: ir.Graph, results: Sequence[Operand], outputs: Sequence[ir.Value]
+) -> set[ir.Value]:
+    """Let tensors that a branch computes itself be the outputs of the If right where they are computed, without a last
+    line `output = x`; gives the outputs that now have a value. One that is a result twice cannot be both."""
+    keys = [variable(result) if isinstance(result, Tensor) else None for result in results]
+    counts = Counter(keys)
+    renamed: dict[object, ir.Value] = {}
+    for key, output in zip(keys, outputs, strict=True):
+        producer = key.producer() if isinstance(key, ir.Value) and counts[key] == 1 else None
+        if producer is not None and producer.graph is graph:
+            renamed[key] = output
+
+    def new(part: Expr) -> Expr | None:
+        return Ref(renamed[part._key]) if isinstance(part, Ref) and part._key in renamed else None
+
+    for statement in walk_statements(block) if renamed else ():
+        substitute_in(statement, new)
+        if isinstance(statement, Assign | ForLoop):
+            statement.targets = [Ref(renamed[variable(t)]) if variable(t) in renamed else t for t in statement.targets]
+    return set(renamed.values())
 
 
 def _common_form(value: ir.Value, one: Operand, other: Operand) -> Operand:

@@ -13,7 +13,8 @@ one point in time: nothing that it computes may go out, through another item of 
    parent, until no cycle is left: first those that nobody called (a list of layers that are used in between), then all.
    Their layers keep their names (`self.attn.query`).
 5. What several modules use is computed above them all, if it depends on nothing inside the first of them.
-6. If modules of one kind first join different numbers of inputs (the layers of a DenseNet), their parent joins them, so
+6. In a branch or the body of a loop, a scope is a module only if nothing of it is elsewhere: its parts would be apart.
+7. If modules of one kind first join different numbers of inputs (the layers of a DenseNet), their parent joins them, so
    that they can be of one class.
 """
 
@@ -26,7 +27,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from ..ir.types import FLOATS
-from .scopes import LAYER_WEIGHTS, Path, Scopes, owner_of
+from .scopes import LAYER_WEIGHTS, Path, Scopes, graphs_of, owner_of
 
 LARGEST_SLICE = 40
 CLASS_NODES = 4  # below this many nodes, code without weights is no module of its own
@@ -69,9 +70,41 @@ def build_tree(graph: ir.Graph, scopes: Scopes) -> Scope:
     return root
 
 
-def _trie(order: dict[ir.Node, int], scopes: Scopes) -> Scope:
-    root = Scope((), class_hint=scopes.classes.get(()), called=True)
-    by_path: dict[Path, Scope] = {(): root}
+def build_branch(graph: ir.Graph, scopes: Scopes, around: Scope) -> Scope:
+    """The scope of a branch, or of a loop's body, in the code of the module `around`."""
+    order = {node: index for index, node in enumerate(graph)}
+    root = _trie(order, scopes, around.path)
+    root.parent = around
+    _dissolve_small(root, scopes.paths, scopes.owned)
+    _dissolve_divided(root, scopes)
+    reads = {node: list(outer_reads(node)) for node in order}
+    _settle(root, order, reads)
+    _find_borders(root, graph, reads)
+    return root
+
+
+def _dissolve_divided(scope: Scope, scopes: Scopes) -> None:
+    """Rule 6."""
+    items: list[ir.Node | Scope] = []
+    for item in scope.items:
+        if isinstance(item, Scope):
+            _dissolve_divided(item, scopes)
+        if isinstance(item, Scope) and sum(map(_size, item.nodes())) < scopes.population[item.path]:
+            items.extend(_moved_up(item))
+        else:
+            items.append(item)
+    scope.items = items
+
+
+def _size(node: ir.Node) -> int:
+    """The node and all in its branches."""
+    inner = (graph for attribute in node.attributes.values() for graph in graphs_of(attribute))
+    return 1 + sum(_size(each) for graph in inner for each in graph)
+
+
+def _trie(order: dict[ir.Node, int], scopes: Scopes, base: Path = ()) -> Scope:
+    root = Scope(base, class_hint=scopes.classes.get(base), called=True)
+    by_path: dict[Path, Scope] = {base: root}
 
     def scope_at(path: Path) -> Scope:
         found = by_path.get(path)
@@ -83,7 +116,8 @@ def _trie(order: dict[ir.Node, int], scopes: Scopes) -> Scope:
         return found
 
     for node in order:
-        scope_at(scopes.paths.get(node, ())).items.append(node)
+        path = scopes.paths.get(node, ())
+        scope_at(path if path[: len(base)] == base else base).items.append(node)
     return root
 
 
@@ -155,7 +189,7 @@ def _moved_up(scope: Scope) -> list[ir.Node | Scope]:
 
 
 def _hoist_joins(scope: Scope, reads: dict[ir.Node, list[ir.Value]]) -> None:
-    """Rule 6, for the children of a scope, and theirs."""
+    """Rule 7, for the children of a scope, and theirs."""
     relatives: dict[object, list[Scope]] = {}
     for child in scope.children():
         _hoist_joins(child, reads)
@@ -322,15 +356,6 @@ def outer_reads(node: ir.Node) -> Iterator[ir.Value]:
     for attribute in node.attributes.values():
         for graph in graphs_of(attribute):
             yield from captured(graph)
-
-
-def graphs_of(attribute: ir.Attr) -> tuple[ir.Graph, ...]:
-    """The subgraphs that an attribute holds."""
-    if attribute.is_ref():
-        return ()
-    if attribute.type == ir.AttributeType.GRAPH:
-        return (attribute.as_graph(),)
-    return tuple(attribute.as_graphs()) if attribute.type == ir.AttributeType.GRAPHS else ()
 
 
 def captured(graph: ir.Graph) -> Iterator[ir.Value]:

@@ -12,8 +12,10 @@ A weight's name beats the others for the node that holds it as a layer, because 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice, takewhile
 
 import onnx_ir as ir
@@ -74,6 +76,11 @@ class Scopes:
     by_name: dict[str, Path] = field(default_factory=dict)
     owned: set[ir.Node] = field(default_factory=set)  # whose path is the one that their weights have in the model
 
+    @cached_property
+    def population(self) -> Counter[Path]:
+        """How many nodes of the model lie at a path or below it."""
+        return Counter(path[:depth] for path in self.paths.values() for depth in range(len(path) + 1))
+
     def path_of(self, node: ir.Node) -> Path:
         """The path of a node of the main graph or of a subgraph; the root's where nothing is known."""
         path = self.paths.get(node)
@@ -96,6 +103,32 @@ def find_scopes(graph: ir.Graph) -> Scopes:
     _strip_wrapper(scopes)
     scopes.by_name = {node.name: path for node, path in scopes.paths.items() if node.name}
     return scopes
+
+
+def find_inner_scopes(graph: ir.Graph, scopes: Scopes) -> None:
+    """Add the paths of the nodes in branches and loops, at any depth. A node around layers is in the module that they
+    all are in."""
+    for node in graph:
+        for inner in (inner for attribute in node.attributes.values() for inner in graphs_of(attribute)):
+            unknown: set[ir.Node] = set()
+            for each in inner:
+                path = _own_path(each, scopes)
+                scopes.paths[each] = path or ()
+                if path is None:
+                    unknown.add(each)
+            join_neighbours(inner, scopes, unknown)
+            find_inner_scopes(inner, scopes)
+            layers = [_around(each, scopes.paths[each]) for each in inner if each in scopes.owned]
+            scopes.paths[node] = _common([scopes.paths.get(node, ()), *layers])
+
+
+def graphs_of(attribute: ir.Attr) -> tuple[ir.Graph, ...]:
+    """The subgraphs that an attribute holds."""
+    if attribute.is_ref():
+        return ()
+    if attribute.type == ir.AttributeType.GRAPH:
+        return (attribute.as_graph(),)
+    return tuple(attribute.as_graphs()) if attribute.type == ir.AttributeType.GRAPHS else ()
 
 
 def join_neighbours(graph: ir.Graph, scopes: Scopes, nodes: Collection[ir.Node]) -> None:

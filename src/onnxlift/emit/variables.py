@@ -274,7 +274,7 @@ class Variables:
         usual = key.meta.get(USUAL_NAME)
         if usual is not None and usual not in taken:
             return str(usual)
-        word = self._word(statement.expr) if len(_written_by(statement)) == 1 else None  # one of several is not it
+        word = self._word(statement.expr) if _written_by(statement)[0] is key else None  # the main result
         if word == WORDS["sigmoid"] and key not in self.factors:
             word = None  # a probability
         if word in BRANCHES and word not in taken:

@@ -122,6 +122,16 @@ def test_antialias(mode: str, exclude_outside: int) -> None:
     resize(rand(2, 3, 9, 8), sizes=(2, 3, 4, 3), reference=True, dynamic=True, **modes)
 
 
+def test_antialias_of_pytorch() -> None:
+    """It leaves out what is outside, and its cubic has another coefficient than without."""
+    sizes, modes = (2, 3, 4, 3), {"antialias": 1, "exclude_outside": 1, "reference": True}
+    linear = resize(rand(2, 3, 9, 8), sizes=sizes, mode="linear", **modes)
+    assert 'F.interpolate(x, size=(4, 3), mode="bilinear", antialias=True)' in linear
+    for scales in [(0.6, 0.8), (0.3, 1.5), (2.0, 1.2)]:
+        cubic = resize(rand(2, 3, 9, 8), scales=(1, 1, *scales), mode="cubic", cubic_coeff_a=-0.5, **modes)
+        assert 'mode="bicubic", antialias=True)' in cubic
+
+
 @pytest.mark.parametrize("a", [-0.5, -0.75])
 @pytest.mark.parametrize("exclude_outside", [0, 1])
 def test_cubic_coefficients(a: float, exclude_outside: int) -> None:

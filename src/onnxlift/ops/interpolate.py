@@ -3,6 +3,7 @@
 Over the axes after batch and channels, for floating-point inputs, it is
 - linear (1-D to 3-D) or cubic (2-D, a = -0.75), half_pixel or align_corners, neither antialias nor exclude_outside;
   `pytorch_half_pixel` differs only for outputs of size 1
+- linear or cubic (2-D, a = -0.5), half_pixel, with both antialias and exclude_outside: `antialias=True`
 - nearest, if both pick the same element everywhere. Their formulas differ and rounding decides at the borders, so all
   places are compared where the sizes are known. For a whole-numbered scale and sizes that are not known, output i is
   element i // scale; PyTorch computes floor(i * float32(1 / scale)), which is compared for i up to 2**16.
@@ -43,8 +44,11 @@ class Method:
 
     def torch_mode(self, dims: int) -> str | None:
         """The `mode` of F.interpolate over `dims` axes, if it has one."""
-        plain = not (self.antialias or self.exclude_outside) and self.roi is None
-        if not plain or self.keep_aspect_ratio != "stretch" or (self.mode == "cubic" and self.cubic_a != -0.75):
+        if self.roi is not None or self.keep_aspect_ratio != "stretch" or self.antialias != self.exclude_outside:
+            return None
+        if self.mode == "cubic" and self.cubic_a != (-0.5 if self.antialias else -0.75):
+            return None
+        if self.antialias and (dims != 2 or self.mode == "nearest" or self.coordinates != "half_pixel"):
             return None
         return MODES.get((self.mode, dims))
 

@@ -229,6 +229,8 @@ def _interpolate(x: Tensor, method: Method, target: Target) -> Expr | None:
         options["mode"] = mode
         if method.coordinates == "align_corners":
             options["align_corners"] = True
+        if method.antialias:
+            options["antialias"] = True
     return F.interpolate(x, **options)
 
 

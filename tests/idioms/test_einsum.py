@@ -1,0 +1,93 @@
+"""Products of matrices that are written as einsum; other equations stay."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+import onnxlift
+
+from .recognising import found, parse
+
+SIZES = {"b": "batch", "h": "3", "i": "seq", "j": "keys", "d": "8", "e": "6"}
+
+
+def einsum(equation: str, rest: str = "y = Identity(p)") -> onnx.ModelProto:
+    terms, _, result = equation.replace(" ", "").partition("->")
+    shapes = [", ".join(SIZES[letter] for letter in term) for term in (*terms.split(","), result)]
+    inputs = ", ".join(f"float[{shape}] {name}" for shape, name in zip(shapes, "qk", strict=False))
+    names = ", ".join("qk"[: len(shapes) - 1])
+    return parse(f'g ({inputs}) => (float[{shapes[-1]}] y) {{ p = Einsum <equation = "{equation}"> ({names}) {rest} }}')
+
+
+@pytest.mark.parametrize(
+    ("equation", "written"),
+    [
+        ("bid,bde->bie", "q @ k"),
+        ("b i d, b d e -> b i e", "q @ k"),
+        ("id,de->ie", "q @ k"),
+        ("bhid,bhjd->bhij", "q @ k.mT"),
+        ("bid,bjd->bij", "q @ k.transpose(1, 2)"),
+        ("bhid,de->bhie", "q @ k"),
+        ("bid,ed->bie", "q @ k.T"),
+    ],
+)
+def test_products_of_matrices(equation: str, written: str) -> None:
+    model = einsum(equation)
+    assert set(found(model)) <= {"Transpose", "MatMul"}
+    assert written in onnxlift.lift(model).source
+
+
+@pytest.mark.parametrize(
+    "equation",
+    [
+        "bi,bj->bij",  # no letter to sum over
+        "bid,bid->b",  # no rows and columns
+        "bhid,bhid->bhi",  # no columns
+        "bid,bjd->bji",  # the result is transposed
+        "bdi,bde->bie",  # the first operand is
+        "bihd,bjhd->bhij",  # both are
+        "bhid,bjd->bhij",  # several rows with a stack of matrices
+        "bhdi,bhde->bie",  # two letters to sum over
+        "dd,de->e",  # a diagonal
+        "bid->bdi",  # one operand
+    ],
+)
+def test_other_equations_stay(equation: str) -> None:
+    assert "Einsum" in found(einsum(equation))
+
+
+EINSUM = 'y = Einsum <equation = "{}"> (q, k)'
+
+
+def test_any_number_of_axes_stays() -> None:
+    shapes = "(float[batch, 5, 8] q, float[batch, 8, 6] k) => (float[batch, 5, 6] y)"
+    assert found(parse(f"g {shapes} {{ {EINSUM.format('...id,...de->...ie')} }}")) == ["Einsum"]
+
+
+def test_a_constant_is_no_weight_of_a_layer() -> None:
+    model = parse(f"g (float[batch, 8] q) => (float[batch, 6] y) {{ {EINSUM.format('bd,ed->be')} }}", k=(6, 8))
+    assert found(model) == ["Einsum"]
+    assert [*onnxlift.lift(model).state_dict] == ["k"]
+
+
+QUERIES = "float[batch, seq, 3, 8] q, float[batch, keys, 3, 8] k, float[batch, keys, 3, 8] v"
+SCORES = 's = Einsum <equation = "bihd,bjhd->bhij"> (q, k) t = Mul(s, scale)'
+VALUES = 'y = Einsum <equation = "bhij,bjhd->bihd"> (p, v)'
+
+
+def attention(body: str, outputs: str = "float[batch, seq, 3, 8] y") -> onnx.ModelProto:
+    return parse(f"g ({QUERIES}) => ({outputs}) {{ {body} }}", scale=1 / np.sqrt(8))
+
+
+def test_attention_in_any_order_of_axes() -> None:
+    model = attention(f"{SCORES} p = Softmax(t) {VALUES}")
+    assert set(found(model)) == {"Transpose", "onnxlift.Attention"}
+    source = onnxlift.lift(model).source
+    assert all(f"{name}.transpose(1, 2)" in source for name in ("q", "k", "v", "attn"))
+
+
+@pytest.mark.parametrize("between", ["p = Sigmoid(t)", "r = Softmax(t) p = Exp(r)", "r = Exp(t) p = Softmax(r)"])
+def test_without_attention_the_order_of_axes_stays(between: str) -> None:
+    assert "Einsum" in found(attention(f"{SCORES} {between} {VALUES}"))

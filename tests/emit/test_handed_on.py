@@ -90,6 +90,21 @@ def test_a_value_from_further_below() -> None:
     assert "attn, mask = self.attn(x, mask)\n        return x + attn, mask" in source, source
 
 
+def test_what_was_computed_earlier_for_the_value() -> None:
+    """The sine is part of all blocks, but in the first one it comes before everything else."""
+    g = Graph()
+    x, bias = g.input("x", "n", 4), ""
+    for i in range(3):
+        path = f"net.blocks.{i}"
+        sine = g.node("Sin", x, name=f"/net/blocks.{i}/Sin") if not bias else ""
+        bias = bias or of_x(g, sine, path)
+        h = g.node("Mul", g.linear(x, f"{path}.up"), bias, name=f"/net/blocks.{i}/Mul")
+        sine = sine or g.node("Sin", x, name=f"/net/blocks.{i}/Sin")
+        x = g.linear(g.node("Mul", h, sine, name=f"/net/blocks.{i}/Mul_1"), f"{path}.down")
+    source = code(g.lift(g.node("Tanh", g.node("Cos", x, name="/net/Cos"), name="/Tanh")))
+    assert source.count("class ") == 3 and "for block in self.blocks:" in source, source
+
+
 def test_without_a_member_that_the_others_lack_nothing_tells_them_apart() -> None:
     assert "is not None" not in blocks(without_a_member).source
 

@@ -66,6 +66,15 @@ def test_a_parameter_of_a_module_that_is_there_for_its_size_is_gone() -> None:
     assert "self.block(x)" in source
 
 
+def test_a_first_parameter_that_is_there_for_its_size_is_gone() -> None:
+    g = Graph()
+    other, x = g.input("other", "batch", 5), g.input("x", "batch", 3)
+    h = g.node("Sin", g.linear(x, "block.fc", 3, 4), name="/block/Sin")
+    joined = g.node("Concat", h, rows(g, other, 0, name="/block/Expand"), axis=1, name="/block/Concat")
+    source = code(g.lift(g.linear(joined, "block.out", 11, 4), g.node("Exp", other)))
+    assert "self.block(x)" in source and "//" not in source, source
+
+
 def test_a_parameter_of_a_module_is_gone_if_another_has_a_multiple_of_its_size() -> None:
     g = Graph()
     x = g.input("x", "batch", 8)

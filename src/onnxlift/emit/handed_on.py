@@ -44,6 +44,7 @@ from .classes import family_of
 from .member_order import order_by_use
 from .module import Module, Stored
 from .prune import called_module
+from .variants import MOST_STATEMENTS
 
 Inputs = dict[ir.Value, Operand]
 
@@ -123,7 +124,7 @@ class Handover:
         """Rules 2 and 3, for the module that computes the value."""
         members = [path for path in giver.members if path not in takers[0].members]
         part = self._part(giver)
-        if not part or len(members) != 1 or len(members[0]) > 1:
+        if not part or len(members) != 1 or len(members[0]) > 1 or len(giver.body.statements) > MOST_STATEMENTS:
             return False
         member = giver.members[members[0]]
         if isinstance(member, Stored) and not member.is_parameter:
@@ -138,8 +139,18 @@ class Handover:
         steps = [replace(s, expr=substitute(s.expr, self._in_its_place)) for s in part]
         branch = Branch(Binary("is not", Member(member), Literal(None)), Block([*steps]), Block())
         statements = [branch if s is part[-1] else s for s in rest]
-        if not self._agree(giver, takers, statements, [taker.body.statements for taker in takers], {id(branch)}):
-            return False
+        others = [taker.body.statements for taker in takers]
+        if not self._agree(giver, takers, statements, others, {id(branch)}):
+            # Perhaps they differ in their order only: what the value needs, too, is computed for it, and so earlier.
+            common = _by_use([s for s in statements if s is not branch])
+            place = {id(statement): index for index, statement in enumerate(common)}
+            statements = _by_use(statements)
+            order = [place[id(statement)] for statement in statements if statement is not branch]
+            others = [
+                [ordered[index] for index in order] for own in others if len(ordered := _by_use(own)) == len(order)
+            ]
+            if len(others) < len(takers) or not self._agree(giver, takers, statements, others, {id(branch)}):
+                return False
         kin = Canonical(self.forms[id(giver)][1], []).describe()
         for module in (giver, *takers):
             self.forms[id(module)][1].kin = kin
@@ -252,6 +263,27 @@ class Handover:
             module.inputs, module.outputs, module.body = form.inputs, form.outputs, form.body
             module.optional, module.kin = form.optional, form.kin
             order_by_use(module)
+
+
+def _by_use(statements: Sequence[Statement]) -> list[Statement]:
+    """The statements in the order in which Python would evaluate them if each value were written where it is used."""
+    writer: dict[object, Statement] = {}
+    for statement in statements:
+        for inner in walk_statements(Block([statement])):
+            if isinstance(inner, Assign):
+                writer.update((variable(target), statement) for target in inner.targets)
+    sources = {id(s): iter([writer[key] for key in _reads([s]) if key in writer]) for s in statements}
+    ordered: list[Statement] = []
+    waiting = [statements[-1]]
+    begun = {id(waiting[-1])}
+    while waiting:
+        source = next(sources[id(waiting[-1])], None)
+        if source is None:
+            ordered.append(waiting.pop())
+        elif id(source) not in begun:
+            begun.add(id(source))
+            waiting.append(source)
+    return ordered
 
 
 def _call_at(module: Module, path: Path) -> tuple[Assign, Module]:

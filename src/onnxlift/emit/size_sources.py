@@ -9,7 +9,7 @@ from any input. So first every size is read from the first parameter of `forward
 the same code of both, keeps no other value alive, and may leave a parameter without use. When it is known what stands
 in one statement, a size is read from the first tensor that the statement uses anyway (rule 2), unless it uses the
 parameter itself; the parameter's name is then free again. A parameter of a module that is there for a size alone goes
-if another has a known multiple of it (rule 3).
+if another has it, or a known multiple of it (rule 3).
 
 Sizes of one name are one size, so all of these are the same number. The rules are for tensors of known rank and for
 what the forward itself computes: names inside branches and loops may mean something else in each run. A parameter of
@@ -93,7 +93,7 @@ def _part_of_another(name: str, values: Iterable[ir.Value]) -> Expr | None:
         for axis, dim in enumerate(type_of(value).shape or () if type_of(value).kind == "tensor" else ()):
             factor = divide_exactly(dim, name) if isinstance(dim, str) and name else None
             if isinstance(factor, int) and factor > 0:
-                return _reading((value, axis)) // factor
+                return _reading((value, axis)) // factor if factor > 1 else _reading((value, axis))
     return None
 
 

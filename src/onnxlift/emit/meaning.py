@@ -9,6 +9,8 @@ import onnx_ir as ir
 from ..tree.names import identifier, is_generated
 from .module import Module
 
+LONGEST_NAME = 40  # of a variable
+
 _STATES = {"Y_h": "h", "Y_c": "c"}  # ONNX's own names for what recurrent layers leave behind
 # `input.36`, `conv2d:0`: what an exporter adds to set values apart that have the same name.
 _SERIAL = re.compile(r"([.:]\d+)+$")
@@ -73,5 +75,6 @@ def thing(name: str) -> str | None:
 
 
 def says_more(name: str | None) -> bool:
-    """Whether a value's name tells a reader more than the expression does: `context`, but not `block1_conv_out`."""
-    return name is not None and not _OPERATION.search(name.rstrip("_"))
+    """Whether a value's name tells a reader more than the expression does: `context`, but not `block1_conv_out`, nor
+    what is too long to be read."""
+    return name is not None and len(name) <= LONGEST_NAME and not _OPERATION.search(name.rstrip("_"))

@@ -37,7 +37,7 @@ from ..ir.types import FLOATS, INTEGERS, type_of
 from ..ops.operand import Dims, Scalar, Tensor
 from ..tree.names import identifier, unique
 from .inline import Inlined, main_line, read_variables
-from .meaning import is_counted, meaning, says_more, thing
+from .meaning import LONGEST_NAME, is_counted, meaning, says_more, thing
 from .module import Module
 from .prune import called_module
 from .variants import asked_member
@@ -150,7 +150,7 @@ class Variables:
             if member is not None and self.module.optional:  # what takes the place of nothing
                 written = [key for inner in blocks(statement) for s in inner.statements for key in _written_by(s)]
                 found.setdefault(written[-1], _spoken(self.module.name_of(member)[-1]))
-        return {key: name for key, name in found.items() if name}
+        return {key: name for key, name in found.items() if name and len(name) <= LONGEST_NAME}
 
     def _factors(self, wholes: Iterable[Expr]) -> Iterable[object]:
         """The variables that something is multiplied with."""

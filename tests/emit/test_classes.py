@@ -11,6 +11,7 @@ import pytest
 
 import onnxlift
 from onnxlift.code.expr import Binary, Literal, Name
+from onnxlift.emit.class_arguments import Number, find_arguments, place_of
 from onnxlift.emit.write import Numbers
 from small_graphs import Graph, code
 
@@ -308,3 +309,20 @@ def test_a_size_that_is_the_square_or_a_multiple_of_another_is_computed() -> Non
 def test_a_number_that_forward_computes_is_in_parentheses_where_it_must_be(value: int, place: str, text: str) -> None:
     number = Literal(value)
     assert Numbers(str, {id(number): place}).text(Binary("//", Name("x"), number)) == text
+
+
+@pytest.mark.parametrize(
+    ("areas", "offsets", "arguments"),
+    [
+        ([16, 4], [49, 9], ["size"]),
+        ([16, 4], [49, 10], ["length", "offsets"]),
+        ([18, 4], [49, 9], ["length", "offsets"]),  # no square
+    ],
+)
+def test_a_table_of_offsets_in_a_square_window(areas: list[int], offsets: list[int], arguments: list[str]) -> None:
+    places = [Number((object(), "0"), "length", areas[0]), Number((object(), "0"), "offsets", offsets[0])]
+    found = find_arguments(places, [areas, offsets], set())
+    assert found is not None and list(found.values) == arguments
+    if arguments == ["size"]:
+        assert found.values["size"] == [4, 2]
+        assert [found.texts[place_of(place)] for place in places] == ["size ** 2", "(2 * size - 1) ** 2"]

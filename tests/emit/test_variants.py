@@ -128,3 +128,71 @@ def test_the_source_map_knows_all_instances() -> None:
     lifted = g.lift(blocks(g, [(4, 4), (4, 6), (6, 6), (6, 10)]))
     for i in range(4):
         assert lifted.source_map.lines_of(f"/blocks.{i}/Sin"), lifted.source
+
+
+def scaled(g: Graph, scales: Sequence[bool], *, twice: bool = False) -> str:
+    """Blocks of two layers, of which some scale what is between; `twice` adds what is not scaled in the end."""
+    x = g.input("x", "n", 4)
+    for i, is_scaled in enumerate(scales):
+        h = inner = g.node("Sin", g.linear(x, f"blocks.{i}.up", 4, 8), name=f"/blocks.{i}/Sin")
+        if is_scaled:
+            h = g.node("Mul", h, g.weight(f"blocks.{i}.gamma", 8), name=f"/blocks.{i}/Mul")
+        if twice:
+            h = g.node("Sub", g.node("Exp", h, name=f"/blocks.{i}/Exp"), inner, name=f"/blocks.{i}/Sub")
+        x = g.linear(h, f"blocks.{i}.down", 8, 4)
+    return g.node("Tanh", x, name="/Tanh")
+
+
+def test_a_step_with_a_constant_that_some_lack_is_taken_where_that_is_there() -> None:
+    g = Graph()
+    lifted = g.lift(scaled(g, (True, False, False, True)))
+    assert class_count(lifted) == 2, lifted.source
+    assert "self.gamma = nn.Parameter(torch.empty(8)) if gamma else None" in lifted.source, lifted.source
+    assert "        if self.gamma is not None:\n            x = x * self.gamma\n" in lifted.source, lifted.source
+    keys = {key for key in lifted.module().state_dict() if key.endswith("gamma")}
+    assert keys == {"blocks.0.gamma", "blocks.3.gamma"}
+    lines = [line for line, text in enumerate(lifted.source.splitlines(), 1) if "x = x * self.gamma" in text]
+    assert set(lifted.source_map.nodes_at(lines[0])) == {"/blocks.0/Mul", "/blocks.3/Mul"}
+
+
+def test_a_step_whose_input_is_needed_later_is_not_left_out() -> None:
+    g = Graph()
+    assert class_count(g.lift(scaled(g, (True, False, False, True), twice=True))) == 3
+
+
+def rolled(g: Graph, shifts: Sequence[int], masked: Sequence[bool] | None = None) -> str:
+    """Blocks that mix what they have rolled, by 0 if not at all, and add a mask if they have one."""
+    x = g.input("x", "n", 6)
+    axis, zero, end = (g.constant(name, [value]) for name, value in (("axis", 1), ("zero", 0), ("end", 6)))
+    for i, shift in enumerate(shifts):
+        x = g.linear(x, f"blocks.{i}.up", 6, 6)
+        if shift:
+            start = g.constant(f"start_{shift}", [shift])
+            tail = g.node("Slice", x, start, end, axis, name=f"/blocks.{i}/Slice")
+            head = g.node("Slice", x, zero, start, axis, name=f"/blocks.{i}/Slice_1")
+            x = g.node("Concat", tail, head, axis=1, name=f"/blocks.{i}/Concat")
+        if masked is not None and masked[i]:
+            x = g.node("Add", x, g.weight(f"blocks.{i}.mask", 6), name=f"/blocks.{i}/Add")
+        x = g.linear(g.node("Sin", x, name=f"/blocks.{i}/Sin"), f"blocks.{i}.down", 6, 6)
+    return g.node("Tanh", x, name="/Tanh")
+
+
+def test_a_roll_that_some_do_without_is_one_by_nothing() -> None:
+    g = Graph()
+    lifted = g.lift(rolled(g, (0, 2, 0, 1)))
+    assert class_count(lifted) == 2, lifted.source
+    assert ".roll(-self.shift, 1)" in lifted.source and "residual" not in lifted.source, lifted.source
+    assert "Block(0), Block(2), Block(0), Block(1)" in lifted.source, lifted.source
+
+
+def test_a_mask_that_goes_with_a_shift_needs_no_argument() -> None:
+    g = Graph()
+    lifted = g.lift(rolled(g, (0, 2, 0, 1), (False, True, False, True)))
+    assert class_count(lifted) == 2, lifted.source
+    assert "self.mask = nn.Parameter(torch.empty(6)) if shift > 0 else None" in lifted.source, lifted.source
+
+
+def test_a_mask_that_does_not_go_with_a_shift_does() -> None:
+    g = Graph()
+    lifted = g.lift(rolled(g, (2, 2, 0, 1), (False, True, False, True)))
+    assert "if masked else None" in lifted.source, lifted.source

@@ -13,6 +13,7 @@ widths from the outside in, then windows, then what has a default.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -132,6 +133,7 @@ def find_arguments(example: Sequence[Number], columns: Sequence[Sequence[Any]], 
     if groups is None:
         return None
     ends = _ends(example)
+    groups += _sides(groups)
     derived = _derive(groups, ends)
     arguments = Arguments(taken=set(taken))
     for group in groups:
@@ -251,6 +253,10 @@ def _derive(groups: list[_Group], ends: Sequence[Number]) -> dict[int, tuple[_Gr
             form = _multiple(group.column, base.column) or _square(group.column, base.column)
             if form and id(group) not in derived:
                 derived[id(group)] = (base, form)
+    for group in (g for g in groups if _are_integers(g) and set(g.roles) == {"offsets"}):
+        for base in (size for size in sizes if id(size) not in derived and id(group) not in derived):
+            if [_offsets(size) for size in base.column] == group.column:
+                derived[id(group)] = (base, "(2 * {} - 1) ** 2")
     windows = [group for group in groups if group.family == "window" and _are_integers(group)]
     for group in groups:
         if group.family == "padding":
@@ -258,6 +264,23 @@ def _derive(groups: list[_Group], ends: Sequence[Number]) -> dict[int, tuple[_Gr
                 if [size // 2 for size in base.column] == group.column:
                     derived[id(group)] = (base, "{} // 2")
     return derived
+
+
+def _sides(groups: list[_Group]) -> list[_Group]:
+    """The side of a square window, if there are numbers for its area and for the offsets between two places in it."""
+    offsets = [g.column for g in groups if _are_integers(g) and set(g.roles) == {"offsets"}]
+    for area in groups:
+        if offsets and _are_integers(area) and set(area.roles) == {"length"}:
+            sides = [math.isqrt(size) for size in area.column]
+            known = any(group.column == sides for group in groups if _SIZES.issuperset(group.roles))
+            if not known and [s * s for s in sides] == area.column and [_offsets(s) for s in sides] in offsets:
+                return [_Group("width", sides, [Number((area, "side"), "size", sides[0])])]
+    return []
+
+
+def _offsets(side: int) -> int:
+    """How many places there are, seen from another one, in a square window."""
+    return int((2 * side - 1) ** 2)
 
 
 def _multiple(column: list[int], base: list[int]) -> str:
@@ -279,7 +302,7 @@ def _are_integers(group: _Group) -> bool:
 
 
 def _condition(flag: _Group, groups: list[_Group]) -> str:
-    """`in_channels != channels`, if that tells whether the part is there; else nothing."""
+    """`in_channels != channels` or `shift > 0`, if that tells whether the part is there; else nothing."""
     widths = [group for group in groups if group.family == "width"][:MOST_COMPARED]
     for index, first in enumerate(widths):
         for second in widths[index + 1 :]:
@@ -287,6 +310,9 @@ def _condition(flag: _Group, groups: list[_Group]) -> str:
                 columns = zip(first.column, second.column, flag.column, strict=True)
                 if all((a == b) is (there is equal) for a, b, there in columns):
                     return f"{first.text} {sign} {second.text}"
+    for group in groups[:MOST_COMPARED]:
+        if group.family == "shift" and [shift > 0 for shift in group.column] == flag.column:
+            return f"{group.text} > 0"
     return ""
 
 

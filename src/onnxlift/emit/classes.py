@@ -24,7 +24,7 @@ from .class_arguments import Arguments, LayerClass, Number, find_arguments, plac
 from .dense import Layers, regular_layers
 from .module import Module, Stored
 from .sequential import become_chain
-from .variants import MOST_FORMS, Form, Part, contained, optional_step
+from .variants import MOST_FORMS, Form, Part, ask_for_constant, contained, optional_step
 
 FEWEST_PLACES, FEWEST_LAYERS = 3, 12  # that chains of one kind are in, and have in all of these, to be a class
 
@@ -102,12 +102,25 @@ def _class_of(form: Form) -> ModuleClass:
     for index, module in enumerate(form.modules):
         cls.arguments[id(module)] = {name: column[index] for name, column in arguments.values.items()}
     for part in form.parts:
-        if isinstance(part.statement, Assign) and part.member is None:
+        if isinstance(part.statement, Assign) and isinstance(example.members.get(part.member or ()), Stored):
+            part.statement = _ask_for_constant(cls, part)
+        elif isinstance(part.statement, Assign) and part.member is None and not part.is_roll:
             flag = Literal(True)
             part.statement.expr = optional_step(part.statement, part, flag)
             name = arguments.attribute(place_of(Number((part, "there"), "", True)), part.name)
             arguments.texts[id(flag)] = name
     return cls
+
+
+def _ask_for_constant(cls: ModuleClass, part: Part) -> Statement:
+    """Write the step as an `if`, in all instances that take it; gives that of the example."""
+    for module in cls.instances:
+        pairs = zip(walk_statements(cls.example.body), cls.statements_of(module), strict=True)
+        own = next(own for statement, own in pairs if statement is part.statement)
+        if isinstance(own, Assign) and module is not cls.example:
+            ask_for_constant(module, own)
+    assert isinstance(part.statement, Assign)
+    return ask_for_constant(cls.example, part.statement)
 
 
 def _arguments(form: Form) -> Arguments | None:

@@ -75,6 +75,8 @@ class Constructor:
     def _buffer(self, attribute: str, stored: Stored) -> Iterator[str]:
         """A buffer on a line, or its tensor before it, by the last word of its name."""
         persistent, empty = "" if stored.persistent else ", persistent=False", self._empty(stored)
+        if (attribute,) in self.optional:
+            empty = f"{empty} if {self.places[(id(self.optional[(attribute,)]), 'there')]} else None"
         line, word = f'self.register_buffer("{attribute}", {empty}{persistent})', attribute.rpartition("_")[2]
         taken = {*self.cls.constructor.values, *self.cls.constructor.variables}
         if len(line) <= LINE_LENGTH - 8 or word in taken or identifier(word) != word:

@@ -11,12 +11,21 @@
     bias = self.table(i)                               bias = self.table(i)
     return self.project(x * bias)                  return self.project(x * bias)
 
+    return attend(x, bias)                    ->   if self.mask is not None:
+    return attend(x, bias + self.mask)                 bias = bias + self.mask
+                                                   return attend(x, bias)
+
+    return self.mix(x)                        ->   return self.mix(x.roll(self.shift))       (with shift=0)
+    return self.mix(x.roll(2))
+
 Applies to modules of one class of the original (where the exporter names no class: of one place, as `layer1.0` and
-`layer2.0`), if the shorter forward is the longer one without a few steps, each of which is the call of a member on one
-value or the addition of one, and passes that value on where it is missing; or an `if` about a member, which
-`emit/handed_on.py` has written for this; and if the members that only those steps call are all that the shorter one
-lacks. Not if the numbers of an optional part are not known where it is missing.
-Sound because the shorter module runs the longer forward, with identities and without the additions.
+`layer2.0`), if the shorter forward is the longer one without a few steps, and if the members that only those steps need
+are all that the shorter one lacks. Such a step is the call of a member on one value, the addition of one, what is done
+to one with a constant of the module's own, or a `roll`, and passes the value on where it is missing; or it is an `if`
+about a member, which `emit/handed_on.py` has written for this. Not if the numbers of an optional part are not known
+where it is missing.
+Sound because the shorter module runs the longer forward, with identities and without the other steps; to roll by 0 is
+an identity.
 """
 
 from __future__ import annotations
@@ -27,12 +36,28 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 from typing import Any
 
-from ..code.expr import Binary, Call, Expr, Member, Ref, Ternary, bare
-from ..code.statements import Assign, Block, Branch, Return, Statement, walk_statements
+from ..code.expr import (
+    Attribute,
+    Binary,
+    Call,
+    Display,
+    Expr,
+    Literal,
+    Member,
+    Ref,
+    Ternary,
+    Wrapped,
+    bare,
+    variable,
+    walk,
+)
+from ..code.statements import Assign, Block, Branch, Return, Statement, expressions, walk_statements
+from ..code.substitute import substitute
 from ..ops.layers import Layer
 from ..tree.scopes import Path
 from .canonical import Canonical
 from .class_arguments import ABSENT, Number
+from .inline import main_line
 from .module import Module, Stored
 
 MOST_FORMS = 6
@@ -43,17 +68,22 @@ MOST_ATTEMPTS = 64
 
 @dataclass(eq=False)
 class Part:
-    """A step that some instances lack: the statement, the member that it calls (None for an addition), and what it
-    assigns with the value that it then passes on (None for an `if`: that leaves everything as it is)."""
+    """A step that some instances lack: the statement, the member that it calls or reads (None for an addition or a
+    roll), and what it assigns with the value that it then passes on (None for an `if`: that leaves all as it is).
+    A roll is not left out, but rolls by 0."""
 
     statement: Statement
     member: Path | None
     target: Ref | None = None
     passes: Ref | None = None
+    is_roll: bool = False
 
     @property
     def name(self) -> str:
-        return self.member[-1] if self.member is not None else "residual"
+        """Of the argument that tells whether it is there."""
+        if self.member is None:
+            return "residual"
+        return "masked" if self.member[-1].endswith("mask") else self.member[-1]
 
     @property
     def statements(self) -> set[int]:
@@ -82,15 +112,16 @@ class Form:
         example = self.numbers[id(self.modules[0])]
         columns: list[list[object]] = [[] for _ in example]
         for module in self.modules:
-            missing: set[object] = set()
+            missing: dict[object, object] = {}
             for part in self.absent.get(id(module), ()):
-                missing |= {part.member, *part.statements}
+                missing |= dict.fromkeys((part.member, *part.statements), 0 if part.is_roll else ABSENT)
             own = iter(self.numbers[id(module)])
             for column, number in zip(columns, example, strict=True):
-                column.append(ABSENT if number.home in missing else next(own).value)
-        flags = [Number((part, "there"), part.name, True) for part in self.parts]
+                column.append(missing[number.home] if number.home in missing else next(own).value)
+        optional = [part for part in self.parts if not part.is_roll]
+        flags = [Number((part, "there"), part.name, True) for part in optional]
         there: list[list[object]] = [
-            [part not in self.absent.get(id(m), ()) for m in self.modules] for part in self.parts
+            [part not in self.absent.get(id(m), ()) for m in self.modules] for part in optional
         ]
         return [*example, *flags], [*columns, *there]
 
@@ -163,8 +194,31 @@ def _parts(module: Module, statement: Statement) -> Iterator[Part]:
                 yield Part(statement, module.name_of(member), target, argument)
         case Binary() if expr._op == "+":
             for operand in (bare(expr._left), bare(expr._right)):
-                if isinstance(operand, Ref):
+                if isinstance(operand, Ref) and module.stored_name(operand._key) is None:
                     yield Part(statement, None, target, operand)
+        case Call(_function=Attribute(_name="roll", _base=base)) if isinstance(bare(base), Ref):
+            if all(isinstance(part, Literal | Display | Wrapped) for arg in expr._args for part in walk(arg)):
+                yield Part(statement, None, target, Ref(variable(base)), is_roll=True)
+    constant = _own_constant(module, statement)
+    sources = [key for key in main_line(expr, {}) if module.stored_name(key) is None]
+    if constant is not None and len(sources) == 1 and _readers(module, sources[0]) == 1:
+        yield Part(statement, constant, target, Ref(sources[0]))
+
+
+def _own_constant(module: Module, statement: Statement) -> Path | None:
+    """The constant of the module that this statement reads, and no other, if it is one."""
+    read = {part._key for expr in expressions(statement) for part in walk(expr) if isinstance(part, Ref)}
+    stored = {key: path for key in read if (path := module.stored_name(key)) is not None}
+    [*own] = [path for key, path in stored.items() if _readers(module, key) == 1 and len(path) == 1]
+    return own[0] if len(own) == 1 else None
+
+
+def _readers(module: Module, key: object) -> int:
+    """How many statements read a variable."""
+    return sum(
+        any(isinstance(part, Ref) and part._key is key for expr in expressions(statement) for part in walk(expr))
+        for statement in walk_statements(module.body)
+    )
 
 
 def _members(form: Form, parts: Sequence[Part]) -> list[object]:
@@ -186,6 +240,25 @@ def _without(module: Module, parts: Sequence[Part]) -> str:
             canonical.aliases[part.target._key] = part.passes._key
     skipped = {id(part.statement) for part in parts}
     return canonical.describe(skipped)
+
+
+def ask_for_constant(module: Module, statement: Assign) -> Branch:
+    """Let `module` take a step with a constant of its own, which is one of the parts, if that is there."""
+    part = next(part for part in _parts(module, statement) if part.member is not None)
+    assert part.member is not None and part.target is not None and part.passes is not None
+    target, source = part.target._key, part.passes
+    there = Binary("is not", Member(module.members[part.member]), Literal(None))
+    branch = Branch(there, Block([statement]), Block(), origin=list(statement.origin))
+    statement.targets = [source]
+    module.body.statements = [branch if s is statement else s for s in module.body.statements]
+
+    def renamed(expr: Expr) -> Expr | None:
+        return source if isinstance(expr, Ref) and expr._key is target else None
+
+    for later in walk_statements(module.body):
+        if isinstance(later, Assign | Return):
+            later.expr = substitute(later.expr, renamed)
+    return branch
 
 
 def optional_step(statement: Assign, part: Part, flag: Expr) -> Expr:

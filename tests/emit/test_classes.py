@@ -326,3 +326,24 @@ def test_a_table_of_offsets_in_a_square_window(areas: list[int], offsets: list[i
     if arguments == ["size"]:
         assert found.values["size"] == [4, 2]
         assert [found.texts[place_of(place)] for place in places] == ["size ** 2", "(2 * size - 1) ** 2"]
+
+
+def two_stacks(*paths: str) -> onnxlift.Lifted:
+    """Layers of two kinds, two of each, at these paths."""
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for path, op_type in zip(paths, ("Sin", "Exp"), strict=True):
+        for i in range(2):
+            h = g.node(op_type, g.linear(x, f"{path}.{i}.up"), name=f"/{path.replace('.', '/')}.{i}/Act")
+            x = g.linear(h, f"{path}.{i}.down")
+        x = g.node("Tanh", g.linear(x, f"{path.partition('.')[0]}.last"), name=f"/{path.partition('.')[0]}/Tanh")
+    return g.lift(x)
+
+
+def test_classes_of_one_name_are_told_apart_by_their_owners() -> None:
+    assert {"EncoderLayer", "DecoderLayer"} <= classes(two_stacks("encoder.layers", "decoder.layers")).keys()
+
+
+def test_classes_without_different_owners_are_numbered() -> None:
+    """`stages` is a list, and not whose layer it is."""
+    assert {"Layer", "Layer2"} <= classes(two_stacks("stages.0.layers", "stages.1.layers")).keys()

@@ -176,6 +176,23 @@ def test_lowest_number_in_the_place_of_infinity_is_added(masked: str) -> None:
     assert "onnxlift.Attention" in found(nothing)
 
 
+@pytest.mark.parametrize(
+    ("masked", "everything"),
+    [
+        ("w = Where(all, zero, lowest) m = Add(s, w)", True),
+        ("m = Where(all, s, lowest)", True),
+        ("m = Where(all, lowest, s)", False),
+    ],
+)
+def test_a_mask_that_hides_nothing_goes(masked: str, everything: bool) -> None:
+    sizes = "n = Shape <end = 1> (q) one = Constant <value_ints = [1, 1, 1]> () sizes = Concat <axis = 0> (n, one)"
+    body = f"{sizes} all = Expand(flags, sizes) {SCALED} {masked} p = Softmax(m) y = MatMul(p, v)"
+    proto = model(body, HEADS, flags=np.full((1, 1, 1, 1), everything))
+    assert found(proto) == ["onnxlift.Attention"] and attention(proto)[0] == ["q", "k", "v"]
+    other = model(body, HEADS, flags=np.full((1, 1, 1, 1), not everything))
+    assert found(other) != ["onnxlift.Attention"]
+
+
 def test_small_negative_number_stays() -> None:
     proto = model(f"{SCALED} m = Where(mask, s, low) p = Softmax(m) y = MatMul(p, v)", BOOLEAN, low=-2.0)
     assert "onnxlift.Attention" not in found(proto)

@@ -36,9 +36,12 @@ class Evaluate(Statement):
 
 @dataclass(eq=False)
 class Branch(Statement):
+    """`if condition:`; `asks` is the same for branches whose conditions are the same value."""
+
     condition: Expr
     then: Block
     otherwise: Block
+    asks: object = field(default=None, kw_only=True)
 
 
 @dataclass(eq=False)

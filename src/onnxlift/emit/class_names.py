@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import dropwhile
 
 import onnx_ir as ir
 
@@ -26,12 +27,34 @@ _ABBREVIATIONS = frozenset({"mlp", "ffn", "se", "cnn", "rnn", "lstm", "gru", "va
 def name_classes(classes: Sequence[ModuleClass], root: Module, model: ir.Model, file_name: str) -> None:
     """Give every class a name of its own."""
     taken = set(kernels.layers())
+    wanted = {id(cls): _wanted(cls, root, model, file_name) for cls in classes}
+    alike: dict[str, list[ModuleClass]] = {}
+    for cls in classes:
+        if cls.example is not root and cls.example.class_hint is None:
+            alike.setdefault(wanted[id(cls)], []).append(cls)
+    for name, group in alike.items():
+        owners = [_owner(cls) for cls in group]
+        if len(group) > 1 and None not in owners and len(set(owners)) == len(group):
+            wanted.update((id(cls), class_name(f"{owner}_{name}")) for cls, owner in zip(group, owners, strict=True))
     for cls in sorted(classes, key=lambda cls: cls.example is not root):  # the root gets the name that it wants
-        wanted = cls.example.class_hint
-        if wanted is None or wanted == "Sequential":
-            wanted = _root_name(model, file_name) if cls.example is root else _role(cls) or _place(cls)
-        cls.name = _numbered(class_name(wanted, "Block"), taken)
+        cls.name = _numbered(wanted[id(cls)], taken)
         taken.add(cls.name)
+
+
+def _wanted(cls: ModuleClass, root: Module, model: ir.Model, file_name: str) -> str:
+    wanted = cls.example.class_hint
+    if wanted is None or wanted == "Sequential":
+        wanted = _root_name(model, file_name) if cls.example is root else _role(cls) or _place(cls)
+    return class_name(wanted, "Block")
+
+
+def _owner(cls: ModuleClass) -> str | None:
+    """`encoder.layers.3` -> encoder: whose layer it is, if that has a name, and it is the same for all."""
+    owners: set[str | None] = set()
+    for module in cls.instances:
+        _, *above = dropwhile(str.isdigit, reversed(module.path))
+        owners.add(above[0] if above and re.fullmatch(r"[A-Za-z_]{2,20}", above[0]) else None)
+    return owners.pop() if len(owners) == 1 else None
 
 
 def _numbered(name: str, taken: set[str]) -> str:

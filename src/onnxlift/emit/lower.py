@@ -45,6 +45,7 @@ from ..tree.build import Scope, build_branch
 from ..tree.names import attribute, is_generated
 from ..tree.scopes import Path, Scopes, graphs_of
 from ..tree.weights import WEIGHT
+from .branches import merge_branches
 from .dead_code import remove_dead_code
 from .member_names import layer_path, spell_numbers, stored_path
 from .member_order import order_by_use
@@ -283,6 +284,7 @@ class Body:
         module = self.module
         read_from_parameters(module)
         remove_dead_code(module.body)
+        merge_branches(module.body)
         values = {
             part._key: None
             for statement in walk_statements(module.body)

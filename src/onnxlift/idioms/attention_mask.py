@@ -95,6 +95,8 @@ def _filled(edit: Edit, where: ir.Node) -> Mask | None:
     kept, then, otherwise = where.inputs
     for scores, fill, inverted in ((then, number(otherwise), False), (otherwise, number(then), True)):
         if fill is not None and fill <= _HUGE and _keeps_shape(scores, kept):
+            if _is_throughout(edit, kept, not inverted):
+                return Mask(scores)
             causal = _is_causal(edit, scores, kept, inverted)
             return Mask(scores, kept=kept, filled=fill, inverted=inverted, is_causal=causal)
     return None
@@ -112,10 +114,21 @@ def _added(edit: Edit, add: ir.Node) -> Mask | None:
         for zero, fill, inverted in ((number(then), number(otherwise), False), (number(otherwise), number(then), True)):
             if zero != 0 or fill is None or fill > _HUGE:
                 continue
+            if _is_throughout(edit, kept, not inverted):
+                return Mask(scores)
             causal = _is_causal(edit, scores, kept, inverted)
             if causal or fill == -np.inf:
                 return Mask(scores, kept=kept, inverted=inverted, is_causal=causal)
     return Mask(scores, added=mask, is_causal=_is_causal(edit, scores, mask))
+
+
+def _is_throughout(edit: Edit, kept: ir.Value | None, wanted: bool) -> bool:
+    """Whether a boolean mask is a constant, perhaps expanded, that is the same everywhere: it hides nothing."""
+    expand = made_by(edit, kept, "Expand")
+    tensor = constant(kept if expand is None else expand.inputs[0])
+    if tensor is None or tensor.dtype != DataType.BOOL or not 0 < tensor.size <= _MAX_CAUSAL:
+        return False
+    return bool((tensor.numpy() == wanted).all())
 
 
 def is_score(edit: Edit, value: ir.Value | None) -> bool:

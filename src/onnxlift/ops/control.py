@@ -30,7 +30,7 @@ def If(n: Node, cond: Operand, *, then_branch: ir.Graph, else_branch: ir.Graph) 
             if value not in own:
                 operand = result if isinstance(form, Scalar) else n.tensor(result)
                 block.append(Assign([Ref(value)], to_expr(operand), origin=[n.name]))
-    n.emit(Branch(to_expr(_single(cond)), then, otherwise))
+    n.emit(Branch(to_expr(_single(cond)), then, otherwise, asks=n.ir.inputs[0]))
     return outputs
 
 

@@ -339,6 +339,17 @@ def test_keys_and_values_repeated_in_other_spellings(repeat: str, keys: str) -> 
     assert attention(proto) == (["q", "k", "v"], {"enable_gqa": 1})
 
 
+@pytest.mark.parametrize("wider", ["Unsqueeze(turned, one)", "Reshape(turned, heads)"])
+def test_keys_that_get_an_axis_of_heads_after_their_transpose(wider: str) -> None:
+    inputs = "float[batch, 1, seq, 8] q, float[batch, keys, 8] k, float[batch, 1, keys, 8] v"
+    body = f"""turned = Transpose <perm = [0, 2, 1]> (k) t = {wider}
+        qk = MatMul(q, t) s = Mul(qk, scale) p = Softmax(s) y = MatMul(p, v)"""
+    known = {"one": np.array([1]), "heads": np.array([0, 1, 8, -1])}
+    proto = model(body, inputs, "float[batch, 1, seq, 8] y", **{name: known[name] for name in known if name in body})
+    assert found(proto) == ["Unsqueeze", "onnxlift.Attention"]
+    assert "k.unsqueeze(1)" in onnxlift.lift(proto).source
+
+
 def test_repeated_blocks_of_heads_are_not_shared_heads() -> None:
     """Heads 0, 1, 0, 1, ... instead of 0, 0, ..., 1, 1: the axis of copies is in front of that of heads."""
     repeat = TILED.replace("two", "one").replace("copies", "blocks")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import pytest
 
 import onnxlift
 
@@ -52,3 +53,41 @@ def test_pairs_of_indices_are_no_gather() -> None:
     text = LOOKUP.replace("float[a, b, c]", "float[a, b]").replace("seq, 2", "2")
     model = parse(f"{text} {{ k = Sub(i, i) j = Unsqueeze(k, first) y = GatherND(x, j) }}", 18, first=np.array([0]))
     assert "GatherND" in found(model)
+
+
+WRAPPED = """low = Less(i, zero) shifted = Add(i, n) w = Where(low, shifted, i)
+    y = GatherElements <axis = 1> (x, w)"""
+
+
+def wrapped(body: str = WRAPPED, n: int = 6) -> list[str]:
+    inputs = "float[batch, 6] x, int64[batch, 4] i"
+    return found(parse(f"g ({inputs}) => (float[batch, 4] y) {{ {body} }}", zero=np.array(0), n=np.array(n)))
+
+
+@pytest.mark.parametrize("shifted", ["Add(i, n)", "Add(n, i)"])
+def test_indices_that_count_from_the_end(shifted: str) -> None:
+    assert wrapped(WRAPPED.replace("Add(i, n)", shifted)) == ["GatherElements"]
+
+
+def test_indices_that_count_from_the_end_of_a_size_that_is_not_known() -> None:
+    text = """g (float[batch, seq] x, int64[batch, 4] i) => (float[batch, 4] y) {
+        shape = Shape(x) size = Gather(shape, one) """
+    body = WRAPPED.replace("Add(i, n)", "Add(i, size)")
+    assert found(parse(f"{text} {body} }}", zero=np.array(0), one=np.array(1))) == ["GatherElements"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "n"),
+    [
+        ("", "", 5),
+        ("Less(i, zero)", "Less(i, n)", 1),
+        ("Less(i, zero)", "Greater(i, zero)", 0),
+        ("Where(low, shifted, i)", "Where(low, i, shifted)", 0),
+        ("shifted = Add(i, n)", "shifted = Sub(i, n)", -6),
+    ],
+)
+def test_other_indices_stay(old: str, new: str, n: int) -> None:
+    body = WRAPPED.replace(old, new)
+    if n == 0:  # indices up to 4 stay in range
+        body = body.replace("Add(i, n)", "Add(i, zero)")
+    assert "Where" in wrapped(body, n)

@@ -45,11 +45,13 @@ from . import (
     split,
     stack,
     unbind,
+    wrapped_indices,
 )
 from .match import DOMAIN
 
 IDIOMS: dict[str, Pass] = {
     "optional-squeeze": optional_squeeze.run,
+    "wrapped-indices": wrapped_indices.run,
     "recurrent": recurrent.run,
     "fake-quantize": fake_quantize.run,
     "quantized-layers": quantized_layers.run,

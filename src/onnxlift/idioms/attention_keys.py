@@ -44,6 +44,11 @@ def without_scale(edit: Edit, value: ir.Value | None, nodes: list[ir.Node]) -> t
 def find_keys(edit: Edit, root: ir.Node, transposed: ir.Value, earlier: Collection[ir.Node]) -> Keys:
     """The keys whose transpose is `transposed`. What has to be computed for them is inserted before `root`, unless one
     of the `earlier` transposes does it already."""
+    wider = made_by(edit, transposed, "Unsqueeze", "Reshape")
+    if wider is not None:
+        found = _before_new_axes(edit, root, wider, earlier)
+        if found is not None:
+            return found
     split = made_by(edit, transposed, "Reshape")
     if split is not None:
         found = _before_split(edit, root, split)
@@ -82,6 +87,30 @@ def _before_split(edit: Edit, root: ir.Node, split: ir.Node) -> Keys | None:
     sizes = edit.constant(f"{name}.shape", np.array(_swapped(target), np.int64))
     value = edit.insert(root, "Reshape", [turned, sizes], like=turned, shape=_swapped(shape), name=name)
     return Keys(value, nodes=[split, node])
+
+
+def _before_new_axes(edit: Edit, root: ir.Node, wider: ir.Node, earlier: Collection[ir.Node]) -> Keys | None:
+    """`Unsqueeze(Transpose(x, p), axis)`, where the last two axes are not new: the same of the other order of these."""
+    node, shape, axis = made_by(edit, wider.inputs[0], "Transpose"), shape_of(wider.outputs[0]), _new_axis(wider)
+    order = None if node is None else permutation(node)
+    if node is None or node.inputs[0] is None or order is None or shape is None or axis is None:
+        return None
+    if axis >= len(shape) - 2:
+        return None
+    turned = _transpose(edit, root, node.inputs[0], _swapped(order), earlier)
+    name = f"{wider.outputs[0].name}.keys"
+    inputs, attributes = edit.axes(wider, [axis])
+    value = edit.insert(root, "Unsqueeze", [turned, *inputs], attributes, like=turned, shape=_swapped(shape), name=name)
+    return Keys(value, nodes=[wider, node])
+
+
+def _new_axis(node: ir.Node) -> int | None:
+    """The one axis that an Unsqueeze adds, or a Reshape that does nothing else."""
+    narrow, wide = shape_of(node.inputs[0]), shape_of(node.outputs[0])
+    if narrow is None or wide is None or None in narrow:
+        return None
+    places = (axis for axis in range(len(wide)) if wide == (*narrow[:axis], 1, *narrow[axis:]))
+    return next(places, None)
 
 
 def _transpose(

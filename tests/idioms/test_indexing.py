@@ -70,7 +70,7 @@ def test_indices_that_count_from_the_end(shifted: str) -> None:
 
 
 def test_indices_that_count_from_the_end_of_a_size_that_is_not_known() -> None:
-    text = """g (float[batch, seq] x, int64[batch, 4] i) => (float[batch, 4] y) {
+    text = """g (float[batch, keys] x, int64[batch, 4] i) => (float[batch, 4] y) {
         shape = Shape(x) size = Gather(shape, one) """
     body = WRAPPED.replace("Add(i, n)", "Add(i, size)")
     assert found(parse(f"{text} {body} }}", zero=np.array(0), one=np.array(1))) == ["GatherElements"]

@@ -40,13 +40,13 @@ def without_a_member(g: Graph, x: str, path: str) -> str:
     return g.node("Sigmoid", g.node("Mul", x, "mask", name=f"/{scope(path)}/Mul_1"), name=f"/{scope(path)}/Sigmoid")
 
 
-def blocks(bias_of: Bias, *, inner: str = "", other: int = -1, extra: int = -1) -> onnxlift.Lifted:
-    """Three blocks that multiply by the bias; below `inner`, if that is given. Block number `other` computes something
+def blocks(bias_of: Bias, *, inner: str = "", other: int = -1, extra: int = -1, count: int = 3) -> onnxlift.Lifted:
+    """Blocks that multiply by the bias; below `inner`, if that is given. Block number `other` computes something
     else; block number `extra` reads the mask as it was."""
     g = Graph()
     x, bias = g.input("x", "n", 4), ""
     g.input("mask", "n", 4)
-    for i in range(3):
+    for i in range(count):
         path = f"net.blocks.{i}{inner and '.'}{inner}"
         bias = bias or bias_of(g, x, path)
         h = g.node("Mul", g.linear(x, f"{path}.up"), bias, name=f"/{scope(path)}/Mul")
@@ -69,6 +69,12 @@ def test_what_takes_the_place_of_a_mask() -> None:
         "net.blocks.0.table.weight",
         "net.blocks.0.table.bias",
     ]
+
+
+def test_the_source_does_not_grow_with_the_number_of_blocks() -> None:
+    few, many = blocks(of_mask, count=5).source, blocks(of_mask, count=12).source
+    assert "nn.ModuleList([Block(table=True), *(Block() for _ in range(11))])" in many, many
+    assert few.count("\n") == many.count("\n")
 
 
 def test_what_takes_the_place_of_nothing_is_none_before() -> None:

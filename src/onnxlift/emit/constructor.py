@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 from ..code.expr import Literal
@@ -19,6 +20,7 @@ from .dense import Layers
 from .module import Module, Stored, is_list
 
 LINE_LENGTH = 100  # of the generated source
+LONG_RUN = 4  # equal entries of a list in a row that are written as one
 MOST_BY_POSITION = 4  # arguments of a constructor; more are given by name
 
 
@@ -131,7 +133,7 @@ class Constructor:
             ordered = [texts[str(i)] for i in range(len(texts))]
             if len(ordered) > 1 and len(set(ordered)) == 1:
                 return f"nn.ModuleList({ordered[0]} for _ in range({len(ordered)}))"
-            return f"nn.ModuleList([{', '.join(ordered)}])"
+            return f"nn.ModuleList([{', '.join(_with_runs(ordered))}])"
         entries = ", ".join(f'"{name}": {text}' for name, text in texts.items())
         return f"nn.ModuleDict({{{entries}}})"
 
@@ -209,6 +211,13 @@ def _instance(cls: ModuleClass, values: Mapping[str, str]) -> str:
         is_needed = name not in defaults or text != literal(defaults[name])
         call.add(name, text, is_needed, by_position=name not in defaults and not by_name)
     return call.text
+
+
+def _with_runs(entries: Sequence[str]) -> Iterator[str]:
+    """The entries of a list, many equal ones in a row written once: `Block(True), *(Block() for _ in range(11))`."""
+    for entry, run in groupby(entries):
+        count = len(list(run))
+        yield from [entry] * count if count < LONG_RUN else [f"*({entry} for _ in range({count}))"]
 
 
 def literal(value: Any) -> str:

@@ -36,6 +36,14 @@ def of_scale(g: Graph, x: str, path: str) -> str:
     return g.node("Mul", of_mask(g, x, path), g.input("scale", 4), name=f"/{scope(path)}/Mul_1")
 
 
+def of_waves(g: Graph, x: str, path: str) -> str:
+    """The same, where something is made of that first."""
+    waves = g.node(
+        "Sin", g.node("Add", g.input("scale", 4), "scale", name=f"/{scope(path)}/Add_1"), name=f"/{scope(path)}/Sin_1"
+    )
+    return g.node("Mul", of_mask(g, x, path), waves, name=f"/{scope(path)}/Mul_1")
+
+
 def without_a_member(g: Graph, x: str, path: str) -> str:
     return g.node("Sigmoid", g.node("Mul", x, "mask", name=f"/{scope(path)}/Mul_1"), name=f"/{scope(path)}/Sigmoid")
 
@@ -88,6 +96,13 @@ def test_what_only_the_first_needs_is_passed_to_all() -> None:
     source = code(blocks(of_scale))
     assert source.count("class ") == 3, source
     assert "x, mask = block(x, mask, scale)" in source, source
+
+
+@pytest.mark.parametrize("inner", ["", "attn"])
+def test_what_has_no_weights_is_computed_before_the_first(inner: str) -> None:
+    block, net = code(blocks(of_waves, inner=inner)).split("class Net(")
+    assert "sin()\n        for block in self.blocks:" in net and block.count("sin()") == 1, block + net
+    assert "scale" not in block, block
 
 
 def test_a_value_from_further_below() -> None:

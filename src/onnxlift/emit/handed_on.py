@@ -17,7 +17,8 @@ so that blocks of which only the first has that member (the relative position bi
 1. A value counts that one module gives and that nobody reads but modules of the same family. It is followed down to the
    module that computes it, through calls only, and in the others down the same members to the one that reads it.
 2. There, the statements that only this value needs must be all that the others lack, together with one member. They may
-   need inputs of their own, which all blocks then are passed.
+   need inputs of their own, which all blocks then are passed; what has no weights and is made of these alone is
+   computed before the first block, if there is one result (the buckets of relative positions).
 3. On its way into the first block, the value's place is taken by an input that only those statements read and that has
    the same rank (a mask that becomes a bias); without such an input it is None.
 4. All modules on the way down must become equal up to numbers. If one does not, everything stays as it is.
@@ -30,6 +31,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import onnx_ir as ir
 
@@ -56,7 +58,11 @@ def hand_on(root: Module) -> None:
         given = [(call, variable(target)) for call in calls if len(call.targets) > 1 for target in call.targets]
         readers = _readers(parent) if given else {}
         for call, value in given:
-            if isinstance(value, ir.Value) and value not in parent.sizes and _try(call, value, readers.get(value, ())):
+            if not isinstance(value, ir.Value) or value in parent.sizes:
+                continue
+            handover = _handover(call, value, readers.get(value, ()))
+            if handover is not None:
+                handover.carry_out(parent, call, readers[value])
                 readers = _readers(parent)
 
 
@@ -75,32 +81,34 @@ def _reads(statements: Sequence[Statement]) -> Counter[object]:
     return Counter(variable(p) for s in every for e in expressions(s) for p in walk(e) if isinstance(p, Ref))
 
 
-def _try(call: Assign, value: ir.Value, readers: Sequence[Statement]) -> bool:
-    """Let `value`, which `call` gives, go through all blocks that read it, if the rules allow it."""
+def _handover(call: Assign, value: ir.Value, readers: Sequence[Statement]) -> Handover | None:
+    """How `value`, which `call` gives, goes through all blocks that read it; None if it cannot."""
     calls = [reader for reader in readers if isinstance(reader, Assign)]
     first, *others = (called_module(statement.expr) for statement in (call, *calls))
     takers = [module for module in others if module is not None]
     if first is None or not takers or len(takers) < len(readers) or first in takers:
-        return False
+        return None
     family = family_of(first)
     if family is None or any(family_of(taker) != family for taker in takers):
-        return False
+        return None
     handover = Handover(value)
-    if not handover.draft(first, takers):
-        return False
-    handover.carry_out(call, calls)
-    return True
+    return handover if handover.draft(first, takers) else None
 
 
 class Handover:
     """The modules between which a value goes, as they would be: `forms` has them by id, with what they are now. For the
     level that was drafted last, `start` is the input of the giver whose place the value takes (None if there is none),
-    and `extras` are those that only the computation of the value needs."""
+    and `extras` are those that only the computation of the value needs. `before` is what is computed of some of them
+    before the first block; `moved` are its results, which are extras now, and `sources` tells what those inputs were
+    in the module that computes the value, and what they are on this level."""
 
     def __init__(self, value: ir.Value) -> None:
         self.value = value
         self.start: ir.Value | None = None
         self.extras: list[ir.Value] = []
+        self.before: list[Assign] = []
+        self.moved: Inputs = {}
+        self.sources: dict[ir.Value, ir.Value] = {}
         self.forms: dict[int, tuple[Module, Module]] = {}
 
     def draft(self, giver: Module, takers: Sequence[Module]) -> bool:
@@ -136,7 +144,8 @@ class Handover:
         alike = [v for v in own if isinstance(giver.inputs[v], Tensor) and type_of(v).rank == type_of(self.value).rank]
         self.start = alike[-1] if alike else None
         self.extras = [v for v in own if v is not self.start]
-        steps = [replace(s, expr=substitute(s.expr, self._in_its_place)) for s in part]
+        self._move_up(part)
+        steps = [replace(s, expr=substitute(s.expr, self._in_its_place)) for s in part if s not in self.before]
         branch = Branch(Binary("is not", Member(member), Literal(None)), Block([*steps]), Block())
         statements = [branch if s is part[-1] else s for s in rest]
         others = [taker.body.statements for taker in takers]
@@ -174,16 +183,36 @@ class Handover:
                 needed_outside.update(_reads([statement]).keys() - {self.value})
         return part[::-1] if len(assigns) == len(steps) and part and self._gives(part[0]) else []
 
+    def _move_up(self, part: Sequence[Assign]) -> None:
+        """Find what of the part can be computed before the first block."""
+        known: set[object] = set(self.extras)
+        before: list[Assign] = []
+        for statement in part[:-1]:
+            reads = set(_reads([statement]))
+            if reads and reads <= known and not any(isinstance(p, Member) for p in walk(statement.expr)):
+                before.append(statement)
+                known.update(variable(target) for target in statement.targets)
+        left = _reads([statement for statement in part if statement not in before])
+        results = {variable(target): target for s in before for target in s.targets if left[variable(target)]}
+        [result, *others] = results or [None]
+        if isinstance(result, ir.Value) and not others:
+            self.before = before
+            self.sources = {value: value for value in self.extras if not left[value]}
+            self.moved = {result: Tensor(Ref(result), type_of(result))}
+            self.extras = [*(value for value in self.extras if left[value]), result]
+
     def _pass_through(self, giver: Module, takers: Sequence[Module], path: Path) -> bool:
         """The same for modules that call those on the level below, which are drafted already."""
         call, child = _call_at(giver, path)
         arguments = _arguments(call, child)
         start = variable(arguments[self.start]) if self.start is not None else None
-        extras = {value: variable(arguments[value]) for value in self.extras}
+        extras = {value: value if value in self.moved else variable(arguments[value]) for value in self.extras}
+        sources = {value: variable(arguments[own]) for value, own in self.sources.items()}
         if self.start is not None and (start not in giver.inputs or _reads(giver.body.statements)[start] > 1):
             return False
-        if not giver.inputs.keys() >= set(extras.values()):
+        if not {*giver.inputs, *self.moved} >= {*extras.values(), *sources.values()}:
             return False
+        self.sources = {value: own for value, own in sources.items() if isinstance(own, ir.Value)}
         self.start = start if isinstance(start, ir.Value) else None
         self.extras = [value for value in extras.values() if isinstance(value, ir.Value)]
         passed: dict[ir.Value, Expr] = {value: Ref(key) for value, key in extras.items()}
@@ -226,12 +255,18 @@ class Handover:
         """The inputs of both in one order: those of the taker, then what only the giver needs, then what may be None.
         None if they don't go together."""
         extras = [v for v in self.extras if v not in taker.inputs]
-        ours = [v for v in giver.inputs if v is not self.start and v not in extras]
+        needless = {*extras, *self.sources.values(), self.start} - taker.inputs.keys()
+        ours = [v for v in giver.inputs if v not in needless]
         theirs = [v for v in taker.inputs if v is not self.value]
         if len(ours) != len(theirs) or self.start in taker.inputs:
             return None
         order = [*taker.inputs, *extras] if self.start is not None else [*theirs, *extras, self.value]
-        operands = {**giver.inputs, **taker.inputs, self.value: Tensor(Ref(self.value), type_of(self.value))}
+        operands = {
+            **giver.inputs,
+            **taker.inputs,
+            **self.moved,
+            self.value: Tensor(Ref(self.value), type_of(self.value)),
+        }
         counterpart = dict(zip(theirs, ours, strict=True))
         own = [counterpart.get(v, v) for v in order]
         return {v: operands[v] for v in own}, {v: operands[v] for v in order}
@@ -245,14 +280,19 @@ class Handover:
         body = Block([*steps, replace(last, expr=Display(results, "()"))])
         return replace(module, inputs=inputs, outputs=outputs, body=body, optional=int(self.start is None))
 
-    def carry_out(self, call: Assign, readers: Sequence[Assign]) -> None:
+    def carry_out(self, parent: Module, call: Assign, readers: Sequence[Statement]) -> None:
         """Let all modules be as drafted, and be called so: each call takes the value from the one before."""
         giver = called_module(call.expr)
         assert giver is not None
         arguments = _arguments(call, giver)
-        passed = {value: arguments[value] for value in self.extras}
+        passed = {value: Ref(value) if value in self.moved else arguments[value] for value in self.extras}
+        sources = {value: arguments[own] for value, own in self.sources.items()}
+        statements = [replace(s, expr=substitute(s.expr, partial(_given, sources))) for s in self.before]
+        place = parent.body.statements.index(call)
+        parent.body.statements[place:place] = statements
         value: Expr = arguments[self.start] if self.start is not None else Literal(None)
         for statement in (call, *readers):
+            assert isinstance(statement, Assign)
             module = called_module(statement.expr)
             assert module is not None
             result = Ref(ir.Value(name=self.value.name, type=self.value.type, shape=self.value.shape))
@@ -263,6 +303,10 @@ class Handover:
             module.inputs, module.outputs, module.body = form.inputs, form.outputs, form.body
             module.optional, module.kin = form.optional, form.kin
             order_by_use(module)
+
+
+def _given(arguments: Mapping[ir.Value, Expr], part: Expr) -> Expr | None:
+    return arguments.get(part._key) if isinstance(part, Ref) else None
 
 
 def _by_use(statements: Sequence[Statement]) -> list[Statement]:

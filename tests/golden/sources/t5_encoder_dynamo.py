@@ -25,16 +25,12 @@ class T5Attention(nn.Module):
         self.relative_attention_bias = nn.Embedding(32, 4) if relative_attention_bias else None
         self.o = nn.Linear(32, 32, bias=False)
 
-    def forward(self, x: Tensor, mask: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, mask: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         q = self.q(x).unflatten(-1, (4, 8)).transpose(1, 2)
         k = self.k(x).unflatten(-1, (4, 8)).transpose(1, 2)
         v = self.v(x).unflatten(-1, (4, 8)).transpose(1, 2)
         if self.relative_attention_bias is not None:
-            positions = positions - positions.unsqueeze(1)
-            x = positions.abs()
-            y = (((x.float() / 8).log() / 2.7725887 * 8).long() + 8).clamp(max=15)
-            positions = (positions > 0).long() * 16 + torch.where(x < 8, x, y)
-            x = self.relative_attention_bias(positions).permute(2, 0, 1)
+            x = self.relative_attention_bias(index).permute(2, 0, 1)
             mask = torch.where(mask, x, torch.finfo(torch.float32).min)
         attn = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
         return self.o(attn.transpose(1, 2).flatten(2)), mask
@@ -60,8 +56,8 @@ class T5LayerSelfAttention(nn.Module):
         self.SelfAttention = T5Attention(relative_attention_bias)
         self.layer_norm = nn.RMSNorm(32, eps=1e-6)
 
-    def forward(self, x: Tensor, mask: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        attn, mask = self.SelfAttention(self.layer_norm(x), mask, positions)
+    def forward(self, x: Tensor, mask: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+        attn, mask = self.SelfAttention(self.layer_norm(x), mask, index)
         return x + attn, mask
 
 
@@ -84,8 +80,8 @@ class T5Block(nn.Module):
         super().__init__()
         self.layer = nn.ModuleList([T5LayerSelfAttention(relative_attention_bias), T5LayerFF()])
 
-    def forward(self, x: Tensor, mask: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        x, mask = self.layer[0](x, mask, positions)
+    def forward(self, x: Tensor, mask: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+        x, mask = self.layer[0](x, mask, index)
         return self.layer[1](x), mask
 
 
@@ -100,8 +96,12 @@ class T5Stack(nn.Module):
         x = self.embed_tokens(input_ids)
         mask = attention_mask.bool()[:, None, None]
         positions = torch.arange(input_ids.shape[1], device=input_ids.device)
+        positions = positions - positions.unsqueeze(1)
+        y = positions.abs()
+        z = (((y.float() / 8).log() / 2.7725887 * 8).long() + 8).clamp(max=15)
+        index = (positions > 0).long() * 16 + torch.where(y < 8, y, z)
         for block in self.block:
-            x, mask = block(x, mask, positions)
+            x, mask = block(x, mask, index)
         return self.final_layer_norm(x)
 
 

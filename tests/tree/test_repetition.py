@@ -324,3 +324,27 @@ def test_random_graphs_with_repetition_are_right(data: st.DataObject) -> None:
         if data.draw(st.booleans()):
             values.append(g.node("Add", values[-1], data.draw(st.sampled_from(values))))
     g.lift(values[-1], *data.draw(st.lists(st.sampled_from(values[1:]), max_size=2, unique=True)))
+
+
+def counted(word: str) -> onnxlift.Lifted:
+    """Four equal blocks whose layers have numbers for names, as Paddle gives them, and a scale each."""
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i in range(4):
+        h = x
+        for layer in (2 * i, 2 * i + 1):
+            h = g.node("MatMul", h, g.weight(f"linear_{layer}.{word}_0", 4, 4))
+            h = g.node("Tanh", g.node("Add", h, g.weight(f"linear_{layer}.b_0", 4)))
+        x = g.node("Add", x, g.node("Mul", h, g.weight(f"affine_{i}.{word}_0", 1)))
+    return g.lift(x)
+
+
+def test_numbers_are_no_names() -> None:
+    lifted = counted("w")
+    assert "for _ in range(4)" in lifted.source and "linear_" not in lifted.source, lifted.source
+    scales = [array for key, array in lifted.state_dict.items() if "scale" in key]
+    assert [array.shape for array in scales] == [(1,)] * 4  # to be trained, so no literals
+
+
+def test_what_is_named_otherwise_keeps_its_names() -> None:
+    assert "self.linear_3 = " in counted("weight").source

@@ -138,8 +138,9 @@ def _is_residual(module: Module) -> bool:
             match expr:
                 case Call() if isinstance(expr._function, Member) and _reads(expr) == {source}:
                     near.update(t._key for t in getattr(statement, "targets", []) if isinstance(t, Ref))
-                case Binary() if expr._op == "+" and _reads(expr) & near and len(_reads(expr)) == 2:
-                    return True
+                case Binary() if expr._op == "+" and _reads(expr) & near:
+                    if len(_reads(expr) - module.constants.keys()) == 2:
+                        return True
     return False
 
 

@@ -125,6 +125,8 @@ class Body:
             if found is not None:
                 return found
             body = body.outer
+        if value.const_value is not None and WEIGHT in value.meta and type_of(value).size == 1:
+            return Tensor(Ref(value), type_of(value))  # a single number, but one to train
         if value.const_value is not None:
             constant = Constant(value, _text_literal(value) if value.dtype == ir.DataType.STRING else None)
             self.env[value] = constant

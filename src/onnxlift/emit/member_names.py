@@ -85,6 +85,8 @@ _BY_PLACE = {("WindowMask", 0): "attn_mask", ("WindowMask", 2): "attn_bias"}
 
 def stored_path(value: ir.Value, module: Module) -> Path:
     """The name of a parameter or buffer that `module` holds itself."""
+    if WEIGHT in value.meta:
+        return module.free((str(value.meta[WEIGHT]),))
     name = (value.name or "").removesuffix("_quantized")
     owner = owner_of(name)
     if owner is not None:
@@ -96,8 +98,6 @@ def stored_path(value: ir.Value, module: Module) -> Path:
         return module.free((attribute(relative[-1]),))
     if not is_generated(name):
         return module.free((attribute(name.rpartition("/")[2] or name, "constant"),))
-    if WEIGHT in value.meta:
-        return module.free((str(value.meta[WEIGHT]),))
     user = _first_user(value)
     word = _BUFFER_WORDS.get(value.dtype or ir.DataType.UNDEFINED)
     if is_integer_weight(value):

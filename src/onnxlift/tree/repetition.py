@@ -1,4 +1,4 @@
-"""Modules in a graph that nothing is named in: what is there several times becomes a module.
+"""Modules in a graph that nothing is named in, or by numbers alone: what is there several times becomes a module.
 
     norm, q, k, v, attention, out, add, norm, up, gelu, down, add, norm, q, ...   ->   layers.0, layers.1, ...
 
@@ -16,6 +16,7 @@ the graph alone, and on what is the same in all instances of a block, so that th
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
@@ -24,12 +25,14 @@ import onnx_ir as ir
 
 from .build import outer_reads
 from .flow import CONVOLUTIONS, Block, Flow, Piece, attends, depth_first, find_flow, is_layer, residual_sum
+from .names import is_generated
 from .roles import name_blocks
 from .runs import find_repeats, find_runs, is_run
 from .scopes import Scopes, join_neighbours
 from .sizes import read_sizes_outside
 from .weights import mark_weights
 
+_COUNTED = re.compile(r"\w+_\d+\.[wb]_\d+(_\d+)?")  # how Paddle calls the weights of its layers: by a kind and a number
 FEWEST_LAYERS, FEWEST_NODES = 2, 4
 MIXED = CONVOLUTIONS | {"BatchNormalization", "PRelu", "GroupNorm", "InstanceNormalization"}
 MOST_INPUTS = 8
@@ -39,18 +42,29 @@ STEPS = 64  # of looking for a body, for each piece
 
 
 def find_repetition(graph: ir.Graph, scopes: Scopes) -> None:
-    """Give the nodes of repeated blocks a path, and weights a name, in a graph where nothing has one."""
-    if any(scopes.paths.values()):
+    """Give the nodes of repeated blocks a path, and weights a name, in a graph where nothing has one that speaks."""
+    are_counted = _are_counted(graph)
+    if any(scopes.paths.values()) and not are_counted:
         return
+    paths, scopes.paths = scopes.paths, {}
     flow = find_flow(graph)
-    mark_weights(graph, flow)
+    mark_weights(graph, flow, are_counted)
     pieces, symbols = _pieces(flow)
     blocks = Search(flow, pieces, symbols).blocks(0, len(pieces))
-    if blocks:
+    if not blocks:
+        scopes.paths = paths
+    else:
+        scopes.owned.clear()
         name_blocks(flow, blocks, scopes)
         join_neighbours(graph, scopes, {node for node in graph if node not in flow.position})
         read_sizes_outside(graph, scopes)
         _sort(graph, flow)
+
+
+def _are_counted(graph: ir.Graph) -> bool:
+    """Whether the names of weights tell no more than which layer of its kind each belongs to: `conv2d_394.w_0`."""
+    names = [name for name in graph.initializers if "." in name and not is_generated(name)]
+    return bool(names) and all(_COUNTED.fullmatch(name) for name in names)
 
 
 def _sort(graph: ir.Graph, flow: Flow) -> None:

@@ -1,9 +1,10 @@
-"""Which constants are weights, in a graph whose initialisers have no names.
+"""Which constants are weights, in a graph whose initialisers have no names, or names that say no more than a number.
 
 A layer knows its weights. Others are told by their use: what is added to, multiplied with or joined to the data of the
 model (a token, positions, a scale), at once or after its shape was changed, is to be trained; so is a table that rows
 are looked up in. Masks of an attention are not, nor what only positions, frequencies and sizes are computed from, nor
-what stood in a node of the model: exporters keep weights as initialisers, and constants of the code in nodes.
+what stood in a node of the model: exporters keep weights as initialisers, and constants of the code in nodes. A single
+number is one only if it has a name.
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ _WORDS = {"Mul": "scale", "Sub": "shift", "Concat": "token", "MatMul": "weight"}
 MOST_READERS = 64  # what more nodes read is no weight of any of them
 
 
-def mark_weights(graph: ir.Graph, flow: Flow) -> None:
-    """Give weights their names, in a graph where no initialiser has one."""
+def mark_weights(graph: ir.Graph, flow: Flow, are_counted: bool) -> None:
+    """Give weights their names, in a graph where no initialiser has one, or all are counted."""
     constants = [value for value in graph.initializers.values() if "constant" not in value.meta]
-    if not all(is_generated(value.name) for value in constants):
+    if not are_counted and not all(is_generated(value.name) for value in constants):
         return
     for value in constants:
-        if value.dtype in FLOATS and (type_of(value).size or 0) > 1:
+        size = type_of(value).size or 0
+        if value.dtype in FLOATS and (size > 1 or (size == 1 and not is_generated(value.name))):
             word = next(_roles(value, flow), None)
             if word is not None:
                 value.meta[WEIGHT] = word

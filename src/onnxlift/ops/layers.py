@@ -46,6 +46,7 @@ _INSTANCE_NORM = _signature("num_features", eps=1e-5, momentum=0.1, affine=False
 _RECURRENT = _signature(
     "input_size", "hidden_size", num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False
 )
+_CELL = _signature("input_size", "hidden_size", bias=True)
 
 _STORED = {"per_channel": False, "signed": True}
 _QUANTIZED_LINEAR = _signature("in_features", "out_features", bias=True, **_STORED)
@@ -68,6 +69,9 @@ SIGNATURES: dict[str, dict[str, Any]] = {
     "LSTM": _RECURRENT,
     "GRU": _RECURRENT,
     "RNN": {**_RECURRENT, "nonlinearity": "tanh"},
+    "LSTMCell": _CELL,
+    "GRUCell": _CELL,
+    "RNNCell": {**_CELL, "nonlinearity": "tanh"},
     "Dropout": _signature(p=0.5),
     "Identity": _signature(),
     "ReLU": _signature(),

@@ -252,3 +252,23 @@ def _packed_parameters(n: Node, layer: int, directions: int, weights: Sequence[C
             own += [n.weight(packed, partial(unpacked_bias, n.op_type, direction, half), (rows,)) for half in (0, 1)]
         held.update(zip(_names_of(layer, direction), own, strict=False))
     return held
+
+
+@op("LSTMCell", domain=DOMAIN)
+def LSTMCell(n: Node, x: Tensor, h: Tensor, c: Tensor, *weights: Constant | None) -> Result:
+    """One step of an LSTM: `h, c = self.cell(x, (h, c))`."""
+    return Unpack(_cell(n, weights)(x, (h, c)), 2, names=("h", "c"))
+
+
+@op("GRUCell", "RNNCell", domain=DOMAIN)
+def RecurrentCell(n: Node, x: Tensor, h: Tensor, *weights: Constant | None, nonlinearity: str = "tanh") -> Result:
+    """One step of a GRU or a plain recurrent layer: `h = self.cell(x, h)`."""
+    return _cell(n, weights, **({"nonlinearity": nonlinearity} if n.op_type == "RNNCell" else {}))(x, h)
+
+
+def _cell(n: Node, weights: Sequence[Constant | None], **options: str) -> Expr:
+    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    held = {name: weight for name, weight in zip(names, weights, strict=False) if weight is not None}
+    input_size, hidden_size = ((held[name].type.shape or (0, 0))[1] for name in names[:2])
+    sizes = {"input_size": input_size, "hidden_size": hidden_size, "bias": "bias_ih" in held}
+    return n.layer(n.op_type, held, **sizes, **options)

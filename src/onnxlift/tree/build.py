@@ -5,7 +5,7 @@ one point in time: nothing that it computes may go out, through another item of 
 1. A scope with a single node is not a module: the node joins the parent (as the layer of that name, if it is one);
    but for an `nn.Sequential` of one layer (`downsample.0`), and for a node that is no layer but uses a parameter that
    the weights' names place in this very scope (`x * gamma` of a LayerScale).
-   The same for a scope with a single layer and a reshape or two around it.
+   The same for a scope with a single layer, called once or several times, and a reshape or two around it.
 2. A scope without weights is not a module, unless the exporter names a class of the user's own for it and it has some
    length: activations, dropouts and pools are code of the parent.
 3. A container (`layers` of `layers.0`, never called itself) is no module: its children join the parent.
@@ -159,16 +159,19 @@ def _is_module(scope: Scope, paths: dict[ir.Node, Path]) -> bool:
 
 
 def _is_layer(scope: Scope, paths: dict[ir.Node, Path]) -> bool:
-    """One layer with some code around it (a reshape before a linear layer): it is the layer that has the name."""
+    """One layer with some code around it (a reshape before a linear layer), which may be called several times: it is
+    the layer that has the name."""
     holders = [item for item in scope.items if isinstance(item, ir.Node) and _has_weights(item)]
-    if len(holders) != 1 or scope.children():
+    if not holders or scope.children():
         return False
-    layer = holders[0]
-    if layer.op_type not in LAYER_WEIGHTS or paths.get(layer) != scope.path:
+    layer, weights = holders[0], [*_parameters(holders[0])]
+    if layer.op_type not in LAYER_WEIGHTS or any(paths.get(holder) != scope.path for holder in holders):
+        return False
+    if any(holder.op_type != layer.op_type or [*_parameters(holder)] != weights for holder in holders):
         return False
     # If the weights say that it is this very scope that holds them, a module around the layer would rename them.
-    is_owner = any(owner_of(weight.name) == scope.path for weight in _parameters(layer))
-    return len(scope.items) <= (LARGEST_SLICE if is_owner else CLASS_NODES)
+    is_owner = any(owner_of(weight.name) == scope.path for weight in weights)
+    return len(scope.items) - len(holders) < (LARGEST_SLICE if is_owner else CLASS_NODES)
 
 
 def _has_weights(node: ir.Node) -> bool:

@@ -1,0 +1,195 @@
+"""One step of a recurrent layer, spelled out by the exporter.
+
+    gates = Linear(h) + Linear(x)
+    RNN    Tanh(gates), or Relu(gates)                                          ->   RNNCell(x, h)
+    LSTM   i, f, g, o = Split(gates)
+           c' = Sigmoid(f) * c + Sigmoid(i) * Tanh(g)
+           h' = Sigmoid(o) * Tanh(c')                                           ->   h', c' = LSTMCell(x, h, c)
+    GRU    hr, hz, hn = Split(Linear(h)); ir, iz, in = Split(Linear(x))
+           n = Tanh(in + hn * Sigmoid(hr + ir))
+           h' = (h - n) * Sigmoid(hz + iz) + n                                  ->   GRUCell(x, h)
+
+which are `nn.LSTMCell` and its like. Sums and products may come in either order. The two weights must be called
+`weight_ih` and `weight_hh`, as the layer's own are: whoever wrote two linear layers has them back. Both have a bias, or
+none has. The parts of the gates are equal. If the state is zeros before the first step, c in the LSTM and the last h of
+the GRU may have become 0. Not if somebody else reads what is in between, but for h' and c'. Sound because these are the
+definitions of the layers in PyTorch; the order of roundings differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+from ..ir.node_view import shape_of
+from ..passes.edit import Edit, attribute, is_standard, sweep
+from .match import DOMAIN, both_orders, drop_unused, is_private, made_by, number
+
+_IH, _HH = "weight_ih", "weight_hh"
+
+Pair = tuple[ir.Value, ir.Value]
+Nodes = list[ir.Node]
+Inputs = tuple[ir.Value, ir.Value, list[ir.Value | None]]
+"""The input of a cell, its state, and its weights."""
+
+
+def run(model: ir.Model) -> int:
+    """Recognise the cells of recurrent layers; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if is_standard(node, "Mul"):
+        _lstm(edit, node)
+    elif is_standard(node, "Add"):
+        _gru(edit, node)
+    elif is_standard(node, "Tanh", "Relu"):
+        _rnn(edit, node)
+
+
+def _lstm(edit: Edit, node: ir.Node) -> None:
+    for (output, cell), out_nodes in _products(edit, node, "Sigmoid", "Tanh"):
+        update = made_by(edit, cell, "Add")
+        for kept, added in both_orders(update) if update is not None else ():
+            forget, write = made_by(edit, kept, "Mul"), made_by(edit, added, "Mul")
+            if forget is None or write is None or not (is_private(edit, kept) and is_private(edit, added)):
+                continue
+            for (entered, candidate), in_nodes in _products(edit, write, "Sigmoid", "Tanh"):
+                for (forgotten, memory), gate in _gated(edit, forget, "Sigmoid"):
+                    found = _parts(edit, [entered, forgotten, candidate, output])
+                    linear = _linears(edit, found[0]) if found is not None else None
+                    if found is None or linear is None or update is None:
+                        continue
+                    (x, h, weights), linears = linear
+                    memory = h if number(memory) == 0 and _is_zero(edit, h) else memory
+                    if shape_of(memory) != shape_of(cell):
+                        continue
+                    edit.join([node, update], "LSTMCell", [x, h, memory, *weights], before=update, domain=DOMAIN)
+                    drop_unused(edit, [*out_nodes, forget, write, *in_nodes, gate, *found[1], *linears])
+                    return
+
+
+def _gru(edit: Edit, node: ir.Node) -> None:
+    for moved, new in both_orders(node):
+        candidate, product = made_by(edit, new, "Tanh"), made_by(edit, moved, "Mul")
+        if candidate is None or product is None or not is_private(edit, moved) or not is_private(edit, new, readers=2):
+            continue
+        for (update, step), update_gate in _gated(edit, product, "Sigmoid"):
+            change = made_by(edit, step, "Sub")
+            if change is None or change.inputs[1] is not new or not is_private(edit, step):
+                continue
+            found = _gru_gates(edit, candidate.inputs[0], update)
+            if found is None:
+                continue
+            (x, h, weights), nodes = found
+            if h is change.inputs[0] or (number(change.inputs[0]) == 0 and _is_zero(edit, h)):
+                edit.replace(node, "GRUCell", [x, h, *weights], domain=DOMAIN)
+                drop_unused(edit, [product, change, update_gate, candidate, *nodes])
+                return
+
+
+def _gru_gates(edit: Edit, new: ir.Value | None, update: ir.Value) -> tuple[Inputs, Nodes] | None:
+    """What goes into a GRU, from what goes into its candidate and its update gate."""
+    total = made_by(edit, new, "Add")
+    if total is None or not is_private(edit, new):
+        return None
+    for input_new, reset_part in both_orders(total):
+        product = made_by(edit, reset_part, "Mul")
+        for (reset, hidden_new), gate in _gated(edit, product, "Sigmoid") if is_private(edit, reset_part) else ():
+            sums = [made_by(edit, value, "Add") for value in (reset, update)]
+            if None in sums or not (is_private(edit, reset) and is_private(edit, update)):
+                continue
+            for of_hidden, of_input in _orders([*filter(None, sums)]):
+                parts = [_parts(edit, [*of_hidden, hidden_new]), _parts(edit, [*of_input, input_new])]
+                layers = [made_by(edit, part[0], "Linear", domain=DOMAIN) for part in parts if part is not None]
+                found = _cell_inputs(edit, [layer for layer in layers if layer is not None])
+                if found is not None and product is not None:
+                    splits = [node for part in parts if part is not None for node in part[1]]
+                    return found, [total, product, gate, *filter(None, sums), *splits, *filter(None, layers)]
+    return None
+
+
+def _orders(sums: Nodes) -> Iterator[tuple[tuple[ir.Value, ...], tuple[ir.Value, ...]]]:
+    """The hidden and the input operands of some sums, in either order (the same one in all of them)."""
+    for which in (0, 1):
+        operands = [[*both_orders(each)][which] for each in sums]
+        yield tuple(first for first, _ in operands), tuple(second for _, second in operands)
+
+
+def _rnn(edit: Edit, node: ir.Node) -> None:
+    found = _linears(edit, node.inputs[0])
+    if found is not None:
+        (x, h, weights), nodes = found
+        options = [ir.AttrString("nonlinearity", node.op_type.lower())]
+        edit.replace(node, "RNNCell", [x, h, *weights], options, domain=DOMAIN)
+        drop_unused(edit, nodes)
+
+
+def _products(edit: Edit, node: ir.Node, left: str, right: str) -> Iterator[tuple[Pair, Nodes]]:
+    """What goes into the two activations that a product multiplies, and these."""
+    for first, second in both_orders(node):
+        nodes = made_by(edit, first, left), made_by(edit, second, right)
+        if nodes[0] is None or nodes[1] is None or not (is_private(edit, first) and is_private(edit, second)):
+            continue
+        if nodes[0].inputs[0] is not None and nodes[1].inputs[0] is not None:
+            yield (nodes[0].inputs[0], nodes[1].inputs[0]), [nodes[0], nodes[1]]
+
+
+def _gated(edit: Edit, node: ir.Node | None, activation: str) -> Iterator[tuple[Pair, ir.Node]]:
+    """What goes into the activation that a product multiplies something with, that thing, and the activation."""
+    for gate, value in both_orders(node) if node is not None else ():
+        found = made_by(edit, gate, activation)
+        if found is not None and found.inputs[0] is not None and is_private(edit, gate):
+            yield (found.inputs[0], value), found
+
+
+def _parts(edit: Edit, values: list[ir.Value]) -> tuple[ir.Value, Nodes] | None:
+    """What was split into exactly these equal parts along its last axis, and the node that did it."""
+    split = made_by(edit, values[0], "Split")
+    if split is None or split.inputs[0] is None or [*split.outputs] != values:
+        return None
+    whole, shapes = shape_of(split.inputs[0]), {shape_of(value) for value in values}
+    if whole is None or len(shapes) != 1 or attribute(split, "axis", 0) not in (-1, len(whole) - 1):
+        return None
+    if not all(is_private(edit, value) for value in (split.inputs[0], *values)):
+        return None
+    return split.inputs[0], [split]
+
+
+def _linears(edit: Edit, value: ir.Value | None) -> tuple[Inputs, Nodes] | None:
+    """What goes into the two layers whose sum `value` is, and the nodes in between."""
+    total = made_by(edit, value, "Add")
+    if total is None or not is_private(edit, value):
+        return None
+    layers = [made_by(edit, each, "Linear", domain=DOMAIN) for each in total.inputs]
+    found = _cell_inputs(edit, [layer for layer in layers if layer is not None])
+    return None if found is None else (found, [total, *filter(None, layers)])
+
+
+def _cell_inputs(edit: Edit, layers: Nodes) -> Inputs | None:
+    """What goes into a cell, if these are its two layers."""
+    by_role = {role: layer for layer in layers for role in (_IH, _HH) if _name(layer.inputs[1]).endswith(role)}
+    if len(layers) != 2 or len(by_role) != 2:
+        return None
+    ih, hh = by_role[_IH], by_role[_HH]
+    bias_ih, bias_hh = ((*layer.inputs, None)[2] for layer in (ih, hh))
+    is_plain = all(attribute(layer, "transposed", 0) and is_private(edit, layer.outputs[0]) for layer in layers)
+    if not is_plain or (bias_ih is None) != (bias_hh is None) or ih.inputs[0] is None or hh.inputs[0] is None:
+        return None
+    if len(shape_of(ih.inputs[0]) or ()) != 2 or len(shape_of(hh.inputs[0]) or ()) != 2:
+        return None
+    return ih.inputs[0], hh.inputs[0], [ih.inputs[1], hh.inputs[1], bias_ih, bias_hh]
+
+
+def _is_zero(edit: Edit, value: ir.Value) -> bool:
+    """Whether the value is a tensor of zeros, of whatever shape: the state before the first step."""
+    zeros = made_by(edit, value, "ConstantOfShape")
+    if zeros is None:
+        return False
+    filled = attribute(zeros, "value", None)
+    return "value" not in zeros.attributes or (filled is not None and not filled.numpy().any())
+
+
+def _name(value: ir.Value | None) -> str:
+    return "" if value is None else value.name or ""

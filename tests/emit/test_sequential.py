@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from unittest.mock import Mock
 
@@ -10,8 +11,11 @@ import onnx
 import onnx.numpy_helper
 import onnx.parser
 import pytest
+import torch
+from torch import Tensor, nn
 
 import onnxlift
+from models.network import BATCH, Exporter, Network
 from onnxlift.emit.constructor import is_list
 from small_graphs import Graph, code, compare
 
@@ -128,12 +132,77 @@ def test_the_model_itself_may_be_one() -> None:
     assert list(lifted.state_dict) == ["0.weight", "0.bias", "2.weight", "2.bias"]
 
 
-def test_numbers_at_the_top_that_are_no_chain_get_names() -> None:
+class Softsign(nn.Module):
+    """A function that is no layer of PyTorch's, as the exporters write it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x / (1 + x.abs())
+
+
+def of_functions() -> nn.Module:
+    inner = nn.Sequential(nn.Linear(4, 6), Softsign(), nn.Linear(6, 4))
+    return nn.Sequential(inner, nn.Dropout(), nn.Linear(4, 3), Softsign(), nn.BatchNorm1d(3), nn.Linear(3, 5))
+
+
+@pytest.mark.parametrize("exporter", ["script", "dynamo"])
+def test_a_model_that_is_a_sequential_of_functions_keeps_its_keys(exporter: Exporter) -> None:
+    def inputs(random: np.random.Generator, size: int) -> dict[str, Any]:
+        return {"input": random.standard_normal((size, 4), np.float32)}
+
+    network = Network("small", of_functions, inputs, {"input": BATCH}, "y", optimise=False)
+    original = network.module()
+    proto = network.export(exporter)
+    lifted = onnxlift.lift(proto, name="small")
+    assert "class Small(nn.ModuleDict):" in lifted.source
+    module = lifted.module()
+    module.load_state_dict(original.state_dict())
+    x = torch.randn(3, 4)
+    compiled = torch.compile(module, backend="eager", fullgraph=True)
+    exported = torch.export.export(module, (x,)).module()
+    with torch.no_grad():
+        for same in (module, compiled, exported):
+            torch.testing.assert_close(same(x), original(x))
+
+
+def at_the_top(names: Sequence[str]) -> onnxlift.Lifted:
+    """Layers with these names, each added to what goes into it."""
     g = Graph()
     x = g.input("x", "n", 4)
-    h = sequential(g, x, "", (0, "Linear", {}), (1, "Sin", {}))
-    lifted = g.lift(g.node("Add", g.node("Sin", sequential(g, h, "", (2, "Linear", {})), name="/Sin"), h, name="/Add"))
-    assert sorted(key.partition(".")[0] for key in lifted.state_dict) == ["linear_0"] * 2 + ["linear_2"] * 2
+    for name in names:
+        x = g.node("Add", g.linear(x, name, name=f"/{name}/Gemm"), g.node("Sin", x, name=f"/Sin_{name}"), name="/Add")
+    return g.lift(x)
+
+
+@pytest.mark.parametrize(
+    ("names", "base", "calls"),
+    [
+        (["0", "1"], "nn.ModuleList", ["self[0](", "self[1]("]),
+        (["0", "2"], "nn.ModuleDict", ['self["0"](', 'self["2"](']),
+        (["0", "fc"], "nn.ModuleDict", ['self["0"](', "self.fc("]),
+        (["0", "items"], "nn.Module", ["self.linear_0(", "self.items("]),  # a method of nn.ModuleDict
+    ],
+)
+def test_numbers_at_the_top_that_are_no_chain(names: list[str], base: str, calls: list[str]) -> None:
+    lifted = at_the_top(names)
+    assert f"class Small({base}):" in lifted.source, lifted.source
+    assert all(call in lifted.source for call in calls), lifted.source
+    if base != "nn.Module":
+        assert list(lifted.module().state_dict()) == [f"{name}.{kind}" for name in names for kind in ("weight", "bias")]
+
+
+def test_a_parameter_at_the_top_that_is_a_number_gets_a_name() -> None:
+    g = Graph()
+    x = g.linear(g.input("x", "n", 4), "0", name="/0/Gemm")
+    lifted = g.lift(g.node("Sin", g.node("Mul", x, g.weight("a.7", 4), name="/Mul"), name="/Sin"))
+    assert list(lifted.module().state_dict()) == ["constant_7", "0.weight", "0.bias"]
+
+
+def test_a_block_at_the_top_that_is_a_number() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    h = g.node("Sin", g.linear(x, "0.fc", name="/0/fc/Gemm"), name="/0/Sin")
+    lifted = g.lift(g.node("Add", g.node("Add", h, x, name="/0/Add"), x, name="/Add"))
+    assert list(lifted.module().state_dict()) == ["0.fc.weight", "0.fc.bias"]
 
 
 def test_blocks_in_a_sequential() -> None:

@@ -52,7 +52,7 @@ def _owner(cls: ModuleClass) -> str | None:
     """`encoder.layers.3` -> encoder: whose layer it is, if that has a name, and it is the same for all."""
     owners: set[str | None] = set()
     for module in cls.instances:
-        _, *above = dropwhile(str.isdigit, reversed(module.path))
+        above = [*dropwhile(str.isdigit, reversed(module.path))][1:]
         owners.add(above[0] if above and re.fullmatch(r"[A-Za-z_]{2,20}", above[0]) else None)
     return owners.pop() if len(owners) == 1 else None
 

@@ -17,7 +17,7 @@ from ..tree.scopes import Path
 from .class_arguments import LayerClass
 from .classes import ModuleClass, made_in_a_loop
 from .dense import Layers
-from .module import Module, Stored, is_list
+from .module import Module, Stored, container, is_list
 
 LINE_LENGTH = 100  # of the generated source
 LONG_RUN = 4  # equal entries of a list in a row that are written as one
@@ -44,12 +44,18 @@ class Constructor:
             yield from variables
             yield f"    super().__init__({items})"
             return
-        yield "    super().__init__()"
+        members = self.module.members
+        if self.module.has_numbers:
+            entries = self._entries({path: m for path, m in members.items() if not isinstance(m, Stored)})
+            yield f"    super().__init__({entries})"
+            members = {path: m for path, m in members.items() if isinstance(m, Stored)}
+        else:
+            yield "    super().__init__()"
         yield from variables
         for name, value in self.cls.constructor.attributes.items():
             yield f"    self.{name} = {value}"
         layers = made_in_a_loop(self.module, self.class_of)
-        for line in self._members(self.module.members) if layers is None else self._made_in_a_loop(layers):
+        for line in self._members(members) if layers is None else self._made_in_a_loop(layers):
             yield f"    {line}"
 
     def _parameter(self, name: str) -> str:
@@ -123,6 +129,10 @@ class Constructor:
             yield f"    self.{attribute} = {self._member(member)}"
 
     def _container(self, group: Mapping[Path, Layer | Stored | Module]) -> str:
+        return f"{container({path[0] for path in group})}({self._entries(group)})"
+
+    def _entries(self, group: Mapping[Path, Layer | Stored | Module]) -> str:
+        """What a container of these members is made from."""
         parts: dict[str, dict[Path, Layer | Stored | Module]] = {}
         for path, member in group.items():
             parts.setdefault(path[0], {})[path[1:]] = member
@@ -132,10 +142,10 @@ class Constructor:
         if is_list(set(texts)):
             ordered = [texts[str(i)] for i in range(len(texts))]
             if len(ordered) > 1 and len(set(ordered)) == 1:
-                return f"nn.ModuleList({ordered[0]} for _ in range({len(ordered)}))"
-            return f"nn.ModuleList([{', '.join(_with_runs(ordered))}])"
+                return f"{ordered[0]} for _ in range({len(ordered)})"
+            return f"[{', '.join(_with_runs(ordered))}]"
         entries = ", ".join(f'"{name}": {text}' for name, text in texts.items())
-        return f"nn.ModuleDict({{{entries}}})"
+        return f"{{{entries}}}"
 
     def _member(self, member: Layer | Stored | Module) -> str:
         match member:

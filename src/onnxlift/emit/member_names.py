@@ -11,7 +11,7 @@ from ..ops.layers import STEPS, Layer
 from ..tree.names import attribute, is_generated
 from ..tree.scopes import Path, flat_layer_name, owner_of
 from ..tree.weights import WEIGHT
-from .module import Module, Stored
+from .module import DICT_METHODS, Module, Stored
 
 _BY_KIND = {
     "Conv": "conv",
@@ -61,11 +61,14 @@ def kind_word(member: Layer | Stored | Module) -> str:
 
 
 def spell_numbers(module: Module) -> None:
-    """Give members that are mere numbers a name that an attribute can have: `0` -> `conv_0`."""
+    """Give members that are mere numbers a name that an attribute can have: `0` -> `conv_0`. Layers of a model that can
+    be a container keep theirs, since nothing in it has the name of a container's method."""
     members = list(module.members.items())
+    is_container = not any(path[0] in DICT_METHODS for path in module.members)
     module.members = {}
     for path, member in members:
-        head = f"{kind_word(member)}_{path[0]}" if path[0][0].isdigit() else path[0]
+        is_spelled = path[0][0].isdigit() and (isinstance(member, Stored) or not is_container)
+        head = f"{kind_word(member)}_{path[0]}" if is_spelled else path[0]
         module.add(module.free((head, *path[1:])), member)
 
 

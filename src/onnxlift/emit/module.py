@@ -77,6 +77,15 @@ class Module:
         """Whether members are called by mere numbers, as only those of a container can be."""
         return any(path[0][0].isdigit() for path in self.members)
 
+    @property
+    def base(self) -> str:
+        """The class that it derives from: a container if it is one, and has a forward of its own."""
+        if self.sequential:
+            return "nn.Sequential"
+        if not self.has_numbers:
+            return "nn.Module"
+        return container({path[0] for path, member in self.members.items() if not isinstance(member, Stored)})
+
     def name_of(self, target: object) -> Path:
         """The attribute path of one of the members."""
         return self._names[id(target)]
@@ -96,6 +105,11 @@ class Module:
         for _, child in self.children():
             yield from child.walk()
         yield self
+
+
+def container(names: set[str]) -> str:
+    """The class of a container whose members have these names."""
+    return "nn.ModuleList" if is_list(names) else "nn.ModuleDict"
 
 
 def is_list(names: set[str]) -> bool:

@@ -125,8 +125,7 @@ class ClassWriter:
                         cls.called_with.setdefault(position, name)
 
     def write(self, text: Text) -> None:
-        base = "nn.Sequential" if self.module.sequential else "nn.Module"
-        text.add(f"class {self.cls.name}({base}):")
+        text.add(f"class {self.cls.name}({self.module.base}):")
         self._docstring(text)
         if self.module.members or self.cls.constructor.values:
             self._constructor(text)
@@ -295,6 +294,8 @@ def indexed_containers(module: Module) -> frozenset[Path]:
     if module.sequential and module.has_numbers:
         return frozenset({()})
     names: dict[Path, set[str]] = {}
+    if module.base == "nn.ModuleList":
+        names[()] = set()
     for path in module.members:
         for depth in range(1, len(path)):
             names.setdefault(path[:depth], set()).add(path[depth])
@@ -302,8 +303,9 @@ def indexed_containers(module: Module) -> frozenset[Path]:
 
 
 def path_text(path: Path, indexed: frozenset[Path]) -> str:
-    """`.layers[0]`, `.attn["query"]`: how a member is reached through its containers, of which some are indexed."""
-    text = f"[{path[0]}]" if () in indexed else f".{path[0]}"
+    """`.layers[0]`, `.attn["query"]`: how a member is reached through its containers, of which some are indexed. A
+    number is that of a container, be it the module itself."""
+    text = f".{path[0]}" if not path[0][0].isdigit() else f"[{path[0]}]" if () in indexed else f'["{path[0]}"]'
     for depth in range(1, len(path)):
         text += f"[{path[depth]}]" if path[:depth] in indexed else f'["{path[depth]}"]'
     return text

@@ -46,6 +46,7 @@ from . import (
     split,
     stack,
     unbind,
+    variance,
     wrapped_indices,
 )
 from .match import DOMAIN
@@ -65,6 +66,7 @@ IDIOMS: dict[str, Pass] = {
     "rms-norm": rms_norm.run,
     "group-norm": group_norm.run,
     "norms-without-weights": norms_without_weights.run,
+    "variance": variance.run,
     "gelu": gelu.run,
     "glu": glu.run,
     "gates": gates.run,

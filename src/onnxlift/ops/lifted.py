@@ -221,6 +221,16 @@ def Index(n: Node, data: Tensor, *indices: Tensor) -> Result:
     return data[indices]
 
 
+@op("Variance", domain=DOMAIN)
+def Variance(n: Node, x: Tensor, *, axes: Sequence[int], keepdims: int, unbiased: int = 0, root: int = 0) -> Result:
+    """The variance over the axes, or the root of it; `unbiased` divides by one less than the number of elements."""
+    every = len(axes) == x.type.rank and not keepdims
+    written = tuple(as_written(axis, x.type.rank) for axis in axes)
+    options = changed({"unbiased": bool(unbiased), "keepdim": bool(keepdims)}, unbiased=True, keepdim=False)
+    arguments = [] if every else [written[0] if len(written) == 1 else written]
+    return x.std(*arguments, **options) if root else x.var(*arguments, **options)
+
+
 @op("SpatialMean", domain=DOMAIN)
 def SpatialMean(n: Node, x: Tensor) -> Result:
     """The mean over all axes but batch and channels."""

@@ -1,0 +1,88 @@
+"""Variances and standard deviations, spelled out.
+
+    d = x - ReduceMean(x, axes)
+    ReduceMean(d ** 2, axes)                        ->   Variance(x, axes)                    x.var(1, unbiased=False)
+    Variance(x, axes) * n / (n - 1)                 ->   Variance(x, axes, unbiased=1)        x.var(1)
+    Sqrt(Variance(x, axes))                         ->   Variance(x, axes, root=1)            x.std(1)
+
+The square may be a product or a Pow. The first mean keeps its axes, and both go over the same ones, of float32 or
+float64 numbers. n is the number of elements that are averaged, which must be known. Not if somebody else reads d or
+what is in between: what is normalised by its variance needs d again. Sound because these are the definitions; the order
+of roundings differs.
+"""
+
+from __future__ import annotations
+
+import math
+
+import onnx_ir as ir
+
+from ..ir.node_view import shape_of, static_elements
+from ..ir.types import DataType
+from ..passes.edit import Edit, attribute, is_standard, sweep
+from .match import DOMAIN, divided_by_number, drop_unused, is_private, made_by, number, with_number
+
+
+def run(model: ir.Model) -> int:
+    """Recognise variances; gives how many rewrites that took."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if is_standard(node, "ReduceMean"):
+        _variance(edit, node)
+    elif is_standard(node, "Div"):
+        _unbiased(edit, node)
+    elif is_standard(node, "Sqrt"):
+        inner = made_by(edit, node.inputs[0], "Variance", domain=DOMAIN)
+        if inner is not None and is_private(edit, node.inputs[0]):
+            edit.replace(
+                node, "Variance", inner.inputs, [*inner.attributes.values(), ir.AttrInt64("root", 1)], domain=DOMAIN
+            )
+            drop_unused(edit, [inner])
+
+
+def _variance(edit: Edit, node: ir.Node) -> None:
+    square, axes = made_by(edit, node.inputs[0], "Mul", "Pow"), _axes(node)
+    if square is None or not axes or not is_private(edit, node.inputs[0]):
+        return
+    centred, other = square.inputs
+    is_square = centred is other if square.op_type == "Mul" else number(other) == 2
+    difference = made_by(edit, centred, "Sub")
+    if not is_square or difference is None or not is_private(edit, centred, 2 if square.op_type == "Mul" else 1):
+        return
+    x, average = difference.inputs
+    mean = made_by(edit, average, "ReduceMean")
+    if x is None or mean is None or mean.inputs[0] is not x or _axes(mean) != axes or not is_private(edit, average):
+        return
+    keeps = [attribute(each, "keepdims", 1) for each in (mean, node)]
+    if keeps[0] == 1 and keeps[1] is not None and x.dtype in (DataType.FLOAT, DataType.DOUBLE):
+        options = [ir.AttrInt64s("axes", axes), ir.AttrInt64("keepdims", keeps[1])]
+        edit.replace(node, "Variance", [x], options, domain=DOMAIN)
+        drop_unused(edit, [square, difference, mean])
+
+
+def _unbiased(edit: Edit, node: ir.Node) -> None:
+    quotient = divided_by_number(node)
+    product = made_by(edit, quotient[0], "Mul") if quotient is not None else None
+    factors = with_number(product) if product is not None else None
+    if quotient is None or product is None or factors is None or not is_private(edit, quotient[0]):
+        return
+    value, count = factors
+    inner = made_by(edit, value, "Variance", domain=DOMAIN)
+    if inner is None or not is_private(edit, value) or {"unbiased", "root"} & inner.attributes.keys():
+        return
+    shape = shape_of(inner.inputs[0]) or ()
+    sizes = [shape[axis] for axis in attribute(inner, "axes", ())] if shape else [None]
+    known = [size for size in sizes if isinstance(size, int)]
+    if len(known) == len(sizes) and math.prod(known) == count == quotient[1] + 1:
+        options = [*inner.attributes.values(), ir.AttrInt64("unbiased", 1)]
+        edit.replace(node, "Variance", inner.inputs, options, domain=DOMAIN)
+        drop_unused(edit, [product, inner])
+
+
+def _axes(node: ir.Node) -> list[int] | None:
+    """The axes that a ReduceMean averages, counted from the front and in order, if they are known."""
+    shape = shape_of(node.inputs[0])
+    axes = static_elements(node.inputs[1]) if len(node.inputs) > 1 else attribute(node, "axes", None)
+    return None if not axes or shape is None else sorted(axis % len(shape) for axis in axes)

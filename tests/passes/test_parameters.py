@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from onnxlift.passes import constant_folding, folded_transposes, zero_biases
+from onnxlift.passes import constant_folding, copied_weights, folded_transposes, zero_biases
 from onnxlift.passes.edit import is_parameter
 
 from .graphs import normal_form, operators, parse, proto_of, run
@@ -79,3 +79,61 @@ def test_a_model_without_initialisers_has_its_weights_in_constants() -> None:
     assert [is_parameter(value) for value in normal_form(parse(text)).graph.initializers.values()] == [True, False]
     model = normal_form(with_tensors(text.replace("y = Mul(h, s)", "y = MatMul(h, w)"), w=random(3, 3)))
     assert [name for name, value in model.graph.initializers.items() if is_parameter(value)] == ["w"]
+
+
+TWICE = (
+    "g (float[n, 4] x) => (float[n, 4] y) { h = MatMul(x, val_1) a = Add(h, b1) k = MatMul(a, val_2) y = Add(k, b2) }"
+)
+
+
+def twice(copy: np.ndarray, names: tuple[str, ...] = ("", ""), text: str = TWICE) -> onnx.ModelProto:  # type: ignore[type-arg]
+    """A layer that is perhaps called twice. `names` are those of its products."""
+    model = with_tensors(
+        text, val_1=random(4, 4), val_2=copy, fc_b=random(4), **{"b2": random(4)} if "b2" in text else {}
+    )
+    for node, name in zip([n for n in model.graph.node if n.op_type == "MatMul"], names, strict=True):
+        node.name = name
+    return model
+
+
+SHARED = TWICE.replace("b1", "fc_b").replace("b2", "fc_b")
+OTHER = TWICE.replace("b1", "fc_b")
+
+
+def copies(proto: onnx.ModelProto) -> int:
+    """How many copies are replaced; the numbers stay."""
+    model, feeds = normal_form(proto), {"x": random(3, 4)}
+    found = copied_weights.run(model)
+    np.testing.assert_array_equal(run(proto_of(model), feeds)[0], run(proto, feeds)[0])
+    return found
+
+
+def test_a_layer_that_is_called_twice_has_one_matrix() -> None:
+    assert copies(twice(random(4, 4), text=SHARED)) == 1
+    assert copies(twice(random(4, 4), ("/block/fc/MatMul", "/block/fc_1/MatMul"), OTHER)) == 1
+
+
+def test_layers_that_are_told_apart_keep_their_matrices() -> None:
+    assert copies(twice(random(4, 4), text=OTHER)) == 0
+    assert copies(twice(random(4, 4), ("/block/fc/MatMul", "/block/head/MatMul"), OTHER)) == 0
+
+
+def test_matrices_that_differ_are_not_of_one_layer() -> None:
+    other = random(4, 4)
+    other[-1, -1] += 1
+    assert copies(twice(other, text=SHARED)) == 0
+
+
+def test_matrices_that_are_equal_by_chance_stay() -> None:
+    proto = twice(np.ones((4, 4), np.float32), text=SHARED)
+    proto.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.ones((4, 4), np.float32), "val_1"))
+    assert copies(proto) == 0
+
+
+def test_a_matrix_with_a_name_is_no_copy() -> None:
+    proto = twice(random(4, 4), text=SHARED)
+    for tensor in proto.graph.initializer[:2]:
+        for node in proto.graph.node:
+            node.input[:] = [f"w.{name}" if name == tensor.name else name for name in node.input]
+        tensor.name = f"w.{tensor.name}"
+    assert copies(proto) == 0

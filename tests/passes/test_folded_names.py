@@ -97,3 +97,36 @@ def test_notes_that_are_no_lists_of_names_say_nothing(note: str) -> None:
     model = folded(SUM, "embedding", [])
     model.graph.value_info[0].metadata_props[0].value = note
     assert not renamed(model)
+
+
+SCALED = "g (float[n, 4, 5, 5] x) => (float[n, 4, 5, 5] y) { y = Mul(x, unsqueeze_1) }"
+
+
+def scaled(sources: Sequence[str], shape: tuple[int, ...] = (4, 1, 1), name: str = "unsqueeze_1") -> onnx.ModelProto:
+    model = folded(SCALED.replace("unsqueeze_1", name), name, sources)
+    table = np.random.default_rng(5).standard_normal(shape).astype(np.float32)
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(table, name))
+    return model
+
+
+def test_a_parameter_that_got_new_axes() -> None:
+    model = scaled(["block.layer_scale", "unsqueeze", "val_24"])
+    lifted = onnxlift.lift(model)
+    assert "self.layer_scale[:, None, None]" in lifted.source
+    assert {name: value.shape for name, value in lifted.state_dict.items()} == {"layer_scale": (4,)}
+    x = np.random.default_rng(6).standard_normal((2, 4, 5, 5)).astype(np.float32)
+    np.testing.assert_array_equal(lifted.module()(torch.from_numpy(x)).detach(), run(model, {"x": x})[0])
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        scaled(["block.layer_scale", "unsqueeze", "exp", "val_24"]),  # other numbers
+        scaled(["block.layer_scale", "other.scale", "unsqueeze"]),
+        scaled(["block.layer_scale", "val_24"]),  # which of the axes is new?
+        scaled(["block.layer_scale", "unsqueeze"], (1, 4, 1, 1)),
+        scaled(["block.layer_scale", "unsqueeze"], name="mul_1"),
+    ],
+)
+def test_what_is_no_parameter_with_new_axes_stays(model: onnx.ModelProto) -> None:
+    assert "block.layer_scale" not in normal_form(model).graph.initializers

@@ -35,7 +35,7 @@ from ..code.expr import (
 from ..code.statements import Assign, Block, Return, Statement, expressions, walk_statements
 from ..errors import UnsupportedNode
 from ..ir.domain import USUAL_NAME
-from ..ir.metadata import SIGNATURE_KIND
+from ..ir.metadata import FOLDED_FROM, SIGNATURE_KIND
 from ..ir.types import FLOATS, Dim, type_of
 from ..ops import registry
 from ..ops.layers import Layer, Weight
@@ -344,8 +344,8 @@ _BUFFER = re.compile(
 def is_parameter(value: ir.Value) -> bool:
     """Whether a constant is something to train: floating point, not a single number, and an initialiser of the model
     with a name of its own (constants of the code are not), or used as a weight where nothing has a name. PyTorch's
-    newer exporter says what is a buffer."""
-    if value.metadata_props.get(SIGNATURE_KIND) == "BUFFER":
+    newer exporter says what is a buffer, and what it has computed."""
+    if value.metadata_props.get(SIGNATURE_KIND) == "BUFFER" or FOLDED_FROM in value.metadata_props:
         return False
     if WEIGHT in value.meta:
         return True

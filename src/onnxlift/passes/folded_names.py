@@ -2,15 +2,18 @@
 
     GatherND(val_142, i)   ->   GatherND(decoder.embed_positions.weight, i)
     Add(x, embedding)      ->   Add(x, encoder.embed_positions.weight), and the constant is marked as LOOKED_UP
+    Mul(x, unsqueeze_1)    ->   Mul(x, Unsqueeze(block.layer_scale, (1, 2)))
 
 The exporter's optimiser computes what depends on constants only, and notes all that it was computed from. The first
 rule is for a table that rows are looked up in (`weight[positions]`), which was folded only because a lookup brings its
-axis to the front, where it already is; the second for an embedding of positions (`embed_positions(torch.arange(n))`).
+axis to the front, where it already is; the second for an embedding of positions (`embed_positions(torch.arange(n))`);
+the third for a parameter that has only got new axes (`layer_scale[:, None, None]`).
 
-It applies if the note names one parameter and, for the second rule, the `arange` beside it and no other operation: what
-was computed otherwise (`-A_log.exp()`) has other numbers than the parameter and must not be called so. Not if the
-parameter is still in the file, or several constants came from it; and not for other readers than lookups of rows: the
-matrix of a linear layer, or of a lookup of columns, is folded to its transpose. Only a name changes, never a number.
+It applies if the note names one parameter and no operation but, for the second rule, the `arange` beside it and, for
+the third, those that add an axis each, as many as the constant has axes of size one: what was computed otherwise
+(`-A_log.exp()`) has other numbers than the parameter and must not be called so. Not if the parameter is still in the
+file, or several constants came from it; and, by the first rule, not for other readers than lookups of rows: the matrix
+of a linear layer, or of a lookup of columns, is folded to its transpose. Never a number changes.
 """
 
 from __future__ import annotations
@@ -21,8 +24,9 @@ from collections import Counter
 import onnx_ir as ir
 
 from ..ir.metadata import FOLDED_FROM, FX_NODE, string_list
+from ..ir.scopes import constant
 from ..ir.types import FLOATS
-from .edit import is_standard
+from .edit import Edit, initialiser, is_standard, sweep
 
 LOOKED_UP = "looked_up"  # the key in `value.meta` of what an embedding gave for all its rows
 
@@ -31,29 +35,61 @@ LONGEST_NOTE = 1000
 _STEP = re.compile(r"val_\d+")
 _LOOKUP = re.compile(r"embedding(_\d+)?")
 _ARANGE = re.compile(r"arange(_\d+)?")
+_NEW_AXIS = re.compile(r"unsqueeze(_\d+)?")
 _ROWS = re.compile(r"aten\.index\.Tensor\]\(args = \(%\w+, \[%\w+\]\)")
 
 
 def run(model: ir.Model) -> int:
-    """Rename such constants of the main graph; gives how many."""
+    """Give such constants of the main graph their names; gives how many."""
     tables = {value: name for value in model.graph.initializers.values() if (name := _parameter(value)) is not None}
     owners = Counter(tables.values())
-    renamed = 0
-    for table, name in tables.items():
-        if owners[name] == 1 and name not in model.graph.initializers:
-            if _LOOKUP.fullmatch(table.name or ""):
-                table.meta[LOOKED_UP] = True
-            table.name = name
-            renamed += 1
-    return renamed
+    found = {v: name for v, name in tables.items() if owners[name] == 1 and name not in model.graph.initializers}
+    narrow: dict[ir.Value, ir.Value] = {}
+    for table, name in found.items():
+        if _NEW_AXIS.fullmatch(table.name or ""):
+            narrow[table] = _without_new_axes(model.graph, table, name)
+            continue
+        if _LOOKUP.fullmatch(table.name or ""):
+            table.meta[LOOKED_UP] = True
+        table.name = name
+        del table.metadata_props[FOLDED_FROM]
+
+    def visit(edit: Edit, node: ir.Node) -> None:
+        for index, value in enumerate(node.inputs):
+            if value in narrow:
+                node.replace_input_with(index, _with_new_axes(edit, node, value, narrow[value]))
+
+    if narrow:
+        sweep(model, visit)
+    return len(found)
+
+
+def _without_new_axes(graph: ir.Graph, table: ir.Value, name: str) -> ir.Value:
+    tensor = constant(table)
+    assert tensor is not None
+    return initialiser(
+        graph, name, tensor.numpy().reshape([n for n in tensor.shape.numpy() if n != 1]), generated=False
+    )
+
+
+def _with_new_axes(edit: Edit, node: ir.Node, table: ir.Value, parameter: ir.Value) -> ir.Value:
+    assert table.shape is not None
+    shape = table.shape.numpy()
+    axes, attributes = edit.axes(node, [axis for axis, size in enumerate(shape) if size == 1])
+    inputs = [parameter, *axes]
+    return edit.insert(node, "Unsqueeze", inputs, attributes, like=table, shape=shape, name=f"{parameter.name}.axes")
 
 
 def _parameter(table: ir.Value) -> str | None:
-    """The name of the one parameter that `table` has the rows of."""
-    if table.dtype not in FLOATS or table.shape is None or len(table.shape) != 2:
+    """The name of the one parameter that `table` has the numbers of."""
+    if table.dtype not in FLOATS or table.shape is None:
         return None
     sources = string_list(table.metadata_props.get(FOLDED_FROM)) or []
     name = table.name or ""
+    if _NEW_AXIS.fullmatch(name):
+        return _unsqueezed(table, sources)
+    if len(table.shape) != 2:
+        return None
     steps = [source for source in sources if not source.endswith(".weight") and not _STEP.fullmatch(source)]
     parameters = [source for source in sources if source.endswith(".weight")]
     if len(parameters) != 1:
@@ -62,6 +98,16 @@ def _parameter(table: ir.Value) -> str | None:
         return parameters[0] if len(steps) == 1 and _ARANGE.fullmatch(steps[0]) else None
     is_table = all(index == 0 and _looks_up_rows(user) for user, index in table.uses())
     return parameters[0] if _STEP.fullmatch(name) and not steps and is_table else None
+
+
+def _unsqueezed(table: ir.Value, sources: list[str]) -> str | None:
+    """The third rule: what got as many axes as there are of size one, and nothing else."""
+    assert table.shape is not None
+    others = [source for source in sources if not _STEP.fullmatch(source)]
+    added = [source for source in others if _NEW_AXIS.fullmatch(source)]
+    parameters = [source for source in others if "." in source]
+    is_all = len(parameters) == 1 and len(added) + 1 == len(others)
+    return parameters[0] if is_all and table.shape.numpy().count(1) == len(added) + 1 else None
 
 
 def _looks_up_rows(node: ir.Node) -> bool:

@@ -171,6 +171,13 @@ def test_adding_a_negative_number_is_subtracting() -> None:
     assert text(x + (-y) // 2) == "x + -y // 2"  # rounds downwards, so the sign cannot be moved
 
 
+def test_the_first_sizes_are_a_slice() -> None:
+    x, y = Name("x"), Name("y")
+    assert text(y.view((x.shape[0], x.shape[1]))) == "y.view(x.shape[:2])"
+    for sizes in ((x.shape[0],), (x.shape[1], x.shape[2]), (x.shape[0], y.shape[1]), (x.shape[0], x.shape[1], 3)):
+        assert "shape[:" not in text(y.view(sizes))
+
+
 def test_python_syntax_builds_the_same_syntax() -> None:
     x, y = Name("x"), Name("y")
     assert text(x.flatten(1).softmax(-1)) == "x.flatten(1).softmax(-1)"

@@ -14,7 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 import onnxlift
 from onnxlift.code.expr import Expr
 from onnxlift.emit.inline import LENGTH, _Inliner
-from onnxlift.emit.variables import LETTERS, WORDS
+from onnxlift.emit.variable_roles import WORDS
+from onnxlift.emit.variables import LETTERS
 from small_graphs import Graph, code, compare, step
 
 # Names that meet in one variable when they are cleaned, mean something to the emitter, or mean nothing.
@@ -146,6 +147,14 @@ def test_long_names_of_parameters_count() -> None:
     x = g.node("Mul", g.node("Exp", x), g.weight("embeddings.position_embeddings_table_of_the_model", 1, 12))
     text = code(g.lift(x))
     assert "return (" not in text and "return x * self." in text, text
+
+
+@pytest.mark.parametrize(("op_type", "written"), [("Equal", "x != y"), ("Less", "~(x < y)")])
+def test_what_is_not_equal_differs(op_type: str, written: str) -> None:
+    """But what is not less need not be greater or equal: NaN is neither."""
+    g = Graph()
+    x, y = g.input("x", "n", 4), g.input("y", "n", 4)
+    assert written in code(g.lift(g.node("Where", g.node("Not", g.node(op_type, x, y)), x, y)))
 
 
 def test_a_value_that_is_read_twice_is_computed_once() -> None:

@@ -184,6 +184,30 @@ def test_only_what_something_is_multiplied_with_is_a_gate() -> None:
     assert "gate = self.a(x).sigmoid()" in text and "x = self.b(x * gate * gate).sigmoid()" in text, text
 
 
+def test_the_parts_of_a_query_that_is_turned_in_part() -> None:
+    turned = """
+        h{0}0, h{0}1 = Split <axis = -1, num_outputs = 2> ({0}0)
+        n{0} = Neg(h{0}1) r{0} = Concat <axis = -1> (n{0}, h{0}0)
+        c{0} = Mul({0}0, cos) s{0} = Mul(r{0}, sin) t{0} = Add(c{0}, s{0})
+        {0}2 = Concat <axis = -1> (t{0}, {0}1)
+    """
+    model = onnx.parser.parse_model(f"""
+        <ir_version: 8, opset_import: ["": 18]>
+        agraph (float[n, 2, 5, 24] x, float[5, 4] cos, float[5, 4] sin) => (float[n, 2, 5, 8] result) {{
+            a, b, c = Split <axis = -1, num_outputs = 3> (x)
+            a0, a1 = Split <axis = -1, num_outputs = 2> (a)
+            b0, b1 = Split <axis = -1, num_outputs = 2> (b)
+            {turned.format("a")} {turned.format("b")}
+            keys = Transpose <perm = [0, 1, 3, 2]> (b2)
+            products = MatMul(a2, keys)
+            shares = Softmax <axis = -1> (products)
+            result = MatMul(shares, c)
+        }}
+    """)
+    text = code(onnxlift.lift(model))
+    assert "q_rot, q_pass = " in text and "q = torch.cat((apply_rotary(q_rot, cos, sin), q_pass), -1)" in text, text
+
+
 def assert_forward(lifted: onnxlift.Lifted, expected: list[str]) -> None:
     """The lines of the last class's forward, that of the whole model, are these."""
     lines = code(lifted).rpartition("def forward")[2].splitlines()[1:]

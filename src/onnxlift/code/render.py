@@ -107,6 +107,8 @@ class Renderer:
             case SliceExpr():
                 text = f"{self._part(expr._start)}:{self._part(expr._stop)}"
                 return (text if expr._step is None else f"{text}:{self._part(expr._step)}"), ATOM
+            case Unary(_op="~") if (equal := self._inlined(expr._operand)) is not None and equal._op == "==":
+                return self._binary(Binary("!=", equal._left, equal._right))
             case Unary():
                 own = NOT if expr._op == "not " else UNARY
                 return f"{expr._op}{self.text(expr._operand, own)}", own
@@ -123,6 +125,15 @@ class Renderer:
                 element, target = self.text(expr._element), self.text(expr._target)
                 return f"[{element} for {target} in {self.text(expr._iterable, OR)}]", ATOM
         raise TypeError(f"no text for {type(expr).__name__}")
+
+    def _inlined(self, expr: Expr) -> Binary | None:
+        """The binary operation between tensors that is written in the place of a value of the graph."""
+        while isinstance(expr, Wrapped):
+            expr = expr._expr
+        inner = self._name_of(expr) if isinstance(expr, Ref) else None
+        while isinstance(inner, Wrapped):
+            inner = inner._expr
+        return inner if isinstance(inner, Binary) else None
 
     def _base(self, expr: Expr) -> str:
         """What stands before a dot, a bracket or a parenthesis. A number would swallow the dot, so it is wrapped."""
@@ -146,7 +157,11 @@ class Renderer:
         return f"{self.text(expr._left, left)} {operator} {operand}", own
 
     def _display(self, expr: Display) -> str:
-        items = ", ".join(self.text(i) for i in expr._items)
+        texts = [self.text(i) for i in expr._items]
+        base, is_size, _ = texts[0].rpartition(".shape[0]") if texts else ("", "", "")
+        if is_size and len(texts) > 1 and texts == [f"{base}.shape[{i}]" for i in range(len(texts))]:
+            return f"{base}.shape[:{len(texts)}]"
+        items = ", ".join(texts)
         if expr._brackets == "()" and len(expr._items) == 1:
             items += ","
         return f"{expr._brackets[0]}{items}{expr._brackets[1]}"

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import onnx_ir as ir
 
@@ -37,46 +36,15 @@ from ..ir.types import FLOATS, INTEGERS, type_of
 from ..ops.operand import Dims, Scalar, Tensor
 from ..tree.names import identifier, unique
 from .inline import Inlined, main_line, read_variables
-from .meaning import LONGEST_NAME, is_counted, meaning, says_more, thing
+from .meaning import is_counted, meaning, says_more, thing
 from .module import Module
-from .prune import called_module
-from .variants import asked_member
+from .variable_roles import WORDS, Hints, Roles, spoken, written_by
 
 LETTERS = ("x", "y", "z", "h", "u", "v", "w", "t", "s", "r")
 # What is computed side by side from one value keeps its own name, even where it could take that value's.
 BRANCHES = frozenset({"q", "k", "v", "query", "key", "value", "gate", "up", "queries", "keys", "values", "Q", "K", "V"})
 # Layers at the start of a line of computation, or on it, whose names say nothing about what the line is.
 _ON_THE_LINE = re.compile(r"(?i)norm|^ln_?\d*$|^embed|embeddings?$")
-_ATTENTION = re.compile(r"(?i)(attention|attn)$")
-RESIDUAL = "residual"  # a parameter's name in a forward that adds it to its result; elsewhere it is something else
-WORDS = {
-    "scaled_dot_product_attention": "attn",
-    "softmax": "weights",
-    "@": "scores",
-    "arange": "positions",
-    "sigmoid": "gate",
-    "cos": "cos",
-    "sin": "sin",
-    "rsqrt": "scale",
-    "==": "mask",
-    ">": "mask",
-    "<": "mask",
-    ">=": "mask",
-    "<=": "mask",
-    "&": "mask",
-    "|": "mask",
-    "tril": "mask",
-    "triu": "mask",
-}
-
-
-@dataclass
-class Hints:
-    """What others call the values of a forward: its parameters as the callers name them, and for every module that it
-    calls the names of that one's parameters and results. Letters say nothing and are left out."""
-
-    parameters: dict[int, str] = field(default_factory=dict)
-    called: Callable[[Module], tuple[Mapping[int, str], Mapping[int, str]]] = lambda child: ({}, {})
 
 
 @dataclass
@@ -96,8 +64,8 @@ class Variables:
     def __init__(self, module: Module, inlined: Inlined, hints: Hints) -> None:
         self.module = module
         self.inlined = inlined
-        self.factors: set[object] = set()
-        self.hints = self._collect(hints)
+        roles = Roles(module, inlined, hints, self._word)
+        self.hints, self.factors = roles.found, roles.factors
         self.member_names = {path[0] for path in module.members}
         self.main = next(iter(module.inputs), None)  # the parameter that a forward is about
         self.names: dict[object, str] = {}
@@ -108,81 +76,6 @@ class Variables:
         self.clock = 0
         self._measure_lives()
         self._assign_names()
-
-    def _collect(self, hints: Hints) -> dict[object, str]:
-        """Variable -> what it is called elsewhere, or what it is used as; also for what becomes such a variable."""
-        found: dict[object, str] = {}
-        statements = list(walk_statements(self.module.body))
-        wholes = [e for statement in statements for e in expressions(statement)] + list(self.inlined.values())
-        for call in (part for whole in wholes for part in walk(whole) if isinstance(part, Call)):
-            child = called_module(call)
-            roles = dict(hints.called(child)[0]) if child is not None else {}
-            if isinstance(call._function, Attribute) and call._function._name == "scaled_dot_product_attention":
-                roles = {0: "q", 1: "k", 2: "v"}
-            for position, argument in enumerate(call._args):
-                if position in roles:
-                    found.setdefault(variable(argument), roles[position])
-            if "attn_mask" in call._kwargs:
-                found.setdefault(variable(call._kwargs["attn_mask"]), "mask")
-        self.factors = set(self._factors(wholes))
-        for addend in self._addends(wholes):
-            found.setdefault(addend, RESIDUAL)
-        for key, role in self._attention_roles(statements, wholes):
-            found.setdefault(key, role)
-        for statement in reversed(statements):
-            if not isinstance(statement, Assign):
-                continue
-            child = called_module(statement.expr)
-            for position, name in (hints.called(child)[1] if child is not None else {}).items():
-                if position < len(statement.targets) and statement.targets[position] is not None:
-                    found.setdefault(variable(statement.targets[position]), name)
-            if len(statement.targets) == 1 and statement.targets[0] is not None and child is None:
-                used_as = found.get(variable(statement.targets[0]))
-                sources = list(main_line(statement.expr, self.inlined))
-                if used_as is not None and len(sources) == 1 and sources[0] not in self.module.inputs:
-                    # What becomes several things is none of them yet.
-                    found[sources[0]] = used_as if found.get(sources[0], used_as) == used_as else ""
-        for position, value in enumerate(self.module.inputs):
-            if position in hints.parameters:
-                found.setdefault(value, hints.parameters[position])
-        for statement in statements:
-            member = asked_member(statement)
-            if member is not None and self.module.optional:  # what takes the place of nothing
-                written = [key for inner in blocks(statement) for s in inner.statements for key in _written_by(s)]
-                found.setdefault(written[-1], _spoken(self.module.name_of(member)[-1]))
-        return {key: name for key, name in found.items() if name and len(name) <= LONGEST_NAME}
-
-    def _factors(self, wholes: Iterable[Expr]) -> Iterable[object]:
-        """The variables that something is multiplied with."""
-        for part in (part for whole in wholes for part in walk(whole)):
-            if isinstance(part, Binary) and part._op == "*":
-                yield from (variable(side) for side in (part._left, part._right))
-
-    def _addends(self, wholes: Iterable[Expr]) -> Iterable[object]:
-        """The parameters, but for the first, that are added to what the forward computes and are read nowhere else."""
-        parts = [part for whole in wholes for part in walk(whole)]
-        reads = Counter(variable(part) for part in parts if isinstance(part, Ref | Local))
-        others = set(list(self.module.inputs)[1:])
-        for part in parts:
-            if isinstance(part, Binary) and part._op == "+":
-                sides = [variable(part._left), variable(part._right)]
-                for side, other in (sides, sides[::-1]):
-                    if side in others and reads[side] == 1 and other not in self.module.inputs:
-                        yield side
-
-    def _attention_roles(self, statements: Iterable[Statement], wholes: Iterable[Expr]) -> Iterable[tuple[object, str]]:
-        """Query, key and value of an attention that is written out: `(q @ k.mT).softmax(-1) @ v`."""
-        weights = WORDS["softmax"]
-        assigned = [s for s in statements if isinstance(s, Assign) and self._word(s.expr) == weights]
-        variables = {variable(target) for statement in assigned for target in statement.targets}
-        for part in (part for whole in wholes for part in walk(whole)):
-            if not isinstance(part, Binary) or part._op != "@":
-                continue
-            if self._word(part._left) == weights or variable(part._left) in variables - {None}:
-                yield from ((key, "v") for key in main_line(part._right, self.inlined))
-            elif _is_transposed(self.inlined.get(variable(part._right), part._right)):
-                yield from ((key, "q") for key in main_line(part._left, self.inlined))
-                yield from ((key, "k") for key in main_line(part._right, self.inlined))
 
     @property
     def parameters(self) -> list[str]:
@@ -206,7 +99,7 @@ class Variables:
                 for key in self._appended(expr):
                     if key in self.lives:
                         self.lives[key].joined = now
-            for key in _written_by(statement):
+            for key in written_by(statement):
                 self.lives.setdefault(key, _Life(now, now, statement))
             for inner in blocks(statement):
                 self._visit(inner)
@@ -217,7 +110,7 @@ class Variables:
         """The next iteration reads again what this one read or wrote: outer variables live until the loop ends."""
         for statement in (loop, *walk_statements(loop.body)):
             reads = (key for expr in expressions(statement) for key in read_variables(expr, self.inlined))
-            for key in (*reads, *_written_by(statement)):
+            for key in (*reads, *written_by(statement)):
                 if key in self.lives and self.lives[key].birth <= start:
                     self.lives[key].death = self.clock
 
@@ -233,7 +126,7 @@ class Variables:
                 if self.lives[holder[name]].death <= life.birth:
                     alive.discard(name)
             taken = alive
-            together = _written_by(life.statement)
+            together = written_by(life.statement)
             if len(together) > 1:  # at the same moment
                 taken = alive | {self.names[other] for other in together if other in self.names}
             if self.anchor in self.names and not self._is_tensor(key):
@@ -274,12 +167,12 @@ class Variables:
         usual = key.meta.get(USUAL_NAME)
         if usual is not None and usual not in taken:
             return str(usual)
-        word = self._word(statement.expr) if _written_by(statement)[0] is key else None  # the main result
+        word = self._word(statement.expr) if written_by(statement)[0] is key else None  # the main result
         if word == WORDS["sigmoid"] and key not in self.factors:
             word = None  # a probability
-        if word in BRANCHES and word not in taken:
-            return str(word)
         hint = self.hints.get(key)
+        if word in BRANCHES and word not in taken and hint != f"{word}_rot":
+            return str(word)
         if hint is not None and hint not in taken and wanted is None:
             return hint
         replaced = self._replaced(key, statement, life, taken, holder) if len(statement.targets) == 1 else None
@@ -376,7 +269,7 @@ class Variables:
                 return None if inner is None else self._word(inner)
             case Call() if isinstance(expr._function, Member):
                 name = self.module.name_of(expr._function._target)[-1]
-                return None if name.isdigit() or is_counted(name) or _ON_THE_LINE.search(name) else _spoken(name)
+                return None if name.isdigit() or is_counted(name) or _ON_THE_LINE.search(name) else spoken(name)
             case Call() if isinstance(expr._function, Attribute):
                 return WORDS.get(expr._function._name) or self._word(expr._function._base)
             case Binary():
@@ -399,30 +292,7 @@ def is_sizes(expr: Expr) -> bool:
     return isinstance(expr, Scalar) or (isinstance(expr, Display) and expr._brackets == "()")
 
 
-def _is_transposed(expr: Expr) -> bool:
-    match bare(expr):
-        case Attribute(_name="mT") | Call(_function=Attribute(_name="transpose")):
-            return True
-    return False
-
-
 def _size_word(value: ir.Value) -> str:
     """The name of a size: the model's own, if it is one that the model names."""
     known = value.meta.get("dims")
     return identifier(known) if isinstance(known, str) and known.isidentifier() and len(known) > 1 else "size"
-
-
-def _spoken(attribute: str) -> str:
-    """`q_proj` -> q, `SelfAttention` -> attn: the value, not the layer."""
-    if _ATTENTION.search(attribute):
-        return WORDS["scaled_dot_product_attention"]
-    for suffix in ("_proj", "_linear", "_layer", "_fc"):
-        if attribute.endswith(suffix) and len(attribute) > len(suffix):
-            attribute = attribute[: -len(suffix)]
-    return identifier(attribute.lower() if len(attribute) > 1 else attribute)
-
-
-def _written_by(statement: Statement | None) -> list[object]:
-    """The variables that a statement gives a value."""
-    targets = statement.targets if isinstance(statement, Assign | ForLoop) else ()
-    return [variable(target) for target in targets if target is not None]

@@ -39,7 +39,8 @@ from .prune import called_module
 from .shared_sizes import share_sizes
 from .size_sources import read_at_hand
 from .source_map import Origin, Origins
-from .variables import LETTERS, RESIDUAL, Hints, Variables
+from .variable_roles import RESIDUAL, Hints
+from .variables import LETTERS, Variables
 
 # Layers at the end of a module whose names say nothing about what comes out of it.
 _LAST_LAYER = re.compile(r"(?i)w?o|out(put)?|(c_)?proj(ection)?|down|dense|(fc|linear|lin)_?\d*")

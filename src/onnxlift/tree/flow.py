@@ -184,9 +184,11 @@ def attends(nodes: Sequence[ir.Node]) -> bool:
 
 
 def residual_sum(nodes: Sequence[ir.Node]) -> ir.Node | None:
-    """The sum that the nodes of a block end in, an activation aside."""
+    """The sum that the nodes of a block end in, an activation aside; a constant that is added makes none."""
     last = next((node for node in reversed(nodes) if node.op_type not in ACTIVATIONS), None)
-    return last if last is not None and last.op_type == "Add" else None
+    if last is None or last.op_type != "Add":
+        return None
+    return last if all(value is not None and value.const_value is None for value in last.inputs) else None
 
 
 def find_flow(graph: ir.Graph) -> Flow:

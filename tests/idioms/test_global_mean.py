@@ -4,6 +4,8 @@ import numpy as np
 import onnx
 import pytest
 
+import onnxlift
+
 from .recognising import found, parse
 
 IMAGE = "float[batch, 3, 5, seq] x"
@@ -32,3 +34,47 @@ def test_a_pool_that_is_read_elsewhere_stays() -> None:
 def test_a_mean_over_one_axis_is_no_global_mean() -> None:
     body = "p = ReduceMean(x, width) y = Reshape(p, pair)"
     assert found(pooled(body, "float[batch, n] y")) == ["ReduceMean", "Reshape"]
+
+
+def sequence(body: str, output: str = "float[batch, 3] y", **numbers: np.ndarray) -> onnx.ModelProto:
+    return parse(f"g (float[batch, seq, 3] x) => ({output}) {{ {body} }}", **numbers)
+
+
+TURNED = "t = Transpose <perm = [0, 2, 1]> (x)"
+AXIS = np.array([2])
+
+
+def test_a_pool_of_what_was_transposed() -> None:
+    proto = sequence(f"{TURNED} p = GlobalAveragePool(t) y = Flatten(p)")
+    assert found(proto) == ["onnxlift.SpatialMean"]
+    assert "return x.mean(1)" in onnxlift.lift(proto).source
+
+
+def test_a_pool_with_a_new_axis() -> None:
+    proto = sequence(f"{TURNED} u = Unsqueeze(t, axis) p = GlobalAveragePool(u) y = Flatten(p)", axis=AXIS)
+    assert found(proto) == ["onnxlift.SpatialMean"]
+    assert "return x.mean(1)" in onnxlift.lift(proto).source
+
+
+def test_axes_that_stay_keep_their_order() -> None:
+    body = "t = Transpose <perm = [2, 0, 1]> (x) p = GlobalAveragePool(t) y = Flatten(p)"
+    assert found(sequence(body, "float[3, batch] y")) == ["Transpose", "onnxlift.SpatialMean"]
+
+
+def test_a_new_axis_that_stays_does() -> None:
+    body = "u = Unsqueeze(x, axis) p = GlobalAveragePool(u) y = Flatten(p)"
+    assert found(sequence(body, "float[batch, 1] y", axis=np.array([1]))) == ["Unsqueeze", "onnxlift.SpatialMean"]
+
+
+def test_new_axes_that_are_all_of_the_space_stay() -> None:
+    proto = parse(
+        "g (float[batch, 3] x) => (float[batch, 3] y) { u = Unsqueeze(x, axis) p = GlobalAveragePool(u) "
+        "y = Flatten(p) }",
+        axis=np.array([2, 3]),
+    )
+    assert found(proto) == ["Unsqueeze", "onnxlift.SpatialMean"]
+
+
+def test_what_was_transposed_and_is_read_elsewhere_stays() -> None:
+    body = f"{TURNED} p = GlobalAveragePool(t) y = Flatten(p)"
+    assert "Transpose" in found(sequence(body, "float[batch, 3] y, float[batch, 3, seq] t"))

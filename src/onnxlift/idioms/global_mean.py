@@ -4,6 +4,12 @@
 
 and the same with Reshape or Squeeze for Flatten, or a ReduceMean that keeps its axes for the pool: `x.mean((2, 3))`.
 It applies when the second node's result has exactly the first two sizes of x, and nothing else reads the pool's.
+
+    SpatialMean(Transpose(x))   ->   SpatialMean(x, axes)      if the axes that stay keep their order
+    SpatialMean(Unsqueeze(x))   ->   SpatialMean(x, axes)      if the new axes are not all that go
+
+so that a pool over (batch, channels, length) of what is (batch, length, channels) is `x.mean(1)`. Nothing else reads
+what was transposed. Sound because a mean does not depend on the order of axes, nor on those of size 1.
 """
 
 from __future__ import annotations
@@ -13,7 +19,11 @@ import onnx_ir as ir
 from ..ir.domain import DOMAIN
 from ..ir.node_view import shape_of, static_elements
 from ..passes.edit import Edit, attribute, is_standard, sweep
-from .match import is_private, made_by
+from ..passes.reshapes import unsqueezed_axes
+from ..passes.transposes import permutation
+from .match import drop_unused, is_private, made_by
+
+_MOST_MOVES = 8
 
 
 def run(model: ir.Model) -> int:
@@ -31,8 +41,41 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if before is None or after is None or len(before) < 3 or after != before[:2] or None in after:
         return
     if pool.op_type == "GlobalAveragePool" or _averages_space(pool, len(before)):
-        edit.replace(node, "SpatialMean", [pool.inputs[0]], domain=DOMAIN, named_by=pool)
-        edit.drop(pool)
+        source, axes, moves = _before_moves(edit, pool.inputs[0], list(range(2, len(before))))
+        attributes = [ir.AttrInt64s("axes", axes)] if moves else []
+        edit.replace(node, "SpatialMean", [source], attributes, domain=DOMAIN, named_by=pool)
+        drop_unused(edit, [pool, *moves])
+
+
+def _before_moves(
+    edit: Edit, value: ir.Value | None, axes: list[int]
+) -> tuple[ir.Value | None, list[int], list[ir.Node]]:
+    """What `value` was before its axes were moved or new ones added, the places of `axes` there, and the nodes."""
+    nodes: list[ir.Node] = []
+    while (moved := _moved(edit, value, axes)) is not None and len(nodes) < _MOST_MOVES:
+        assert value is not None
+        node, axes = moved
+        nodes.append(node)
+        value = node.inputs[0]
+    return value, axes, nodes
+
+
+def _moved(edit: Edit, value: ir.Value | None, axes: list[int]) -> tuple[ir.Node, list[int]] | None:
+    """The node that has moved the axes of `value`, and where `axes` were before; None if it does not count."""
+    node = made_by(edit, value, "Transpose", "Unsqueeze")
+    shape = shape_of(value)
+    if node is None or shape is None or not is_private(edit, value):
+        return None
+    kept = [axis for axis in range(len(shape)) if axis not in axes]
+    if node.op_type == "Transpose":
+        order = permutation(node)
+        if order is None or [order[axis] for axis in kept] != sorted(order[axis] for axis in kept):
+            return None
+        return node, sorted(order[axis] for axis in axes)
+    new = {axis % len(shape) for axis in unsqueezed_axes(node) or ()}
+    if not new or not new < set(axes):
+        return None
+    return node, [axis - sum(other < axis for other in new) for axis in axes if axis not in new]
 
 
 def _averages_space(node: ir.Node, rank: int) -> bool:

@@ -232,7 +232,7 @@ def Variance(n: Node, x: Tensor, *, axes: Sequence[int], keepdims: int, unbiased
 
 
 @op("SpatialMean", domain=DOMAIN)
-def SpatialMean(n: Node, x: Tensor) -> Result:
-    """The mean over all axes but batch and channels."""
-    rank = x.type.rank or 4
-    return x.mean(2 if rank == 3 else tuple(range(2, rank)))
+def SpatialMean(n: Node, x: Tensor, *, axes: Sequence[int] = ()) -> Result:
+    """The mean over these axes, or over all but batch and channels."""
+    space = tuple(axes or range(2, x.type.rank or 4))
+    return x.mean(space if len(space) > 1 else space[0])

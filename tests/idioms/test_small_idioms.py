@@ -264,3 +264,51 @@ def test_stacks(axis: int) -> None:
 def test_what_is_joined_along_another_axis_is_no_stack() -> None:
     body = "a = Exp(x) u = Unsqueeze(a, k) v = Unsqueeze(x, k) y = Concat <axis = 2> (u, v)"
     assert "onnxlift.Stack" not in found(model(body, "float[a, b, c, d] y", k=np.array([1])))
+
+
+CIRCLE = "a = Slice(x, minus2, end, three) b = Slice(x, zero, one, three) y = Concat <axis = 3> (a, x, b)"
+WIDER = "float[batch, 3, 6, 10] y"
+
+
+def circular(body: str = CIRCLE, output: str = WIDER, inputs: str = IMAGE, **more: object) -> onnx.ModelProto:
+    numbers = {"minus2": -2, "minus3": -3, "minus1": -1, "end": 2**31, "zero": 0, "one": 1, "two": 2, "three": 3}
+    return model(body, output, inputs, **{name: np.array([value]) for name, value in numbers.items()}, **more)
+
+
+def test_circular_padding() -> None:
+    proto = circular()
+    assert found(proto) == ["onnxlift.CircularPad"]
+    assert 'F.pad(x, (2, 1, 0, 0), mode="circular")' in onnxlift.lift(proto).source
+
+
+def test_circular_padding_along_two_axes_and_of_a_convolution() -> None:
+    rows = "c = Slice(x, minus1, end, two) d = Slice(x, zero, one, two) r = Concat <axis = 2> (c, x, d)"
+    columns = "a = Slice(r, minus2, end, three) b = Slice(r, zero, two, three) p = Concat <axis = 3> (a, r, b)"
+    padded = circular(f"{rows} {columns} y = Neg(p)", "float[batch, 3, 8, 11] y")
+    assert found(padded) == ["onnxlift.CircularPad", "Neg"]
+    assert 'F.pad(x, (2, 2, 1, 1), mode="circular")' in onnxlift.lift(padded).source
+    conv = circular(f"{rows} {columns} y = Conv(p, W)", "float[batch, 4, 6, 9] y", W=(4, 3, 3, 3))
+    assert found(conv) == ["onnxlift.PaddedConv"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("(a, x, b)", "(b, x, a)"),
+        ("minus2, end", "minus3, minus1"),
+        ("zero, one, three", "one, two, three"),
+        ("b = Slice(x,", "e = Exp(x) b = Slice(e,"),
+        ("a = Slice(x,", "e = Exp(x) a = Slice(e,"),
+    ],
+)
+def test_other_pieces_around_a_tensor_stay(old: str, new: str) -> None:
+    assert "onnxlift.CircularPad" not in found(circular(CIRCLE.replace(old, new)))
+
+
+def test_circular_padding_of_channels_stays() -> None:
+    body = CIRCLE.replace("three", "one").replace("axis = 3", "axis = 1")
+    assert "onnxlift.CircularPad" not in found(circular(body, "float[batch, 6, 6, 7] y"))
+
+
+def test_pieces_that_are_read_elsewhere_stay() -> None:
+    assert "onnxlift.CircularPad" not in found(circular(f"{CIRCLE} z = Exp(a)", f"{WIDER}, float[batch, 3, 6, 2] z"))

@@ -15,6 +15,7 @@ from ..passes import Observer, Pass, dead_code
 from . import (
     advanced_indexing,
     attention,
+    circular_pad,
     conv_bias,
     einsum,
     embedding,
@@ -72,6 +73,7 @@ IDIOMS: dict[str, Pass] = {
     "gates": gates.run,
     "softplus": softplus.run,
     "normalize": normalize.run,
+    "circular-pad": circular_pad.run,
     "padded-conv": padded_conv.run,
     "rotary": rotary.run,
     "relative-positions": relative_positions.run,

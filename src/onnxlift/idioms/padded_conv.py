@@ -28,6 +28,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if not is_standard(node, "Conv") or attribute(node, "auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
         return
     pad, shape = made_by(edit, node.inputs[0], "Pad"), shape_of(node.inputs[1])
+    pad = pad or made_by(edit, node.inputs[0], "CircularPad", domain=DOMAIN)
     if pad is None or shape is None or any(attribute(node, "pads", ())) or not is_private(edit, node.inputs[0]):
         return
     bias = node.inputs[2] if len(node.inputs) > 2 else None

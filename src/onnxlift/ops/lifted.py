@@ -144,6 +144,14 @@ def PixelUnshuffle(n: Node, x: Tensor, *, size: int) -> Result:
     return F.pixel_unshuffle(x, size)
 
 
+@op("CircularPad", domain=DOMAIN)
+def CircularPad(n: Node, x: Tensor, *, pads: Sequence[int], mode: str) -> Result:
+    """`pads` are as ONNX has them: of all axes at their begin, then at their end. PyTorch counts from the last axis."""
+    begins, ends = pads[: len(pads) // 2], pads[len(pads) // 2 :]
+    pairs = [(begins[axis], ends[axis]) for axis in range(len(begins) - 1, 1, -1)]
+    return F.pad(x, tuple(size for pair in pairs for size in pair), mode="circular")
+
+
 @op("Roll", domain=DOMAIN)
 def Roll(n: Node, x: Tensor, *, shifts: Sequence[int], axes: Sequence[int]) -> Result:
     """The elements moved along the axes, one shift for each."""

@@ -85,7 +85,7 @@ def test_a_container_is_no_member_to_call() -> None:
     for i in range(2):
         x = block(g, x, f"layers.{i}")
     text = code(g.lift(g.node("Cos", g.linear(x, "layers.2.stages.1"), name="/Cos")))
-    assert "for layer" not in text and 'self.layers[2]["stages"]["1"]' in text
+    assert "for layer" not in text and 'self.layers[2].stages["1"]' in text
 
 
 def pair(g: Graph, x: str, y: str, path: str) -> tuple[str, str]:

@@ -304,11 +304,11 @@ def indexed_containers(module: Module) -> frozenset[Path]:
 
 
 def path_text(path: Path, indexed: frozenset[Path]) -> str:
-    """`.layers[0]`, `.attn["query"]`: how a member is reached through its containers, of which some are indexed. A
-    number is that of a container, be it the module itself."""
-    text = f".{path[0]}" if not path[0][0].isdigit() else f"[{path[0]}]" if () in indexed else f'["{path[0]}"]'
-    for depth in range(1, len(path)):
-        text += f"[{path[depth]}]" if path[:depth] in indexed else f'["{path[depth]}"]'
+    """`.layers[0]`, `.attn.query`: how a member is reached through its containers, of which some are indexed. A number
+    is that of a container, be it the module itself."""
+    text = ""
+    for depth, part in enumerate(path):
+        text += f".{part}" if not part[0].isdigit() else f"[{part}]" if path[:depth] in indexed else f'["{part}"]'
     return text
 
 

@@ -39,9 +39,8 @@ def model(
     outputs = f"float[n, {HEADS}, {LENGTH}, 8] y{result}"
     body = f"{' '.join(parts)} {body} p = Softmax <axis = -1> (a) y = MatMul(p, v)"
     words = set(body.replace("(", " ").replace(")", " ").replace(",", " ").split())
-    return parse(
-        f"g ({inputs}) => ({outputs}) {{ {body} }}", **{name: data for name, data in known.items() if name in words}
-    )
+    used = {name: data for name, data in known.items() if name in words and f"{name} = " not in body}
+    return parse(f"g ({inputs}) => ({outputs}) {{ {body} }}", **used)
 
 
 WITH_BIAS = "b = Add(s, bias) cut = Reshape(b, into) c = Add(cut, mask) a = Reshape(c, back)"
@@ -68,6 +67,13 @@ def test_without_a_bias(mask: np.ndarray) -> None:
     operators = found(model(mask=mask))
     assert operators.count("onnxlift.WindowMask") == operators.count("onnxlift.Attention") == 1
     assert "Add" not in operators
+
+
+def test_a_mask_that_gets_an_axis_for_the_heads() -> None:
+    body = WITH_BIAS.replace("c =", "mask = Unsqueeze(flat, first) c =")
+    proto = model(body, flat=MASK[:, 0], first=np.array([1]))
+    assert "Unsqueeze" not in found(proto)
+    assert "(self.bias + self.flat.unsqueeze(1)).repeat(q.shape[0] // 4, 1, 1, 1)" in onnxlift.lift(proto).source
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,15 @@ def repeated(edit: Edit, before: ir.Node, mask: ir.Value, bias: ir.Value | None,
         axes, attributes = edit.axes(before, [0])
         shape = shape[1:]
         mask = edit.insert(before, "Squeeze", [mask, *axes], attributes, like=mask, shape=shape, name=f"{name}.windows")
-    inputs = [mask, q] if bias is None else [mask, q, bias]
     full = (None, (shape_of(q) or (None, None))[1], *shape[2:])
+    heads = made_by(edit, mask, "Unsqueeze")
+    if (
+        heads is not None
+        and heads.inputs[0] is not None
+        and (shape_of(heads.inputs[0]) or ()) == (shape[0], *shape[2:])
+    ):
+        mask = heads.inputs[0]  # the axis is made where the mask is used
+    inputs = [mask, q] if bias is None else [mask, q, bias]
     return edit.insert(before, "WindowMask", inputs, like=mask, shape=full, name=f"{name}.repeated", domain=DOMAIN)
 
 

@@ -198,7 +198,8 @@ def Attention(
 def WindowMask(n: Node, mask: Tensor, q: Tensor, bias: Tensor | None) -> Result:
     """A mask with an entry for each window of an image (and a bias that all have), for all images of a batch."""
     windows = mask.type.dim(0)
-    return (mask if bias is None else bias + mask).repeat(size_of(q, 0) // windows, 1, 1, 1)
+    for_all_heads = mask.unsqueeze(1) if mask.type.rank == 3 else mask
+    return (for_all_heads if bias is None else bias + for_all_heads).repeat(size_of(q, 0) // windows, 1, 1, 1)
 
 
 @op("Rotary", domain=DOMAIN)

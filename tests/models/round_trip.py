@@ -59,14 +59,17 @@ def code(lifted: onnxlift.Lifted) -> str:
 
 
 def without_value_names(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with a number for the name of every value that a node computes, but for the results."""
+    """The model with a number for the name of every value that a node computes, but for the results and for parameters:
+    the older exporter stores equal ones once, and gives the others their names by an Identity."""
     _number_values(model.graph, {}, count())
     return model
 
 
 def _number_values(graph: onnx.GraphProto, outer: Mapping[str, str], numbers: count[int]) -> None:
     results = {value.name for value in graph.output} if not outer else set()
-    computed = [name for node in graph.node for name in node.output if name and name not in results]
+    stored = {tensor.name for tensor in graph.initializer}
+    nodes = [node for node in graph.node if node.op_type != "Identity" or node.input[0] not in stored]
+    computed = [name for node in nodes for name in node.output if name and name not in results]
     names = {**outer, **{name: f"onnx::Value_{next(numbers)}" for name in computed}}
     for node in graph.node:
         node.input[:] = [names.get(name, name) for name in node.input]

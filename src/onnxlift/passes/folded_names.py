@@ -13,7 +13,8 @@ It applies if the note names one parameter and no operation but, for the second 
 the third, those that add an axis each, as many as the constant has axes of size one: what was computed otherwise
 (`-A_log.exp()`) has other numbers than the parameter and must not be called so. Not if the parameter is still in the
 file, or several constants came from it; and, by the first rule, not for other readers than lookups of rows: the matrix
-of a linear layer, or of a lookup of columns, is folded to its transpose. Never a number changes.
+of a linear layer, or of a lookup of columns, is folded to its transpose; nor, by the third, for a mask, which is no
+parameter. Never a number changes.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def _unsqueezed(table: ir.Value, sources: list[str]) -> str | None:
     assert table.shape is not None
     others = [source for source in sources if not _STEP.fullmatch(source)]
     added = [source for source in others if _NEW_AXIS.fullmatch(source)]
-    parameters = [source for source in others if "." in source]
+    parameters = [source for source in others if "." in source and not source.endswith("mask")]
     is_all = len(parameters) == 1 and len(added) + 1 == len(others)
     return parameters[0] if is_all and table.shape.numpy().count(1) == len(added) + 1 else None
 

@@ -131,3 +131,11 @@ def test_a_report_is_given_even_if_looking_inside_fails(monkeypatch: pytest.Monk
     report = verification.verify(small("y = Neg(x)"), onnxlift.lift(small("y = Neg(x)")))
     assert not report.passed
     assert report.notes == ("cannot look inside: the lifted model took more than 1 GB of memory",)
+
+
+def test_sizes_that_do_not_suit_the_model_are_told() -> None:
+    text = "g (float[n, 1, time] x, float[1, 1, 99] w) => (float[n, 1, frames] y) { y = Conv(x, w) }"
+    model = parser.parse_model(f'<ir_version: 9, opset_import: ["" : 17]> {text}')
+    with pytest.raises(VerifyError, match=r"It ran on x float32 \(2, 1, \d+\); .* give them with --dim or --shape"):
+        onnxlift.verify(model)
+    assert onnxlift.verify(model, dims={"time": 120}).passed

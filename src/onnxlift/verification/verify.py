@@ -15,6 +15,7 @@ import onnx
 import onnx_ir as ir
 
 from ..errors import VerifyError
+from ..ir.node_view import shape_of
 from ..ir.scopes import subgraphs
 from ..lifted import Lifted
 from .byte_products import FACTORS
@@ -53,7 +54,10 @@ def verify(
     with tempfile.TemporaryDirectory(prefix="onnxlift-") as folder:
         sides = _Sides(Path(folder), source, lifted, against, limits or Limits())
         write_values(sides.job / "inputs", values)
-        result = sides.run(look_inside=trace)
+        try:
+            result = sides.run(look_inside=trace)
+        except ChildError as error:
+            raise _with_sizes(error, graph, values) from error
         compared = _compare_outputs(graph, result, rtol, atol)
         if not all(each.passed for each in compared) and sides.multiply_bytes:
             sides.exact = True
@@ -74,6 +78,15 @@ def verify(
             except ChildError as error:
                 return replace(report, notes=(f"cannot look inside: {error}",))
         return sides.locate(report, result, rtol, atol)
+
+
+def _with_sizes(error: ChildError, graph: ir.Graph, values: Mapping[str, Any]) -> ChildError:
+    """The error, and the sizes of the inputs, if we have chosen some of them and the model may need others."""
+    chosen = [v.name or "" for v in graph.inputs if not all(isinstance(size, int) for size in shape_of(v) or (None,))]
+    if error.crashed or not chosen:
+        return error
+    sizes = ", ".join(f"{name} {describe(values[name])}" for name in chosen if name in values)
+    return ChildError(f"{error}. It ran on {sizes}; if the model needs other sizes, give them with --dim or --shape.")
 
 
 @dataclass(frozen=True)

@@ -61,3 +61,15 @@ def test_code_that_differs_elsewhere_is_another_class() -> None:
 def test_without_the_exporters_word_the_same_layers_under_the_same_names_are_enough() -> None:
     source = code(lifted(other=""))
     assert source.count("class ") == 2 and "self.cross_attn = Attention()" in source, source
+
+
+def test_a_mask_of_numbers_comes_last_as_one_of_truths_does() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    index = g.node("ArgMax", x, name="/ArgMax", axis=1, keepdims=0)
+    shown = g.node("Greater", x, g.constant("zero", np.float32(0)), name="/Greater")
+    numbers = (g.constant("keep", np.float32(0)), g.constant("drop", np.float32(-5)))
+    mask = g.node("Where", shown, *numbers, name="/Where")
+    rows = g.node("Gather", g.weight("enc.embed.weight", 4, 4), index, name="/enc/embed/Gather")
+    y = g.node("Sin", g.node("Add", rows, mask, name="/enc/Add"), name="/enc/Sin")
+    assert "self.enc(x.argmax(1), torch.where(x > 0, 0.0, -5.0))" in g.lift(g.linear(y, "enc.fc")).source

@@ -370,7 +370,23 @@ def _within(scope: Scope | None, ancestor: Scope) -> bool:
 
 def _parameter_order(value: ir.Value) -> int:
     """What a module works on comes first, then indices, then masks."""
-    return 0 if value.dtype in FLOATS else 2 if value.dtype == ir.DataType.BOOL else 1
+    if value.dtype == ir.DataType.BOOL or _is_mask(value):
+        return 2
+    return 0 if value.dtype in FLOATS else 1
+
+
+_MOVES = frozenset({"Cast", "Expand", "Reshape", "Squeeze", "Unsqueeze"})
+
+
+def _is_mask(value: ir.Value) -> bool:
+    """Whether there are only two numbers in it, one where something holds and one where it does not."""
+    node = value.producer()
+    for _ in range(3):
+        if node is not None and node.op_type in _MOVES and node.inputs[0] is not None:
+            node = node.inputs[0].producer()
+    if node is None or node.op_type != "Where":
+        return False
+    return all(choice is not None and type_of(choice).size == 1 for choice in node.inputs[1:])
 
 
 def _given(dim: Dim, sizes: Mapping[Dim, Scalar]) -> bool:

@@ -190,11 +190,11 @@ def test_numbers_at_the_top_that_are_no_chain(names: list[str], base: str, calls
         assert list(lifted.module().state_dict()) == [f"{name}.{kind}" for name in names for kind in ("weight", "bias")]
 
 
-def test_a_parameter_at_the_top_that_is_a_number_gets_a_name() -> None:
+def test_a_parameter_that_is_a_number_keeps_its_key() -> None:
     g = Graph()
     x = g.linear(g.input("x", "n", 4), "0", name="/0/Gemm")
     lifted = g.lift(g.node("Sin", g.node("Mul", x, g.weight("a.7", 4), name="/Mul"), name="/Sin"))
-    assert list(lifted.module().state_dict()) == ["constant_7", "0.weight", "0.bias"]
+    assert list(lifted.module().state_dict()) == ["0.weight", "0.bias", "a.7"]
 
 
 def test_a_block_at_the_top_that_is_a_number() -> None:

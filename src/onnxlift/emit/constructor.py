@@ -129,7 +129,11 @@ class Constructor:
             yield f"    self.{attribute} = {self._member(member)}"
 
     def _container(self, group: Mapping[Path, Layer | Stored | Module]) -> str:
-        return f"{container({path[0] for path in group})}({self._entries(group)})"
+        held = {path[0]: m for path, m in group.items() if isinstance(m, Stored) and len(path) == 1}
+        if set(held) == {"weight"} and len(held["weight"].weight.shape) == 2:
+            return f"nn.Embedding({self._sizes(held['weight'])})"
+        kind = "nn.ParameterDict" if held else container({path[0] for path in group})
+        return f"{kind}({self._entries(group)})"
 
     def _entries(self, group: Mapping[Path, Layer | Stored | Module]) -> str:
         """What a container of these members is made from."""
@@ -179,14 +183,17 @@ class Constructor:
         return call.text
 
     def _empty(self, stored: Stored) -> str:
-        sizes = [self._number((stored, str(axis)), size) for axis, size in enumerate(stored.weight.shape)]
-        size = ", ".join(sizes) or "()"
+        size = self._sizes(stored)
         element = type_of(stored.weight.value).dtype
         assert element is not None, "constants have a type"
         dtype = TORCH_DTYPE[element]
         if stored.is_parameter or dtype.startswith("float"):
             return f"torch.empty({size})"
         return f"torch.empty({size}, dtype=torch.{dtype})"
+
+    def _sizes(self, stored: Stored) -> str:
+        sizes = [self._number((stored, str(axis)), size) for axis, size in enumerate(stored.weight.shape)]
+        return ", ".join(sizes) or "()"
 
     def _number(self, where: tuple[object, str], value: Any) -> str:
         name = self.places.get((id(where[0]), where[1]))

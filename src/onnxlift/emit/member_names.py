@@ -72,6 +72,8 @@ def spell_numbers(module: Module) -> None:
         module.add(module.free((head, *path[1:])), member)
 
 
+MOST_MEMBERS = 1000  # of a module that is searched for those that would share a container
+
 _BUFFER_WORDS = {ir.DataType.BOOL: "mask"}
 _INTEGER_WEIGHTS = ("MatMulInteger", "ConvInteger", "QLinearMatMul", "QLinearConv", "DequantizeLinear")
 _BY_USE = {
@@ -87,7 +89,7 @@ _BY_PLACE = {("WindowMask", 0): "attn_mask", ("WindowMask", 2): "attn_bias"}
 
 
 def stored_path(value: ir.Value, module: Module) -> Path:
-    """The name of a parameter or buffer that `module` holds itself."""
+    """The name of a parameter or buffer that `module` holds itself, or that a layer holds which is never called."""
     if WEIGHT in value.meta:
         return module.free((str(value.meta[WEIGHT]),))
     name = (value.name or "").removesuffix("_quantized")
@@ -96,8 +98,9 @@ def stored_path(value: ir.Value, module: Module) -> Path:
         relative = (*owner, name.rpartition(".")[2])
         if relative[: len(module.path)] == module.path:
             relative = relative[len(module.path) :]
-            if len(relative) == 1:
-                return module.free((attribute(relative[0]),))
+            path = tuple(attribute(part) for part in relative)
+            if len(relative) == 1 or (value.dtype in FLOATS and _holds_only_parameters(module, path[:-1])):
+                return module.free(path)
         return module.free((attribute(relative[-1]),))
     if not is_generated(name):
         return module.free((attribute(name.rpartition("/")[2] or name, "constant"),))
@@ -135,3 +138,18 @@ def _gives_angles(node: ir.Node | None) -> bool:
     joined = [user.outputs[0] for user in users if user.op_type == "Concat" and set(user.inputs) == {product}]
     operations = {user.op_type for angles in (product, *joined) for user, _ in angles.uses()}
     return {"Cos", "Sin"} <= operations
+
+
+def _holds_only_parameters(module: Module, container: Path) -> bool:
+    """Whether nothing but parameters would be in a container, nor it in a container of parameters:
+    `self.positions.weight` of an embedding that is read as a whole, and never called."""
+    if len(module.members) > MOST_MEMBERS:
+        return False
+    depth = len(container)
+    for path, member in module.members.items():
+        inside = path[:depth] == container
+        if inside and not (isinstance(member, Stored) and member.is_parameter and len(path) == depth + 1):
+            return False
+        if not inside and isinstance(member, Stored) and len(path) > 1 and path[:-1] == container[: len(path) - 1]:
+            return False
+    return True

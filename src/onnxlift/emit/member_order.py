@@ -69,7 +69,8 @@ def order_as_registered(cls: ModuleClass, registered: Registered) -> None:
     last, order = -1, {}
     for index, (path, member) in enumerate(cls.example.members.items()):
         last = places.get(path, last)
-        order[path] = (not isinstance(member, Stored), last, -1 if path in places else index)
+        is_own = isinstance(member, Stored) and len(path) == 1
+        order[path] = (not is_own, last, -1 if path in places else index)
     for instance in cls.instances:
         instance.members = dict(sorted(instance.members.items(), key=lambda item: order[item[0]]))
 

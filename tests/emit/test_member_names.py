@@ -1,0 +1,44 @@
+"""Parameters of layers that are never called, but read by others, keep their keys."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import onnxlift
+from models.network import BATCH, EXPORTERS, Exporter, Network, floats
+
+
+class Scale(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gamma = nn.Parameter(torch.randn(5))
+        self.beta = nn.Parameter(torch.randn(5))
+
+
+class Reader(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.positions = nn.Embedding(3, 5)
+        self.scales = nn.ModuleList([Scale(), Scale()])
+        self.fc = nn.Linear(5, 5)
+        self.mixed = nn.ModuleDict({"norm": nn.LayerNorm(5), "table": nn.Embedding(3, 5)})
+
+    def forward(self, x: Tensor) -> Tensor:
+        first, second = self.scales
+        x = self.fc(x + self.positions.weight).sin()
+        x = ((x * first.gamma + second.beta) * first.beta + x * second.gamma).cos()
+        return self.mixed["norm"](x) * self.mixed["table"].weight
+
+
+@pytest.mark.parametrize("exporter", EXPORTERS)
+def test_parameters_that_are_read_by_others_than_their_owner(exporter: Exporter) -> None:
+    network = Network("reader", Reader, floats(3, 5), {"x": BATCH}, "y", trained=False)
+    original, lifted = network.module(), onnxlift.lift(network.export(exporter))
+    assert "self.positions = nn.Embedding(3, 5)" in lifted.source and "x + self.positions.weight" in lifted.source
+    assert "nn.ParameterDict" in lifted.source
+    module, x = lifted.module(), torch.randn(4, 3, 5)
+    torch.testing.assert_close(module(x), original(x))
+    module.load_state_dict(original.state_dict(), strict=True)
+    original.load_state_dict(module.state_dict(), strict=True)

@@ -112,8 +112,8 @@ def scaled(sources: Sequence[str], shape: tuple[int, ...] = (4, 1, 1), name: str
 def test_a_parameter_that_got_new_axes() -> None:
     model = scaled(["block.layer_scale", "unsqueeze", "val_24"])
     lifted = onnxlift.lift(model)
-    assert "self.layer_scale[:, None, None]" in lifted.source
-    assert {name: value.shape for name, value in lifted.state_dict.items()} == {"layer_scale": (4,)}
+    assert "self.block.layer_scale[:, None, None]" in lifted.source
+    assert {name: value.shape for name, value in lifted.state_dict.items()} == {"block.layer_scale": (4,)}
     x = np.random.default_rng(6).standard_normal((2, 4, 5, 5)).astype(np.float32)
     np.testing.assert_array_equal(lifted.module()(torch.from_numpy(x)).detach(), run(model, {"x": x})[0])
 

@@ -308,9 +308,8 @@ class Body:
         at_top = not self.module.path
         if at_top or _is_private(value, self.scope, self.lowering):
             shape = tuple(int(d) for d in value.shape or () if isinstance(d, int))
-            path = stored_path(value, self.module)
             stored = Stored(Weight(value, shape), is_parameter(value))
-            self.module.add(path, stored)
+            self.module.add(stored_path(value, self.module, stored.is_parameter), stored)
             self.module.constants[value] = stored
         else:
             self.module.inputs[value] = Tensor(Ref(value), type_of(value))

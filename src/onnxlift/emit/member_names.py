@@ -88,7 +88,7 @@ _BY_USE = {
 _BY_PLACE = {("WindowMask", 0): "attn_mask", ("WindowMask", 2): "attn_bias"}
 
 
-def stored_path(value: ir.Value, module: Module) -> Path:
+def stored_path(value: ir.Value, module: Module, is_parameter: bool) -> Path:
     """The name of a parameter or buffer that `module` holds itself, or that a layer holds which is never called."""
     if WEIGHT in value.meta:
         return module.free((str(value.meta[WEIGHT]),))
@@ -99,7 +99,7 @@ def stored_path(value: ir.Value, module: Module) -> Path:
         if relative[: len(module.path)] == module.path:
             relative = relative[len(module.path) :]
             path = tuple(attribute(part) for part in relative)
-            if len(relative) == 1 or (value.dtype in FLOATS and _holds_only_parameters(module, path[:-1])):
+            if len(relative) == 1 or (is_parameter and _holds_only_parameters(module, path[:-1])):
                 return module.free(path)
         return module.free((attribute(relative[-1]),))
     if not is_generated(name):

@@ -9,16 +9,16 @@ from onnx import numpy_helper
 from onnxlift.passes import constant_folding, copied_weights, folded_transposes, zero_biases
 from onnxlift.passes.edit import is_parameter
 
-from .graphs import normal_form, operators, parse, proto_of, run
+from .graphs import Array, normal_form, operators, parse, proto_of, run
 
 
-def with_tensors(text: str, **tensors: np.ndarray) -> onnx.ModelProto:  # type: ignore[type-arg]
+def with_tensors(text: str, **tensors: Array) -> onnx.ModelProto:
     model = parse(text)
     model.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in tensors.items())
     return model
 
 
-def random(*shape: int) -> np.ndarray:  # type: ignore[type-arg]
+def random(*shape: int) -> Array:
     return np.random.default_rng(3).standard_normal(shape).astype(np.float32)
 
 
@@ -48,7 +48,7 @@ def test_a_constant_that_is_not_zero_stays() -> None:
 HEAD = "g (int64[n] i) => (float[n, 7] y) { e = Gather(table, i) y = MatMul(e, val_3) }"
 
 
-def head(copy: np.ndarray, name: str = "val_3") -> onnx.ModelProto:  # type: ignore[type-arg]
+def head(copy: Array, name: str = "val_3") -> onnx.ModelProto:
     return with_tensors(HEAD.replace("val_3", name), table=random(7, 4), **{name: copy})
 
 
@@ -86,7 +86,7 @@ TWICE = (
 )
 
 
-def twice(copy: np.ndarray, names: tuple[str, ...] = ("", ""), text: str = TWICE) -> onnx.ModelProto:  # type: ignore[type-arg]
+def twice(copy: Array, names: tuple[str, ...] = ("", ""), text: str = TWICE) -> onnx.ModelProto:
     """A layer that is perhaps called twice. `names` are those of its products."""
     model = with_tensors(
         text, val_1=random(4, 4), val_2=copy, fc_b=random(4), **{"b2": random(4)} if "b2" in text else {}

@@ -149,7 +149,7 @@ class Handover:
         branch = Branch(Binary("is not", Member(member), Literal(None)), Block([*steps]), Block())
         statements = [branch if s is part[-1] else s for s in rest]
         others = [taker.body.statements for taker in takers]
-        if not self._agree(giver, takers, statements, others, {id(branch)}):
+        if not self._agree(giver, takers, statements, others, branch):
             # Perhaps they differ in their order only: what the value needs, too, is computed for it, and so earlier.
             common = _by_use([s for s in statements if s is not branch])
             place = {id(statement): index for index, statement in enumerate(common)}
@@ -158,7 +158,7 @@ class Handover:
             others = [
                 [ordered[index] for index in order] for own in others if len(ordered := _by_use(own)) == len(order)
             ]
-            if len(others) < len(takers) or not self._agree(giver, takers, statements, others, {id(branch)}):
+            if len(others) < len(takers) or not self._agree(giver, takers, statements, others, branch):
                 return False
         kin = Canonical(self.forms[id(giver)][1], []).describe()
         for module in (giver, *takers):
@@ -237,16 +237,16 @@ class Handover:
         takers: Sequence[Module],
         statements: Sequence[Statement],
         others: Sequence[Sequence[Statement]],
-        skipped: Sequence[int] | set[int] = (),
+        part: Statement | None = None,
     ) -> bool:
-        """Draft the modules of a level with these statements. Whether they are equal, but for those with the ids in
-        `skipped`."""
+        """Draft the modules of a level with these statements. Whether they are equal, but for the `part` that only the
+        giver has."""
         for taker, own in zip(takers, others, strict=True):
             inputs = self._inputs(giver, taker)
             if inputs is None:
                 return False
             form, other = self._form(giver, inputs[0], statements), self._form(taker, inputs[1], own)
-            if Canonical(form, []).describe(skipped) != Canonical(other, []).describe():
+            if Canonical(form, []).describe({id(part)}) != Canonical(other, []).describe():
                 return False
             self.forms[id(giver)], self.forms[id(taker)] = (giver, form), (taker, other)
         return True

@@ -238,8 +238,7 @@ def _without(module: Module, parts: Sequence[Part]) -> str:
     for part in parts:
         if part.target is not None and part.passes is not None:
             canonical.aliases[part.target._key] = part.passes._key
-    skipped = {id(part.statement) for part in parts}
-    return canonical.describe(skipped)
+    return canonical.describe({id(part.statement) for part in parts})
 
 
 def ask_for_constant(module: Module, statement: Assign) -> Branch:

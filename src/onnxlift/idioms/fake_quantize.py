@@ -44,7 +44,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         return
     if x.dtype != ir.DataType.FLOAT or scale.dtype != ir.DataType.FLOAT:
         return
-    if _has_steps(edit, x, scale, zero) and edit.skip(node, x):
+    if _has_steps(edit, x, scale, zero) and edit.bypass(node, x):
         drop_unused(edit, [quantize])
         return
     fake = edit.replace(node, "FakeQuantize", [x, scale, zero], [ir.AttrInt64("axis", axis)], domain=DOMAIN)

@@ -40,4 +40,4 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     numbers = centred.astype(np.float32) * factor.numpy()
     if numbers.shape == integers.numpy().shape:
         name = edit.names.fresh((source.name or "vector").removesuffix(_SUFFIX))
-        edit.skip(node, initialiser(edit.graph, name, numbers, generated=False))
+        edit.bypass(node, initialiser(edit.graph, name, numbers, generated=False))

@@ -99,7 +99,7 @@ class Edit:
         owned = producer is not None and producer.graph is self.graph and not new.is_graph_output()
         return owned or old not in self._positions
 
-    def skip(self, node: ir.Node, source: ir.Value | None) -> bool:
+    def bypass(self, node: ir.Node, source: ir.Value | None) -> bool:
         """Remove a node that passes on `source`: its first output is replaced by it. True if that was possible."""
         if source is None or any(output.uses() or output in self._positions for output in node.outputs[1:]):
             return False

@@ -40,4 +40,4 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         edit.drop(node)
         edit.changes += 1
     else:
-        edit.skip(node, source)
+        edit.bypass(node, source)

@@ -62,7 +62,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     else:
         source = node.inputs[0] if _passes_on(edit, node) else None
     if source is not None:
-        edit.skip(node, source)
+        edit.bypass(node, source)
 
 
 def _passes_on(edit: Edit, node: ir.Node) -> bool:

@@ -84,7 +84,7 @@ def _visit_flat(edit: Edit, node: ir.Node, positions: Positions) -> None:
     if steps != [(step, size) for step, size in zip(_row_major(shape), shape, strict=True) if size != 1]:
         return
     if joint == shape:
-        edit.skip(node, data)
+        edit.bypass(node, data)
     elif 1 not in shape:
         _unsqueeze(edit, node, data, joint, axes, len(axes))
 
@@ -100,7 +100,7 @@ def _unsqueeze(edit: Edit, node: ir.Node, data: ir.Value, joint: Shape, axes: Se
     if len(axes) != count or list(axes) != sorted(set(axes)) or any(joint[axis] != 1 for axis in rest):
         return
     if not rest:
-        edit.skip(node, data)
+        edit.bypass(node, data)
         return
     inputs, attributes = edit.axes(node, rest)
     edit.replace(node, "Unsqueeze", [data, *inputs], attributes)

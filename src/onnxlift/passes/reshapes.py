@@ -36,7 +36,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         if first is None or not is_standard(first, *_RESHAPING) or first.inputs[0] is None:
             return
         source = first.inputs[0]
-        if same_shape(source, node.outputs[0]) and edit.skip(node, source):
+        if same_shape(source, node.outputs[0]) and edit.bypass(node, source):
             return
         if node.op_type == "Reshape" and _means_the_same(node, source, middle):
             node.replace_input_with(0, source)  # and on to what `source` comes from

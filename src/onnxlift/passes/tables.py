@@ -63,7 +63,7 @@ def _cut(edit: Edit, node: ir.Node) -> None:
     positions = edit.insert(node, "Range", [zero, limit, one], like=end, shape=(length,), name=name)
     inputs, attributes = edit.axes(node, [other for other in range(len(shape)) if other != axis])
     if len(shape) == 1:
-        edit.skip(node, positions)
+        edit.bypass(node, positions)
     else:
         edit.replace(node, "Unsqueeze", [positions, *inputs], attributes)
 

@@ -28,7 +28,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if second is None or first is None or first_node is None or len(first) != len(second):
         return
     order = [first[i] for i in second]
-    if order == list(range(len(order))) and edit.skip(node, first_node.inputs[0]):
+    if order == list(range(len(order))) and edit.bypass(node, first_node.inputs[0]):
         return
     edit.replace(node, "Transpose", [first_node.inputs[0]], [ir.AttrInt64s("perm", order)])
 

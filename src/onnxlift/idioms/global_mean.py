@@ -17,9 +17,8 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from ..ir.domain import DOMAIN
-from ..ir.node_view import shape_of, static_elements
-from ..passes.edit import Edit, attribute, is_standard, sweep
-from ..passes.reshapes import unsqueezed_axes
+from ..ir.node_view import shape_of
+from ..passes.edit import Edit, axes_of, is_standard, sweep
 from ..passes.transposes import permutation
 from .match import drop_unused, is_private, made_by
 
@@ -72,7 +71,7 @@ def _moved(edit: Edit, value: ir.Value | None, axes: list[int]) -> tuple[ir.Node
         if order is None or [order[axis] for axis in kept] != sorted(order[axis] for axis in kept):
             return None
         return node, sorted(order[axis] for axis in axes)
-    new = {axis % len(shape) for axis in unsqueezed_axes(node) or ()}
+    new = {axis % len(shape) for axis in axes_of(node) or ()}
     if not new or not new < set(axes):
         return None
     return node, [axis - sum(other < axis for other in new) for axis in axes if axis not in new]
@@ -80,8 +79,5 @@ def _moved(edit: Edit, value: ir.Value | None, axes: list[int]) -> tuple[ir.Node
 
 def _averages_space(node: ir.Node, rank: int) -> bool:
     """Whether a ReduceMean reduces all axes but the first two."""
-    axes = attribute(node, "axes", None)
-    if axes is None and len(node.inputs) > 1:
-        axes = static_elements(node.inputs[1])
-    known = axes is not None and all(isinstance(axis, int) for axis in axes)
-    return known and sorted(int(axis) % rank for axis in axes or ()) == list(range(2, rank))
+    axes = axes_of(node)
+    return axes is not None and sorted(axis % rank for axis in axes) == list(range(2, rank))

@@ -17,8 +17,7 @@ import onnx_ir as ir
 
 from ..ir import symbolic
 from ..ir.node_view import Shape, shape_of
-from ..passes.edit import Edit, is_standard, sweep
-from ..passes.reshapes import unsqueezed_axes
+from ..passes.edit import Edit, axes_of, is_standard, sweep
 from .match import DOMAIN, drop_unused, is_private, made_by
 
 
@@ -65,7 +64,7 @@ def repetition(edit: Edit, value: ir.Value) -> Repetition | None:
     if any(part is not wide.inputs[0] for part in wide.inputs[:copies]):
         return None
     narrow, repeated, joined = (shape_of(each.outputs[0]) for each in (new, wide, join))
-    axes = unsqueezed_axes(new)
+    axes = axes_of(new)
     if axes is None or narrow is None or repeated is None or len(narrow) != len(repeated) or None in repeated:
         return None
     changed = [axis for axis, sizes in enumerate(zip(narrow, repeated, strict=True)) if sizes[0] != sizes[1]]

@@ -16,8 +16,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from ..ir.node_view import shape_of, static_slice
-from ..passes.edit import Edit, attribute, is_standard, sweep
-from ..passes.reshapes import unsqueezed_axes
+from ..passes.edit import Edit, attribute, axes_of, is_standard, sweep
 from .match import DOMAIN, both_orders, drop_unused, is_private, made_by
 from .pieces import piece
 
@@ -74,7 +73,7 @@ def _turned_pairs(edit: Edit, value: ir.Value) -> Turned | None:
     if flat is None or concat is None or len(concat.inputs) != 2 or attribute(concat, "axis", None) not in (-1, axes):
         return None
     columns = [made_by(edit, part, "Unsqueeze") for part in concat.inputs]
-    new = [column for column in columns if column is not None and unsqueezed_axes(column) in ((-1,), (axes,))]
+    new = [column for column in columns if column is not None and axes_of(column) in ((-1,), (axes,))]
     negation = made_by(edit, new[0].inputs[0], "Neg") if len(new) == 2 else None
     if negation is None:
         return None

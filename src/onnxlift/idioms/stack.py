@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ..passes.edit import Edit, attribute, is_standard, sweep
-from ..passes.reshapes import unsqueezed_axes
+from ..passes.edit import Edit, attribute, axes_of, is_standard, sweep
 from .match import DOMAIN, drop_unused, made_by, rank
 
 
@@ -34,4 +33,4 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _adds_only(unsqueeze: ir.Node, axis: int, axes: int) -> bool:
-    return [each % axes for each in unsqueezed_axes(unsqueeze) or ()] == [axis]
+    return [each % axes for each in axes_of(unsqueeze) or ()] == [axis]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from ..ir.node_view import shape_of, static_elements
+from ..ir.node_view import shape_of
 from ..ir.scopes import constant
-from ..passes.edit import Edit, attribute, is_standard
+from ..passes.edit import Edit, attribute, axes_of, is_standard
 from .match import (
     DOMAIN,
     both_orders,
@@ -92,16 +92,12 @@ def reduced_axis(edit: Edit, value: ir.Value | None) -> int | None:
     node = made_by(edit, value, "ReduceMean")
     if node is None or attribute(node, "keepdims", 1) != 1:
         return None
-    if len(node.inputs) > 1:
-        axes = static_elements(node.inputs[1])
-    else:
-        axes = attribute(node, "axes", None)
-    axes_of_x = rank(node.inputs[0])
+    axes, count = axes_of(node), rank(node.inputs[0])
     if not axes:
         return None
-    if axes_of_x is None:
+    if count is None:
         return -1 if list(axes) == [-1] else None
-    counted = sorted(axis - axes_of_x if axis >= 0 else axis for axis in axes)
+    counted = sorted(axis - count if axis >= 0 else axis for axis in axes)
     return counted[0] if counted == list(range(-len(counted), 0)) else None
 
 

@@ -17,9 +17,9 @@ import math
 
 import onnx_ir as ir
 
-from ..ir.node_view import shape_of, static_elements
+from ..ir.node_view import shape_of
 from ..ir.types import DataType
-from ..passes.edit import Edit, attribute, is_standard, sweep
+from ..passes.edit import Edit, attribute, axes_of, is_standard, sweep
 from .match import DOMAIN, divided_by_number, drop_unused, is_private, made_by, number, with_number
 
 
@@ -84,5 +84,5 @@ def _unbiased(edit: Edit, node: ir.Node) -> None:
 def _axes(node: ir.Node) -> list[int] | None:
     """The axes that a ReduceMean averages, counted from the front and in order, if they are known."""
     shape = shape_of(node.inputs[0])
-    axes = static_elements(node.inputs[1]) if len(node.inputs) > 1 else attribute(node, "axes", None)
+    axes = axes_of(node)
     return None if not axes or shape is None else sorted(axis % len(shape) for axis in axes)

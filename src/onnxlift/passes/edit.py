@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from ..ir.node_view import static_elements
 from ..ir.scopes import Scope, constant, scopes
 from ..ir.types import FLOATS
 
@@ -326,6 +327,15 @@ def is_parameter(value: ir.Value | None) -> bool:
     if value is None or tensor is None or tensor.dtype not in FLOATS or "constant" in value.meta:
         return False
     return tensor.size > 1 or not has_generated_name(value)
+
+
+def axes_of(node: ir.Node) -> tuple[int, ...] | None:
+    """The axes that a reduction, Squeeze or Unsqueeze works on, as they are written: input or attribute, perhaps
+    negative; None if they are not given, or not known."""
+    if len(node.inputs) > 1:
+        return static_elements(node.inputs[1])
+    axes = attribute(node, "axes", None)
+    return None if axes is None else tuple(axes)
 
 
 def attribute(node: ir.Node, name: str, default: Any) -> Any:

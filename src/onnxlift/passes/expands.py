@@ -23,8 +23,7 @@ import onnx_ir as ir
 from ..ir.node_view import Shape, Unknown, elements_of, shape_of
 from ..ir.scopes import constant
 from ..ir.shape_rules import BROADCASTING, broadcast_shapes
-from .edit import Edit, attribute, is_standard, sweep
-from .reshapes import unsqueezed_axes
+from .edit import Edit, attribute, axes_of, is_standard, sweep
 
 _MAX_READERS = 32
 _MAX_INPUTS = 8
@@ -101,7 +100,7 @@ def _narrow(edit: Edit, reader: ir.Node, value: ir.Value) -> ir.Value | None:
 def _new_in_front(value: ir.Value | None) -> int:
     """How many axes in front of all others an Unsqueeze adds to what `value` comes from."""
     node, shape = None if value is None else value.producer(), shape_of(value)
-    axes = unsqueezed_axes(node) if node is not None and is_standard(node, "Unsqueeze") else None
+    axes = axes_of(node) if node is not None and is_standard(node, "Unsqueeze") else None
     if axes is None or shape is None:
         return 0
     new = {axis % len(shape) for axis in axes}
@@ -112,7 +111,7 @@ def _without_front(edit: Edit, reader: ir.Node, value: ir.Value, count: int) -> 
     """What an Unsqueeze makes, without the first `count` of its new axes."""
     node, shape = value.producer(), shape_of(value)
     assert node is not None and shape is not None
-    axes = sorted(axis % len(shape) for axis in unsqueezed_axes(node) or ())[count:]
+    axes = sorted(axis % len(shape) for axis in axes_of(node) or ())[count:]
     source = node.inputs[0]
     if not axes or source is None:
         return source

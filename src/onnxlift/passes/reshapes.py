@@ -17,8 +17,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from ..ir.node_view import elements_of, shape_of, static_elements
-from .edit import Edit, attribute, is_standard, sweep
+from ..ir.node_view import elements_of, shape_of
+from .edit import Edit, attribute, axes_of, is_standard, sweep
 from .no_ops import same_shape
 
 _RESHAPING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
@@ -64,7 +64,7 @@ def _means_the_same(node: ir.Node, source: ir.Value, middle: ir.Value) -> bool:
 
 
 def _merge_unsqueezes(edit: Edit, node: ir.Node, first: ir.Node) -> None:
-    inner, outer = unsqueezed_axes(first), unsqueezed_axes(node)
+    inner, outer = axes_of(first), axes_of(node)
     shape = shape_of(node.outputs[0])
     if inner is None or outer is None or shape is None or len(node.inputs) != 2:
         return
@@ -84,11 +84,3 @@ def _only_unsqueeze(edit: Edit, node: ir.Node, source: ir.Value) -> None:
         return
     inputs, attributes = edit.axes(node, [axis for axis, size in enumerate(after) if size == 1])
     edit.replace(node, "Unsqueeze", [source, *inputs], attributes)
-
-
-def unsqueezed_axes(node: ir.Node) -> tuple[int, ...] | None:
-    """The axes that an Unsqueeze adds, as they are written: input or attribute, perhaps negative."""
-    if len(node.inputs) > 1:
-        return static_elements(node.inputs[1])
-    axes = attribute(node, "axes", None)
-    return None if axes is None else tuple(axes)

@@ -11,8 +11,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from ..ir.node_view import shape_of
-from .edit import Edit, attribute, is_standard, sweep
-from .reshapes import unsqueezed_axes
+from .edit import Edit, attribute, axes_of, is_standard, sweep
 
 
 def run(model: ir.Model) -> int:
@@ -28,5 +27,5 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     shape = shape_of(indices)
     if unsqueeze is None or shape is None or not is_standard(unsqueeze, "Unsqueeze"):
         return
-    if [axis % len(shape) for axis in unsqueezed_axes(unsqueeze) or ()] == [len(shape) - 1]:
+    if [axis % len(shape) for axis in axes_of(unsqueeze) or ()] == [len(shape) - 1]:
         edit.replace(node, "Gather", [data, unsqueeze.inputs[0]])

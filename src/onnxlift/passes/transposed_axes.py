@@ -17,9 +17,8 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ..ir.node_view import shape_of, static_elements
-from .edit import Edit, attribute, is_standard, sweep
-from .reshapes import unsqueezed_axes
+from ..ir.node_view import shape_of
+from .edit import Edit, attribute, axes_of, is_standard, sweep
 from .transposes import permutation
 
 _REDUCTIONS = tuple(f"Reduce{kind}" for kind in "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare".split())
@@ -45,7 +44,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 def _without_axes(edit: Edit, node: ir.Node, transpose: ir.Node, order: Sequence[int]) -> None:
     """Rules 1 and 2."""
-    axes = _axes(node)
+    axes = axes_of(node)
     squeezes = node.op_type == "Squeeze"
     if not axes or (not squeezes and attribute(node, "keepdims", 1) != 0):
         return
@@ -71,7 +70,7 @@ def _without_axes(edit: Edit, node: ir.Node, transpose: ir.Node, order: Sequence
 
 def _added_elsewhere(edit: Edit, node: ir.Node, unsqueeze: ir.Node) -> None:
     """Rule 3."""
-    order, axes = permutation(node), unsqueezed_axes(unsqueeze)
+    order, axes = permutation(node), axes_of(unsqueeze)
     if order is None or not axes:
         return
     new = {axis % len(order) for axis in axes}
@@ -79,14 +78,6 @@ def _added_elsewhere(edit: Edit, node: ir.Node, unsqueeze: ir.Node) -> None:
     if old == sorted(old):
         inputs, attributes = edit.axes(node, [i for i, axis in enumerate(order) if axis in new])
         edit.replace(node, "Unsqueeze", [unsqueeze.inputs[0], *inputs], attributes)
-
-
-def _axes(node: ir.Node) -> tuple[int, ...] | None:
-    """The axes that a reduction or Squeeze works on, as they are written: input or attribute, perhaps negative."""
-    if len(node.inputs) > 1:
-        return static_elements(node.inputs[1])
-    axes = attribute(node, "axes", None)
-    return None if axes is None else tuple(axes)
 
 
 def _with_axes(edit: Edit, node: ir.Node, axes: Sequence[int]) -> tuple[list[ir.Value], list[ir.Attr]]:

@@ -55,7 +55,7 @@ class ModuleClass:
 
 
 def find_classes(root: Module) -> tuple[list[ModuleClass], dict[int, ModuleClass]]:
-    """The classes in the order in which they are to be written (leaves first), and the class of each module by id."""
+    """The classes in the order in which they are to be written, and the class of each module by id."""
     class_of: dict[int, ModuleClass] = {}
     found: list[ModuleClass] = []
     order = {id(module): index for index, module in enumerate(root.walk())}
@@ -67,7 +67,31 @@ def find_classes(root: Module) -> tuple[list[ModuleClass], dict[int, ModuleClass
             cls.instances.sort(key=lambda module: order[id(module)])
             found.append(cls)
             class_of.update((id(module), cls) for module in cls.instances)
-    return found, class_of
+    return _as_read(found, class_of), class_of
+
+
+def _as_read(classes: list[ModuleClass], class_of: dict[int, ModuleClass]) -> list[ModuleClass]:
+    """The classes in the order in which a person writes them: first what a class is made of, as it is used, then the
+    class itself; the root comes last."""
+    order: dict[int, ModuleClass] = {}
+
+    def visit(cls: ModuleClass) -> None:
+        if id(cls) in order:
+            return
+        for instance in cls.instances:
+            visit_children(instance)
+        order[id(cls)] = cls
+
+    def visit_children(module: Module) -> None:
+        for _, child in module.children():
+            if id(child) in class_of:
+                visit(class_of[id(child)])
+            else:
+                visit_children(child)  # an `nn.Sequential` or the like
+
+    for cls in reversed(classes):
+        visit(cls)
+    return list(order.values())
 
 
 def _forms(modules: Iterable[Module], class_of: dict[int, ModuleClass]) -> list[Form]:

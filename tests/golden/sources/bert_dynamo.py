@@ -58,6 +58,18 @@ class BertSelfOutput(nn.Module):
         return self.LayerNorm(self.dense(x) + residual)
 
 
+class BertAttention(nn.Module):
+    """encoder.layer.0.attention, encoder.layer.1.attention"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.self = BertSelfAttention()
+        self.output = BertSelfOutput()
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        return self.output(self.self(x, mask), x)
+
+
 class BertIntermediate(nn.Module):
     """encoder.layer.0.intermediate, encoder.layer.1.intermediate"""
 
@@ -79,18 +91,6 @@ class BertOutput(nn.Module):
 
     def forward(self, x: Tensor, residual: Tensor) -> Tensor:
         return self.LayerNorm(self.dense(x) + residual)
-
-
-class BertAttention(nn.Module):
-    """encoder.layer.0.attention, encoder.layer.1.attention"""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.self = BertSelfAttention()
-        self.output = BertSelfOutput()
-
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        return self.output(self.self(x, mask), x)
 
 
 class BertLayer(nn.Module):

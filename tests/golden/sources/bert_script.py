@@ -58,17 +58,6 @@ class Output(nn.Module):
         return self.LayerNorm(self.dense(x) + residual)
 
 
-class Intermediate(nn.Module):
-    """encoder.layer.0.intermediate, encoder.layer.1.intermediate"""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.dense = nn.Linear(32, 48)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.gelu(self.dense(x))
-
-
 class Attention(nn.Module):
     """encoder.layer.0.attention, encoder.layer.1.attention"""
 
@@ -79,6 +68,17 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         return self.output(self.self(x, mask), x)
+
+
+class Intermediate(nn.Module):
+    """encoder.layer.0.intermediate, encoder.layer.1.intermediate"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dense = nn.Linear(32, 48)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.gelu(self.dense(x))
 
 
 class Layer(nn.Module):

@@ -36,18 +36,6 @@ class T5Attention(nn.Module):
         return self.o(attn.transpose(1, 2).flatten(2)), mask
 
 
-class T5DenseActDense(nn.Module):
-    """encoder.block.*.layer.*.DenseReluDense"""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.wi = nn.Linear(32, 48, bias=False)
-        self.wo = nn.Linear(48, 32, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.wo(F.relu(self.wi(x)))
-
-
 class T5LayerSelfAttention(nn.Module):
     """encoder.block.0.layer.0, encoder.block.1.layer.0"""
 
@@ -59,6 +47,18 @@ class T5LayerSelfAttention(nn.Module):
     def forward(self, x: Tensor, mask: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         attn, mask = self.SelfAttention(self.layer_norm(x), mask, index)
         return x + attn, mask
+
+
+class T5DenseActDense(nn.Module):
+    """encoder.block.*.layer.*.DenseReluDense"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wi = nn.Linear(32, 48, bias=False)
+        self.wo = nn.Linear(48, 32, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.wo(F.relu(self.wi(x)))
 
 
 class T5LayerFF(nn.Module):

@@ -41,18 +41,6 @@ class SelfAttention(nn.Module):
         return self.o(attn.transpose(1, 2).flatten(2)), mask
 
 
-class DenseReluDense(nn.Module):
-    """encoder.block.*.layer.*.DenseReluDense"""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.wi = nn.Linear(32, 48, bias=False)
-        self.wo = nn.Linear(48, 32, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.wo(F.relu(self.wi(x)))
-
-
 class Layer(nn.Module):
     """encoder.block.0.layer.0, encoder.block.1.layer.0"""
 
@@ -64,6 +52,18 @@ class Layer(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         attn, mask = self.SelfAttention(self.layer_norm(x), mask)
         return x + attn, mask
+
+
+class DenseReluDense(nn.Module):
+    """encoder.block.*.layer.*.DenseReluDense"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wi = nn.Linear(32, 48, bias=False)
+        self.wo = nn.Linear(48, 32, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.wo(F.relu(self.wi(x)))
 
 
 class Layer2(nn.Module):

@@ -328,6 +328,27 @@ def test_a_table_of_offsets_in_a_square_window(areas: list[int], offsets: list[i
         assert [found.texts[place_of(place)] for place in places] == ["size ** 2", "(2 * size - 1) ** 2"]
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "arguments"),
+    [([4, 8], [4, 8], ["size"]), ([4, 8], [4, 6], ["heads", "head_dim"])],
+)
+def test_as_many_rows_as_columns_are_no_heads(rows: list[int], columns: list[int], arguments: list[str]) -> None:
+    places = [Number(Literal(rows[0]), "heads", rows[0]), Number(Literal(columns[0]), "head_dim", columns[0])]
+    found = find_arguments(places, [rows, columns], set())
+    assert found is not None and list(found.values) == arguments
+
+
+@pytest.mark.parametrize(
+    ("role", "arguments"),
+    [("in_features", ["in_dim", "out_dim"]), ("heads", ["out_dim", "heads", "skip"])],
+)
+def test_only_widths_of_layers_say_whether_a_part_is_there(role: str, arguments: list[str]) -> None:
+    places = [Number((object(), "0"), role, 8), Number((object(), "0"), "out_features", 8)]
+    flag = Number((object(), "there"), "skip", True)
+    found = find_arguments([*places, flag], [[8, 2], [8, 16], [True, False]], set())
+    assert found is not None and list(found.values) == arguments
+
+
 def two_stacks(*paths: str) -> onnxlift.Lifted:
     """Layers of two kinds, two of each, at these paths."""
     g = Graph()

@@ -129,12 +129,6 @@ def _sizes(expr: Expr) -> Iterator[tuple[int, str]]:
                 yield id(shift), "shift"
 
 
-def _is_square(items: Sequence[Expr]) -> bool:
-    """Whether something is cut into rows and columns, as many of one as of the other: an image, not heads."""
-    sizes = [bare(item) for item in items]
-    return len(sizes) == 2 and all(isinstance(s, Literal) for s in sizes) and sizes[0]._value == sizes[1]._value
-
-
 def _positive(items: Sequence[Expr], roles: Sequence[str]) -> Iterator[tuple[int, str]]:
     for item, role in zip(map(bare, items), roles, strict=True):
         if isinstance(item, Literal) and type(item._value) is int and item._value > 0:

@@ -193,6 +193,10 @@ def _group(example: Sequence[Number], columns: Sequence[Sequence[Any]]) -> list[
             found.append(group)
         if group is not None:
             group.places.append(number)
+    for group in found:
+        if {"heads", "head_dim"} <= {*group.roles}:  # as many rows as columns: an image is cut, not heads
+            for number in group.places:
+                number.role = "size"
     position = {id(number): index for index, number in enumerate(example)}
     return sorted(found, key=lambda group: position[id(group.places[0])])
 
@@ -235,7 +239,7 @@ def _derive(groups: list[_Group], ends: Sequence[Number]) -> dict[int, tuple[_Gr
     """For each group that is a multiple of another one, that one and the form: `4 * {}`. What comes into a block and
     what goes out of it are what others are multiples of."""
     derived: dict[int, tuple[_Group, str]] = {}
-    widths = [g for g in groups if g.family == "width" and _are_integers(g) and not _SIZES.issuperset(g.roles)]
+    widths = [g for g in groups if g.family == "width" and _are_integers(g) and _is_of_layers(g)]
     outer = [group for end in ends for group in widths if end in group.places]
     bases: list[_Group] = []
     for group in dict.fromkeys((*outer, *widths[:MOST_COMPARED])):
@@ -302,8 +306,9 @@ def _are_integers(group: _Group) -> bool:
 
 
 def _condition(flag: _Group, groups: list[_Group]) -> str:
-    """`in_channels != channels` or `shift > 0`, if that tells whether the part is there; else nothing."""
-    widths = [group for group in groups if group.family == "width"][:MOST_COMPARED]
+    """`in_channels != channels` or `shift > 0`, if that tells whether the part is there; else nothing. That an image is
+    as high as there are channels is chance."""
+    widths = [group for group in groups if group.family == "width" and _is_of_layers(group)][:MOST_COMPARED]
     for index, first in enumerate(widths):
         for second in widths[index + 1 :]:
             for sign, equal in (("!=", False), ("==", True)):
@@ -314,6 +319,11 @@ def _condition(flag: _Group, groups: list[_Group]) -> str:
         if group.family == "shift" and [shift > 0 for shift in group.column] == flag.column:
             return f"{group.text} > 0"
     return ""
+
+
+def _is_of_layers(group: _Group) -> bool:
+    """Whether it is the width of a layer, and not only a size of what is computed."""
+    return not _SIZES.issuperset(group.roles)
 
 
 # Names

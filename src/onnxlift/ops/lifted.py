@@ -194,6 +194,18 @@ def Attention(
     return attend(q, k, v, q.type.dtype, changed(options, **defaults))
 
 
+@op("SplitHeads", domain=DOMAIN)
+def SplitHeads(n: Node, x: Tensor) -> Result:
+    """(batch, length, features) cut into one head of all features."""
+    return x.unflatten(-1, (1, size_of(x, 2)))
+
+
+@op("MergeHeads", domain=DOMAIN)
+def MergeHeads(n: Node, x: Tensor) -> Result:
+    """(batch, length, heads, features) without the cut."""
+    return x.flatten(2)
+
+
 @op("WindowMask", domain=DOMAIN)
 def WindowMask(n: Node, mask: Tensor, q: Tensor, bias: Tensor | None) -> Result:
     """A mask with an entry for each window of an image (and a bias that all have), for all images of a batch."""

@@ -1,0 +1,85 @@
+"""Attention with one head next to attention with two: both are written with heads."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+import onnxlift
+
+from .recognising import Data, found, parse
+
+SWAP = "Transpose <perm = [0, 2, 1, 3]>"
+KNOWN: dict[str, Data] = {
+    "one": np.array((0, 0, 1, 6)),
+    "two": np.array((0, 0, 2, 3)),
+    "flat": np.array((0, 0, 6)),
+    "first": np.array([1]),
+    "second": np.array([2]),
+    "scale": 6**-0.5,
+    "less": 3**-0.5,
+}
+
+BEHIND = " ".join(f"{x}r = Reshape({x}, one) {x}h = {SWAP} ({x}r)" for x in "qkv")
+BEFORE = " ".join(f"{x}h = Unsqueeze({x}, first)" for x in "qkv")
+RESHAPED = f"t = {SWAP} (a) y = Reshape(t, flat)"
+SQUEEZED = "y = Squeeze(a, first)"
+
+
+def attention(x: str = "", scale: str = "scale") -> str:
+    return (
+        f"{x}kt = Transpose <perm = [0, 1, 3, 2]> ({x}kh) {x}s = MatMul({x}qh, {x}kt) {x}m = Mul({x}s, {scale}) "
+        f"{x}p = Softmax <axis = -1> ({x}m) {x}a = MatMul({x}p, {x}vh)"
+    )
+
+
+def model(
+    split: str, merge: str, *, company: bool = True, results: str = "", values: str = "batch, keys, 6"
+) -> onnx.ModelProto:
+    """Attention between q, k and v, split by one text and merged by another; in `company` its result goes on into one
+    with two heads."""
+    body = f"{split} {attention()} {merge}"
+    if company:
+        more = "o = Sin(y) " + " ".join(f"{x}r = Reshape(o, two) {x}h = {SWAP} ({x}r)" for x in ("zq", "zk", "zv"))
+        body += f" {more} {attention('z', 'less')} zt = {SWAP} (za) z = Reshape(zt, flat)"
+    inputs = f"float[batch, seq, 6] q, float[batch, keys, 6] k, float[{values}] v"
+    outputs = f"float[batch, seq, 6] {'z' if company else 'y'}{results}"
+    words = {*body.replace("(", " ").replace(")", " ").replace(",", " ").split()}
+    return parse(f"g ({inputs}) => ({outputs}) {{ {body} }}", **{n: d for n, d in KNOWN.items() if n in words})
+
+
+@pytest.mark.parametrize("merge", [RESHAPED, SQUEEZED, f"t = {SWAP} (a) y = Squeeze(t, second)"])
+@pytest.mark.parametrize("split", [BEHIND, BEFORE, BEHIND.replace("qr = Reshape(q, one)", "qr = Unsqueeze(q, second)")])
+def test_every_spelling_is_cut_into_heads(split: str, merge: str) -> None:
+    proto = model(split, merge)
+    operators = found(proto)
+    assert operators.count("onnxlift.SplitHeads") == 3 and operators.count("onnxlift.MergeHeads") == 1
+    source = onnxlift.lift(proto).source
+    assert "squeeze" not in source
+    assert "k.unflatten(-1, (1, 6)).transpose(1, 2)" in source
+
+
+@pytest.mark.parametrize(
+    "proto",
+    [
+        model(BEFORE, SQUEEZED, company=False),
+        model(BEFORE, SQUEEZED, results=", float[batch, 1, seq, 6] a"),
+        model(BEFORE, SQUEEZED, results=", float[batch, 1, keys, 6] kh"),
+        model(BEFORE.replace("vh = Unsqueeze(v, first)", "vg = Unsqueeze(v, first) vh = Sin(vg)"), SQUEEZED),
+        model(BEFORE, "b = Sin(a) y = Squeeze(b, first)"),
+    ],
+    ids=["nobody has heads", "the result is read", "the keys are read", "values between", "a result in between"],
+)
+def test_what_is_not_cut_into_heads_stays(proto: onnx.ModelProto) -> None:
+    assert "onnxlift.SplitHeads" not in found(proto)
+
+
+def test_a_single_head_that_was_cut_is_company_enough() -> None:
+    assert "onnxlift.SplitHeads" in found(model(BEHIND, RESHAPED, company=False))
+
+
+def test_axes_that_move_otherwise_stay() -> None:
+    turned = "vg = Unsqueeze(v, second) vh = Transpose <perm = [0, 2, 3, 1]> (vg)"
+    proto = model(BEFORE.replace("vh = Unsqueeze(v, first)", turned), SQUEEZED, values="batch, 6, keys")
+    assert "onnxlift.SplitHeads" not in found(proto)

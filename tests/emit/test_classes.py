@@ -362,9 +362,40 @@ def two_stacks(*paths: str) -> onnxlift.Lifted:
 
 
 def test_classes_of_one_name_are_told_apart_by_their_owners() -> None:
-    assert {"EncoderLayer", "DecoderLayer"} <= classes(two_stacks("encoder.layers", "decoder.layers")).keys()
+    assert {"VisionLayer", "TextLayer"} <= classes(two_stacks("vision.layers", "text.layers")).keys()
 
 
 def test_classes_without_different_owners_are_numbered() -> None:
     """`stages` is a list, and not whose layer it is."""
     assert {"Layer", "Layer2"} <= classes(two_stacks("stages.0.layers", "stages.1.layers")).keys()
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("attention.self", "SelfAttention"),  # and not `Self`
+        ("cross_attn", "CrossAttention"),
+        ("pos_embed", "PositionEmbedding"),
+        ("mlp_head", "MLPHead"),
+        ("encoder.layers.0", "EncoderLayer"),
+        ("model.layers.0", "Layer"),  # a `model` says nothing
+        ("attnet", "Attnet"),  # no abbreviation
+    ],
+)
+def test_a_class_has_the_name_of_its_place_written_out(path: str, name: str) -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    h = g.node("Sin", g.linear(x, f"{path}.up"), name=f"/{path}/Act".replace(".", "/"))
+    h = g.node("Add", g.linear(h, f"{path}.down"), x, name=f"/{path}/Add".replace(".", "/"))
+    assert name in classes(g.lift(g.linear(h, "last")))
+
+
+def test_classes_come_in_the_order_in_which_they_are_used() -> None:
+    """First the parts of a class, then the class, then what comes after it; not all small ones first."""
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for path, op_type in (("attention.heads", "Sin"), ("attention.output", "Exp"), ("mixer", "Cos")):
+        h = g.node(op_type, g.linear(x, f"{path}.up"), name=f"/{path}/Act".replace(".", "/"))
+        x = g.node("Add", g.linear(h, f"{path}.down"), x, name=f"/{path}/Add".replace(".", "/"))
+    found = list(classes(g.lift(g.node("Tanh", x, name="/Tanh"))))
+    assert found[:-1] == ["Heads", "Output", "Attention", "Mixer"]

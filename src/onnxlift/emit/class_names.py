@@ -20,8 +20,18 @@ _GENERIC = re.compile(
     r"(?i)^(main_?graph|torch[-_]jit([-_]export)?|graph|model|onnx|g|main|graph_?\d*|tf2onnx|paddle-onnx|)$"
 )
 
-# Words that people write in capitals when they name a class.
+# Words that people write in capitals when they name a class, and those that they write out.
 _ABBREVIATIONS = frozenset({"mlp", "ffn", "se", "cnn", "rnn", "lstm", "gru", "vae", "fpn", "rpn", "aspp"})
+_LONG_FORMS = {
+    "attn": "attention",
+    "dec": "decoder",
+    "emb": "embedding",
+    "embed": "embedding",
+    "enc": "encoder",
+    "pos": "position",
+    "proj": "projection",
+}
+_SIDES = frozenset({"encoder", "decoder"})
 
 
 def name_classes(classes: Sequence[ModuleClass], root: Module, model: ir.Model, file_name: str) -> None:
@@ -71,16 +81,20 @@ def _root_name(model: ir.Model, file_name: str) -> str:
 
 
 def _place(cls: ModuleClass) -> str:
-    """`encoder.layers.3` -> layer; `dense1` and `dense2` -> dense."""
-    word = _word(cls.example)
+    """`encoder.layers.3` -> encoder_layer; `dense1` and `dense2` -> dense; `attention.self` -> self_attention."""
+    word, owner = _word(cls.example), _owner(cls)
     is_numbered = cls.example.path[-1].isdigit()
     if is_numbered or len({module.path[-1] for module in cls.instances}) > 1:
         word = word.rstrip("0123456789") or word
     if is_numbered and word.endswith("s") and not word.endswith("ss") and len(word) > 3:
         word = word[:-1]
-    if word in _ABBREVIATIONS:
-        return word.upper()
-    return word if len(word) > 1 else "block"
+    if len(word) < 2:
+        word = "block"
+    if word == "self" and owner is not None:
+        word = f"self_{owner}"
+    elif word in ("layer", "block") and owner in _SIDES:
+        word = f"{owner}_{word}"
+    return "_".join(p.upper() if p in _ABBREVIATIONS else _LONG_FORMS.get(p, p) for p in word.split("_"))
 
 
 def _word(module: Module) -> str:

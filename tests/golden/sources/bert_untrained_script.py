@@ -29,7 +29,7 @@ class Embeddings(nn.Module):
         return self.LayerNorm(x)
 
 
-class Self(nn.Module):
+class SelfAttention(nn.Module):
     """encoder.layer.0.attention.self, encoder.layer.1.attention.self"""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Attention(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.self = Self()
+        self.self = SelfAttention()
         self.output = Output(32)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
@@ -81,7 +81,7 @@ class Intermediate(nn.Module):
         return F.gelu(self.dense(x))
 
 
-class Layer(nn.Module):
+class EncoderLayer(nn.Module):
     """encoder.layer.0, encoder.layer.1"""
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class Layer(nn.Module):
 class Encoder(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.layer = nn.ModuleList(Layer() for _ in range(2))
+        self.layer = nn.ModuleList(EncoderLayer() for _ in range(2))
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         for layer in self.layer:

@@ -26,7 +26,7 @@ class Projection(nn.Module):
         return x @ self.weight + self.bias
 
 
-class Attn(nn.Module):
+class Attention(nn.Module):
     """transformer.h.0.attn, transformer.h.1.attn"""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Block(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.ln_1 = nn.LayerNorm(32)
-        self.attn = Attn()
+        self.attn = Attention()
         self.ln_2 = nn.LayerNorm(32)
         self.mlp = MLP()
 

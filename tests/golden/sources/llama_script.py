@@ -24,7 +24,7 @@ def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return x * cos + rotate_half(x) * sin
 
 
-class RotaryEmb(nn.Module):
+class RotaryEmbedding(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("inv_freq", torch.empty(4), persistent=False)
@@ -35,7 +35,7 @@ class RotaryEmb(nn.Module):
         return x.cos(), x.sin()
 
 
-class SelfAttn(nn.Module):
+class SelfAttention(nn.Module):
     """model.layers.0.self_attn, model.layers.1.self_attn"""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Layer(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.input_layernorm = nn.RMSNorm(32, eps=1e-6)
-        self.self_attn = SelfAttn()
+        self.self_attn = SelfAttention()
         self.post_attention_layernorm = nn.RMSNorm(32, eps=1e-6)
         self.mlp = MLP()
 
@@ -87,7 +87,7 @@ class Model(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embed_tokens = nn.Embedding(50, 32)
-        self.rotary_emb = RotaryEmb()
+        self.rotary_emb = RotaryEmbedding()
         self.layers = nn.ModuleList(Layer() for _ in range(2))
         self.norm = nn.RMSNorm(32, eps=1e-6)
 

@@ -78,7 +78,7 @@ class Layer2(nn.Module):
         return x + self.DenseReluDense(self.layer_norm(x))
 
 
-class Block(nn.Module):
+class EncoderBlock(nn.Module):
     """encoder.block.0, encoder.block.1"""
 
     def __init__(self, relative_attention_bias: bool = False) -> None:
@@ -94,7 +94,7 @@ class Encoder(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embed_tokens = nn.Embedding(50, 32)
-        self.block = nn.ModuleList([Block(relative_attention_bias=True), Block()])
+        self.block = nn.ModuleList([EncoderBlock(relative_attention_bias=True), EncoderBlock()])
         self.final_layer_norm = nn.RMSNorm(32, eps=1e-6)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:

@@ -69,6 +69,12 @@ def test_merged_weights_share_their_tensor() -> None:
     assert graph.initializers["w"].const_value is graph.initializers["v"].const_value
 
 
+def test_a_copy_that_the_model_makes_of_a_weight_is_that_weight() -> None:
+    model = parse("g (float[3] x) => (float[3] y) <float[3] w = {1, 2, 4}> { clone = Identity(w) y = Add(x, clone) }")
+    model.graph.node[0].metadata_props.add(key="pkg.torch.onnx.name_scopes", value="['', 'clone']")
+    assert list(normal_form(model).graph.initializers) == ["w"]
+
+
 def test_an_identity_in_front_of_an_output_hands_its_name_on() -> None:
     model, _ = apply("g (float[n] x) => (float[n] y) { a = Neg(x) b = Identity(a) y = Identity(b) }", [])
     assert operators(model) == ["Neg"]

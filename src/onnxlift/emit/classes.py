@@ -274,4 +274,4 @@ def _describe_member(
             switches.append((name, value))
         else:
             numbers.append(Number((member, name), name, value))
-    return (member.kind, tuple(switches), tuple(member.weights))
+    return (member.kind, tuple(switches), tuple(member.weights), member.wrapper)

@@ -180,7 +180,10 @@ class Constructor:
             is_needed = default is REQUIRED or (id(layer), name) in self.places or value != default
             by_position = default is REQUIRED or (alone and position == 0)
             call.add(name, self._number((layer, name), value), is_needed, by_position)
-        return call.text
+        if layer.computed is None:
+            return call.text
+        options = "".join(f", {name}={literal(value)}" for name, value in layer.computed.arguments.items())
+        return f"{layer.computed.function}({call.text}{options})"
 
     def _empty(self, stored: Stored) -> str:
         size = self._sizes(stored)

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from ..code.statements import Block
 from ..ir.types import FLOATS
-from ..ops.layers import BUFFERS, Layer, Weight
+from ..ops.layers import Layer, Weight
 from ..ops.operand import Operand
 from ..tree.scopes import Path
 
@@ -136,5 +136,5 @@ def state_entries(module: Module, prefix: Path = ()) -> Iterator[tuple[str, Entr
             yield ".".join(full), Entry(member.weight, member.is_parameter, member.persistent)
         else:
             for name, weight in member.weights.items():
-                is_trained = name not in BUFFERS and weight.value.dtype in FLOATS
+                is_trained = name not in member.buffers and weight.value.dtype in FLOATS
                 yield ".".join((*full, name)), Entry(weight, is_trained)

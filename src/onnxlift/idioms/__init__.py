@@ -45,10 +45,12 @@ from . import (
     single_heads,
     slices,
     softplus,
+    spectral_norm,
     split,
     stack,
     unbind,
     variance,
+    weight_norm,
     wrapped_indices,
 )
 from .match import DOMAIN
@@ -59,6 +61,8 @@ IDIOMS: dict[str, Pass] = {
     "recurrent": recurrent.run,
     "fake-quantize": fake_quantize.run,
     "quantized-layers": quantized_layers.run,
+    "weight-norm": weight_norm.run,
+    "spectral-norm": spectral_norm.run,
     "einsum": einsum.run,
     "linear": linear.run,
     "recurrent-cells": recurrent_cells.run,

@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from .. import kernels
+from ..idioms.computed_weight import KEY, ComputedWeight
 
 Array = np.ndarray[Any, Any]
 REQUIRED = object()
@@ -144,12 +145,14 @@ class Weight:
 @dataclass(eq=False)
 class Layer:
     """One `nn.Conv2d(...)` of the model. `arguments` holds all arguments by name; those at their default are not
-    written. `node` is the ONNX node that it comes from: its name and scope give the attribute's name."""
+    written. `node` is the ONNX node that it comes from: its name and scope give the attribute's name. A layer that
+    computes its weight is wrapped in the function that makes it do so."""
 
     kind: str
     arguments: dict[str, Any]
     weights: dict[str, Weight] = field(default_factory=dict)
     node: ir.Node | None = None
+    computed: ComputedWeight | None = None
 
     @property
     def constructor(self) -> str:
@@ -168,12 +171,36 @@ class Layer:
         return (self.kind, repr(self.arguments), weights)
 
     @property
+    def buffers(self) -> frozenset[str]:
+        """Those of its weights that are not trained, but part of the state dict."""
+        return BUFFERS if self.computed is None else BUFFERS | self.computed.buffers
+
+    @property
+    def wrapper(self) -> tuple[object, ...]:
+        """What it is wrapped in, and how: equal for layers that are wrapped alike."""
+        return () if self.computed is None else (self.computed.function, *self.computed.arguments.items())
+
+    @property
     def is_plain_activation(self) -> bool:
         """Whether this is an activation as it is without arguments."""
         return self.kind in ACTIVATIONS and self.complete_arguments() == self.signature
+
+    def hold(self, name: str, weight: Weight) -> None:
+        """Let it have a weight, or the parts that it computes it from."""
+        computed = weight.value.meta.get(KEY)
+        if name == "weight" and weight.transform is None and computed is not None:
+            self.computed = computed
+            self.weights.update({part: Weight(value, _shape(value)) for part, value in computed.parts.items()})
+        else:
+            self.weights[name] = weight
 
     def complete_arguments(self) -> dict[str, Any]:
         """Every argument in the order of the constructor, defaults filled in."""
         unknown = self.arguments.keys() - self.signature.keys()
         assert not unknown, f"{self.constructor} has no argument {', '.join(sorted(unknown))}"
         return {name: self.arguments.get(name, default) for name, default in self.signature.items()}
+
+
+def _shape(value: ir.Value) -> tuple[int, ...]:
+    assert value.const_value is not None
+    return tuple(value.const_value.shape.numpy())

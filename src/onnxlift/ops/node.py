@@ -88,13 +88,13 @@ class Node:
     def layer(self, kind: str, weights: Mapping[str, Constant | Weight | None] | None = None, **arguments: Any) -> Expr:
         """A member `nn.kind(...)` of the module, ready to be called. Arguments equal to torch's default are not
         written; `weights` maps the layer's parameter and buffer names to the constants that fill them."""
-        held: dict[str, Weight] = {}
+        layer = Layer(kind, arguments, node=self.ir)
         for name, weight in (weights or {}).items():
             if isinstance(weight, Constant):
-                held[name] = self.weight(weight)
+                layer.hold(name, self.weight(weight))
             elif weight is not None:
-                held[name] = weight
-        return self.host.add_layer(Layer(kind, arguments, held, self.ir))
+                layer.hold(name, weight)
+        return self.host.add_layer(layer)
 
     def weight(
         self,

@@ -2,7 +2,8 @@
 
 1. y = Identity(w), w an initialiser of the file   ->  a separate initialiser y with the same tensor object.
    PyTorch's exporter merges weights of equal value and keeps their names this way
-   (`layer.1.bias = Identity(layer.0.bias)`). They are distinct parameters, so the names must not collapse.
+   (`layer.1.bias = Identity(layer.0.bias)`). They are distinct parameters, so the names must not collapse. Not if the
+   newer exporter says which modules the node is in: then the model itself copies a parameter (`weight.clone()`).
 2. y = Identity(x) otherwise                       ->  x for y.
    If y is a graph output, x takes the name y.
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from ..ir.metadata import NAME_SCOPES
 from ..ir.scopes import constant
 from .edit import Edit, initialiser, is_standard, sweep
 
@@ -31,6 +33,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         return
     tensor = constant(source)
     separate = tensor is not None and source.graph is edit.graph and "constant" not in source.meta
+    separate = separate and NAME_SCOPES not in node.metadata_props
     if separate and tensor is not None and not edit.is_output(output):
         name, output.name = output.name, None
         if name is None:

@@ -1,0 +1,102 @@
+"""A weight that is a length times a direction: `torch.nn.utils.weight_norm` and its parametrisation of the same name.
+
+    Mul(Div(v, ReduceL2(v)), g)  ->  the weight of a layer that is written as weight_norm(nn.Linear(...))
+    Mul(v, Div(g, ReduceL2(v)))
+
+The lengths are taken along all axes but one (`dim`, by default the first), which stays; or along all, and then g is a
+single number without axes (`dim=None`).
+
+It applies to the weight of a linear layer or convolution, if g and v are named as either function names them:
+`weight_g` and `weight_v`, or `parametrizations.weight.original0` and `original1`. Not if g has another shape, which the
+function would not give it (PyTorch's older exporter takes `dim=None` for the last axis), if somebody else reads a value
+in between, or if the weight is read by anything but layers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from ..ir.node_view import shape_of, static_elements
+from ..passes.edit import Array, Edit, attribute, axes_of, is_parameter, is_standard, sweep
+from .computed_weight import ComputedWeight, layer_of, numbers, owner_of, put
+from .match import both_orders, drop_unused, is_private, made_by
+
+_NAMES = {
+    "nn.utils.weight_norm": ("weight_g", "weight_v"),
+    "nn.utils.parametrizations.weight_norm": ("parametrizations.weight.original0", "parametrizations.weight.original1"),
+}
+
+
+def run(model: ir.Model) -> int:
+    """Make weights of products of lengths and directions; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, "Mul"):
+        return
+    for first, second in both_orders(node):
+        quotient = made_by(edit, second, "Div")
+        if quotient is None or not is_private(edit, second):
+            continue
+        dividend, divisor = quotient.inputs
+        norm = made_by(edit, divisor, "ReduceL2")
+        if norm is None or dividend is None or not is_private(edit, divisor):
+            continue
+        for g, v in ((first, dividend), (dividend, first)):
+            if _matches(edit, node, norm, g, v):
+                drop_unused(edit, [quotient, norm])
+                return
+
+
+def _matches(edit: Edit, node: ir.Node, norm: ir.Node, g: ir.Value, v: ir.Value) -> bool:
+    """Replace the product, if it is a weight of these two."""
+    shape = shape_of(v)
+    if not is_parameter(g) or not is_parameter(v) or shape is None or layer_of(edit, node.outputs[0]) is None:
+        return False
+    kept = _kept_axes(edit, norm, v, len(shape))
+    names = _names(g, v)
+    if kept is None or names is None or len(kept) > 1:
+        return False
+    dim = kept[0] if kept else None
+    lengths = () if dim is None else tuple(size if axis == dim else 1 for axis, size in enumerate(shape))
+    if shape_of(g) != lengths:
+        return False
+    function, owner = names
+    parts = dict(zip(_NAMES[function], (g, v), strict=True))
+    arguments = {} if dim == 0 else {"dim": dim}
+    put(edit, node, owner, ComputedWeight(function, parts, arguments), lambda: _weight(g, v, dim))
+    return True
+
+
+def _kept_axes(edit: Edit, norm: ir.Node, v: ir.Value, rank: int) -> list[int] | None:
+    """The axes of `v` along which the norm is not taken; None if it is that of something else."""
+    source = norm.inputs[0]
+    flat = made_by(edit, source, "Reshape")
+    if flat is not None and flat.inputs[0] is v and static_elements(flat.inputs[1]) == (-1,):
+        return []
+    axes = axes_of(norm)
+    if source is not v or (axes is None and len(norm.inputs) > 1 and norm.inputs[1] is not None):
+        return None
+    if not axes:
+        return None if attribute(norm, "noop_with_empty_axes", 0) else []
+    kept = [axis for axis in range(rank) if axis not in axes and axis - rank not in axes]
+    return kept if not kept or attribute(norm, "keepdims", 1) else None
+
+
+def _names(g: ir.Value, v: ir.Value) -> tuple[str, str] | None:
+    """The function that calls its parameters so, and the module that they belong to."""
+    for function, (length, direction) in _NAMES.items():
+        owner = owner_of(g, length)
+        if owner is not None and owner == owner_of(v, direction):
+            return function, owner
+    return None
+
+
+def _weight(g: ir.Value, v: ir.Value, dim: int | None) -> Array:
+    directions = numbers(v)
+    axes = tuple(axis for axis in range(directions.ndim) if axis != dim)
+    squares = np.square(directions).sum(axes, keepdims=True)
+    result: Array = directions * (numbers(g) / np.sqrt(squares))
+    return result

@@ -193,6 +193,12 @@ def test_a_mask_that_hides_nothing_goes(masked: str, everything: bool) -> None:
     assert found(other) != ["onnxlift.Attention"]
 
 
+@pytest.mark.parametrize(("number", "is_added"), [(0.0, False), (-0.0, False), (0.5, True)])
+def test_adding_nothing_to_the_scores_is_no_mask(number: float, is_added: bool) -> None:
+    proto = model(f"{SCALED} m = Add(s, number) p = Softmax(m) y = MatMul(p, v)", HEADS, number=number)
+    assert ("onnxlift.Attention" not in found(proto)) == is_added
+
+
 def test_small_negative_number_stays() -> None:
     proto = model(f"{SCALED} m = Where(mask, s, low) p = Softmax(m) y = MatMul(p, v)", BOOLEAN, low=-2.0)
     assert "onnxlift.Attention" not in found(proto)

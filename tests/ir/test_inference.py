@@ -70,6 +70,11 @@ def anonymous(value: ir.Value) -> tuple[object, ...] | None:
         ("float[b, 3, h, 10] x", "y = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x)", ("b", 3, "h//2", 5)),
         ("float[b, 3, h, 10] x, float[3, 6, 2, 2] z", "y = ConvTranspose <strides = [2, 2]> (x, z)",
          ("b", 6, "2*h", 20)),
+        ("float[b, 1, s] x, float[4, 1, 10] z, float[6, 4, 3] w",
+         "c = Conv <strides = [5]> (x, z) y = Conv <strides = [2]> (c, w)", ("b", 6, "s//10 - 1")),
+        ("float[b, 1, s] x, float[4, 1, 2] z", "c = Conv(x, z) a = Constant <value_ints = [-1]> () "
+         "i = Constant <value_ints = [2]> () o = Constant <value_ints = [0]> () y = Slice(c, o, a, i)",
+         ("b", 4, "s - 2")),
         ("float[b, s] x, int64[t] z", "y = Gather <axis = 1> (x, z)", ("b", "t")),
         ("float[b, s] x", "y = Squeeze(x)", None),
         ("float[b, s] x", "y = NonZero(x)", (2, "?")),
@@ -89,6 +94,7 @@ def test_symbolic_shapes(inputs: str, body: str, expected: tuple[object, ...] | 
         ("n = Shape(x) y = ReduceProd <keepdims = 0> (n)", ("12*b*s",)),
         ("n = Shape(x) two = Constant <value_int = 2> () y = Div(n, two)", ("b//2", "s//2", 6)),
         ("n = Shape(x) five = Constant <value_int = 5> () y = Mod(n, five)", ("b%5", "s%5", 2)),
+        ("n = Shape(x) four = Constant <value_int = 4> () m = Sub(n, four) y = Div(m, four)", (None, None, 2)),
         ("n = Shape(x) m = Neg(n) y = Add(m, n)", (0, 0, 0)),
         ("n = Shape(x) m = Constant <value_ints = [-1, 5, 12]> () y = Equal(n, m)", (0, None, 1)),
         ("n = Shape(x) o = Constant <value_int = 1> () y = Max(n, o)", ("max(1, b)", "max(1, s)", 12)),
@@ -101,6 +107,33 @@ def test_symbolic_shapes(inputs: str, body: str, expected: tuple[object, ...] | 
 def test_elements_of_shape_arithmetic(body: str, expected: tuple[object, ...] | None) -> None:
     model = inferred(f"g (float[b, s, 12] x) => (y) {{ {body} }}")
     assert elements_of(model.graph.outputs[0]) == expected
+
+
+HALF = """zero = Constant <value_int = 0> () one = Constant <value_int = 1> () two = Constant <value_int = 2> ()
+    three = Constant <value_int = 3> () last = Constant <value_int = -1> () n = Shape(x) s = Gather(n, last)
+    less = Sub(s, three) half = Div(less, two) size = Add(half, one) y = Range(zero, size, one)"""
+
+
+def test_sizes_before_a_convolution_are_those_that_fit_it() -> None:
+    """`(s - 3) / 2 + 1` rounds another way for a small `s`, and such a range is empty: but then the convolution, which
+    comes later, would fail."""
+    model = inferred(f"g (float[b, 2, s] x, float[4, 2, 3] w) => (y, z) {{ {HALF} z = Conv <strides = [2]> (x, w) }}")
+    sizes, convolved = model.graph.outputs
+    assert dims(sizes) == ("(s + 1)//2 - 1",) and dims(convolved) == ("b", 4, "(s + 1)//2 - 1")
+
+
+@pytest.mark.parametrize("strides", [1, 3])
+def test_another_convolution_says_nothing_of_them(strides: int) -> None:
+    conv = f"z = Conv <strides = [{strides}]> (x, w)"
+    model = inferred(f"g (float[b, 2, s] x, float[4, 2, 2] w) => (y, z) {{ {HALF} {conv} }}")
+    assert anonymous(model.graph.outputs[0]) == ("?",)
+
+
+def test_a_convolution_in_a_branch_says_nothing_of_what_is_outside() -> None:
+    branches = """z = If (c) <then_branch = t () => (u) { u = Conv <strides = [2]> (x, w) },
+        else_branch = e () => (v) { v = Identity(x) }>"""
+    model = inferred(f"g (float[b, 2, s] x, float[4, 2, 3] w, bool c) => (y, z) {{ {HALF} {branches} }}")
+    assert anonymous(model.graph.outputs[0]) == ("?",)
 
 
 def test_elements_of_a_scalar_are_bare_and_of_a_vector_a_tuple() -> None:

@@ -96,6 +96,10 @@ def test_a_comparison_that_always_holds_only_repeats(test: str) -> None:
     assert "And" not in rewritten(f"t = {test} y = And(t, m)", "bool[batch, 1, seq] y")
 
 
+def test_a_comparison_that_always_holds_is_true_without_positions() -> None:
+    assert rewritten("y = GreaterOrEqual(rows, zero)", "bool[batch, 1, 1] y")[-1] == "Expand"
+
+
 @pytest.mark.parametrize(
     "test", ["Greater(rows, zero)", "Less(b, rows)", "Less(columns, b)", "LessOrEqual(rows, zero)"]
 )

@@ -108,6 +108,8 @@ def _added(edit: Edit, add: ir.Node) -> Mask | None:
     scores, mask = (second, first) if is_score(edit, second) and not is_score(edit, first) else (first, second)
     if not _keeps_shape(scores, mask):
         return None
+    if number(mask) == 0:
+        return Mask(scores)  # a softmax does not tell -0.0 from 0.0
     choice = made_by(edit, mask, "Where")
     if choice is not None and rank(choice.inputs[0]) == rank(mask):
         kept, then, otherwise = choice.inputs

@@ -127,7 +127,7 @@ class _ChannelsFirst(NodeView):
 
 def _channels_last(rule: Callable[[NodeView], Shape]) -> Rule:
     def of_channels_last(n: NodeView) -> list[Output]:
-        batch, channels, *sizes = rule(_ChannelsFirst(n.node, n.opset, {}, n.fresh))
+        batch, channels, *sizes = rule(_ChannelsFirst(n.node, n.opset, {}, n.fresh, n.bounds))
         return [(n.dtype(), (batch, *sizes, channels))]
 
     return of_channels_last

@@ -74,22 +74,25 @@ def _absolute(n: NodeView) -> Elements:
     return tuple(e if e is not None and symbolic.is_nonnegative(e) else None for e in n.elements(0))
 
 
-def _divide(a: Dim, b: Dim) -> Dim | None:
-    if isinstance(a, int) and isinstance(b, int):
-        if b == 0:
-            return None
-        return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)  # ONNX rounds towards zero
-    exact = symbolic.divide_exactly(a, b)
-    return exact if exact is not None else symbolic.floor_divide(a, b)
+def _quotient(n: NodeView) -> Elements:
+    """ONNX rounds towards zero, which is down where the result is not negative."""
+
+    def divide(a: Dim, b: Dim) -> Dim | None:
+        if isinstance(a, int) and isinstance(b, int):
+            return None if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+        exact = symbolic.divide_exactly(a, b)
+        if exact is not None:
+            return exact
+        rounded = symbolic.floor_divide(a, b)
+        return rounded if rounded is not None and n.bounds.is_nonnegative(rounded) else None
+
+    return _elementwise(divide, n)
 
 
 def _remainder(n: NodeView) -> Elements:
-    fmod = n.attribute("fmod", 0)
-
-    def remainder(a: Dim, b: Dim) -> Dim | None:
-        return None if fmod else symbolic.modulo(a, b)
-
-    return _zip(remainder, n.elements(0), n.elements(1))
+    if n.attribute("fmod", 0):
+        raise Unknown  # its sign is that of the dividend
+    return _elementwise(symbolic.modulo, n)
 
 
 def _zip(function: Binary, left: Elements, right: Elements) -> Elements:
@@ -101,11 +104,15 @@ def _zip(function: Binary, left: Elements, right: Elements) -> Elements:
     return tuple(None if a is None or b is None else function(a, b) for a, b in zip(left, right, strict=True))
 
 
+def _elementwise(function: Binary, n: NodeView) -> Elements:
+    if n.attribute("broadcast", 0):
+        raise Unknown  # opset 6 and earlier: aligned by `axis`
+    return reduce(lambda a, b: _zip(function, a, b), (n.elements(i) for i in range(len(n.inputs))))
+
+
 def _variadic(function: Binary) -> Callable[[NodeView], Elements]:
     def rule(n: NodeView) -> Elements:
-        if n.attribute("broadcast", 0):
-            raise Unknown  # opset 6 and earlier: aligned by `axis`
-        return reduce(lambda a, b: _zip(function, a, b), (n.elements(i) for i in range(len(n.inputs))))
+        return _elementwise(function, n)
 
     return rule
 
@@ -219,7 +226,7 @@ RULES: dict[str, Callable[[NodeView], Elements]] = {
     "Add": _variadic(symbolic.add),
     "Sub": _variadic(symbolic.subtract),
     "Mul": _variadic(symbolic.multiply),
-    "Div": _variadic(_divide),
+    "Div": _quotient,
     "Mod": _remainder,
     "Max": _variadic(symbolic.maximum),
     "Min": _variadic(symbolic.minimum),

@@ -1,6 +1,7 @@
 """Types and shapes of every value, with symbolic sizes followed through shape arithmetic.
 
-One forward sweep in topological order. A node is given to our own rules first (`shape_rules`, `element_rules`), which
+One forward sweep in topological order, and a second one if sizes at the end say more of those at the beginning
+(`bounds`). A node is given to our own rules first (`shape_rules`, `element_rules`), which
 know symbolic sizes; what they do not know, the operator's ONNX schema infers from the types found so far. So a size
 that is recovered early is not lost later. Afterwards
 
@@ -27,6 +28,7 @@ import onnx.shape_inference
 import onnx_ir as ir
 
 from . import contrib_types, control_flow, element_rules, shape_rules
+from .bounds import Bounds
 from .node_view import MAX_ELEMENTS, Elements, NodeView, Shape, Unknown, shape_of
 from .schema import schema_for
 from .scopes import constant, opset_of, scopes, subgraphs
@@ -74,6 +76,7 @@ class Inference:
         self.calls: dict[ir.OperatorIdentifier, _Call] = {}
         self.results: dict[object, list[TypeAndShape]] = {}
         self.visits = _REVISITS
+        self.bounds = Bounds()
         self._next_symbol = 0
         for scope in scopes(model):
             self.visits += len(scope.graph)
@@ -86,6 +89,10 @@ class Inference:
         for value in graph.inputs:
             self.assign(value, *self.named(value.type, value.shape))
         self.sweep(graph, self.model.opset_imports, {})
+        if self.bounds.learnt_answers():
+            self.calls.clear()
+            self.visits += len(graph)
+            self.sweep(graph, self.model.opset_imports, {})
         # Callers come before the functions they call, so that all calls are known when a body gets its types.
         for identifier in self._callers_first():
             function = self.model.functions[identifier]
@@ -155,7 +162,9 @@ class Inference:
             return
         standard = node.domain in ("", "ai.onnx")
         opset = opset_of(node, opsets)
-        view = NodeView(node, opset, attributes, self.fresh)
+        # What a branch learns holds only in runs that take it.
+        bounds = self.bounds if node.graph is self.model.graph else Bounds()
+        view = NodeView(node, opset, attributes, self.fresh, bounds)
         if standard and self._infer_by_rule(view):
             return
         contributed = contrib_types.infer(view)

@@ -11,6 +11,8 @@ from typing import Any
 
 import onnx_ir as ir
 
+from . import symbolic
+from .bounds import Bounds
 from .schema import plain
 from .scopes import constant
 from .symbolic import Dim
@@ -82,14 +84,22 @@ def static_slice(node: ir.Node) -> tuple[tuple[int, ...], tuple[int, ...], tuple
 class NodeView:
     """A node with what is known about its inputs."""
 
-    __slots__ = ("_attributes", "fresh", "inputs", "node", "opset")
+    __slots__ = ("_attributes", "bounds", "fresh", "inputs", "node", "opset")
 
-    def __init__(self, node: ir.Node, opset: int, attributes: Mapping[str, ir.Attr], fresh: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        node: ir.Node,
+        opset: int,
+        attributes: Mapping[str, ir.Attr],
+        fresh: Callable[[], str],
+        bounds: Bounds,
+    ) -> None:
         self.node = node
         self.inputs: Sequence[ir.Value | None] = node.inputs
         self.opset = opset
         self.fresh = fresh
         """Gives a new symbol: a size of which nothing is known but that it is one."""
+        self.bounds = bounds
         self._attributes = attributes
 
     def has(self, index: int) -> bool:
@@ -154,6 +164,10 @@ class NodeView:
     def resolve(self, name: str) -> ir.Attr | None:
         """What the caller of the function that holds this node passes for its attribute `name`."""
         return self._attributes.get(name)
+
+    def at_least_zero(self, dim: Dim) -> Dim | None:
+        """`max(dim, 0)`."""
+        return dim if self.bounds.is_nonnegative(dim) else symbolic.maximum(dim, 0)
 
     def known(self, dim: Dim | None) -> Dim:
         """`dim`, or a new symbol where it is not expressible."""

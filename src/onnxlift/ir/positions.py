@@ -23,8 +23,8 @@ from .types import DataType
 _MAX_DEPTH = 16
 _MAX_CONSTANT = 1 << 16
 _SHAPING = frozenset({"Cast", "Unsqueeze", "Squeeze", "Reshape", "Flatten", "Expand"})
-# comparison -> (whether the second operand is the larger one, by how much it is larger at least)
-_COMPARISONS = {"GreaterOrEqual": (False, 0), "Greater": (False, 1), "LessOrEqual": (True, 0), "Less": (True, 1)}
+COMPARISONS = {"GreaterOrEqual": (False, 0), "Greater": (False, 1), "LessOrEqual": (True, 0), "Less": (True, 1)}
+"""For each comparison whether the second operand is the larger one, and by how much it is larger at least."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ class Positions:
     def condition(self, value: ir.Value | None) -> Grid | None:
         """A grid that is at least 0 exactly where the boolean `value` is true, if that compares positions."""
         node = None if value is None else value.producer()
-        if node is None or node.op_type not in _COMPARISONS or node.domain not in ("", "ai.onnx"):
+        if node is None or node.op_type not in COMPARISONS or node.domain not in ("", "ai.onnx"):
             return None
-        upside_down, bound = _COMPARISONS[node.op_type]
+        upside_down, bound = COMPARISONS[node.op_type]
         larger, smaller = reversed(node.inputs) if upside_down else node.inputs
         grid = _combined(self.grid(larger), self.grid(smaller), -1)
         offset = None if grid is None else symbolic.subtract(grid.offset, bound)
@@ -101,12 +101,15 @@ class Positions:
 
 
 def is_all_true(value: ir.Value | None) -> bool:
-    """Whether the boolean `value` is `ones(...)`, in whatever shape. No cast turns a one into a zero."""
+    """Whether the boolean `value` is `ones(...)`, or one True, in whatever shape. No cast turns a one into a zero."""
     node = None if value is None else value.producer()
     for _ in range(_MAX_DEPTH):
         if node is None or node.op_type not in _SHAPING or node.inputs[0] is None:
             break
-        node = node.inputs[0].producer()
+        value, node = node.inputs[0], node.inputs[0].producer()
+    tensor = constant(value)
+    if tensor is not None:
+        return tensor.size == 1 and bool((tensor.numpy() == 1).all())
     if node is None or node.op_type != "ConstantOfShape" or node.domain not in ("", "ai.onnx"):
         return False
     fill = node.attributes.get("value")

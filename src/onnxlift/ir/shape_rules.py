@@ -187,7 +187,7 @@ def _range(n: NodeView) -> Shape:
         return (n.fresh(),)
     if step == 1:
         span = symbolic.subtract(limit, start)
-        length = None if span is None else symbolic.maximum(span, 0)
+        length = None if span is None else n.at_least_zero(span)
         return (n.known(length),)
     if isinstance(start, int) and isinstance(limit, int) and isinstance(step, int) and step:
         return (max(0, -((start - limit) // step)),)

@@ -22,11 +22,11 @@ def slice_shape(n: NodeView) -> Shape:
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         if not -len(shape) <= axis < len(shape):
             raise Unknown
-        result[axis] = n.known(_slice_length(shape[axis], start, end, step))
+        result[axis] = n.known(_slice_length(n, shape[axis], start, end, step))
     return tuple(result)
 
 
-def _slice_length(dim: Dim, start: Element, end: Element, step: Element) -> Dim | None:
+def _slice_length(n: NodeView, dim: Dim, start: Element, end: Element, step: Element) -> Dim | None:
     """How many elements `[start:end:step]` leaves of `dim`."""
     if start is None or end is None or not isinstance(step, int) or step == 0:
         return None
@@ -36,29 +36,29 @@ def _slice_length(dim: Dim, start: Element, end: Element, step: Element) -> Dim 
         return len(range(dim)[start:end:step])
     if step < 0:
         return dim if step == -1 and start == -1 and isinstance(end, int) and end <= -(2**31) else None
-    last = _clamped(dim, end)
+    last = _clamped(n, dim, end)
     if isinstance(start, int) and start < 0 and step == 1 and last == dim:
         return symbolic.minimum(dim, -start)
     # A start beyond the end leaves nothing, so that it need not be clamped to the size.
-    first = _clamped(dim, start) if isinstance(start, int) and start < 0 else start
+    first = _clamped(n, dim, start) if isinstance(start, int) and start < 0 else start
     if first is None or last is None or not symbolic.is_nonnegative(first):
         return None
     span = symbolic.subtract(last, first)
-    length = None if span is None else symbolic.maximum(span, 0)
+    length = None if span is None else n.at_least_zero(span)
     if length is None or step == 1:
         return length
     rounded = symbolic.add(length, step - 1)
     return None if rounded is None else symbolic.floor_divide(rounded, step)
 
 
-def _clamped(dim: Dim, position: Dim) -> Dim | None:
+def _clamped(n: NodeView, dim: Dim, position: Dim) -> Dim | None:
     """A bound of a slice, counted from the front and within the dimension."""
     if isinstance(position, int):
         if position >= 2**31 - 1:
             return dim
         if position < 0:
             shifted = symbolic.add(dim, position)
-            return None if shifted is None else symbolic.maximum(shifted, 0)
+            return None if shifted is None else n.at_least_zero(shifted)
     if not symbolic.is_nonnegative(position):
         return None
     return symbolic.minimum(position, dim)

@@ -95,22 +95,60 @@ def divide_exactly(a: Dim, b: Dim) -> Dim | None:
 
 
 def floor_divide(a: Dim, b: Dim) -> Dim | None:
-    """`a // b` for a non-negative `a` and a positive int `b` (where rounding down and towards zero agree)."""
-    if not isinstance(b, int) or b <= 0 or not is_nonnegative(a):
+    """`a // b` for a positive int `b`, rounded down.
+
+    What is a multiple of `b` comes out of the quotient, so that nothing negative is left in it, and a quotient inside
+    it joins it: `(h - 3)//2` is `(h + 1)//2 - 2`, and `(h//5 + 1)//2` is `(h + 5)//10`.
+    """
+    if not isinstance(b, int) or b <= 0:
         return None
     if isinstance(a, int):
         return a // b
-    exact = divide_exactly(a, b)
-    return exact if exact is not None else _opaque(f"{_grouped(a)}//{b}", a)
+    terms = _parse(a)
+    if terms is None:
+        return None
+    outside = _render({factors: coefficient // b for factors, coefficient in terms.items()})
+    inside = _render({factors: coefficient % b for factors, coefficient in terms.items()})
+    quotient = None if inside is None else _joined_quotient(inside, b)
+    return None if outside is None or quotient is None else add(quotient, outside)
+
+
+def _joined_quotient(a: Dim, b: int) -> Dim | None:
+    """`a // b` for an `a` without negative coefficients and multiples of `b`."""
+    if isinstance(a, int):
+        return a // b
+    inner = [(factors[0], parts) for factors in _alone(a) if (parts := _quotient_parts(factors[0])) is not None]
+    if len(inner) != 1:
+        return _opaque(f"{_grouped(a)}//{b}", a)
+    ((quotient, (numerator, divisor)),) = inner
+    rest = subtract(a, quotient)
+    scaled = None if rest is None else multiply(rest, divisor)
+    whole = None if scaled is None else add(numerator, scaled)
+    return None if whole is None else floor_divide(whole, divisor * b)
+
+
+def _alone(a: Dim) -> list[_Monomial]:
+    """The factors that are terms of their own, and not several times there."""
+    return [factors for factors, coefficient in (_parse(a) or {}).items() if len(factors) == 1 and coefficient == 1]
+
+
+def _quotient_parts(factor: str) -> tuple[Dim, int] | None:
+    """Numerator and divisor, if the factor is a quotient."""
+    match ast.parse(factor, mode="eval").body if "//" in factor else None:
+        case ast.BinOp(left=left, op=ast.FloorDiv(), right=ast.Constant(value=int(divisor))):
+            return _evaluate(left), divisor
+    return None
 
 
 def modulo(a: Dim, b: Dim) -> Dim | None:
-    """`a % b` for a non-negative `a` and a positive int `b`."""
-    if not isinstance(b, int) or b <= 0 or not is_nonnegative(a):
+    """`a % b` for a positive int `b`, never negative."""
+    if not isinstance(b, int) or b <= 0:
         return None
-    if isinstance(a, int):
-        return a % b
-    return 0 if divide_exactly(a, b) is not None else _opaque(f"{_grouped(a)}%{b}", a)
+    terms = _parse(a)
+    rest = None if terms is None else _render({factors: coefficient % b for factors, coefficient in terms.items()})
+    if rest is None or isinstance(rest, int):
+        return rest
+    return _opaque(f"{_grouped(rest)}%{b}", rest)
 
 
 def maximum(a: Dim, b: Dim) -> Dim | None:
@@ -126,6 +164,13 @@ def minimum(a: Dim, b: Dim) -> Dim | None:
 def is_nonnegative(a: Dim) -> bool:
     """Whether `a >= 0` for all values of its symbols."""
     return a >= 0 if isinstance(a, int) else all(c >= 0 for c in (_parse(a) or {}).values())
+
+
+def split_number(a: Dim) -> tuple[Dim, int]:
+    """`a` as a sum of something and a number: `2*seq - 1` is `2*seq` and -1."""
+    number = (_parse(a) or {}).get((), 0)
+    rest = subtract(a, number) if number else a
+    return (a, 0) if rest is None else (rest, number)
 
 
 def compare(a: Dim, b: Dim) -> int | None:

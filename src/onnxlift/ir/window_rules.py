@@ -30,7 +30,10 @@ def _spatial_sizes(n: NodeView, kernel: Shape) -> list[Dim | None]:
         padding = pads[i] + pads[i + rank] if mode == "NOTSET" else 0
         margin = padding - dilations[i] * (width - 1) - 1
         if not rounds_up:
-            result.append(_windows(size, margin, strides[i]))
+            count = _windows(size, margin, strides[i])
+            if count is not None:
+                n.bounds.learn(count, 1)
+            result.append(count)
         elif isinstance(size, int):
             result.append(_windows_rounded_up(size, pads[i], margin, strides[i]))
         else:
@@ -42,7 +45,6 @@ def _windows(size: Dim, margin: int, stride: int) -> Dim | None:
     """`(size + margin) // stride + 1`, for an input that is large enough for one window."""
     if stride == 1:
         return symbolic.add(size, margin + 1)
-    # Written as (size + margin + stride) // stride, which cannot be negative where there is a window.
     total = symbolic.add(size, margin + stride)
     return None if total is None else symbolic.floor_divide(total, stride)
 

@@ -2,7 +2,7 @@
 
 1. GatherND(x, Concat(i, j))        ->  Unsqueeze(x, axes)       if i, j count all rows and all columns of x
 2. Gather(Flatten(x), i * n + j)    ->  Unsqueeze(x, axes)       the same with indices into the flat x of n columns
-3. And(i >= 0, m)                   ->  Expand(m, Shape(i))      if i is nowhere negative; likewise <, <= and >
+3. i >= 0                           ->  Expand(True, Shape(i))   if i is nowhere negative; likewise <, <= and >
 4. And(t, m)                        ->  Expand(m, Shape(t))      if t is all true: a mask of ones, in whatever shape
 
 with i, j the positions along one axis each (ir/positions.py): `x[arange(b)[:, None, None], arange(n)]` is
@@ -11,19 +11,20 @@ with i, j the positions along one axis each (ir/positions.py): `x[arange(b)[:, N
 Rules 1 and 2 need indices that start at 0, count by 1, run over whole axes of x (sizes known to be equal, not just
 below), over all of them in the order of x, and nothing else of another size than 1; in rule 2, axes of size 1 of x are
 where they were, or there are none. Then each element of x is read once
-and stays in its place. Rule 3 needs a bound that holds for all sizes. The Expand keeps the shape of the And; the pass
-`expands` leaves it out where it can.
+and stays in its place. Rule 3 needs a bound that holds for all sizes. An Expand keeps the shape of what it replaces;
+the pass `expands` leaves it out where it can.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from ..ir import symbolic
 from ..ir.node_view import Shape, shape_of
-from ..ir.positions import Grid, Positions, is_all_true
+from ..ir.positions import COMPARISONS, Grid, Positions, is_all_true
 from ..ir.symbolic import Dim
 from .edit import Edit, attribute, is_standard, sweep
 
@@ -37,8 +38,10 @@ def run(model: ir.Model) -> int:
             _visit_joined(edit, node, positions)
         elif is_standard(node, "Gather"):
             _visit_flat(edit, node, positions)
+        elif is_standard(node, *COMPARISONS):
+            _visit_comparison(edit, node, positions)
         elif is_standard(node, "And"):
-            _visit_and(edit, node, positions)
+            _visit_and(edit, node)
 
     return sweep(model, visit)
 
@@ -106,17 +109,22 @@ def _unsqueeze(edit: Edit, node: ir.Node, data: ir.Value, joint: Shape, axes: Se
     edit.replace(node, "Unsqueeze", [data, *inputs], attributes)
 
 
-def _visit_and(edit: Edit, node: ir.Node, positions: Positions) -> None:
-    left, right = node.inputs
-    for mask, comparison in ((left, right), (right, left)):
-        if mask is not None and comparison is not None and is_all_true(comparison) and edit.scope.opset(node) >= 8:
-            edit.replace(node, "Expand", [mask, edit.shape(node, comparison)])
+def _visit_comparison(edit: Edit, node: ir.Node, positions: Positions) -> None:
+    """Rule 3."""
+    grid = positions.condition(node.outputs[0])
+    if grid is None or not grid.is_nonnegative() or edit.scope.opset(node) < 8:
+        return
+    for operand in node.inputs:
+        if operand is not None and shape_of(operand) == grid.shape:
+            always = edit.constant(f"{node.outputs[0].name}.always", np.array(True))
+            edit.replace(node, "Expand", [always, edit.shape(node, operand)])
             return
-        grid = positions.condition(comparison)
-        test = None if comparison is None else comparison.producer()
-        if mask is None or test is None or grid is None or not grid.is_nonnegative():
-            continue
-        for operand in test.inputs:
-            if operand is not None and shape_of(operand) == grid.shape and edit.scope.opset(node) >= 8:
-                edit.replace(node, "Expand", [mask, edit.shape(node, operand)])
-                return
+
+
+def _visit_and(edit: Edit, node: ir.Node) -> None:
+    """Rule 4."""
+    left, right = node.inputs
+    for mask, condition in ((left, right), (right, left)):
+        if mask is not None and condition is not None and is_all_true(condition) and edit.scope.opset(node) >= 8:
+            edit.replace(node, "Expand", [mask, edit.shape(node, condition)])
+            return

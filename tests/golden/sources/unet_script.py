@@ -1,7 +1,7 @@
 """Lifted from unet.onnx: 79 nodes, opset 17.
 
 Inputs   x     float32  (batch, 3, height, width)
-Outputs  mask  float32  (batch, 2, 4*((height//2)//2), 4*((width//2)//2))
+Outputs  mask  float32  (batch, 2, 4*(height//4), 4*(width//4))
 Weights  unet.safetensors: 13,910 parameters
 """
 

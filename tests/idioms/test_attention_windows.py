@@ -99,6 +99,42 @@ def test_a_bias_that_differs_in_the_batch_stays() -> None:
     assert "onnxlift.WindowMask" not in found(proto)
 
 
+IMAGES = "images = Shape <start = 0, end = 1> (qs) times = Concat <axis = 0> (images, ones)"
+TILED = f"{IMAGES} repeated = Tile(mask, times) a = Add(s, repeated)"
+ONES = np.array((1, 1, 1))
+
+
+@pytest.mark.parametrize("heads", [1, HEADS])
+@pytest.mark.parametrize("masked", [TILED, TILED.replace("s, repeated", "repeated, s")])
+def test_a_mask_that_is_repeated(masked: str, heads: int) -> None:
+    proto = model(masked, ones=ONES, mask=(WINDOWS, heads, LENGTH, LENGTH))
+    operators = found(proto)
+    assert operators.count("onnxlift.WindowMask") == 1 and "Tile" not in operators
+    assert "self.mask.repeat(q.shape[0] // 4, 1, 1, 1)" in onnxlift.lift(proto).source
+
+
+@pytest.mark.parametrize("total", ["Add(bias, mask)", "Add(mask, bias)"])
+def test_a_mask_that_is_repeated_with_a_bias(total: str) -> None:
+    proto = model(f"total = {total} {TILED.replace('mask', 'total')}", ones=ONES)
+    proto.graph.input.append(onnx.helper.make_tensor_value_info("bias", 1, (HEADS, LENGTH, LENGTH)))  # or it is folded
+    del proto.graph.initializer[[tensor.name for tensor in proto.graph.initializer].index("bias")]
+    assert found(proto).count("onnxlift.WindowMask") == 1
+    assert "mask = (bias + self.mask).repeat(q.shape[0] // 4, 1, 1, 1)" in onnxlift.lift(proto).source
+
+
+@pytest.mark.parametrize(
+    ("masked", "initialisers"),
+    [
+        (TILED.replace("ones)", "sizes)"), {"sizes": np.array((HEADS, 1, 1)), "mask": MASK}),  # for the heads too
+        (TILED, {"mask": MASK[:, :, :1]}),  # one row for all queries
+        (TILED.replace("(images, ones)", "(all, ones)"), {"all": np.array([WINDOWS]), "mask": MASK[:1]}),
+    ],
+)
+def test_other_repetitions_stay(masked: str, initialisers: dict[str, Data]) -> None:
+    graph = simplified(model(masked, **{"ones": ONES, **initialisers})).graph
+    assert "WindowMask" not in {node.op_type for node in graph}
+
+
 @pytest.mark.parametrize("value", ["cut", "c", "a"])
 def test_what_else_is_read_stays(value: str) -> None:
     shape = f"float[images, {WINDOWS}, {HEADS}, {LENGTH}, {LENGTH}]" if value != "a" else "float[n, 3, 5, 5]"

@@ -51,6 +51,7 @@ from . import (
     unbind,
     variance,
     weight_norm,
+    window_biases,
     wrapped_indices,
 )
 from .match import DOMAIN
@@ -81,6 +82,7 @@ IDIOMS: dict[str, Pass] = {
     "circular-pad": circular_pad.run,
     "padded-conv": padded_conv.run,
     "rotary": rotary.run,
+    "window-biases": window_biases.run,
     "relative-positions": relative_positions.run,
     "matrix-transpose": matrix_transpose.run,
     "attention": attention.run,

@@ -1,19 +1,21 @@
 """The mask of an attention in windows: each window of an image has its own, and all images of a batch have the same.
 
-    Reshape(Add(Reshape(scores, (b, w, h, n, m)), mask), (b * w, h, n, m))
-        ->  scores + WindowMask(mask), which is `mask.repeat(b, 1, 1, 1)`
+1. Reshape(Add(Reshape(scores, (b, w, h, n, m)), mask), (b * w, h, n, m))
+2. Add(scores, Tile(mask, (b, 1, 1, 1)))
+       ->  scores + WindowMask(mask), which is `mask.repeat(b, 1, 1, 1)`
 
 The batch of the scores holds w windows of each image; the mask has the shape (w, 1, n, m) or (w, h, n, m), perhaps with
 an axis of size 1 before. All sizes but that of the batch are known. Not if anything else reads what is in between.
-Sound because the first axis of a reshape follows from the others, so that the scores come back in the shape they had,
-with window i of each image where i is the remainder of their place in the batch.
+The first is sound because the first axis of a reshape follows from the others, so that the scores come back in the
+shape they had, with window i of each image where i is the remainder of their place in the batch. The second needs a
+batch that is known to be as large as the repeated mask; then the images are as many as the scores say themselves.
 """
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
-from ..ir.node_view import shape_of
+from ..ir.node_view import elements_of, shape_of
 from ..ir.types import Dim
 from ..passes.edit import Edit
 from .match import DOMAIN, both_orders, is_private, made_by
@@ -39,6 +41,36 @@ def before_windows(edit: Edit, value: ir.Value, nodes: list[ir.Node]) -> tuple[i
             nodes += [joined, add, split]
             return scores, mask
     return value, None
+
+
+def tiled_windows(edit: Edit, value: ir.Value, nodes: list[ir.Node]) -> tuple[ir.Value, ir.Value | None]:
+    """The same for a mask that is repeated by a Tile, rule 2."""
+    add = made_by(edit, value, "Add")
+    for scores, mask in both_orders(add) if add is not None else ():
+        tile = made_by(edit, mask, "Tile")
+        if add is None or tile is None or (elements_of(tile.inputs[1]) or ())[1:] != (1, 1, 1):
+            continue
+        (batch, *window), (repeated_batch, *_) = shape_of(scores) or (None,), shape_of(mask) or (None,)
+        windows, *of_window = shape_of(tile.inputs[0]) or (None,)
+        if batch is None or batch != repeated_batch or windows == 1:
+            continue
+        if _are_windows((batch, *window), (batch, windows, *window), (windows, *of_window)):
+            nodes += [add, tile]
+            return scores, tile.inputs[0]
+    return value, None
+
+
+def without_bias(edit: Edit, mask: ir.Value, nodes: list[ir.Node]) -> tuple[ir.Value, ir.Value | None]:
+    """The mask of windows without the bias that was added to it for all of them, and the bias; else as it is."""
+    add = made_by(edit, mask, "Add")
+    if add is None or not is_private(edit, mask):
+        return mask, None
+    windows, heads, *window = shape_of(mask) or (0, 0)
+    for own, bias in both_orders(add):
+        if shape_of(own) in ((windows, 1, *window), (windows, heads, *window)) and is_for_all_windows(bias):
+            nodes.append(add)
+            return own, bias
+    return mask, None
 
 
 def repeated(edit: Edit, before: ir.Node, mask: ir.Value, bias: ir.Value | None, q: ir.Value) -> ir.Value:

@@ -71,13 +71,16 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _meets_scores(edit: Edit, node: ir.Node, other: ir.Value | None) -> bool:
-    """Whether a bias is added to scores, or first to what is added to them: a mask."""
+    """Whether a bias is added to scores, or first to what is added to them: a mask, perhaps that of an image's windows,
+    which is repeated for the others."""
     if is_score(edit, other):
         return True
     (total,) = node.outputs
     if not is_private(edit, total):
         return False
     ((reader, _),) = total.uses()
+    if is_standard(reader, "Tile") and is_private(edit, reader.outputs[0]):
+        ((reader, _),) = reader.outputs[0].uses()
     return is_standard(reader, "Add") and any(is_score(edit, value) for value in reader.inputs)
 
 

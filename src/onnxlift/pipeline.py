@@ -16,6 +16,7 @@ from .emit.dump import GraphDump
 from .emit.file import write_source
 from .emit.lower import Lowering
 from .emit.member_order import registration_order
+from .emit.module import Module
 from .emit.source_map import readers_of
 from .emit.weights import MAX_SHARD_SIZE
 from .errors import OnnxLiftError, UnsupportedError
@@ -55,8 +56,7 @@ def run(
         fired = simplify_graph(model, [p for p in skip_passes if p in PASSES], dump) if simplify else {}
         found = {} if flat else recognise(model, skip_passes, dump)
         scopes = no_scopes(model.graph) if flat else _structure(model.graph)
-        lowering = Lowering(model, scopes)
-        root = lowering.lower(build_tree(model.graph, scopes))
+        lowering, root = _lower(model, scopes)
         if lowering.failures:
             raise UnsupportedError(f"{name}.onnx", lowering.failures, operators.total())
         written = write_source(model, root, name, operators.total(), control_flow, max_shard_size, registered)
@@ -84,6 +84,18 @@ def _structure(graph: ir.Graph) -> Scopes:
     return scopes
 
 
+def _lower(model: ir.Model, scopes: Scopes) -> tuple[Lowering, Module]:
+    """The lowered model. Modules whose calls turn out to differ are not divided into calls the next time."""
+    for attempt in range(MOST_ATTEMPTS + 1):
+        lowering = Lowering(model, scopes)
+        root = lowering.lower(build_tree(model.graph, scopes))
+        if not lowering.differing:
+            break
+        scopes.undivided |= lowering.differing if attempt + 1 < MOST_ATTEMPTS else set(scopes.population)
+    return lowering, root
+
+
+MOST_ATTEMPTS = 4
 MANY_OBJECTS = 200_000
 _hidden = False
 """Whether objects of a large model may be gone without the collector knowing that there is something to collect."""

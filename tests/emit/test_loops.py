@@ -156,3 +156,32 @@ def test_a_dictionary_of_numbers_is_no_list() -> None:
     for i in (0, 2, 3, 4):
         x = block(g, x, f"layers.{i}")
     assert "for layer in" not in g.lift(g.node("Cos", x, name="/Cos")).source
+
+
+def test_calls_of_one_module_are_a_loop_from_three_on() -> None:
+    for count in (2, 3):
+        g = Graph()
+        x = g.input("x", "n", 4)
+        for _ in range(count):
+            x = block(g, x, "layer")
+        text = code(g.lift(g.node("Cos", x, name="/Cos"))).partition("class Small")[2]
+        assert ("for _ in range(3):\n            x = self.layer(x)" in text) == (count == 3)
+
+
+def test_a_loop_that_is_there_again_and_again_is_in_a_loop() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i in (0, 1, 0, 1, 0, 1, 0):
+        x = block(g, x, f"layers.{i}")
+    text = code(g.lift(g.node("Cos", x, name="/Cos")))
+    loop = "for _ in range(3):\n            for layer in self.layers:\n                x = layer(x)\n"
+    assert loop in text and text.endswith("        x = self.layers[0](x)\n        return x.cos()\n")
+
+
+def test_a_call_in_between_ends_the_loop() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for path in ("layer", "layer", "layer", "other", "layer"):
+        x = block(g, x, path)
+    text = code(g.lift(g.node("Cos", x, name="/Cos")))
+    assert "for _ in range(3):" in text and "x = self.other(x)\n        return self.layer(x).cos()" in text

@@ -137,3 +137,22 @@ def test_a_matrix_with_a_name_is_no_copy() -> None:
             node.input[:] = [f"w.{name}" if name == tensor.name else name for name in node.input]
         tensor.name = f"w.{tensor.name}"
     assert copies(proto) == 0
+
+
+def convolutions(bias: Array) -> onnx.ModelProto:
+    """A convolution that is perhaps called twice, with a batch norm folded into it each time."""
+    text = "g (float[1, 4, n] x) => (float[1, 4, m] y) { h = Conv(x, val_1, val_2) y = Conv(h, val_3, val_4) }"
+    kernel = random(4, 4, 2)
+    model = with_tensors(text, val_1=kernel, val_2=np.arange(4, dtype=np.float32), val_3=kernel, val_4=bias)
+    for node, name in zip(model.graph.node, ("/block/conv/Conv", "/block/conv_1/Conv"), strict=True):
+        node.name = name
+    return model
+
+
+def test_a_convolution_that_is_called_twice_has_one_kernel_and_one_bias() -> None:
+    for bias, expected in ((np.arange(4), 1), (np.arange(1, 5), 0)):
+        proto = convolutions(bias.astype(np.float32))
+        model, feeds = normal_form(proto), {"x": random(1, 4, 7)}
+        assert copied_weights.run(model) == expected
+        assert len({node.inputs[2] for node in model.graph}) == 2 - expected
+        np.testing.assert_array_equal(run(proto_of(model), feeds)[0], run(proto, feeds)[0])

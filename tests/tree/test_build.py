@@ -34,18 +34,6 @@ def test_a_class_of_the_users_own_is_kept_without_weights() -> None:
     assert "exp()" in lifted.source  # a module needs members: without any, its code is the parent's
 
 
-def test_a_module_that_is_called_twice_is_dissolved_with_its_names() -> None:
-    g = Graph()
-    x = g.input("x", "n", 4)
-    for i in range(2):
-        h = g.node("Sin", g.linear(x, "block.a"), name=f"/block/Sin_{i}")
-        h = g.linear(h, "block.b")
-        x = g.node("Tanh", h, name=f"/Tanh_{i}")
-    lifted = g.lift(x)
-    assert keys(lifted) == {"block.a", "block.b"}
-    assert lifted.source.count("nn.Linear(") == 2 and lifted.source.count(".sin()") == 2
-
-
 def test_nodes_that_an_optimiser_moved_make_no_cycle() -> None:
     """Half of the block's code waits for what comes after it: no call at one point in time could do both."""
     g = Graph()

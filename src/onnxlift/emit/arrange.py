@@ -5,16 +5,18 @@
 
 After inlining a statement stands where its last node stood, while a reader expects it where its first one did: query,
 key, value, and not whichever was transposed first. Applies to runs of assignments to variables that are written once;
-what a statement reads still comes before it.
+what a statement reads still comes before it, and the calls of one module stay in their order.
 """
 
 from __future__ import annotations
 
 import heapq
+from itertools import pairwise
 
-from ..code.expr import Local, Ref
+from ..code.expr import Expr, Local, Ref, walk
 from ..code.statements import Assign, Block, Statement
 from .inline import Inlined, read_variables
+from .prune import called_module
 
 
 def arrange(block: Block, inlined: Inlined, begin: dict[int, int]) -> None:
@@ -42,6 +44,9 @@ def _sorted(run: list[Assign], inlined: Inlined, begin: dict[int, int]) -> list[
                 return run  # written twice: the order has a meaning
             writer[key] = index
     waits = [{writer[k] for k in read_variables(s.expr, inlined) if k in writer} - {i} for i, s in enumerate(run)]
+    for calls in _repeated_calls(run, inlined).values():
+        for before, after in pairwise(dict.fromkeys(calls)):
+            waits[after].add(before)
     wakes: dict[int, list[int]] = {}
     for index, sources in enumerate(waits):
         for source in sources:
@@ -57,3 +62,18 @@ def _sorted(run: list[Assign], inlined: Inlined, begin: dict[int, int]) -> list[
             if not waits[waiting]:
                 heapq.heappush(ready, (begin[id(run[waiting])], waiting))
     return order if len(order) == len(run) else run
+
+
+def _repeated_calls(run: list[Assign], inlined: Inlined) -> dict[int, list[int]]:
+    """Where in a run each module is called that is called several times."""
+    calls: dict[int, list[int]] = {}
+    for index, statement in enumerate(run):
+        waiting: list[Expr] = [statement.expr]
+        while waiting:
+            for part in walk(waiting.pop()):
+                child = called_module(part)
+                if child is not None and child.calls > 1:
+                    calls.setdefault(id(child), []).append(index)
+                if isinstance(part, Ref) and part._key in inlined:
+                    waiting.append(inlined[part._key])
+    return calls

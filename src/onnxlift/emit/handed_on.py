@@ -21,7 +21,8 @@ so that blocks of which only the first has that member (the relative position bi
    computed before the first block, if there is one result (the buckets of relative positions).
 3. On its way into the first block, the value's place is taken by an input that only those statements read and that has
    the same rank (a mask that becomes a bias); without such an input it is None.
-4. All modules on the way down must become equal up to numbers. If one does not, everything stays as it is.
+4. No module among them may be called several times: not all of its calls would be such.
+5. All modules on the way down must become equal up to numbers. If one does not, everything stays as it is.
 
 Sound because a module that does not compute the value gives it on as it came.
 """
@@ -87,6 +88,8 @@ def _handover(call: Assign, value: ir.Value, readers: Sequence[Statement]) -> Ha
     first, *others = (called_module(statement.expr) for statement in (call, *calls))
     takers = [module for module in others if module is not None]
     if first is None or not takers or len(takers) < len(readers) or first in takers:
+        return None
+    if any(module.calls > 1 for block in (first, *takers) for module in block.walk()):
         return None
     family = family_of(first)
     if family is None or any(family_of(taker) != family for taker in takers):

@@ -1,22 +1,24 @@
-"""Calls of numbered modules in a row become a loop.
+"""Calls of numbered modules, or of one module, in a row become a loop.
 
     x = self.layer[0](x, mask); x = self.layer[1](x, mask)   ->   for layer in self.layer: x = layer(x, mask)
     x, bias = self.layer[0](x, bias); ...                    ->   for layer in self.layer: x, bias = layer(x, bias)
     x = self.layer[0](x); x = self.layer[1](x, mask); ...    ->   for layer in self.layer[1:]: x = layer(x, mask)
+    x = self.block(x); x = self.block(x); x = self.block(x)  ->   for _ in range(3): x = self.block(x)
 
 Applies to members of a list that follow one another, called once each in order, when each call takes results of the one
 before, always the same ones in the same places, and everything else is the same. They need not be of one class. Nobody
 else may read what is passed on: a value that is needed later ends the loop, and another one begins after it. A part of
-a list is worth a loop from three members on.
+a list is worth a loop from three members on, and so are the calls of one module. If a loop over a list is there several
+times, there is a loop around it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from ..code.expr import Call, Expr, Local, Member, Ref, variable, walk
+from ..code.expr import Call, Expr, Local, Member, Ref, builtin, variable, walk
 from ..code.statements import Assign, Block, ForLoop, Statement, expressions, walk_statements
 from ..tree.names import identifier
 from ..tree.scopes import Path
@@ -35,13 +37,24 @@ class Container:
 
 @dataclass(eq=False)
 class Run:
-    """Calls of the members of the list at `path`, from number `first` on. `carried` tells which argument (by position)
-    is which result of the call before; None until there is a second call."""
+    """Calls of modules: of the members of a list that follow one another, or of one module. These are `modules`; all of
+    them may be called several times, one time after the other. `carried` tells which argument (by position) is which
+    result of the call before; None until there is a second call."""
 
-    path: Path
-    first: int
-    calls: list[Assign] = field(default_factory=list)
+    modules: list[Module]
+    calls: list[Assign]
     carried: dict[int, int] | None = None
+
+    @property
+    def times(self) -> int:
+        """How often all modules are called."""
+        return len(self.calls) // len(self.modules)
+
+    def is_long(self, count: int) -> bool:
+        """Whether it is worth a loop, if there are `count` modules in their list."""
+        if len(self.modules) == 1 or self.times > 1:
+            return len(self.calls) >= SHORTEST_PART
+        return len(self.calls) >= (SHORTEST if len(self.calls) == count else SHORTEST_PART)
 
 
 def roll_loops(module: Module) -> None:
@@ -63,8 +76,8 @@ def roll_loops(module: Module) -> None:
     position = 0
     while position < len(statements):
         run = _run(module, lists, statements, position, reads)
-        count = lists[run.path] if run is not None else 0
-        if run is not None and len(run.calls) >= (SHORTEST if len(run.calls) == count else SHORTEST_PART):
+        count = lists.get(module.name_of(run.modules[0])[:-1], 0) if run is not None else 0
+        if run is not None and run.is_long(count):
             kept.extend(_rolled(module, run, count))
         else:
             kept.extend(statements[position : position + (len(run.calls) if run is not None else 1)])
@@ -75,19 +88,29 @@ def roll_loops(module: Module) -> None:
 def _run(
     module: Module, lists: Mapping[Path, int], statements: list[Statement], start: int, reads: Counter[object]
 ) -> Run | None:
-    """The longest run of calls from `start` on; None if no member of a list is called there."""
+    """The longest run of calls from `start` on; None if no module is called there that could be in one."""
     run: Run | None = None
     for index in range(start, len(statements)):
         statement = statements[index]
         child = called_module(statement.expr) if isinstance(statement, Assign) else None
-        path = module.name_of(child) if child is not None else ()
-        if not isinstance(statement, Assign) or path[:-1] not in lists:
+        if child is None or not isinstance(statement, Assign):
             break
+        path = module.name_of(child)
         if run is None:
-            run = Run(path[:-1], int(path[-1]))
-        elif path != (*run.path, str(run.first + len(run.calls))) or not _continues(run, statement, reads):
+            if path[:-1] not in lists and child.calls == 1:
+                return None
+            run = Run([child], [statement])
+            continue
+        first, is_first_time = module.name_of(run.modules[0]), len(run.calls) == len(run.modules)
+        is_next = path[:-1] in lists and path[:-1] == first[:-1] and int(path[-1]) == int(first[-1]) + len(run.modules)
+        is_again = child is run.modules[len(run.calls) % len(run.modules)]
+        if not (is_again or (is_next and is_first_time)) or not _continues(run, statement, reads):
             break
         run.calls.append(statement)
+        if not is_again:
+            run.modules.append(child)
+    if run is not None:
+        del run.calls[run.times * len(run.modules) :]
     return run
 
 
@@ -119,9 +142,6 @@ def _arguments(statement: Assign) -> list[object]:
 def _rolled(module: Module, run: Run, count: int) -> list[Statement]:
     first, before, last = run.calls[0], run.calls[-2], run.calls[-1]
     assert isinstance(first.expr, Call) and run.carried is not None
-    container = Container(run.path)
-    module.name(container, run.path)
-    item = Local(_singular(run.path[-1]), called_module(first.expr))
     origin = [name for statement in run.calls for name in statement.origin]
     results = list(last.targets)
     starts: dict[int, Expr] = {}
@@ -131,14 +151,27 @@ def _rolled(module: Module, run: Run, count: int) -> list[Statement]:
             results[place] = before.targets[place]
         starts[place] = arguments[position]
         arguments[position] = Ref(variable(results[place]))
-    end = run.first + len(run.calls)
-    modules: Expr = Member(container)
-    if len(run.calls) < count:
-        modules = modules[run.first or None : end if end < count else None]
-    body = Assign(list(results), Call(item, arguments, {}), origin=origin)
-    loop = ForLoop([item], modules, Block([body]), origin=list(origin))
+    body = Block([Assign(list(results), Call(first.expr._function, arguments, {}), origin=origin)])
+    if len(run.modules) > 1:
+        item, modules = _members(module, run, count)
+        body.statements = [Assign(list(results), Call(item, arguments, {}), origin=origin)]
+        body = Block([ForLoop([item], modules, body, origin=list(origin))])
+    if run.times > 1:
+        body = Block([ForLoop([], builtin("range")(run.times), body, origin=list(origin))])
     begin = [Assign([results[place]], starts[place], origin=[]) for place in sorted(starts)]
-    return [*begin, loop]
+    return [*begin, *body.statements]
+
+
+def _members(module: Module, run: Run, count: int) -> tuple[Local, Expr]:
+    """The variable of a loop over the modules of a run, and what it goes over."""
+    *path, number = module.name_of(run.modules[0])
+    container = Container(tuple(path))
+    module.name(container, container.path)
+    start, end = int(number), int(number) + len(run.modules)
+    modules: Expr = Member(container)
+    if len(run.modules) < count:
+        modules = modules[start or None : end if end < count else None]
+    return Local(_singular(path[-1]), run.modules[0]), modules
 
 
 def _singular(word: str) -> str:

@@ -51,6 +51,7 @@ from .member_names import layer_path, spell_numbers, stored_path
 from .member_order import order_by_use
 from .module import Module, Stored
 from .prune import prune
+from .repeated import Repeated
 from .sequential import find_named_chain, make_sequential
 from .size_sources import read_from_parameters
 
@@ -67,6 +68,7 @@ class Lowering:
         self.failures: list[UnsupportedNode] = []
         self.warnings: dict[str, None] = {}
         self.place: dict[ir.Node, Scope] = {}
+        self.repeated: dict[tuple[int, int], Repeated] = {}  # modules that are called several times, by caller
         # An exporter with module scopes names values after its own operations.
         self.names_speak = scopes.guessed or not any(len(path) for path in scopes.called)
 
@@ -88,6 +90,11 @@ class Lowering:
             spell_numbers(module)
         prune(module)
         return module
+
+    @property
+    def differing(self) -> set[Path]:
+        """The modules whose calls are not the same code after all, so that they cannot be lowered as calls."""
+        return {module.path for module in self.repeated.values() if not module.is_complete}
 
     def find_places(self, scope: Scope) -> None:
         """Note where each node in `scope` is, those in branches and loops included."""
@@ -236,15 +243,22 @@ class Body:
             del self.lowering.failures[failures:]
             self.lower_items(scope.items)
             return
-        self._call(module, scope, passed)
+        if scope.calls:
+            key = (id(self.module), id(scope.calls))
+            known = self.lowering.repeated.setdefault(key, Repeated(self.module, module, len(scope.calls)))
+            self._call(module, scope, passed, known.join(module))
+        else:
+            self._call(module, scope, passed, module)
         for value, operand in zip(scope.outputs, returned, strict=True):
             self.env[value] = operand if _is_fixed(operand) else _handed_down(value, operand)
 
-    def _call(self, module: Module, scope: Scope, passed: Sequence[tuple[ir.Value, Operand]]) -> None:
-        path = self.module.free(tuple(attribute(part) for part in scope.path[len(self.module.path) :]))
-        self.module.add(path, module)
+    def _call(self, module: Module, scope: Scope, passed: Sequence[tuple[ir.Value, Operand]], called: Module) -> None:
+        """The call of `called`, which is the module as lowered for this call or, if it is the same, for the first."""
+        if called is module:
+            path = self.module.free(tuple(attribute(part) for part in scope.path[len(self.module.path) :]))
+            self.module.add(path, module)
         arguments = [to_expr(self.operand(value)) for value in module.inputs]
-        call = Call(Member(module), arguments, {})
+        call = Call(Member(called), arguments, {})
         names = [node.name or node.op_type for node in scope.nodes()]
         self.emit(Assign([Ref(value) for value, _ in passed], call, origin=names))
         self.module.sizes.update(value for value, operand in passed if isinstance(operand, Scalar | Dims))
@@ -361,7 +375,7 @@ def _is_private(value: ir.Value, scope: Scope, lowering: Lowering) -> bool:
 
 def _within(scope: Scope | None, ancestor: Scope) -> bool:
     while scope is not None:
-        if scope is ancestor:
+        if scope.path == ancestor.path:  # the same, or another call of the same
             return True
         scope = scope.parent
     return False

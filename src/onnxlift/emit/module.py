@@ -31,7 +31,8 @@ class Module:
     """One instance in the tree. `members` maps attribute paths (`("layers", "0")` lies in a container) to what is
     there, in the order of first use. `inputs` are the values that `forward` takes, in the form in which they come;
     `sizes` are those that come as Python numbers from the call of another module, `optional` is how many of the last
-    ones a caller may leave out. `kin` is equal for modules that are to be of one class, and of no other's."""
+    ones a caller may leave out. `calls` is how often its parent calls it. `kin` is equal for modules that are to be of
+    one class, and of no other's."""
 
     path: Path
     class_hint: str | None = None
@@ -39,6 +40,7 @@ class Module:
     outputs: list[ir.Value] = field(default_factory=list)
     sizes: set[ir.Value] = field(default_factory=set)
     optional: int = 0
+    calls: int = 1
     kin: str = ""
     members: dict[Path, Layer | Stored | Module] = field(default_factory=dict)
     body: Block = field(default_factory=Block)

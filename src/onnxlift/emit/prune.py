@@ -19,14 +19,19 @@ def prune(module: Module) -> None:
     """Prune the module and all below it."""
     remove_dead_code(module.body)
     seen: set[int] = set()
-    while sum(_prune_call(statement, seen) for statement in _calls(module)):
+    while sum(_prune_calls(child, calls, seen) for child, calls in _calls(module)):
         remove_dead_code(module.body)
     _drop_unused_members(module)
 
 
-def _calls(module: Module) -> list[Assign]:
-    """The statements that call a child module."""
-    return [s for s in walk_statements(module.body) if isinstance(s, Assign) and called_module(s.expr) is not None]
+def _calls(module: Module) -> list[tuple[Module, list[Assign]]]:
+    """The child modules, with the statements that call each."""
+    found: dict[int, tuple[Module, list[Assign]]] = {}
+    for statement in walk_statements(module.body):
+        child = called_module(statement.expr) if isinstance(statement, Assign) else None
+        if child is not None and isinstance(statement, Assign):
+            found.setdefault(id(child), (child, []))[1].append(statement)
+    return list(found.values())
 
 
 def called_module(expr: Expr) -> Module | None:
@@ -40,22 +45,23 @@ def called_module(expr: Expr) -> Module | None:
     return target if isinstance(target, Module) else None
 
 
-def _prune_call(statement: Assign, seen: set[int]) -> bool:
+def _prune_calls(child: Module, calls: list[Assign], seen: set[int]) -> bool:
     """True if an argument went, so that more of the caller may be unused."""
-    child, call = called_module(statement.expr), statement.expr
-    assert child is not None and isinstance(call, Call)
-    dropped = any(target is None for target in statement.targets)
-    if dropped:
-        _drop_results(child, [target is not None for target in statement.targets])
-        statement.targets = [target for target in statement.targets if target is not None]
-    if id(child) in seen and not dropped:
+    kept = [any(target is not None for target in targets) for targets in zip(*(c.targets for c in calls), strict=True)]
+    if not all(kept):
+        _drop_results(child, kept)
+        for call in calls:
+            call.targets = [target for target, is_kept in zip(call.targets, kept, strict=True) if is_kept]
+    elif id(child) in seen:
         return False
     seen.add(id(child))
     prune(child)
     before = list(child.inputs)
     drop_unused_inputs(child)
-    arguments = dict(zip(before, call._args, strict=True))
-    statement.expr = Call(call._function, [arguments[value] for value in child.inputs], {})
+    for call in calls:
+        assert isinstance(call.expr, Call)
+        arguments = dict(zip(before, call.expr._args, strict=True))
+        call.expr = Call(call.expr._function, [arguments[value] for value in child.inputs], {})
     return len(child.inputs) != len(before)
 
 

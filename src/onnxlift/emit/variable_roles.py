@@ -86,7 +86,8 @@ class Roles:
             if not isinstance(statement, Assign):
                 continue
             child = called_module(statement.expr)
-            for position, name in (hints.called(child)[1] if child is not None else {}).items():
+            named = {} if child is None or is_called_again(statement.expr) else hints.called(child)[1]
+            for position, name in named.items():
                 if position < len(statement.targets) and statement.targets[position] is not None:
                     found.setdefault(variable(statement.targets[position]), name)
             whole = _whole([found.get(variable(target), "") for target in statement.targets])
@@ -145,6 +146,12 @@ class Roles:
             elif _is_transposed(self.inlined.get(variable(part._right), part._right)):
                 yield from ((key, "q") for key in main_line(part._left, self.inlined))
                 yield from ((key, "k") for key in main_line(part._right, self.inlined))
+
+
+def is_called_again(expr: Expr) -> bool:
+    """Whether a module is called that is called several times, not in a loop."""
+    child = called_module(expr)
+    return child is not None and child.calls > 1
 
 
 def _whole(roles: list[str]) -> str | None:

@@ -38,7 +38,7 @@ from ..tree.names import identifier, unique
 from .inline import Inlined, main_line, read_variables
 from .meaning import is_counted, meaning, says_more, thing
 from .module import Module
-from .variable_roles import WORDS, Hints, Roles, spoken, written_by
+from .variable_roles import WORDS, Hints, Roles, is_called_again, spoken, written_by
 
 LETTERS = ("x", "y", "z", "h", "u", "v", "w", "t", "s", "r")
 # What is computed side by side from one value keeps its own name, even where it could take that value's.
@@ -267,6 +267,8 @@ class Variables:
             case Ref() | Local():
                 inner = self.inlined.get(variable(expr))
                 return None if inner is None else self._word(inner)
+            case Call() if is_called_again(expr):
+                return None  # several things would have the name of the module
             case Call() if isinstance(expr._function, Member):
                 name = self.module.name_of(expr._function._target)[-1]
                 return None if name.isdigit() or is_counted(name) or _ON_THE_LINE.search(name) else spoken(name)

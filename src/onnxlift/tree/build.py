@@ -14,19 +14,23 @@ one point in time: nothing that it computes may go out, through another item of 
    Their layers keep their names (`self.attn.query`).
 5. What several modules use is computed above them all, if it depends on nothing inside the first of them.
 6. In a branch or the body of a loop, a scope is a module only if nothing of it is elsewhere: its parts would be apart.
-7. If modules of one kind first join different numbers of inputs (the layers of a DenseNet), their parent joins them, so
+7. The calls of a module that is called several times are found (`calls.py`), and are scopes of one path. They are what
+   they are together: where one of them is dissolved, all are.
+8. If modules of one kind first join different numbers of inputs (the layers of a DenseNet), their parent joins them, so
    that they can be of one class.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
 from ..ir.types import FLOATS
+from .calls import find_calls
+from .reads import outer_reads
 from .scopes import LAYER_WEIGHTS, Path, Scopes, graphs_of, owner_of
 
 LARGEST_SLICE = 40
@@ -44,6 +48,7 @@ class Scope:
     inputs: list[ir.Value] = field(default_factory=list)
     outputs: list[ir.Value] = field(default_factory=list)
     parent: Scope | None = None
+    calls: list[Scope] = field(default_factory=list)  # of one module, this one among them; none if it is called once
 
     def nodes(self) -> Iterator[ir.Node]:
         """All nodes inside, those of children included, in order."""
@@ -60,9 +65,10 @@ class Scope:
 def build_tree(graph: ir.Graph, scopes: Scopes) -> Scope:
     """The root scope, which is the model itself."""
     order = {node: index for index, node in enumerate(graph)}
-    root = _trie(order, scopes)
-    _dissolve_small(root, scopes.paths, scopes.owned)
     reads = {node: list(outer_reads(node)) for node in order}
+    root = _trie(order, scopes)
+    _divide(root, order, scopes)
+    _dissolve_small(root, scopes.paths, scopes.owned)
     _hoist_joins(root, reads)
     _hoist_shared(root, graph, reads)
     _settle(root, order, reads)
@@ -102,7 +108,32 @@ def _size(node: ir.Node) -> int:
     return 1 + sum(_size(each) for graph in inner for each in graph)
 
 
-def _trie(order: dict[ir.Node, int], scopes: Scopes, base: Path = ()) -> Scope:
+def _divide(scope: Scope, order: Mapping[ir.Node, int], scopes: Scopes) -> list[ir.Node]:
+    """Rule 7, from the outside in. What the calls of a module share is computed by the module that calls it; it is
+    given back if this scope is none."""
+    items: list[ir.Node | Scope] = []
+    shared: list[ir.Node] = []
+    for item in scope.items:
+        if not isinstance(item, Scope):
+            items.append(item)
+            continue
+        divided = None
+        if item.called and item.path not in scopes.undivided:
+            divided = find_calls(sorted(item.nodes(), key=order.__getitem__), scopes.paths)
+        calls = [item]
+        if divided is not None:
+            calls = [_trie(nodes, scopes, item.path) for nodes in divided.calls]
+            shared += divided.shared
+            for call in calls:
+                call.parent, call.calls = scope, calls
+        for call in calls:
+            shared += _divide(call, order, scopes)
+        items += calls
+    scope.items = [*shared, *items] if scope.called else items
+    return [] if scope.called else shared
+
+
+def _trie(order: Iterable[ir.Node], scopes: Scopes, base: Path = ()) -> Scope:
     root = Scope(base, class_hint=scopes.classes.get(base), called=True)
     by_path: dict[Path, Scope] = {base: root}
 
@@ -192,7 +223,7 @@ def _moved_up(scope: Scope) -> list[ir.Node | Scope]:
 
 
 def _hoist_joins(scope: Scope, reads: dict[ir.Node, list[ir.Value]]) -> None:
-    """Rule 7, for the children of a scope, and theirs."""
+    """Rule 8, for the children of a scope, and theirs."""
     relatives: dict[object, list[Scope]] = {}
     for child in scope.children():
         _hoist_joins(child, reads)
@@ -293,6 +324,7 @@ def _settle(scope: Scope, order: dict[ir.Node, int], reads: dict[ir.Node, list[i
             break
         uncalled = {item for item in on_cycle if isinstance(item, Scope) and not item.called}
         dissolved = uncalled or on_cycle
+        dissolved |= {call for item in dissolved if isinstance(item, Scope) for call in item.calls}
         items: list[ir.Node | Scope] = []
         for item in scope.items:
             items.extend(_moved_up(item) if item in dissolved and isinstance(item, Scope) else [item])
@@ -351,29 +383,6 @@ def _on_cycle(
         left = kept
 
 
-def outer_reads(node: ir.Node) -> Iterator[ir.Value]:
-    """The values that a node reads: its inputs, and what its subgraphs take from outside."""
-    for value in node.inputs:
-        if value is not None:
-            yield value
-    for attribute in node.attributes.values():
-        for graph in graphs_of(attribute):
-            yield from captured(graph)
-
-
-def captured(graph: ir.Graph) -> Iterator[ir.Value]:
-    """The values of outer scopes that a subgraph reads, in the order of use."""
-    own: set[ir.Value] = {*graph.inputs, *graph.initializers.values()}
-    for node in graph:
-        for value in outer_reads(node):
-            if value not in own:
-                yield value
-        own.update(node.outputs)
-    for value in graph.outputs:
-        if value not in own:
-            yield value
-
-
 def _in_order(values: list[ir.Value], declared: Sequence[ir.Value]) -> list[ir.Value]:
     """The values as they are, but those that are inputs of the model among one another in the model's order."""
     place = {value: number for number, value in enumerate(declared)}
@@ -400,7 +409,7 @@ def _find_borders(scope: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Va
             for value in node.outputs:
                 if value in results or any(c not in inside for c in consumers.get(value, ())):
                     scope.outputs.append(value)
-        scope.inputs = _in_order(list(inputs), graph.inputs)
+        scope.inputs = list(inputs) if scope.calls else _in_order(list(inputs), graph.inputs)
         return inside
 
     visit(scope)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from ..ir.types import FLOATS
-from .build import outer_reads
+from .reads import outer_reads
 from .scopes import LAYER_WEIGHTS
 from .shared import find_shared
 

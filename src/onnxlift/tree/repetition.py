@@ -23,9 +23,9 @@ from itertools import accumulate
 
 import onnx_ir as ir
 
-from .build import outer_reads
 from .flow import CONVOLUTIONS, Block, Flow, Piece, attends, depth_first, find_flow, is_layer, residual_sum
 from .names import is_generated
+from .reads import outer_reads
 from .roles import name_blocks
 from .runs import find_repeats, find_runs, is_run
 from .scopes import Scopes, join_neighbours

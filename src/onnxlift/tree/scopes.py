@@ -74,6 +74,7 @@ class Scopes:
     called: set[Path] = field(default_factory=set)
     classes: dict[Path, str] = field(default_factory=dict)
 
+    undivided: set[Path] = field(default_factory=set)  # whose calls, if there are several, are not told apart
     guessed: bool = False  # whether the paths are our own, and not from names in the model
     skipped: dict[str, Path] = field(default_factory=dict)  # modules above a scope that the names of nodes leave out
     by_name: dict[str, Path] = field(default_factory=dict)
@@ -104,6 +105,7 @@ def find_scopes(graph: ir.Graph) -> Scopes:
             scopes.paths[node] = path
     join_neighbours(graph, scopes, unknown)
     _strip_wrapper(scopes)
+    _forget_calls(scopes)
     scopes.by_name = {node.name: path for node, path in scopes.paths.items() if node.name}
     return scopes
 
@@ -179,6 +181,36 @@ def _strip_wrapper(scopes: Scopes) -> None:
         scopes.called = {path[len(common) :] for path in scopes.called if path[: len(common)] == common}
 
 
+_COUNTED = re.compile(r"(.+)_(\d{1,6})")
+
+
+def _forget_calls(scopes: Scopes) -> None:
+    """`/layer_1/Add` -> layer: PyTorch's older exporter adds a number to the name of a module that is called again. It
+    is a call, and no module of that name, if nothing holds weights there, and those of `layer`, or of the module around
+    it if it has none, are read so often."""
+    readers: dict[tuple[object, ...], list[Path]] = {}
+    for node, path in scopes.paths.items():
+        weights = weights_of(node) if node.op_type in LAYER_WEIGHTS else ()
+        if weights:
+            readers.setdefault((node.op_type, *weights), []).append(path)
+    calls: dict[Path, int] = {}
+    for home, *others in readers.values():
+        for depth in range(1, len(home) + 1):
+            calls[home[:depth]] = min(1 + len(others), calls.get(home[:depth], 1 + len(others)))
+    if all(count == 1 for count in calls.values()):
+        return
+    for node, path in scopes.paths.items():
+        known: Path = ()
+        around = 1
+        for part in path:
+            counted = None if (*known, part) in calls else _COUNTED.fullmatch(part)
+            base = (*known, counted[1]) if counted else ()
+            is_call = counted is not None and int(counted[2]) < calls.get(base, around)
+            known = base if is_call else (*known, part)
+            around = calls.get(known, around)
+        scopes.paths[node] = known
+
+
 def _skipped_modules(graph: ir.Graph) -> dict[str, Path]:
     """`decoder` -> (model,), where nodes are called `/decoder/...` and their weights `model.decoder. ...`: a module
     that is not called itself (`self.model.decoder(x)`) is missing in the names of nodes. All weights must agree."""
@@ -230,7 +262,7 @@ def _choose(node: ir.Node, by_exporter: Path | None, by_weights: Path | None) ->
 def _is_tied(node: ir.Node, owner: Path) -> bool:
     """Whether a weight has the name of a module that is never called: all that use it are called otherwise, such as an
     encoder's and a decoder's embedding and the output head, whose common matrix is `shared.weight`."""
-    tensors = [value for value in _weights(node) if owner_of(value.name) == owner]
+    tensors = [value for value in weights_of(node) if owner_of(value.name) == owner]
     users = {user for value in tensors for user, _ in islice(value.uses(), MOST_TIED + 1)}
     paths = [_from_metadata(user, Scopes()) or _from_node_name(user, Scopes()) for user in users]
     return 1 < len(users) <= MOST_TIED and all(paths) and owner not in paths
@@ -290,11 +322,12 @@ _FLAT = re.compile(
 
 def _from_weights(node: ir.Node) -> Path | None:
     """The common owner of the node's named weights."""
-    owners = [owner for value in _weights(node) if (owner := owner_of(value.name)) is not None]
+    owners = [owner for value in weights_of(node) if (owner := owner_of(value.name)) is not None]
     return max(owners, key=len) if owners else None
 
 
-def _weights(node: ir.Node) -> list[ir.Value]:
+def weights_of(node: ir.Node) -> list[ir.Value]:
+    """The weights that a node holds: of a layer those that it has as one, of others all constants of floats."""
     positions = LAYER_WEIGHTS.get(node.op_type, range(len(node.inputs)))
     inputs = [node.inputs[i] for i in positions if i < len(node.inputs)]
     constants = [v for v in inputs if v is not None and v.const_value is not None and v.shape]

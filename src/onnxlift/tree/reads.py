@@ -1,0 +1,32 @@
+"""What a node reads, its subgraphs included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+from .scopes import graphs_of
+
+
+def outer_reads(node: ir.Node) -> Iterator[ir.Value]:
+    """The values that a node reads: its inputs, and what its subgraphs take from outside."""
+    for value in node.inputs:
+        if value is not None:
+            yield value
+    for attribute in node.attributes.values():
+        for graph in graphs_of(attribute):
+            yield from captured(graph)
+
+
+def captured(graph: ir.Graph) -> Iterator[ir.Value]:
+    """The values of outer scopes that a subgraph reads, in the order of use."""
+    own: set[ir.Value] = {*graph.inputs, *graph.initializers.values()}
+    for node in graph:
+        for value in outer_reads(node):
+            if value not in own:
+                yield value
+        own.update(node.outputs)
+    for value in graph.outputs:
+        if value not in own:
+            yield value

@@ -199,6 +199,34 @@ def test_adding_nothing_to_the_scores_is_no_mask(number: float, is_added: bool) 
     assert ("onnxlift.Attention" not in found(proto)) == is_added
 
 
+SHIFT = "n = Shape <end = 1> (q) one = Constant <value_ints = [1, 1, 1]> () sizes = Concat <axis = 0> (n, one)"
+SHIFT += " all = Expand(flags, sizes) shift = Cast <to = 1> (all)"
+
+
+@pytest.mark.parametrize(
+    ("masked", "inputs"),
+    [("m = Add(s, shift)", []), ("total = Add(mask, shift) m = Add(s, total)", ["mask"])],
+)
+@pytest.mark.parametrize("flags", [np.full((1, 1, 1, 1), True), np.full((1, 1, 1, 1), 0.5)])
+def test_a_number_that_is_added_to_all_scores_goes(masked: str, inputs: list[str], flags: np.ndarray) -> None:
+    body = f"{SHIFT} {SCALED} {masked} p = Softmax(m) y = MatMul(p, v)"
+    proto = model(body, f"{HEADS}, float[seq, keys] mask", flags=flags)
+    assert "onnxlift.Attention" in found(proto) and attention(proto)[0] == ["q", "k", "v", *inputs]
+
+
+@pytest.mark.parametrize(
+    ("flags", "masked"),
+    [
+        (np.array([[[[True]], [[False]], [[True]]]]), "m = Add(s, shift)"),  # differs from head to head, at least
+        (np.full((1, 1, 1, 1), -np.inf), "m = Add(s, shift)"),
+        (np.full((2, 1, 1, 1), 0.5, np.float32), "m = Add(s, flags)"),  # a parameter
+    ],
+)
+def test_other_numbers_that_are_added_stay(flags: np.ndarray, masked: str) -> None:
+    proto = model(f"{SHIFT} {SCALED} {masked} p = Softmax(m) y = MatMul(p, v)", HEADS, flags=flags)
+    assert attention(proto)[0] != ["q", "k", "v"]
+
+
 def test_small_negative_number_stays() -> None:
     proto = model(f"{SCALED} m = Where(mask, s, low) p = Softmax(m) y = MatMul(p, v)", BOOLEAN, low=-2.0)
     assert "onnxlift.Attention" not in found(proto)

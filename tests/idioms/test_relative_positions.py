@@ -97,6 +97,50 @@ def test_an_axis_of_size_one_in_front() -> None:
     assert len(tables(model(bias_of(a_table())[None]))) == 1
 
 
+def with_token(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Written as BEiT has it: a table with rows for a class token, and its bias."""
+    table = np.concatenate([table, RANDOM.standard_normal((3, HEADS)).astype(np.float32)])
+    places = np.zeros((1 + LENGTH, 1 + LENGTH), np.int64)
+    places[1:, 1:] = index(HEIGHT, WIDTH)
+    places[0, 0:] = len(table) - 3
+    places[0:, 0] = len(table) - 2
+    places[0, 0] = len(table) - 1
+    return table, np.ascontiguousarray(table[places].transpose(2, 0, 1))
+
+
+def test_a_class_token_in_front_of_the_window() -> None:
+    table, bias = with_token(a_table())
+    (found,) = tables(model(bias)).values()
+    np.testing.assert_array_equal(found, table)
+
+
+@pytest.mark.parametrize("place", [(1, 0, 4), (2, 5, 0), (0, 3, 2)])
+def test_a_class_token_that_tells_places_apart_stays(place: tuple[int, int, int]) -> None:
+    _, bias = with_token(a_table())
+    bias[place] += 1
+    assert not tables(model(bias))
+
+
+COMPUTED = [
+    *("arange_4", "arange_5", "stack", "sub_12", "add_39", "add_40", "mul_22", "sum_1", "zeros", "fill_1", "copy_2"),
+    *("select_scatter_3", "slice_scatter", "attn.lifted_tensor_0", "attn.table", "index", "val_3"),
+]
+
+
+def test_the_exporter_has_noted_how_the_index_was_computed() -> None:
+    assert [*tables(model(bias_of(a_table()), note=COMPUTED))] == ["attn.table"]
+
+
+@pytest.mark.parametrize("more", ["mul_23", "add_41", "exp"])
+def test_more_arithmetic_than_an_index_takes(more: str) -> None:
+    assert not tables(model(bias_of(a_table()), note=[*COMPUTED, more]))
+
+
+def test_a_constant_that_a_module_computed_is_looked_up_there() -> None:
+    lifted = onnxlift.lift(model(bias_of(a_table()), name="/attn/bias/Transpose_output_0"))
+    assert [*lifted.state_dict] == ["attn.bias.relative_position_bias_table"]
+
+
 def almost(bias: np.ndarray) -> np.ndarray:
     bias[1, 2, 3] += np.float32(1e-6)
     return bias

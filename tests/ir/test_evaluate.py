@@ -67,3 +67,20 @@ def test_aligned_broadcasting_of_old_operator_sets_is_left_to_the_run() -> None:
 
 def test_operators_of_other_domains_are_not_those_of_onnx() -> None:
     assert evaluate(ir.node("Add", [ir.Value(), ir.Value()], domain="com.acme"), 18, [NUMBERS, NUMBERS]) is None
+
+
+def test_scattered_elements() -> None:
+    indices, updates = np.array([[1, 0], [-2, 2]]), np.array([7, 8], np.int32)
+    np.testing.assert_array_equal(value_of("ScatterND", NUMBERS, indices, updates), [[3, -1, 8], [7, -5, 9]])
+    rows = value_of("ScatterND", NUMBERS, np.array([[1]]), NUMBERS[:1])
+    np.testing.assert_array_equal(rows, [[3, -1, 4], [3, -1, 4]])
+    np.testing.assert_array_equal(NUMBERS, [[3, -1, 4], [1, -5, 9]])  # it is somebody's constant
+
+
+@pytest.mark.parametrize(
+    ("indices", "reduction"),
+    [([[1, 0], [1, 0]], "none"), ([[1, 0], [-1, 0]], "none"), ([[1, 0], [9, 0]], "none"), ([[1, 0], [0, 0]], "add")],
+    ids=["twice", "twice in other words", "out of range", "reduced"],
+)
+def test_scattered_elements_that_are_left_to_the_run(indices: list[list[int]], reduction: str) -> None:
+    assert value_of("ScatterND", NUMBERS, np.array(indices), np.array([7, 8], np.int32), reduction=reduction) is None

@@ -30,7 +30,10 @@ def test_parameters_are_not() -> None:
     assert list(model.graph.initializers) == ["weight", "gain"]
 
 
-@pytest.mark.parametrize(("name", "folded"), [("table", 0), ("onnx::MatMul_7", 0), ("onnx::Reshape_7", 2)])
+@pytest.mark.parametrize(
+    ("name", "folded"),
+    [("table", 0), ("onnx::MatMul_7", 0), *((f"onnx::{op}_7", 2) for op in ("Reshape", "Resize", "Concat"))],
+)
 def test_what_an_exporter_has_folded_before_a_reshape_is_no_parameter(name: str, folded: int) -> None:
     text = """g (float[n, 3] x) => (float[2, 3] y) <float[2, 3] table = {1, 2, 3, 4, 5, 6}> {
         shape = Constant <value_ints = [3, 2]> () r = Reshape(table, shape) t = Transpose(r) y = Mul(x, t)

@@ -125,6 +125,25 @@ def test_a_pad_that_shifts_stays() -> None:
     assert no_ops.run(normal_form(parse(text))) == 0
 
 
+@pytest.mark.parametrize(
+    ("sizes", "attributes", "goes"),
+    [
+        ([1, 2, 5, 4], "", True),
+        ([1, 2, 5, 4], 'mode = "cubic", coordinate_transformation_mode = "align_corners"', True),
+        ([1, 2, 5, 8], "", False),
+        ([1, 2, 5, 4], 'coordinate_transformation_mode = "tf_half_pixel_for_nn", nearest_mode = "ceil"', False),
+        ([1, 2, 5, 4], 'coordinate_transformation_mode = "tf_crop_and_resize"', False),
+        ([1, 2, 5, 4], 'keep_aspect_ratio_policy = "not_larger"', False),
+    ],
+)
+def test_a_resize_to_the_sizes_that_there_are(sizes: list[int], attributes: str, goes: bool) -> None:
+    text = f"""g (float[1, 2, 5, 4] x) => (y) {{
+        a = Neg(x) s = Constant <value_ints = {sizes}> () roi = Constant <value_floats = [0.0]> ()
+        b = Resize <{attributes}> (a, roi, , s) y = Neg(b)
+    }}"""
+    assert no_ops.run(normal_form(parse(text.replace("Resize <>", "Resize")))) == goes
+
+
 def test_a_no_op_from_input_to_output_stays() -> None:
     model, _ = apply("g (float[n] x) => (float[n] y) { y = Cast <to = 1> (x) }", no_ops.run)
     assert operators(model) == ["Cast"]

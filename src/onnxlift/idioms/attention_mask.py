@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,9 +12,9 @@ from ..ir.node_view import shape_of, static_elements
 from ..ir.positions import Positions
 from ..ir.scopes import constant
 from ..ir.types import DataType
-from ..passes.edit import Edit, attribute
+from ..passes.edit import Edit, attribute, is_parameter
 from .attention_windows import before_windows, is_for_all_windows, repeated, tiled_windows, without_bias
-from .match import made_by, number, rank, with_number
+from .match import both_orders, is_float, made_by, number, rank, with_number
 
 _HUGE = -1e30
 """Added to any score, this leaves the same number: the score is lost in rounding."""
@@ -112,7 +113,8 @@ def _added(edit: Edit, add: ir.Node) -> Mask | None:
     scores, mask = (second, first) if is_score(edit, second) and not is_score(edit, first) else (first, second)
     if not _keeps_shape(scores, mask):
         return None
-    if number(mask) == 0:
+    mask = _without_shift(edit, mask)
+    if mask is None or number(mask) == 0:
         return Mask(scores)  # a softmax does not tell -0.0 from 0.0
     choice = made_by(edit, mask, "Where")
     if choice is not None and rank(choice.inputs[0]) == rank(mask):
@@ -128,13 +130,34 @@ def _added(edit: Edit, add: ir.Node) -> Mask | None:
     return Mask(scores, added=mask, is_causal=_is_causal(edit, scores, mask))
 
 
+def _without_shift(edit: Edit, mask: ir.Value | None) -> ir.Value | None:
+    """What is added to the scores without a constant that is added to all alike, and does not matter to a softmax; None
+    if nothing remains. PyTorch has it where the True of a mask that hides nothing becomes 1."""
+    total = made_by(edit, mask, "Add")
+    sums: Iterable[tuple[ir.Value | None, ir.Value | None]] = both_orders(total) if total is not None else ()
+    for rest, added in ((None, mask), *sums):
+        shift = _number_throughout(edit, added)
+        if shift is not None and np.isfinite(shift) and not is_parameter(added):
+            return rest
+    return mask
+
+
 def _is_throughout(edit: Edit, kept: ir.Value | None, wanted: bool) -> bool:
-    """Whether a boolean mask is a constant, perhaps expanded, that is the same everywhere: it hides nothing."""
-    expand = made_by(edit, kept, "Expand")
-    tensor = constant(kept if expand is None else expand.inputs[0])
-    if tensor is None or tensor.dtype != DataType.BOOL or not 0 < tensor.size <= _MAX_CAUSAL:
-        return False
-    return bool((tensor.numpy() == wanted).all())
+    """Whether a boolean mask is the same everywhere: it hides nothing."""
+    return kept is not None and kept.dtype == DataType.BOOL and _number_throughout(edit, kept) == wanted
+
+
+def _number_throughout(edit: Edit, value: ir.Value | None) -> float | None:
+    """The number that a constant, perhaps expanded and cast, has everywhere."""
+    for op_type in ("Cast", "Expand", "Cast"):
+        node = made_by(edit, value, op_type)
+        value = value if node is None else node.inputs[0]
+    tensor = constant(value)
+    if tensor is None or not (tensor.dtype == DataType.BOOL or is_float(value)) or not 0 < tensor.size <= _MAX_CAUSAL:
+        return None
+    array = tensor.numpy()
+    first = array.reshape(-1)[0]
+    return float(first) if (array == first).all() else None
 
 
 def is_score(edit: Edit, value: ir.Value | None) -> bool:

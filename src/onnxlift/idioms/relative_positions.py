@@ -6,18 +6,22 @@ What the bias is added to may also be a mask that is added to the scores.
 
 Queries and keys are the n = rows * columns places of a window, and the bias of two of them depends only on how far one
 is from the other: `table` has a row of biases for each of the (2 * rows - 1) * (2 * columns - 1) offsets, and `index`
-says which row is whose, counted as in the Swin Transformer and all that follow it. Table and index are called as there,
-unless the exporter has noted what it computed the bias from.
+says which row is whose, counted as in the Swin Transformer and all that follow it. In front of the places there may be
+a class token, which has no place: then the last three rows are for its queries, its keys, and both, as in BEiT. Table
+and index are called as there, unless the exporter has noted what it computed the bias from.
 
 It applies if that is so exactly, number by number, for a window of at least 2 x 2, and if the bias is not the same for
 all places of one distance in reading order, as a causal mask or ALiBi is: that is no table of offsets. Not to a bias
 with a name of its own, which was a parameter as it is; not if others read it; and not if the exporter notes that it was
 computed from other parameters, or by more than a lookup and moves: then the numbers of a table are not the parameter's.
+But the arithmetic that makes the index may be noted there (one sum of two coordinates, each a difference that starts at
+0, the first one times a width), and a resampling, which leaves a table for this window as it is.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from math import isqrt
 
@@ -37,12 +41,19 @@ LARGEST = 1 << 24  # elements of a bias
 _MOVES = re.compile(
     r"(val|alias|clone|contiguous|expand|index|permute|reshape|select|slice|squeeze|transpose|t|unsqueeze|view)(_\d+)*"
 )
+_INDEX_STEP = re.compile(
+    r"(add|arange|cat|copy|fill|mul|select_scatter|shape|slice_scatter|stack|sub|sum|upsample_bilinear2d|value|zeros)"
+    r"(_\d+)*|.*\blifted_tensor_\d+"
+)
+_INDEX_ARITHMETIC = Counter({"sub": 1, "add": 2, "mul": 1, "sum": 1})
 
 
 @dataclass
 class _Names:
     table: str = "relative_position_bias_table"
     index: str = "relative_position_index"
+    scope: str = ""
+    """Of the nodes that look the bias up, if it is known: `/encoder/bias`."""
 
 
 def run(model: ir.Model) -> int:
@@ -102,13 +113,16 @@ def _lookup(edit: Edit, node: ir.Node, bias: ir.Value, names: _Names, table: Arr
     result = edit.insert(node, "Transpose", [rows], order, like=bias, shape=shape, name=f"{bias.name}.heads")
     result.meta[USUAL_NAME] = "bias"
     for value in (rows, result):
-        _place(value.producer(), names.table.rpartition(".")[0])
+        _place(value.producer(), names)
     return result
 
 
-def _place(node: ir.Node | None, owner: str) -> None:
+def _place(node: ir.Node | None, names: _Names) -> None:
     """Let a node be in the module that owns the table, if that lies in the one where the bias is added."""
     assert node is not None
+    if names.scope:
+        node.name = f"{names.scope}/{node.op_type}"
+    owner = names.table.rpartition(".")[0]
     scopes, classes = (string_list(node.metadata_props.get(key)) for key in (NAME_SCOPES, CLASSES))
     if scopes and classes and len(scopes) == len(classes) > 1 and owner.startswith(f"{scopes[-2]}."):
         name = "".join(word.capitalize() for word in owner.rpartition(".")[2].split("_"))
@@ -122,9 +136,16 @@ def _names(edit: Edit, bias: ir.Value) -> _Names | None:
     if note is None:
         if not has_generated_name(bias) and "constant" not in bias.meta:
             return None
-        place = edit.names.fresh("relative_positions")  # of which modules forget all up to the slash
-        return _Names(f"{place}/{_Names.table}", f"{place}/{_Names.index}")
+        scope = name.rpartition("/")[0] if (name := bias.name or "").startswith("/") else ""
+        place = scope or edit.names.fresh("relative_positions")  # of which modules forget all up to the slash
+        return _Names(f"{place}/{_Names.table}", f"{place}/{_Names.index}", scope)
     sources = [source for source in note if not _MOVES.fullmatch(source)]
+    if any(source.startswith("arange") for source in sources):
+        steps = [source for source in sources if _INDEX_STEP.fullmatch(source)]
+        arithmetic = Counter(word for step in steps if (word := step.partition("_")[0]) in _INDEX_ARITHMETIC)
+        if arithmetic != _INDEX_ARITHMETIC:
+            return None
+        sources = [source for source in sources if source not in steps]
     tables = [source for source in sources if not source.endswith("index")]
     indices = [source for source in sources if source.endswith("index")]
     if len(tables) != 1 or len(indices) > 1:
@@ -135,9 +156,14 @@ def _names(edit: Edit, bias: ir.Value) -> _Names | None:
 
 def _table(bias: Array) -> tuple[Array, Array] | None:
     """Table and index for a bias (heads, n, n); None if it is not one of offsets in a window."""
-    length = bias.shape[-1]
     if _is_of_distances(bias):
         return None
+    return _of_window(bias) or _with_class_token(bias)
+
+
+def _of_window(bias: Array) -> tuple[Array, Array] | None:
+    """Table and index, if all n are places of a window."""
+    length = bias.shape[-1]
     square = isqrt(length)
     for rows in sorted((r for r in range(2, square + 1) if length % r == 0), reverse=True):
         for height, width in {(rows, length // rows): None, (length // rows, rows): None}:
@@ -147,6 +173,26 @@ def _table(bias: Array) -> tuple[Array, Array] | None:
             if np.array_equal(table[index], bias.transpose(1, 2, 0)):
                 return table, index
     return None
+
+
+def _with_class_token(bias: Array) -> tuple[Array, Array] | None:
+    """Table and index, if all but the first are."""
+    inner, queries, keys = bias[:, 1:, 1:], bias[:, 0, 1:], bias[:, 1:, 0]
+    if not inner.size or _is_of_distances(inner) or not (_is_one(queries) and _is_one(keys)):
+        return None
+    found = _of_window(inner)
+    if found is None:
+        return None
+    table, places = found
+    index = np.empty(bias.shape[1:], places.dtype)
+    index[1:, 1:] = places
+    index[0, :], index[:, 0], index[0, 0] = (len(table) + row for row in range(3))
+    return np.concatenate([table, [queries[:, 0], keys[:, 0], bias[:, 0, 0]]], dtype=bias.dtype), index
+
+
+def _is_one(row: Array) -> bool:
+    """Whether each head has one number for all places."""
+    return bool((row == row[:, :1]).all())
 
 
 def _index(height: int, width: int) -> Array:

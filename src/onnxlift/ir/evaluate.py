@@ -144,6 +144,18 @@ def _gather_elements(attributes: Attributes, data: Array | None, indices: Array 
     return np.take_along_axis(data[tuple(begin)], indices, axis=axis)
 
 
+def _scatter_nd(attributes: Attributes, data: Array | None, indices: Array | None, updates: Array | None) -> Any:
+    data, indices = _given(data), _given(indices)
+    places = tuple(np.moveaxis(indices, -1, 0))
+    count = np.zeros(data.shape[: len(places)], np.int64)
+    np.add.at(count, places, 1)
+    if (attributes.get("reduction") or "none") != "none" or (count > 1).any():
+        raise NotEvaluated  # which of several updates of one place wins is not defined
+    result = data.copy()
+    result[places] = _given(updates)
+    return result
+
+
 def _ints(attributes: Attributes, name: str, given: Array | None) -> list[int] | None:
     """A list that is an attribute in old opsets and an input in newer ones."""
     if given is not None:
@@ -298,6 +310,7 @@ _TABLE: dict[str, Callable[..., Any]] = {
     "Size": _plain(lambda x: np.array(x.size, np.int64)),
     "Gather": _gather,
     "GatherElements": _gather_elements,
+    "ScatterND": _scatter_nd,
     "Slice": _slice,
     "Concat": _concat,
     "Unsqueeze": _unsqueeze,

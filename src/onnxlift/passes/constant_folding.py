@@ -6,7 +6,8 @@ Not when
 
 - one of the inputs is a parameter. `Transpose(weight)` is for the idioms to recognise; folded, the weight would be gone
   from the module under its own name, and with it every checkpoint that has that name. What PyTorch's exporter calls
-  `onnx::Reshape_12` is none: it has folded what was in front of a Reshape (a lookup in a table) and lost the name.
+  `onnx::Reshape_12` is none: it has folded what was in front of a Reshape (a lookup in a table) and lost the name;
+  so it is with the pieces of a table that a Resize and a Concat follow.
 - the result is larger than the inputs by more than 64 KiB: the file would grow (`ConstantOfShape`, `Expand`, `Tile`).
 - the operator draws random numbers, holds graphs, or is not in the table of `ir.evaluate`, which has only operators
   that numpy computes exactly as ONNX defines them. Quantised weights keep their DequantizeLinear for the same reason
@@ -25,6 +26,7 @@ from ..ir.scopes import constant
 from .edit import Array, Edit, is_parameter, sweep
 
 _MAX_GROWTH = 64 * 1024
+_FOLDED = ("onnx::Reshape_", "onnx::Resize_", "onnx::Concat_")
 _MAX_INPUT_BYTES = 16 * 1024 * 1024
 
 
@@ -54,7 +56,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _is_folded(value: ir.Value | None) -> bool:
-    return value is not None and (value.name or "").startswith("onnx::Reshape_")
+    return value is not None and (value.name or "").startswith(_FOLDED)
 
 
 def _fits(output: ir.Value, limit: int) -> bool:

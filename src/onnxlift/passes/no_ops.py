@@ -3,10 +3,10 @@
     y = Op(x)   ->   x for y
 
 for: Identity; Cast and CastLike to the type of x; Reshape, Flatten, Squeeze, Unsqueeze, Expand and Tile that leave the
-shape as it is; Transpose that keeps the order; Slice with steps of 1 that leaves the shape; Pad by zero; Concat, Sum,
-Max, Min and Mean of one input; Split into one output; Dropout of nothing; and, with a constant operand that is the same
-element throughout, x * 1, x / 1, x - 0, x ** 1, x & True, x | False, x + 0, max(x, -inf), min(x, inf),
-where(True, x, _) and where(False, _, x).
+shape as it is; Transpose that keeps the order; Slice with steps of 1 that leaves the shape; Pad by zero; Resize to the
+sizes that there are; Concat, Sum, Max, Min and Mean of one input; Split into one output; Dropout of nothing; and, with
+a constant operand that is the same element throughout, x * 1, x / 1, x - 0, x ** 1, x & True, x | False, x + 0,
+max(x, -inf), min(x, inf), where(True, x, _) and where(False, _, x).
 
 Not when
 
@@ -15,6 +15,7 @@ Not when
 - x is a floating-point tensor and the operation is x + 0.0: that turns -0.0 into 0.0. (x - 0.0 and x + -0.0 keep
   every value, and go.)
 - the constant operand may be a parameter: a scale that is 1 before training is still a scale.
+- a Resize is given scales, crops, keeps an aspect ratio, or counts places from elsewhere than their own.
 - a Dropout drops anything when it is trained: it says how to train the model further, and becomes `nn.Dropout`.
 - a second output (a Dropout's mask) is read.
 - x would have to become a graph output, but is an input, an initialiser, another output, or comes from outside.
@@ -33,6 +34,7 @@ from .edit import Edit, attribute, is_parameter, sweep
 
 _SHAPE_ONLY = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand", "Tile"})
 _OF_ONE = frozenset({"Concat", "Sum", "Max", "Min", "Mean"})
+_OWN_PLACES = frozenset({"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"})
 # op -> (neutral element, whether it may be on the left)
 _NEUTRAL = {
     "Add": (0, True),
@@ -86,11 +88,21 @@ def _passes_on(edit: Edit, node: ir.Node) -> bool:
     if op == "Pad":
         pads = static_elements(node.inputs[1]) if len(node.inputs) > 1 else attribute(node, "pads", None)
         return pads is not None and set(pads) <= {0}
+    if op == "Resize":
+        return _keeps_sizes(node) and same_shape(source, output)
     if op in _OF_ONE:
         return len(node.inputs) == 1
     if op == "Split":
         return len(node.outputs) == 1 and same_shape(source, output)
     return op == "Dropout" and _drops_nothing(edit, node)
+
+
+def _keeps_sizes(node: ir.Node) -> bool:
+    """Whether a Resize gives each place the element of its own, if it leaves the shape as it is."""
+    coordinates = attribute(node, "coordinate_transformation_mode", "half_pixel")
+    is_stretched = attribute(node, "keep_aspect_ratio_policy", "stretch") == "stretch"
+    has_sizes = len(node.inputs) == 4 and node.inputs[3] is not None and node.inputs[2] is None
+    return has_sizes and is_stretched and coordinates in _OWN_PLACES
 
 
 def _drops_nothing(edit: Edit, node: ir.Node) -> bool:

@@ -108,6 +108,46 @@ def test_weights_that_disagree_tell_of_no_module_above() -> None:
     assert scopes_of(g, "c")[0]["c"] == ("block",)
 
 
+def layers_by_forward(*owners: str) -> tuple[Graph, str]:
+    """`layer.forward(x)` for each layer: the exporter takes it for calls of the same modules, and counts them."""
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i, owner in enumerate(owners):
+        count = f"_{i}" if i else ""
+        x = g.node("Exp", x, name=f"/encoder/attention{count}/Exp", output=f"exp{i}")
+        x = g.linear(x, f"{owner}.attention.q", name=f"/encoder/attention/q{count}/Gemm", output=f"q{i}")
+        x = g.node("Sin", x, name=f"/encoder/attention/act{count}/Sin", output=f"sin{i}")
+        x = g.node("Cos", x, name=f"/encoder/output{count}/Cos", output=f"cos{i}")
+        x = g.linear(x, f"{owner}.output.fc", name=f"/encoder/output/fc{count}/Gemm", output=f"fc{i}")
+    return g, g.node("Tanh", x, name="/encoder/Tanh", output="tanh")
+
+
+def test_layers_that_are_not_called_themselves_are_known_from_the_weights() -> None:
+    g, output = layers_by_forward("encoder.layers.0", "encoder.layers.1")
+    paths, found = scopes_of(g, output)
+    for i in range(2):
+        layer = ("encoder", "layers", str(i))
+        assert paths[f"exp{i}"] == (*layer, "attention") == paths[f"q{i}"][:-1]
+        assert paths[f"sin{i}"] == (*layer, "attention", "act")
+        assert paths[f"cos{i}"] == (*layer, "output") == paths[f"fc{i}"][:-1]
+        assert layer in found.called
+    assert paths["tanh"] == ("encoder",)
+    assert ("encoder", "layers") not in found.called
+
+
+@pytest.mark.parametrize(
+    "owners",
+    [
+        ("encoder.first", "encoder.second"),  # which are no items of a list
+        ("encoder", "encoder.layers.1"),  # the first one is complete
+    ],
+)
+def test_what_the_weights_do_not_tell_with_one_voice_is_not_believed(owners: tuple[str, str]) -> None:
+    g, output = layers_by_forward(*owners)
+    paths, _ = scopes_of(g, output)
+    assert paths["exp1"] == ("encoder", "attention_1")
+
+
 def test_paths_are_cut() -> None:
     g = Graph()
     x = g.node("Sin", g.input("x", "n", 4), name="/a" * 500 + "/Sin", output="a")

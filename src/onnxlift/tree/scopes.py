@@ -3,7 +3,7 @@
 1. the exporter's metadata (`pkg.torch.onnx.name_scopes`, with the classes in `class_hierarchy`)
 2. names of the node's own weights: `encoder.layer.0.query.weight` -> encoder, layer, 0, query
 3. scopes in the node's name: `/encoder/layer.0/query/MatMul` -> encoder, layer, 0, query; where such a scope was the
-   call of a model-local function, that is its class
+   call of a model-local function, that is its class; modules that such scopes leave out (tree/gaps.py) are added
 
 A weight's name beats the others for the node that holds it as a layer, because optimisers move nodes between scopes
 (a BatchNorm folded into the Conv before it) but leave weights their names.
@@ -23,9 +23,9 @@ import onnx_ir as ir
 from ..ir.metadata import CLASSES, NAME_SCOPES, NO_MODULE, string_list
 from ..ir.types import FLOATS
 from ..passes.expansion import CALLS
+from .gaps import Path as Path
+from .gaps import fill, find_gaps
 from .names import is_generated
-
-Path = tuple[str, ...]
 
 DEEPEST = 24  # modules within modules; a path that is longer is cut, since it is a stranger who wrote it
 MOST_TIED = 16  # layers that share a weight; more are one layer that is called again and again
@@ -76,7 +76,7 @@ class Scopes:
 
     undivided: set[Path] = field(default_factory=set)  # whose calls, if there are several, are not told apart
     guessed: bool = False  # whether the paths are our own, and not from names in the model
-    skipped: dict[str, Path] = field(default_factory=dict)  # modules above a scope that the names of nodes leave out
+    completed: dict[ir.Node, Path] = field(default_factory=dict)  # by name, where names of nodes leave out modules
     by_name: dict[str, Path] = field(default_factory=dict)
     owned: set[ir.Node] = field(default_factory=set)  # whose path is the one that their weights have in the model
 
@@ -95,7 +95,8 @@ class Scopes:
 
 def find_scopes(graph: ir.Graph) -> Scopes:
     """The path of every node of the main graph. One that nothing is known about joins those who use its values."""
-    scopes = Scopes(skipped=_skipped_modules(graph))
+    scopes = Scopes()
+    _complete_names(graph, scopes)
     unknown: set[ir.Node] = set()
     for node in graph:
         path = _own_path(node, scopes)
@@ -211,22 +212,26 @@ def _forget_calls(scopes: Scopes) -> None:
         scopes.paths[node] = known
 
 
-def _skipped_modules(graph: ir.Graph) -> dict[str, Path]:
-    """`decoder` -> (model,), where nodes are called `/decoder/...` and their weights `model.decoder. ...`: a module
-    that is not called itself (`self.model.decoder(x)`) is missing in the names of nodes. All weights must agree."""
-    found: dict[str, set[Path]] = {}
-    for node in graph:
-        if node.op_type in LAYER_WEIGHTS:
-            scope, owner = _from_node_name(node, Scopes()), _from_weights(node)
-            if scope and owner and owner[-len(scope) :] == scope:
-                found.setdefault(scope[0], set()).add(owner[: -len(scope)])
-    return {head: next(iter(above)) for head, above in found.items() if len(above) == 1 and () not in above}
+def _complete_names(graph: ir.Graph, scopes: Scopes) -> None:
+    """Find the paths of those nodes whose names leave out modules. Of these modules the items of a list are called."""
+    nodes = [*graph.all_nodes()]
+    named = [(node, _from_node_name(node, Scopes()) or (), _from_weights(node)) for node in nodes]
+    gaps = find_gaps((scope, owner) for node, scope, owner in named if node.op_type in LAYER_WEIGHTS and owner)
+    if not gaps:
+        return
+    for (node, scope, _), path in zip(named, fill([pair[1:] for pair in named], gaps), strict=True):
+        if path != scope:
+            scopes.completed[node] = path
+            above, added = len(_common([scope, path])), len(path) - len(scope)
+            called = [path[: above + added]] if path[above + added - 1].isdigit() else []
+            called += [path[: end + added] for end in range(above + 1, len(scope) + 1)]
+            scopes.called.update(called, (path[:end] for end in range(above + 1)))
 
 
 def _own_path(node: ir.Node, scopes: Scopes) -> Path | None:
     by_exporter = _from_metadata(node, scopes)
     if by_exporter is None:
-        by_exporter = _from_node_name(node, scopes)
+        by_exporter = scopes.completed.get(node) or _from_node_name(node, scopes)
     by_weights = _from_weights(node)
     path = _choose(node, by_exporter, by_weights)
     if path is not None and path == by_weights:
@@ -292,8 +297,6 @@ def _from_node_name(node: ir.Node, scopes: Scopes) -> Path | None:
     components = name.strip("/").split("/", DEEPEST)[:-1]
     for depth, component in enumerate(components, 1):
         parts = tuple(p for p in _parts(component) if p)
-        if depth == 1 and parts:
-            path = scopes.skipped.get(parts[0], ())
         path = _join(path, parts)[:DEEPEST]
         scopes.called.add(path)
         function = functions.get("/".join(components[:depth]))

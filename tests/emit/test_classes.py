@@ -11,7 +11,7 @@ import pytest
 
 import onnxlift
 from onnxlift.code.expr import Binary, Literal, Name
-from onnxlift.emit.class_arguments import Number, find_arguments, place_of
+from onnxlift.emit.class_arguments import ABSENT, Number, find_arguments, place_of
 from onnxlift.emit.write import Numbers
 from small_graphs import Graph, code
 
@@ -347,6 +347,27 @@ def test_only_widths_of_layers_say_whether_a_part_is_there(role: str, arguments:
     flag = Number((object(), "there"), "skip", True)
     found = find_arguments([*places, flag], [[8, 2], [8, 16], [True, False]], set())
     assert found is not None and list(found.values) == arguments
+
+
+@pytest.mark.parametrize(
+    ("width", "text"), [(16, "4 * dim"), (17, "")], ids=["a multiple", "a width that nothing else has"]
+)
+def test_a_width_of_an_optional_part_is_a_multiple_of_one_that_all_have(width: int, text: str) -> None:
+    places = [
+        Number((object(), "0"), "in_features", 5, "first"),
+        Number((object(), "1"), "out_features", 4, "first"),
+        Number((object(), "0"), "in_features", 5, "part"),
+        Number((object(), "1"), "out_features", 16, "part"),
+        Number((object(), "0"), "in_features", 4, "last"),
+    ]
+    flag = Number((object(), "there"), "skip", True)
+    columns = [[5, 9, 24], [4, 6, 6], [5, 9, ABSENT], [width, 24, ABSENT], [4, 6, 6], [True, True, False]]
+    found = find_arguments([*places, flag], columns, set())
+    assert (found is None) == (not text)
+    if found is not None:
+        assert found.values["in_dim"] == [5, 9, 24], found.values
+        assert found.texts[place_of(places[3])] == text
+        assert found.texts[place_of(flag)] == "in_dim != 4 * dim"
 
 
 def two_stacks(*paths: str) -> onnxlift.Lifted:

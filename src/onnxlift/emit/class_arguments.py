@@ -204,16 +204,26 @@ def _group(example: Sequence[Number], columns: Sequence[Sequence[Any]]) -> list[
 def _completed(
     number: Number, column: Sequence[Any], partial: Sequence[tuple[Number, Sequence[Any]]], groups: list[_Group]
 ) -> _Group | None:
-    """A group for the width of what comes into an optional part. Where the part is missing, its input is passed on as
-    its output, and so is as wide as that."""
+    """A group for a width of an optional part. Where the part is missing, its input is passed on as its output, and so
+    is as wide as that; other widths are known if they are always the same multiple of one that is."""
     part = [(n, c) for n, c in partial if n.home == number.home and n.role != "groups"]
     widths = [(n, c) for n, c in part if _family(n.role) == "width"]
-    if not widths or widths[0][0] is not number:
+    if not any(n is number for n, _ in widths):
         return None
-    result = _fitting(*widths[-1], groups)
-    if result is None:
-        return None
-    return _Group("width", [b if a is ABSENT else a for a, b in zip(column, result.column, strict=True)], [])
+    result = _fitting(*widths[-1], groups) or _multiplied(widths[-1][1], groups)
+    if number is widths[0][0] and result is not None:
+        return _Group("width", [b if a is ABSENT else a for a, b in zip(column, result.column, strict=True)], [])
+    return _multiplied(column, groups)
+
+
+def _multiplied(column: Sequence[Any], groups: list[_Group]) -> _Group | None:
+    """A group for widths that are the same multiple of known ones of layers, wherever there are any."""
+    there = [index for index, value in enumerate(column) if value is not ABSENT]
+    for base in [g for g in groups if g.family == "width" and _are_integers(g) and _is_of_layers(g)][:MOST_COMPARED]:
+        for factor in range(2, LARGEST_FACTOR + 1):
+            if all(column[index] == factor * base.column[index] for index in there):
+                return _Group("width", [factor * width for width in base.column], [])
+    return None
 
 
 def _fitting(number: Number, column: Sequence[Any], groups: list[_Group]) -> _Group | None:

@@ -196,3 +196,29 @@ def test_a_mask_that_does_not_go_with_a_shift_does() -> None:
     g = Graph()
     lifted = g.lift(rolled(g, (2, 2, 0, 1), (False, True, False, True)))
     assert "if masked else None" in lifted.source, lifted.source
+
+
+def activated(g: Graph, activations: Sequence[str]) -> str:
+    """Blocks of two layers, perhaps with an activation behind them."""
+    x = g.input("x", "n", 4)
+    for i, activation in enumerate(activations):
+        x = g.linear(x, f"blocks.{i}.up", 4, 6)
+        x = g.node("Sin", x, name=f"/blocks.{i}/Sin")
+        x = g.linear(x, f"blocks.{i}.down", 6, 4)
+        if activation:
+            x = g.node(activation, x, name=f"/blocks.{i}/{activation}")
+    return g.node("Tanh", x, name="/Tanh")
+
+
+def test_an_activation_that_some_do_without_is_a_choice() -> None:
+    g = Graph()
+    lifted = g.lift(activated(g, ["Relu", "Relu", ""]))
+    assert class_count(lifted) == 2, lifted.source
+    assert "activation: bool = True" in lifted.source, lifted.source  # since most have it
+    assert "return F.relu(x) if self.activation else x" in lifted.source, lifted.source
+    assert "Block(), Block(), Block(activation=False)" in lifted.source, lifted.source
+
+
+def test_another_activation_is_another_class() -> None:
+    g = Graph()
+    assert class_count(g.lift(activated(g, ["Relu", "Elu", "Relu"]))) == 3

@@ -79,10 +79,11 @@ class Arguments:
         return f"self.{name}"
 
     def find_defaults(self, groups: Sequence[_Group]) -> None:
-        """Let arguments that mostly are what PyTorch's own defaults are have that default, and stand last."""
+        """Let arguments that mostly are what PyTorch's own defaults are have that default, and stand last. Parts are
+        optional, unless most have them."""
         family = {group.text: group.places[0].role for group in groups}
         for name, column in self.values.items():
-            usual = False if isinstance(column[0], bool) else _DEFAULTS.get(family[name])
+            usual = 2 * sum(column) > len(column) if isinstance(column[0], bool) else _DEFAULTS.get(family[name])
             if usual is not None and 2 * sum(value == usual for value in column) >= len(column):
                 self.defaults[name] = usual
         rank = {group.text: _rank(group) for group in groups}

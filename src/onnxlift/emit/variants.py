@@ -7,6 +7,9 @@
     return self.project(x)                    ->   return x + project if self.residual else project
     return x + self.project(x)
 
+    return self.norm(x)                       ->   return F.relu(norm) if self.activation else norm
+    return F.relu(self.norm(x))
+
     return self.project(x * bias)             ->   if self.table is not None:
     bias = self.table(i)                               bias = self.table(i)
     return self.project(x * bias)                  return self.project(x * bias)
@@ -20,10 +23,10 @@
 
 Applies to modules of one class of the original (where the exporter names no class: of one place, as `layer1.0` and
 `layer2.0`), if the shorter forward is the longer one without a few steps, and if the members that only those steps need
-are all that the shorter one lacks. Such a step is the call of a member on one value, the addition of one, what is done
-to one with a constant of the module's own, or a `roll`, and passes the value on where it is missing; or it is an `if`
-about a member, which `emit/handed_on.py` has written for this. Not if the numbers of an optional part are not known
-where it is missing.
+are all that the shorter one lacks. Such a step is the call of a member on one value, the addition of one, an
+activation, what is done to one with a constant of the module's own, or a `roll`, and passes the value on where it is
+missing; or it is an `if` about a member, which `emit/handed_on.py` has written for this. Not if the numbers of an
+optional part are not known where it is missing.
 Sound because the shorter module runs the longer forward, with identities and without the other steps; to roll by 0 is
 an identity.
 """
@@ -44,6 +47,7 @@ from ..code.expr import (
     Expr,
     Literal,
     Member,
+    Name,
     Ref,
     Ternary,
     Wrapped,
@@ -65,24 +69,27 @@ MOST_PARTS = 3
 MOST_STATEMENTS = 120
 MOST_ATTEMPTS = 64
 
+ACTIVATIONS = frozenset("relu relu6 gelu silu hardswish hardsigmoid mish elu celu selu leaky_relu softplus".split())
+
 
 @dataclass(eq=False)
 class Part:
-    """A step that some instances lack: the statement, the member that it calls or reads (None for an addition or a
-    roll), and what it assigns with the value that it then passes on (None for an `if`: that leaves all as it is).
-    A roll is not left out, but rolls by 0."""
+    """A step that some instances lack: the statement, the member that it calls or reads (None for an addition, an
+    activation or a roll), and what it assigns with the value that it then passes on (None for an `if`: that leaves all
+    as it is). A roll is not left out, but rolls by 0."""
 
     statement: Statement
     member: Path | None
     target: Ref | None = None
     passes: Ref | None = None
     is_roll: bool = False
+    is_activation: bool = False
 
     @property
     def name(self) -> str:
         """Of the argument that tells whether it is there."""
         if self.member is None:
-            return "residual"
+            return "activation" if self.is_activation else "residual"
         return "masked" if self.member[-1].endswith("mask") else self.member[-1]
 
     @property
@@ -196,6 +203,9 @@ def _parts(module: Module, statement: Statement) -> Iterator[Part]:
             for operand in (bare(expr._left), bare(expr._right)):
                 if isinstance(operand, Ref) and module.stored_name(operand._key) is None:
                     yield Part(statement, None, target, operand)
+        case Call(_function=Attribute(_base=Name(_name="F"), _name=name), _args=[argument, *_]) if name in ACTIVATIONS:
+            if isinstance(bare(argument), Ref):
+                yield Part(statement, None, target, Ref(variable(argument)), is_activation=True)
         case Call(_function=Attribute(_name="roll", _base=base)) if isinstance(bare(base), Ref):
             if all(isinstance(part, Literal | Display | Wrapped) for arg in expr._args for part in walk(arg)):
                 yield Part(statement, None, target, Ref(variable(base)), is_roll=True)
@@ -261,6 +271,6 @@ def ask_for_constant(module: Module, statement: Assign) -> Branch:
 
 
 def optional_step(statement: Assign, part: Part, flag: Expr) -> Expr:
-    """The expression of an addition that not all instances make: `x + y if flag else y`."""
+    """The expression of an addition or activation that not all instances make: `x + y if flag else y`."""
     assert part.passes is not None
     return Ternary(flag, statement.expr, Ref(part.passes._key))

@@ -370,6 +370,12 @@ def test_a_width_of_an_optional_part_is_a_multiple_of_one_that_all_have(width: i
         assert found.texts[place_of(flag)] == "in_dim != 4 * dim"
 
 
+def test_whether_a_part_is_there_is_said_last() -> None:
+    flag, groups = Number((object(), "there"), "skip", True), Number((object(), "0"), "groups", 1)
+    found = find_arguments([flag, groups], [[True, True, False], [1, 1, 4]], set())
+    assert found is not None and list(found.values) == ["groups", "skip"]
+
+
 def two_stacks(*paths: str) -> onnxlift.Lifted:
     """Layers of two kinds, two of each, at these paths."""
     g = Graph()

@@ -113,6 +113,27 @@ def test_a_mask_that_is_repeated(masked: str, heads: int) -> None:
     assert "self.mask.repeat(q.shape[0] // 4, 1, 1, 1)" in onnxlift.lift(proto).source
 
 
+EXPANDED = f"""{IMAGES.replace("ones", "more")} wide = Expand(mask, times) repeated = Reshape(wide, flat)
+    both = Add(repeated, bias) a = Add(s, both)"""
+MORE = {"more": np.array((1, 1, 1, 1)), "flat": np.array((-1, 1, LENGTH, LENGTH))}
+
+
+@pytest.mark.parametrize("masked", [EXPANDED, EXPANDED.replace("repeated, bias", "bias, repeated")])
+def test_a_mask_that_is_expanded_and_then_gets_a_bias(masked: str) -> None:
+    proto = model(masked, **{**MORE, "mask": MASK[None]})
+    operators = found(proto)
+    assert operators.count("onnxlift.WindowMask") == 1 and "Expand" not in operators
+    assert "mask = (self.bias + self.attn_mask).repeat(q.shape[0] // 4, 1, 1, 1)" in onnxlift.lift(proto).source
+
+
+def test_a_mask_that_is_not_repeated_in_order_stays() -> None:
+    turned = EXPANDED.replace("Expand(mask, times)", "Expand(mask, turned)").replace("times =", "turned =")
+    turned = turned.replace("(images, more)", "(windows, images, some)")  # each window for all images first
+    known = {"windows": np.array([1]), "some": np.array((1, 1, 1)), "flat": MORE["flat"], "mask": MASK[:, None]}
+    graph = simplified(model(turned, **known)).graph
+    assert "WindowMask" not in {node.op_type for node in graph}
+
+
 @pytest.mark.parametrize("total", ["Add(bias, mask)", "Add(mask, bias)"])
 def test_a_mask_that_is_repeated_with_a_bias(total: str) -> None:
     proto = model(f"total = {total} {TILED.replace('mask', 'total')}", ones=ONES)

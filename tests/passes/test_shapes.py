@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx_ir as ir
+import pytest
 
 from onnxlift.passes import expands, no_ops, reshape_targets, reshapes, shape_values, static_shapes, transposes
 
@@ -123,6 +124,20 @@ def test_a_zero_that_copies_the_same_size_does_not() -> None:
     }"""
     model, _ = apply(text, reshapes.run)
     assert operators(model) == ["Reshape"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "order", "stays"),
+    [(1, 4, [0, 1, 3, 2, 4], False), (2, 2, [0, 1, 3, 2, 4], True), (1, 4, [0, 2, 1, 3, 4], True)],
+    ids=["one row", "two rows", "another order"],
+)
+def test_cutting_into_one_piece_is_nothing(rows: int, columns: int, order: list[int], stays: bool) -> None:
+    text = f"""g (float[n, 6, 4] x) => (float[n, 6, 4] z) {{
+        a = Neg(x) s = Constant <value_ints = [-1, 2, 3, {rows}, {columns}]> () r = Reshape(a, s)
+        t = Transpose <perm = {order}> (r) b = Constant <value_ints = [-1, 6, 4]> () y = Reshape(t, b) z = Neg(y)
+    }}"""
+    model, _ = apply(text, reshapes.run)
+    assert ("Transpose" in operators(model)) == stays
 
 
 def test_squeeze_undoes_unsqueeze() -> None:

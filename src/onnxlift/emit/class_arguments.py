@@ -384,6 +384,8 @@ def _is_read(roles: Sequence[str]) -> bool:
 
 def _rank(group: _Group) -> int:
     """Where the argument stands among the others."""
+    if group.family == "flag":
+        return 6
     if group.family != "width":
         return 4
     if group.text == "groups":

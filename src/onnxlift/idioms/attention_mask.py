@@ -13,7 +13,7 @@ from ..ir.positions import Positions
 from ..ir.scopes import constant
 from ..ir.types import DataType
 from ..passes.edit import Edit, attribute, is_parameter
-from .attention_windows import before_windows, is_for_all_windows, repeated, tiled_windows, without_bias
+from .attention_windows import before_windows, is_for_all_windows, repeated, repeated_windows
 from .match import both_orders, is_float, made_by, number, rank, with_number
 
 _HUGE = -1e30
@@ -79,9 +79,8 @@ def find_mask(edit: Edit, value: ir.Value, nodes: list[ir.Node]) -> Mask:
             return Mask(scores, windows=windows)
         nodes.append(add)
         return replace(bias, windows=windows)
-    scores, windows = tiled_windows(edit, value, nodes)
+    scores, windows, added = repeated_windows(edit, value, nodes)
     if windows is not None:
-        windows, added = without_bias(edit, windows, nodes)
         return Mask(scores, added=added, windows=windows)
     where, add = made_by(edit, value, "Where"), made_by(edit, value, "Add")
     mask = None

@@ -2,20 +2,25 @@
 
 1. Reshape(Add(Reshape(scores, (b, w, h, n, m)), mask), (b * w, h, n, m))
 2. Add(scores, Tile(mask, (b, 1, 1, 1)))
+3. Add(scores, Reshape(Expand(mask (1, w, ...), (b, w, ...)), (b * w, ...)))
        ->  scores + WindowMask(mask), which is `mask.repeat(b, 1, 1, 1)`
 
 The batch of the scores holds w windows of each image; the mask has the shape (w, 1, n, m) or (w, h, n, m), perhaps with
 an axis of size 1 before. All sizes but that of the batch are known. Not if anything else reads what is in between.
 The first is sound because the first axis of a reshape follows from the others, so that the scores come back in the
-shape they had, with window i of each image where i is the remainder of their place in the batch. The second needs a
-batch that is known to be as large as the repeated mask; then the images are as many as the scores say themselves.
+shape they had, with window i of each image where i is the remainder of their place in the batch. The others need a
+batch that is known to be as large as the repeated mask; then the images are as many as the scores say themselves. There
+a bias that all windows have may be added to the mask, before it is repeated or after that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import onnx_ir as ir
 
 from ..ir.node_view import elements_of, shape_of
+from ..ir.scopes import constant
 from ..ir.types import Dim
 from ..passes.edit import Edit
 from .match import DOMAIN, both_orders, is_private, made_by
@@ -43,41 +48,78 @@ def before_windows(edit: Edit, value: ir.Value, nodes: list[ir.Node]) -> tuple[i
     return value, None
 
 
-def tiled_windows(edit: Edit, value: ir.Value, nodes: list[ir.Node]) -> tuple[ir.Value, ir.Value | None]:
-    """The same for a mask that is repeated by a Tile, rule 2."""
+def repeated_windows(
+    edit: Edit, value: ir.Value, nodes: list[ir.Node]
+) -> tuple[ir.Value, ir.Value | None, ir.Value | None]:
+    """The same for a mask that is repeated by itself, rules 2 and 3, and the bias that all windows have."""
     add = made_by(edit, value, "Add")
-    for scores, mask in both_orders(add) if add is not None else ():
-        tile = made_by(edit, mask, "Tile")
-        if add is None or tile is None or (elements_of(tile.inputs[1]) or ())[1:] != (1, 1, 1):
-            continue
-        (batch, *window), (repeated_batch, *_) = shape_of(scores) or (None,), shape_of(mask) or (None,)
-        windows, *of_window = shape_of(tile.inputs[0]) or (None,)
-        if batch is None or batch != repeated_batch or windows == 1:
-            continue
-        if _are_windows((batch, *window), (batch, windows, *window), (windows, *of_window)):
-            nodes += [add, tile]
-            return scores, tile.inputs[0]
-    return value, None
+    for scores, added in both_orders(add) if add is not None else ():
+        for repetition, bias, more in _with_bias(edit, added):
+            found = _before_repetition(edit, scores, repetition)
+            if add is None or found is None:
+                continue
+            mask, between = found
+            nodes += [add, *more, *between]
+            if bias is None:
+                mask, bias, more = next(parts for parts in _with_bias(edit, mask) if _is_of_windows(mask, parts[0]))
+                nodes += more
+            return scores, mask, bias
+    return value, None, None
 
 
-def without_bias(edit: Edit, mask: ir.Value, nodes: list[ir.Node]) -> tuple[ir.Value, ir.Value | None]:
-    """The mask of windows without the bias that was added to it for all of them, and the bias; else as it is."""
-    add = made_by(edit, mask, "Add")
-    if add is None or not is_private(edit, mask):
-        return mask, None
-    windows, heads, *window = shape_of(mask) or (0, 0)
-    for own, bias in both_orders(add):
-        if shape_of(own) in ((windows, 1, *window), (windows, heads, *window)) and is_for_all_windows(bias):
-            nodes.append(add)
-            return own, bias
-    return mask, None
+def _with_bias(edit: Edit, value: ir.Value) -> Iterator[tuple[ir.Value, ir.Value | None, list[ir.Node]]]:
+    """The ways to see a value as a sum of something and a bias for all windows, with the node that adds it; last as it
+    is, without one."""
+    add = made_by(edit, value, "Add")
+    if add is not None and is_private(edit, value):
+        yield from ((own, bias, [add]) for own, bias in both_orders(add) if is_for_all_windows(bias))
+    yield value, None, []
+
+
+def _before_repetition(edit: Edit, scores: ir.Value, value: ir.Value) -> tuple[ir.Value, list[ir.Node]] | None:
+    """The mask that `value` repeats for all images that the scores are of, and the nodes that do it."""
+    found = _before_tile(edit, value) or _before_expand(edit, value)
+    batch, *window = shape_of(scores) or (None,)
+    if found is None or batch is None or batch != (shape_of(value) or (None,))[0]:
+        return None
+    shape = shape_of(found[0]) or ()
+    windows = (*shape[-4:], None)[0]
+    return found if windows != 1 and _are_windows((batch, *window), (batch, windows, *window), shape) else None
+
+
+def _before_tile(edit: Edit, value: ir.Value) -> tuple[ir.Value, list[ir.Node]] | None:
+    """Rule 2."""
+    tile = made_by(edit, value, "Tile")
+    if tile is None or tile.inputs[0] is None or (elements_of(tile.inputs[1]) or ())[1:] != (1, 1, 1):
+        return None
+    return tile.inputs[0], [tile]
+
+
+def _before_expand(edit: Edit, value: ir.Value) -> tuple[ir.Value, list[ir.Node]] | None:
+    """Rule 3."""
+    joined = made_by(edit, value, "Reshape")
+    expand = made_by(edit, joined.inputs[0], "Expand") if joined is not None else None
+    if joined is None or expand is None or expand.inputs[0] is None:
+        return None
+    mask, wide, flat = (shape_of(each) or (None,) for each in (expand.inputs[0], joined.inputs[0], value))
+    return (expand.inputs[0], [joined, expand]) if mask[1:] == wide[1:] and mask[2:] == flat[1:] else None
+
+
+def _is_of_windows(total: ir.Value, mask: ir.Value) -> bool:
+    """Whether a mask has an entry for each window that the total of it and a bias has."""
+    windows, heads, *window = shape_of(total) or (0, 0)
+    return mask is total or shape_of(mask) in ((windows, 1, *window), (windows, heads, *window))
 
 
 def repeated(edit: Edit, before: ir.Node, mask: ir.Value, bias: ir.Value | None, q: ir.Value) -> ir.Value:
     """The mask, plus `bias`, for all windows of q."""
     shape = shape_of(mask) or ()
     name = mask.name or "mask"
-    if len(shape) == 5:
+    tensor = constant(mask)
+    if len(shape) == 5 and tensor is not None:
+        shape = shape[1:]
+        mask = edit.constant(f"{edit.names.fresh('windows')}/attn_mask", tensor.numpy()[0])  # up to / it has no name
+    elif len(shape) == 5:
         axes, attributes = edit.axes(before, [0])
         shape = shape[1:]
         mask = edit.insert(before, "Squeeze", [mask, *axes], attributes, like=mask, shape=shape, name=f"{name}.windows")

@@ -4,12 +4,14 @@
 2. Reshape(R1(x), s)              ->  Reshape(x, s)
 3. Unsqueeze(Unsqueeze(x, a), b)  ->  Unsqueeze(x, c)    with the axes of both, counted in the result
 4. R2(R1(x))                      ->  Unsqueeze(x, c)    if the result has the shape of x and axes of size 1 besides
+5. R2(Transpose(R1(x)))           ->  x                  if the result has the shape of x, and only axes of size 1 move
 
-R is Reshape, Flatten, Squeeze or Unsqueeze: they keep the order of the elements, so that the shape alone decides.
+R is Reshape, Flatten, Squeeze or Unsqueeze: they keep the order of the elements, so that the shape alone decides. So
+does a transpose that leaves all axes but those of size 1 in their order: an image that is a single window is cut so.
 
-Rules 1 and 4 need shapes known to be equal (equal names, or numbers). Rule 2 must not be applied if s holds a 0, which
-copies a size of what is being reshaped, unless x has the same size there; nor if elements of s are unknown, as one of
-them may be 0. In each rule the first node stays if somebody else reads it.
+Rules 1, 4 and 5 need shapes known to be equal (equal names, or numbers). Rule 2 must not be applied if s holds a 0,
+which copies a size of what is being reshaped, unless x has the same size there; nor if elements of s are unknown, as
+one of them may be 0. In each rule the first node stays if somebody else reads it.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import onnx_ir as ir
 from ..ir.node_view import elements_of, shape_of
 from .edit import Edit, attribute, axes_of, is_standard, sweep
 from .no_ops import same_shape
+from .transposes import permutation
 
 _RESHAPING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
@@ -33,6 +36,12 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     while is_standard(node, *_RESHAPING) and node.inputs and node.inputs[0] is not None:
         middle = node.inputs[0]
         first = middle.producer()
+        if first is not None and _moves_only_ones(first):
+            first = None if first.inputs[0] is None else first.inputs[0].producer()
+            source = None if first is None or not is_standard(first, *_RESHAPING) else first.inputs[0]
+            if source is not None and same_shape(source, node.outputs[0]):
+                edit.bypass(node, source)
+            return
         if first is None or not is_standard(first, *_RESHAPING) or first.inputs[0] is None:
             return
         source = first.inputs[0]
@@ -47,6 +56,15 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         else:
             _only_unsqueeze(edit, node, source)
         return
+
+
+def _moves_only_ones(node: ir.Node) -> bool:
+    """Whether a node is a Transpose of axes that stay in their order but for those of size 1."""
+    order, shape = permutation(node), shape_of(node.inputs[0]) if node.inputs else None
+    if order is None or shape is None:
+        return False
+    moved = [axis for axis in order if shape[axis] != 1]
+    return moved == sorted(moved)
 
 
 def _means_the_same(node: ir.Node, source: ir.Value, middle: ir.Value) -> bool:

@@ -91,3 +91,28 @@ def test_other_indices_stay(old: str, new: str, n: int) -> None:
     if n == 0:  # indices up to 4 stay in range
         body = body.replace("Add(i, n)", "Add(i, zero)")
     assert "Where" in wrapped(body, n)
+
+
+ROWS = "g (float[{sizes}] x, int64[seq] i) => (float[a, b, c] y) {{ u = Unsqueeze(i, outer) {wide} {end} }}"
+TILED = "w = Tile(u, times)"
+GATHERED = "y = GatherElements <axis = 1> (x, w)"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "wide", "op_type"),
+    [
+        ("1, 6, 4", TILED, "Gather"),
+        ("1, 6, 4", "w = Expand(u, times)", "Gather"),
+        ("1, 6, 5", TILED, "GatherElements"),  # the last column is left out
+        ("2, 6, 4", TILED, "GatherElements"),
+        ("1, 6, seq", TILED, "GatherElements"),
+    ],
+)
+def test_whole_slices_that_are_gathered_element_by_element(sizes: str, wide: str, op_type: str) -> None:
+    tensors = {"outer": np.array([0, 2]), "times": np.array([1, 1, 4])}
+    assert found(parse(ROWS.format(sizes=sizes, wide=wide, end=GATHERED), 18, **tensors))[-1] == op_type
+
+
+def test_slices_along_another_axis_stay() -> None:
+    text = ROWS.format(sizes="6, 9, 4", wide=TILED, end="y = GatherElements <axis = 0> (x, w)")
+    assert found(parse(text, 18, outer=np.array([0, 2]), times=np.array([1, 1, 4])))[-1] == "GatherElements"

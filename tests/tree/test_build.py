@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 
 import onnxlift
@@ -14,9 +15,24 @@ def keys(lifted: onnxlift.Lifted) -> set[str]:
 
 def test_a_layer_is_no_module_of_its_own() -> None:
     g = Graph()
-    lifted = g.lift(g.node("Sin", g.linear(g.input("x", "n", 4), "encoder.fc"), name="/Sin"))
+    lifted = g.lift(g.node("Sin", g.linear(g.input("x", "n", 4), "fc"), name="/Sin"))
     assert code(lifted).count("class ") == 1
+    assert keys(lifted) == {"fc"}
+
+
+def test_a_module_around_a_layer_is_one() -> None:
+    """Its forward says little, but `nn.ModuleDict({"fc": ...})` would say less."""
+    g = Graph()
+    lifted = g.lift(g.node("Sin", g.linear(g.input("x", "n", 4), "encoder.fc"), name="/Sin"))
+    assert "class Encoder(" in code(lifted) and "return self.fc(x)" in code(lifted)
     assert keys(lifted) == {"encoder.fc"}
+
+
+def test_a_container_that_is_never_called_is_no_module() -> None:
+    """Nothing but the names of weights speaks of `encoder`."""
+    g = Graph()
+    lifted = g.lift(g.node("Sin", g.linear(g.input("x", "n", 4), "encoder.fc", name="/Gemm"), name="/Sin"))
+    assert "class Encoder(" not in code(lifted) and keys(lifted) == {"encoder.fc"}
 
 
 def test_activations_are_code_of_the_parent() -> None:
@@ -53,6 +69,19 @@ def test_a_list_of_layers_between_the_blocks_leaves_the_blocks_alone() -> None:
         x = g.linear(x, f"blocks.{i}.down")
     text = code(g.lift(g.node("Cos", x, name="/Cos")))
     assert "self.blocks = nn.ModuleList(Block() for _ in range(3))" in text, text
+
+
+def test_a_table_that_several_modules_share_is_above_them() -> None:
+    """It is no weight, and so what is looked up in it is a detail like any other."""
+    g = Graph()
+    x, i = g.input("x", "n", 4), g.node("Cast", g.input("i", "n"), to=onnx.TensorProto.INT64, name="/Cast")
+    i = g.node("Mul", i, g.constant("none", np.int64(0)), name="/Mul")
+    table = g.constant("onnx::Gather_12", g.random.standard_normal((5, 4)).astype(np.float32))
+    rows = g.node("Gather", table, i, name="/layers.0/Gather")
+    for number in range(3):
+        h = g.node("Mul", g.linear(x, f"layers.{number}.a"), rows, name=f"/layers.{number}/Mul")
+        x = g.node("Add", g.linear(h, f"layers.{number}.b"), x, name=f"/layers.{number}/Add")
+    assert "for layer in self.layers:" in code(g.lift(g.node("Cos", x, name="/Cos")))
 
 
 def test_what_several_modules_share_is_computed_above_them() -> None:

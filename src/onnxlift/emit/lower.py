@@ -7,7 +7,6 @@ steps that follow, when the whole module is known.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, zip_longest
 from typing import Any
@@ -35,16 +34,15 @@ from ..code.expr import (
 from ..code.statements import Assign, Block, Return, Statement, expressions, walk_statements
 from ..errors import UnsupportedNode
 from ..ir.domain import USUAL_NAME
-from ..ir.metadata import FOLDED_FROM, SIGNATURE_KIND
 from ..ir.types import FLOATS, Dim, type_of
 from ..ops import registry
 from ..ops.layers import Layer, Weight
 from ..ops.node import Node, Result, Unpack, Unsupported, torch_dtype
 from ..ops.operand import Constant, Dims, Operand, Scalar, Tensor, size_of
 from ..tree.build import Scope, build_branch
-from ..tree.names import attribute, is_generated
+from ..tree.names import attribute
 from ..tree.scopes import Path, Scopes, graphs_of
-from ..tree.weights import WEIGHT
+from ..tree.weights import WEIGHT, is_parameter
 from .branches import merge_branches
 from .dead_code import remove_dead_code
 from .member_names import layer_path, spell_numbers, stored_path
@@ -346,25 +344,6 @@ def _text_literal(value: ir.Value) -> Expr:
     array = np.array(texts, dtype=builtin("object"))
     shape = tuple(int(d) for d in value.shape or () if isinstance(d, int))
     return array if len(shape) == 1 else array.reshape(*shape) if shape else array.reshape(())
-
-
-# What models compute once and keep, and never train.
-_BUFFER = re.compile(
-    r"(^|[._])(inv_freq|freqs?(_cis)?|(cos|sin)(_cached)?|masked_bias|attn_mask|anchors?|window|weight_scale)$"
-)
-
-
-def is_parameter(value: ir.Value) -> bool:
-    """Whether a constant is something to train: floating point, not a single number, and an initialiser of the model
-    with a name of its own (constants of the code are not), or used as a weight where nothing has a name. PyTorch's
-    newer exporter says what is a buffer, and what it has computed."""
-    if value.metadata_props.get(SIGNATURE_KIND) == "BUFFER" or FOLDED_FROM in value.metadata_props:
-        return False
-    if WEIGHT in value.meta:
-        return True
-    size = type_of(value).size
-    named = not is_generated(value.name) and "constant" not in value.meta and not _BUFFER.search(value.name or "")
-    return value.dtype in FLOATS and size is not None and size > 1 and named
 
 
 def _is_private(value: ir.Value, scope: Scope, lowering: Lowering) -> bool:

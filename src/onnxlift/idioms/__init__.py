@@ -21,6 +21,7 @@ from . import (
     embedding,
     fake_quantize,
     gates,
+    gathered_slices,
     gelu,
     global_mean,
     glu,
@@ -59,6 +60,7 @@ from .match import DOMAIN
 IDIOMS: dict[str, Pass] = {
     "optional-squeeze": optional_squeeze.run,
     "wrapped-indices": wrapped_indices.run,
+    "gathered-slices": gathered_slices.run,
     "recurrent": recurrent.run,
     "fake-quantize": fake_quantize.run,
     "quantized-layers": quantized_layers.run,

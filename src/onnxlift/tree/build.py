@@ -3,8 +3,8 @@
 A scope becomes a module if that reads better than its code in the parent's `forward`, and only if it can be called at
 one point in time: nothing that it computes may go out, through another item of the parent, and in again. Rules:
 1. A scope with a single node is not a module: the node joins the parent (as the layer of that name, if it is one);
-   but for an `nn.Sequential` of one layer (`downsample.0`), and for a node that is no layer but uses a parameter that
-   the weights' names place in this very scope (`x * gamma` of a LayerScale).
+   but for a module around one layer (`downsample.0`, `output.dense`), and for a node that is no layer but uses a
+   parameter that the weights' names place in this very scope (`x * gamma` of a LayerScale).
    The same for a scope with a single layer, called once or several times, and a reshape or two around it.
 2. A scope without weights is not a module, unless the exporter names a class of the user's own for it and it has some
    length: activations, dropouts and pools are code of the parent.
@@ -32,6 +32,7 @@ from ..ir.types import FLOATS
 from .calls import find_calls
 from .reads import outer_reads
 from .scopes import LAYER_WEIGHTS, Path, Scopes, graphs_of, owner_of
+from .weights import is_parameter
 
 LARGEST_SLICE = 40
 CLASS_NODES = 4  # below this many nodes, code without weights is no module of its own
@@ -158,7 +159,7 @@ def _dissolve_small(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node
         _dissolve_small(child, paths, owned)
     items: list[ir.Node | Scope] = []
     for item in scope.items:
-        if isinstance(item, Scope) and not _is_module(item, paths):
+        if isinstance(item, Scope) and not _is_module(item, paths, owned):
             _shorten(item, paths, owned)
             items.extend(_moved_up(item))
         else:
@@ -172,12 +173,13 @@ def _shorten(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node]) -> N
         paths[scope.items[0]] = scope.path
 
 
-def _is_module(scope: Scope, paths: dict[ir.Node, Path]) -> bool:
+def _is_module(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node]) -> bool:
     if len(scope.items) == 1 and isinstance(scope.items[0], ir.Node):
         node = scope.items[0]
         inner = paths.get(node, ())[len(scope.path) :]
         if node.op_type in LAYER_WEIGHTS and node.op_type != "MatMul":
-            return scope.called and _has_weights(node) and len(inner) == 1 and inner[0].isdigit()
+            is_inside = len(inner) == 1 and (inner[0].isdigit() or node in owned)
+            return scope.called and _has_weights(node) and is_inside
         return scope.called and not inner and any(owner_of(v.name) == scope.path for v in _parameters(node))
     if _is_layer(scope, paths):
         return False
@@ -207,6 +209,11 @@ def _is_layer(scope: Scope, paths: dict[ir.Node, Path]) -> bool:
 
 def _has_weights(node: ir.Node) -> bool:
     return any(True for _ in _parameters(node))
+
+
+def _holds_weights(node: ir.Node) -> bool:
+    """Whether a node needs what is trained, and not just a table of numbers."""
+    return any(node.op_type in LAYER_WEIGHTS or is_parameter(value) for value in _parameters(node))
 
 
 def _parameters(node: ir.Node) -> Iterator[ir.Value]:
@@ -294,7 +301,7 @@ def _slice(
         part = waiting.pop()
         if part in found or not _is_within(home[part], branch):
             continue
-        if _has_weights(part) or len(found) >= LARGEST_SLICE:
+        if _holds_weights(part) or len(found) >= LARGEST_SLICE:
             return []
         found[part] = None
         for value in reads[part]:

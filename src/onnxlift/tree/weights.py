@@ -9,11 +9,13 @@ number is one only if it has a name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import islice
 
 import onnx_ir as ir
 
+from ..ir.metadata import FOLDED_FROM, SIGNATURE_KIND
 from ..ir.types import FLOATS, type_of
 from .flow import Flow
 from .names import is_generated
@@ -23,6 +25,25 @@ WEIGHT = "weight"  # the key in `value.meta` of what a weight is to be called
 _SHAPING = {"Expand", "Unsqueeze", "Squeeze", "Reshape", "Transpose", "Cast", "Slice", "Identity"}
 _WORDS = {"Mul": "scale", "Sub": "shift", "Concat": "token", "MatMul": "weight"}
 MOST_READERS = 64  # what more nodes read is no weight of any of them
+
+
+# What models compute once and keep, and never train.
+_BUFFER = re.compile(
+    r"(^|[._])(inv_freq|freqs?(_cis)?|(cos|sin)(_cached)?|masked_bias|attn_mask|anchors?|window|weight_scale)$"
+)
+
+
+def is_parameter(value: ir.Value) -> bool:
+    """Whether a constant is something to train: floating point, not a single number, and an initialiser of the model
+    with a name of its own (constants of the code are not), or used as a weight where nothing has a name. PyTorch's
+    newer exporter says what is a buffer, and what it has computed."""
+    if value.metadata_props.get(SIGNATURE_KIND) == "BUFFER" or FOLDED_FROM in value.metadata_props:
+        return False
+    if WEIGHT in value.meta:
+        return True
+    size = type_of(value).size
+    named = not is_generated(value.name) and "constant" not in value.meta and not _BUFFER.search(value.name or "")
+    return value.dtype in FLOATS and size is not None and size > 1 and named
 
 
 def mark_weights(graph: ir.Graph, flow: Flow, are_counted: bool) -> None:

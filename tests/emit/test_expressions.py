@@ -6,6 +6,7 @@ import math
 import operator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -37,6 +38,7 @@ from onnxlift.code.expr import (
 )
 from onnxlift.code.expr import torch as torch_
 from onnxlift.code.render import Renderer, float_text
+from onnxlift.code.roots import root_of_single
 
 VARIABLES: dict[str, Any] = {"a": 7, "b": -3, "c": 2, "flag": True, "items": [5, -6, 7, 8]}
 NAMES = {"torch": torch, **VARIABLES}
@@ -98,7 +100,7 @@ def outcome(compute: Any) -> Any:
 leaves = st.one_of(
     st.integers(-5, 9).map(Literal),
     st.sampled_from([Name(name) for name in VARIABLES]),
-    st.sampled_from([0.5, -1.5, 1e-5, -1e20, True, False, None]).map(Literal),
+    st.sampled_from([0.5, -1.5, 1e-5, -1e20, math.sqrt(8), 8**-0.5, -(32**-0.5), True, False, None]).map(Literal),
 )
 
 
@@ -133,7 +135,7 @@ def grow(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
 @given(st.recursive(leaves, grow, max_leaves=12))
 def test_text_means_what_the_tree_means(expr: Expr) -> None:
     source = text(expr)
-    assert outcome(lambda: eval(source, dict(NAMES))) == outcome(lambda: value(expr)), source
+    assert outcome(lambda: eval(source, {**NAMES, "math": math})) == outcome(lambda: value(expr)), source
 
 
 @given(st.one_of(st.floats(), st.floats(width=32), st.integers(), st.booleans(), st.none(), st.text(), st.binary()))
@@ -141,7 +143,7 @@ def test_literals_are_exact(number: Any) -> None:
     for expr in (number, (number,), [number, number]):
         source = text(expr)
         assert source.isascii() and source.isprintable()
-        assert repr(eval(source, {"torch": torch})) == repr(expr)
+        assert repr(eval(source, {"torch": torch, "math": math})) == repr(expr)
 
 
 @pytest.mark.parametrize(
@@ -154,10 +156,25 @@ def test_literals_are_exact(number: Any) -> None:
         (0.1, "0.1"),
         (-0.0, "-0.0"),
         (1.5e-7, "1.5e-7"),
+        (math.sqrt(8), "math.sqrt(8)"),
+        (-(48**-0.5), "-48**-0.5"),
+        (math.log(16), "math.log(16)"),
+        (2.828427, "2.828427"),
+        (0.125, "0.125"),
     ],
 )
 def test_floats_as_people_write_them(number: float, written: str) -> None:
     assert float_text(number) == written
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False) | st.integers(2, 9000).map(lambda n: n**0.5))
+def test_a_root_rounds_to_the_number_that_it_stands_for(number: float) -> None:
+    short = float(str(np.float32(number)))
+    assert np.float32(root_of_single(short)) == np.float32(number)
+
+
+def test_numbers_with_few_digits_are_no_roots() -> None:
+    assert [root_of_single(number) for number in (2.828427, 0.35355338, 1.414, 11.0)] == [8**0.5, 8**-0.5, 1.414, 11.0]
 
 
 def test_floats_without_a_literal() -> None:

@@ -26,6 +26,7 @@ from .expr import (
     Unary,
     Wrapped,
 )
+from .roots import root_text
 
 # Binding strength, as in Python's grammar: what binds less tightly than its surroundings needs parentheses.
 TERNARY, OR, AND, NOT, COMPARE, BIT_OR, BIT_XOR, BIT_AND, SHIFT, ADD, MUL, UNARY, POWER, ATOM = range(14)
@@ -65,6 +66,9 @@ def float_text(value: float) -> str:
         return 'float("inf")' if value > 0 else 'float("-inf")'
     if abs(value) == FLOAT32_MAX:
         return f"torch.finfo(torch.float32).{'max' if value > 0 else 'min'}"
+    root = root_text(value)
+    if root is not None:
+        return root
     text = f"{value:.0e}" if abs(value) >= 1e6 and float(f"{value:.0e}") == value else repr(value)
     mantissa, exponent, power = text.partition("e")
     if not exponent:
@@ -170,7 +174,7 @@ class Renderer:
     def _literal(value: bool | int | float | str | bytes | None) -> tuple[str, int]:
         if isinstance(value, float):
             text = float_text(value)
-            return text, (UNARY if text.startswith("-") else ATOM)
+            return text, (UNARY if text.startswith("-") else POWER if "**" in text else ATOM)
         if isinstance(value, str):
             return _quoted(value), ATOM
         text = repr(value)

@@ -40,6 +40,7 @@ from ..code.expr import (
     variable,
     walk,
 )
+from ..code.roots import root_text
 from ..code.statements import (
     Assign,
     Block,
@@ -297,7 +298,8 @@ class _Inliner:
             case Name():
                 return len(expr._name)
             case Literal():
-                return len(self.texts.get(id(expr), repr(expr._value)))
+                root = root_text(expr._value) if isinstance(expr._value, float) else None
+                return len(self.texts.get(id(expr), root or repr(expr._value)))
         parts = children(expr)
         return 2 + sum(self.length(p) + 2 for p in parts) if parts else 8
 

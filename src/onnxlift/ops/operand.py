@@ -18,6 +18,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..code.expr import FLOAT32_MAX, Attribute, Display, Expr, Literal, Ref, Star, Subscript, Wrapped, to_expr
+from ..code.roots import root_of_single
 from ..ir.types import DataType, ValueType, type_of
 
 LITERAL_TYPES = frozenset(
@@ -181,11 +182,12 @@ def exact_number(value: Any, dtype: DataType | None) -> bool | int | float:
     """The Python literal that gives exactly `value` back in arithmetic with a tensor of `dtype`.
 
     PyTorch rounds a Python number to float32 before it meets a float32 tensor, so there the shortest text that rounds
-    back will do (`0.1`); a half-precision tensor meets the number in float32, so there it is spelled out."""
+    back will do (`0.1`), or a root that does (`math.sqrt(8)`); a half-precision tensor meets the number in float32, so
+    there it is spelled out."""
     if dtype == DataType.BOOL:
         return bool(value)
     if dtype == DataType.FLOAT:
-        short = float(str(np.float32(value)))
+        short = root_of_single(float(str(np.float32(value))))
         return short if abs(short) <= FLOAT32_MAX else float(value)  # the shortest text may lie just above the largest
     if dtype in (DataType.DOUBLE, DataType.FLOAT16, DataType.BFLOAT16):
         return float(value)

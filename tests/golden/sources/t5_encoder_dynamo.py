@@ -6,6 +6,7 @@ Outputs  last_hidden_state  float32  (batch, sequence, 32)
 Weights  t5_encoder.safetensors: 16,224 parameters
 """
 
+import math
 from pathlib import Path
 
 import torch
@@ -98,7 +99,7 @@ class T5Stack(nn.Module):
         positions = torch.arange(input_ids.shape[1], device=input_ids.device)
         positions = positions - positions.unsqueeze(1)
         y = positions.abs()
-        z = (((y.float() / 8).log() / 2.7725887 * 8).long() + 8).clamp(max=15)
+        z = (((y.float() / 8).log() / math.log(16) * 8).long() + 8).clamp(max=15)
         index = (positions > 0).long() * 16 + torch.where(y < 8, y, z)
         for block in self.block:
             x, mask = block(x, mask, index)

@@ -6,6 +6,7 @@ Outputs  last_hidden_state  float32  (batch, sequence, 32)
 Weights  t5_encoder.safetensors: 16,224 parameters
 """
 
+import math
 from pathlib import Path
 
 import torch
@@ -33,7 +34,7 @@ class SelfAttention(nn.Module):
             positions = torch.arange(x.shape[1], device=x.device)
             positions = positions - positions.unsqueeze(1)
             x = positions.abs()
-            y = (((x.float() / 8).log() / 2.7725887 * 8).long() + 8).clamp(max=15)
+            y = (((x.float() / 8).log() / math.log(16) * 8).long() + 8).clamp(max=15)
             positions = (positions > 0).long() * 16 + torch.where(x < 8, x, y)
             x = self.relative_attention_bias(positions).permute(2, 0, 1)
             mask = torch.where(mask, x, torch.finfo(torch.float32).min)

@@ -106,7 +106,7 @@ BUFFER = {SIGNATURE_KIND: "BUFFER"}
         (model("rope.table", BUFFER | {PERSISTENT: "perhaps"}), []),
         (model("val_7"), ["bias"]),
         (model("rope.table"), []),
-        (model("ge", BUFFER | {FOLDED_FROM: "['cumsum']"}), ["ge"]),
+        (model("ge", BUFFER | {FOLDED_FROM: "['cumsum']"}), ["bias"]),  # the name is that of an operation
         (model("val_7", weight="val_8"), []),  # nothing has a name: there is no original to agree with
     ],
     ids=["told", "told otherwise", "told of a made-up name", "told nonsense", "made up", "named", "folded", "nameless"],

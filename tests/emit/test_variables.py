@@ -208,6 +208,38 @@ def test_the_parts_of_a_query_that_is_turned_in_part() -> None:
     assert "q_rot, q_pass = " in text and "q = torch.cat((apply_rotary(q_rot, cos, sin), q_pass), -1)" in text, text
 
 
+def test_what_is_added_to_the_scores_is_a_bias_and_what_has_two_numbers_a_mask() -> None:
+    g = Graph()
+    x, y = g.input("x", "n", 4), g.input("y", "n", "n")
+    allowed = g.node("Greater", y, g.constant("zero", np.float32(0)), name="/Greater")
+    mask = g.node("Where", allowed, g.constant("none", np.float32(0)), g.constant("all", np.float32(-9)), name="/Where")
+    for i in range(2):
+        path = f"layers.{i}.attn"
+        keys = g.node("Transpose", g.linear(x, f"{path}.k"), perm=[1, 0], name=f"/layers.{i}/attn/Transpose")
+        h = g.node("MatMul", g.linear(x, f"{path}.q"), keys, name=f"/layers.{i}/attn/MatMul")
+        h = g.node("Add", g.node("Add", h, y, name=f"/layers.{i}/attn/Add"), mask, name=f"/layers.{i}/attn/Add_1")
+        h = g.node("Softmax", g.node("Tanh", h, name=f"/layers.{i}/attn/Tanh"), name=f"/layers.{i}/attn/Softmax")
+        h = g.node("MatMul", h, g.linear(x, f"{path}.v"), name=f"/layers.{i}/attn/MatMul_1")
+        x = g.node("Add", g.linear(h, f"{path}.o"), x, name=f"/layers.{i}/Add")
+    text = code(g.lift(x))
+    assert "residual" not in text and "mask: Tensor" in text.partition("class Layer")[0], text
+
+
+LOOKED_UP = [("position_embeddings", "positions"), ("token_type_embeddings", "token_types")]
+
+
+@pytest.mark.parametrize(("layer", "word"), LOOKED_UP)
+def test_indices_are_called_by_what_is_looked_up_with_them(layer: str, word: str) -> None:
+    g = Graph()
+    indices = g.node("Cast", g.input("x", "n", 4), to=onnx.TensorProto.INT64)
+    indices = g.node("Mul", indices, g.constant("none", np.int64(0)))
+    table = g.weight(f"{layer}.weight", 6, 4)
+    rows = g.node("Gather", table, indices, name=f"/{layer}/Gather")
+    other = g.node("Gather", g.weight("words.weight", 6, 4), indices, name="/words/Gather")
+    text = code(g.lift(g.node("Add", rows, other, name="/Add")))
+    assert f"{word} = " in text, text
+
+
 def assert_forward(lifted: onnxlift.Lifted, expected: list[str]) -> None:
     """The lines of the last class's forward, that of the whole model, are these."""
     lines = code(lifted).rpartition("def forward")[2].splitlines()[1:]

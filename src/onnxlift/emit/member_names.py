@@ -6,6 +6,7 @@ import re
 
 import onnx_ir as ir
 
+from ..ir.metadata import FOLDED_FROM
 from ..ir.types import FLOATS
 from ..ops.layers import STEPS, Layer
 from ..tree.names import attribute, is_generated
@@ -83,6 +84,7 @@ _BY_USE = {
     "Div": "divisor",
     "MatMul": "weight",
     "Gather": "table",
+    "GatherElements": "table",
     "Attention": "attn_bias",
 }
 _BY_PLACE = {("WindowMask", 0): "attn_mask", ("WindowMask", 2): "attn_bias"}
@@ -102,7 +104,7 @@ def stored_path(value: ir.Value, module: Module, is_parameter: bool) -> Path:
             if len(relative) == 1 or (is_parameter and _holds_only_parameters(module, path[:-1])):
                 return module.free(path)
         return module.free((attribute(relative[-1]),))
-    if not is_generated(name):
+    if not is_generated(name) and FOLDED_FROM not in value.metadata_props:  # which is called by an operation
         return module.free((attribute(name.rpartition("/")[2] or name, "constant"),))
     user = _first_user(value)
     word = _BUFFER_WORDS.get(value.dtype or ir.DataType.UNDEFINED)

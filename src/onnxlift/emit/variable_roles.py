@@ -11,8 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ..code.expr import Attribute, Binary, Call, Display, Expr, Local, Name, Ref, bare, variable, walk
+import onnx_ir as ir
+
+from ..code.expr import Attribute, Binary, Call, Display, Expr, Literal, Local, Member, Name, Ref, bare, variable, walk
 from ..code.statements import Assign, ForLoop, Statement, blocks, expressions, walk_statements
+from ..ir.types import FLOATS
+from ..ops.layers import Layer
 from ..tree.names import identifier
 from .inline import Inlined, main_line
 from .meaning import LONGEST_NAME
@@ -20,8 +24,17 @@ from .module import Module
 from .prune import called_module
 from .variants import asked_member
 
+SOFTMAX = "softmax"
 _ATTENTION = re.compile(r"(?i)(attention|attn)$")
-RESIDUAL = "residual"  # a parameter's name in a forward that adds it to its result; elsewhere it is something else
+# Names of a parameter in a forward that adds it to its result, or to the scores of an attention; elsewhere it is
+# something else.
+RESIDUAL, BIAS = "residual", "bias"
+MASK = "mask"
+# What is looked up in an embedding of this name.
+_LOOKED_UP = (
+    (re.compile(r"(?i)pos(itions?)?(_|$)|_positions?$|wpe$"), "positions"),
+    (re.compile(r"(?i)token_types?(_|$)|segments?(_|$)"), "token_types"),
+)
 WORDS = {
     "scaled_dot_product_attention": "attn",
     "softmax": "weights",
@@ -31,15 +44,7 @@ WORDS = {
     "cos": "cos",
     "sin": "sin",
     "rsqrt": "scale",
-    "==": "mask",
-    ">": "mask",
-    "<": "mask",
-    ">=": "mask",
-    "<=": "mask",
-    "&": "mask",
-    "|": "mask",
-    "tril": "mask",
-    "triu": "mask",
+    **dict.fromkeys(("==", "!=", ">", "<", ">=", "<=", "&", "|", "tril", "triu"), MASK),
 }
 
 
@@ -72,12 +77,20 @@ class Roles:
             roles = dict(hints.called(child)[0]) if child is not None else {}
             if isinstance(call._function, Attribute) and call._function._name == "scaled_dot_product_attention":
                 roles = {0: "q", 1: "k", 2: "v"}
+            elif _is_rotary(call):
+                roles = {1: WORDS["cos"], 2: WORDS["sin"]}
+            elif isinstance(call._function, Member):
+                roles.update((0, word) for word in self._looked_up(call._function._target))
             for position, argument in enumerate(call._args):
                 if position in roles:
                     found.setdefault(variable(argument), roles[position])
             if "attn_mask" in call._kwargs:
-                found.setdefault(variable(call._kwargs["attn_mask"]), "mask")
+                found.setdefault(variable(call._kwargs["attn_mask"]), MASK)
         self.factors = set(_factors(wholes))
+        biases = set(self._added_to_scores(statements, wholes))
+        for position, value in enumerate(self.module.inputs):
+            if value in biases:
+                found.setdefault(value, hints.parameters.get(position, BIAS))
         for addend in self._addends(wholes):
             found.setdefault(addend, RESIDUAL)
         for key, role in self._attention_roles(statements, wholes):
@@ -99,7 +112,8 @@ class Roles:
                 if used_as is not None:
                     found.update(self._rotated_part(statement.expr, used_as))
                 sources = list(main_line(statement.expr, self.inlined))
-                if used_as is not None and len(sources) == 1 and sources[0] not in self.module.inputs:
+                is_alike = len(sources) == 1 and _are_alike(sources[0], variable(statement.targets[0]))
+                if used_as is not None and is_alike and sources[0] not in self.module.inputs:
                     # What becomes several things is none of them yet.
                     found[sources[0]] = used_as if found.get(sources[0], used_as) == used_as else ""
         for position, value in enumerate(self.module.inputs):
@@ -117,7 +131,7 @@ class Roles:
         match bare(expr):
             case Call(_function=Attribute(_name="cat"), _args=[Display(_items=[first, second]), *_]):
                 match bare(self.inlined.get(variable(first), first)):
-                    case Call(_function=Name(_name="apply_rotary"), _args=[turned, *_]):
+                    case Call(_args=[turned, *_]) as call if _is_rotary(call):
                         return {variable(turned): f"{role}_rot", variable(second): f"{role}_pass"}
         return {}
 
@@ -133,19 +147,67 @@ class Roles:
                     if side in others and reads[side] == 1 and other not in self.module.inputs:
                         yield side
 
+    def _looked_up(self, target: object) -> Iterable[str]:
+        """What an embedding is given: `self.position_embeddings(x)` -> positions."""
+        if isinstance(target, Layer) and target.kind == "Embedding":
+            name = self.module.name_of(target)[-1]
+            yield from (word for pattern, word in _LOOKED_UP if pattern.search(name))
+
+    def _added_to_scores(self, statements: Iterable[Statement], wholes: Iterable[Expr]) -> Iterable[object]:
+        """The variables that are added to what a softmax is taken of: `(q @ k.mT + bias).softmax(-1)`."""
+        written = {variable(s.targets[0]): s.expr for s in statements if isinstance(s, Assign) and len(s.targets) == 1}
+        calls = [part for whole in wholes for part in walk(whole) if isinstance(part, Call)]
+        waiting = [
+            c._function._base for c in calls if isinstance(c._function, Attribute) and c._function._name == SOFTMAX
+        ]
+        seen: set[object] = set()
+        while waiting:
+            match bare(waiting.pop()):
+                case Binary(_op="+", _left=left, _right=right):
+                    waiting += [left, right]
+                    yield from (variable(side) for side in (left, right))
+                case Binary(_op="*" | "/", _left=left):
+                    waiting.append(left)
+                case Call(_function=Attribute(_base=base)) if not isinstance(base, Name):
+                    waiting.append(base)
+                case Ref() as ref if ref._key not in seen:
+                    seen.add(ref._key)
+                    waiting += [e for e in (self.inlined.get(ref._key), written.get(ref._key)) if e is not None]
+
     def _attention_roles(self, statements: Iterable[Statement], wholes: Iterable[Expr]) -> Iterable[tuple[object, str]]:
         """Query, key and value of an attention that is written out: `(q @ k.mT).softmax(-1) @ v`."""
         weights = WORDS["softmax"]
         assigned = [s for s in statements if isinstance(s, Assign) and self._word(s.expr) == weights]
-        variables = {variable(target) for statement in assigned for target in statement.targets}
+        variables = {variable(target) for statement in assigned for target in statement.targets} - {None}
+        written = {variable(s.targets[0]): s.expr for s in statements if isinstance(s, Assign) and len(s.targets) == 1}
         for part in (part for whole in wholes for part in walk(whole)):
             if not isinstance(part, Binary) or part._op != "@":
                 continue
-            if self._word(part._left) == weights or variable(part._left) in variables - {None}:
+            right = variable(part._right)
+            if self._word(part._left) == weights or not variables.isdisjoint(main_line(part._left, self.inlined)):
                 yield from ((key, "v") for key in main_line(part._right, self.inlined))
-            elif _is_transposed(self.inlined.get(variable(part._right), part._right)):
+            elif _is_transposed(self.inlined.get(right, written.get(right, part._right))):
                 yield from ((key, "q") for key in main_line(part._left, self.inlined))
                 yield from ((key, "k") for key in main_line(part._right, self.inlined))
+
+
+def _is_rotary(call: Call) -> bool:
+    """Whether something is turned by cosines and sines: `apply_rotary(x, cos, sin)`."""
+    return isinstance(call._function, Name) and call._function._name.startswith("apply_rotary")
+
+
+def _are_alike(source: object, result: object) -> bool:
+    """Whether a variable can be the same thing before and after: what is looked up is not what it is looked up by."""
+    kinds = [value.dtype in FLOATS for value in (source, result) if isinstance(value, ir.Value)]
+    return len(set(kinds)) < 2
+
+
+def is_mask(call: Call) -> bool:
+    """`torch.where(mask, 0.0, -inf)`: whether there are two numbers in it, one where something holds."""
+    match call:
+        case Call(_function=Attribute(_name="where"), _args=[_, then, otherwise]):
+            return isinstance(bare(then), Literal) and isinstance(bare(otherwise), Literal)
+    return False
 
 
 def is_called_again(expr: Expr) -> bool:

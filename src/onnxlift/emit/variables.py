@@ -21,10 +21,12 @@ from ..code.expr import (
     Call,
     Display,
     Expr,
+    Literal,
     Local,
     Member,
     Ref,
     Subscript,
+    Unary,
     Wrapped,
     bare,
     variable,
@@ -38,7 +40,7 @@ from ..tree.names import identifier, unique
 from .inline import Inlined, main_line, read_variables
 from .meaning import is_counted, meaning, says_more, thing
 from .module import Module
-from .variable_roles import WORDS, Hints, Roles, is_called_again, spoken, written_by
+from .variable_roles import MASK, WORDS, Hints, Roles, is_called_again, is_mask, spoken, written_by
 
 LETTERS = ("x", "y", "z", "h", "u", "v", "w", "t", "s", "r")
 # What is computed side by side from one value keeps its own name, even where it could take that value's.
@@ -64,11 +66,11 @@ class Variables:
     def __init__(self, module: Module, inlined: Inlined, hints: Hints) -> None:
         self.module = module
         self.inlined = inlined
+        self.names: dict[object, str] = {}
         roles = Roles(module, inlined, hints, self._word)
         self.hints, self.factors = roles.found, roles.factors
         self.member_names = {path[0] for path in module.members}
         self.main = next(iter(module.inputs), None)  # the parameter that a forward is about
-        self.names: dict[object, str] = {}
         self.lives: dict[object, _Life] = {}
         self.used: set[str] = set()
         # The tensor that says where tensors belong (`x.device`). Only another tensor may take over its name.
@@ -170,7 +172,7 @@ class Variables:
         word = self._word(statement.expr) if written_by(statement)[0] is key else None  # the main result
         if word == WORDS["sigmoid"] and key not in self.factors:
             word = None  # a probability
-        hint = self.hints.get(key)
+        hint = self.hints.get(key) if word != MASK else None
         if word in BRANCHES and word not in taken and hint != f"{word}_rot":
             return str(word)
         if hint is not None and hint not in taken and wanted is None:
@@ -272,13 +274,27 @@ class Variables:
             case Call() if isinstance(expr._function, Member):
                 name = self.module.name_of(expr._function._target)[-1]
                 return None if name.isdigit() or is_counted(name) or _ON_THE_LINE.search(name) else spoken(name)
+            case Call() if is_mask(expr):
+                return MASK
             case Call() if isinstance(expr._function, Attribute):
                 return WORDS.get(expr._function._name) or self._word(expr._function._base)
+            case Binary(_op="@") if self._is_weights(expr._left):
+                return WORDS["scaled_dot_product_attention"]
+            case Binary(_op="+" | "-" | "*" | "/"):
+                word = self._word(expr._left)
+                return word if word == WORDS["@"] or isinstance(bare(expr._right), Literal) else None
             case Binary():
                 return WORDS.get(expr._op)
+            case Unary():
+                return self._word(expr._operand)
             case Subscript():
                 return self._word(expr._base)
         return None
+
+    def _is_weights(self, expr: Expr) -> bool:
+        """Whether an expression gives the weights of an attention, in whatever shape."""
+        names = {self._word(expr), *(self.names.get(key) for key in main_line(expr, self.inlined))}
+        return WORDS["softmax"] in names
 
     def _invent(self, key: ir.Value, taken: set[str]) -> str:
         if key.dtype == ir.DataType.BOOL:

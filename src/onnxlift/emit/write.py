@@ -39,7 +39,7 @@ from .prune import called_module
 from .shared_sizes import share_sizes
 from .size_sources import read_at_hand
 from .source_map import Origin, Origins
-from .variable_roles import RESIDUAL, Hints
+from .variable_roles import BIAS, RESIDUAL, Hints
 from .variables import LETTERS, Variables
 
 # Layers at the end of a module whose names say nothing about what comes out of it.
@@ -286,7 +286,7 @@ class Numbers(Renderer):
 
 def _telling(names: Sequence[str | None]) -> dict[int, str]:
     """Position -> name, of the names that are words and mean the same to callers and callees."""
-    silent = {*LETTERS, RESIDUAL}
+    silent = {*LETTERS, RESIDUAL, BIAS}
     return {i: name for i, name in enumerate(names) if name is not None and name.rstrip("_0123456789") not in silent}
 
 

@@ -223,3 +223,14 @@ def test_values_that_are_read_elsewhere_stay(value: str) -> None:
     rest = f"{TEXT} z = Exp({value})"
     operators = found(layer(rest, outputs=", float[a, b, c] z" if value != "o" else ", float[a, b, c, d] z"))
     assert (LAYER in operators) is (value == "ob")
+
+
+def test_a_mask_with_another_axis_stays() -> None:
+    assert LAYER not in found(layer(masked("masked = Add(scaled, m)"), more=", float[1, 5, 5] m"))
+
+
+@pytest.mark.parametrize(("otherwise", "is_mask"), [(np.zeros((5, 5), np.float32), True), ((5, 5), False)])
+def test_numbers_where_nothing_is_hidden(otherwise: object, is_mask: bool) -> None:
+    text = masked("m = Where(h, least, otherwise) masked = Add(scaled, m)")
+    model = layer(text, more=", bool[5, 5] h", least=-np.inf, otherwise=otherwise)
+    assert ("attn_mask=h" in onnxlift.lift(model).source) == is_mask

@@ -15,6 +15,7 @@ from ..passes import Observer, Pass, dead_code
 from . import (
     advanced_indexing,
     attention,
+    bare_weights,
     circular_pad,
     conv_bias,
     einsum,
@@ -89,6 +90,7 @@ IDIOMS: dict[str, Pass] = {
     "matrix-transpose": matrix_transpose.run,
     "attention": attention.run,
     "multihead-attention": multihead_attention.run,
+    "bare-weights": bare_weights.run,
     "single-heads": single_heads.run,
     "repeat-interleave": repeat_interleave.run,
     "advanced-indexing": advanced_indexing.run,

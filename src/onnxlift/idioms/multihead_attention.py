@@ -6,19 +6,21 @@
 
 and the Transposes to the layout with the sequence in front and back again, if all are there: `batch_first`. Where the
 queries are projected from one value and the keys and values from others, each with its rows of W and b
-(projections.py), these are what the layer is called with. What the nodes in between do is compared axis by axis
-(moved_axes.py).
+(projections.py) or what the exporter made of these (projection_weights.py), these are what the layer is called with.
+What the nodes in between do is compared axis by axis (moved_axes.py).
 
 It applies if the parameters are named as in that class (`in_proj_weight`, `in_proj_bias`), or if the sequence is the
-first axis, as that class alone has it: others keep their own projections. The mask has one row for each query, or one
-for each batch (`key_padding_mask`), or is causal. Not with another scale than PyTorch's default, with grouped heads,
-with a bias in only one of the projections, or if somebody else reads a value in between. A bias of the last projection
-that is missing although `in_proj_bias` is there was zero, and left out by the exporter: it is zero again.
+first axis, as that class alone has it: others keep their own projections. Projections with a weight each are only that
+class's if, besides, it computes them and the attention itself, and no module inside it does. The masks are such as the
+class takes (multihead_masks.py).
+
+Not with another scale than PyTorch's default, with grouped heads, with a bias in only one of the projections, or if
+somebody else reads a value in between. A bias of the last projection that is missing although `in_proj_bias` is there
+was zero, and left out by the exporter: it is zero again.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,15 +31,16 @@ from ..passes import dead_code
 from ..passes.common_subexpressions import module_of
 from ..passes.edit import Edit, attribute, sweep
 from ..passes.transposes import permutation
-from .match import DOMAIN, drop_unused, is_private, made_by, number, rank
+from .match import DOMAIN, drop_unused, is_private, made_by
 from .moved_axes import MOVES, Axis, Moved, moves_to
+from .multihead_masks import find_masks
+from .projection_weights import IN_BIAS, arranged, is_packed, weights_of
 from .projections import Projection, find_projection
 
 _MAX_MOVES = 12
 _MAX_READERS = 32
 _OPTIONS = frozenset({"is_causal", "dropout", "trains"})
 _SIZES = frozenset({*MOVES, "Shape", "Cast", "Concat", "Mul", "Div"})
-_BIAS = "in_proj_bias"
 
 
 def run(model: ir.Model) -> int:
@@ -76,6 +79,9 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     layer = _find(edit, node)
     if layer is None or not _is_named_so(layer) or not _is_closed(edit, layer):
         return
+    masks = find_masks(edit, node, layer.heads, module_of(layer.named_by))
+    if masks is None:
+        return
     packed = layer.projections[0]
     sources = [projection.x for projection in layer.projections]
     last, batch_first = layer.last, layer.is_batch_first
@@ -90,24 +96,31 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         ir.AttrInt64("output_transposed", attribute(layer.output, "transposed", 0)),
     ]
     attributes += [option for option in node.attributes.values() if option.name != "trains"]
-    weight_2, bias_2 = (*layer.output.inputs[1:], None)[:2]
-    if packed.bias is not None and bias_2 is None:
-        bias_2 = _zeros(edit, packed.bias)
-    (mask, inverted), (padding, padding_inverted) = (_hidden(edit, value) for value in _masks(edit, node))
-    if inverted or padding_inverted:
+    if masks.inverted:
         attributes.append(ir.AttrInt64("inverted", 1))
-    inputs = [*sources, packed.weight, packed.bias, weight_2, bias_2, mask, padding]
+    weight_2, bias_2 = (*layer.output.inputs[1:], None)[:2]
+    weights = weights_of(edit, layer.projections, _owner(weight_2, bias_2))
+    if weights.bias is not None and bias_2 is None:
+        bias_2 = _zeros(edit, weights.bias)
+    inputs = [*sources, weights.weight, weights.bias, weight_2, bias_2, masks.by_query, masks.padding]
+    inputs += [weights.key_weight, weights.value_weight]
     edit.replace(last, "MultiheadAttention", inputs, attributes, domain=DOMAIN, named_by=layer.named_by)
     drop_unused(edit, [layer.last, layer.output, *reversed(layer.moves)])
     turns = [turn for turn in dict.fromkeys(before) if turn is not None]
     drop_unused(edit, [node, *reversed(layer.moves), *layer.projecting, *turns])
 
 
+def _owner(*values: ir.Value | None) -> str:
+    """What the names of the layer's parameters begin with, by those of its last projection."""
+    names = ((value.name or "").rpartition("out_proj.") for value in values if value is not None)
+    return next((owner for owner, found, _ in names if found), "")
+
+
 def _zeros(edit: Edit, bias: ir.Value) -> ir.Value:
     """The bias of the last projection of the layer that has this `in_proj_bias`."""
     tensor = bias.const_value
     assert tensor is not None
-    name = (bias.name or "").removesuffix(_BIAS) + "out_proj.bias"
+    name = (bias.name or "").removesuffix(IN_BIAS) + "out_proj.bias"
     return edit.constant(name, np.zeros(tensor.size // 3, tensor.dtype.numpy()))
 
 
@@ -115,12 +128,12 @@ def _find(edit: Edit, attention: ir.Node) -> _Layer | None:
     """The layer around an attention, if all axes go where they should."""
     chains = [moves_to(edit, value) for value in attention.inputs[:3]]
     found = [find_projection(edit, chain[0].inputs[0]) if chain else None for chain in chains]
-    projections = [projection for projection in found if projection is not None]
     of_q = shape_of(attention.inputs[0])
-    if len(projections) != 3 or of_q is None or not isinstance(of_q[-1], int):
+    projections = arranged([projection for projection in found if projection is not None])
+    if projections is None or of_q is None or not isinstance(of_q[-1], int):
         return None
     width, features = projections[0].columns, of_q[-1]
-    if not features or width % features or not _is_packed(projections, width):
+    if not features or width % features:
         return None
     shapes = [shape_of(chain[0].inputs[0]) for chain in chains]
     packed = [_packed(shape, p, width, features) for shape, p in zip(shapes, projections, strict=True)]
@@ -153,21 +166,6 @@ def _find(edit: Edit, attention: ir.Node) -> _Layer | None:
     return None
 
 
-def _is_packed(projections: list[Projection], width: int) -> bool:
-    """Whether the projections are whole thirds of one weight and bias, from `width` features each."""
-    first = projections[0]
-    if sorted(shape_of(first.weight) or ()) != sorted([width, 3 * width]):
-        return False
-    return all(
-        p.weight is first.weight
-        and p.bias is first.bias
-        and p.columns == width
-        and p.is_transposed == first.is_transposed
-        and p.start % width == p.rows % width == 0
-        for p in projections
-    )
-
-
 def _packed(shape: Shape | None, projection: Projection, width: int, features: int) -> Moved | None:
     """The axes of what is projected: two, and the parts, heads and features in one."""
     if shape is None or len(shape) != 3:
@@ -183,7 +181,7 @@ def _has_biases(projection: Projection, output: ir.Node) -> bool:
     there = len(output.inputs) > 2 and output.inputs[2] is not None
     if projection.bias is None:
         return not there
-    return there or (projection.bias.name or "").endswith(_BIAS)
+    return there or (projection.bias.name or "").endswith(IN_BIAS)
 
 
 def _output(edit: Edit, attention: ir.Node, moved: Moved, width: int) -> tuple[ir.Node, ir.Node, list[ir.Node]] | None:
@@ -217,19 +215,15 @@ def _only_reader(edit: Edit, node: ir.Node) -> ir.Node | None:
 
 def _is_named_so(layer: _Layer) -> bool:
     packed = layer.projections[0]
+    if not is_packed(layer.projections):
+        modules = {module_of(node) for node in (*layer.projecting, layer.attention, layer.output)}
+        return not layer.is_batch_first and len(modules) == 1 and modules != {""}
     names = [value.name or "" for value in (packed.weight, packed.bias) if value is not None]
-    return not layer.is_batch_first or any(name.endswith(("in_proj_weight", _BIAS)) for name in names)
+    return not layer.is_batch_first or any(name.endswith(("in_proj_weight", IN_BIAS)) for name in names)
 
 
 def _is_closed(edit: Edit, layer: _Layer) -> bool:
-    """Whether nobody else reads what the layer computes on the way, and its mask is one that it takes."""
-    mask, padding = _masks(edit, layer.attention)
-    value, _ = _hidden(edit, mask if padding is None else padding)
-    producer = None if value is None else value.producer()
-    if producer is not None and module_of(producer) == module_of(layer.named_by) != "":
-        return False  # the layer would have to compute its own mask
-    if mask is not None and rank(mask) != 2:
-        return False
+    """Whether nobody else reads what the layer computes on the way."""
     inside = {layer.attention, layer.output, *layer.moves, *layer.projecting}
     pending = [*layer.projecting, layer.attention, *layer.moves]
     seen: set[ir.Node] = set()
@@ -244,30 +238,6 @@ def _is_closed(edit: Edit, layer: _Layer) -> bool:
         seen |= outside
         pending += outside
     return True
-
-
-def _masks(edit: Edit, attention: ir.Node) -> tuple[ir.Value | None, ir.Value | None]:
-    """The mask by queries and keys, and the one by batches and keys; at most one of them is there."""
-    mask = attention.inputs[3] if len(attention.inputs) > 3 else None
-    shape = shape_of(mask)
-    if mask is None or shape is None or len(shape) != 4 or shape[1:3] != (1, 1):
-        return mask, None
-    new = made_by(edit, mask, "Unsqueeze", "Reshape")
-    source = None if new is None else new.inputs[0]
-    return (None, source) if shape_of(source) == (shape[0], shape[3]) else (mask, None)
-
-
-def _hidden(edit: Edit, mask: ir.Value | None) -> tuple[ir.Value | None, bool]:
-    """The mask as the layer takes it, numbers to add or true where a score does not count; and whether it is still to
-    be inverted for that."""
-    inverted, choice = made_by(edit, mask, "Not"), made_by(edit, mask, "Where")
-    if inverted is not None:
-        return inverted.inputs[0], False
-    if choice is not None and shape_of(choice.inputs[0]) == shape_of(mask) is not None:
-        hidden, then, otherwise = choice.inputs
-        if number(then) == -math.inf and number(otherwise) == 0:
-            return hidden, False
-    return mask, mask is not None and mask.dtype == ir.DataType.BOOL
 
 
 def _swaps(node: ir.Node) -> bool:

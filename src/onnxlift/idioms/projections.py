@@ -2,9 +2,10 @@
 
     Linear(x, W, b)                                            all rows of W
     Add(MatMul(x, Transpose(part of W)), part of b)            some rows of W, cut out by a Slice or a Split
+    Add(Linear(x, W), part of b)                               all rows of W, and some numbers of b
 
 The first is what the idiom `linear` finds. In the second the weight is computed at run time, so it is no layer by
-itself: queries that look at something else than themselves are projected so.
+itself: queries that look at something else than themselves are projected so; in the third only the bias is packed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .pieces import piece
 
 @dataclass
 class Projection:
-    """`x @ weight[start : start + rows].T + bias[start : start + rows]`, and the nodes that compute it."""
+    """`x @ weight[start : start + rows].T + bias[bias_start : bias_start + rows]`, and the nodes that compute it."""
 
     x: ir.Value
     weight: ir.Value
@@ -32,6 +33,7 @@ class Projection:
     columns: int
     is_transposed: bool
     """Whether the weight is stored as PyTorch does, (out, in)."""
+    bias_start: int = 0
     nodes: list[ir.Node] = field(default_factory=list)
 
 
@@ -44,10 +46,13 @@ def find_projection(edit: Edit, value: ir.Value | None) -> Projection | None:
     if total is None:
         return _of_part(edit, value)
     for product, added in both_orders(total):
-        found = _of_part(edit, product) if is_private(edit, product) else None
+        linear = made_by(edit, product, "Linear", domain=DOMAIN)
+        found = _of_part(edit, product) if linear is None else _of_linear(linear)
         bias = _part(edit, added)
-        if found is not None and bias is not None and bias[1:] == (found.start, found.rows):
-            found.bias = bias[0]
+        if found is None or found.bias is not None or bias is None or not is_private(edit, product):
+            continue
+        if bias[2] == found.rows and (linear is not None or bias[1] == found.start):
+            found.bias, found.bias_start, _ = bias
             found.nodes.insert(0, total)
             return found
     return None
@@ -60,7 +65,7 @@ def _of_linear(linear: ir.Node) -> Projection | None:
         return None
     is_transposed = bool(attribute(linear, "transposed", 0))
     columns, rows = (int(size) for size in (reversed(shape) if is_transposed else shape))
-    return Projection(x, weight, bias, 0, rows, columns, is_transposed, [linear])
+    return Projection(x, weight, bias, 0, rows, columns, is_transposed, nodes=[linear])
 
 
 def _of_part(edit: Edit, value: ir.Value | None) -> Projection | None:
@@ -74,7 +79,7 @@ def _of_part(edit: Edit, value: ir.Value | None) -> Projection | None:
     shape = shape_of(weight)
     if shape is None or not isinstance(shape[1], int):
         return None
-    return Projection(product.inputs[0], weight, None, start, rows, shape[1], True, [product])
+    return Projection(product.inputs[0], weight, None, start, rows, shape[1], True, nodes=[product])
 
 
 def _part(edit: Edit, value: ir.Value | None) -> tuple[ir.Value, int, int] | None:

@@ -65,7 +65,9 @@ SIGNATURES: dict[str, dict[str, Any]] = {
     "RMSNorm": _signature("normalized_shape", eps=None, elementwise_affine=True),
     "GroupNorm": _signature("num_groups", "num_channels", eps=1e-5, affine=True),
     "Embedding": _signature("num_embeddings", "embedding_dim", padding_idx=None),
-    "MultiheadAttention": _signature("embed_dim", "num_heads", dropout=0.0, bias=True, batch_first=False),
+    "MultiheadAttention": _signature(
+        "embed_dim", "num_heads", dropout=0.0, bias=True, kdim=None, vdim=None, batch_first=False
+    ),
     "PReLU": _signature(num_parameters=1),
     "LSTM": _RECURRENT,
     "GRU": _RECURRENT,

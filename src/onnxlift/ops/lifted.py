@@ -33,6 +33,12 @@ def Linear(n: Node, x: Tensor, weight: Constant, bias: Constant | None, *, trans
     )(x)
 
 
+@op("BareLinear", domain=DOMAIN)
+def BareLinear(n: Node, x: Tensor, weight: Constant, bias: Constant | None) -> Result:
+    """A product with a matrix, stored as (out, in), that is no layer's."""
+    return F.linear(x, weight) if bias is None else F.linear(x, weight, bias)
+
+
 @op("Stack", domain=DOMAIN)
 def Stack(n: Node, *parts: Tensor, axis: int) -> Result:
     """The parts along a new axis."""

@@ -7,6 +7,7 @@ from typing import Any
 from ..code.expr import nn
 from ..ir.domain import DOMAIN
 from .arguments import attribute_number
+from .layers import Weight
 from .node import Node, Result
 from .operand import Constant, Tensor, size_of
 from .registry import op
@@ -24,6 +25,8 @@ def MultiheadAttention(
     output_bias: Constant | None,
     mask: Tensor | None,
     padding: Tensor | None,
+    key_weight: Constant | None,
+    value_weight: Constant | None,
     *,
     num_heads: int,
     batch_first: int,
@@ -33,13 +36,24 @@ def MultiheadAttention(
     dropout: float = 0.0,
     inverted: int = 0,
 ) -> Result:
-    """Attention with its projections: packed for queries, keys and values, and of the result. `mask` is by queries and
-    keys, `padding` by batches and keys; booleans say which scores do not count, or if `inverted` which do."""
+    """Attention with its projections: of queries, keys and values, packed or each with a weight, and of the result.
+    `mask` is by queries and keys, `padding` by batches and keys; booleans say which scores do not count, or if
+    `inverted` which do."""
     size = int(str((output_weight.type.shape or (0,))[0]))
+
+    def held(matrix: Constant, is_transposed: int) -> Constant | Weight:
+        return matrix if is_transposed else n.weight(matrix, lambda array: array.T, matrix.const.shape[::-1])
+
+    if key_weight is None or value_weight is None:
+        projections, widths = {"in_proj_weight": held(weight, transposed)}, {}
+    else:
+        parts = {"q": weight, "k": key_weight, "v": value_weight}
+        projections = {f"{name}_proj_weight": held(part, transposed) for name, part in parts.items()}
+        widths = {f"{name}dim": int(parts[name].const.shape[1 if transposed else 0]) for name in ("k", "v")}
     weights = {
-        "in_proj_weight": weight if transposed else n.weight(weight, lambda matrix: matrix.T, (3 * size, size)),
+        **projections,
         "in_proj_bias": bias,
-        "out_proj.weight": output_weight if output_transposed else n.weight(output_weight, lambda matrix: matrix.T),
+        "out_proj.weight": held(output_weight, output_transposed),
         "out_proj.bias": output_bias,
     }
     layer = n.layer(
@@ -49,6 +63,7 @@ def MultiheadAttention(
         num_heads=num_heads,
         dropout=attribute_number(dropout, query),
         bias=bias is not None,
+        **{name: width for name, width in widths.items() if width != size},
         batch_first=bool(batch_first),
     )
     options: dict[str, Any] = {}

@@ -96,3 +96,22 @@ def test_what_a_loop_writes_has_its_own_size() -> None:
     }"""
     proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18]>\n{text}')
     compare(onnxlift.lift(proto), proto, {"x": np.float32([1, 2, 3]), "times": np.array(3), "go": np.array(True)})
+
+
+def test_sizes_are_handed_down_one_by_one_and_once() -> None:
+    """Two lists of sizes are made outside of the block: of the batch, which it reads off its own input, and of
+    `min(length, 6)`, which no tensor in there is known to have."""
+    g = Graph()
+    x, like = g.input("x", "batch", "seq", 8), g.input("like", "length")
+    six = g.node("Min", g.node("Shape", like), g.constant("six", np.array([6])), name="/Min")
+    batch = g.node("Shape", x, start=0, end=1, name="/Shape")
+    heads = g.node("Concat", batch, six, g.constant("heads", np.array([2, 4])), axis=0, name="/Concat")
+    turned = g.node("Concat", six, batch, g.constant("width", np.array([8])), axis=0, name="/Concat_1")
+    y = g.node("MatMul", x, g.weight("block.fc.weight", 8, 8), name="/block/fc/MatMul")
+    y = g.node("Softmax", g.node("Reshape", y, heads, name="/block/Reshape"), name="/block/Softmax")
+    y = g.node("Sin", g.node("Reshape", y, turned, name="/block/Reshape_1"), name="/block/Sin")
+    lifted = g.lift(y, six)
+    assert "def forward(self, x: Tensor, length: int) -> Tensor:" in code(lifted)
+    assert ".reshape(batch, length, 2, 4)" in code(lifted) and ".reshape(length, batch, 8)" in code(lifted)
+    given = {"x": np.random.default_rng(3).random((3, 5, 8), np.float32), "like": np.ones(5, np.float32)}
+    compare(lifted, g.model(y, six), given)

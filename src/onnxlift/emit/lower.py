@@ -7,7 +7,7 @@ steps that follow, when the whole module is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice, zip_longest
 from typing import Any
 
@@ -29,11 +29,13 @@ from ..code.expr import (
     np,
     to_expr,
     torch,
+    variable,
     walk,
 )
 from ..code.statements import Assign, Block, Return, Statement, expressions, walk_statements
 from ..errors import UnsupportedNode
 from ..ir.domain import USUAL_NAME
+from ..ir.node_view import elements_of
 from ..ir.types import FLOATS, Dim, type_of
 from ..ops import registry
 from ..ops.layers import Layer, Weight
@@ -51,7 +53,7 @@ from .module import Module, Stored
 from .prune import prune
 from .repeated import Repeated
 from .sequential import find_named_chain, make_sequential
-from .size_sources import read_from_parameters
+from .size_sources import read_from_parameters, read_size
 
 LONGEST_SIZES = 120  # names, numbers and operators in a list of sizes that is written where it is used
 
@@ -225,9 +227,7 @@ class Body:
         failures = len(self.lowering.failures)
         module = Module(scope.path, scope.class_hint, names_speak=self.lowering.names_speak)
         body = Body(self.lowering, module, scope)
-        for value in sorted(scope.inputs, key=_parameter_order):
-            body.env[value] = module.inputs[value] = _handed_down(value, self.operand(value))
-        body.measure_sizes_here()
+        self._hand_down(sorted(scope.inputs, key=_parameter_order), body)
         body.lower_items(scope.items)
         returned = [body.operand(value) for value in scope.outputs]
         passed = [(v, o) for v, o in zip(scope.outputs, returned, strict=True) if not _is_fixed(o)]
@@ -249,6 +249,39 @@ class Body:
             self._call(module, scope, passed, module)
         for value, operand in zip(scope.outputs, returned, strict=True):
             self.env[value] = operand if _is_fixed(operand) else _handed_down(value, operand)
+
+    def _hand_down(self, values: Sequence[ir.Value], body: Body) -> None:
+        """Make values parameters of another body. Sizes are handed down one by one, each once, however many lists it is
+        in; and not at all if a tensor that is handed down has a dimension of that name: it is read there."""
+        operands = {value: self.operand(value) for value in values}
+        sizes: dict[object, Scalar] = {}
+        for value, operand in operands.items():
+            if isinstance(operand, Tensor) and operand.type.kind == "tensor":
+                for axis, dim in enumerate(operand.type.shape or ()):
+                    if isinstance(dim, str):
+                        sizes.setdefault((dim, ir.DataType.INT64), size_of(Tensor(Ref(value), operand.type), axis))
+
+        def size(operand: Scalar, dim: Dim | None, value: ir.Value) -> Scalar:
+            if operand.number is not None:
+                return operand
+            if (dim, operand.type.dtype) in sizes:  # but not a size that was cast, or the truth of a comparison
+                return sizes[dim, operand.type.dtype]
+            same = read_size(bare(operand)) or variable(operand) or operand
+            if (same, operand.type.dtype) not in sizes:
+                sizes[same, operand.type.dtype] = body.module.inputs[value] = _handed_scalar(value, operand)
+                self.env[value] = operand
+            return sizes[same, operand.type.dtype]
+
+        for value, operand in operands.items():
+            known = elements_of(value)
+            match operand:
+                case Scalar():
+                    body.env[value] = size(operand, known[0] if known else None, value)
+                case Dims() if operand.elements is not None:
+                    pairs = zip(operand.elements, known or [None] * len(operand.elements), strict=True)
+                    body.env[value] = Dims([size(element, dim, _size(element, dim)) for element, dim in pairs])
+                case _:
+                    body.env[value] = body.module.inputs[value] = _handed_down(value, operand)
 
     def _call(self, module: Module, scope: Scope, passed: Sequence[tuple[ir.Value, Operand]], called: Module) -> None:
         """The call of `called`, which is the module as lowered for this call or, if it is the same, for the first."""
@@ -272,24 +305,6 @@ class Body:
         if isinstance(operand, Scalar | Dims):
             return torch.tensor(operand, dtype=torch_dtype(operand.type.dtype), device=Device())
         return operand
-
-    def measure_sizes_here(self) -> None:
-        """Sizes that come as arguments are read off a tensor argument instead, where one has a dimension of that
-        name: `x.shape[1]` rather than another parameter."""
-        sizes: dict[Dim, Scalar] = {}
-        for operand in self.module.inputs.values():
-            if isinstance(operand, Tensor) and operand.type.kind == "tensor":
-                for axis, dim in enumerate(operand.type.shape or ()):
-                    if isinstance(dim, str):
-                        sizes.setdefault(dim, size_of(operand, axis))
-        for value, operand in self.module.inputs.items():
-            known = value.meta.get("dims")
-            if operand.type.dtype != ir.DataType.INT64:
-                continue  # a size that was cast, or the truth of a comparison
-            if isinstance(operand, Scalar) and known in sizes:
-                self.env[value] = sizes[known]
-            elif isinstance(operand, Dims) and isinstance(known, tuple) and all(_given(d, sizes) for d in known):
-                self.env[value] = Dims([Scalar(d) if isinstance(d, int) else sizes[d] for d in known])
 
     # When the body is complete
 
@@ -381,10 +396,6 @@ def _is_mask(value: ir.Value) -> bool:
     return all(choice is not None and type_of(choice).size == 1 for choice in node.inputs[1:])
 
 
-def _given(dim: Dim, sizes: Mapping[Dim, Scalar]) -> bool:
-    return isinstance(dim, int) or dim in sizes
-
-
 def _is_simple(scalar: Scalar) -> bool:
     """A number, `x.shape[0]`, `x.ndim`, or whether one of these is some number: nothing that needs a name."""
     if scalar.number is not None:
@@ -412,13 +423,25 @@ def _is_fixed(operand: Operand) -> bool:
     return False
 
 
+def _size(element: Scalar, dim: Dim | None) -> ir.Value:
+    """A value that stands for one element of a list of sizes."""
+    value = ir.Value(type=ir.TensorType(element.type.dtype or ir.DataType.INT64), shape=ir.Shape(()))
+    if dim is not None:
+        value.meta["dims"] = dim
+    return value
+
+
+def _handed_scalar(value: ir.Value, operand: Scalar) -> Scalar:
+    return Scalar(Ref(value), operand.type.dtype or ir.DataType.INT64, operand.nonnegative)
+
+
 def _handed_down(value: ir.Value, operand: Operand) -> Operand:
     """What `operand` is on the other side of a call."""
     match operand:
         case _ if _is_fixed(operand):
             return operand
         case Scalar():
-            return Scalar(Ref(value), operand.type.dtype or ir.DataType.INT64, operand.nonnegative)
+            return _handed_scalar(value, operand)
         case Dims() if operand.elements is not None:
             elements = [
                 e if e.number is not None else Scalar(Ref(value)[i], e.type.dtype or ir.DataType.INT64, e.nonnegative)

@@ -149,6 +149,19 @@ def test_long_names_of_parameters_count() -> None:
     assert "return (" not in text and "return x * self." in text, text
 
 
+def test_the_weight_of_an_embedding_counts_like_a_parameter_of_the_module() -> None:
+    """The exporter looked up all rows, and noted so. The line is as long as one may be with names that are known."""
+    g = Graph()
+    x = g.node("Cos", g.node("Exp", g.node("Sin", g.node("Cos", g.node("Exp", g.input("x", "n", 12, 4))))))
+    model = g.model(g.node("Add", x, g.weight("embedding", 12, 4)))
+    info = model.graph.value_info.add(name="embedding")
+    info.type.tensor_type.elem_type = TensorProto.FLOAT
+    note = ["arange", "position_embeddings_of_the_model.weight"]
+    info.metadata_props.add(key="pkg.onnxscript.optimizer.folded_from", value=repr(note))
+    text = code(onnxlift.lift(model, name="small"))
+    assert "return x.exp().cos().sin().exp().cos() + self.position_embeddings_of_the_model.weight" in text, text
+
+
 @pytest.mark.parametrize(("op_type", "written"), [("Equal", "x != y"), ("Less", "~(x < y)")])
 def test_what_is_not_equal_differs(op_type: str, written: str) -> None:
     """But what is not less need not be greater or equal: NaN is neither."""

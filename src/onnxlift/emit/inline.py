@@ -288,7 +288,7 @@ class _Inliner:
             case Member():
                 return 4 + sum(len(p) + 1 for p in self.module.name_of(expr._target))
             case Attribute():
-                return self.length(expr._base) + 1 + len(expr._name)
+                return VARIABLE if _is_attribute(expr) else self.length(expr._base) + 1 + len(expr._name)
             case Call():
                 arguments = [self.length(a) for a in expr._args]
                 arguments += [len(k) + 1 + self.length(v) for k, v in expr._kwargs.items()]
@@ -310,7 +310,9 @@ class _Inliner:
         for part in walk(expr):
             key = variable(part) if isinstance(part, Ref | Local) else None
             inner = self.inlined.get(key) if key is not None else None
-            if inner is not None:
+            if isinstance(part, Attribute) and _is_attribute(part):
+                excess += self.length(part._base) + 1 + len(part._name) - VARIABLE
+            elif inner is not None:
                 excess += self.excess(inner)
             elif (stored := self.module.stored_name(key)) is not None:
                 excess += len(".".join(("self", *stored))) - VARIABLE

@@ -370,3 +370,19 @@ OPERATORS = (
 @pytest.mark.parametrize("case", official_cases(*OPERATORS, alone=True))
 def test_official(case: Any) -> None:
     check_official(case)
+
+
+@pytest.mark.parametrize(
+    ("rows", "written"), [("4*batch", "x.unflatten(0, (-1, 4))"), ("rows", "x.unflatten(0, (y.shape[0], 4))")]
+)
+def test_a_size_that_follows_from_the_others_is_not_read(rows: str, written: str) -> None:
+    """But where it may not follow, a wrong one must not go unnoticed."""
+    nodes = [
+        helper.make_node("Shape", ["y"], ["b"], start=0, end=1),
+        helper.make_node("Shape", ["x"], ["s"], start=1),
+        helper.make_node("Concat", ["b", "four", "s"], ["target"], axis=0),
+        helper.make_node("Reshape", ["x", "target"], ["z"]),
+        helper.make_node("Mul", ["z", "y"], ["out"]),
+    ]
+    shapes = {"x": (rows, "seq", "width"), "y": ("batch", 1, 1, 1)}
+    assert lifted(nodes, shapes, four=[4]) == f"return {written} * y"

@@ -156,6 +156,48 @@ def test_equal_nodes_of_two_modules_stay_apart() -> None:
     assert common_subexpressions.run(model) == 1
 
 
+SIZES = """zero = Constant <value_int = 0> () one = Constant <value_int = 1> () s = Shape(x) size = Gather(s, zero)
+    lowest = Constant <value_float = -10000.0> () none = Constant <value_float = 0.5> ()"""
+
+
+@pytest.mark.parametrize(
+    ("twice", "expected"),
+    [
+        ("? = Cast <to = 9> (m)", 1),
+        ("k? = Cast <to = 9> (m) ? = Not(k?)", 2),
+        ("k? = Cast <to = 9> (m) ? = Where(k?, x, lowest)", 2),
+        ("k? = Cast <to = 1> (m) u? = Sub(k?, none) ? = Mul(u?, lowest)", 3),
+        ("r? = Range(zero, size, one) ? = Less(r?, m)", 1),
+        ("r? = Range(zero, size, one) p? = Add(r?, one) f? = Cast <to = 1> (p?) ? = Log(f?)", 0),
+        ("k? = Cast <to = 1> (m) ? = Sigmoid(k?)", 1),
+        ("k? = Cast <to = 1> (m) ? = Mul(k?, w)", 1),
+        ("? = Sub(x, lowest)", 0),
+        ("? = Add(s, one)", 0),
+    ],
+    ids=[
+        "view",
+        "chain",
+        "choice",
+        "numbers",
+        "compared positions",
+        "positions",
+        "activation",
+        "parameter",
+        "x",
+        "size",
+    ],
+)
+def test_of_two_modules_masks_are_merged_and_little_else(twice: str, expected: int) -> None:
+    body = " ".join(twice.replace("?", name) for name in ("a", "b"))
+    text = (
+        f"g (float[n] x, int64[n] m) => (y, z) <float[2] w = {{1.5, 2.5}}> {{ {SIZES} {body} y = Size(a) z = Size(b) }}"
+    )
+    model = normal_form(parse(text))
+    for node in model.graph:
+        node.name = f"/layer.{(node.outputs[0].name or '')[-1]}/{node.op_type}"
+    assert common_subexpressions.run(model) == expected
+
+
 BRANCHES = """y = If (c) <
     then_branch = then () => (float[n] t) { k = Constant <value_float = 2.0> () w = Mul(x, k) t = Neg(w) },
     else_branch = other () => (float[n] e) { k = Constant <value_float = 3.0> () w = Mul(x, k) e = Abs(w) }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 import numpy as np
 import onnx
 
@@ -200,3 +203,66 @@ def test_a_join_of_values_that_are_also_read_otherwise_stays() -> None:
     g = Graph()
     text = code(g.lift(joining(g, other_reader=True)))
     assert "torch.cat" in text.partition("class Small")[0], text
+
+
+def test_what_a_later_module_computes_for_an_earlier_one_is_computed_above_both() -> None:
+    """The choice was merged into the decoder, what it is made of is in the encoder, and both need it."""
+    g = Graph()
+    x, m = g.input("x", "n", 4), g.input("m", "n", 4)
+    half, low = g.constant("onnx::half", np.float32(0.5)), g.constant("onnx::low", np.float32(-1))
+    kept = g.node("Less", m, half, name="/encoder/Less")
+    mask = g.node("Where", kept, half, low, name="/decoder/Where")
+    for name in ("encoder", "decoder"):
+        h = g.node("Add", g.linear(x, f"{name}.a"), mask, name=f"/{name}/Add")
+        x = g.node("Mul", g.linear(h, f"{name}.b"), x, name=f"/{name}/Mul")
+    text = code(g.lift(g.node("Cos", x, name="/Cos")))
+    assert "torch.where" in text.partition("class Small")[2]
+    assert re.search(r"self\.encoder\(x, (\w+)\)\n +x = self\.decoder\(x, \1\)", text), text
+
+
+def counting(readers: Sequence[str], home: str = "embed") -> str:
+    """A model with positions that are counted in the module `home`, and read in others."""
+    g = Graph()
+    x = g.input("x", "n", 4)
+    zero, one = g.constant("onnx::zero", np.int64(0)), g.constant("onnx::one", np.int64(1))
+    size = g.node("Gather", g.node("Shape", x, name="/Shape"), zero, name="/Gather")
+    counted = g.node("Range", zero, size, one, name=f"/{home}/Range")
+    rows = g.node("Unsqueeze", counted, g.constant("onnx::last", np.array([1])), name=f"/{home}/Unsqueeze")
+    for name in ("embed", "encoder"):
+        for place in (name, *(reader for reader in readers if reader.startswith(f"{name}/"))):
+            scope = place.replace("/", ".")
+            h = g.node("Add", g.linear(x, f"{scope}.a"), x, name=f"/{place}/Add")
+            if place in readers:
+                h = g.node("Mul", h, g.node("Cast", rows, to=1, name=f"/{place}/Cast"), name=f"/{place}/Mul")
+            x = g.node("Add", g.linear(h, f"{scope}.b"), x, name=f"/{place}/Add_1")
+    return code(g.lift(g.node("Cos", x, name="/Cos")))
+
+
+def test_positions_are_counted_in_every_module_that_needs_them() -> None:
+    text = counting(["embed", "encoder"])
+    assert text.count("torch.arange(x.shape[0], device=x.device)") == 2, text
+    assert "self.encoder(self.embed(x))" in text
+
+
+def test_positions_are_counted_once_in_a_module_and_those_inside_it() -> None:
+    text = counting(["embed", "encoder", "encoder/block"])
+    assert text.count("torch.arange(") == 2 and "self.encoder(self.embed(x))" in text, text
+
+
+def test_positions_that_a_module_hands_to_those_inside_it_stay() -> None:
+    text = counting(["encoder/block"], home="encoder")
+    assert text.count("torch.arange(") == 1, text
+
+
+def test_indices_are_handed_down_in_the_order_in_which_they_are_computed() -> None:
+    g = Graph()
+    x, m = g.input("x", 4, 4), g.input("m", 4, 4)
+    first = g.node("ArgMax", m, axis=1, keepdims=1, name="/ArgMax")
+    second = g.node("ArgMin", m, axis=1, keepdims=1, name="/ArgMin")
+    for i in range(2):
+        late = g.node("GatherElements", g.linear(x, f"layers.{i}.a"), second, axis=1, name=f"/layers.{i}/Gather")
+        early = g.node("GatherElements", x, first, axis=1, name=f"/layers.{i}/Gather_1")
+        h = g.node("Add", g.node("Mul", late, early, name=f"/layers.{i}/Mul"), x, name=f"/layers.{i}/Add")
+        x = g.linear(h, f"layers.{i}.b")
+    text = code(g.lift(x))
+    assert re.search(r"(\w+) = m\.argmax.*\n +(\w+) = m\.argmin.*\n(.*\n)* +x = layer\(x, \1, \2\)", text), text

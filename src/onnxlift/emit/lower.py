@@ -41,8 +41,9 @@ from ..ops import registry
 from ..ops.layers import Layer, Weight
 from ..ops.node import Node, Result, Unpack, Unsupported, torch_dtype
 from ..ops.operand import Constant, Dims, Operand, Scalar, Tensor, size_of
-from ..tree.build import Scope, build_branch
+from ..tree.build import build_branch
 from ..tree.names import attribute
+from ..tree.scope import Scope
 from ..tree.scopes import Path, Scopes, graphs_of
 from ..tree.weights import WEIGHT, is_parameter
 from .branches import merge_branches

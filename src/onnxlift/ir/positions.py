@@ -9,6 +9,7 @@ so that it can be compared with another one, or be seen to count all elements of
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,6 +24,7 @@ from .types import DataType
 _MAX_DEPTH = 16
 _MAX_CONSTANT = 1 << 16
 _SHAPING = frozenset({"Cast", "Unsqueeze", "Squeeze", "Reshape", "Flatten", "Expand"})
+_SHIFTING = frozenset({"Add", "Sub", "Mul"})
 COMPARISONS = {"GreaterOrEqual": (False, 0), "Greater": (False, 1), "LessOrEqual": (True, 0), "Less": (True, 1)}
 """For each comparison whether the second operand is the larger one, and by how much it is larger at least."""
 
@@ -98,6 +100,26 @@ class Positions:
             case "Mul":
                 return _product(self.grid(node.inputs[0], depth), self.grid(node.inputs[1], depth))
         return None
+
+
+def counted(nodes: Iterable[ir.Node]) -> set[ir.Value]:
+    """Those values of a graph that only count: a Range between sizes, views and casts of one, and what adds a number to
+    it or multiplies it by one. `nodes` are in topological order."""
+    found: set[ir.Value] = set()
+    for node in nodes:
+        if node.domain not in ("", "ai.onnx"):
+            continue
+        read = [value for value in node.inputs if value is not None]
+        if node.op_type == "Range":
+            counts = all(None not in (elements_of(bound) or (None,)) for bound in read)
+        elif node.op_type in _SHAPING:
+            counts = bool(read) and read[0] in found
+        else:
+            numbers = [tensor for value in read if (tensor := constant(value)) is not None and tensor.size == 1]
+            counts = node.op_type in _SHIFTING and len(numbers) == 1 and not found.isdisjoint(read)
+        if counts:
+            found.update(node.outputs)
+    return found
 
 
 def is_all_true(value: ir.Value | None) -> bool:

@@ -107,7 +107,8 @@ class _Change:
         if not self.before and all(size == 1 for size in self.after):
             return unsqueezed(x, places)
         if len(self.before) == 1 and len(self.after) > 1 and self._products() is not False:
-            return x.unflatten(self.first if self.tail else -1, tuple(self.target))
+            sizes = _with_minus_one(self.target) if self._products() else self.target
+            return x.unflatten(self.first if self.tail else -1, tuple(sizes))
         if len(self.before) > 1 and len(self.after) == 1 and self._products():
             last = [axes[-1]] if self.tail else []
             return x.flatten(self.first, *last) if self.first or last else x.flatten()

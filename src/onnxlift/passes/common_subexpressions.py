@@ -1,4 +1,4 @@
-"""What is computed twice in one module is computed once.
+"""What is computed twice is computed once: anything inside a module, masks and positions wherever they are.
 
     y = Op(a, b); z = Op(a, b)   ->   z is y
 
@@ -6,24 +6,33 @@ for nodes with the same operator, inputs (constants by value; the bounds of a Ra
 (compared bit by bit) and number of outputs.
 
 Not merged are nodes that draw random numbers, if only in training (two dropout masks are two masks), nodes that hold
-graphs, calls of functions and operators of other domains, of which nothing is known; nodes of different graphs; and
-nodes of different modules, by the scope in their names or the exporter's metadata: the value would have to be handed
-from one module to another, which nobody would write.
+graphs, calls of functions and operators of other domains, of which nothing is known; and nodes of different graphs.
+
+Of different modules (by the scope in their names or the exporter's metadata) only what is beside the flow of the model
+is merged: integers and booleans, what a Where chooses by them, and numbers that are computed from these alone. The tree
+puts it above the modules that need it (`tree/build.py`). PyTorch's newer exporter merges it before we see it, and so
+does a person who writes `mask = mask[:, None, None]` in front of a loop. Anything else (an activation of one tensor in
+two modules, a product with a parameter) would have to be handed from one module to another, which nobody would write;
+and sizes are read where they are needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable, Mapping
 
 import onnx_ir as ir
 
 from ..ir.node_view import elements_of
+from ..ir.positions import counted
 from ..ir.scopes import constant, scopes
+from ..ir.types import INTEGERS
 from .edit import Edit, Names, is_parameter
 
 _RANDOM = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"}
 )
+_EXACT = INTEGERS | {ir.DataType.BOOL}
+_PLAIN = frozenset("Abs Add Cast Clip Div Expand Max Min Mul Neg Reshape Squeeze Sub Transpose Trilu Unsqueeze".split())
 _MAX_CONSTANT_BYTES = 1024
 _SCOPE_KEYS = ("pkg.torch.onnx.name_scopes", "namespace")
 
@@ -34,12 +43,20 @@ def run(model: ir.Model) -> int:
     names = Names(model)
     for scope in list(scopes(model)):
         edit = Edit(scope, names)
+        counts, beside = counted(scope.graph), set[ir.Value]()
+        equal: dict[ir.Value, ir.Value] = {}  # to the first value that is the same, of whatever module
         seen: dict[Hashable, ir.Node] = {}
         for node in scope.graph:
-            key = _key(model, node)
+            key = _key(model, node, equal)
+            is_beside = _is_beside(node, beside)
+            if is_beside:
+                beside.update(node.outputs)
             if key is None:
                 continue
-            first = seen.setdefault(key, node)
+            if is_beside:
+                equal.update(zip(node.outputs, seen.setdefault(key, node).outputs, strict=True))
+            is_local = not is_beside or any(o in counts or elements_of(o) is not None for o in node.outputs)
+            first = seen.setdefault((key, module_of(node)) if is_local else key, node)
             if first is not node:
                 _merge(edit, first, node)
         changes += edit.finish()
@@ -55,7 +72,19 @@ def _merge(edit: Edit, first: ir.Node, second: ir.Node) -> None:
         edit.changes += 1
 
 
-def _key(model: ir.Model, node: ir.Node) -> Hashable | None:
+def _is_beside(node: ir.Node, beside: Collection[ir.Value]) -> bool:
+    """Whether a node computes what is beside the flow of the model, given what of that it may read."""
+    read = [value for value in node.inputs if value is not None]
+    if any(is_parameter(value) for value in read):
+        return False
+    if node.op_type == "Where" or all(output.dtype in _EXACT for output in node.outputs):
+        return True
+    return node.op_type in _PLAIN and all(
+        value in beside or value.dtype in _EXACT or constant(value) is not None for value in read
+    )
+
+
+def _key(model: ir.Model, node: ir.Node, equal: Mapping[ir.Value, ir.Value]) -> Hashable | None:
     """What two nodes must have in common to be the same; None if the node is not to be merged."""
     if node.domain not in ("", "ai.onnx", "ai.onnx.ml") or node.op_type in _RANDOM:
         return None
@@ -70,8 +99,8 @@ def _key(model: ir.Model, node: ir.Node) -> Hashable | None:
         attributes.append((name, attribute.type, value))
     used = tuple(bool(output.name) for output in node.outputs)
     key_of = _bound_key if node.op_type == "Range" else _input_key
-    inputs = tuple(key_of(value) for value in node.inputs)
-    return node.domain, node.op_type, node.version, inputs, tuple(attributes), used, module_of(node)
+    inputs = tuple(None if value is None else key_of(equal.get(value, value)) for value in node.inputs)
+    return node.domain, node.op_type, node.version, inputs, tuple(attributes), used
 
 
 def _attribute_key(attribute: ir.Attr) -> Hashable | None:
@@ -88,18 +117,18 @@ def _attribute_key(attribute: ir.Attr) -> Hashable | None:
     return None
 
 
-def _input_key(value: ir.Value | None) -> Hashable:
+def _input_key(value: ir.Value) -> Hashable:
     """Small constants are the same if their values are; anything else only if it is the same value."""
     tensor = constant(value)
-    if value is None or tensor is None or is_parameter(value):
+    if tensor is None or is_parameter(value):
         return value
     return _tensor_key(tensor) or value
 
 
-def _bound_key(value: ir.Value | None) -> Hashable:
+def _bound_key(value: ir.Value) -> Hashable:
     """Sizes of the same name are the same, wherever they are read."""
     elements = elements_of(value)
-    return _input_key(value) if value is None or elements is None or None in elements else (value.dtype, elements)
+    return _input_key(value) if elements is None or None in elements else (value.dtype, elements)
 
 
 def _tensor_key(tensor: ir.TensorProtocol) -> Hashable | None:

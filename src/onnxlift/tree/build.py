@@ -12,7 +12,8 @@ one point in time: nothing that it computes may go out, through another item of 
 4. Scopes on a cycle of the parent's items (a module called twice, nodes moved by an optimiser) are dissolved into the
    parent, until no cycle is left: first those that nobody called (a list of layers that are used in between), then all.
    Their layers keep their names (`self.attn.query`).
-5. What several modules use is computed above them all, if it depends on nothing inside the first of them.
+5. What several modules use is computed above them all, if it depends on nothing inside the first of them; but for
+   positions, which each of them counts itself (`local_positions.py`).
 6. In a branch or the body of a loop, a scope is a module only if nothing of it is elsewhere: its parts would be apart.
 7. The calls of a module that is called several times are found (`calls.py`), and are scopes of one path. They are what
    they are together: where one of them is dissolved, all are.
@@ -23,44 +24,20 @@ one point in time: nothing that it computes may go out, through another item of 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import onnx_ir as ir
 
-from ..ir.types import FLOATS
+from ..ir.types import FLOATS, INTEGERS
 from .calls import find_calls
+from .local_positions import count_locally
 from .reads import outer_reads
+from .scope import Scope, child_around, is_within, walk
 from .scopes import LAYER_WEIGHTS, Path, Scopes, graphs_of, owner_of
 from .weights import is_parameter
 
 LARGEST_SLICE = 40
 CLASS_NODES = 4  # below this many nodes, code without weights is no module of its own
-
-
-@dataclass(eq=False)
-class Scope:
-    """A module to be: its items in the order of execution, and the values that cross its border."""
-
-    path: Path
-    items: list[ir.Node | Scope] = field(default_factory=list)
-    class_hint: str | None = None
-    called: bool = False
-    inputs: list[ir.Value] = field(default_factory=list)
-    outputs: list[ir.Value] = field(default_factory=list)
-    parent: Scope | None = None
-    calls: list[Scope] = field(default_factory=list)  # of one module, this one among them; none if it is called once
-
-    def nodes(self) -> Iterator[ir.Node]:
-        """All nodes inside, those of children included, in order."""
-        for item in self.items:
-            if isinstance(item, Scope):
-                yield from item.nodes()
-            else:
-                yield item
-
-    def children(self) -> list[Scope]:
-        return [item for item in self.items if isinstance(item, Scope)]
 
 
 def build_tree(graph: ir.Graph, scopes: Scopes) -> Scope:
@@ -71,6 +48,7 @@ def build_tree(graph: ir.Graph, scopes: Scopes) -> Scope:
     _divide(root, order, scopes)
     _dissolve_small(root, scopes.paths, scopes.owned)
     _hoist_joins(root, reads)
+    count_locally(root, graph, order, reads)
     _hoist_shared(root, graph, reads)
     _settle(root, order, reads)
     _find_borders(root, graph, reads)
@@ -262,7 +240,7 @@ def _hoist_shared(root: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Val
     computed where all of them get it from: exporters and optimisers merge equal expressions (masks, positions) into
     the first module that has them."""
     home: dict[ir.Node, Scope] = {}
-    for scope in _walk(root):
+    for scope in walk(root):
         home.update((item, scope) for item in scope.items if isinstance(item, ir.Node))
     users: dict[ir.Value, list[ir.Node]] = {}
     for node, values in reads.items():
@@ -272,18 +250,15 @@ def _hoist_shared(root: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Val
     for node in graph:
         scope = home[node]
         places = [home[user] for value in node.outputs for user in users.get(value, ())]
-        inside = [p for p in places if _is_within(p, scope)]
+        inside = [p for p in places if is_within(p, scope)]
         if scope is root or not inside or len(inside) == len(places):
             continue
         target = scope
-        while not all(_is_within(p, target) for p in places):
+        while not all(is_within(p, target) for p in places):
             assert target.parent is not None
             target = target.parent
-        branch = scope
-        while branch.parent is not target:
-            assert branch.parent is not None
-            branch = branch.parent
-        for part in _slice(node, branch, home, reads):
+        branches = {child_around(place, target) for place in (scope, *places)} - {target}
+        for part in _slice(node, branches, target, home, reads):
             moved.add(home[part])
             home[part] = target
             target.items.append(part)
@@ -292,14 +267,19 @@ def _hoist_shared(root: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Val
 
 
 def _slice(
-    node: ir.Node, branch: Scope, home: dict[ir.Node, Scope], reads: dict[ir.Node, list[ir.Value]]
+    node: ir.Node,
+    branches: Collection[Scope],
+    target: Scope,
+    home: dict[ir.Node, Scope],
+    reads: dict[ir.Node, list[ir.Value]],
 ) -> list[ir.Node]:
-    """`node` and what it is computed from inside `branch`; nothing if that has weights, or is too much for a detail."""
+    """`node` and what it is computed from inside these `branches` of `target`; nothing if that has weights, or is too
+    much for a detail."""
     found: dict[ir.Node, None] = {}
     waiting = [node]
     while waiting:
         part = waiting.pop()
-        if part in found or not _is_within(home[part], branch):
+        if part in found or child_around(home[part], target) not in branches:
             continue
         if _holds_weights(part) or len(found) >= LARGEST_SLICE:
             return []
@@ -309,18 +289,6 @@ def _slice(
             if producer is not None and producer in home:
                 waiting.append(producer)
     return list(found)
-
-
-def _walk(scope: Scope) -> Iterator[Scope]:
-    yield scope
-    for child in scope.children():
-        yield from _walk(child)
-
-
-def _is_within(scope: Scope | None, ancestor: Scope) -> bool:
-    while scope is not None and scope is not ancestor:
-        scope = scope.parent
-    return scope is not None
 
 
 def _settle(scope: Scope, order: dict[ir.Node, int], reads: dict[ir.Node, list[ir.Value]]) -> None:
@@ -390,11 +358,10 @@ def _on_cycle(
         left = kept
 
 
-def _in_order(values: list[ir.Value], declared: Sequence[ir.Value]) -> list[ir.Value]:
-    """The values as they are, but those that are inputs of the model among one another in the model's order."""
-    place = {value: number for number, value in enumerate(declared)}
-    sorted_inputs = iter(sorted((value for value in values if value in place), key=place.__getitem__))
-    return [next(sorted_inputs) if value in place else value for value in values]
+def _in_order(values: list[ir.Value], place: Mapping[ir.Value, int]) -> list[ir.Value]:
+    """The values as they are, but those that have a `place` in that order among one another."""
+    placed = iter(sorted((value for value in values if value in place), key=place.__getitem__))
+    return [next(placed) if value in place else value for value in values]
 
 
 def _find_borders(scope: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Value]]) -> None:
@@ -403,6 +370,10 @@ def _find_borders(scope: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Va
         for value in values:
             consumers.setdefault(value, []).append(node)
     results = set(graph.outputs)
+    declared = {value: number for number, value in enumerate(graph.inputs)}
+    # Which of several indices a module reads first may be different in the source, and so in what is exported from it.
+    integers = (value for node in graph for value in node.outputs if value.dtype in INTEGERS)
+    computed = {value: number for number, value in enumerate(integers)}
 
     def visit(scope: Scope) -> set[ir.Node]:
         inside: set[ir.Node] = set()
@@ -416,7 +387,7 @@ def _find_borders(scope: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Va
             for value in node.outputs:
                 if value in results or any(c not in inside for c in consumers.get(value, ())):
                     scope.outputs.append(value)
-        scope.inputs = list(inputs) if scope.calls else _in_order(list(inputs), graph.inputs)
+        scope.inputs = list(inputs) if scope.calls else _in_order(_in_order(list(inputs), declared), computed)
         return inside
 
     visit(scope)

@@ -1,0 +1,56 @@
+"""A module to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from .scopes import Path
+
+
+@dataclass(eq=False)
+class Scope:
+    """A module to be: its items in the order of execution, and the values that cross its border."""
+
+    path: Path
+    items: list[ir.Node | Scope] = field(default_factory=list)
+    class_hint: str | None = None
+    called: bool = False
+    inputs: list[ir.Value] = field(default_factory=list)
+    outputs: list[ir.Value] = field(default_factory=list)
+    parent: Scope | None = None
+    calls: list[Scope] = field(default_factory=list)  # of one module, this one among them; none if it is called once
+
+    def nodes(self) -> Iterator[ir.Node]:
+        """All nodes inside, those of children included, in order."""
+        for item in self.items:
+            if isinstance(item, Scope):
+                yield from item.nodes()
+            else:
+                yield item
+
+    def children(self) -> list[Scope]:
+        return [item for item in self.items if isinstance(item, Scope)]
+
+
+def walk(scope: Scope) -> Iterator[Scope]:
+    """The scope and all inside it, an outer one before those in it."""
+    yield scope
+    for child in scope.children():
+        yield from walk(child)
+
+
+def is_within(scope: Scope | None, ancestor: Scope) -> bool:
+    """Whether `scope` is `ancestor`, or inside it."""
+    while scope is not None and scope is not ancestor:
+        scope = scope.parent
+    return scope is not None
+
+
+def child_around(scope: Scope, ancestor: Scope) -> Scope:
+    """The child of `ancestor` that `scope` is in; `scope` itself or the root if it is in none."""
+    while scope.parent is not None and scope is not ancestor and scope.parent is not ancestor:
+        scope = scope.parent
+    return scope

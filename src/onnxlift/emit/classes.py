@@ -9,6 +9,7 @@ names different classes are never merged.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
@@ -22,6 +23,8 @@ from ..tree.scopes import Path
 from .canonical import Canonical
 from .class_arguments import Arguments, LayerClass, Number, find_arguments, place_of
 from .dense import Layers, regular_layers
+from .depths import depth, equal_lists
+from .loops import roll_loops
 from .module import Module, Stored
 from .sequential import become_chain
 from .variants import MOST_FORMS, Form, Part, ask_for_constant, contained, optional_step
@@ -40,6 +43,8 @@ class ModuleClass:
     arguments: dict[int, dict[str, Any]] = field(default_factory=dict)  # id(instance) -> argument values
     parts: list[Part] = field(default_factory=list)
     absent: dict[int, set[Part]] = field(default_factory=dict)  # id(instance) -> the parts that it lacks
+    lists: frozenset[str] = frozenset()
+    """The members that are lists of equal modules, of which instances have different numbers."""
 
     # What variables of forward are called, by position: its parameters and results, and how callers name arguments.
     parameter_names: dict[int, str] = field(default_factory=dict)
@@ -60,7 +65,7 @@ def find_classes(root: Module) -> tuple[list[ModuleClass], dict[int, ModuleClass
     found: list[ModuleClass] = []
     order = {id(module): index for index, module in enumerate(root.walk())}
     for level in _levels(root):
-        for form in _with_named_chains(_merged(_forms(level, class_of)), class_of):
+        for form in _with_named_chains(_merged(_of_any_depth(_forms(level, class_of), class_of)), class_of):
             if form.modules[0].sequential and form.modules[0] is not root and not _is_recurring(form.modules):
                 continue
             cls = _class_of(form)
@@ -104,6 +109,45 @@ def _forms(modules: Iterable[Module], class_of: dict[int, ModuleClass]) -> list[
     return list(forms.values())
 
 
+def _of_any_depth(forms: list[Form], class_of: dict[int, ModuleClass]) -> list[Form]:
+    """The forms, with those that differ only in the lengths of lists merged into one. The calls of these lists are
+    loops then, as they would be in the end."""
+    relatives = Counter(_relatives(form, class_of) for form in forms)
+    alike: dict[object, list[Form]] = {}
+    for form in forms:
+        key: object = id(form)
+        if relatives[_relatives(form, class_of)] > 1:
+            keys = {_rolled(module, class_of)[0] for module in form.modules}
+            key = keys.pop() if len(keys) == 1 else key
+        alike.setdefault(key, []).append(form)
+    return [_joined(family, class_of) if len(family) > 1 else family[0] for family in alike.values()]
+
+
+def _relatives(form: Form, class_of: dict[int, ModuleClass]) -> object:
+    """Equal for forms that may differ only in the lengths of lists."""
+    example = form.modules[0]
+    lists = tuple(equal_lists(example, class_of))
+    return (family_of(example), example.kin, lists) if lists and family_of(example) else id(form)
+
+
+def _rolled(module: Module, class_of: dict[int, ModuleClass]) -> tuple[tuple[Any, ...], list[Number]]:
+    """What a module is with loops, but for the lengths of lists; it stays as it is."""
+    statements = module.body.statements
+    roll_loops(module)
+    described = _describe(module, class_of, any_length=True)
+    module.body.statements = statements
+    return described
+
+
+def _joined(family: list[Form], class_of: dict[int, ModuleClass]) -> Form:
+    modules = [module for form in family for module in form.modules]
+    for module in modules:
+        roll_loops(module)
+    described = [_describe(module, class_of, any_length=True) for module in modules]
+    numbers = {id(module): numbers for module, (_, numbers) in zip(modules, described, strict=True)}
+    return Form(described[0][0], modules, numbers, lists=frozenset(equal_lists(modules[0], class_of)))
+
+
 def _with_named_chains(forms: list[Form], class_of: dict[int, ModuleClass]) -> list[Form]:
     """The forms, with those an `nn.Sequential` that are plain chains, all modules of them."""
     described: list[Form] = []
@@ -119,7 +163,7 @@ def _with_named_chains(forms: list[Form], class_of: dict[int, ModuleClass]) -> l
 
 def _class_of(form: Form) -> ModuleClass:
     example = form.modules[0]
-    cls = ModuleClass("", example, list(form.modules), parts=form.parts, absent=form.absent)
+    cls = ModuleClass("", example, list(form.modules), parts=form.parts, absent=form.absent, lists=form.lists)
     arguments = _arguments(form)
     assert arguments is not None  # a form without is not merged
     cls.constructor = arguments
@@ -218,8 +262,11 @@ def _is_recurring(chains: list[Module]) -> bool:
     return len(places) >= FEWEST_PLACES and len(places) * len(chains[0].members) >= FEWEST_LAYERS
 
 
-def _describe(module: Module, class_of: dict[int, ModuleClass]) -> tuple[tuple[Any, ...], list[Number]]:
-    """What a module is but for its numbers, and the numbers."""
+def _describe(
+    module: Module, class_of: dict[int, ModuleClass], any_length: bool = False
+) -> tuple[tuple[Any, ...], list[Number]]:
+    """What a module is but for its numbers, and the numbers. With `any_length` the lengths of lists of equal modules
+    are numbers, too."""
     numbers: list[Number] = []
     members: list[tuple[Path, tuple[Any, ...]]] = []
     layers = made_in_a_loop(module, class_of)
@@ -227,11 +274,16 @@ def _describe(module: Module, class_of: dict[int, ModuleClass]) -> tuple[tuple[A
         numbers += layers.numbers(module)
         cls = class_of[id(next(iter(module.members.values())))]
         members.append(((layers.prefix,), (id(cls), layers.first, tuple(layers.growth))))
+    lists = equal_lists(module, class_of) if any_length else {}
     for path, member in module.members.items() if layers is None else ():
+        if path[0] in lists and path[1] != "0":
+            continue
         known = len(numbers)
         members.append((path, _describe_member(member, class_of, numbers)))
         for number in numbers[known:]:
             number.home = path
+        if path[0] in lists:
+            numbers.append(depth(module, path[0], lists[path[0]]))
     text = "" if module.sequential else Canonical(module, numbers).describe()
     return (module.class_hint, module.sequential, tuple(members), text, module.kin), numbers
 

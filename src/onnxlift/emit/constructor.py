@@ -77,6 +77,9 @@ class Constructor:
                     yield from self._optional(attribute, member)
                 else:
                     yield from self._assigned(f"self.{attribute}", member)
+            elif attribute in self.cls.lists:
+                length = self._number((self.module, f"depth of {attribute}"), len(group))
+                yield f"self.{attribute} = nn.ModuleList({self._member(group[('0',)])} for _ in range({length}))"
             else:
                 yield f"self.{attribute} = {self._container(group)}"
 

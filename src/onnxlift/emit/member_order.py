@@ -71,8 +71,10 @@ def order_as_registered(cls: ModuleClass, registered: Registered) -> None:
         last = places.get(path, last)
         is_own = isinstance(member, Stored) and len(path) == 1
         order[path] = (not is_own, last, -1 if path in places else index)
+    ends = {path[0]: order[path] for path in order}  # of lists that are longer than that of the example
     for instance in cls.instances:
-        instance.members = dict(sorted(instance.members.items(), key=lambda item: order[item[0]]))
+        in_order = sorted(instance.members.items(), key=lambda item: order.get(item[0], ends[item[0][0]]))
+        instance.members = dict(in_order)
 
 
 def _in_order_of_use(block: Block) -> Iterator[object]:

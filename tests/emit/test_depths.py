@@ -1,0 +1,61 @@
+"""Stages of different depth share a class, if they are equal but for that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnxlift
+from small_graphs import Graph, code
+
+
+def layer(g: Graph, x: str, y: str, path: str, hidden: int) -> str:
+    """A module that reads two values, so that a list of such is no chain."""
+    scope = "/" + path.replace(".", "/")
+    h = g.node("Sin", g.linear(x, f"{path}.a", 4, hidden), name=f"{scope}/Sin")
+    return g.node("Mul", g.linear(h, f"{path}.b", hidden, 4), y, name=f"{scope}/Mul")
+
+
+def stages(g: Graph, hidden: Sequence[Sequence[int]], last: Sequence[str] = ()) -> onnxlift.Lifted:
+    """Stages of layers, each with a hidden width; behind each an operator of `last`."""
+    x, y = g.input("x", "n", 4), g.input("y", "n", 4)
+    for i, widths in enumerate(hidden):
+        for j, width in enumerate(widths):
+            x = layer(g, x, y, f"stages.{i}.layers.{j}", width)
+        x = g.node(last[i] if last else "Tanh", x, name=f"/stages.{i}/Last")
+    lifted = g.lift(g.node("Cos", x, name="/Cos"))
+    assert set(lifted.module().state_dict()) == set(lifted.state_dict)
+    return lifted
+
+
+def classes(lifted: onnxlift.Lifted) -> int:
+    return code(lifted).count("class ")
+
+
+def test_the_depth_is_an_argument() -> None:
+    lifted = stages(Graph(), [[6, 6], [7, 7, 7, 7], [6, 6]])
+    assert classes(lifted) == 3, lifted.source
+    assert "nn.ModuleList(Layer(hidden) for _ in range(depth))" in lifted.source, lifted.source
+    assert "[Stage(6, 2), Stage(7, 4), Stage(6, 2)]" in lifted.source, lifted.source
+    assert "for layer in self.layers:" in lifted.source
+
+
+def test_one_depth_is_none() -> None:
+    lifted = stages(Graph(), [[6, 6, 6], [7, 7, 7]])
+    assert classes(lifted) == 3 and "range(3)" in lifted.source and "depth" not in lifted.source, lifted.source
+
+
+def test_layers_that_differ_within_a_stage_are_written_out() -> None:
+    lifted = stages(Graph(), [[6, 6], [7, 8, 7], [5, 7]])
+    assert "depth" not in lifted.source, lifted.source
+    assert "[Layer(hidden), Layer(hidden2)]" in lifted.source, lifted.source  # the first and the last stage
+
+
+def test_stages_that_differ_in_more_are_not_one_class() -> None:
+    lifted = stages(Graph(), [[6, 6], [6, 6, 6]], last=["Tanh", "Sigmoid"])
+    assert classes(lifted) == 4 and "depth" not in lifted.source, lifted.source
+
+
+def test_every_line_knows_the_nodes_of_all_stages() -> None:
+    lifted = stages(Graph(), [[6, 6], [7, 7, 7]])
+    (line,) = [number for number, text in enumerate(lifted.source.splitlines(), 1) if "tanh" in text]
+    assert {*lifted.source_map.nodes_at(line)} == {"/stages.0/Last", "/stages.1/Last"}

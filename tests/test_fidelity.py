@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from models import Example
 from models.architectures import ARCHITECTURES
-from models.fidelity import QUICK_CHECKS, code_lines, measure
+from models.fidelity import QUICK_CHECKS, Stored, code_lines, is_there, measure
 from models.network import EXPORTERS, Exporter, examples
 
 QUICK = ("cnn", "unet", "vit", "lstm", "resnet_unfolded", "convnext", "distilbert")
@@ -26,6 +27,24 @@ def test_all_targets_are_met(name: str, exporter: Exporter, model_file: Callable
 
 def test_enough_architectures_are_measured() -> None:
     assert len(ARCHITECTURES) == len(NETWORKS) >= 25
+
+
+PARAMETER = np.random.default_rng(3).standard_normal((4, 6)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("stored", "is_named", "expected"),
+    [
+        (PARAMETER.T, False, True),
+        (PARAMETER[None], False, False),
+        (PARAMETER[None], True, True),
+        (np.stack([PARAMETER, PARAMETER + 9]), False, True),
+        (PARAMETER * 2, True, False),
+    ],
+    ids=["transposed", "without its name", "with its name", "packed", "folded"],
+)
+def test_what_nobody_could_recover_is_not_missing(stored: np.ndarray, is_named: bool, expected: bool) -> None:
+    assert is_there(PARAMETER, [Stored(stored)], is_named) == expected
 
 
 def test_lines_of_code_are_neither_blank_nor_prose() -> None:

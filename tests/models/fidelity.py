@@ -3,8 +3,9 @@
 How things are counted:
 - A parameter is *recovered* if the lifted module has one of the same name, shape and values; one that has several
   names (tied ones) if it has any of these. It is *folded* if no tensor of the exported file has its values any more,
-  each as often (a batch norm multiplied into a convolution, a table of which rows were looked up): nobody can recover
-  it, and it does not count.
+  each as often (a batch norm multiplied into a convolution, a table of which rows were looked up), or only one that the
+  exporter gave another number of axes, where its name is nowhere in the file (DeBERTa's relative embeddings, of which
+  the older exporter leaves `onnx::MatMul_1740` with a batch of one): nobody can recover it, and it does not count.
 - *Gradients* are those of the original with embeddings that train their padding, too: ONNX does not know the padding.
 - The *paths* are those of all submodules that hold a parameter, themselves or below. Activations and dropouts are code.
 - The *fixed point*: the file of the round trip lifts to the same source (see `models/round_trip.py`).
@@ -192,14 +193,14 @@ def _gradients(module: nn.Module, inputs: Inputs) -> dict[str, Tensor]:
 
 
 def _measure_tree(found: Fidelity, lifted: nn.Module, original: nn.Module, path: Path) -> None:
-    ours, tensors = _parameters(lifted), _tensors_of(path)
+    ours, tensors, text = _parameters(lifted), _tensors_of(path), path.read_bytes()
     names: dict[Tensor, list[str]] = {}
     for name, parameter in _parameters(original).items():
         names.setdefault(parameter, []).append(name)
     for parameter, aliases in names.items():
         if any(name in ours and torch.equal(ours[name], parameter) for name in aliases):
             found.parameters += 1
-        elif any(_contains(tensor, parameter.detach().numpy()) for tensor in tensors):
+        elif is_there(parameter.detach().numpy(), tensors, any(name.encode() in text for name in aliases)):
             found.parameters += 1
             found.missing.append(aliases[0])
         else:
@@ -218,21 +219,33 @@ def _parameters(module: nn.Module) -> dict[str, Tensor]:
     return dict(module.named_parameters(remove_duplicate=False))
 
 
-def _tensors_of(path: Path) -> list[dict[float, int]]:
-    """For each weight or constant of the file, how often it has which number."""
+@dataclass
+class Stored:
+    """A weight or constant of the file, and how often it has which number."""
+
+    array: np.ndarray
+
+    def __post_init__(self) -> None:
+        self.counts = _counts(self.array)
+
+
+def _tensors_of(path: Path) -> list[Stored]:
     graph = onnx.load(path).graph
     tensors = [*graph.initializer, *(a.t for node in graph.node for a in node.attribute if a.HasField("t"))]
     arrays = [onnx.numpy_helper.to_array(tensor) for tensor in tensors]
-    return [_counts(array) for array in arrays if array.dtype == np.float32]
+    return [Stored(array) for array in arrays if array.dtype == np.float32]
 
 
 def _counts(array: np.ndarray) -> dict[float, int]:
     return dict(zip(*(column.tolist() for column in np.unique(array, return_counts=True)), strict=True))
 
 
-def _contains(tensor: dict[float, int], parameter: np.ndarray) -> bool:
-    """Whether a tensor of the file is made of the parameter's values, and perhaps others'."""
-    return _counts(parameter).items() <= tensor.items()
+def is_there(parameter: np.ndarray, tensors: Sequence[Stored], is_named: bool) -> bool:
+    """Whether a tensor of the file is made of the parameter's values, and perhaps others'; and is not merely the same
+    in another number of axes, if nothing says which parameter that was."""
+    counts = _counts(parameter)
+    holders = [tensor.array for tensor in tensors if counts.items() <= tensor.counts.items()]
+    return any(is_named or array.ndim == parameter.ndim or array.size > parameter.size for array in holders)
 
 
 # The source

@@ -13,7 +13,7 @@ from models.architectures import ARCHITECTURES
 from models.fidelity import QUICK_CHECKS, Stored, code_lines, is_there, measure
 from models.network import EXPORTERS, Exporter, examples
 
-QUICK = ("cnn", "unet", "vit", "lstm", "resnet_unfolded", "convnext", "distilbert")
+QUICK = ("cnn", "unet", "vit", "lstm", "resnet_unfolded", "convnext", "distilbert", "albert")
 NETWORKS = {network.name: network for network in ARCHITECTURES}
 
 

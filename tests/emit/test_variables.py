@@ -225,6 +225,17 @@ def test_what_is_added_to_the_scores_is_a_bias_and_what_has_two_numbers_a_mask()
     assert "residual" not in text and "mask: Tensor" in text.partition("class Layer")[0], text
 
 
+def test_results_of_several_modules_of_a_kind_are_set_apart_by_numbers() -> None:
+    g = Graph()
+    x, results = g.input("x", "n", 4), []
+    for path in ("near", "far"):
+        angles = g.linear(g.linear(x, f"{path}.a"), f"{path}.b")
+        results += [g.node(op_type, angles, name=f"/{path}/{op_type}") for op_type in ("Cos", "Sin")]
+    first, second = g.node("Sub", *results[::2], name="/Sub"), g.node("Sub", *results[1::2], name="/Sub_1")
+    text = code(g.lift(g.node("Mul", first, second, name="/Mul")))
+    assert "cos, sin = self.near(x)" in text and "cos_1, sin_1 = self.far(x)" in text, text
+
+
 LOOKED_UP = [("position_embeddings", "positions"), ("token_type_embeddings", "token_types")]
 
 

@@ -175,8 +175,8 @@ class Variables:
         hint = self.hints.get(key) if word != MASK else None
         if word in BRANCHES and word not in taken and hint != f"{word}_rot":
             return str(word)
-        if hint is not None and hint not in taken and wanted is None:
-            return hint
+        if hint is not None and wanted is None and (hint not in taken or len(statement.targets) > 1):
+            return unique(hint, taken)  # one of several results is set apart by a number, rather than by a letter
         replaced = self._replaced(key, statement, life, taken, holder) if len(statement.targets) == 1 else None
         waits = life.first_read < life.joined == life.death
         if waits and word is not None and word not in taken:

@@ -30,6 +30,7 @@ from .tree.build import build_tree
 from .tree.families import find_families
 from .tree.names import file_stem
 from .tree.repetition import find_repetition
+from .tree.roles import name_projections
 from .tree.scopes import Scopes, find_inner_scopes, find_scopes, no_scopes
 
 
@@ -80,6 +81,7 @@ def _structure(graph: ir.Graph) -> Scopes:
     find_families(graph, scopes)
     find_repetition(graph, scopes)
     if not scopes.guessed:
+        name_projections(graph, scopes)
         find_inner_scopes(graph, scopes)
     return scopes
 

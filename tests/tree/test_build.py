@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import onnx
+import pytest
 
 import onnxlift
 from small_graphs import Graph, code
@@ -266,3 +267,19 @@ def test_indices_are_handed_down_in_the_order_in_which_they_are_computed() -> No
         x = g.linear(h, f"layers.{i}.b")
     text = code(g.lift(x))
     assert re.search(r"(\w+) = m\.argmax.*\n +(\w+) = m\.argmin.*\n(.*\n)* +x = layer\(x, \1, \2\)", text), text
+
+
+@pytest.mark.parametrize(("weight", "name"), [("onnx::MatMul_{}", "q_proj"), ("block.first_{}.weight", "first_1")])
+def test_projections_without_a_name_are_called_by_what_they_make(weight: str, name: str) -> None:
+    """In a module that has a name: only the exporter's transposing has made the names of the weights be lost."""
+    g = Graph()
+    x = g.input("x", "n", 5, 4)
+    q, k, v = (
+        g.node("MatMul", x, g.weight(weight.format(i), 4, 4), name=f"/block/MatMul_{i}", output=f"out_{i}")
+        for i in (1, 2, 3)
+    )
+    turned = g.node("Transpose", k, perm=[0, 2, 1], name="/block/Transpose")
+    scores = g.node("Softmax", g.node("MatMul", q, turned, name="/block/MatMul_4"), name="/block/Softmax")
+    attention = g.node("MatMul", scores, v, name="/block/MatMul_5")
+    lifted = g.lift(g.linear(g.node("Flatten", attention, name="/Flatten"), "head", 20, 4))
+    assert f"self.{name} = nn.Linear(4, 4, bias=False)" in lifted.source

@@ -1,8 +1,9 @@
 """A node whose inputs are all constants becomes its result.
 
-    z = Op(constants...)   ->   initialiser z
+    z = Op(constants...)              ->   initialiser z
+    a, b = Split(a nameless constant) ->   initialisers a and b
 
-Not when
+The second is what is left of several biases that an exporter has joined. Not when
 
 - one of the inputs is a parameter. `Transpose(weight)` is for the idioms to recognise; folded, the weight would be gone
   from the module under its own name, and with it every checkpoint that has that name. What PyTorch's exporter calls
@@ -18,12 +19,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import onnx_ir as ir
 
 from ..ir.evaluate import EVALUATED, evaluate
+from ..ir.metadata import FOLDED_FROM
 from ..ir.node_view import shape_of
 from ..ir.scopes import constant
-from .edit import Array, Edit, is_parameter, sweep
+from .edit import Array, Edit, attribute, is_parameter, is_standard, sweep
 
 _MAX_GROWTH = 64 * 1024
 _FOLDED = ("onnx::Reshape_", "onnx::Resize_", "onnx::Concat_")
@@ -36,6 +39,8 @@ def run(model: ir.Model) -> int:
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
+    if is_standard(node, "Split"):
+        _visit_split(edit, node)
     if node.op_type not in EVALUATED or len(node.outputs) != 1:
         return
     tensors = [constant(value) for value in node.inputs]
@@ -53,6 +58,17 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     result = evaluate(node, edit.scope.opset(node), arrays)
     if result is not None and result.nbytes <= limit:
         edit.fold(node, [result])
+
+
+def _visit_split(edit: Edit, node: ir.Node) -> None:
+    value, axis = node.inputs[0], attribute(node, "axis", 0)
+    tensor, shapes = constant(value), [shape_of(output) for output in node.outputs]
+    if value is None or tensor is None or axis is None or any(shape is None for shape in shapes):
+        return
+    made_up = FOLDED_FROM in value.metadata_props or not is_parameter(value)
+    sizes = [shape[axis] for shape in shapes if shape is not None]
+    if made_up and tensor.nbytes <= _MAX_INPUT_BYTES and all(isinstance(size, int) for size in sizes):
+        edit.fold(node, np.split(tensor.numpy(), np.cumsum(sizes)[:-1], axis))
 
 
 def _is_folded(value: ir.Value | None) -> bool:

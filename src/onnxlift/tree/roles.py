@@ -18,7 +18,8 @@ from itertools import islice
 import onnx_ir as ir
 
 from .flow import CONVOLUTIONS, Block, Flow, attends, is_layer, residual_sum
-from .scopes import Path, Scopes
+from .names import is_generated
+from .scopes import Path, Scopes, weights_of
 
 _KINDS = {
     "Conv": "conv",
@@ -42,6 +43,21 @@ def name_blocks(flow: Flow, blocks: Sequence[Block], scopes: Scopes) -> None:
     """Give the nodes of `blocks` their paths."""
     _Naming(flow, scopes).name(blocks, ())
     scopes.guessed = True
+
+
+def name_projections(graph: ir.Graph, scopes: Scopes) -> None:
+    """Give those layers a path that make queries, keys and values in a module that has a name while they have none: the
+    names of `F.linear(x, self.q_proj.weight)` are lost where an exporter transposes the weight."""
+    modules: dict[Path, list[ir.Node]] = {}
+    for node in graph:
+        path = scopes.paths.get(node, ())
+        modules.setdefault(path[:-1] if node in scopes.owned else path, []).append(node)
+    for path, nodes in modules.items():
+        taken = {scopes.paths[node] for node in nodes}
+        for node, name in _attention_names(nodes).items() if path else ():
+            nameless = scopes.paths[node] == path and all(is_generated(value.name) for value in weights_of(node))
+            if nameless and (*path, name) not in taken:
+                scopes.paths[node] = (*path, name)
 
 
 MOST_ATTENTIONS = 8  # of a block; one that has more is no layer of a decoder

@@ -200,7 +200,7 @@ def test_heads_are_an_argument_however_few() -> None:
         x = rows(g, h, f"blocks.{i}.down")
     lifted = g.lift(g.node("Cos", x, name="/Cos"))
     (arguments,) = (a for a in classes(lifted).values() if a)
-    assert arguments == ["heads", "head_dim"], lifted.source
+    assert arguments == ["heads"] and "unflatten(-1, (self.heads, -1))" in lifted.source, lifted.source
 
 
 def chains(g: Graph, kinds: dict[str, tuple[int, int, str]]) -> str:
@@ -329,8 +329,35 @@ def test_a_table_of_offsets_in_a_square_window(areas: list[int], offsets: list[i
 
 
 @pytest.mark.parametrize(
+    ("heads", "widths", "arguments", "text"),
+    [
+        ([4, 8], [6, 6], ["heads"], "-1"),
+        ([4, 4], [6, 9], [], "-1"),
+        ([4, 4], [6, 6], [], None),
+    ],
+)
+def test_the_width_of_a_head_follows(heads: list[int], widths: list[int], arguments: list[str], text: str) -> None:
+    places = [Number(Literal(heads[0]), "heads", heads[0]), Number(Literal(widths[0]), "head_dim", widths[0])]
+    found = find_arguments(places, [heads, widths], set())
+    assert found is not None and list(found.values) == arguments
+    assert found.texts.get(place_of(places[1])) == text
+
+
+def test_a_width_beside_what_is_left_over_is_said() -> None:
+    g = Graph()
+    x = g.node("Concat", *[g.input("x", "n", 5, "m")] * 12, name="/Concat", axis=2)
+    for i, width in enumerate((3, 4)):
+        h = g.node("Reshape", x, g.constant(f"shape{i}", np.array([0, 0, -1, width])), name=f"/blocks.{i}/Reshape")
+        h = g.node("MatMul", h, g.weight(f"blocks.{i}.mix.weight", width, width), name=f"/blocks.{i}/mix/MatMul")
+        h = g.node("Reshape", h, g.constant("back", np.array([0, 0, -1])), name=f"/blocks.{i}/Reshape_1")
+        x = g.node("Sin", h, name=f"/blocks.{i}/Sin")
+    lifted = g.lift(g.node("Cos", x, name="/Cos"))
+    assert "unflatten(-1, (-1, self.dim))" in lifted.source, lifted.source  # and not -1 twice
+
+
+@pytest.mark.parametrize(
     ("rows", "columns", "arguments"),
-    [([4, 8], [4, 8], ["size"]), ([4, 8], [4, 6], ["heads", "head_dim"])],
+    [([4, 8], [4, 8], ["size"]), ([4, 8], [4, 6], ["heads"])],
 )
 def test_as_many_rows_as_columns_are_no_heads(rows: list[int], columns: list[int], arguments: list[str]) -> None:
     places = [Number(Literal(rows[0]), "heads", rows[0]), Number(Literal(columns[0]), "head_dim", columns[0])]

@@ -117,7 +117,8 @@ def _sizes(expr: Expr) -> Iterator[tuple[int, str]]:
         if function._name == "unflatten" and isinstance(target, Display):
             axis = bare(part._args[0])
             is_last = isinstance(axis, Literal) and axis._value == -1
-            roles = ["size"] * (len(target._items) - 2) + (["heads", "head_dim"] if is_last else ["length", "length"])
+            is_cut = is_last and not any(_is_rest(item) for item in target._items)
+            roles = ["size"] * (len(target._items) - 2) + (["heads", "head_dim"] if is_cut else ["length", "length"])
             yield from _positive(target._items, roles[-len(target._items) :])
         elif function._name == "scaled_dot_product_attention":
             yield from ((id(bare(value)), name) for name, value in part._kwargs.items() if name == "is_causal")
@@ -127,6 +128,12 @@ def _sizes(expr: Expr) -> Iterator[tuple[int, str]]:
             shifts = bare(part._args[0])
             for shift in map(bare, shifts._items if isinstance(shifts, Display) else (shifts,)):
                 yield id(shift), "shift"
+
+
+def _is_rest(size: Expr) -> bool:
+    """Whether a size is what the others leave, -1: there can be only one."""
+    size = bare(size)
+    return isinstance(size, Literal) and size._value == -1
 
 
 def _positive(items: Sequence[Expr], roles: Sequence[str]) -> Iterator[tuple[int, str]]:

@@ -6,9 +6,10 @@
 Numbers that always agree become one argument, if they measure the same kind of thing: that a kernel is as large as
 there are channels is chance. A number that is always the same multiple of an argument is written as that, and a padding
 as half of its kernel, a size also as the square of another; where it is needed often, it is a variable of the
-constructor, or an attribute if `forward` needs it. Whether an optional part is there may follow from two widths
-(`in_channels != channels`); if not, it is an argument of its own. Arguments stand in the order that `nn.Conv2d` has:
-widths from the outside in, then windows, then what has a default.
+constructor, or an attribute if `forward` needs it. How wide a head is follows from how many there are: it is -1.
+Whether an optional part is there may follow from two widths (`in_channels != channels`); if not, it is an argument of
+its own. Arguments stand in the order that `nn.Conv2d` has: widths from the outside in, then windows, then what has a
+default.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..code.expr import Literal
+from .argument_names import argument_name, numbered
 
 LARGEST_FACTOR = 8
 FEWEST_USES = 3  # of a number that is computed from an argument, for a variable of its own
@@ -72,9 +74,7 @@ class Arguments:
         for name, known in self.attributes.items():
             if known == text:
                 return f"self.{name}"
-        name = (
-            text if text.isidentifier() else _numbered(role, self.taken | self.values.keys() | self.attributes.keys())
-        )
+        name = text if text.isidentifier() else numbered(role, self.taken | self.values.keys() | self.attributes.keys())
         self.attributes[name] = text
         return f"self.{name}"
 
@@ -130,7 +130,10 @@ def place_of(number: Number) -> object:
 def find_arguments(example: Sequence[Number], columns: Sequence[Sequence[Any]], taken: set[str]) -> Arguments | None:
     """The arguments for places with these values in the instances (ABSENT where an instance lacks the part); None if an
     optional part needs a number that instances without it do not have. `taken` are the names of members."""
-    groups = _group(example, columns)
+    rest = _widths_of_heads(example, columns)
+    unsaid = {id(number) for number in rest}
+    said = [(number, column) for number, column in zip(example, columns, strict=True) if id(number) not in unsaid]
+    groups = _group([number for number, _ in said], [column for _, column in said])
     if groups is None:
         return None
     ends = _ends(example)
@@ -140,7 +143,7 @@ def find_arguments(example: Sequence[Number], columns: Sequence[Sequence[Any]], 
     for group in groups:
         if group.family == "flag" or id(group) in derived:
             continue
-        group.text = _parameter_name(group, arguments.names_for(group.places), ends)
+        group.text = _name(group, arguments, ends)
         arguments.values[group.text] = group.column
     for group in groups:
         if id(group) in derived:
@@ -151,14 +154,14 @@ def find_arguments(example: Sequence[Number], columns: Sequence[Sequence[Any]], 
             )  # nn.Conv2d(3, 8, 7, stride, padding)
             in_forward = any(isinstance(place.where, Literal) for place in group.places)  # then it is an attribute
             if (len(group.places) >= FEWEST_USES and not in_forward) or by_position:
-                name = _parameter_name(group, arguments.names_for(group.places), ends)
+                name = _name(group, arguments, ends)
                 arguments.variables[name] = group.text
                 group.text = name
     for group in groups:
         if group.family == "flag":
             group.text = _condition(group, groups)
             if not group.text:
-                group.text = _numbered(group.places[0].role, arguments.names_for(group.places))
+                group.text = numbered(group.places[0].role, arguments.names_for(group.places))
                 arguments.values[group.text] = group.column
     for group in sorted(groups, key=lambda group: id(group) in derived):
         base, form = derived.get(id(group), (group, ""))
@@ -170,8 +173,30 @@ def find_arguments(example: Sequence[Number], columns: Sequence[Sequence[Any]], 
                 role = next((role for role in group.roles if role != "size"), place.role)
                 text = form.format(f"self.{base.text}") if is_short else arguments.attribute(place_of(place), role)
                 arguments.texts[place_of(place)] = text
+    arguments.texts |= {place_of(number): "-1" for number in rest}
     arguments.find_defaults(groups)
     return arguments
+
+
+def _widths_of_heads(example: Sequence[Number], columns: Sequence[Sequence[Any]]) -> list[Number]:
+    """The places in `unflatten(-1, (heads, head_dim))` for the width of a head, where that or the number of heads
+    differs. Not where both are always the same: that is an image, cut into rows and columns."""
+    heads: dict[object, list[Any]] = {}
+    found: list[Number] = []
+    for number, column in zip(example, columns, strict=True):
+        values = [value for value in column if value is not ABSENT]
+        if number.role == "heads":
+            heads[number.home] = values
+        elif number.role == "head_dim" and isinstance(number.where, Literal):
+            others = heads.get(number.home)
+            if others is not None and others != values and len({*zip(others, values, strict=True)}) > 1:
+                found.append(number)
+    return found
+
+
+def _name(group: _Group, arguments: Arguments, ends: Sequence[Number]) -> str:
+    is_end = any(end in group.places for end in ends)
+    return argument_name(group.roles, arguments.names_for(group.places), is_end)
 
 
 def _group(example: Sequence[Number], columns: Sequence[Sequence[Any]]) -> list[_Group] | None:
@@ -337,51 +362,6 @@ def _is_of_layers(group: _Group) -> bool:
     return not _SIZES.issuperset(group.roles)
 
 
-# Names
-
-_TOGETHER: Sequence[tuple[frozenset[str], str]] = (
-    (frozenset({"in_channels", "out_channels", "num_features", "num_channels", "channels"}), "channels"),
-    (
-        frozenset(
-            {"in_features", "out_features", "normalized_shape", "embedding_dim", "dim", "input_size", "hidden_size"}
-            | {"in_dim", "out_dim"}
-        ),
-        "dim",
-    ),
-)
-_SHORT = {
-    "num_features": "channels",
-    "normalized_shape": "dim",
-    "in_features": "in_dim",
-    "out_features": "out_dim",
-    "kernel_size": "kernel",
-}
-
-
-def _parameter_name(group: _Group, taken: set[str], ends: Sequence[Number]) -> str:
-    """A telling name: the role of the places, or the general word if the places have several roles; `hidden` for a
-    width that a block has only inside."""
-    roles = group.roles
-    name = roles[0]
-    if len(set(roles)) > 1:
-        specific = [r for r in roles if r not in ("size", "scale", "shape", "groups", "length", "hidden")]
-        name = "heads" if "heads" in specific else specific[0] if specific else name
-        for words, word in _TOGETHER:
-            if len(words.intersection(specific)) > 1 and words.issuperset(specific):
-                name = word
-    name = _SHORT.get(name, name)
-    if name in ("channels", "dim"):
-        is_hidden = _is_read(roles) and not any(end in group.places for end in ends)
-        special = "hidden" if is_hidden else f"out_{name}" if name in taken else name
-        name = name if special in taken else special
-    return _numbered(name, taken)
-
-
-def _is_read(roles: Sequence[str]) -> bool:
-    """Whether a layer takes what has this width."""
-    return any(role.startswith(("in_", "input_")) for role in roles)
-
-
 def _rank(group: _Group) -> int:
     """Where the argument stands among the others."""
     if group.family == "flag":
@@ -393,10 +373,3 @@ def _rank(group: _Group) -> int:
     if _SIZES.issuperset(group.roles):
         return 3
     return 0 if group.text.startswith("in_") else 2 if group.text == "hidden" else 1
-
-
-def _numbered(name: str, taken: set[str]) -> str:
-    number, candidate = 2, name
-    while candidate in taken:
-        candidate, number = f"{name}{number}", number + 1
-    return candidate

@@ -84,3 +84,43 @@ def test_a_buffer_is_what_the_exporter_says_it_is(kind: str) -> None:
     module = onnxlift.convert(model)
     assert len(list(module.parameters())) == (kind == "PARAMETER")
     assert len(module.state_dict()) == 1
+
+
+def holders(names: tuple[str, str], *, is_shared: bool) -> onnxlift.Lifted:
+    """Two modules with a layer of their own, and a block in each: the same one, or blocks that differ in a matrix."""
+    g = Graph()
+    x, one = g.input("x", "n", 4), g.weight("one", 4)
+    for index, name in enumerate(names):
+        scope = f"/{name}/block"
+        h = g.linear(x, f"{name}.pre")
+        for layer in ("up", "down"):  # as the exporters write a linear layer: its transpose is a nameless constant
+            own = layer == "down" and not is_shared
+            matrix = g.weight(f"onnx::MatMul_{index if own else layer}", 4, 4)
+            h = g.node("MatMul", h, matrix, name=f"{scope}/{layer}/MatMul")
+            bias = g.weight(f"{names[0]}.block.{layer}.bias", 4)
+            h = g.node("Add", h, bias, name=f"{scope}/{layer}/Add")
+        weight, bias = (g.weight(f"{names[0]}.block.norm.{part}", 4) for part in ("weight", "bias"))
+        h = g.node("LayerNormalization", h, weight, bias, name=f"{scope}/norm/LayerNormalization")
+        x = g.node("Mul", h, one, name=f"/{name}/Mul")
+    return g.lift(g.node("Cos", x, name="/Cos"))
+
+
+def test_a_block_that_two_modules_hold_is_one() -> None:
+    lifted = holders(("left", "right"), is_shared=True)
+    module = lifted.module()
+    for name, parameter in module.left.block.named_parameters():
+        assert module.right.block.get_parameter(name) is parameter, name
+    assert module.left.pre.bias is not module.right.pre.bias
+    assert not any(key.startswith("right.block") for key in lifted.state_dict)
+
+
+def test_blocks_that_share_a_part_have_norms_of_their_own() -> None:
+    module = holders(("left", "right"), is_shared=False).module()
+    assert module.left.block.norm.weight is not module.right.block.norm.weight
+    assert module.left.block.down.weight is not module.right.block.down.weight
+
+
+def test_blocks_of_a_list_that_are_equal_are_copies() -> None:
+    module = holders(("layers.0", "layers.1"), is_shared=True).module()
+    assert module.layers[0].block.up.weight is not module.layers[1].block.up.weight
+    assert module.layers[0].block.norm.bias is not module.layers[1].block.norm.bias

@@ -223,10 +223,43 @@ class Levels(nn.Module):
         return torch.cat(results, 1)
 
 
+class Mixer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(8)
+        self.mix = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + F.gelu(self.mix(self.norm(x)))
+
+
+class Holder(nn.Module):
+    def __init__(self, block: Mixer) -> None:
+        super().__init__()
+        self.first = nn.Linear(8, 8)
+        self.block = block
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.block(F.relu(self.first(x)))
+
+
+class Holders(nn.Module):
+    """One block in two modules."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        block = Mixer()
+        self.near, self.far = Holder(block), Holder(block)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.far(self.near(x).tanh())
+
+
 CALLS: dict[type[nn.Module], str] = {
     Rounds: "for _ in range(3):\n            for block in self.blocks:\n                x = block(x)\n",
     Siamese: "self.encoder = Encoder()",
     Levels: "self.head = Head()",
+    Holders: "self.far.block.norm.weight = self.near.block.norm.weight",
 }
 
 

@@ -121,11 +121,13 @@ def is_list(names: set[str]) -> bool:
 
 @dataclass(frozen=True)
 class Entry:
-    """One tensor of the state dict, or a constant: a buffer that is not persistent."""
+    """One tensor of the state dict, or a constant: a buffer that is not persistent. `layer` is the identity of the
+    layer that holds it."""
 
     weight: Weight
     is_parameter: bool
     persistent: bool = True
+    layer: tuple[object, ...] = ()
 
 
 def state_entries(module: Module, prefix: Path = ()) -> Iterator[tuple[str, Entry]]:
@@ -139,4 +141,4 @@ def state_entries(module: Module, prefix: Path = ()) -> Iterator[tuple[str, Entr
         else:
             for name, weight in member.weights.items():
                 is_trained = name not in member.buffers and weight.value.dtype in FLOATS
-                yield ".".join((*full, name)), Entry(weight, is_trained)
+                yield ".".join((*full, name)), Entry(weight, is_trained, layer=member.identity)

@@ -132,16 +132,16 @@ def test_the_model_itself_may_be_one() -> None:
     assert list(lifted.state_dict) == ["0.weight", "0.bias", "2.weight", "2.bias"]
 
 
-class Softsign(nn.Module):
+class Saturating(nn.Module):
     """A function that is no layer of PyTorch's, as the exporters write it."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return x / (1 + x.abs())
+        return x / (2 + x.abs())
 
 
 def of_functions() -> nn.Module:
-    inner = nn.Sequential(nn.Linear(4, 6), Softsign(), nn.Linear(6, 4))
-    return nn.Sequential(inner, nn.Dropout(), nn.Linear(4, 3), Softsign(), nn.BatchNorm1d(3), nn.Linear(3, 5))
+    inner = nn.Sequential(nn.Linear(4, 6), Saturating(), nn.Linear(6, 4))
+    return nn.Sequential(inner, nn.Dropout(), nn.Linear(4, 3), Saturating(), nn.BatchNorm1d(3), nn.Linear(3, 5))
 
 
 @pytest.mark.parametrize("exporter", ["script", "dynamo"])

@@ -73,3 +73,13 @@ def test_a_number_of_elements_that_is_not_known_stays() -> None:
 def test_what_is_normalised_by_its_variance_stays() -> None:
     body = f"{BIASED.replace('keepdims = 0', 'keepdims = 1').replace('y =', 'v =')} e = Exp(v) y = Div(d, e)"
     assert "onnxlift.Variance" not in found(variance(body, outputs="float[batch, seq, 8] y"))
+
+
+@pytest.mark.parametrize(("target", "written"), [([0, 0, 1], "x.std(-1, keepdim=True)"), ([0, 1, -1], None)])
+def test_the_axis_put_back(target: list[int], written: str | None) -> None:
+    body = UNBIASED.replace("y =", "w =") + " k = Reshape(w, target) y = Sqrt(k)"
+    constants = {"axis": np.array([2]), "n": 8.0, "n1": 7.0, "target": np.array(target)}
+    model = parse(f"g (float[batch, seq, 8] x) => (float[batch, b, c] y) {{ {body} }}", **constants)
+    found(model)
+    source = onnxlift.lift(model).source
+    assert written in source if written else "keepdim=True" not in source

@@ -1,6 +1,7 @@
 """A vector divided by its length.
 
     Div(x, Max(ReduceL2(x, axis), eps))   ->   Normalize(x, axis, eps)
+    Div(x, Max(ReduceL1(x, axis), eps))   ->   Normalize(x, axis, eps, p=1)
 
 or with a Clip from below for the Max: `F.normalize`. The norm keeps its axis and is over one axis of the very x that is
 divided, eps is a positive number, and nobody else reads the norm. Sound because that is how the function is defined.
@@ -30,13 +31,15 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if bound is None or found is None or x is None:
         return
     value, eps = found
-    norm = made_by(edit, value, "ReduceL2")
+    norm = made_by(edit, value, "ReduceL1", "ReduceL2")
     if norm is None or norm.inputs[0] is not x or not is_private(edit, value) or attribute(norm, "keepdims", 1) != 1:
         return
     axes = static_elements(norm.inputs[1]) if len(norm.inputs) > 1 else attribute(norm, "axes", ())
     if axes is None or len(axes) != 1 or eps <= 0 or rank(x) is None:
         return
     options = [ir.AttrInt64("axis", axes[0]), ir.AttrFloat32("epsilon", eps)]
+    if norm.op_type == "ReduceL1":
+        options.append(ir.AttrInt64("p", 1))
     edit.replace(node, "Normalize", [x], options, domain=DOMAIN)
     drop_unused(edit, [bound, norm])
 

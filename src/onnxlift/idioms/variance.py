@@ -4,6 +4,7 @@
     ReduceMean(d ** 2, axes)                        ->   Variance(x, axes)                    x.var(1, unbiased=False)
     Variance(x, axes) * n / (n - 1)                 ->   Variance(x, axes, unbiased=1)        x.var(1)
     Sqrt(Variance(x, axes))                         ->   Variance(x, axes, root=1)            x.std(1)
+    Reshape(Variance(x, axes)), to axes of size 1   ->   Variance(x, axes, keepdims=1)        x.var(1, keepdim=True)
 
 The square may be a product or a Pow. The first mean keeps its axes, and both go over the same ones, of float32 or
 float64 numbers. n is the number of elements that are averaged, which must be known. Not if somebody else reads d or
@@ -33,6 +34,8 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         _variance(edit, node)
     elif is_standard(node, "Div"):
         _unbiased(edit, node)
+    elif is_standard(node, "Reshape", "Unsqueeze"):
+        _kept(edit, node)
     elif is_standard(node, "Sqrt"):
         inner = made_by(edit, node.inputs[0], "Variance", domain=DOMAIN)
         if inner is not None and is_private(edit, node.inputs[0]):
@@ -79,6 +82,19 @@ def _unbiased(edit: Edit, node: ir.Node) -> None:
         options = [*inner.attributes.values(), ir.AttrInt64("unbiased", 1)]
         edit.replace(node, "Variance", inner.inputs, options, domain=DOMAIN)
         drop_unused(edit, [product, inner])
+
+
+def _kept(edit: Edit, node: ir.Node) -> None:
+    """The averaged axes are put back, with one element each."""
+    inner = made_by(edit, node.inputs[0], "Variance", domain=DOMAIN)
+    shape = shape_of(inner.inputs[0]) if inner is not None else None
+    if inner is None or shape is None or not is_private(edit, node.inputs[0]):
+        return
+    axes = attribute(inner, "axes", ())
+    if shape_of(node.outputs[0]) == tuple(1 if axis in axes else size for axis, size in enumerate(shape)):
+        options = [option for option in inner.attributes.values() if option.name != "keepdims"]
+        edit.replace(node, "Variance", inner.inputs, [*options, ir.AttrInt64("keepdims", 1)], domain=DOMAIN)
+        drop_unused(edit, [inner])
 
 
 def _axes(node: ir.Node) -> list[int] | None:

@@ -87,7 +87,10 @@ SIGNATURES: dict[str, dict[str, Any]] = {
     "Tanh": _signature(),
     "ELU": _signature(alpha=1.0),
     "LeakyReLU": _signature(negative_slope=0.01),
-    "Softplus": _signature(),
+    "Softplus": _signature(beta=1.0, threshold=20.0),
+    "Softshrink": _signature(lambd=0.5),
+    "Hardshrink": _signature(lambd=0.5),
+    "Tanhshrink": _signature(),
     "Mish": _signature(),
     "SELU": _signature(),
     "CELU": _signature(alpha=1.0),
@@ -117,7 +120,7 @@ SIGNATURES: dict[str, dict[str, Any]] = {
 # Layers without weights that any of the others could stand for.
 ACTIVATIONS = frozenset(
     """ReLU ReLU6 GELU SiLU Hardswish Hardsigmoid Sigmoid LogSigmoid Tanh ELU SELU CELU LeakyReLU Softplus Softsign
-    Mish Identity""".split()
+    Softshrink Hardshrink Tanhshrink Mish Identity""".split()
 )
 # What the integers of a quantised weight stand for.
 STEPS = frozenset({"scale", "zero_point", "scales", "zero_points"})

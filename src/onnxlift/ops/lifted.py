@@ -7,7 +7,7 @@ from typing import Any
 
 from ..code.expr import Expr, F, Name, either, torch
 from ..ir.domain import DOMAIN
-from .arguments import attribute_number, changed
+from .arguments import attribute_number, changed, compact
 from .attention import attend
 from .axes import as_written
 from .kernel import kernel
@@ -113,7 +113,7 @@ def Gelu(n: Node, x: Tensor, *, approximate: str = "none") -> Result:
     return F.gelu(x, **changed({"approximate": approximate}, approximate="none"))
 
 
-@op("SiLU", "Mish", "HardSwish", "ReLU6", domain=DOMAIN)
+@op("SiLU", "Mish", "HardSwish", "ReLU6", "Tanhshrink", domain=DOMAIN)
 def Activation(n: Node, x: Tensor) -> Result:
     """Called as its module in `torch.nn`; the function is the same in small letters."""
     function: Expr = getattr(F, n.op_type.lower())
@@ -126,10 +126,51 @@ def GLU(n: Node, x: Tensor, *, axis: int) -> Result:
     return F.glu(x, **changed({"dim": _counted_back(x, axis)}, dim=-1))
 
 
+@op("Softplus", domain=DOMAIN)
+def Softplus(n: Node, x: Tensor, *, beta: float, threshold: float) -> Result:
+    """`log(1 + exp(beta * x)) / beta`, or x itself where `beta * x` is above the threshold."""
+    options = {"beta": attribute_number(beta, x), "threshold": attribute_number(threshold, x)}
+    return F.softplus(x, **changed(options, beta=1, threshold=20))
+
+
 @op("Normalize", domain=DOMAIN)
-def Normalize(n: Node, x: Tensor, *, axis: int, epsilon: float) -> Result:
+def Normalize(n: Node, x: Tensor, *, axis: int, epsilon: float, p: int = 2) -> Result:
     """x divided by its length along the axis, or by epsilon where it is shorter."""
-    return F.normalize(x, **changed({"dim": axis, "eps": attribute_number(epsilon, x)}, dim=1, eps=1e-12))
+    return F.normalize(x, **changed({"p": p, "dim": axis, "eps": attribute_number(epsilon, x)}, p=2, dim=1, eps=1e-12))
+
+
+@op("CosineSimilarity", domain=DOMAIN)
+def CosineSimilarity(n: Node, x: Tensor, y: Tensor, *, axis: int, epsilon: float) -> Result:
+    """The cosine of the angle between vectors along the axis."""
+    options = {"dim": as_written(axis, x.type.rank), "eps": attribute_number(epsilon, x)}
+    return F.cosine_similarity(x, y, **changed(options, dim=1, eps=1e-8))
+
+
+@op("PairwiseDistance", domain=DOMAIN)
+def PairwiseDistance(n: Node, x: Tensor, y: Tensor, *, p: int, keepdims: int) -> Result:
+    """The distance between vectors along the last axis."""
+    return F.pairwise_distance(x, y, **changed({"p": p, "keepdim": bool(keepdims)}, p=2, keepdim=False))
+
+
+@op("Windows", domain=DOMAIN)
+def Windows(n: Node, x: Tensor, *, size: int, step: int) -> Result:
+    """All windows of so many elements of the last axis, in a new one."""
+    return x.unfold(-1, size, step)
+
+
+@op("Unfold", domain=DOMAIN)
+def Unfold(
+    n: Node,
+    x: Tensor,
+    *,
+    kernel_size: tuple[int, ...],
+    dilation: tuple[int, ...],
+    padding: tuple[int, ...],
+    stride: tuple[int, ...],
+) -> Result:
+    """All windows of an image as columns."""
+    options = {"dilation": compact(dilation), "padding": compact(padding), "stride": compact(stride)}
+    return F.unfold(x, compact(kernel_size), **changed(options, dilation=1, padding=0, stride=1))
 
 
 @op("RepeatInterleave", domain=DOMAIN)

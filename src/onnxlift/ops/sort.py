@@ -33,6 +33,9 @@ def TopK(n: Node, X: Tensor, K: Scalar, *, axis: int, largest: int = 1) -> Resul
         return X.topk(K, *dim, **options).values, None
     if K.number == 1:
         return Unpack((X.max if largest else X.min)(axis, keepdim=True), 2)
+    if K.number is not None and K.number == X.type.dim(axis):
+        order = {"descending": True, "stable": True} if largest else {"stable": True}
+        return Unpack(X.sort(*dim, **order), 2) if n.wants(0) else (None, X.argsort(*dim, **order))
     return Unpack(kernel("top_k")(X, K, *dim, **options), 2)
 
 

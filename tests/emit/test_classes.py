@@ -453,3 +453,16 @@ def test_classes_come_in_the_order_in_which_they_are_used() -> None:
         x = g.node("Add", g.linear(h, f"{path}.down"), x, name=f"/{path}/Add".replace(".", "/"))
     found = list(classes(g.lift(g.node("Tanh", x, name="/Tanh"))))
     assert found[:-1] == ["Heads", "Output", "Attention", "Mixer"]
+
+
+def test_a_docstring_names_as_many_instances_as_fit_into_a_line() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i in range(4):
+        for word in ("first_of_these", "second_of_these", "third_of_these"):
+            path = f"a_rather_long_name.stages.{i}.layers.{word}"
+            h = g.node("Sin", g.linear(x, f"{path}.up"), name=f"/{path}/Act".replace(".", "/"))
+            x = g.node("Add", g.linear(h, f"{path}.down"), x, name=f"/{path}/Add".replace(".", "/"))
+    text = g.lift(g.node("Tanh", x, name="/Tanh")).source
+    assert '"""a_rather_long_name.stages.*.layers.first_of_these, ...' in text
+    assert max(map(len, text.splitlines())) <= 100

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from onnxlift import kernels
-from onnxlift.emit.file import _imports
+from onnxlift.emit.constructor import LINE_LENGTH
+from onnxlift.emit.file import _imports, format_source
 from onnxlift.emit.gate import UnexpectedSource, check_source
 
 HEAD = '"""A model."""\n\nfrom torch import Tensor, nn\n\n\n'
@@ -57,8 +58,9 @@ def test_what_is_refused(source: str) -> None:
 
 
 def test_every_kernel_passes() -> None:
-    text = "\n\n\n".join(kernels.sources(kernels._index()).values())
+    text = "\n\n\n".join(kernels.sources(kernels._index(), LINE_LENGTH).values())
     check_source("\n".join([*_imports(text), text]))
+    assert max(map(len, format_source(text).splitlines())) <= LINE_LENGTH
 
 
 def test_a_plain_model_passes() -> None:

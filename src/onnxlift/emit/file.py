@@ -81,7 +81,7 @@ def write_source(
     has_constants = not all(entry.persistent for entry in entries.values())
     loader = _loader(root_class, name, len(plan_shards(own, max_shard_size)), has_constants, ties)
     code = "\n".join(body.lines)
-    used = kernels.sources(_called_kernels(code))
+    used = kernels.sources(_called_kernels(code), LINE_LENGTH)
     kernel_text = [part for text in used.values() for part in ("", "", text)]
     rest = "\n".join([*kernel_text, code, "", "", *loader])
     header = _docstring(model, root, name, own, node_count, control_flow)

@@ -331,12 +331,20 @@ def _is_tuple(expr: Expr) -> bool:
     return isinstance(expr, Display) and expr._brackets == "()" and len(expr._items) > 1
 
 
+LONGEST_LISTING = 90  # what fits into a line, between quotes and a step in
+
+
 def _listing(paths: list[Path]) -> str:
-    """The instances of a class for its docstring; numbers that run are written as `*`."""
+    """The instances of a class for its docstring, in one line; numbers that run are written as `*`."""
     whole = ", ".join(".".join(path) for path in paths)
     if len(whole) <= 72:
         return whole
-    patterns = list(dict.fromkeys(".".join("*" if p.isdigit() else p for p in path) for path in paths))
-    if len(patterns) > 3:
-        patterns = [*patterns[:2], "...", patterns[-1]]
-    return ", ".join(patterns)
+    first, *others = dict.fromkeys(".".join("*" if p.isdigit() else p for p in path) for path in paths)
+    if len(others) > 2:
+        others = [others[0], "...", others[-1]]
+    line = first
+    for shown in (others, ["...", *others[-1:]], ["..."]) if others else ():
+        line = ", ".join([first, *shown])
+        if len(line) <= LONGEST_LISTING:
+            break
+    return line

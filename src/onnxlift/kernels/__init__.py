@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -50,8 +51,9 @@ def layers() -> frozenset[str]:
     return frozenset(name for name in _names() if name[0].isupper())
 
 
-def sources(names: Iterable[str]) -> dict[str, str]:
-    """Name -> text of the kernels and of the kernels that these call, callees first."""
+def sources(names: Iterable[str], width: int) -> dict[str, str]:
+    """Name -> text of the kernels and of the kernels that these call, callees first. No docstring is wider than
+    `width`; the code is for a formatter to break."""
     index = _index()
     found: dict[str, str] = {}
 
@@ -61,8 +63,20 @@ def sources(names: Iterable[str]) -> dict[str, str]:
         text, used = index[name]
         for other in sorted(used):
             visit(other)
-        found[name] = text
+        found[name] = _DOCSTRING.sub(lambda match: _filled(match, width), text)
 
     for name in sorted(names):
         visit(name)
     return found
+
+
+_DOCSTRING = re.compile(r'^( +)"""(.+?)"""$', re.MULTILINE | re.DOTALL)
+
+
+def _filled(docstring: re.Match[str], width: int) -> str:
+    """A docstring whose paragraphs are broken anew if a line of it is too long."""
+    if max(map(len, docstring[0].splitlines())) <= width:
+        return docstring[0]
+    indent, text = docstring.groups()
+    paragraphs = [" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", f'"""{text}"""')]
+    return "\n\n".join(textwrap.fill(p, width, initial_indent=indent, subsequent_indent=indent) for p in paragraphs)

@@ -84,7 +84,7 @@ def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = False)
 
 
 def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Features turned by the angles of their positions, the first half of them together with the second."""
+    """Features turned by the angles of their positions, the first half with the second."""
     return x * cos + rotate_half(x) * sin
 
 
@@ -94,7 +94,7 @@ def rotate_half(x: Tensor) -> Tensor:
 
 
 def apply_rotary_interleaved(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Features turned by the angles of their positions, each even one together with the odd one after it."""
+    """Features turned by the angles of their positions, each even one with the odd one after it."""
     return x * cos + rotate_every_two(x) * sin
 
 

@@ -20,7 +20,7 @@ def rotate_half(x: Tensor) -> Tensor:
 
 
 def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Features turned by the angles of their positions, the first half of them together with the second."""
+    """Features turned by the angles of their positions, the first half with the second."""
     return x * cos + rotate_half(x) * sin
 
 

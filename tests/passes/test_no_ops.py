@@ -155,3 +155,26 @@ def test_the_name_of_an_output_survives() -> None:
     )
     assert operators(model) == ["Neg"]
     assert model.graph.outputs[0].name == "y"
+
+
+@pytest.mark.parametrize(
+    ("way", "goes"),
+    [
+        ("y = Softmax(a)", True),
+        ("b = Add(a, x) c = Mul(two, b) d = Div(c, two) y = Softmax(d)", True),
+        ("s = Shape(a) b = Softmax(a) y = Reshape(b, s)", True),
+        ("y = Identity(a)", False),
+        ("y = Reciprocal(a)", False),
+        ("b = Div(two, a) y = Softmax(b)", False),
+        ("b = Mul(a, x) y = Softmax(b)", False),
+        ("b = Softmax(a) y = Atan(a)", False),
+        ("b = Add(a, x) c = Softmax(b) d = Reciprocal(b) y = Add(c, d)", False),
+    ],
+)
+def test_adding_zero_is_nothing_to_a_softmax(way: str, goes: bool) -> None:
+    """On the way to it there is nothing that makes more of a -0.0 than another zero."""
+    constants = f"zero = Constant <{ZERO}> () two = Constant <value_float = 2.0> ()"
+    model = normal_form(parse(f"g (float[n, 3] x) => (y) {{ {constants} a = Add(x, zero) {way} }}"))
+    before = operators(model).count("Add")
+    no_ops.run(model)
+    assert (operators(model).count("Add") < before) == goes

@@ -13,7 +13,8 @@ Not when
 - a shape is not known to be the same: names of sizes must be equal, or numbers. `x * ones` may broadcast x, so the
   output must have x's shape and type.
 - x is a floating-point tensor and the operation is x + 0.0: that turns -0.0 into 0.0. (x - 0.0 and x + -0.0 keep
-  every value, and go.)
+  every value, and go; so does x + 0.0 where all that is made of it ends in a softmax, which does not tell the two
+  apart: scores with a mask that hides nothing.)
 - the constant operand may be a parameter: a scale that is 1 before training is still a scale.
 - a Resize is given scales, crops, keeps an aspect ratio, or counts places from elsewhere than their own.
 - a Dropout drops anything when it is trained: it says how to train the model further, and becomes `nn.Dropout`.
@@ -35,6 +36,8 @@ from .edit import Edit, attribute, is_parameter, sweep
 _SHAPE_ONLY = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand", "Tile"})
 _OF_ONE = frozenset({"Concat", "Sum", "Max", "Min", "Mean"})
 _OWN_PLACES = frozenset({"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"})
+_PASSING_ON = frozenset({"Add", "Sub", "Where", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Expand"})
+_LONGEST_WAY = 16
 # op -> (neutral element, whether it may be on the left)
 _NEUTRAL = {
     "Add": (0, True),
@@ -125,7 +128,36 @@ def _without_neutral(node: ir.Node) -> ir.Value | None:
             continue
         if _is_throughout(operand, neutral, node.op_type):
             return source
+        if node.op_type == "Add" and _is_throughout(operand, neutral, "Sub") and _forgets_signs(node.outputs[0]):
+            return source
     return None
+
+
+def _forgets_signs(value: ir.Value) -> bool:
+    """Whether nobody can tell if a 0 in `value` is negative: all ways from it end in a softmax, or in a shape, and no
+    node on them makes more of a -0.0 than another zero."""
+    seen = {value}
+    waiting = [value]
+    while waiting:
+        read = waiting.pop()
+        if read.is_graph_output() or len(seen) > _LONGEST_WAY:
+            return False
+        for user, index in read.uses():
+            others = [other for place, other in enumerate(user.inputs) if place != index]
+            is_scaled = user.op_type == "Mul" or (user.op_type == "Div" and index == 0)
+            if user.domain not in ("", "ai.onnx"):
+                return False
+            if user.op_type in _PASSING_ON or (is_scaled and all(map(_is_number, others))):
+                waiting += [output for output in user.outputs if output not in seen]
+                seen.update(user.outputs)
+            elif user.op_type not in ("Softmax", "Shape"):
+                return False
+    return True
+
+
+def _is_number(value: ir.Value | None) -> bool:
+    tensor = constant(value)
+    return tensor is not None and tensor.size == 1
 
 
 def _always_chosen(node: ir.Node) -> ir.Value | None:

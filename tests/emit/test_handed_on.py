@@ -228,3 +228,17 @@ def test_a_stack_as_people_write_it(exporter: Exporter) -> None:
         x = torch.from_numpy(inputs(np.random.default_rng(batch), batch)["x"])
         np.testing.assert_allclose(module(x).detach(), original(x).detach(), rtol=1e-4, atol=1e-5)
     torch.export.export(module, (x,), dynamic_shapes=({0: torch.export.Dim("b"), 1: torch.export.Dim("n")},))
+
+
+def test_blocks_that_are_called_again_stay_as_they_are() -> None:
+    """The other calls of the blocks are not such that the value could go through them."""
+    g = Graph()
+    x = g.input("x", "n", 4)
+    g.input("mask", "n", 4)
+    for _ in range(2):
+        bias = of_x(g, x, "blocks.0")
+        for i in range(3):
+            h = g.node("Mul", g.linear(x, f"blocks.{i}.up"), bias, name=f"/blocks.{i}/Mul")
+            x = g.linear(g.node("Sin", h, name=f"/blocks.{i}/Sin"), f"blocks.{i}.down")
+    text = code(g.lift(g.node("Cos", x, name="/Cos")))
+    assert "is not None" not in text and text.count("= self.blocks[0](") == 2, text

@@ -112,6 +112,6 @@ def _values(module: Module) -> Iterator[ir.Value]:
 def _add_origins(first: Module, other: Module) -> None:
     """Let each statement come from the nodes of all calls."""
     for ours, theirs in zip(walk_statements(first.body), walk_statements(other.body), strict=True):
-        ours.origin = [*ours.origin, *theirs.origin]
+        ours.origin.extend(theirs.origin)
     for (_, child), (_, counterpart) in zip(first.children(), other.children(), strict=True):
         _add_origins(child, counterpart)

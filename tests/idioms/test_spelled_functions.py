@@ -272,3 +272,11 @@ def test_the_largest_of_all_are_sorted(largest: int, written: str) -> None:
 def test_the_order_of_all_alone() -> None:
     proto = model("v, y = TopK <largest = 0> (x, eight)", "int64[batch, seq, 8] y", eight=np.array([8]))
     assert result(proto) == "x.argsort(stable=True)"
+
+
+def test_another_axis_is_sorted() -> None:
+    shape = "float[batch, 8, 3]"
+    text = f"g ({shape} x) => ({shape} y, int64[batch, 8, 3] i) {{ y, i = TopK <axis = 1> (x, eight) }}"
+    proto = parse(text, eight=np.array([8]))
+    assert_same_numbers(proto)
+    assert "x.sort(dim=1, descending=True, stable=True)" in onnxlift.lift(proto).source

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..code.expr import Expr, torch
 from ..ir.types import COMPLEX, DataType
+from .arguments import changed
 from .axes import as_written
 from .cast import converted
 from .kernel import kernel
@@ -34,8 +35,9 @@ def TopK(n: Node, X: Tensor, K: Scalar, *, axis: int, largest: int = 1) -> Resul
     if K.number == 1:
         return Unpack((X.max if largest else X.min)(axis, keepdim=True), 2)
     if K.number is not None and K.number == X.type.dim(axis):
-        order = {"descending": True, "stable": True} if largest else {"stable": True}
-        return Unpack(X.sort(*dim, **order), 2) if n.wants(0) else (None, X.argsort(*dim, **order))
+        order = changed({"dim": dim[0] if dim else -1, "descending": bool(largest)}, dim=-1, descending=False)
+        order["stable"] = True
+        return Unpack(X.sort(**order), 2) if n.wants(0) else (None, X.argsort(**order))
     return Unpack(kernel("top_k")(X, K, *dim, **options), 2)
 
 

@@ -47,7 +47,10 @@ def read_size(expr: Expr) -> Size | None:
 
 
 def read_from_parameters(module: Module) -> None:
-    """Rule 1."""
+    """Rules 1 and 3."""
+    parts = (part for statement in walk_statements(module.body) for e in expressions(statement) for part in walk(e))
+    if not any(read_size(part) for part in parts):
+        return
     steady = steady_variables(module)
     sizes = _named_sizes(value for value in module.inputs if value in steady)
     needed = _needed_for_sizes_only(module, {})

@@ -211,10 +211,11 @@ class Variables:
     def _appended(self, expr: Expr) -> Iterable[object]:
         """`torch.cat((a, b, c))` -> b, c."""
         for part in walk(expr):
-            inner = self.inlined.get(variable(part))
-            if inner is not None:
-                yield from self._appended(inner)
             match part:
+                case Ref() | Local():
+                    inner = self.inlined.get(variable(part))
+                    if inner is not None:
+                        yield from self._appended(inner)
                 case Call(_function=Attribute(_name="cat"), _args=[Display(_items=[_, *others]), *_]):
                     for other in others:
                         yield from main_line(other, self.inlined)

@@ -29,6 +29,16 @@ def opset_of(node: ir.Node, opsets: Mapping[str, int]) -> int:
     return opsets.get("" if node.domain == "ai.onnx" else node.domain, 1)
 
 
+FLAT = "flat"  # the key in `graph.meta` of a graph that is known to have no graphs inside, and never will
+
+
+def mark_flat(model: ir.Model) -> None:
+    """Note whether the main graph has no subgraphs, so that `scopes` need not look for them again and again. For when
+    functions are inlined and operators expanded: no pass after that adds a node that holds a graph."""
+    if not any(subgraphs(node) for node in model.graph if node.attributes.data):
+        model.graph.meta[FLAT] = True
+
+
 def scopes(model: ir.Model) -> Iterator[Scope]:
     """Every graph of the model, an outer one before those inside it: the main graph first, then each function."""
     yield from _within(model.graph, model.opset_imports)
@@ -60,6 +70,8 @@ def _within(graph: ir.Graph, opsets: Mapping[str, int]) -> Iterator[Scope]:
     while stack:
         scope = stack.pop()
         yield scope
+        if FLAT in scope.graph.meta:
+            continue
         # Most nodes have no attributes, and asking is cheaper than a call.
         inner = [
             Scope(body, opsets, scope.depth + 1)

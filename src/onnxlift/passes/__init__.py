@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from ..errors import OnnxLiftError
 from ..ir.inference import infer
+from ..ir.scopes import mark_flat
 from . import (
     cast_chains,
     common_subexpressions,
@@ -96,6 +97,7 @@ def normalise(
     folded_names.run(model)
     if supported is not None and expand_operators.run(model, supported):
         _normal_form(model)
+    mark_flat(model)
     if on_stage is not None:
         on_stage("normalise", model)
 

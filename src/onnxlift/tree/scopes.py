@@ -214,12 +214,15 @@ def _forget_calls(scopes: Scopes) -> None:
 
 def _complete_names(graph: ir.Graph, scopes: Scopes) -> None:
     """Find the paths of those nodes whose names leave out modules. Of these modules the items of a list are called."""
-    nodes = [*graph.all_nodes()]
-    named = [(node, _from_node_name(node, Scopes()) or (), _from_weights(node)) for node in nodes]
-    gaps = find_gaps((scope, owner) for node, scope, owner in named if node.op_type in LAYER_WEIGHTS and owner)
+    unused = Scopes()
+    layers = [node for node in graph.all_nodes() if node.op_type in LAYER_WEIGHTS]
+    owners = {node: owner for node in layers if (owner := _from_weights(node))}
+    gaps = find_gaps((_from_node_name(node, unused) or (), owner) for node, owner in owners.items())
     if not gaps:
         return
-    for (node, scope, _), path in zip(named, fill([pair[1:] for pair in named], gaps), strict=True):
+    named = [(node, _from_node_name(node, unused) or ()) for node in graph.all_nodes()]
+    paths = fill([(scope, owners.get(node)) for node, scope in named], gaps)
+    for (node, scope), path in zip(named, paths, strict=True):
         if path != scope:
             scopes.completed[node] = path
             above, added = len(_common([scope, path])), len(path) - len(scope)

@@ -255,3 +255,16 @@ def assert_forward(lifted: onnxlift.Lifted, expected: list[str]) -> None:
     """The lines of the last class's forward, that of the whole model, are these."""
     lines = code(lifted).rpartition("def forward")[2].splitlines()[1:]
     assert [line.strip() for line in lines if line.strip()] == expected
+
+
+def test_what_a_mask_lets_through_to_the_scores_is_a_bias() -> None:
+    """As in the relative position bias of T5."""
+    g = Graph()
+    x, low = g.input("x", "n", 4, 4), g.constant("onnx::low", np.float32(np.finfo(np.float32).min))
+    kept = g.node("Greater", x, g.constant("onnx::zero", np.float32(0)))
+    bias = g.node("Softplus", g.node("Sin", x))
+    scores = g.node("MatMul", x, g.node("Transpose", x, perm=[0, 2, 1]))
+    weights = g.node("Softmax", g.node("Add", scores, g.node("Where", kept, bias, low)))
+    text = code(g.lift(g.node("MatMul", weights, x), bias))
+    assert "bias = F.softplus(x.sin())" in text
+    assert "torch.where(x > 0, bias, torch.finfo(torch.float32).min)" in text

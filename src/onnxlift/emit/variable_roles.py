@@ -111,6 +111,8 @@ class Roles:
                 used_as = found.get(variable(statement.targets[0]))
                 if used_as is not None:
                     found.update(self._rotated_part(statement.expr, used_as))
+                if used_as == MASK:
+                    found.setdefault(_masked(statement.expr), BIAS)
                 sources = list(main_line(statement.expr, self.inlined))
                 is_alike = len(sources) == 1 and _are_alike(sources[0], variable(statement.targets[0]))
                 if used_as is not None and is_alike and sources[0] not in self.module.inputs:
@@ -189,6 +191,14 @@ class Roles:
             elif _is_transposed(self.inlined.get(right, written.get(right, part._right))):
                 yield from ((key, "q") for key in main_line(part._left, self.inlined))
                 yield from ((key, "k") for key in main_line(part._right, self.inlined))
+
+
+def _masked(expr: Expr) -> object:
+    """`torch.where(mask, bias, low)` -> bias: what is added to the scores where the mask lets it."""
+    match bare(expr):
+        case Call(_function=Attribute(_name="where"), _args=[_, kept, _]):
+            return variable(kept)
+    return None
 
 
 def _is_rotary(call: Call) -> bool:

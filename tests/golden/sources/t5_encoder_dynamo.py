@@ -31,8 +31,8 @@ class T5Attention(nn.Module):
         k = self.k(x).unflatten(-1, (4, 8)).transpose(1, 2)
         v = self.v(x).unflatten(-1, (4, 8)).transpose(1, 2)
         if self.relative_attention_bias is not None:
-            x = self.relative_attention_bias(index).permute(2, 0, 1)
-            mask = torch.where(mask, x, torch.finfo(torch.float32).min)
+            bias = self.relative_attention_bias(index).permute(2, 0, 1)
+            mask = torch.where(mask, bias, torch.finfo(torch.float32).min)
         attn = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
         return self.o(attn.transpose(1, 2).flatten(2)), mask
 

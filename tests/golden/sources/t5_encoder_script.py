@@ -36,8 +36,8 @@ class SelfAttention(nn.Module):
             x = positions.abs()
             y = (((x.float() / 8).log() / math.log(16) * 8).long() + 8).clamp(max=15)
             positions = (positions > 0).long() * 16 + torch.where(x < 8, x, y)
-            x = self.relative_attention_bias(positions).permute(2, 0, 1)
-            mask = torch.where(mask, x, torch.finfo(torch.float32).min)
+            bias = self.relative_attention_bias(positions).permute(2, 0, 1)
+            mask = torch.where(mask, bias, torch.finfo(torch.float32).min)
         attn = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
         return self.o(attn.transpose(1, 2).flatten(2)), mask
 

@@ -268,3 +268,15 @@ def test_what_a_mask_lets_through_to_the_scores_is_a_bias() -> None:
     text = code(g.lift(g.node("MatMul", weights, x), bias))
     assert "bias = F.softplus(x.sin())" in text
     assert "torch.where(x > 0, bias, torch.finfo(torch.float32).min)" in text
+
+
+def test_a_mask_made_of_the_second_mask_is_the_second() -> None:
+    """As in ModernBERT, with its local and its global attention."""
+    g = Graph()
+    x, low = g.input("x", "n", 4, 4), g.constant("onnx::low", np.float32(np.finfo(np.float32).min))
+    zero, one = g.constant("onnx::zero", np.float32(0)), g.constant("onnx::one", np.float32(1))
+    masks = [g.node("Greater", x, limit) for limit in (zero, one)]
+    numbers = [g.node("Where", mask, zero, low) for mask in masks]
+    sums = [g.node("Add", g.node("Softmax", g.node("Add", x, mask)), g.node("Tanh", mask)) for mask in numbers]
+    text = code(g.lift(*sums))
+    assert "mask_1 = torch.where(x > 1, 0.0, torch.finfo(torch.float32).min)" in text

@@ -23,7 +23,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 import onnxlift
 
-BOOLEAN_MASK = re.compile(r" +mask = torch\.where\(mask, 0\.0, torch\.finfo\(torch\.float32\)\.min\)\n")
+BOOLEAN_MASK = re.compile(r" +(mask\w*) = torch\.where\(\1, 0\.0, torch\.finfo\(torch\.float32\)\.min\)\n")
 Shapes = Sequence[Mapping[int, object]]
 
 

@@ -188,8 +188,8 @@ class Variables:
             return unique(identifier(named), taken)
         if "x" not in taken and key.dtype in FLOATS and (word is None or word not in WORDS.values()):
             return "x"
-        if word is not None and word not in taken:
-            return word
+        if word is not None and (word not in taken or word == MASK):
+            return unique(word, taken)
         return replaced or self._invent(key, taken)
 
     def _replaced(

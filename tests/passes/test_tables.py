@@ -77,3 +77,22 @@ def test_an_expand_to_less_than_there_is_keeps_the_first() -> None:
         s = Shape(o) e = Expand(x, s) one = Constant <value_ints = [1]> () y = Expand(e, one)
     }"""
     assert operators(apply(text, expands.run)[0]).count("Expand") == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("r = Gather(val_3, i) y = Transpose <perm = [1, 0, 2]> (r)", ["Gather"]),
+        ("r = Gather(table, i) y = Transpose <perm = [1, 0, 2]> (r)", ["Gather", "Transpose"]),  # it has a name
+        ("r = Gather(val_3, i) y = Transpose <perm = [1, 0, 2]> (r) z = Exp(r)", ["Gather", "Transpose", "Exp"]),
+        ("r = Gather <axis = 1> (val_3, i) y = Transpose <perm = [1, 0, 2]> (r)", ["Gather", "Transpose"]),
+        ("r = Gather(val_3, j) y = Transpose <perm = [2, 0, 1, 3]> (r)", ["Gather", "Transpose"]),  # no list of indices
+    ],
+)
+def test_a_table_that_was_turned_to_be_read_is_turned_back(body: str, found: list[str]) -> None:
+    numbers = ", ".join(str(number) for number in range(24))
+    tables_of_numbers = f"float[4, 3, 2] val_3 = {{{numbers}}}, float[4, 3, 2] table = {{{numbers}}}"
+    indices = "int64[3] i = {2, 0, 2}, int64[1, 3] j = {2, 0, 2}"
+    outputs = "y, z" if "z =" in body else "y"
+    text = f"g (float[n] x) => ({outputs}) <{tables_of_numbers}, {indices}> {{ {body} }}"
+    assert operators(apply(text, tables.run)[0]) == found

@@ -5,7 +5,12 @@
 
 After inlining a statement stands where its last node stood, while a reader expects it where its first one did: query,
 key, value, and not whichever was transposed first. Applies to runs of assignments to variables that are written once;
-what a statement reads still comes before it, and the calls of one module stay in their order.
+what a statement reads still comes before it, and the calls of one module stay in their order. What works on one part
+each of a tensor that was cut comes in the order of the parts, wherever the graph begins:
+
+    q, k, v = x.chunk(3)        q, k, v = x.chunk(3)
+    k = k.mT               ->   q = q.mT
+    q = q.mT                    k = k.mT
 """
 
 from __future__ import annotations
@@ -47,11 +52,12 @@ def _sorted(run: list[Assign], inlined: Inlined, begin: dict[int, int]) -> list[
     for calls in _repeated_calls(run, inlined).values():
         for before, after in pairwise(dict.fromkeys(calls)):
             waits[after].add(before)
+    starts = _starts(run, inlined, writer, begin)
     wakes: dict[int, list[int]] = {}
     for index, sources in enumerate(waits):
         for source in sources:
             wakes.setdefault(source, []).append(index)
-    ready = [(begin[id(run[index])], index) for index, sources in enumerate(waits) if not sources]
+    ready = [(starts[index], index) for index, sources in enumerate(waits) if not sources]
     heapq.heapify(ready)
     order: list[Assign] = []
     while ready:
@@ -60,8 +66,31 @@ def _sorted(run: list[Assign], inlined: Inlined, begin: dict[int, int]) -> list[
         for waiting in wakes.get(index, ()):
             waits[waiting].discard(index)
             if not waits[waiting]:
-                heapq.heappush(ready, (begin[id(run[waiting])], waiting))
+                heapq.heappush(ready, (starts[waiting], waiting))
     return order if len(order) == len(run) else run
+
+
+def _starts(run: list[Assign], inlined: Inlined, writer: dict[object, int], begin: dict[int, int]) -> list[int]:
+    """Where each statement begins. Those that read one part each of the same cut share their places anew."""
+    starts = [begin[id(statement)] for statement in run]
+    readers: dict[int, dict[int, list[int]]] = {}
+    for index, statement in enumerate(run):
+        cut = {
+            (source, place)
+            for key in read_variables(statement.expr, inlined)
+            if (source := writer.get(key, index)) != index and len(run[source].targets) > 1
+            for place, target in enumerate(run[source].targets)
+            if isinstance(target, Ref) and target._key is key
+        }
+        if len(cut) == 1:
+            ((source, place),) = cut
+            readers.setdefault(source, {}).setdefault(place, []).append(index)
+    for parts in readers.values():
+        if all(len(reading) == 1 for reading in parts.values()):
+            indices = [parts[place][0] for place in sorted(parts)]
+            for index, start in zip(indices, sorted(starts[i] for i in indices), strict=True):
+                starts[index] = start
+    return starts
 
 
 def _repeated_calls(run: list[Assign], inlined: Inlined) -> dict[int, list[int]]:

@@ -2,11 +2,13 @@
 
 1. Slice(table, 0, n)                ->  Range(0, n, 1)                  if the table is 0, 1, 2, ...
 2. GatherElements(table, i)          ->  Expand(number, Shape(i))        if the table holds one number throughout
+3. Transpose(Gather(table, i), p)    ->  Gather(turned table, i, axis)   if the table has no name
 
 PyTorch modules keep such tables as buffers. Rule 1 needs a table of more than one row that is never shorter than n: the
 positions must meet a size n further on, by broadcasting or an Expand, so that a run with a larger n would fail there.
 Range then gives the same for all runs that succeed. Axes of size 1 around the positions are added again. Rule 2 reads
-the same number wherever the indices point to.
+the same number wherever the indices point to. Rule 3 is for a list of indices along the first axis: PyTorch's exporter
+writes `table[:, i]` so, and turns the table beforehand. Nobody else reads what is gathered, or the table.
 """
 
 from __future__ import annotations
@@ -15,12 +17,14 @@ import numpy as np
 import onnx_ir as ir
 
 from ..ir import symbolic
+from ..ir.metadata import FOLDED_FROM
 from ..ir.node_view import elements_of, shape_of, static_slice
 from ..ir.positions import Positions
 from ..ir.scopes import constant
 from ..ir.shape_rules import BROADCASTING
 from ..ir.types import DataType
-from .edit import Edit, attribute, is_parameter, is_standard, sweep
+from .edit import Edit, attribute, has_generated_name, is_parameter, is_standard, sweep
+from .transposes import permutation
 
 _MAX_TABLE = 1 << 16
 _MAX_STEPS = 32
@@ -36,6 +40,8 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         _cut(edit, node)
     elif is_standard(node, "GatherElements") and constant(node.inputs[0]) is not None:
         _filled(edit, node)
+    elif is_standard(node, "Transpose"):
+        _turned(edit, node)
 
 
 def _cut(edit: Edit, node: ir.Node) -> None:
@@ -102,3 +108,18 @@ def _filled(edit: Edit, node: ir.Node) -> None:
         return  # a zero of each sign
     number = edit.constant(f"{node.outputs[0].name}.number", array.reshape(-1)[:1].reshape(()))
     edit.replace(node, "Expand", [number, edit.shape(node, indices)])
+
+
+def _turned(edit: Edit, node: ir.Node) -> None:
+    """Rule 3."""
+    order, gather = permutation(node), None if node.inputs[0] is None else node.inputs[0].producer()
+    if order is None or gather is None or not is_standard(gather, "Gather") or attribute(gather, "axis", 0) != 0:
+        return
+    table, indices = gather.inputs
+    tensor, rows = constant(table), shape_of(indices)
+    if table is None or tensor is None or rows is None or len(rows) != 1 or tensor.size > _MAX_TABLE:
+        return
+    is_nameless = has_generated_name(table) or FOLDED_FROM in table.metadata_props
+    if is_nameless and len(table.uses()) == 1 and len(gather.outputs[0].uses()) == 1:
+        turned = edit.constant(f"{node.outputs[0].name}.table", np.ascontiguousarray(tensor.numpy().transpose(order)))
+        edit.replace(node, "Gather", [turned, indices], [ir.AttrInt64("axis", list(order).index(0))])

@@ -36,9 +36,9 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         q, k, v = self.c_attn(x).chunk(3, -1)
+        q = q.unflatten(-1, (4, 8)).transpose(1, 2)
         k = k.unflatten(-1, (4, 8)).transpose(1, 2)
         v = v.unflatten(-1, (4, 8)).transpose(1, 2)
-        q = q.unflatten(-1, (4, 8)).transpose(1, 2)
         attn = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         return self.c_proj(attn.transpose(1, 2).flatten(2))
 

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 import onnxlift
-from small_graphs import Graph, code
+from small_graphs import Graph, code, compare
 
 
 def keys(lifted: onnxlift.Lifted) -> set[str]:
@@ -283,3 +283,19 @@ def test_projections_without_a_name_are_called_by_what_they_make(weight: str, na
     attention = g.node("MatMul", scores, v, name="/block/MatMul_5")
     lifted = g.lift(g.linear(g.node("Flatten", attention, name="/Flatten"), "head", 20, 4))
     assert f"self.{name} = nn.Linear(4, 4, bias=False)" in lifted.source
+
+
+@pytest.mark.parametrize(("producer", "keys_of_net"), [("pytorch", {"pos", "block.fc"}), ("other", {"block.fc"})])
+def test_a_parameter_is_kept_where_its_name_says_and_handed_down(producer: str, keys_of_net: set[str]) -> None:
+    """`self.block(x, self.pos)`: only the block uses it, but it has a key of its own in the state dict."""
+    g = Graph()
+    x = g.node("Add", g.input("x", "n", 4), g.weight("pos", 1, 4), name="/block/Add")
+    x = g.node("Sin", g.linear(x, "block.fc"), name="/block/Sin")
+    model = g.model(g.node("Tanh", g.linear(x, "block.out"), name="/Tanh"))
+    model.producer_name = producer
+    lifted = onnxlift.lift(model, name="small")
+    assert {"block.out", *keys_of_net} <= {
+        key.removesuffix(".weight").removesuffix(".bias") for key in lifted.state_dict
+    }
+    assert ("def forward(self, x: Tensor, pos: Tensor) -> Tensor:" in lifted.source) == (producer == "pytorch")
+    compare(lifted, model, {"x": np.random.default_rng(5).random((3, 4), np.float32)})

@@ -34,7 +34,7 @@ from ..code.expr import (
 )
 from ..code.statements import Assign, Block, Return, Statement, expressions, walk_statements
 from ..errors import UnsupportedNode
-from ..ir.domain import USUAL_NAME
+from ..ir.domain import MADE, USUAL_NAME
 from ..ir.node_view import elements_of
 from ..ir.types import FLOATS, Dim, type_of
 from ..ops import registry
@@ -42,9 +42,9 @@ from ..ops.layers import Layer, Weight
 from ..ops.node import Node, Result, Unpack, Unsupported, torch_dtype
 from ..ops.operand import Constant, Dims, Operand, Scalar, Tensor, size_of
 from ..tree.build import build_branch
-from ..tree.names import attribute
+from ..tree.names import attribute, is_generated
 from ..tree.scope import Scope
-from ..tree.scopes import Path, Scopes, graphs_of
+from ..tree.scopes import Path, Scopes, graphs_of, owner_of
 from ..tree.weights import WEIGHT, is_parameter
 from .branches import merge_branches
 from .dead_code import remove_dead_code
@@ -332,15 +332,24 @@ class Body:
 
     def _place_constant(self, value: ir.Value) -> None:
         """A constant that is used as a tensor belongs to this module if nobody else uses it, or if it is small and no
-        parameter; otherwise it comes from above, as an argument."""
+        parameter; otherwise it comes from above, as an argument. So does one that by its name is a module's around this
+        one: it would have another key in the state dict."""
         at_top = not self.module.path
-        if at_top or _is_private(value, self.scope, self.lowering):
+        if at_top or (_is_private(value, self.scope, self.lowering) and not self._is_owned_above(value)):
             shape = tuple(int(d) for d in value.shape or () if isinstance(d, int))
             stored = Stored(Weight(value, shape), is_parameter(value))
             self.module.add(stored_path(value, self.module, stored.is_parameter), stored)
             self.module.constants[value] = stored
         else:
             self.module.inputs[value] = Tensor(Ref(value), type_of(value))
+
+    def _is_owned_above(self, value: ir.Value) -> bool:
+        """Whether PyTorch's name of a parameter places it in a module that this one lies in."""
+        if not is_parameter(value) or is_generated(value.name) or self.lowering.model.producer_name != "pytorch":
+            return False
+        at_root = "." not in (value.name or "") and MADE not in value.meta
+        owner = () if at_root else owner_of(value.name)
+        return owner is not None and len(owner) < len(self.module.path) and self.module.path[: len(owner)] == owner
 
 
 def _inner_nodes(node: ir.Node) -> Iterator[ir.Node]:

@@ -2,6 +2,8 @@
 
 DOMAIN = "onnxlift"
 """The domain of the operators that idioms make. No ONNX file uses it."""
+MADE = "made"
+"""Key in `Value.meta` of a constant that is not in the file: a pass or an idiom has made it."""
 USUAL_NAME = "usual_name"
 """Key in `Value.meta` of what a value is usually called, by the operator or idiom that gives it."""
 AXES = "axes"

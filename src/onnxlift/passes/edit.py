@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from ..ir.domain import MADE
 from ..ir.node_view import static_elements
 from ..ir.scopes import Scope, constant, scopes
 from ..ir.types import FLOATS
@@ -300,6 +301,7 @@ def initialiser(graph: ir.Graph, name: str, data: ir.TensorProtocol | Array, *, 
     value = ir.Value(
         name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()), const_value=tensor
     )
+    value.meta[MADE] = True
     if generated:
         value.meta["constant"] = True
     graph.register_initializer(value)

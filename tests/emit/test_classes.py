@@ -367,11 +367,11 @@ def test_as_many_rows_as_columns_are_no_heads(rows: list[int], columns: list[int
 
 @pytest.mark.parametrize(
     ("role", "arguments"),
-    [("in_features", ["in_dim", "out_dim"]), ("heads", ["out_dim", "heads", "skip"])],
+    [("in_features", ["in_dim", "out_dim"]), ("heads", ["out_dim", "heads", "shortcut"])],
 )
 def test_only_widths_of_layers_say_whether_a_part_is_there(role: str, arguments: list[str]) -> None:
     places = [Number((object(), "0"), role, 8), Number((object(), "0"), "out_features", 8)]
-    flag = Number((object(), "there"), "skip", True)
+    flag = Number((object(), "there"), "shortcut", True)
     found = find_arguments([*places, flag], [[8, 2], [8, 16], [True, False]], set())
     assert found is not None and list(found.values) == arguments
 
@@ -387,7 +387,7 @@ def test_a_width_of_an_optional_part_is_a_multiple_of_one_that_all_have(width: i
         Number((object(), "1"), "out_features", 16, "part"),
         Number((object(), "0"), "in_features", 4, "last"),
     ]
-    flag = Number((object(), "there"), "skip", True)
+    flag = Number((object(), "there"), "shortcut", True)
     columns = [[5, 9, 24], [4, 6, 6], [5, 9, ABSENT], [width, 24, ABSENT], [4, 6, 6], [True, True, False]]
     found = find_arguments([*places, flag], columns, set())
     assert (found is None) == (not text)
@@ -398,9 +398,9 @@ def test_a_width_of_an_optional_part_is_a_multiple_of_one_that_all_have(width: i
 
 
 def test_whether_a_part_is_there_is_said_last() -> None:
-    flag, groups = Number((object(), "there"), "skip", True), Number((object(), "0"), "groups", 1)
+    flag, groups = Number((object(), "there"), "shortcut", True), Number((object(), "0"), "groups", 1)
     found = find_arguments([flag, groups], [[True, True, False], [1, 1, 4]], set())
-    assert found is not None and list(found.values) == ["groups", "skip"]
+    assert found is not None and list(found.values) == ["groups", "shortcut"]
 
 
 def two_stacks(*paths: str) -> onnxlift.Lifted:

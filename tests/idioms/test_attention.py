@@ -23,7 +23,7 @@ def model(
 ) -> onnx.ModelProto:
     known = {"scale": ROOT, "zero": 0.0, "infinity": INFINITY, "lowest": LOWEST} | numbers
     used = {name: value for name, value in known.items() if name in body}
-    return parse(f"g ({inputs}) => ({output}) {{ {body} }}", opset, **used)  # type: ignore[arg-type]
+    return parse(f"g ({inputs}) => ({output}) {{ {body} }}", opset, **used)
 
 
 def attention(proto: onnx.ModelProto) -> tuple[list[str], dict[str, object]]:

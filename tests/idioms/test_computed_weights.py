@@ -38,7 +38,7 @@ def normed(
     """A linear layer from 6 to 4 features with this weight."""
     text = f"{weight} {layer}".replace(OLD[0], names[0]).replace(OLD[1], names[1])
     given = {"fc.bias": (4,), "axes": np.array(axes), names[0]: g, names[1]: (4, 6)}
-    return parse(f"g (float[batch, 6] x) => ({outputs}) {{ {text} }}", **given)  # type: ignore[arg-type]
+    return parse(f"g (float[batch, 6] x) => ({outputs}) {{ {text} }}", **given)
 
 
 def written(model: onnx.ModelProto) -> str:
@@ -102,7 +102,7 @@ def test_one_length_for_all(flat: bool) -> None:
     ],
 )
 def test_what_is_no_weight_norm(change: dict[str, object]) -> None:
-    model = normed(**change)  # type: ignore[arg-type]
+    model = normed(**change)
     assert_same_numbers(model)
     assert "weight_norm" not in onnxlift.lift(model).source
 
@@ -124,7 +124,7 @@ def test_lengths_of_rows_that_divide_columns() -> None:
 def singular(text: str = f"{SINGULAR} {LINEAR}", **changed: object) -> onnx.ModelProto:
     """A linear layer from 6 to 4 features whose weight is divided by a singular value."""
     given = {"fc.bias": (4,), "fc.weight_orig": (4, 6), "fc.weight_u": (4,), "fc.weight_v": (6,)} | changed
-    return parse(f"g (float[batch, 6] x) => (float[batch, 4] y) {{ {text} }}", **given)  # type: ignore[arg-type]
+    return parse(f"g (float[batch, 6] x) => (float[batch, 4] y) {{ {text} }}", **given)
 
 
 def test_spectral_norm() -> None:

@@ -16,7 +16,7 @@ JOINED = """size = Max(rows, columns) shape = Shape(size)
 
 
 def indexing(end: str, outputs: str = "float[batch, seq] y") -> onnx.ModelProto:
-    return parse(f"g (float[batch, seq] x) => ({outputs}) {{ {ARRAYS} {JOINED} {end} }}", 18, **NUMBERS)  # type: ignore[arg-type]
+    return parse(f"g (float[batch, seq] x) => ({outputs}) {{ {ARRAYS} {JOINED} {end} }}", 18, **NUMBERS)
 
 
 def test_arrays_that_were_joined_to_index_with_them() -> None:

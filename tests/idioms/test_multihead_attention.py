@@ -47,7 +47,7 @@ def layer(
     known = {name: np.array(value) for name, value in integers.items()}
     known |= {"scale": 0.5, "W": (12, 36), "in_proj_bias": (36,), "W2": (12, 12), "b2": (12,)} | other  # type: ignore[operator]
     used = {name: value for name, value in known.items() if f"{name})" in text or f"{name}," in text}
-    return parse(f"g ({shape} x{more}) => ({output or shape} y{outputs}) {{ {text} }}", **used)  # type: ignore[arg-type]
+    return parse(f"g ({shape} x{more}) => ({output or shape} y{outputs}) {{ {text} }}", **used)
 
 
 def test_batch_first() -> None:
@@ -133,7 +133,7 @@ def test_other_heads() -> None:
 
 @pytest.mark.parametrize("other", [{"scale": 0.4}, {"i": np.array(1), "j": np.array(0)}], ids=["scale", "order"])
 def test_another_scale_or_order_of_the_parts_stays(other: dict[str, object]) -> None:
-    assert LAYER not in found(layer(**other))  # type: ignore[arg-type]
+    assert LAYER not in found(layer(**other))
 
 
 def test_a_bias_of_the_first_projection_only_stays() -> None:

@@ -33,14 +33,14 @@ class Attention(nn.Module):
 
 
 class SelfAttention(Attention):
-    def forward(self, q: Tensor, *masks: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(self, q: Tensor, *masks: Tensor) -> Tensor:
         return super().forward(q, q, q, *masks)
 
 
 class MemoryAttention(Attention):
     """As in a decoder: keys and values are one."""
 
-    def forward(self, q: Tensor, k: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
         return super().forward(q, k, k)
 
 
@@ -193,7 +193,7 @@ def test_weights_with_other_names_stay() -> None:
 class Fading(nn.MultiheadAttention):
     """One that makes its own mask."""
 
-    def forward(self, q: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(self, q: Tensor) -> Tensor:
         mask = q.mean((1, 2))[:, None] * torch.ones(QUERIES)
         return super().forward(q, q, q, attn_mask=mask)[0]
 
@@ -206,7 +206,7 @@ def test_a_mask_of_its_own_stays_inside() -> None:
 class Masking(SelfAttention):
     """A padding mask that is not one for each batch, as it looks like: heads and batches are swapped."""
 
-    def forward(self, q: Tensor, mask: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(self, q: Tensor, mask: Tensor) -> Tensor:
         rows = mask[:, None, None].expand(HEADS, BATCH, 1, QUERIES).reshape(HEADS * BATCH, 1, QUERIES)
         result: Tensor = self.attn(q, q, q, attn_mask=rows + torch.zeros(QUERIES, 1))[0]
         return result

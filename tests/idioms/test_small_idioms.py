@@ -18,7 +18,7 @@ CHANNELS = "float[batch, 4, 6, 7] y"
 def model(
     body: str, output: str = "float[batch, seq, 8] y", inputs: str = X, opset: int = 18, **known: object
 ) -> onnx.ModelProto:
-    return parse(f"g ({inputs}) => ({output}) {{ {body} }}", opset, **known)  # type: ignore[arg-type]
+    return parse(f"g ({inputs}) => ({output}) {{ {body} }}", opset, **known)
 
 
 NORM = "n = ReduceL2 <keepdims = 1> (x, axis) c = Max(n, eps) y = Div(x, c)"

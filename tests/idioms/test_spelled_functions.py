@@ -20,7 +20,7 @@ def model(text: str, outputs: str = "float[batch, seq, 8] y", **constants: objec
         if "z" in text.replace("zero", "")
         else "float[batch, seq, 8] x"
     )
-    return parse(f"g ({inputs}) => ({outputs}) {{ {text} }}", **known)  # type: ignore[arg-type]
+    return parse(f"g ({inputs}) => ({outputs}) {{ {text} }}", **known)
 
 
 def result(proto: onnx.ModelProto) -> str:
@@ -256,7 +256,7 @@ def test_columns_of_an_image_with_other_pads() -> None:
     ],
 )
 def test_what_are_no_columns_of_an_image(changed: dict[str, object]) -> None:
-    assert "unfold(" not in unfolded(**changed)  # type: ignore[arg-type]
+    assert "unfold(" not in unfolded(**changed)
 
 
 @pytest.mark.parametrize(

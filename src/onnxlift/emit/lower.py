@@ -29,23 +29,22 @@ from ..code.expr import (
     np,
     to_expr,
     torch,
-    variable,
     walk,
 )
 from ..code.statements import Assign, Block, Return, Statement, expressions, walk_statements
 from ..errors import UnsupportedNode
 from ..ir.domain import MADE, USUAL_NAME
-from ..ir.node_view import elements_of
-from ..ir.types import FLOATS, Dim, type_of
+from ..ir.types import type_of
 from ..ops import registry
 from ..ops.layers import Layer, Weight
 from ..ops.node import Node, Result, Unpack, Unsupported, torch_dtype
-from ..ops.operand import Constant, Dims, Operand, Scalar, Tensor, size_of
+from ..ops.operand import Constant, Dims, Operand, Scalar, Tensor
 from ..tree.build import build_branch
 from ..tree.names import attribute, is_generated
 from ..tree.scope import Scope
 from ..tree.scopes import Path, Scopes, graphs_of, owner_of
 from ..tree.weights import WEIGHT, is_parameter
+from .border import hand_down, handed_down, is_fixed, parameter_order
 from .branches import merge_branches
 from .dead_code import remove_dead_code
 from .member_names import layer_path, spell_numbers, stored_path
@@ -54,7 +53,7 @@ from .module import Module, Stored
 from .prune import prune
 from .repeated import Repeated
 from .sequential import find_named_chain, make_sequential
-from .size_sources import read_from_parameters, read_size
+from .size_sources import read_from_parameters
 
 LONGEST_SIZES = 120  # names, numbers and operators in a list of sizes that is written where it is used
 
@@ -219,7 +218,7 @@ class Body:
                 return result  # another name for a value that exists already
         self.emit(Assign([Ref(value)], to_expr(result), origin=[n.name]))
         if isinstance(result, Scalar | Dims):
-            return _handed_down(value, result)
+            return handed_down(value, result)
         return Tensor(Ref(value), type_of(value))
 
     def _lower_scope(self, scope: Scope) -> None:
@@ -228,10 +227,13 @@ class Body:
         failures = len(self.lowering.failures)
         module = Module(scope.path, scope.class_hint, names_speak=self.lowering.names_speak)
         body = Body(self.lowering, module, scope)
-        self._hand_down(sorted(scope.inputs, key=_parameter_order), body)
+        border = hand_down({value: self.operand(value) for value in sorted(scope.inputs, key=parameter_order)})
+        module.inputs.update(border.parameters)
+        body.env.update(border.inside)
+        self.env.update(border.sizes)
         body.lower_items(scope.items)
         returned = [body.operand(value) for value in scope.outputs]
-        passed = [(v, o) for v, o in zip(scope.outputs, returned, strict=True) if not _is_fixed(o)]
+        passed = [(v, o) for v, o in zip(scope.outputs, returned, strict=True) if not is_fixed(o)]
         module.outputs = [value for value, _ in passed]
         results = [to_expr(operand) for _, operand in passed]
         body.block.append(Return(results[0] if len(results) == 1 else Display(results, "()")))
@@ -249,40 +251,7 @@ class Body:
         else:
             self._call(module, scope, passed, module)
         for value, operand in zip(scope.outputs, returned, strict=True):
-            self.env[value] = operand if _is_fixed(operand) else _handed_down(value, operand)
-
-    def _hand_down(self, values: Sequence[ir.Value], body: Body) -> None:
-        """Make values parameters of another body. Sizes are handed down one by one, each once, however many lists it is
-        in; and not at all if a tensor that is handed down has a dimension of that name: it is read there."""
-        operands = {value: self.operand(value) for value in values}
-        sizes: dict[object, Scalar] = {}
-        for value, operand in operands.items():
-            if isinstance(operand, Tensor) and operand.type.kind == "tensor":
-                for axis, dim in enumerate(operand.type.shape or ()):
-                    if isinstance(dim, str):
-                        sizes.setdefault((dim, ir.DataType.INT64), size_of(Tensor(Ref(value), operand.type), axis))
-
-        def size(operand: Scalar, dim: Dim | None, value: ir.Value) -> Scalar:
-            if operand.number is not None:
-                return operand
-            if (dim, operand.type.dtype) in sizes:  # but not a size that was cast, or the truth of a comparison
-                return sizes[dim, operand.type.dtype]
-            same = read_size(bare(operand)) or variable(operand) or operand
-            if (same, operand.type.dtype) not in sizes:
-                sizes[same, operand.type.dtype] = body.module.inputs[value] = _handed_scalar(value, operand)
-                self.env[value] = operand
-            return sizes[same, operand.type.dtype]
-
-        for value, operand in operands.items():
-            known = elements_of(value)
-            match operand:
-                case Scalar():
-                    body.env[value] = size(operand, known[0] if known else None, value)
-                case Dims() if operand.elements is not None:
-                    pairs = zip(operand.elements, known or [None] * len(operand.elements), strict=True)
-                    body.env[value] = Dims([size(element, dim, _size(element, dim)) for element, dim in pairs])
-                case _:
-                    body.env[value] = body.module.inputs[value] = _handed_down(value, operand)
+            self.env[value] = operand if is_fixed(operand) else handed_down(value, operand)
 
     def _call(self, module: Module, scope: Scope, passed: Sequence[tuple[ir.Value, Operand]], called: Module) -> None:
         """The call of `called`, which is the module as lowered for this call or, if it is the same, for the first."""
@@ -385,27 +354,6 @@ def _within(scope: Scope | None, ancestor: Scope) -> bool:
     return False
 
 
-def _parameter_order(value: ir.Value) -> int:
-    """What a module works on comes first, then indices, then masks."""
-    if value.dtype == ir.DataType.BOOL or _is_mask(value):
-        return 2
-    return 0 if value.dtype in FLOATS else 1
-
-
-_MOVES = frozenset({"Cast", "Expand", "Reshape", "Squeeze", "Unsqueeze"})
-
-
-def _is_mask(value: ir.Value) -> bool:
-    """Whether there are only two numbers in it, one where something holds and one where it does not."""
-    node = value.producer()
-    for _ in range(3):
-        if node is not None and node.op_type in _MOVES and node.inputs[0] is not None:
-            node = node.inputs[0].producer()
-    if node is None or node.op_type != "Where":
-        return False
-    return all(choice is not None and type_of(choice).size == 1 for choice in node.inputs[1:])
-
-
 def _is_simple(scalar: Scalar) -> bool:
     """A number, `x.shape[0]`, `x.ndim`, or whether one of these is some number: nothing that needs a name."""
     if scalar.number is not None:
@@ -419,45 +367,3 @@ def _is_simple(scalar: Scalar) -> bool:
 def _is_long(dims: Dims) -> bool:
     """Whether sizes need a line of their own: each use would repeat the text, and uses of uses repeat it again."""
     return sum(1 for _ in islice(walk(dims.as_expr()), LONGEST_SIZES + 1)) > LONGEST_SIZES
-
-
-def _is_fixed(operand: Operand) -> bool:
-    """Known now, so that it need not be passed at run time."""
-    match operand:
-        case Constant():
-            return True
-        case Dims():
-            return operand.static is not None
-        case Scalar():
-            return operand.number is not None
-    return False
-
-
-def _size(element: Scalar, dim: Dim | None) -> ir.Value:
-    """A value that stands for one element of a list of sizes."""
-    value = ir.Value(type=ir.TensorType(element.type.dtype or ir.DataType.INT64), shape=ir.Shape(()))
-    if dim is not None:
-        value.meta["dims"] = dim
-    return value
-
-
-def _handed_scalar(value: ir.Value, operand: Scalar) -> Scalar:
-    return Scalar(Ref(value), operand.type.dtype or ir.DataType.INT64, operand.nonnegative)
-
-
-def _handed_down(value: ir.Value, operand: Operand) -> Operand:
-    """What `operand` is on the other side of a call."""
-    match operand:
-        case _ if _is_fixed(operand):
-            return operand
-        case Scalar():
-            return _handed_scalar(value, operand)
-        case Dims() if operand.elements is not None:
-            elements = [
-                e if e.number is not None else Scalar(Ref(value)[i], e.type.dtype or ir.DataType.INT64, e.nonnegative)
-                for i, e in enumerate(operand.elements)
-            ]
-            return Dims(elements)
-        case Dims():
-            return Dims(None, Ref(value), operand.length, operand.type.dtype)
-    return Tensor(Ref(value), operand.type)

@@ -8,6 +8,62 @@ import onnxlift
 from small_graphs import Graph, code
 
 
+def block(g: Graph, x: str, path: str, hidden: int) -> str:
+    """A module that reads one value, so that a list of such is a chain."""
+    h = g.node("Sin", g.linear(x, f"{path}.a", 4, hidden), name=f"/{path.replace('.', '/')}/Sin")
+    return g.node("Add", g.linear(h, f"{path}.b", hidden, 4), x, name=f"/{path.replace('.', '/')}/Add")
+
+
+def chains(g: Graph, hidden: Sequence[Sequence[int]], first: Sequence[str] = ()) -> onnxlift.Lifted:
+    """Stages with a layer in front of a chain of blocks; `first` has its name, or none where it is missing."""
+    x = g.input("x", "n", 4)
+    for i, widths in enumerate(hidden):
+        name = first[i] if first else "norm"
+        x = g.linear(x, f"stages.{i}.{name}", 4, 4) if name else x
+        for j, width in enumerate(widths):
+            x = block(g, x, f"stages.{i}.blocks.{j}", width)
+        x = g.node("Tanh", x, name=f"/stages.{i}/Last")
+    lifted = g.lift(g.node("Cos", x, name="/Cos"))
+    assert set(lifted.module().state_dict()) == set(lifted.state_dict)
+    return lifted
+
+
+def test_chains_of_any_length_share_a_class_too() -> None:
+    lifted = chains(Graph(), [[6], [7, 7, 7], [6, 6]])
+    assert classes(lifted) == 3, lifted.source
+    assert "self.blocks = nn.Sequential(*(Block(hidden) for _ in range(depth)))" in lifted.source, lifted.source
+    assert "Stage(6, 1), Stage(7, 3), Stage(6, 2)" in lifted.source, lifted.source
+
+
+def test_a_stage_without_the_layer_in_front_is_of_that_class() -> None:
+    lifted = chains(Graph(), [[6], [7, 7, 7], [6, 6]], first=["", "down", "down"])
+    assert classes(lifted) == 3, lifted.source
+    assert "else nn.Identity()" in lifted.source and "range(depth)" in lifted.source, lifted.source
+
+
+def test_chains_of_different_blocks_are_written_out() -> None:
+    lifted = chains(Graph(), [[6, 6], [7, 8, 7]])
+    assert "depth" not in lifted.source and "Block(7), Block(8), Block(7)" in lifted.source, lifted.source
+
+
+def test_a_long_chain_is_written_once() -> None:
+    lifted = chains(Graph(), [[5, *[6] * 9, 7]])
+    assert "nn.Sequential(Block(5), *(Block(6) for _ in range(9)), Block(7))" in lifted.source, lifted.source
+
+
+def test_a_module_is_no_chain_of_one() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i, paths in enumerate([["blocks.0", "blocks.1"], ["blocks.0"], ["blocks"]]):
+        x = g.linear(x, f"stages.{i}.down", 4, 4) if i < 2 else x
+        for path in paths:
+            x = block(g, x, f"stages.{i}.{path}", 6)
+        x = g.node("Tanh", x, name=f"/stages.{i}/Last")
+    lifted = g.lift(g.node("Cos", x, name="/Cos"))
+    assert set(lifted.module().state_dict()) == set(lifted.state_dict)
+    assert "range(depth)" in lifted.source and "self.blocks = Block()" in lifted.source, lifted.source
+
+
 def layer(g: Graph, x: str, y: str, path: str, hidden: int) -> str:
     """A module that reads two values, so that a list of such is no chain."""
     scope = "/" + path.replace(".", "/")

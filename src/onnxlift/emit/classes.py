@@ -23,7 +23,7 @@ from ..tree.scopes import Path
 from .canonical import Canonical
 from .class_arguments import Arguments, LayerClass, Number, find_arguments, place_of
 from .dense import Layers, regular_layers
-from .depths import depth, equal_lists
+from .depths import depth, equal_lists, first_of
 from .loops import roll_loops
 from .module import Module, Stored
 from .sequential import become_chain
@@ -43,8 +43,6 @@ class ModuleClass:
     arguments: dict[int, dict[str, Any]] = field(default_factory=dict)  # id(instance) -> argument values
     parts: list[Part] = field(default_factory=list)
     absent: dict[int, set[Part]] = field(default_factory=dict)  # id(instance) -> the parts that it lacks
-    lists: frozenset[str] = frozenset()
-    """The members that are lists of equal modules, of which instances have different numbers."""
 
     # What variables of forward are called, by position: its parameters and results, and how callers name arguments.
     parameter_names: dict[int, str] = field(default_factory=dict)
@@ -110,8 +108,8 @@ def _forms(modules: Iterable[Module], class_of: dict[int, ModuleClass]) -> list[
 
 
 def _of_any_depth(forms: list[Form], class_of: dict[int, ModuleClass]) -> list[Form]:
-    """The forms, with those that differ only in the lengths of lists merged into one. The calls of these lists are
-    loops then, as they would be in the end."""
+    """The forms, with those that differ only in the lengths of lists merged into one. Where a form may have such
+    relatives, the calls of its lists are loops, as they would be in the end."""
     relatives = Counter(_relatives(form, class_of) for form in forms)
     alike: dict[object, list[Form]] = {}
     for form in forms:
@@ -120,7 +118,7 @@ def _of_any_depth(forms: list[Form], class_of: dict[int, ModuleClass]) -> list[F
             keys = {_rolled(module, class_of)[0] for module in form.modules}
             key = keys.pop() if len(keys) == 1 else key
         alike.setdefault(key, []).append(form)
-    return [_joined(family, class_of) if len(family) > 1 else family[0] for family in alike.values()]
+    return [_joined(family, class_of) if isinstance(key, tuple) else family[0] for key, family in alike.items()]
 
 
 def _relatives(form: Form, class_of: dict[int, ModuleClass]) -> object:
@@ -145,7 +143,7 @@ def _joined(family: list[Form], class_of: dict[int, ModuleClass]) -> Form:
         roll_loops(module)
     described = [_describe(module, class_of, any_length=True) for module in modules]
     numbers = {id(module): numbers for module, (_, numbers) in zip(modules, described, strict=True)}
-    return Form(described[0][0], modules, numbers, lists=frozenset(equal_lists(modules[0], class_of)))
+    return Form(described[0][0], modules, numbers)
 
 
 def _with_named_chains(forms: list[Form], class_of: dict[int, ModuleClass]) -> list[Form]:
@@ -163,7 +161,7 @@ def _with_named_chains(forms: list[Form], class_of: dict[int, ModuleClass]) -> l
 
 def _class_of(form: Form) -> ModuleClass:
     example = form.modules[0]
-    cls = ModuleClass("", example, list(form.modules), parts=form.parts, absent=form.absent, lists=form.lists)
+    cls = ModuleClass("", example, list(form.modules), parts=form.parts, absent=form.absent)
     arguments = _arguments(form)
     assert arguments is not None  # a form without is not merged
     cls.constructor = arguments
@@ -276,14 +274,17 @@ def _describe(
         members.append(((layers.prefix,), (id(cls), layers.first, tuple(layers.growth))))
     lists = equal_lists(module, class_of) if any_length else {}
     for path, member in module.members.items() if layers is None else ():
-        if path[0] in lists and path[1] != "0":
+        if path[0] in lists and path[1:] not in ((), ("0",)):
             continue
         known = len(numbers)
-        members.append((path, _describe_member(member, class_of, numbers)))
+        if path[0] in lists:
+            members.append((path, ("list", *_describe_member(first_of(member), class_of, numbers))))
+        else:
+            members.append((path, _describe_member(member, class_of, numbers)))
         for number in numbers[known:]:
             number.home = path
         if path[0] in lists:
-            numbers.append(depth(module, path[0], lists[path[0]]))
+            numbers.append(depth(module, path, lists[path[0]]))
     text = "" if module.sequential else Canonical(module, numbers).describe()
     return (module.class_hint, module.sequential, tuple(members), text, module.kin), numbers
 

@@ -17,6 +17,7 @@ from ..tree.scopes import Path
 from .class_arguments import LayerClass
 from .classes import ModuleClass, made_in_a_loop
 from .dense import Layers
+from .depths import first_of
 from .module import Module, Stored, container, is_list
 
 LINE_LENGTH = 100  # of the generated source
@@ -40,7 +41,7 @@ class Constructor:
         yield f"def __init__(self{arguments}) -> None:"
         variables = [f"    {name} = {value}" for name, value in self.cls.constructor.variables.items()]
         if self.module.sequential and self.module.has_numbers:
-            items = ", ".join(self._member(m) for m in self.module.members.values())
+            items = ", ".join(_with_runs([self._member(m) for m in self.module.members.values()]))
             yield from variables
             yield f"    super().__init__({items})"
             return
@@ -69,7 +70,14 @@ class Constructor:
         for path, member in members.items():
             groups.setdefault(path[0], {})[path[1:]] = member
         for attribute, group in groups.items():
-            if () in group:
+            length = self.places.get((id(self.module), f"depth of {attribute}"))
+            if length is not None:
+                first = self._member(first_of(group.get((), group.get(("0",)))))
+                items = f"{first} for _ in range({length})"
+                yield f"self.{attribute} = " + (
+                    f"nn.Sequential(*({items}))" if () in group else f"nn.ModuleList({items})"
+                )
+            elif () in group:
                 member = group[()]
                 if isinstance(member, Stored) and not member.is_parameter:
                     yield from self._buffer(attribute, member)
@@ -77,9 +85,6 @@ class Constructor:
                     yield from self._optional(attribute, member)
                 else:
                     yield from self._assigned(f"self.{attribute}", member)
-            elif attribute in self.cls.lists:
-                length = self._number((self.module, f"depth of {attribute}"), len(group))
-                yield f"self.{attribute} = nn.ModuleList({self._member(group[('0',)])} for _ in range({length}))"
             else:
                 yield f"self.{attribute} = {self._container(group)}"
 
@@ -162,7 +167,7 @@ class Constructor:
                 items = {path[0]: self._member(m) for path, m in member.members.items()}
                 if self._is_named_chain(member):
                     return f"nn.Sequential(OrderedDict({', '.join(f'{k}={v}' for k, v in items.items())}))"
-                return f"nn.Sequential({', '.join(items.values())})"
+                return f"nn.Sequential({', '.join(_with_runs([*items.values()]))})"
             case Module():
                 cls = self.class_of[id(member)]
                 values = cls.arguments[id(member)]

@@ -108,8 +108,6 @@ class Form:
     numbers: dict[int, list[Number]] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
     absent: dict[int, set[Part]] = field(default_factory=dict)  # id(module) -> the parts that it lacks
-    lists: frozenset[str] = frozenset()
-    """The members that are lists of equal modules, of which modules have different numbers."""
 
     @property
     def members(self) -> tuple[tuple[Path, object], ...]:
@@ -149,7 +147,6 @@ def contained(longer: Form, shorter: Form) -> Form | None:
             known = {id(part.statement): part for part in longer.parts}
             parts = [known.get(id(part.statement), part) for part in parts]
             merged.parts = [*longer.parts, *(part for part in parts if part not in longer.parts)]
-            merged.lists = longer.lists
             merged.absent = {**longer.absent, **{id(module): set(parts) for module in shorter.modules}}
             return merged
     return None

@@ -32,6 +32,16 @@ def test_a_module_around_a_layer_is_one() -> None:
     assert keys(lifted) == {"encoder.fc"}
 
 
+def test_a_module_around_a_layer_whose_weights_have_no_names() -> None:
+    """PyTorch's older exporter turns the weights of an LSTM round, and gives the result no name."""
+    g = Graph()
+    weights = [g.weight(f"onnx::LSTM_{i}", *shape) for i, shape in ((11, (1, 8, 3)), (12, (1, 8, 2)), (13, (1, 16)))]
+    y = g.node("LSTM", g.input("x", 5, "n", 3), *weights, hidden_size=2, name="/encoder/rnn/LSTM")
+    lifted = g.lift(g.node("Sin", y, name="/Sin"))
+    assert "class Encoder(" in code(lifted)
+    assert keys(lifted) == {"encoder.rnn"}
+
+
 def test_a_container_that_is_never_called_is_no_module() -> None:
     """Nothing but the names of weights speaks of `encoder`."""
     g = Graph()

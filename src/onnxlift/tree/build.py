@@ -146,9 +146,15 @@ def _dissolve_small(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node
 
 
 def _shorten(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node]) -> None:
-    """`dense/einsum/MatMul` -> dense: the only node of a scope has the scope's name, if its weights don't say more."""
-    if len(scope.items) == 1 and isinstance(scope.items[0], ir.Node) and scope.items[0] not in owned:
+    """`dense/einsum/MatMul` -> dense: the only node of a scope has the scope's name, if it is not known to lie deeper."""
+    if len(scope.items) == 1 and isinstance(scope.items[0], ir.Node) and not _is_placed(scope.items[0], owned):
         paths[scope.items[0]] = scope.path
+
+
+def _is_placed(node: ir.Node, owned: set[ir.Node]) -> bool:
+    """Whether every step of a node's path is a module: its weights say so, or PyTorch's older exporter, which writes a
+    path like that of a file (`/encoder/rnn/LSTM`) and gives weights that it has turned round no names."""
+    return node in owned or (node.name or "").startswith("/")
 
 
 def _is_module(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node]) -> bool:
@@ -156,7 +162,7 @@ def _is_module(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node]) ->
         node = scope.items[0]
         inner = paths.get(node, ())[len(scope.path) :]
         if node.op_type in LAYER_WEIGHTS and node.op_type != "MatMul":
-            is_inside = len(inner) == 1 and (inner[0].isdigit() or node in owned)
+            is_inside = len(inner) == 1 and (inner[0].isdigit() or _is_placed(node, owned))
             return scope.called and _has_weights(node) and is_inside
         return scope.called and not inner and any(owner_of(v.name) == scope.path for v in _parameters(node))
     if _is_layer(scope, paths):

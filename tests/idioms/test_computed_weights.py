@@ -121,6 +121,47 @@ def test_lengths_of_rows_that_divide_columns() -> None:
     assert "weight_norm" not in onnxlift.lift(model).source
 
 
+MIDDLE = f"""t = Transpose <perm = [1, 0, 2]> ({V}) m = Reshape(t, rows) n = ReduceL2 <keepdims = 0> (m, axes)
+    r = Reshape(n, column) l = Transpose <perm = [1, 0, 2]> (r) d = Div("fc.weight_g", l) w = Mul({V}, d)"""
+
+
+def turned(weight: str = MIDDLE, **changed: object) -> onnx.ModelProto:
+    """A transposed convolution from 4 to 4 channels, whose weight has a norm for each channel that comes out."""
+    given = {"fc.weight_v": (4, 4, 3), "fc.weight_g": (1, 4, 1)} | changed
+    shapes = {"rows": np.array([4, 12]), "column": np.array([4, 1, 1]), "axes": np.array([1])}
+    return parse(
+        f"g (float[batch, 4, 9] x) => (float[batch, 4, 11] y) {{ {weight} y = ConvTranspose(x, w) }}",
+        **given | {k: v for k, v in shapes.items() if k in weight and k not in given},
+    )
+
+
+def test_lengths_along_an_axis_in_the_middle() -> None:
+    expected = "self.fc = nn.utils.weight_norm(nn.ConvTranspose1d(4, 4, 3, bias=False), dim=1)"
+    assert written(turned()) == expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("l = Transpose <perm = [1, 0, 2]> (r)", "l = Identity(r)"),  # lengths of columns that divide rows
+        ("t = Transpose <perm = [1, 0, 2]>", "t = Identity"),
+        ("t = Transpose <perm = [1, 0, 2]>", "t = Transpose <perm = [2, 0, 1]>"),  # rows are no channels
+        (f"({V}) m", "(e) m"),
+        ("n = ReduceL2 <keepdims = 0> (m, axes)", "n = ReduceL1 <keepdims = 0> (m, axes)"),
+        ("w = Mul", "y2 = Identity(n) w = Mul"),
+    ],
+)
+def test_what_is_no_length_along_an_axis(old: str, new: str) -> None:
+    assert old in MIDDLE
+    weight = MIDDLE.replace(old, new)
+    weight = f"e = Exp({V}) {weight}" if "(e)" in weight else weight
+    model = turned(weight)
+    if "y2" in weight:
+        model.graph.output.append(onnx.helper.make_tensor_value_info("y2", onnx.TensorProto.FLOAT, [4]))
+    assert_same_numbers(model)
+    assert "weight_norm" not in onnxlift.lift(model).source
+
+
 def singular(text: str = f"{SINGULAR} {LINEAR}", **changed: object) -> onnx.ModelProto:
     """A linear layer from 6 to 4 features whose weight is divided by a singular value."""
     given = {"fc.bias": (4,), "fc.weight_orig": (4, 6), "fc.weight_u": (4,), "fc.weight_v": (6,)} | changed
@@ -172,6 +213,24 @@ def test_other_names_are_no_spectral_norm() -> None:
     given = {"fc.bias": (4,), "fc.weight_orig": (4, 6), "fc.left": (4,), "fc.weight_v": (6,)}
     model = parse(f"g (float[batch, 6] x) => (float[batch, 4] y) {{ {text} }}", **given)
     assert "spectral_norm" not in onnxlift.lift(model).source
+
+
+def test_vectors_whose_copies_were_folded() -> None:
+    """They have names of no module, but those of their matrix say which they were."""
+
+    def model(u: str, shape: tuple[int, ...] = (4,)) -> onnx.ModelProto:
+        names = {"fc.weight_orig": "fc.parametrizations.weight.original", "fc.weight_u": u, "fc.weight_v": "clone_2"}
+        text = SINGULAR
+        for old, new in names.items():
+            text = text.replace(old, new)
+        parts = {"fc.bias": (4,), "fc.parametrizations.weight.original": (4, 6), u: shape, "clone_2": (6,)}
+        return parse(f"g (float[batch, 6] x) => (float[batch, 4] y) {{ {text} {LINEAR} }}", **parts)
+
+    assert written(model("clone_1")) == "self.fc = nn.utils.parametrizations.spectral_norm(nn.Linear(6, 4))"
+    keys = [f"fc.parametrizations.weight.{key}" for key in ("0._u", "0._v", "original")]
+    assert sorted(onnxlift.lift(model("clone_1")).state_dict) == ["fc.bias", *keys]
+    assert "spectral_norm" not in onnxlift.lift(model("gc.parametrizations.weight.0._u")).source
+    assert "spectral_norm" not in onnxlift.lift(model("clone_1", (1, 4))).source
 
 
 class Vocoder(nn.Module):

@@ -7,8 +7,10 @@ constant of these numbers, where the exporter has folded that. u and v are vecto
 and brings nearer to the singular vectors at each step of training. In a model for inference they are read as they are.
 
 It applies to the weight of a linear layer or convolution, if all are named as either function names them:
-`weight_orig`, `weight_u` and `weight_v`, or `parametrizations.weight.original`, `0._u` and `0._v`. Not if the axes are
-in another order, if somebody else reads a value in between, or if the weight is read by anything but layers.
+`weight_orig`, `weight_u` and `weight_v`, or `parametrizations.weight.original`, `0._u` and `0._v`. The vectors may also
+have names of no module: the parametrisation copies them, and an exporter that folds the copies calls these `clone`. Not
+if the axes are in another order, if somebody else reads a value in between, or if the weight is read by anything but
+layers.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from ..ir.symbolic import product
 from ..passes.edit import Array, Edit, is_parameter, is_standard, sweep
 from ..passes.transposes import permutation
 from .computed_weight import ComputedWeight, layer_of, numbers, owner_of, put
-from .match import drop_unused, is_private, made_by
+from .match import drop_unused, is_private, made_by, rank
 
 _PARAMETRISED = "parametrizations.weight"
 _NAMES = {
@@ -52,7 +54,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     u, (matrix, v) = outer.inputs[0], inner.inputs
     if u is None or matrix is None or v is None or not all(is_parameter(value) for value in (weight, u, v)):
         return
-    if not is_private(edit, divisor) or not is_private(edit, outer.inputs[1]):
+    if rank(u) != 1 or rank(v) != 1 or not is_private(edit, divisor) or not is_private(edit, outer.inputs[1]):
         return
     found = _matrix(edit, matrix, weight)
     names = _names(weight, u, v)
@@ -91,12 +93,14 @@ def _matrix(edit: Edit, matrix: ir.Value, weight: ir.Value) -> tuple[int, list[i
     return dim, [node for node in (flat, turned) if node is not None]
 
 
-def _names(*values: ir.Value) -> tuple[str, str] | None:
+def _names(weight: ir.Value, *vectors: ir.Value) -> tuple[str, str] | None:
     """The function that calls weight and vectors so, and the module that they belong to."""
-    for function, keys in _NAMES.items():
-        owners = {owner_of(value, key) for value, key in zip(values, keys, strict=True)}
-        owner = owners.pop() if len(owners) == 1 else None
-        if owner is not None:
+    for function, (key, *buffers) in _NAMES.items():
+        owner = owner_of(weight, key)
+        if owner is not None and all(
+            "." not in (vector.name or "") or owner_of(vector, name) == owner
+            for vector, name in zip(vectors, buffers, strict=True)
+        ):
             return function, owner
     return None
 

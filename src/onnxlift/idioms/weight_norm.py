@@ -4,7 +4,9 @@
     Mul(v, Div(g, ReduceL2(v)))
 
 The lengths are taken along all axes but one (`dim`, by default the first), which stays; or along all, and then g is a
-single number without axes (`dim=None`).
+single number without axes (`dim=None`). For an axis in the middle PyTorch makes a matrix of v, with that axis in front,
+and turns the lengths of its rows back. Sound because a length does not depend on the order of the others, and lengths
+in one axis keep theirs, however they are reshaped.
 
 It applies to the weight of a linear layer or convolution, if g and v are named as either function names them:
 `weight_g` and `weight_v`, or `parametrizations.weight.original0` and `original1`. Not if g has another shape, which the
@@ -17,15 +19,19 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from ..ir.node_view import shape_of, static_elements
+from ..ir.node_view import Shape, shape_of
+from ..ir.symbolic import product
 from ..passes.edit import Array, Edit, attribute, axes_of, is_parameter, is_standard, sweep
+from ..passes.transposes import permutation
 from .computed_weight import ComputedWeight, layer_of, numbers, owner_of, put
-from .match import both_orders, drop_unused, is_private, made_by
+from .match import both_orders, drop_unused, is_private, made_by, rank
 
 _NAMES = {
     "nn.utils.weight_norm": ("weight_g", "weight_v"),
     "nn.utils.parametrizations.weight_norm": ("parametrizations.weight.original0", "parametrizations.weight.original1"),
 }
+
+_MOST_MOVES = 3
 
 
 def run(model: ir.Model) -> int:
@@ -41,27 +47,42 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         if quotient is None or not is_private(edit, second):
             continue
         dividend, divisor = quotient.inputs
-        norm = made_by(edit, divisor, "ReduceL2")
-        if norm is None or dividend is None or not is_private(edit, divisor):
+        found = _norm(edit, divisor)
+        if found is None or dividend is None:
             continue
+        norm, moves = found
         for g, v in ((first, dividend), (dividend, first)):
-            if _matches(edit, node, norm, g, v):
-                drop_unused(edit, [quotient, norm])
+            if _matches(edit, node, norm, divisor, g, v):
+                drop_unused(edit, [quotient, *moves, norm])
                 return
 
 
-def _matches(edit: Edit, node: ir.Node, norm: ir.Node, g: ir.Value, v: ir.Value) -> bool:
+def _norm(edit: Edit, lengths: ir.Value | None) -> tuple[ir.Node, list[ir.Node]] | None:
+    """The node that computes these lengths, and those that bring them into shape, from the last on."""
+    moves: list[ir.Node] = []
+    while is_private(edit, lengths) and len(moves) <= _MOST_MOVES:
+        norm, move = made_by(edit, lengths, "ReduceL2"), made_by(edit, lengths, "Reshape", "Unsqueeze", "Transpose")
+        if norm is not None:
+            return norm, moves
+        if move is None:
+            return None
+        moves.append(move)
+        lengths = move.inputs[0]
+    return None
+
+
+def _matches(edit: Edit, node: ir.Node, norm: ir.Node, divisor: ir.Value | None, g: ir.Value, v: ir.Value) -> bool:
     """Replace the product, if it is a weight of these two."""
     shape = shape_of(v)
     if not is_parameter(g) or not is_parameter(v) or shape is None or layer_of(edit, node.outputs[0]) is None:
         return False
-    kept = _kept_axes(edit, norm, v, len(shape))
+    kept = _kept_axes(edit, norm, v, shape)
     names = _names(g, v)
     if kept is None or names is None or len(kept) > 1:
         return False
     dim = kept[0] if kept else None
     lengths = () if dim is None else tuple(size if axis == dim else 1 for axis, size in enumerate(shape))
-    if shape_of(g) != lengths:
+    if shape_of(g) != lengths or (kept and shape_of(divisor) != lengths):
         return False
     function, owner = names
     parts = dict(zip(_NAMES[function], (g, v), strict=True))
@@ -70,19 +91,34 @@ def _matches(edit: Edit, node: ir.Node, norm: ir.Node, g: ir.Value, v: ir.Value)
     return True
 
 
-def _kept_axes(edit: Edit, norm: ir.Node, v: ir.Value, rank: int) -> list[int] | None:
+def _kept_axes(edit: Edit, norm: ir.Node, v: ir.Value, shape: Shape) -> list[int] | None:
     """The axes of `v` along which the norm is not taken; None if it is that of something else."""
     source = norm.inputs[0]
-    flat = made_by(edit, source, "Reshape")
-    if flat is not None and flat.inputs[0] is v and static_elements(flat.inputs[1]) == (-1,):
-        return []
     axes = axes_of(norm)
-    if source is not v or (axes is None and len(norm.inputs) > 1 and norm.inputs[1] is not None):
+    if axes is None and len(norm.inputs) > 1 and norm.inputs[1] is not None:
         return None
+    if source is not v:
+        return _rows(edit, source, v, shape, axes)
     if not axes:
         return None if attribute(norm, "noop_with_empty_axes", 0) else []
-    kept = [axis for axis in range(rank) if axis not in axes and axis - rank not in axes]
-    return kept if not kept or attribute(norm, "keepdims", 1) else None
+    return [axis for axis in range(len(shape)) if axis not in axes and axis - len(shape) not in axes]
+
+
+def _rows(
+    edit: Edit, source: ir.Value | None, v: ir.Value, shape: Shape, axes: tuple[int, ...] | None
+) -> list[int] | None:
+    """The same for the norm of `v` in one axis, or of the rows of a matrix that has one of its axes in front."""
+    flat = made_by(edit, source, "Reshape", "Flatten")
+    inner = source if flat is None else flat.inputs[0]
+    turned = made_by(edit, inner, "Transpose")
+    order = range(len(shape)) if turned is None else permutation(turned)
+    if not order or (inner if turned is None else turned.inputs[0]) is not v:
+        return None
+    if rank(source) == 1:
+        return []
+    first, *others = order
+    rows = (shape[first], product(shape[axis] for axis in others))
+    return [first] if axes in ((1,), (-1,)) and shape_of(source) == rows else None
 
 
 def _names(g: ir.Value, v: ir.Value) -> tuple[str, str] | None:

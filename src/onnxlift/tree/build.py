@@ -146,7 +146,7 @@ def _dissolve_small(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node
 
 
 def _shorten(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node]) -> None:
-    """`dense/einsum/MatMul` -> dense: the only node of a scope has the scope's name, if it is not known to lie deeper."""
+    """`dense/einsum/MatMul` -> dense: the only node of a scope has its name, unless it is known to lie deeper."""
     if len(scope.items) == 1 and isinstance(scope.items[0], ir.Node) and not _is_placed(scope.items[0], owned):
         paths[scope.items[0]] = scope.path
 

@@ -290,6 +290,48 @@ def test_another_triangle_is_a_mask(old: str, new: str) -> None:
     assert attention(proto)[1] == {}
 
 
+UPPER = TRIANGLE.replace("(ones)", "(ones, shift)").replace("upper = 0", "upper = 1")
+ATTENDED = "p = Softmax(m) y = MatMul(p, v)"
+
+
+@pytest.mark.parametrize(
+    ("triangle", "masked", "filled"),
+    [
+        (TRIANGLE, "kept = Not(after) m = Where(kept, s, fill)", 1.0),
+        (TRIANGLE, "kept = Cast <to = 9> (lower) rows = Unsqueeze(kept, axes) m = Where(rows, s, fill)", 1.0),
+        (UPPER, "hidden = Not(after) m = Where(hidden, fill, s)", 1.0),
+        (UPPER, "m = Where(after, s, fill)", 1.0),
+        (UPPER, "m = Add(s, lower)", INFINITY),
+        (UPPER, "m = Add(lower, s)", LOWEST),
+    ],
+)
+def test_triangles_however_they_are_said_are_causal(triangle: str, masked: str, filled: float) -> None:
+    axes = np.array([0, 1])
+    proto = model(f"{triangle} {SCALED} {masked} {ATTENDED}", one=filled, fill=LOWEST, shift=np.int64(1), axes=axes)
+    assert found(proto) == ["onnxlift.Attention"]
+    assert attention(proto)[1] == {"is_causal": 1}
+
+
+@pytest.mark.parametrize(
+    ("triangle", "masked", "filled"),
+    [
+        (UPPER, "m = Where(after, fill, s)", 1.0),
+        (UPPER, "m = Where(after, s, fill)", 0.0),
+        (UPPER, "m = Add(s, lower)", -2.0),
+        (UPPER.replace("upper = 1", "upper = 0"), "m = Add(s, lower)", LOWEST),
+        (UPPER.replace("(ones, shift)", "(ones)"), "m = Add(s, lower)", LOWEST),
+        (TRIANGLE, "m = Add(s, lower)", 1.0),
+        (TRIANGLE, "other = Equal(lower, one) m = Where(other, fill, s)", 1.0),
+        (TRIANGLE.replace("(ones)", "(q)"), "m = Where(after, fill, s)", 1.0),
+    ],
+)
+def test_other_triangles_are_masks(triangle: str, masked: str, filled: float) -> None:
+    inputs = HEADS.replace("seq", "8").replace("keys", "8") if "(q)" in triangle else HEADS
+    proto = model(f"{triangle} {SCALED} {masked} {ATTENDED}", inputs, one=filled, fill=LOWEST, shift=np.int64(1))
+    assert found(proto)[-1] == "onnxlift.Attention"
+    assert "is_causal" not in attention(proto)[1]
+
+
 def by_position(comparison: str, branches: str = "zero, lowest") -> onnx.ModelProto:
     body = f"""sq = Shape(q) n = Gather(sq, axis) sk = Shape(k) l = Gather(sk, axis) rows = Range(first, n, step)
         keys = Range(first, l, step) queries = Unsqueeze(rows, last) later = Add(queries, step)

@@ -196,21 +196,25 @@ def _is_causal(edit: Edit, scores: ir.Value | None, mask: ir.Value | None, inver
 
 
 def _is_triangle(edit: Edit, mask: ir.Value | None, inverted: bool) -> bool:
-    """Whether `mask` is the lower triangle of a matrix of ones (any number but 0), or `triangle == 0` if inverted; or
-    says that the position of a key is not after that of the query."""
+    """Whether `mask` says that the position of a key is not after that of the query, or is a triangle of a matrix of
+    one number: the lower triangle of ones marks the keys that count; the upper one without the diagonal marks those that
+    do not, or is added to hide them."""
     order = Positions().condition(mask)
     if order is not None:
         rows, columns = order.strides[-2:]
         return (rows, columns, order.offset) == ((-1, 1, -1) if inverted else (1, -1, 0))
-    equal = made_by(edit, mask, "Equal")
-    compared = with_number(equal) if equal is not None else None
-    if compared is not None and compared[1] == 0:
-        mask, inverted = compared[0], not inverted
-    cast = made_by(edit, mask, "Cast")
-    triangle = made_by(edit, mask if cast is None else cast.inputs[0], "Trilu")
-    if triangle is None or inverted or attribute(triangle, "upper", 1) != 0:
+    is_added, sizes = is_float(mask), (shape_of(mask) or ())[-2:]
+    while not is_added and (node := made_by(edit, mask, "Not", "Equal", "Cast", "Unsqueeze")) is not None:
+        compared = with_number(node) if node.op_type == "Equal" else (node.inputs[0], 0)
+        if compared is None or compared[1] != 0:
+            return False
+        mask, inverted = compared[0], inverted ^ (node.op_type in ("Not", "Equal"))
+    triangle = made_by(edit, mask, "Trilu")
+    if triangle is None or (shape_of(mask) or ())[-2:] != sizes:
         return False
-    if len(triangle.inputs) > 1 and triangle.inputs[1] is not None and static_elements(triangle.inputs[1]) != (0,):
-        return False
-    ones = made_by(edit, triangle.inputs[0], "Expand")
-    return ones is not None and number(ones.inputs[0]) not in (None, 0)
+    diagonal = (0,) if len(triangle.inputs) < 2 or triangle.inputs[1] is None else static_elements(triangle.inputs[1])
+    filled = _number_throughout(edit, triangle.inputs[0])
+    if attribute(triangle, "upper", 1) == 0:
+        return diagonal == (0,) and filled == 1 and not is_added and not inverted
+    is_hidden = filled is not None and filled <= _HUGE if is_added else filled == 1 and inverted
+    return diagonal == (1,) and is_hidden

@@ -302,6 +302,11 @@ ATTENDED = "p = Softmax(m) y = MatMul(p, v)"
         (UPPER, "hidden = Not(after) m = Where(hidden, fill, s)", 1.0),
         (UPPER, "m = Where(after, s, fill)", 1.0),
         (UPPER, "m = Add(s, lower)", INFINITY),
+        (
+            UPPER.replace("Expand(one, n)", "ConstantOfShape <value = float[1] {1}> (n)"),
+            "m = Where(after, s, fill)",
+            1.0,
+        ),
         (UPPER, "m = Add(lower, s)", LOWEST),
     ],
 )

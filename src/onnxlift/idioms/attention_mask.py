@@ -151,7 +151,8 @@ def _number_throughout(edit: Edit, value: ir.Value | None) -> float | None:
     for op_type in ("Cast", "Expand", "Cast"):
         node = made_by(edit, value, op_type)
         value = value if node is None else node.inputs[0]
-    tensor = constant(value)
+    filled = made_by(edit, value, "ConstantOfShape")
+    tensor = constant(value) if filled is None else attribute(filled, "value", None)
     if tensor is None or not (tensor.dtype == DataType.BOOL or is_float(value)) or not 0 < tensor.size <= _MAX_CAUSAL:
         return None
     array = tensor.numpy()
@@ -197,8 +198,8 @@ def _is_causal(edit: Edit, scores: ir.Value | None, mask: ir.Value | None, inver
 
 def _is_triangle(edit: Edit, mask: ir.Value | None, inverted: bool) -> bool:
     """Whether `mask` says that the position of a key is not after that of the query, or is a triangle of a matrix of
-    one number: the lower triangle of ones marks the keys that count; the upper one without the diagonal marks those that
-    do not, or is added to hide them."""
+    one number: the lower triangle of ones marks the keys that count; the upper one without the diagonal marks those
+    that do not, or is added to hide them."""
     order = Positions().condition(mask)
     if order is not None:
         rows, columns = order.strides[-2:]

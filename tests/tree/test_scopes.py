@@ -62,6 +62,15 @@ def test_layers_that_share_a_weight_keep_their_names() -> None:
     assert scopes_of(g, "b")[0] == {"a": ("encoder", "embed"), "b": ("head",)}
 
 
+@pytest.mark.parametrize("owner", ["embed", "head"])
+def test_a_head_beside_the_embedding_that_it_shares_a_weight_with_keeps_its_name(owner: str) -> None:
+    g = Graph()
+    weight = g.weight(f"{owner}.weight", 4, 4)
+    x = g.node("Embedding", weight, g.input("x", "n"), name="/embed/Gather", output="a")
+    g.node("MatMul", x, weight, name="/head/MatMul", output="b")
+    assert scopes_of(g, "b")[0] == {"a": ("embed",), "b": ("head",)}
+
+
 def test_a_layer_that_is_called_twice_is_what_its_weight_says() -> None:
     g = Graph()
     weight = g.weight("fc.weight", 4, 4)

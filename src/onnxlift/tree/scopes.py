@@ -268,12 +268,15 @@ def _choose(node: ir.Node, by_exporter: Path | None, by_weights: Path | None) ->
 
 
 def _is_tied(node: ir.Node, owner: Path) -> bool:
-    """Whether a weight has the name of a module that is never called: all that use it are called otherwise, such as an
-    encoder's and a decoder's embedding and the output head, whose common matrix is `shared.weight`."""
+    """Whether a weight has the name of another layer than the node's own: of one of another kind, such as the embedding
+    whose matrix the output head beside it shares; or of one that is never called, such as `shared.weight` of an
+    encoder's and a decoder's embedding."""
     tensors = [value for value in weights_of(node) if owner_of(value.name) == owner]
     users = {user for value in tensors for user, _ in islice(value.uses(), MOST_TIED + 1)}
-    paths = [_from_metadata(user, Scopes()) or _from_node_name(user, Scopes()) for user in users]
-    return 1 < len(users) <= MOST_TIED and all(paths) and owner not in paths
+    paths = {user: _from_metadata(user, Scopes()) or _from_node_name(user, Scopes()) for user in users}
+    owners = [user for user, path in paths.items() if path == owner]
+    is_other = all(user.op_type != node.op_type for user in owners)
+    return 1 < len(users) <= MOST_TIED and all(paths.values()) and is_other
 
 
 def _from_metadata(node: ir.Node, scopes: Scopes) -> Path | None:

@@ -42,6 +42,7 @@ from . import (
     tables,
     transposed_axes,
     transposes,
+    unit_axes,
     zero_biases,
 )
 
@@ -63,6 +64,7 @@ PASSES: dict[str, Pass] = {
     "no-ops": no_ops.run,
     "cast-chains": cast_chains.run,
     "split-sequences": split_sequences.run,
+    "unit-axes": unit_axes.run,
     "transposes": transposes.run,
     "transposed-axes": transposed_axes.run,
     "reshape-targets": reshape_targets.run,

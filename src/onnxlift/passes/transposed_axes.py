@@ -1,13 +1,14 @@
 """Axes are taken away and added without a transpose around that.
 
-1. Reduce(Transpose(x, p), axes)     ->   Reduce(x, p[axes])       if the axes that remain are in the order of x
-2. Squeeze(Transpose(x, p), axes)    ->   Squeeze(x, p[axes])      likewise, or Transpose(Squeeze(x, p[axes]), ...)
-3. Transpose(Unsqueeze(x, axes), p)  ->   Unsqueeze(x, ...)        if the axes of x stay in their order
+1. Reduce(Transpose(x, p), axes)              ->  Reduce(x, p[axes])   if those that remain are in the order of x
+2. Squeeze(Transpose(x, p), axes)             ->  Squeeze(x, p[axes])  likewise, or Transpose(Squeeze(x, p[axes]), ...)
+3. Transpose(Unsqueeze(x, axes), p)           ->  Unsqueeze(x, ...)    if the axes of x stay in their order
+4. Unsqueeze(Transpose(Squeeze(x, a), p), b)  ->  Transpose(x, ...)    if as many axes come as went
 
 Reduce is any of the Reduce operators that does not keep what it reduces. Keras models are full of these, since their
 channels come last and ONNX's come second. The axes must be known, and the rank of x. A transpose that others read stays
 for them; then rule 2 applies only where no new one is needed. Sound because the elements of an axis are summed up, or
-the one element of it is taken, wherever that axis stands.
+the one element of it is taken, wherever that axis stands; and axes of size 1 are all alike.
 """
 
 from __future__ import annotations
@@ -40,6 +41,10 @@ def _visit(edit: Edit, node: ir.Node) -> None:
             _without_axes(edit, node, first, order)
     elif is_standard(node, "Transpose") and is_standard(first, "Unsqueeze"):
         _added_elsewhere(edit, node, first)
+    elif is_standard(node, "Unsqueeze") and is_standard(first, "Transpose"):
+        squeeze = first.inputs[0].producer()
+        if squeeze is not None and is_standard(squeeze, "Squeeze"):
+            _gone_and_back(edit, node, first, squeeze)
 
 
 def _without_axes(edit: Edit, node: ir.Node, transpose: ir.Node, order: Sequence[int]) -> None:
@@ -78,6 +83,21 @@ def _added_elsewhere(edit: Edit, node: ir.Node, unsqueeze: ir.Node) -> None:
     if old == sorted(old):
         inputs, attributes = edit.axes(node, [i for i, axis in enumerate(order) if axis in new])
         edit.replace(node, "Unsqueeze", [unsqueeze.inputs[0], *inputs], attributes)
+
+
+def _gone_and_back(edit: Edit, node: ir.Node, transpose: ir.Node, squeeze: ir.Node) -> None:
+    """Rule 4."""
+    gone, order, new = axes_of(squeeze), permutation(transpose), axes_of(node)
+    if not gone or order is None or not new:
+        return
+    rank = len(order) + len(new)
+    ones, places = ({axis % rank for axis in axes} for axes in (gone, new))
+    if not len(ones) == len(places) == len(gone) == len(new):
+        return
+    kept = [axis for axis in range(rank) if axis not in ones]
+    moved, added = iter(kept[axis] for axis in order), iter(sorted(ones))
+    perm = [next(added if place in places else moved) for place in range(rank)]
+    edit.replace(node, "Transpose", [squeeze.inputs[0]], [ir.AttrInt64s("perm", perm)])
 
 
 def _with_axes(edit: Edit, node: ir.Node, axes: Sequence[int]) -> tuple[list[ir.Value], list[ir.Attr]]:

@@ -8,6 +8,8 @@ from onnxlift.passes import named_sizes
 
 from .graphs import apply
 
+SUM = "p = ReduceMax <keepdims = 0> (h, two) q = ReduceMax <keepdims = 0> (x, two) c = Concat <axis = 0> (p, q)"
+
 
 def measured(body: str) -> list[str]:
     """The names of the values whose shapes are read after the pass, which must not change the numbers."""
@@ -27,14 +29,28 @@ def test_a_list_of_one_size_stays_a_list() -> None:
     assert measured("s = Shape(h) n = Gather(s, two) y = Identity(n)") == ["x"]
 
 
+def test_a_size_that_is_sliced_is_read_from_the_input() -> None:
+    body = "last = Constant <value_ints = [-1]> () first = Constant <value_ints = [-2]> ()"
+    assert measured(f"{body} s = Shape(h) y = Slice(s, first, last)") == ["x"]
+
+
+@pytest.mark.parametrize("times", [2, 3, 4])
+def test_a_multiple_of_a_size_is_read_from_the_first_input_that_has_the_size(times: int) -> None:
+    parts = ", ".join(["h"] * times)
+    body = f"c = Concat <axis = 0> ({parts}) s = Shape(c) n = Gather(s, zero) y = Range(zero, n, one)"
+    assert measured(body) == ["x"]
+    assert measured(body.replace("zero) y = Range(zero, n, one)", "two) y = Neg(n)")) == ["x"]
+
+
 @pytest.mark.parametrize(
     ("body", "tensor"),
     [
         ("s = Shape(z) n = Gather(s, zero) y = Range(zero, n, one)", "z"),
-        ("c = Concat <axis = 0> (h, h) s = Shape(c) n = Gather(s, zero) y = Range(zero, n, one)", "c"),
+        ("c = Flatten <axis = 0> (h) s = Shape(c) n = Gather(s, one) y = Range(zero, n, one)", "c"),
+        (f"{SUM} s = Shape(c) n = Gather(s, zero) y = Range(zero, n, one)", "c"),
         ("both = Constant <value_ints = [1, 0]> () s = Shape(h) y = Gather(s, both)", "h"),
     ],
-    ids=["an input", "a size that no input has", "several sizes"],
+    ids=["an input", "a product of sizes", "a sum of sizes", "several sizes"],
 )
 def test_others_are_read_where_they_were(body: str, tensor: str) -> None:
     assert measured(body) == [tensor]

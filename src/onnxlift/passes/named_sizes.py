@@ -1,43 +1,81 @@
 """A size of something inside the model is read from the input that has it.
 
-    Gather(Shape(h), 1)   ->   Gather(Shape(input_ids), 1)      if both sizes are `sequence`
+1. Gather(Shape(h), 1)   ->   Gather(Shape(input_ids), 1)            if both sizes are `sequence`
+2. Gather(Shape(h), 0)   ->   Mul(Gather(Shape(input_ids), 0), 4)    if one is `4*batch`, and the other `batch`
 
-PyTorch's tracing exporter reads a size from whichever tensor the code asked, so that positions and masks that are the
-same in all layers seem to depend on what each layer computes. Read from the input, they are the same expression, and
-are computed once, above the layers. Applies to single sizes that inference knows by the name of a size of an input.
-Sound because equal names are equal sizes. The source reads sizes from what is at hand anyway (`emit/size_sources.py`).
+or a Slice that takes one size. PyTorch's tracing exporter reads a size from whichever tensor the code asked, so that
+positions and masks that are the same in all layers seem to depend on what each layer computes. Read from the input,
+they are the same expression, and are computed once, above the layers. Applies to single sizes that inference knows by
+the name of a size of an input, or as a multiple of one. Sound because equal names are equal sizes. The source reads
+sizes from what is at hand anyway (`emit/size_sources.py`).
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
 from ..ir.node_view import elements_of, shape_of
+from ..ir.symbolic import divide_exactly
 from .edit import Edit, is_standard, sweep
+
+
+@dataclass(frozen=True)
+class Source:
+    """The size of one axis of an input, so many times."""
+
+    value: ir.Value
+    axis: int
+    factor: int = 1
 
 
 def run(model: ir.Model) -> int:
     """Read sizes from inputs; gives how many."""
-    sources: dict[str, tuple[ir.Value, int]] = {}
+    inputs: dict[str, Source] = {}
     for value in model.graph.inputs:
         for axis, size in enumerate(shape_of(value) or ()):
             if isinstance(size, str) and value.const_value is None:
-                sources.setdefault(size, (value, axis))
+                inputs.setdefault(size, Source(value, axis))
+    sources: dict[str, Source | None] = {**inputs}
 
     def visit(edit: Edit, node: ir.Node) -> None:
-        if edit.graph is not model.graph or not is_standard(node, "Gather") or not sources:
+        if edit.graph is not model.graph or not is_standard(node, "Gather", "Slice") or not inputs:
             return
         measured = node.inputs[0].producer() if node.inputs[0] is not None else None
         elements = elements_of(node.outputs[0])
         if measured is None or not is_standard(measured, "Shape") or elements is None or len(elements) != 1:
             return
         tensor, size = measured.inputs[0], elements[0]
-        if not isinstance(size, str) or size not in sources or tensor is None or tensor.is_graph_input():
+        if not isinstance(size, str) or tensor is None or tensor.is_graph_input():
             return
-        source, axis = sources[size]
-        shape = () if node.outputs[0].shape is None else node.outputs[0].shape.numpy()
-        index = edit.constant(f"{node.outputs[0].name}.axis", np.full(shape, axis, np.int64))
-        edit.replace(node, "Gather", [edit.shape(node, source), index], [ir.AttrInt64("axis", 0)])
+        if size not in sources:
+            sources[size] = _multiple(size, inputs)
+        source = sources[size]
+        if source is not None:
+            _read(edit, node, source)
 
     return sweep(model, visit)
+
+
+def _multiple(size: str, inputs: dict[str, Source]) -> Source | None:
+    """The input of whose size `size` is a multiple, if there is one."""
+    for name, source in inputs.items():
+        factor = divide_exactly(size, name)
+        if isinstance(factor, int):
+            return Source(source.value, source.axis, factor)
+    return None
+
+
+def _read(edit: Edit, node: ir.Node, source: Source) -> None:
+    output = node.outputs[0]
+    shape = () if output.shape is None else output.shape.numpy()
+    index = edit.constant(f"{output.name}.axis", np.full(shape, source.axis, np.int64))
+    inputs, options = [edit.shape(node, source.value), index], [ir.AttrInt64("axis", 0)]
+    if source.factor == 1:
+        edit.replace(node, "Gather", inputs, options)
+        return
+    size = edit.insert(node, "Gather", inputs, options, like=output, shape=shape, name=f"{output.name}.size")
+    factor = edit.constant(f"{output.name}.factor", np.array(source.factor, np.int64))
+    edit.replace(node, "Mul", [size, factor])

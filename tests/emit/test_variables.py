@@ -280,3 +280,14 @@ def test_a_mask_made_of_the_second_mask_is_the_second() -> None:
     sums = [g.node("Add", g.node("Softmax", g.node("Add", x, mask)), g.node("Tanh", mask)) for mask in numbers]
     text = code(g.lift(*sums))
     assert "mask_1 = torch.where(x > 1, 0.0, torch.finfo(torch.float32).min)" in text
+
+
+def test_a_mask_has_a_number_rather_than_a_letter_where_another_is_needed_still() -> None:
+    g = Graph()
+    x, mask = g.input("x", "n", 4, 4), g.input("mask", "n", 4, 4)
+    zero, low = g.constant("onnx::zero", np.float32(0)), g.constant("onnx::low", np.float32(np.finfo(np.float32).min))
+    bias = g.node("Where", g.node("Greater", mask, zero), g.node("Softplus", g.node("Sin", x)), low)
+    scores = g.node("Add", g.node("MatMul", x, g.node("Transpose", x, perm=[0, 2, 1])), bias)
+    attn = g.node("MatMul", g.node("Softmax", scores), x)
+    text = code(g.lift(g.node("Add", attn, mask), g.node("Exp", bias)))
+    assert "mask_1 = torch.where(mask > 0, " in text and "attn_mask=mask_1" in text

@@ -18,7 +18,7 @@ from __future__ import annotations
 import heapq
 from itertools import pairwise
 
-from ..code.expr import Expr, Local, Ref, walk
+from ..code.expr import Expr, Ref, variable, walk
 from ..code.statements import Assign, Block, Statement
 from .inline import Inlined, read_variables
 from .prune import called_module
@@ -40,15 +40,15 @@ def arrange(block: Block, inlined: Inlined, begin: dict[int, int]) -> None:
 
 def _sorted(run: list[Assign], inlined: Inlined, begin: dict[int, int]) -> list[Assign]:
     writer: dict[object, int] = {}
+    reads = [set(read_variables(statement.expr, inlined)) for statement in run]
+    read = set[object]()
     for index, statement in enumerate(run):
-        for target in statement.targets:
-            if target is None:
-                continue
-            key = target._key if isinstance(target, Ref) else target
-            if key in writer or isinstance(key, Local):
+        read |= reads[index]
+        for key in (variable(target) for target in statement.targets if target is not None):
+            if key in writer or key in read:
                 return run  # written twice: the order has a meaning
             writer[key] = index
-    waits = [{writer[k] for k in read_variables(s.expr, inlined) if k in writer} - {i} for i, s in enumerate(run)]
+    waits = [{writer[key] for key in keys if key in writer} for keys in reads]
     for calls in _repeated_calls(run, inlined).values():
         for before, after in pairwise(dict.fromkeys(calls)):
             waits[after].add(before)

@@ -47,6 +47,7 @@ LETTERS = ("x", "y", "z", "h", "u", "v", "w", "t", "s", "r")
 BRANCHES = frozenset({"q", "k", "v", "query", "key", "value", "gate", "up", "queries", "keys", "values", "Q", "K", "V"})
 # Layers at the start of a line of computation, or on it, whose names say nothing about what the line is.
 _ON_THE_LINE = re.compile(r"(?i)norm|^ln_?\d*$|^embed|embeddings?$")
+_NUMBER = re.compile(r"_\d+$")
 
 
 @dataclass
@@ -175,8 +176,12 @@ class Variables:
         hint = self.hints.get(key) if word != MASK else None
         if word in BRANCHES and word not in taken and hint != f"{word}_rot":
             return str(word)
-        if hint is not None and wanted is None and (hint not in taken or len(statement.targets) > 1):
-            return unique(hint, taken)  # one of several results is set apart by a number, rather than by a letter
+        if hint is not None and wanted is None:
+            plain = _NUMBER.sub("", hint)
+            if hint not in taken:
+                return hint
+            if len(statement.targets) > 1 or plain == MASK:
+                return unique(plain, taken)  # a mask, or one of several results, is set apart by a number, not a letter
         replaced = self._replaced(key, statement, life, taken, holder) if len(statement.targets) == 1 else None
         waits = life.first_read < life.joined == life.death
         if waits and word is not None and word not in taken:

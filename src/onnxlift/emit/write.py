@@ -26,14 +26,17 @@ from ..code.statements import (
     walk_statements,
 )
 from ..ir.types import ValueType, type_of
+from ..ops.layers import Layer
 from ..ops.operand import Dims, Operand, Scalar
 from ..tree.names import plain
 from ..tree.scopes import Path
 from .arrange import arrange
 from .classes import ModuleClass
 from .constructor import Constructor
+from .group_loops import roll_groups
 from .inline import inline
 from .loops import roll_loops
+from .member_names import kind_word
 from .module import Module, Stored, is_list
 from .prune import called_module
 from .shared_sizes import share_sizes
@@ -81,10 +84,22 @@ class ClassWriter:
         if not self.module.sequential:
             self.origins = Origins(self.cls)
             roll_loops(self.module)
+            roll_groups(self.module, self._word)
             share_sizes(self.module)
             self.inlined, begin = inline(self.module, self.places)
             read_at_hand(self.module, self.inlined)
             arrange(self.module.body, self.inlined, begin)
+
+    def _word(self, member: object) -> str:
+        """`feed_forward`: what a variable that holds a member is called, by its class."""
+        cls = self.class_of.get(id(member))
+        if cls is not None:
+            return (
+                re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.name.rstrip("0123456789"))
+                .lower()
+                .replace("attention", "attn")
+            )
+        return kind_word(member) if isinstance(member, Layer) else "block"
 
     def name_variables(self) -> None:
         """Choose names with what callers and callees have chosen so far, and tell them."""

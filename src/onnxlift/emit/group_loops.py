@@ -1,0 +1,235 @@
+"""Lists of lists: what is done again and again with the modules of one entry after the other becomes a loop.
+
+    x = self.layers[0][0](x) + x; x = self.layers[0][1](x) + x   ->   for attention, mlp in self.layers:
+    x = self.layers[1][0](x) + x; x = self.layers[1][1](x) + x            x = attention(x) + x; x = mlp(x) + x
+
+Applies to a list all of whose entries are lists of the same length, if the statements from the first use of an entry up
+to that of the next one are the same each time, but for the entry and for values of the round before: what reads the
+result of one round in the next must read the same result in every round. All else that is read is the same in all
+rounds, and nobody but the next round reads what a round makes, but for the last one. Not if a round still needs a value
+of the one before when it has made the value that takes its place. Lists within such lists come first.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..code.expr import Expr, Local, Member, Ref, variable, walk
+from ..code.statements import (
+    Assign,
+    Block,
+    Branch,
+    ForLoop,
+    Return,
+    Statement,
+    WhileLoop,
+    With,
+    blocks,
+    expressions,
+    walk_statements,
+)
+from ..code.substitute import substitute_in
+from ..tree.scopes import Path
+from .canonical import Canonical
+from .loops import Container
+from .module import Module, is_list
+
+Words = Callable[[object], str]
+"""What a variable that holds a member of a module is called."""
+
+
+def roll_groups(module: Module, words: Words) -> None:
+    """Roll up what the module's forward does with the entries of its lists of lists."""
+    for path, (count, width) in sorted(_lists(module).items(), key=lambda item: -len(item[0])):
+        found = _rounds(module, path, count)
+        carried = None if found is None else _carried(module, found)
+        if found is not None and carried is not None:
+            loop = _loop(module, found, carried, width, words)
+            module.body.statements[found.start : found.start + found.count * found.length] = loop
+
+
+def _lists(module: Module) -> dict[Path, tuple[int, int]]:
+    """The lists of lists of one length: how many they are, and that length."""
+    names: dict[Path, set[str]] = {}
+    for path in module.members:
+        for depth in range(1, len(path)):
+            names.setdefault(path[:depth], set()).add(path[depth])
+    found: dict[Path, tuple[int, int]] = {}
+    for path, entries in names.items():
+        inner = [names.get((*path, entry), set()) for entry in entries]
+        if len(entries) > 1 and is_list(entries) and all(part == inner[0] and is_list(part) for part in inner):
+            found[path] = (len(entries), len(inner[0]))
+    return {path: sizes for path, sizes in found.items() if sizes[1] > 0}
+
+
+@dataclass
+class _Rounds:
+    """`count` times `length` statements, from `start` on, for the entries of the list at `path`."""
+
+    path: Path
+    start: int
+    count: int
+    length: int
+    groups: list[list[Statement]]
+
+
+def _rounds(module: Module, path: Path, count: int) -> _Rounds | None:
+    """The statements for each entry of a list, if all entries take equally many."""
+    starts: dict[int, int] = {}
+    for position, statement in enumerate(module.body.statements):
+        for entry in _entries(module, path, statement):
+            starts.setdefault(entry, position)
+    if [*starts] != [*range(count)]:
+        return None
+    start, length = starts[0], starts[1] - starts[0]
+    groups = [module.body.statements[first : first + length] for first in starts.values()]
+    is_regular = length > 0 and all(first == start + i * length for i, first in starts.items())
+    if not is_regular or len(groups[-1]) < length or any(isinstance(s, Return) for s in groups[-1]):
+        return None
+    own = all(_entries(module, path, s) <= {i} for i, group in enumerate(groups) for s in group)
+    return _Rounds(path, start, count, length, groups) if own else None
+
+
+def _entries(module: Module, path: Path, statement: Statement) -> set[int]:
+    """The entries of a list whose members a statement uses; -1 stands for what lies in an entry of such an entry."""
+    names = (_member_path(module, part) for part in _parts(statement))
+    used = [name for name in names if name is not None and name[: len(path)] == path]
+    return {int(name[len(path)]) if len(name) == len(path) + 2 else -1 for name in used}
+
+
+def _member_path(module: Module, part: Expr) -> Path | None:
+    return module.name_of(part._target) if isinstance(part, Member) else None
+
+
+def _parts(statement: Statement) -> Iterator[Expr]:
+    """All expressions in a statement and in the blocks under it, the targets of assignments left out."""
+    for inner in walk_statements(Block([statement])):
+        for expr in expressions(inner):
+            yield from walk(expr)
+
+
+def _assigned(statement: Statement) -> Iterator[object]:
+    for inner in walk_statements(Block([statement])):
+        if isinstance(inner, Assign | ForLoop):
+            yield from (variable(target) for target in inner.targets if target is not None)
+
+
+class _Round(Canonical):
+    """The text of the statements for one entry, in which that is `item`."""
+
+    def __init__(self, module: Module, list_path: Path) -> None:
+        super().__init__(module, [])
+        self.list_path = list_path
+
+    def name(self, leaf: Expr) -> str:
+        path, depth = _member_path(self.module, leaf), len(self.list_path)
+        if path is None or path[:depth] != self.list_path:
+            return super().name(leaf)
+        return f"item.{'.'.join(path[depth + 1 :])}"
+
+
+def _carried(module: Module, rounds: _Rounds) -> dict[object, tuple[object, object]] | None:
+    """Value of the round before that the last round reads -> the value that the last round makes in its place, and what
+    the first round has there; None if the rounds are not the same."""
+    texts: list[tuple[list[str], list[object]]] = []
+    slots: list[list[object]] = []
+    for group in rounds.groups:
+        canonical = _Round(module, rounds.path)
+        lines = [*canonical.lines(Block(group), "")]
+        texts.append((lines, [(type(n.value), n.value) for n in canonical.numbers]))
+        slots.append([*canonical.variables])
+    if any(text != texts[0] for text in texts) or not _are_private(module, rounds):
+        return None
+    made = [
+        {key: place for place, key in enumerate(keys) if key in _made(group)}
+        for keys, group in zip(slots, rounds.groups, strict=True)
+    ]
+    carried: dict[object, tuple[object, object]] = {}
+    for keys in zip(*slots, strict=True):
+        if keys[-1] in made[-1] or all(key is keys[0] for key in keys):
+            continue
+        sources = {made[i].get(key) for i, key in enumerate(keys[1:])}
+        if len(sources) != 1 or None in sources:
+            return None
+        (source,) = sources
+        assert source is not None
+        if not _is_read_first(rounds.groups[-1], keys[-1], slots[-1][source]):
+            return None
+        carried[keys[-1]] = (slots[-1][source], keys[0])
+    return carried or None
+
+
+def _made(group: Sequence[Statement]) -> set[object]:
+    return {key for statement in group for key in _assigned(statement)}
+
+
+def _are_private(module: Module, rounds: _Rounds) -> bool:
+    """Whether nobody reads what a round makes but itself and the next one; whoever reads what the last one makes."""
+    maker = {key: i for i, group in enumerate(rounds.groups[:-1]) for key in _made(group)}
+    for position, statement in enumerate(module.body.statements):
+        reader = (position - rounds.start) // rounds.length
+        for part in _parts(statement):
+            made_in = maker.get(variable(part)) if isinstance(part, Ref | Local) else None
+            if made_in is not None and reader not in (made_in, made_in + 1):
+                return False
+    return True
+
+
+def _is_read_first(group: Sequence[Statement], old: object, new: object) -> bool:
+    """Whether a round reads `old` no more once it has made `new`."""
+    first = next(position for position, statement in enumerate(group) if new in _assigned(statement))
+    reads = [
+        position
+        for position, statement in enumerate(group)
+        if any(isinstance(part, Ref | Local) and variable(part) is old for part in _parts(statement))
+    ]
+    return max(reads) < first or (max(reads) == first and isinstance(group[first], Assign))
+
+
+def _loop(
+    module: Module, rounds: _Rounds, carried: Mapping[object, tuple[object, object]], width: int, words: Words
+) -> list[Statement]:
+    """What begins with the values of the first round, and the loop."""
+    depth = len(rounds.path)
+    items: dict[str, Local] = {}
+
+    def new(expr: Expr) -> Expr | None:
+        if isinstance(expr, Ref) and expr._key in carried:
+            return Ref(carried[expr._key][0])
+        path = _member_path(module, expr)
+        if path is None or path[:depth] != rounds.path:
+            return None
+        member = module.members.get((*rounds.path, "0", path[-1]))
+        return items.setdefault(path[-1], Local("layers" if member is None else words(member), member))
+
+    body = Block([_copied(statement, new) for statement in rounds.groups[-1]])
+    for statement, *counterparts in zip(body.statements, *rounds.groups, strict=True):
+        statement.origin = [name for each in counterparts for name in each.origin]
+    body.statements = [s for s in body.statements if not _is_idle(s)]
+    container = Container(rounds.path)
+    module.name(container, rounds.path)
+    targets = [items.get(str(place)) for place in range(width)]
+    origin = [name for group in rounds.groups for statement in group for name in statement.origin]
+    begin = [Assign([Ref(result)], Ref(first), origin=[]) for result, first in carried.values()]
+    return [*begin, ForLoop([*targets], Member(container), body, origin=origin)]
+
+
+def _is_idle(statement: Statement) -> bool:
+    """`x = x`"""
+    if not isinstance(statement, Assign) or len(statement.targets) != 1:
+        return False
+    key = variable(statement.targets[0])
+    return key is not None and isinstance(statement.expr, Ref) and statement.expr._key is key
+
+
+def _copied(statement: Statement, new: Callable[[Expr], Expr | None]) -> Statement:
+    """A statement with other expressions in the place of some, also in the blocks under it."""
+    copied = copy.copy(statement)
+    substitute_in(copied, new)
+    if isinstance(copied, ForLoop | WhileLoop | With):
+        copied.body = Block([_copied(inner, new) for inner in copied.body.statements])
+    elif isinstance(copied, Branch):
+        copied.then, copied.otherwise = (Block([_copied(s, new) for s in b.statements]) for b in blocks(statement))
+    return copied

@@ -1,0 +1,117 @@
+"""What is done with one entry of a list of lists after the other is a loop, if it is the same each time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from small_graphs import Graph, code, step
+
+
+def rounds(g: Graph, x: str, count: int, prefix: str = "layers") -> str:
+    """In each round a residual around each of two modules, as `nn.ModuleList([Attention(), MLP()])` is used."""
+    for i in range(count):
+        for j in range(2):
+            x = g.node("Add", step(g, x, f"{prefix}.{i}.{j}"), x, name="/Add")
+    return x
+
+
+def test_a_round_for_each_entry() -> None:
+    g = Graph()
+    lifted = g.lift(g.node("Cos", rounds(g, g.input("x", "n", 4), 4), name="/Cos"))
+    text = code(lifted)
+    assert text.count("(x) + x") + text.count("(y) + y") == 2 and "in self.layers:" in text, text
+    assert "layers[" not in text, text
+    lines = [number for number, line in enumerate(lifted.source.splitlines(), 1) if "(x) + x" in line]
+    assert {"/Add"} <= {*lifted.source_map.nodes_at(lines[0])}
+
+
+def test_what_all_rounds_read_is_the_same() -> None:
+    g = Graph()
+    x, y = g.input("x", "n", 4), g.node("Sin", g.input("y", "n", 4), name="/Sin")
+    for i in range(3):
+        x = g.node("Mul", step(g, x, f"layers.{i}.0"), y, name="/Mul")
+        x = g.node("Sub", step(g, x, f"layers.{i}.1"), x, name="/Sub")
+    assert "in self.layers:" in code(g.lift(g.node("Cos", x, name="/Cos")))
+
+
+def test_a_sum_of_what_all_rounds_give() -> None:
+    g = Graph()
+    x, total = g.input("x", "n", 4), g.input("y", "n", 4)
+    for i in range(3):
+        x = step(g, x, f"layers.{i}.0")
+        total = g.node("Add", total, step(g, x, f"layers.{i}.1"), name="/Add")
+    text = code(g.lift(g.node("Cos", total, name="/Cos"), g.node("Tanh", x, name="/Tanh")))
+    assert "in self.layers:" in text, text
+
+
+def test_lists_in_entries_are_loops_in_the_loop() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i in range(3):
+        x = g.node("Mul", step(g, x, f"layers.{i}.0"), x, name="/Mul")
+        x = rounds(g, x, 2, f"layers.{i}.1")
+    text = code(g.lift(g.node("Cos", x, name="/Cos")))
+    assert " in self.layers:" in text and " in layers:" in text and "layers[" not in text, text
+
+
+def test_rounds_that_differ_are_written_out() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i in range(3):
+        x = g.node("Add" if i < 2 else "Sub", step(g, x, f"layers.{i}.0"), x, name="/Add")
+        x = step(g, x, f"layers.{i}.1")
+    assert " in self.layers" not in code(g.lift(g.node("Cos", x, name="/Cos")))
+
+
+def test_a_number_that_differs_is_no_loop() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i in range(3):
+        factor = g.constant(f"factor{i}", np.float32(5 + i))
+        x = g.node("Mul", step(g, x, f"layers.{i}.0"), factor, name="/Mul")
+        x = step(g, x, f"layers.{i}.1")
+    assert " in self.layers" not in code(g.lift(g.node("Cos", x, name="/Cos")))
+
+
+def test_a_value_that_is_needed_later_is_no_loop() -> None:
+    g = Graph()
+    x, kept = g.input("x", "n", 4), []
+    for i in range(3):
+        x = g.node("Add", step(g, x, f"layers.{i}.0"), x, name="/Add")
+        kept.append(x)
+        x = g.node("Add", step(g, x, f"layers.{i}.1"), x, name="/Add")
+    text = code(g.lift(g.node("Mul", x, kept[0], name="/Mul")))
+    assert " in self.layers" not in text, text
+
+
+def test_what_takes_the_place_of_a_value_comes_after_its_last_use() -> None:
+    """In each round, the result for the next one is made first, and then the old value is read again."""
+    g = Graph()
+    x, y = g.input("x", "n", 4), g.input("y", "n", 4)
+    for i in range(3):
+        new = g.node("Sin", step(g, x, f"layers.{i}.0"), name="/Sin")
+        y = g.node("Mul", step(g, y, f"layers.{i}.1"), x, name="/Mul")
+        x = new
+    lifted = g.lift(g.node("Cos", x, name="/Cos"), g.node("Tanh", y, name="/Tanh"))  # compares the numbers
+    assert " in self.layers" not in code(lifted), lifted.source
+
+
+def test_parameters_of_entries_are_not_forgotten() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i in range(3):
+        x = g.node("Mul", step(g, x, f"layers.{i}.0"), g.weight(f"layers.{i}.2", 4), name="/Mul")
+        x = step(g, x, f"layers.{i}.1")
+    lifted = g.lift(g.node("Cos", x, name="/Cos"))  # compares the numbers
+    assert " in self.layers" not in code(lifted), lifted.source
+
+
+def test_entries_of_entries_that_are_no_loop_are_written_out() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i in range(3):
+        x = g.node("Tanh", step(g, x, f"layers.{i}.0"), name="/Tanh")
+        x = g.node("Sin", step(g, x, f"layers.{i}.1.0"), name="/Sin")
+        x = g.node("Mul", step(g, x, f"layers.{i}.1.1"), x, name="/Mul")
+    lifted = g.lift(g.node("Cos", x, name="/Cos"))  # compares the numbers
+    assert "layers[2][1][1]" in code(lifted), lifted.source

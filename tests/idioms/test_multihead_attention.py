@@ -234,3 +234,96 @@ def test_numbers_where_nothing_is_hidden(otherwise: object, is_mask: bool) -> No
     text = masked("m = Where(h, least, otherwise) masked = Add(scaled, m)")
     model = layer(text, more=", bool[5, 5] h", least=-np.inf, otherwise=otherwise)
     assert ("attn_mask=h" in onnxlift.lift(model).source) == is_mask
+
+
+# What the layer gives back besides its result, and what it appends to its keys.
+
+
+def weighted(more: str, shape: str, **other: object) -> onnx.ModelProto:
+    """The layer, with the probabilities `p`, (batch, heads, queries, keys), read by `more`, which makes `w`."""
+    return layer(f"{TEXT} {more}", outputs=f", float[{shape}] w", **other)
+
+
+def test_weights_by_head() -> None:
+    proto = weighted("w = Identity(p)", "batch, 3, 5, 5")
+    assert found(proto) == [LAYER]
+    assert "average_attn_weights=False)" in onnxlift.lift(proto).source
+
+
+def test_weights_averaged() -> None:
+    proto = weighted("w = ReduceMean <keepdims = 0> (p, one)", "batch, 5, 5", one=np.array([1]))
+    assert found(proto) == [LAYER]
+    assert "y, w = self.in_proj(x, x, x)\n" in onnxlift.lift(proto).source
+
+
+@pytest.mark.parametrize("axis", [0, 2, 3])
+def test_a_mean_of_something_else_is_no_part_of_the_layer(axis: int) -> None:
+    sizes = ["batch", "3", "5", "5"]
+    del sizes[axis]
+    proto = weighted("w = ReduceMean <keepdims = 0> (p, one)", ", ".join(sizes), one=np.array([axis]))
+    assert found(proto) == [LAYER, "ReduceMean"]
+
+
+def test_weights_with_other_axes_are_made_outside() -> None:
+    assert found(weighted("w = Transpose <perm = [0, 1, 3, 2]> (p)", "batch, 3, 5, 5")) == [LAYER, "Transpose"]
+
+
+def test_scores_that_are_read_elsewhere_stay() -> None:
+    assert LAYER not in found(weighted("w = Exp(scaled)", "batch, 3, 5, 5"))
+
+
+def test_values_that_are_made_of_the_weights_stay() -> None:
+    """The layer would need its own result."""
+    made = "vr = Reshape(vs, rows) vt = Transpose <perm = [1, 0, 2]> (vr) v = Reshape(vt, heads)"
+    again = f"""s = ReduceMean <keepdims = 0> (p) x2 = Mul(first, s) pw2 = MatMul(x2, W)
+        packed2 = Add(pw2, in_proj_bias) split2 = Reshape(packed2, parts)
+        t2 = Transpose <perm = [2, 0, 1, 3]> (split2) vs = Gather(t2, l) {made}"""
+    text = TEXT.replace("vs = Gather(three, l)", "").replace(made, "")
+    text = text.replace("o = MatMul(p, v)", f"{again} o = MatMul(p, v)")
+    assert LAYER not in found(layer(text))
+
+
+def appended(keys: str, values: str, text: str = TEXT, more: str = "", **other: object) -> onnx.ModelProto:
+    """The layer with something appended to its keys and values, which have batches and heads in one axis there."""
+    text = text.replace("kt = Transpose <perm = [1, 2, 0]> (kr) k = Reshape(kt, keys)", keys)
+    text = text.replace("vt = Transpose <perm = [1, 0, 2]> (vr) v = Reshape(vt, heads)", values)
+    sizes = {"rows": np.array([5, 6, 4]), "heads": np.array([2, 3, 5, 4]), "keys": np.array([2, 3, 4, 6])}
+    return layer(text, shape="float[2, 5, 12]", more=more, **(sizes | {"heads1": np.array([2, 3, 6, 4])} | other))
+
+
+KEYS = "k1 = Transpose <perm = [1, 0, 2]> (kr) {} kt = Transpose <perm = [0, 2, 1]> (k2) k = Reshape(kt, keys)"
+VALUES = "v1 = Transpose <perm = [1, 0, 2]> (vr) {} v = Reshape(v2, heads1)"
+K0, V0 = "k2 = Concat <axis = 1> (k1, z)", "v2 = Concat <axis = 1> (v1, z)"
+ZEROS = np.zeros((6, 1, 4), np.float32)
+
+
+def test_zeros_behind_the_last_key() -> None:
+    proto = appended(KEYS.format(K0), VALUES.format(V0), z=ZEROS)
+    assert found(proto) == [LAYER]
+    assert "nn.MultiheadAttention(12, 3, add_zero_attn=True, batch_first=True)" in onnxlift.lift(proto).source
+
+
+@pytest.mark.parametrize(
+    ("keys", "values", "zeros"),
+    [
+        (K0, V0, ZEROS + 1),  # no zeros
+        (K0.replace("k1, z", "z, k1"), V0.replace("v1, z", "z, v1"), ZEROS),  # before the first key
+        (K0, V0.replace("z)", "n)"), ZEROS),  # something else behind the last value
+    ],
+    ids=["ones", "in front", "not for values"],
+)
+def test_other_rows_stay(keys: str, values: str, zeros: np.ndarray) -> None:  # type: ignore[type-arg]
+    assert LAYER not in found(appended(KEYS.format(keys), VALUES.format(values), z=zeros, n=(6, 1, 4)))
+
+
+@pytest.mark.parametrize(("filler", "is_layer"), [(0.0, True), (1.0, False)])
+def test_a_mask_for_the_row_of_zeros(filler: float, is_layer: bool) -> None:
+    text = masked("mp = Pad(m, amounts, filler) masked = Add(scaled, mp)")
+    known = {"z": ZEROS, "amounts": np.array([0, 0, 0, 1]), "filler": filler}
+    model = appended(KEYS.format(K0), VALUES.format(V0), text, ", float[5, 5] m", **known)
+    assert (found(model) == [LAYER]) is is_layer
+
+
+def test_a_mask_for_all_queries_in_one_row_stays() -> None:
+    """The layer takes no mask that it would have to repeat."""
+    assert LAYER not in found(layer(masked("masked = Add(scaled, m)"), more=", float[1, 5] m"))

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import io
-import warnings
 from typing import Any
 
-import numpy as np
-import onnxruntime
 import pytest
 import torch
 import torch.nn.functional as F
@@ -15,7 +11,9 @@ from torch import Tensor, nn
 
 import onnxlift
 
-WIDTH, HEADS, BATCH, QUERIES, KEYS = 12, 3, 2, 5, 7
+from .multihead_layers import HEADS, WIDTH, exported, source_of
+
+BATCH, QUERIES, KEYS = 2, 5, 7
 
 
 class Attention(nn.Module):
@@ -46,40 +44,6 @@ class MemoryAttention(Attention):
 
 def sequence(length: int, width: int = WIDTH, batch_first: bool = False) -> Tensor:
     return torch.randn((BATCH, length, width) if batch_first else (length, BATCH, width))
-
-
-def exported(module: nn.Module, inputs: tuple[Tensor, ...], exporter: str = "script") -> bytes:
-    torch.manual_seed(2)
-    for parameter in module.parameters():
-        parameter.data = 0.4 * torch.randn_like(parameter)
-    buffer = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if exporter != "script":
-            optimize = exporter == "dynamo"
-            program = torch.onnx.export(module.eval(), inputs, dynamo=True, optimize=optimize, verbose=False)
-            assert program is not None
-            return program.model_proto.SerializeToString()
-        torch.onnx.export(module.eval(), inputs, buffer, dynamo=False)
-    return buffer.getvalue()
-
-
-def source_of(module: nn.Module, inputs: tuple[Tensor, ...], exporter: str = "script") -> str:
-    """What the module lifts to; with its numbers, its state dict and its gradients."""
-    proto = exported(module, inputs, exporter)
-    lifted = onnxlift.lift(proto)
-    mine = lifted.module()
-    session = onnxruntime.InferenceSession(proto, providers=["CPUExecutionProvider"])
-    feeds = {i.name: x.numpy() for i, x in zip(session.get_inputs(), inputs, strict=True)}
-    np.testing.assert_allclose(mine(*inputs).detach().numpy(), session.run(None, feeds)[0], rtol=1e-4, atol=1e-5)
-    assert mine.state_dict().keys() == module.state_dict().keys()
-    assert all(torch.equal(mine.state_dict()[key], tensor) for key, tensor in module.state_dict().items())
-    mine(*inputs).square().sum().backward()
-    module(*inputs).square().sum().backward()
-    gradients = {key: parameter.grad for key, parameter in mine.named_parameters()}
-    for key, parameter in module.named_parameters():
-        torch.testing.assert_close(gradients[key], parameter.grad, rtol=1e-4, atol=1e-4)
-    return lifted.source
 
 
 PADDING = torch.tensor([[False] * QUERIES, [False] * 3 + [True] * (QUERIES - 3)])

@@ -25,16 +25,14 @@ where the guard would have hidden them.
 
 from __future__ import annotations
 
-import math
-
 import onnx_ir as ir
 
-from ..ir.node_view import shape_of, static_elements
+from ..ir.node_view import static_elements
 from ..passes.edit import Edit, attribute, is_standard, sweep
-from .attention_keys import Keys, find_keys, without_scale
-from .attention_mask import find_mask
+from .attention_keys import Keys, find_keys
+from .attention_scores import find_scores, is_usual_scale, softmax_of_scores
 from .grouped_heads import before_repetition
-from .match import DOMAIN, drop_unused, is_close, is_float, is_private, made_by, number, rank
+from .match import DOMAIN, drop_unused, is_private, made_by, number, rank
 
 
 def run(model: ir.Model) -> int:
@@ -57,23 +55,15 @@ def _visit(edit: Edit, node: ir.Node, transposes: set[ir.Node]) -> None:
     nodes: list[ir.Node] = []
     probabilities, dropout = _before_dropout(edit, probabilities, nodes)
     masked = _before_softmax(edit, probabilities, nodes)
-    if masked is None:
+    scores = None if masked is None else find_scores(edit, masked, nodes)
+    if scores is None or not scores.mask.fits(rank(v)):
         return
-    mask = find_mask(edit, masked, nodes)
-    scores, scale = without_scale(edit, mask.scores, nodes)
-    product = made_by(edit, scores, "MatMul")
-    if product is None or not is_private(edit, scores):
+    q, mask = scores.q, scores.mask
+    if not rank(q) == rank(scores.k_transposed) == rank(v) == rank(node.outputs[0]):
         return
-    nodes.append(product)
-    q, of_q = without_scale(edit, product.inputs[0], nodes)
-    k_transposed, of_k = without_scale(edit, product.inputs[1], nodes)
-    if q is None or k_transposed is None or not mask.fits(rank(v)):
-        return
-    if not rank(q) == rank(k_transposed) == rank(v) == rank(node.outputs[0]):
-        return
-    keys: Keys = find_keys(edit, node, k_transposed, transposes)
-    k = keys.value
-    attributes = _scale(q, scale * of_q * of_k * keys.scale)
+    keys: Keys = find_keys(edit, node, scores.k_transposed, transposes)
+    k, scale = keys.value, scores.scale * keys.scale
+    attributes = [] if is_usual_scale(q, scale) else [ir.AttrFloat32("scale", scale)]
     nodes += keys.nodes
     grouped = before_repetition(edit, q, k, v)
     if grouped is not None:
@@ -130,12 +120,8 @@ def _before_softmax(edit: Edit, probabilities: ir.Value | None, nodes: list[ir.N
             return None
         nodes += [guard, is_nan]
         readers = 2
-    softmax = made_by(edit, probabilities, "Softmax")
-    if softmax is None or not is_float(probabilities) or not is_private(edit, probabilities, readers):
-        return None
-    axis = attribute(softmax, "axis", -1 if edit.scope.opset(softmax) >= 13 else 1)
-    axes = rank(softmax.inputs[0])
-    if axis is None or axes is None or axis not in (-1, axes - 1) or not is_private(edit, softmax.inputs[0]):
+    softmax = softmax_of_scores(edit, probabilities)
+    if softmax is None or not is_private(edit, probabilities, readers):
         return None
     nodes.append(softmax)
     if narrowed is None:
@@ -152,11 +138,3 @@ def _is_half_in_float(widened: ir.Node, narrowed: ir.Node) -> bool:
     inner = widened.outputs[0].dtype
     outer = {value.dtype for value in (widened.inputs[0], narrowed.outputs[0]) if value is not None}
     return inner == ir.DataType.FLOAT and outer in ({ir.DataType.FLOAT16}, {ir.DataType.BFLOAT16})
-
-
-def _scale(q: ir.Value, scale: float) -> list[ir.Attr]:
-    """The scale, unless it is PyTorch's default."""
-    features = (shape_of(q) or (None,))[-1]
-    if isinstance(features, int) and features > 0 and is_close(scale, 1 / math.sqrt(features), q.dtype):
-        return []
-    return [ir.AttrFloat32("scale", scale)]

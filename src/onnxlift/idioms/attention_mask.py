@@ -182,12 +182,16 @@ def _is_causal(edit: Edit, scores: ir.Value | None, mask: ir.Value | None, inver
     shape, size = shape_of(mask), shape_of(scores)
     if shape is None or size is None or len(shape) < 2 or shape[-2:] != size[-2:]:
         return False
-    if any(axis != 1 for axis in shape[:-2]):
-        return False
-    tensor = constant(mask)
+    return all(axis == 1 for axis in shape[:-2]) and hides_later(edit, mask, inverted)
+
+
+def hides_later(edit: Edit, mask: ir.Value | None, inverted: bool = False) -> bool:
+    """Whether a mask by queries and keys hides exactly the keys after each query; `inverted` if the true in a boolean
+    one hides a key."""
+    tensor, shape = constant(mask), shape_of(mask)
     if tensor is None:
         return _is_triangle(edit, mask, inverted)
-    if tensor.size > _MAX_CAUSAL:
+    if tensor.size > _MAX_CAUSAL or shape is None:
         return False
     array = tensor.numpy().reshape(int(shape[-2]), int(shape[-1]))
     visible = np.tri(*array.shape, dtype=bool)

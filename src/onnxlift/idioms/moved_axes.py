@@ -6,14 +6,17 @@ becomes of it is a tuple of atoms, the outermost first:
     (batch, seq, 3 * heads * features)                  [(batch,), (seq,), (part, head, feature)]
     Reshape to (batch, seq, 3, heads * features)        [(batch,), (seq,), (part,), (head, feature)]
     Gather(axis=2, index 1)                             [(batch,), (seq,), (head, feature)], part = 1
+    Concat with something else along the axis of seq    the same axes, seq is longer
 
 So two chains of such nodes that lead to the same axes move every element to the same place, however they are spelled.
+An atom of size 1 may stand anywhere: moving it moves no element. Where the older exporter has written a number for a
+size that is open, the atom has that size from there on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
 
@@ -25,18 +28,39 @@ from ..passes.transposes import permutation
 from .match import made_by
 
 MOVES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Gather", "Slice", "Split")
-_MAX_MOVES = 12
+_MAX_MOVES = 16
 
 Axis = tuple[str, ...]
 
 
 @dataclass(frozen=True)
+class Appended:
+    """Something that was appended to a tensor along one atom, and what the tensor was then."""
+
+    value: ir.Value
+    atom: str
+    length: int
+    to: Moved
+
+
+@dataclass(frozen=True)
 class Moved:
-    """A tensor as it was moved: its axes, and which index of which atoms was taken."""
+    """A tensor as it was moved: its axes, which index of which atoms was taken, and what was appended."""
 
     axes: tuple[Axis, ...]
     sizes: Mapping[str, Dim]
     taken: Mapping[str, int] = field(default_factory=dict)
+    appended: tuple[Appended, ...] = ()
+
+    def is_at(self, axes: Sequence[Axis]) -> bool:
+        """Whether the tensor has these axes."""
+        mine, others = ([self.large(axis) for axis in some] for some in (self.axes, axes))
+        return mine == others
+
+    def shape(self, axes: Sequence[Axis]) -> Shape | None:
+        """The shape that a tensor with these axes has."""
+        sizes = [symbolic.product(self.sizes[atom] for atom in axis) for axis in axes]
+        return None if None in sizes else tuple(size for size in sizes if size is not None)
 
     def after(self, nodes: Sequence[ir.Node], last: ir.Value) -> Moved | None:
         """What the nodes, one after the other, make of it; `last` is which output of the last one is meant."""
@@ -46,11 +70,15 @@ class Moved:
             moved = None if moved is None or output is None else moved._after(node, output)
         return moved
 
+    def large(self, axis: Axis) -> Axis:
+        """The atoms of an axis that have more than one element."""
+        return tuple(atom for atom in axis if self.sizes[atom] != 1)
+
     def _after(self, node: ir.Node, output: ir.Value) -> Moved | None:
         match node.op_type:
             case "Transpose":
                 order = permutation(node)
-                return None if order is None else Moved(tuple(self.axes[i] for i in order), self.sizes, self.taken)
+                return None if order is None else replace(self, axes=tuple(self.axes[i] for i in order))
             case "Gather":
                 index = static_elements(node.inputs[1])
                 scalar = shape_of(node.inputs[1]) == ()
@@ -59,10 +87,15 @@ class Moved:
                 return self._part(node, output, node.outputs.index(output))
             case "Slice":
                 return self._slice(node, output)
+            case "Concat":
+                return self._longer(node)
         return self._regrouped(shape_of(output))
 
     def _regrouped(self, shape: Shape | None) -> Moved | None:
         """The same atoms in their order, as many for each axis as give its size."""
+        implied = self._implied(shape or ())
+        if implied:
+            return replace(self, sizes={**self.sizes, **implied})._regrouped(shape)
         atoms = [atom for axis in self.axes for atom in axis]
         axes: list[Axis] = []
         for size in shape or ():
@@ -74,34 +107,47 @@ class Moved:
                 axis.append(atoms.pop(0))
                 product = symbolic.multiply(product, self.sizes[axis[-1]])
             axes.append(tuple(axis))
-        return Moved(tuple(axes), self.sizes, self.taken) if shape is not None and not atoms else None
+        return replace(self, axes=tuple(axes)) if shape is not None and not self.large(tuple(atoms)) else None
+
+    def _implied(self, shape: Shape) -> dict[str, int]:
+        """The open size of an atom that an exporter took for a number: a reshape to numbers allows for no other."""
+        atoms = [atom for axis in self.axes for atom in axis]
+        count = symbolic.product(shape)
+        for atom in atoms:
+            others = symbolic.product(self.sizes[other] for other in atoms if other != atom)
+            if isinstance(self.sizes[atom], str) and others and count:
+                size = symbolic.divide_exactly(count, others)
+                if isinstance(size, int):
+                    return {atom: size}
+        return {}
 
     def _without(self, node: ir.Node, index: int) -> Moved | None:
         """One index of an axis that is a single atom."""
         axis = attribute(node, "axis", 0)
-        if not isinstance(axis, int) or len(self.axes[axis]) != 1:
+        if not isinstance(axis, int) or len(self.large(self.axes[axis])) != 1:
             return None
         axis %= len(self.axes)
-        (atom,) = self.axes[axis]
+        (atom,) = self.large(self.axes[axis])
         size = self.sizes[atom]
         if not isinstance(size, int) or not -size <= index < size:
             return None
-        return Moved(self.axes[:axis] + self.axes[axis + 1 :], self.sizes, {**self.taken, atom: index % size})
+        axes = self.axes[:axis] + self.axes[axis + 1 :]
+        return replace(self, axes=axes, taken={**self.taken, atom: index % size})
 
     def _part(self, node: ir.Node, output: ir.Value, index: int, axis: int | None = None) -> Moved | None:
         """One index of the outermost atom of an axis: the whole of the other atoms, if `output` is as large."""
         axis = attribute(node, "axis", 0) if axis is None else axis
         shape = shape_of(output)
-        if not isinstance(axis, int) or shape is None or not self.axes[axis]:
+        if not isinstance(axis, int) or shape is None or not self.large(self.axes[axis]):
             return None
         axis %= len(self.axes)
-        first, *rest = self.axes[axis]
+        first, *rest = self.large(self.axes[axis])
         if symbolic.product(self.sizes[atom] for atom in rest) != shape[axis]:
             return None
         if not 0 <= index < (size if isinstance(size := self.sizes[first], int) else 0):
             return None
         axes = (*self.axes[:axis], tuple(rest), *self.axes[axis + 1 :])
-        return Moved(axes, self.sizes, {**self.taken, first: index})
+        return replace(self, axes=axes, taken={**self.taken, first: index})
 
     def _slice(self, node: ir.Node, output: ir.Value) -> Moved | None:
         cut, shape = static_slice(node), shape_of(output)
@@ -113,12 +159,25 @@ class Moved:
             return None
         return self._part(node, output, start // width, axis)
 
+    def _longer(self, node: ir.Node) -> Moved | None:
+        """Something appended along an axis that is a single atom."""
+        axis, other = attribute(node, "axis", 0), node.inputs[-1]
+        shape = shape_of(other)
+        if len(node.inputs) != 2 or other is None or shape is None or len(shape) != len(self.axes):
+            return None
+        atoms, length = self.axes[axis], shape[axis]
+        size = symbolic.add(self.sizes[atoms[0]], length) if len(atoms) == 1 else None
+        if not isinstance(length, int) or size is None:
+            return None
+        appended = Appended(other, atoms[0], length, self)
+        return replace(self, sizes={**self.sizes, atoms[0]: size}, appended=(*self.appended, appended))
 
-def moves_to(edit: Edit, value: ir.Value | None, source: ir.Value | None = None) -> list[ir.Node]:
-    """The nodes that move elements and make `value`, in their order; from `source` on, if that is on the way."""
+
+def moves_to(edit: Edit, value: ir.Value | None, *also: str) -> list[ir.Node]:
+    """The nodes that move elements and make `value`, in their order; those of the types in `also` count as such."""
     nodes: list[ir.Node] = []
-    while value is not source and len(nodes) < _MAX_MOVES:
-        node = made_by(edit, value, *MOVES)
+    while len(nodes) < _MAX_MOVES:
+        node = made_by(edit, value, *MOVES, *also)
         if node is None:
             break
         nodes.insert(0, node)

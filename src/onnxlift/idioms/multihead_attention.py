@@ -4,15 +4,15 @@
     q, k, v = three parts of p, in heads       Reshape, Transpose, Gather, Split, ... in any spelling
     Linear(heads joined(Attention(q, k, v, mask)), W2, b2)   ->   MultiheadAttention(x, x, x, W, b, W2, b2, mask)
 
-and the Transposes to the layout with the sequence in front and back again, if all are there: `batch_first`. Where the
-queries are projected from one value and the keys and values from others, each with its rows of W and b
-(projections.py) or what the exporter made of these (projection_weights.py), these are what the layer is called with.
-What the nodes in between do is compared axis by axis (moved_axes.py).
+with what the class has besides, each in a file of its own: the weights that it gives back (multihead_core.py), one
+sequence without a batch and `batch_first` (multihead_layouts.py), masks (multihead_masks.py), and rows that it appends
+to keys and values (multihead_keys.py). Where the queries are projected from one value and the keys and values from
+others, each with its rows of W and b (projections.py) or what the exporter made of these (projection_weights.py), these
+are what the layer is called with. What the nodes in between do is compared axis by axis (moved_axes.py).
 
 It applies if the parameters are named as in that class (`in_proj_weight`, `in_proj_bias`), or if the sequence is the
 first axis, as that class alone has it: others keep their own projections. Projections with a weight each are only that
-class's if, besides, it computes them and the attention itself, and no module inside it does. The masks are such as the
-class takes (multihead_masks.py).
+class's if, besides, it computes them and the attention itself, and no module inside it does.
 
 Not with another scale than PyTorch's default, with grouped heads, with a bias in only one of the projections, or if
 somebody else reads a value in between. A bias of the last projection that is missing although `in_proj_bias` is there
@@ -21,6 +21,7 @@ was zero, and left out by the exporter: it is zero again.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,84 +31,279 @@ from ..ir.node_view import Shape, shape_of
 from ..passes import dead_code
 from ..passes.common_subexpressions import module_of
 from ..passes.edit import Edit, attribute, sweep
-from ..passes.transposes import permutation
-from .match import DOMAIN, drop_unused, is_private, made_by
+from .match import DOMAIN, drop_unused
 from .moved_axes import MOVES, Axis, Moved, moves_to
-from .multihead_masks import find_masks
+from .multihead_core import Core, Returned, find_core, find_returned
+from .multihead_keys import Rows, bias_of, find_rows
+from .multihead_layouts import Layout, find_layouts, only_reader
+from .multihead_masks import Masks, Sizes, find_masks
 from .projection_weights import IN_BIAS, arranged, is_packed, weights_of
 from .projections import Projection, find_projection
 
 _MAX_MOVES = 12
-_MAX_READERS = 32
-_OPTIONS = frozenset({"is_causal", "dropout", "trains"})
-_SIZES = frozenset({*MOVES, "Shape", "Cast", "Concat", "Mul", "Div"})
+_MAX_REGION = 400
+_MANY = 32
+_ORDERS: tuple[tuple[str, str], ...] = (("seq", "batch"), ("batch", "seq"))
 
 
 def run(model: ir.Model) -> int:
     """Recognise multi-head attention layers; gives how many."""
     dead_code.run(model)  # what made a causal mask still reads the sizes of the queries
-    return sweep(model, _visit)
+    seen: set[ir.Node] = set()
+
+    def visit(edit: Edit, node: ir.Node) -> None:
+        seen.add(node)
+        _visit(edit, node, seen)
+
+    return sweep(model, visit)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Layer:
-    """The nodes of a layer, its three projections, and whether the batch is the first axis of these."""
+    """A layer around an attention: its three projections, what comes out of them and becomes of that in heads, the last
+    linear layer and what goes into that."""
 
+    core: Core
     projections: list[Projection]
-    attention: ir.Node
+    projected: list[Moved]
+    parts: list[Moved]
+    rows: tuple[Rows, Rows]
     output: ir.Node
-    last: ir.Node
-    moves: list[ir.Node]
+    joined: Moved
     heads: int
     is_batch_first: bool
-
-    @property
-    def projecting(self) -> list[ir.Node]:
-        """The nodes of the projections, each once."""
-        return list(dict.fromkeys(node for projection in self.projections for node in projection.nodes))
 
     @property
     def named_by(self) -> ir.Node:
         return self.projections[0].nodes[-1]
 
+    @property
+    def modules(self) -> set[str]:
+        """Where the layer is computed."""
+        nodes = [node for projection in self.projections for node in projection.nodes]
+        return {module_of(node) for node in (*nodes, self.core.node, self.output)}
 
-def _visit(edit: Edit, node: ir.Node) -> None:
-    if node.op_type != "Attention" or node.domain != DOMAIN or not node.attributes.keys() <= _OPTIONS:
+    @property
+    def order(self) -> tuple[str, str]:
+        return ("batch", "seq") if self.is_batch_first else ("seq", "batch")
+
+
+@dataclass(frozen=True)
+class _Call:
+    """How a layer is called."""
+
+    layout: Layout
+    masks: Masks
+    returned: Returned | None
+
+    @property
+    def ends(self) -> list[ir.Node]:
+        """The nodes that make what the layer gives."""
+        return [self.layout.last, *([] if self.returned is None else [self.returned.node])]
+
+
+def _visit(edit: Edit, node: ir.Node, seen: set[ir.Node]) -> None:
+    core = find_core(edit, node)
+    layer = None if core is None else _find(edit, core)
+    if layer is None or not _is_named_so(layer):
         return
-    if attribute(node, "trains", 0) or node.outputs[0].dtype == ir.DataType.FLOAT16:
-        return  # half precision is computed in float32 (ops/attention.py), which the layer does not do
-    layer = _find(edit, node)
-    if layer is None or not _is_named_so(layer) or not _is_closed(edit, layer):
-        return
-    masks = find_masks(edit, node, layer.heads, module_of(layer.named_by))
-    if masks is None:
-        return
+    for layout in find_layouts(edit, _sources(layer), layer.output, layer.joined):
+        call = _call(edit, layer, layout)
+        inside = None if call is None else _inside(edit, layer, call)
+        if call is not None and inside is not None and _is_read_later(edit, call.returned, seen, inside):
+            seen.add(_write(edit, layer, call))
+            drop_unused(edit, [*inside, *inside])  # sizes of what is inside may be read there too
+            return
+
+
+def _find(edit: Edit, core: Core) -> _Layer | None:
+    """The layer around an attention, if all axes go where they should."""
+    values = (core.q, core.k, core.v)
+    chains = [moves_to(edit, value, "Concat") for value in values]
+    found = [find_projection(edit, chain[0].inputs[0]) if chain else None for chain in chains]
+    of_q = shape_of(core.q)
+    projections = arranged([projection for projection in found if projection is not None])
+    if projections is None or of_q is None or not isinstance(of_q[-1], int):
+        return None
+    width, features = projections[0].columns, of_q[-1]
+    if not features or width % features:
+        return None
+    shapes = [shape_of(chain[0].inputs[0]) for chain in chains]
+    axes: tuple[Axis, ...] = (("batch",), ("head",), ("seq",), ("feature",))
+    if len(of_q) == 3:
+        axes = (("batch", "head"), ("seq",), ("feature",))
+    turned = (*axes[:-2], axes[-1], axes[-2]) if core.has_keys_turned else axes
+    for order in _ORDERS:
+        packed = [_packed(shape, p, order, width, features) for shape, p in zip(shapes, projections, strict=True)]
+        parts = [
+            part
+            for start, chain, value, at in zip(packed, chains, values, (axes, turned, axes), strict=True)
+            if start is not None and (part := start.after(chain, value)) is not None and part.is_at(at)
+        ]
+        places = [p.start // width + part.taken.get("part", 0) for p, part in zip(projections, parts, strict=False)]
+        starts = [start for start in packed if start is not None]
+        if places != [0, 1, 2] or len({start.sizes["batch"] for start in starts}) != 1 or parts[0].appended:
+            continue
+        rows = [find_rows(edit, part) for part in parts[1:]]
+        output = _output(edit, core.node, Moved(axes, parts[0].sizes), width)
+        if None in rows or output is None or not _has_biases(projections[0], output[0]):
+            continue
+        of_k, of_v = (row for row in rows if row is not None)
+        if (of_k.bias is None) != (of_v.bias is None) or of_k.has_zeros != of_v.has_zeros:
+            continue
+        return _Layer(core, projections, starts, parts, (of_k, of_v), *output, width // features, order[0] == "batch")
+    return None
+
+
+def _packed(
+    shape: Shape | None, projection: Projection, order: tuple[str, str], width: int, features: int
+) -> Moved | None:
+    """The axes of what is projected: two, and the parts, heads and features in one."""
+    if shape is None or len(shape) != 3:
+        return None
+    parts = projection.rows // width
+    sizes = dict(
+        zip((*order, "part", "head", "feature"), (*shape[:2], parts, width // features, features), strict=True)
+    )
+    packed: Axis = ("head", "feature") if parts == 1 else ("part", "head", "feature")
+    return Moved(((order[0],), (order[1],), packed), sizes)
+
+
+def _sources(layer: _Layer) -> list[tuple[ir.Value, Moved]]:
+    """What is projected, with its axes."""
+    axes = tuple((atom,) for atom in (*layer.order, "in"))
+    pairs = zip(layer.projections, layer.projected, strict=True)
+    return [(p.x, Moved(axes, {**moved.sizes, "in": p.columns})) for p, moved in pairs]
+
+
+def _has_biases(projection: Projection, output: ir.Node) -> bool:
+    """Whether both projections have a bias or none has; or the last one only lost it."""
+    there = len(output.inputs) > 2 and output.inputs[2] is not None
+    if projection.bias is None:
+        return not there
+    return there or (projection.bias.name or "").endswith(IN_BIAS)
+
+
+def _output(edit: Edit, core: ir.Node, moved: Moved, width: int) -> tuple[ir.Node, Moved] | None:
+    """The linear layer after the attention, and what goes into it: the heads, joined again."""
+    nodes: list[ir.Node] = []
+    reader = only_reader(edit, core)
+    while reader is not None and reader.op_type in MOVES and len(nodes) < _MAX_MOVES:
+        nodes.append(reader)
+        reader = only_reader(edit, reader)
+    if reader is None or reader.op_type != "Linear" or reader.domain != DOMAIN or not nodes:
+        return None
+    joined = moved.after(nodes, nodes[-1].outputs[0])
+    if joined is None or joined.taken or shape_of(reader.inputs[1]) != (width, width):
+        return None
+    outer = tuple(atom for axis in joined.axes[:-1] for atom in axis)
+    leaves = Moved((outer, joined.axes[-1]), {**joined.sizes, "out": width})
+    fits = any(leaves.is_at((order, ("head", "feature"))) for order in _ORDERS)
+    return (reader, Moved(joined.axes, leaves.sizes)) if fits else None
+
+
+def _is_named_so(layer: _Layer) -> bool:
     packed = layer.projections[0]
-    sources = [projection.x for projection in layer.projections]
-    last, batch_first = layer.last, layer.is_batch_first
-    before, after = [made_by(edit, x, "Transpose") for x in sources], _only_reader(edit, last)
-    if not batch_first and after is not None and all(turn is not None and _swaps(turn) for turn in (*before, after)):
-        sources = [turn.inputs[0] for turn in before if turn is not None and turn.inputs[0] is not None]
-        last, batch_first = after, True
-    attributes = [
-        ir.AttrInt64("num_heads", layer.heads),
-        ir.AttrInt64("batch_first", int(batch_first)),
-        ir.AttrInt64("transposed", int(packed.is_transposed)),
-        ir.AttrInt64("output_transposed", attribute(layer.output, "transposed", 0)),
-    ]
-    attributes += [option for option in node.attributes.values() if option.name != "trains"]
-    if masks.inverted:
-        attributes.append(ir.AttrInt64("inverted", 1))
+    if not is_packed(layer.projections):
+        return not layer.is_batch_first and len(layer.modules) == 1 and layer.modules != {""}
+    names = [value.name or "" for value in (packed.weight, packed.bias) if value is not None]
+    return not layer.is_batch_first or any(name.endswith(("in_proj_weight", IN_BIAS)) for name in names)
+
+
+def _call(edit: Edit, layer: _Layer, layout: Layout) -> _Call | None:
+    """How a layer is called in this layout; None if it has masks or gives weights that do not fit that."""
+    core, rows = layer.core, layer.rows[0].count
+    batch, queries, keys = layer.projected[0].sizes["batch"], *(moved.sizes["seq"] for moved in layer.projected[:2])
+    sizes = Sizes(batch, layer.heads, queries, keys, rows, layout.is_batched)
+    masks = find_masks(edit, core, sizes, module_of(layer.named_by))
+    if masks is None or (core.is_causal and queries != keys):
+        return None
+    if core.probabilities is None:
+        return _Call(layout, masks, None)
+    if core.is_causal and rows:
+        return None  # only the attention that gives no weights back counts these rows as later keys
+    leading = (("batch",), ("head",)) if len(core.probabilities.shape or ()) == 4 else (("batch", "head"),)
+    known = {"batch": layer.parts[0].sizes["batch"], "head": layer.heads}
+    known |= {"query": layer.parts[0].sizes["seq"], "key": layer.parts[1].sizes["seq"]}
+    axes: tuple[Axis, ...] = ((("batch",),) if layout.is_batched else ()) + (("query",), ("key",))
+    returned = find_returned(edit, core, Moved((*leading, ("query",), ("key",)), known), axes)
+    return None if returned is None else _Call(layout, masks, returned)
+
+
+def _inside(edit: Edit, layer: _Layer, call: _Call) -> dict[ir.Node, None] | None:
+    """The nodes that only serve to compute what the layer gives, each before those that make its inputs; None if some
+    of the layer are not among these, because somebody else reads what they make. Sizes can be read elsewhere too."""
+    given = (*call.layout.sources, call.masks.by_query, call.masks.padding)
+    outside = {value.producer() for value in given if value is not None}
+    inside = dict.fromkeys(call.ends)
+    pending = list(inside)
+    while pending and len(inside) < _MAX_REGION:
+        for value in pending.pop().inputs:
+            node = None if value is None else value.producer()
+            if node is None or node in inside or node in outside or node.graph is not edit.graph:
+                continue
+            if all(_is_read_by(edit, output, inside) for output in node.outputs):
+                inside[node] = None
+                pending.append(node)
+    own = {node for projection in layer.projections for node in projection.nodes} | {layer.core.node, layer.output}
+    return inside if own <= inside.keys() else None
+
+
+def _is_read_by(edit: Edit, value: ir.Value, nodes: Collection[ir.Node]) -> bool:
+    """Whether nobody but these nodes reads a value, its size aside."""
+    if edit.is_output(value) or value in edit.shared:
+        return False
+    users = [user for user, _ in value.uses()]
+    if len(users) > _MANY:
+        edit.shared.add(value)
+        return False
+    return all(user in nodes or user.op_type == "Shape" for user in users)
+
+
+def _is_read_later(
+    edit: Edit, returned: Returned | None, seen: Collection[ir.Node], inside: Collection[ir.Node]
+) -> bool:
+    """Whether all who read the weights come after the attention, where the layer will stand. So what goes into the
+    layer is not made of its weights either."""
+    users = [] if returned is None else [user for user, _ in returned.value.uses() if user not in inside]
+    return all(user.graph is edit.graph and user not in seen for user in users)
+
+
+def _write(edit: Edit, layer: _Layer, call: _Call) -> ir.Node:
+    core, layout, masks = layer.core, call.layout, call.masks
+    flags = {
+        "num_heads": layer.heads,
+        "batch_first": layout.is_batch_first,
+        "transposed": layer.projections[0].is_transposed,
+        "output_transposed": attribute(layer.output, "transposed", 0),
+        "is_causal": core.is_causal,
+        "causal_mask": core.is_causal or masks.is_causal,
+        "inverted": masks.inverted,
+        "add_zero_attn": layer.rows[0].has_zeros,
+        "need_weights": call.returned is not None,
+        "average_attn_weights": call.returned is None or call.returned.is_averaged,
+    }
+    attributes = [ir.AttrInt64(name, int(flag)) for name, flag in flags.items()]
+    if core.dropout is not None:
+        attributes.append(core.dropout)
     weight_2, bias_2 = (*layer.output.inputs[1:], None)[:2]
-    weights = weights_of(edit, layer.projections, _owner(weight_2, bias_2))
+    owner = _owner(weight_2, bias_2)
+    weights = weights_of(edit, layer.projections, owner)
     if weights.bias is not None and bias_2 is None:
         bias_2 = _zeros(edit, weights.bias)
-    inputs = [*sources, weights.weight, weights.bias, weight_2, bias_2, masks.by_query, masks.padding]
+    by_query = None if masks.is_causal else masks.by_query
+    inputs = [*layout.sources, weights.weight, weights.bias, weight_2, bias_2, by_query, masks.padding]
     inputs += [weights.key_weight, weights.value_weight]
-    edit.replace(last, "MultiheadAttention", inputs, attributes, domain=DOMAIN, named_by=layer.named_by)
-    drop_unused(edit, [layer.last, layer.output, *reversed(layer.moves)])
-    turns = [turn for turn in dict.fromkeys(before) if turn is not None]
-    drop_unused(edit, [node, *reversed(layer.moves), *layer.projecting, *turns])
+    inputs += [bias_of(edit, rows, f"{owner}bias_{name}") for rows, name in zip(layer.rows, "kv", strict=True)]
+    return edit.join(
+        call.ends,
+        "MultiheadAttention",
+        inputs,
+        attributes,
+        before=core.node,
+        domain=DOMAIN,
+        named_by=layer.named_by,
+    )
 
 
 def _owner(*values: ir.Value | None) -> str:
@@ -122,123 +318,3 @@ def _zeros(edit: Edit, bias: ir.Value) -> ir.Value:
     assert tensor is not None
     name = (bias.name or "").removesuffix(IN_BIAS) + "out_proj.bias"
     return edit.constant(name, np.zeros(tensor.size // 3, tensor.dtype.numpy()))
-
-
-def _find(edit: Edit, attention: ir.Node) -> _Layer | None:
-    """The layer around an attention, if all axes go where they should."""
-    chains = [moves_to(edit, value) for value in attention.inputs[:3]]
-    found = [find_projection(edit, chain[0].inputs[0]) if chain else None for chain in chains]
-    of_q = shape_of(attention.inputs[0])
-    projections = arranged([projection for projection in found if projection is not None])
-    if projections is None or of_q is None or not isinstance(of_q[-1], int):
-        return None
-    width, features = projections[0].columns, of_q[-1]
-    if not features or width % features:
-        return None
-    shapes = [shape_of(chain[0].inputs[0]) for chain in chains]
-    packed = [_packed(shape, p, width, features) for shape, p in zip(shapes, projections, strict=True)]
-    parts = [
-        None if start is None or value is None else start.after(chain, value)
-        for start, chain, value in zip(packed, chains, attention.inputs[:3], strict=True)
-    ]
-    for batch, seq in (("first", "second"), ("second", "first")):
-        axes: tuple[Axis, ...] = ((batch,), ("head",), (seq,), ("feature",))
-        if len(of_q) == 3:
-            axes = ((batch, "head"), (seq,), ("feature",))
-        moved = [part for part in parts if part is not None and part.axes == axes]
-        places = [p.start // width + part.taken.get("part", 0) for p, part in zip(projections, moved, strict=False)]
-        if places != [0, 1, 2] or len({part.sizes[batch] for part in moved}) != 1:
-            continue
-        if "is_causal" in attention.attributes and moved[0].sizes[seq] != moved[1].sizes[seq]:
-            continue
-        output = _output(edit, attention, Moved(axes, moved[0].sizes), width)
-        if output is not None and _has_biases(projections[0], output[0]):
-            moves = list({node: None for chain in chains for node in chain})
-            return _Layer(
-                projections,
-                attention,
-                output[0],
-                output[1],
-                [*moves, *output[2]],
-                heads=width // features,
-                is_batch_first=batch == "first",
-            )
-    return None
-
-
-def _packed(shape: Shape | None, projection: Projection, width: int, features: int) -> Moved | None:
-    """The axes of what is projected: two, and the parts, heads and features in one."""
-    if shape is None or len(shape) != 3:
-        return None
-    parts = projection.rows // width
-    sizes = {"first": shape[0], "second": shape[1], "part": parts, "head": width // features, "feature": features}
-    packed: Axis = ("head", "feature") if parts == 1 else ("part", "head", "feature")
-    return Moved((("first",), ("second",), packed), sizes)
-
-
-def _has_biases(projection: Projection, output: ir.Node) -> bool:
-    """Whether both projections have a bias or none has; or the last one only lost it."""
-    there = len(output.inputs) > 2 and output.inputs[2] is not None
-    if projection.bias is None:
-        return not there
-    return there or (projection.bias.name or "").endswith(IN_BIAS)
-
-
-def _output(edit: Edit, attention: ir.Node, moved: Moved, width: int) -> tuple[ir.Node, ir.Node, list[ir.Node]] | None:
-    """The linear layer after the attention, which gets the heads joined again, the last node (if the layer works on
-    rows, a Reshape to the axes that these were), and the nodes that join them."""
-    nodes: list[ir.Node] = []
-    reader = _only_reader(edit, attention)
-    while reader is not None and reader.op_type in MOVES and len(nodes) < _MAX_MOVES:
-        nodes.append(reader)
-        reader = _only_reader(edit, reader)
-    if reader is None or reader.op_type != "Linear" or reader.domain != DOMAIN or not nodes:
-        return None
-    joined = moved.after(nodes, nodes[-1].outputs[0])
-    if joined is None or joined.taken or shape_of(reader.inputs[1]) != (width, width):
-        return None
-    if joined.axes == (("first",), ("second",), ("head", "feature")):
-        return reader, reader, nodes
-    split = _only_reader(edit, reader)
-    if joined.axes != (("first", "second"), ("head", "feature")) or split is None or split.op_type != "Reshape":
-        return None
-    shape = (moved.sizes["first"], moved.sizes["second"], width)
-    return (reader, split, nodes) if shape_of(split.outputs[0]) == shape else None
-
-
-def _only_reader(edit: Edit, node: ir.Node) -> ir.Node | None:
-    if len(node.outputs) != 1 or not is_private(edit, node.outputs[0]):
-        return None
-    ((reader, index),) = node.outputs[0].uses()
-    return reader if index == 0 and reader.graph is edit.graph else None
-
-
-def _is_named_so(layer: _Layer) -> bool:
-    packed = layer.projections[0]
-    if not is_packed(layer.projections):
-        modules = {module_of(node) for node in (*layer.projecting, layer.attention, layer.output)}
-        return not layer.is_batch_first and len(modules) == 1 and modules != {""}
-    names = [value.name or "" for value in (packed.weight, packed.bias) if value is not None]
-    return not layer.is_batch_first or any(name.endswith(("in_proj_weight", IN_BIAS)) for name in names)
-
-
-def _is_closed(edit: Edit, layer: _Layer) -> bool:
-    """Whether nobody else reads what the layer computes on the way."""
-    inside = {layer.attention, layer.output, *layer.moves, *layer.projecting}
-    pending = [*layer.projecting, layer.attention, *layer.moves]
-    seen: set[ir.Node] = set()
-    while pending:  # readers that are not of the layer may compute sizes for it, and nothing else
-        node = pending.pop()
-        users = {user for value in node.outputs for user, _ in value.uses()}
-        if len(seen) > _MAX_READERS or any(edit.is_output(value) for value in node.outputs):
-            return False
-        outside = users - inside - seen
-        if any(user.graph is not edit.graph or user.op_type not in _SIZES for user in outside):
-            return False
-        seen |= outside
-        pending += outside
-    return True
-
-
-def _swaps(node: ir.Node) -> bool:
-    return node.op_type == "Transpose" and list(permutation(node) or ()) == [1, 0, 2]

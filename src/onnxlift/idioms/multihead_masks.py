@@ -1,10 +1,11 @@
 """The masks of an attention as `nn.MultiheadAttention` takes them: one by queries and keys, one by batches and keys.
 
-    (queries, keys), or (batch * heads, queries, keys)       ->  attn_mask
-    Unsqueeze(p), of (batch, 1, 1, keys)                     ->  key_padding_mask = p
-    Reshape(Expand(Unsqueeze(p))), of (batch * heads, 1, keys)  ->  the same
-    Add(m, Reshape(Expand(Unsqueeze(p))))                    ->  both, as the layer itself joins them for all heads
-    Where(hidden, -inf, 0), or Not(hidden), of any of these  ->  hidden: true where a score does not count
+    (queries, keys), or (batch * heads, queries, keys)          ->  attn_mask
+    Reshape(p), of (batch, 1, 1, keys)                          ->  key_padding_mask = p
+    Reshape(Expand(Reshape(p))), of (batch * heads, 1, keys)    ->  the same
+    Add(m, Reshape(Expand(Reshape(p))))                         ->  both, as the layer itself joins them for all heads
+    Pad(m), with zeros for the rows that the layer appends to the keys (multihead_keys.py)   ->  m
+    Where(hidden, -inf, 0), or Not(hidden), of any of these     ->  hidden: true where a score does not count
 
 Where the attention has batch and heads in two axes, what is above may have got these by a Reshape.
 
@@ -15,106 +16,187 @@ no argument of its call.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import onnx_ir as ir
 
-from ..ir.node_view import shape_of
+from ..ir.node_view import Shape, shape_of, static_elements
 from ..ir.scopes import constant
-from ..ir.symbolic import product
+from ..ir.symbolic import Dim, product
 from ..passes.common_subexpressions import module_of
-from ..passes.edit import Edit
+from ..passes.edit import Edit, attribute
+from .attention_mask import hides_later
 from .match import made_by, number, rank
+from .multihead_core import Core
+from .multihead_keys import is_zero
 
-_LARGEST = 1 << 20
+_MAX_STEPS = 8
+_LARGEST = 1 << 24
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes of an attention; `rows` is how many of its keys the layer itself appends."""
+
+    batch: Dim
+    heads: int
+    queries: Dim
+    keys: Dim
+    rows: int
+    is_batched: bool
 
 
 @dataclass(frozen=True)
 class Masks:
-    """What a layer is called with; `inverted` if a boolean mask says which scores count."""
+    """What a layer is called with; `inverted` if a boolean mask says which scores count, `is_causal` if the mask by
+    queries and keys hides exactly what lies after each query."""
 
-    by_query: ir.Value | None
-    padding: ir.Value | None
-    inverted: bool
+    by_query: ir.Value | None = None
+    padding: ir.Value | None = None
+    inverted: bool = False
+    is_causal: bool = False
 
 
-def find_masks(edit: Edit, attention: ir.Node, heads: int, module: str) -> Masks | None:
+@dataclass(frozen=True)
+class _Mask:
+    """A mask on the way back to what the layer was given, and what true means in it if it is boolean."""
+
+    value: ir.Value
+    hides: bool
+
+
+def find_masks(edit: Edit, core: Core, sizes: Sizes, module: str) -> Masks | None:
     """The masks of an attention in this module, none, one or both; None if it has another that no layer takes."""
-    by_query, padding = _parts(edit, attention.inputs[3] if len(attention.inputs) > 3 else None, heads)
-    if by_query is not None and rank(by_query) != 2 and not _is_by_head(by_query, attention, heads):
+    if core.mask is None:
+        return Masks()
+    of_query: list[Shape] = [(sizes.queries, sizes.keys)]
+    by_head = product((sizes.batch, sizes.heads))
+    if by_head is not None:
+        of_query.append((by_head, sizes.queries, sizes.keys))
+    of_padding: Shape = (sizes.batch, sizes.keys) if sizes.is_batched else (sizes.keys,)
+    given = _Mask(core.mask, core.hides)
+    whole, inner = _parts(edit, given, sizes)
+    first = None
+    if whole is not None:
+        found = (_given(edit, whole, shape, sizes.rows) for shape in of_query)
+        first = next((mask for mask in found if mask is not None), None)
+    second = None if inner is None else _given(edit, inner, of_padding, sizes.rows)
+    if (whole is not None and first is None) or (inner is not None and second is None):
         return None
-    (by_query, first), (padding, second) = _hidden(edit, by_query), _hidden(edit, padding)
-    if any(_is_made_in(module, value) for value in (by_query, padding)) or (first and padding is not None):
+    flags = {not mask.hides for mask in (first, second) if mask is not None and mask.value.dtype == ir.DataType.BOOL}
+    masks = Masks(
+        None if first is None else first.value, None if second is None else second.value, inverted=flags == {True}
+    )
+    if len(flags) > 1 or any(_is_made_in(module, value) for value in (masks.by_query, masks.padding)):
         return None
-    return Masks(by_query, padding, first or second)
+    if first is None or sizes.queries != sizes.keys or constant(first.value) is None:
+        return masks
+    return replace(masks, is_causal=hides_later(edit, first.value, inverted=first.hides))
 
 
-def _parts(edit: Edit, mask: ir.Value | None, heads: int) -> tuple[ir.Value | None, ir.Value | None]:
+def _parts(edit: Edit, mask: _Mask, sizes: Sizes) -> tuple[_Mask | None, _Mask | None]:
     """The mask by queries and keys, and the one by batches and keys."""
-    padding = _padding(edit, mask)
+    if _is_padding(mask.value, sizes):
+        return None, mask
+    value = mask.value
+    split = made_by(edit, value, "Reshape")
+    if split is not None and rank(value) == 4 and rank(split.inputs[0]) == 3 and split.inputs[0] is not None:
+        value = split.inputs[0]
+    padding = _for_all_heads(edit, value, sizes)
     if padding is not None:
-        return None, padding
-    split = made_by(edit, mask, "Reshape")
-    if split is not None and rank(mask) == 4 and rank(split.inputs[0]) == 3:
-        mask = split.inputs[0]
-    padding = _for_all_heads(edit, mask, heads)
-    if padding is not None:
-        return None, padding
-    total = made_by(edit, mask, "Add")
+        return None, replace(mask, value=padding)
+    total = made_by(edit, value, "Add")
     if total is not None:
         by_query, joined = total.inputs
-        padding = _for_all_heads(edit, joined, heads) if rank(by_query) == 2 else None
-        if padding is not None:
-            return by_query, padding
-    return mask, None
+        padding = _for_all_heads(edit, joined, sizes)
+        if padding is not None and by_query is not None:
+            return _Mask(by_query, hides=False), _Mask(padding, hides=False)
+    return replace(mask, value=value), None
 
 
-def _for_all_heads(edit: Edit, mask: ir.Value | None, heads: int) -> ir.Value | None:
-    """The mask by batches and keys that is the same for all heads and queries."""
-    rows = made_by(edit, mask, "Reshape")
-    expanded = None if rows is None else made_by(edit, rows.inputs[0], "Expand")
-    padding = None if expanded is None else _padding(edit, expanded.inputs[0])
-    shape = shape_of(padding)
-    if expanded is None or shape is None or shape_of(expanded.outputs[0]) != (shape[0], heads, 1, shape[1]):
-        return None
-    return padding if (shape_of(mask) or ())[1:] == (1, shape[1]) else None
-
-
-def _is_by_head(mask: ir.Value, attention: ir.Node, heads: int) -> bool:
-    """Whether a mask of three axes has a row for each batch, head, query and key."""
-    shape, of_q, of_k = shape_of(mask), shape_of(attention.inputs[0]), shape_of(attention.inputs[1])
-    if shape is None or of_q is None or of_k is None or len(shape) != 3:
+def _is_padding(value: ir.Value, sizes: Sizes) -> bool:
+    """Whether a mask has numbers for each batch and key, which may be those of all heads and queries."""
+    shape = shape_of(value)
+    if shape is None or len(shape) != 4 or shape[:3] != (sizes.batch, 1, 1):
         return False
-    batch = of_q[0] if len(of_q) == 3 else product((of_q[0], heads))
-    return shape == (batch, of_q[-2], of_k[-2])
+    return sizes.queries != 1 or sizes.heads != 1
 
 
-def _padding(edit: Edit, mask: ir.Value | None) -> ir.Value | None:
-    """The mask by batches and keys that has got two axes in between."""
-    shape = shape_of(mask)
-    if shape is None or len(shape) != 4 or shape[1:3] != (1, 1):
+def _for_all_heads(edit: Edit, mask: ir.Value | None, sizes: Sizes) -> ir.Value | None:
+    """The mask by batches and keys that is the same for all heads and queries."""
+    rows = made_by(edit, mask, "Reshape", "Squeeze")
+    expanded = None if rows is None else made_by(edit, rows.inputs[0], "Expand")
+    padding = None if expanded is None else expanded.inputs[0]
+    shape = shape_of(padding)
+    if expanded is None or shape is None or len(shape) != 4 or shape[:3] != (sizes.batch, 1, 1):
         return None
-    new = made_by(edit, mask, "Unsqueeze", "Reshape")
-    source = None if new is None else new.inputs[0]
-    return source if shape_of(source) == (shape[0], shape[3]) else None
+    if shape_of(expanded.outputs[0]) != (sizes.batch, sizes.heads, 1, shape[3]):
+        return None
+    return padding if (shape_of(mask) or ())[1:] == (1, shape[3]) else None
 
 
-def _hidden(edit: Edit, mask: ir.Value | None) -> tuple[ir.Value | None, bool]:
-    """The mask as the layer takes it, numbers to add or true where a score does not count; and whether it is still to
-    be inverted for that."""
-    inverted, choice = made_by(edit, mask, "Not"), made_by(edit, mask, "Where")
-    if inverted is not None:
-        return inverted.inputs[0], False
-    if choice is not None and shape_of(choice.inputs[0]) == shape_of(mask) is not None:
+def _given(edit: Edit, mask: _Mask, shape: Shape, rows: int) -> _Mask | None:
+    """The mask of this shape that the layer was given, before it got columns for `rows` more keys and other axes."""
+    found: _Mask | None = None
+    step: tuple[_Mask, int] | None = mask, rows
+    for _ in range(_MAX_STEPS):
+        if step is None:
+            break
+        mask, rows = step
+        if rows == 0 and shape_of(mask.value) == shape:
+            found = mask
+        step = _before(edit, mask, rows)
+    return found or _cut(edit, mask, shape, rows)
+
+
+def _before(edit: Edit, mask: _Mask, rows: int) -> tuple[_Mask, int] | None:
+    """A mask one step back, and how many columns it still has too many."""
+    value = mask.value
+    inverted, choice, pad = (made_by(edit, value, op_type) for op_type in ("Not", "Where", "Pad"))
+    if inverted is not None and inverted.inputs[0] is not None and not mask.hides:
+        return _Mask(inverted.inputs[0], hides=True), rows
+    if choice is not None and shape_of(choice.inputs[0]) == shape_of(value) is not None:
         hidden, then, otherwise = choice.inputs
-        if number(then) == -math.inf and (number(otherwise) == 0 or _is_zero(otherwise)):
-            return hidden, False
-    return mask, mask is not None and mask.dtype == ir.DataType.BOOL
+        if hidden is not None and number(then) == -math.inf and (number(otherwise) == 0 or is_zero(edit, otherwise)):
+            return _Mask(hidden, hides=True), rows
+    if pad is not None and pad.inputs[0] is not None:
+        columns = _columns(pad)
+        return None if columns is None or columns > rows else (replace(mask, value=pad.inputs[0]), rows - columns)
+    axes = made_by(edit, value, "Unsqueeze", "Squeeze", "Reshape")
+    if axes is None or axes.inputs[0] is None or not _differ_by_ones(axes.inputs[0], value):
+        return None
+    return replace(mask, value=axes.inputs[0]), rows
 
 
-def _is_zero(value: ir.Value | None) -> bool:
-    tensor = constant(value)
-    return tensor is not None and tensor.size <= _LARGEST and not tensor.numpy().any()
+def _columns(pad: ir.Node) -> int | None:
+    """How many columns of zeros a Pad puts behind the last one, if it does nothing else."""
+    amounts, filler, *_ = *pad.inputs[1:], None, None
+    sizes = static_elements(amounts)
+    if attribute(pad, "mode", "constant") != "constant" or len(pad.inputs) > 3 or not sizes:
+        return None
+    return sizes[-1] if not any(sizes[:-1]) and sizes[-1] >= 0 and (filler is None or number(filler) == 0) else None
+
+
+def _cut(edit: Edit, mask: _Mask, shape: Shape, rows: int) -> _Mask | None:
+    """A constant without the columns for `rows` more keys, which must be zero, and with these axes."""
+    tensor = constant(mask.value)
+    if tensor is None or tensor.size > _LARGEST or not all(isinstance(size, int) for size in shape):
+        return None
+    kept, zeros = np.split(tensor.numpy(), [int(shape[-1])], axis=-1)
+    sizes = [int(size) for size in shape]
+    if zeros.any() or tensor.shape[-1] != sizes[-1] + rows or kept.size != math.prod(sizes):
+        return None
+    return replace(mask, value=edit.constant(f"{mask.value.name}.given", np.ascontiguousarray(kept).reshape(sizes)))
+
+
+def _differ_by_ones(one: ir.Value, other: ir.Value) -> bool:
+    """Whether two values that are reshaped into each other have the same sizes, but for axes of one element. One open
+    size may have become a number, which it must be then."""
+    first, second = ([size for size in shape_of(value) or () if size != 1] for value in (one, other))
+    pairs = list(zip(first, second, strict=False))
+    differing = [pair for pair in pairs if pair[0] != pair[1]]
+    return len(first) == len(second) and len(differing) <= 1 and not any(type(a) is type(b) for a, b in differing)
 
 
 def _is_made_in(module: str, value: ir.Value | None) -> bool:

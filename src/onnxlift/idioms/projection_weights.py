@@ -47,7 +47,8 @@ def arranged(projections: Sequence[Projection]) -> list[Projection] | None:
         return None
     if is_packed(projections):
         sizes = sorted(shape_of(first.weight) or ())
-        fits = all(p.bias_start == p.start and p.start % width == 0 and p.columns == width for p in projections)
+        aligned = first.bias is None or all(p.bias_start == p.start for p in projections)
+        fits = aligned and all(p.start % width == 0 and p.columns == width for p in projections)
         return list(projections) if fits and sizes == sorted([width, 3 * width]) else None
     weights = {p.weight: p for p in projections}
     if any(p.start for p in projections) or sum(p.rows for p in weights.values()) != 3 * width:

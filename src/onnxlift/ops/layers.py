@@ -66,7 +66,15 @@ SIGNATURES: dict[str, dict[str, Any]] = {
     "GroupNorm": _signature("num_groups", "num_channels", eps=1e-5, affine=True),
     "Embedding": _signature("num_embeddings", "embedding_dim", padding_idx=None),
     "MultiheadAttention": _signature(
-        "embed_dim", "num_heads", dropout=0.0, bias=True, kdim=None, vdim=None, batch_first=False
+        "embed_dim",
+        "num_heads",
+        dropout=0.0,
+        bias=True,
+        add_bias_kv=False,
+        add_zero_attn=False,
+        kdim=None,
+        vdim=None,
+        batch_first=False,
     ),
     "PReLU": _signature(num_parameters=1),
     "LSTM": _RECURRENT,

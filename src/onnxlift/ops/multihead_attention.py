@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..code.expr import nn
+from ..code.expr import Local, nn
+from ..code.statements import Assign
 from ..ir.domain import DOMAIN
+from ..ir.types import DataType
 from .arguments import attribute_number
 from .layers import Weight
-from .node import Node, Result
+from .node import Node, Result, Unpack, torch_dtype
 from .operand import Constant, Tensor, size_of
 from .registry import op
 
@@ -27,18 +29,24 @@ def MultiheadAttention(
     padding: Tensor | None,
     key_weight: Constant | None,
     value_weight: Constant | None,
+    bias_k: Constant | None,
+    bias_v: Constant | None,
     *,
     num_heads: int,
     batch_first: int,
     transposed: int,
     output_transposed: int,
+    add_zero_attn: int = 0,
+    need_weights: int = 0,
+    average_attn_weights: int = 1,
+    causal_mask: int = 0,
     is_causal: int = 0,
     dropout: float = 0.0,
     inverted: int = 0,
 ) -> Result:
     """Attention with its projections: of queries, keys and values, packed or each with a weight, and of the result.
-    `mask` is by queries and keys, `padding` by batches and keys; booleans say which scores do not count, or if
-    `inverted` which do."""
+    `mask` is by queries and keys (or hides what lies behind each query: `causal_mask`), `padding` by batches and keys;
+    booleans say which scores do not count, or if `inverted` which do. The second output is the attention's weights."""
     size = int(str((output_weight.type.shape or (0,))[0]))
 
     def held(matrix: Constant, is_transposed: int) -> Constant | Weight:
@@ -55,6 +63,8 @@ def MultiheadAttention(
         "in_proj_bias": bias,
         "out_proj.weight": held(output_weight, output_transposed),
         "out_proj.bias": output_bias,
+        "bias_k": bias_k,
+        "bias_v": bias_v,
     }
     layer = n.layer(
         "MultiheadAttention",
@@ -63,16 +73,27 @@ def MultiheadAttention(
         num_heads=num_heads,
         dropout=attribute_number(dropout, query),
         bias=bias is not None,
+        add_bias_kv=bias_k is not None,
+        add_zero_attn=bool(add_zero_attn),
         **{name: width for name, width in widths.items() if width != size},
         batch_first=bool(batch_first),
     )
     options: dict[str, Any] = {}
     if padding is not None:
         options["key_padding_mask"] = ~padding if inverted else padding
-    if is_causal:
+    if causal_mask:
         length = size_of(query, 1 if batch_first else 0)
-        options["attn_mask"] = nn.Transformer.generate_square_subsequent_mask(length, device=n.device)
-        options["is_causal"] = True
+        later = Local("mask")
+        dtype = query.type.dtype
+        usual = {} if dtype is None or dtype == DataType.FLOAT else {"dtype": torch_dtype(dtype)}
+        n.emit(Assign([later], nn.Transformer.generate_square_subsequent_mask(length, device=n.device, **usual)))
+        options["attn_mask"] = later
+        if is_causal:
+            options["is_causal"] = True
     elif mask is not None:
         options["attn_mask"] = ~mask if inverted else mask
-    return layer(query, key, value, **options, need_weights=False)[0]
+    if not need_weights:
+        return layer(query, key, value, **options, need_weights=False)[0]
+    if not average_attn_weights:
+        options["average_attn_weights"] = False
+    return Unpack(layer(query, key, value, **options), 2, names=(None, "weights"))

@@ -168,11 +168,14 @@ class Edit:
         *,
         before: ir.Node,
         domain: str | None = None,
+        named_by: ir.Node | None = None,
     ) -> ir.Node:
-        """Put one node in the place of several that have one output each, in front of `before`, the first of them: it
-        has all these outputs, in the order of `nodes`, with their names, types and shapes."""
+        """Put one node in the place of several that have one output each, in front of `before`, which comes before all
+        who read them: it has all these outputs, in the order of `nodes`, with their names, types and shapes, and the
+        name and metadata of `named_by` (by default of `before`)."""
         olds = [node.outputs[0] for node in nodes]
         outputs = [ir.Value(type=old.type, shape=old.shape) for old in olds]
+        source = before if named_by is None else named_by
         new = ir.Node(
             before.domain if domain is None else domain,
             op_type,
@@ -180,8 +183,8 @@ class Edit:
             attributes,
             outputs=outputs,
             version=before.version if domain is None else None,
-            name=before.name,
-            metadata_props=dict(before.metadata_props),
+            name=source.name,
+            metadata_props=dict(source.metadata_props),
         )
         self.graph.insert_before(before, new)
         for node, old, output in zip(nodes, olds, outputs, strict=True):

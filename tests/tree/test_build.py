@@ -42,6 +42,17 @@ def test_a_module_around_a_layer_whose_weights_have_no_names() -> None:
     assert keys(lifted) == {"encoder.rnn"}
 
 
+def test_the_weight_of_a_module_that_is_more_than_a_layer() -> None:
+    """`F.linear(x, self.weight)` and much more: a layer inside the module would have a scope of its own."""
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for op_type in ("Sin", "Cos", "Tanh"):
+        x = g.node(op_type, x, name=f"/block/{op_type}")
+    y = g.node("MatMul", x, g.weight("onnx::MatMul_12", 4, 4), name="/block/MatMul")
+    lifted = g.lift(g.node("Sin", g.node("Exp", y, name="/block/Exp"), name="/Sin"))
+    assert keys(lifted) == {"block"}
+
+
 def test_a_container_that_is_never_called_is_no_module() -> None:
     """Nothing but the names of weights speaks of `encoder`."""
     g = Graph()

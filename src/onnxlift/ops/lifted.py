@@ -39,6 +39,12 @@ def BareLinear(n: Node, x: Tensor, weight: Constant, bias: Constant | None) -> R
     return F.linear(x, weight) if bias is None else F.linear(x, weight, bias)
 
 
+@op("Parameter", domain=DOMAIN)
+def Parameter(n: Node, value: Tensor) -> Result:
+    """A parameter of the module itself: a tensor as any other, and no constant that a layer could hold."""
+    return Tensor(value._expr, value.type)
+
+
 @op("Stack", domain=DOMAIN)
 def Stack(n: Node, *parts: Tensor, axis: int) -> Result:
     """The parts along a new axis."""

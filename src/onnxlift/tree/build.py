@@ -28,6 +28,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import onnx_ir as ir
 
+from ..ir.metadata import NAME_SCOPES
 from ..ir.types import FLOATS, INTEGERS
 from .calls import find_calls
 from .local_positions import count_locally
@@ -186,8 +187,12 @@ def _is_layer(scope: Scope, paths: dict[ir.Node, Path]) -> bool:
         return False
     if any(holder.op_type != layer.op_type or [*_parameters(holder)] != weights for holder in holders):
         return False
-    # If the weights say that it is this very scope that holds them, a module around the layer would rename them.
-    is_owner = any(owner_of(weight.name) == scope.path for weight in weights)
+    # If it is this very scope that holds the weights, a module around the layer would rename them. Where they have no
+    # names PyTorch's exporters still know: a layer inside would have a scope of its own.
+    is_owner = any(owner_of(weight.name) == scope.path for weight in weights) or (
+        not any(owner_of(weight.name) for weight in weights)
+        and (NAME_SCOPES in layer.metadata_props or (layer.name or "").startswith("/"))
+    )
     return len(scope.items) - len(holders) < (LARGEST_SLICE if is_owner else CLASS_NODES)
 
 

@@ -235,7 +235,7 @@ def _own_path(node: ir.Node, scopes: Scopes) -> Path | None:
     by_exporter = _from_metadata(node, scopes)
     if by_exporter is None:
         by_exporter = scopes.completed.get(node) or _from_node_name(node, scopes)
-    by_weights = _from_weights(node)
+    by_weights = _from_weights(node) if node.op_type != "Parameter" else None  # it stands where it is used
     path = _choose(node, by_exporter, by_weights)
     if path is not None and path == by_weights:
         scopes.owned.add(node)

@@ -55,6 +55,7 @@ _QUANTIZED_LINEAR = _signature("in_features", "out_features", bias=True, **_STOR
 # Parameter name -> default, in the order of the constructor; REQUIRED ones are written by position.
 SIGNATURES: dict[str, dict[str, Any]] = {
     "Linear": _signature("in_features", "out_features", bias=True),
+    "Bilinear": _signature("in1_features", "in2_features", "out_features", bias=True),
     **{f"Conv{n}d": _conv() for n in (1, 2, 3)},
     **{f"ConvTranspose{n}d": _conv_transpose() for n in (1, 2, 3)},
     **{f"MaxPool{n}d": _MAX_POOL for n in (1, 2, 3)},

@@ -39,6 +39,17 @@ def BareLinear(n: Node, x: Tensor, weight: Constant, bias: Constant | None) -> R
     return F.linear(x, weight) if bias is None else F.linear(x, weight, bias)
 
 
+@op("Bilinear", domain=DOMAIN)
+def Bilinear(n: Node, x: Tensor, y: Tensor, weight: Constant, bias: Constant | None, *, as_held: int) -> Result:
+    """`x @ weight[i] @ y` for each output i. The weight is (out, first, second) if it is as PyTorch holds it, else
+    (first, out, second), perhaps with the last two axes in one."""
+    first, second = (int(vector.type.dim(-1) or 0) for vector in (x, y))
+    out = (weight.type.size or 0) // (first * second)
+    turned = n.weight(weight, lambda a: a.reshape(first, out, second).swapaxes(0, 1), (out, first, second))
+    sizes = {"in1_features": first, "in2_features": second, "out_features": out, "bias": bias is not None}
+    return n.layer("Bilinear", {"weight": weight if as_held else turned, "bias": bias}, **sizes)(x, y)
+
+
 @op("Parameter", domain=DOMAIN)
 def Parameter(n: Node, value: Tensor) -> Result:
     """A parameter of the module itself: a tensor as any other, and no constant that a layer could hold."""

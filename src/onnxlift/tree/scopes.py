@@ -50,6 +50,7 @@ LAYER_WEIGHTS = {
     "GRUCell": (2, 3, 4, 5),
     "RNNCell": (2, 3, 4, 5),
     "Linear": (1, 2),
+    "Bilinear": (2, 3),
     "MultiheadAttention": (3, 4),
     "Embedding": (0,),
     "EmbeddingTable": (0,),

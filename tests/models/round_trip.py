@@ -6,7 +6,7 @@ The exporter loses three things on the way, which the first source is compared w
    else where a row has no True; so they can't be taken for boolean ones again (`BOOLEAN_MASK`).
 3. Batch norms after a convolution, which it multiplies into that; so it is told not to optimise where there are any.
 4. Layers that are given a constant, whose result it computes if no tensor of theirs has more than 8192 elements. That
-   is so in the small networks of the tests, and in no others; so it is told not to compute with parameters.
+   is so in the small networks of the tests, and in no others; so it is told not to compute with layers' parameters.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import difflib
 import re
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -49,12 +49,19 @@ def export_again(module: nn.Module, arguments: Sequence[Tensor], shapes: Shapes,
         program = torch.onnx.export(module, tuple(arguments), **options, **names)
         assert program is not None
         if not any(isinstance(layer, _BatchNorm) for layer in module.modules()):
-            _optimise(program.model, dict(module.named_parameters(remove_duplicate=False)))
+            _optimise(program.model, {*_layer_parameters(module)})
         program.save(path)
 
 
+def _layer_parameters(module: nn.Module) -> Iterator[str]:
+    """The parameters of torch's own layers, and not those that a module has beside its layers."""
+    for path, layer in module.named_modules():
+        if type(layer).__module__.startswith("torch.nn."):
+            yield from (f"{path}.{name}" for name, _ in layer.named_parameters(recurse=False))
+
+
 def _optimise(model: ir.Model, parameters: Collection[str]) -> None:
-    """What the exporter does to a model last, but for computing with parameters."""
+    """What the exporter does to a model last, but for computing with these parameters."""
 
     def is_folded(node: ir.Node) -> bool | None:
         return False if any(value is not None and value.name in parameters for value in node.inputs) else None

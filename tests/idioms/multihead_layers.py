@@ -21,10 +21,12 @@ def exported(
     inputs: tuple[Tensor, ...],
     exporter: str = "script",
     sizes: Sequence[Mapping[int, str]] | None = None,
+    trained: bool = True,
 ) -> bytes:
-    """The model, with random parameters; `sizes` names the axes of `*inputs` that stay open."""
+    """The model, with random parameters unless it is not `trained`; `sizes` names the axes of `*inputs` that stay
+    open."""
     torch.manual_seed(2)
-    for parameter in module.parameters():
+    for parameter in module.parameters() if trained else ():
         parameter.data = 0.4 * torch.randn_like(parameter)
     names = [f"input_{place}" for place in range(len(inputs))]
     with warnings.catch_warnings():

@@ -30,6 +30,7 @@ from . import (
     gradients,
     identities,
     inline_functions,
+    merged_vectors,
     named_sizes,
     no_ops,
     positions,
@@ -97,6 +98,7 @@ def normalise(
     gradients.run(model)
     _normal_form(model)
     folded_names.run(model)
+    merged_vectors.run(model)
     if supported is not None and expand_operators.run(model, supported):
         _normal_form(model)
     mark_flat(model)

@@ -320,3 +320,15 @@ def test_a_parameter_is_kept_where_its_name_says_and_handed_down(producer: str, 
     }
     assert ("def forward(self, x: Tensor, pos: Tensor) -> Tensor:" in lifted.source) == (producer == "pytorch")
     compare(lifted, model, {"x": np.random.default_rng(5).random((3, 4), np.float32)})
+
+
+def test_numbers_beside_a_layer_are_no_weights() -> None:
+    """Its weight is the module's own, whatever the code around it multiplies with."""
+    g = Graph()
+    x = g.linear(g.input("x", "n", 4), "block", name="/block/Gemm")
+    for op_type in ("Sin", "Cos", "Tanh", "Exp"):
+        x = g.node(op_type, x, name=f"/block/{op_type}")
+    lifted = g.lift(
+        g.node("Sin", g.node("Mul", x, g.constant("onnx::Mul_3", np.float32([2])), name="/block/Mul"), name="/Sin")
+    )
+    assert keys(lifted) == {"block"}

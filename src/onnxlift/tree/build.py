@@ -179,7 +179,7 @@ def _is_module(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node]) ->
 def _is_layer(scope: Scope, paths: dict[ir.Node, Path]) -> bool:
     """One layer with some code around it (a reshape before a linear layer), which may be called several times: it is
     the layer that has the name."""
-    holders = [item for item in scope.items if isinstance(item, ir.Node) and _has_weights(item)]
+    holders = [item for item in scope.items if isinstance(item, ir.Node) and _holds_weights(item)]
     if not holders or scope.children():
         return False
     layer, weights = holders[0], [*_parameters(holders[0])]

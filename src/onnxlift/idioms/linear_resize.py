@@ -1,0 +1,100 @@
+"""Linear interpolation along the last axis, as PyTorch's newer exporter writes that of signals.
+
+    a, b = rows `low` and `high` of x along its last axis;  a + (b - a) * t   ->   Resize(x, linear, sizes or scales)
+
+The rows come by `Transpose(GatherND(Transpose(x), indices))`. `low`, `high` and t are constants, and must be those of
+an interpolation from as many elements to as many others, either with the corners aligned or by half pixels: an element
+and the one after it, if there is one, with shares that give the position. (Images have an operator of their own.)
+
+x has three axes, and a last one of known size. Nobody else reads what is in between. The scale is written where it is a
+whole number, since that is what people give; the sizes are the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from ..ir.node_view import shape_of
+from ..ir.scopes import constant
+from ..passes.edit import Array, Edit, attribute, is_standard, sweep
+from ..passes.transposes import permutation
+from .match import both_orders, drop_unused, is_private, made_by
+
+_AXES_SINCE = 18
+"""The opset from which a Resize can be of some axes only."""
+
+
+def run(model: ir.Model) -> int:
+    """Recognise linear interpolation of signals; gives how many."""
+    has_axes = model.graph.opset_imports.get("", 0) >= _AXES_SINCE
+    return sweep(model, _visit) if has_axes else 0
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, "Add"):
+        return
+    for low, step in both_orders(node):
+        scaled = made_by(edit, step, "Mul")
+        first = _rows(edit, low)
+        if scaled is None or first is None or not is_private(edit, step) or not is_private(edit, low, readers=2):
+            continue
+        for difference, t in both_orders(scaled):
+            minus = made_by(edit, difference, "Sub")
+            second = _rows(edit, minus.inputs[0]) if minus is not None and minus.inputs[1] is low else None
+            if minus is None or second is None or first[0] is not second[0] or not is_private(edit, difference):
+                continue
+            x, size = first[0], first[1].size
+            mode = _mode(x, first[1], second[1], t)
+            if mode is not None and is_private(edit, minus.inputs[0]):
+                _resize(edit, node, x, size, mode)
+                drop_unused(edit, [scaled, minus, *first[2][:2], *second[2][:2], first[2][-1]])
+                return
+
+
+def _rows(edit: Edit, value: ir.Value | None) -> tuple[ir.Value, Array, list[ir.Node]] | None:
+    """What these are rows of along the last of three axes, their numbers, and the nodes that take them, from the last
+    on; None if they are something else."""
+    back = made_by(edit, value, "Transpose")
+    taken = made_by(edit, back.inputs[0], "GatherND") if back is not None else None
+    front = made_by(edit, taken.inputs[0], "Transpose") if taken is not None else None
+    if back is None or taken is None or front is None or attribute(taken, "batch_dims", 0):
+        return None
+    indices, x = constant(taken.inputs[1]), front.inputs[0]
+    is_last = list(permutation(front) or ()) == [2, 0, 1] and list(permutation(back) or ()) == [1, 2, 0]
+    if not is_last or indices is None or x is None or len(indices.shape) != 2 or indices.shape[1] != 1:
+        return None
+    return x, indices.numpy()[:, 0], [back, taken, front]
+
+
+def _mode(x: ir.Value, low: Array, high: Array, t: ir.Value) -> str | None:
+    """The way in which positions are counted, if the rows and shares are those of an interpolation."""
+    shape, shares = shape_of(x), constant(t)
+    size = shape[-1] if shape else None
+    if not isinstance(size, int) or shares is None or shares.shape.numpy() != low.shape or low.shape != high.shape:
+        return None
+    steps = np.arange(low.size)
+    positions = {
+        "half_pixel": np.maximum((steps + 0.5) * (size / low.size) - 0.5, 0),
+        "align_corners": steps * ((size - 1) / max(low.size - 1, 1)),
+    }
+    for mode, position in positions.items():
+        result = low + shares.numpy().astype(np.float64) * (high - low)
+        neighbours = np.all((high == np.minimum(low + 1, size - 1)) & (low >= 0))
+        if neighbours and np.allclose(result, np.minimum(position, size - 1), rtol=0, atol=1e-6 * size):
+            return mode
+    return None
+
+
+def _resize(edit: Edit, node: ir.Node, x: ir.Value, size: int, mode: str) -> None:
+    shape = shape_of(x) or ()
+    whole = isinstance(shape[-1], int) and size % shape[-1] == 0
+    scale = np.array([size // int(shape[-1]) if whole else 1], np.float32)
+    target = edit.constant(f"{x.name}.size", scale if whole else np.array([size], np.int64))
+    inputs = [x, None, target] if whole else [x, None, None, target]
+    attributes = [
+        ir.AttrString("mode", "linear"),
+        ir.AttrString("coordinate_transformation_mode", mode),
+        ir.AttrInt64s("axes", [2]),
+    ]
+    edit.replace(node, "Resize", inputs, attributes)

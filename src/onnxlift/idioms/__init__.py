@@ -14,6 +14,7 @@ import onnx_ir as ir
 from ..passes import Observer, Pass, dead_code
 from . import (
     advanced_indexing,
+    any_all,
     attention,
     bare_weights,
     bilinear,
@@ -89,6 +90,7 @@ IDIOMS: dict[str, Pass] = {
     "gates": gates.run,
     "softplus": softplus.run,
     "spelled-activations": spelled_activations.run,
+    "any-all": any_all.run,
     "normalize": normalize.run,
     "distances": distances.run,
     "local-response-norm": local_response_norm.run,

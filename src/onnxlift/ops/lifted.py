@@ -316,6 +316,16 @@ def Variance(n: Node, x: Tensor, *, axes: Sequence[int], keepdims: int, unbiased
     return x.std(*arguments, **options) if root else x.var(*arguments, **options)
 
 
+@op("Any", "All", domain=DOMAIN)
+def AnyOrAll(n: Node, mask: Tensor, *, axes: Sequence[int], keepdims: int) -> Result:
+    """Whether any or all of the booleans along the axes are true."""
+    every = len(axes) == mask.type.rank and not keepdims
+    written = tuple(as_written(axis, mask.type.rank) for axis in axes)
+    arguments = [] if every else [written[0] if len(written) == 1 else written]
+    function: Expr = mask.any if n.op_type == "Any" else mask.all
+    return function(*arguments, **changed({"keepdim": bool(keepdims)}, keepdim=False))
+
+
 @op("SpatialMean", domain=DOMAIN)
 def SpatialMean(n: Node, x: Tensor, *, axes: Sequence[int] = ()) -> Result:
     """The mean over these axes, or over all but batch and channels."""

@@ -127,7 +127,8 @@ def _spatial(n: Node, x: Tensor) -> Any:
         return builtin("tuple")(builtin("range")(2, x.ndim))
     if x.type.rank < 2:
         n.fail(f"its input has {x.type.rank} axes; it needs batch and channels")
-    return tuple(range(2, x.type.rank)) or None
+    axes = tuple(range(2, x.type.rank))
+    return axes[0] if len(axes) == 1 else axes or None
 
 
 @op("GlobalAveragePool")

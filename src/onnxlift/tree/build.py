@@ -153,9 +153,14 @@ def _shorten(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node]) -> N
 
 
 def _is_placed(node: ir.Node, owned: set[ir.Node]) -> bool:
-    """Whether every step of a node's path is a module: its weights say so, or PyTorch's older exporter, which writes a
-    path like that of a file (`/encoder/rnn/LSTM`) and gives weights that it has turned round no names."""
-    return node in owned or (node.name or "").startswith("/")
+    """Whether every step of a node's path is a module: its weights say so, or an exporter that knows them."""
+    return node in owned or _is_from_torch(node)
+
+
+def _is_from_torch(node: ir.Node) -> bool:
+    """Whether the path is PyTorch's own: the newer exporter has it in the metadata, the older one writes it like that
+    of a file, `/encoder/rnn/LSTM`. Weights that they have turned round may have no names."""
+    return NAME_SCOPES in node.metadata_props or (node.name or "").startswith("/")
 
 
 def _is_module(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node]) -> bool:
@@ -190,8 +195,7 @@ def _is_layer(scope: Scope, paths: dict[ir.Node, Path]) -> bool:
     # If it is this very scope that holds the weights, a module around the layer would rename them. Where they have no
     # names PyTorch's exporters still know: a layer inside would have a scope of its own.
     is_owner = any(owner_of(weight.name) == scope.path for weight in weights) or (
-        not any(owner_of(weight.name) for weight in weights)
-        and (NAME_SCOPES in layer.metadata_props or (layer.name or "").startswith("/"))
+        not any(owner_of(weight.name) for weight in weights) and _is_from_torch(layer)
     )
     return len(scope.items) - len(holders) < (LARGEST_SLICE if is_owner else CLASS_NODES)
 

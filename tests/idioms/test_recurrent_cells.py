@@ -101,16 +101,21 @@ def test_cells_with_a_part_that_is_an_output_stay(kind: str, part: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "old", "new"), [(LSTM, "Mul(sf, c)", "Mul(sf, zero)"), (GRU, "Sub(h, n)", "Sub(zero, n)")]
 )
-def test_the_first_step(kind: str, old: str, new: str) -> None:
+@pytest.mark.parametrize("zeros_as", ["h = ConstantOfShape(sizes)", "h = Expand(zero, sizes)"])
+def test_the_first_step(kind: str, old: str, new: str, zeros_as: str) -> None:
     """The state is zeros, in the place of which an optimiser may have put the number."""
     model = cell(kind, old, new)
-    zeros = onnx.parser.parse_node("h = ConstantOfShape(sizes)")
+    zeros = onnx.parser.parse_node(zeros_as)
     size = onnx.parser.parse_node("sizes = Shape(state)")
     model.graph.node.insert(0, zeros)
     model.graph.node.insert(0, size)
     model.graph.input[1].name = "state"
     model.graph.initializer.append(onnx.numpy_helper.from_array(np.float32(0), "zero"))
     assert f"onnxlift.{LAYERS[kind]}" in found(model)
+    ones = onnx.numpy_helper.from_array(np.float32(1), "one")
+    model.graph.initializer.append(ones)
+    model.graph.node[1].CopyFrom(onnx.parser.parse_node("h = Expand(one, sizes)"))
+    assert f"onnxlift.{LAYERS[kind]}" not in found(model)
     model.graph.node[1].CopyFrom(onnx.parser.parse_node("h = Identity(state)"))
     assert f"onnxlift.{LAYERS[kind]}" not in found(model)
 

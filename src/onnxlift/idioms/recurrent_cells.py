@@ -184,9 +184,9 @@ def _cell_inputs(edit: Edit, layers: Nodes) -> Inputs | None:
 
 def _is_zero(edit: Edit, value: ir.Value) -> bool:
     """Whether the value is a tensor of zeros, of whatever shape: the state before the first step."""
-    zeros = made_by(edit, value, "ConstantOfShape")
+    zeros, expanded = made_by(edit, value, "ConstantOfShape"), made_by(edit, value, "Expand")
     if zeros is None:
-        return False
+        return expanded is not None and number(expanded.inputs[0]) == 0
     filled = attribute(zeros, "value", None)
     return "value" not in zeros.attributes or (filled is not None and not filled.numpy().any())
 

@@ -117,6 +117,25 @@ def InstanceNorm(n: Node, x: Tensor, *, epsilon: float) -> Result:
     return n.layer(layer, {}, num_features=x.type.dim(1), eps=attribute_number(epsilon, x))(x)
 
 
+@op("TrackedInstanceNorm", domain=DOMAIN)
+def TrackedInstanceNorm(
+    n: Node,
+    x: Tensor,
+    weight: Constant | None,
+    bias: Constant | None,
+    mean: Constant,
+    var: Constant,
+    *,
+    epsilon: float,
+    momentum: float,
+) -> Result:
+    """Instance normalisation by known statistics, with both weight and bias or neither."""
+    weights = {"weight": weight, "bias": bias, "running_mean": mean, "running_var": var}
+    options = {"eps": attribute_number(epsilon, x), "momentum": round(1 - attribute_number(momentum, x), 7)}
+    sizes = {"num_features": mean.type.size, "affine": weight is not None, "track_running_stats": True}
+    return n.layer(f"InstanceNorm{(x.type.rank or 4) - 2}d", weights, **sizes, **options)(x)
+
+
 @op("BatchNorm", domain=DOMAIN)
 def BatchNorm(n: Node, x: Tensor, mean: Constant, var: Constant, *, epsilon: float, momentum: float) -> Result:
     """Batch normalisation by known statistics, without weights."""

@@ -1,0 +1,63 @@
+"""Instance normalisation by statistics that were gathered in training (`track_running_stats=True` in PyTorch).
+
+    y = BatchNormalization(Reshape(x, (1, batch * channels, ..)), weight, bias, mean, variance), each Tile(.., batch)
+    Reshape(y, shape of x)    ->   TrackedInstanceNorm(x, weight, bias, mean, variance)
+
+which is how PyTorch's newer exporter writes it. Without weight and bias if an exporter made these of ones and zeros
+(see `norms_without_weights.py`). Nobody else reads what is in between, and the batch normalisation takes the statistics
+that it is given. Sound because all images of a batch are normalised by the same numbers, whichever axis counts them.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from ..ir.node_view import shape_of
+from ..ir.scopes import constant
+from ..ir.symbolic import multiply
+from ..passes.edit import Edit, attribute, is_standard, sweep
+from .match import DOMAIN, drop_unused, is_filler, is_float, is_private, made_by
+
+
+def run(model: ir.Model) -> int:
+    """Recognise instance normalisations with statistics; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    norm = made_by(edit, node.inputs[0], "BatchNormalization") if is_standard(node, "Reshape") else None
+    joined = made_by(edit, norm.inputs[0], "Reshape") if norm is not None else None
+    if norm is None or joined is None or len(norm.outputs) != 1 or attribute(norm, "training_mode", 0) != 0:
+        return
+    x, tiles = joined.inputs[0], [made_by(edit, value, "Tile") for value in norm.inputs[1:]]
+    shape, repeated = shape_of(x), [tile for tile in tiles if tile is not None]
+    if x is None or shape is None or not is_float(x) or not 3 <= len(shape) <= 5 or len(repeated) != 4:
+        return
+    channels = multiply(shape[0], shape[1])
+    if shape_of(joined.outputs[0]) != (1, channels, *shape[2:]) or shape_of(node.outputs[0]) != shape:
+        return
+    weights = [tile.inputs[0] for tile in repeated]
+    if not all(
+        _is_channels(value, x) and shape_of(tile.outputs[0]) == (channels,)
+        for value, tile in zip(weights, repeated, strict=True)
+    ):
+        return
+    if not is_private(edit, node.inputs[0]) or not is_private(edit, norm.inputs[0]):
+        return
+    is_affine = not is_filler(weights[0], 1) or not is_filler(weights[1], 0)
+    attributes = [
+        ir.AttrFloat32(name, attribute(norm, name, default)) for name, default in (("epsilon", 1e-5), ("momentum", 0.9))
+    ]
+    inputs = [x, *(weights[:2] if is_affine else (None, None)), *weights[2:]]
+    edit.replace(node, "TrackedInstanceNorm", inputs, attributes, domain=DOMAIN)
+    drop_unused(edit, [norm, joined, *repeated])
+
+
+def _is_channels(value: ir.Value | None, x: ir.Value) -> bool:
+    """Whether `value` is a constant with a number for each channel of `x`."""
+    return (
+        constant(value) is not None
+        and shape_of(value) == (shape_of(x) or ())[1:2]
+        and value is not None
+        and value.dtype == x.dtype
+    )

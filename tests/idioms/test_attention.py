@@ -259,6 +259,17 @@ def test_constant_causal_mask(as_bool: bool) -> None:
     assert attention(proto) == (["q", "k", "v"], {"is_causal": 1})
 
 
+@pytest.mark.parametrize("is_same", [True, False])
+def test_a_triangle_for_each_batch_is_causal_if_they_are_the_same(is_same: bool) -> None:
+    triangles = np.where(np.tri(4, 6, dtype=bool), 0, LOWEST).astype(np.float32)[None, None].repeat(2, 0)
+    triangles[1, 0, 2, 5] = LOWEST if is_same else 0
+    inputs = HEADS.replace("batch", "2").replace("seq", "4").replace("keys", "6")
+    body = f"{SCALED} m = Add(s, triangles) p = Softmax(m) y = MatMul(p, v)"
+    proto = model(body, inputs, "float[2, 3, 4, 8] y", triangles=triangles)
+    assert found(proto) == ["onnxlift.Attention"]
+    assert attention(proto)[1] == ({"is_causal": 1} if is_same else {})
+
+
 def test_shifted_triangle_is_a_mask() -> None:
     inputs = HEADS.replace("seq", "4").replace("keys", "6")
     body = f"{SCALED} m = Where(triangle, s, infinity) p = Softmax(m) y = MatMul(p, v)"

@@ -83,3 +83,15 @@ def test_the_axis_put_back(target: list[int], written: str | None) -> None:
     found(model)
     source = onnxlift.lift(model).source
     assert written in source if written else "keepdim=True" not in source
+
+
+def test_what_is_centred_by_hand_is_divided_by_its_deviation() -> None:
+    model = variance(ROOT.replace("y =", "r =").replace("keepdims = 0", "keepdims = 1") + " y = Div(d, r)", outputs="y")
+    assert "(x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True)" in onnxlift.lift(model).source
+    assert "onnxlift.Variance" in found(model)
+
+
+@pytest.mark.parametrize(("n", "n1"), [(8.0, 6.0), (7.0, 6.0)])
+def test_with_another_factor_it_is_spelled_out(n: float, n1: float) -> None:
+    body = ROOT.replace("y =", "r =").replace("keepdims = 0", "keepdims = 1") + " y = Div(d, r)"
+    assert ".std(" not in onnxlift.lift(variance(body, outputs="y", n=n, n1=n1)).source

@@ -29,6 +29,22 @@ def test_indices_of_all_rows_and_columns_only_add_axes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("indices", "is_left_out"),
+    [
+        ("0, 0,  0, 1,  0, 2,  1, 0,  1, 1,  1, 2", True),
+        ("0, 0,  0, 1,  0, 2,  1, 0,  1, 1,  1, 1", False),
+        ("1, 0,  1, 1,  1, 2,  0, 0,  0, 1,  0, 2", False),
+        ("0, 0,  0, 1,  0, 2,  0, 0,  0, 1,  0, 2", False),
+    ],
+    ids=["all", "uneven", "rows upside down", "one row"],
+)
+def test_indices_of_fixed_sizes_are_a_constant(indices: str, is_left_out: bool) -> None:
+    text = f"""g (float[2, 3] x) => (float[2, 1, 3] y) {{
+        i = Constant <value = int64[2, 1, 3, 2] {{{indices}}}> () y = GatherND(x, i) }}"""
+    assert operators(apply(text, positions.run)[0]) == (["Unsqueeze"] if is_left_out else ["GatherND"])
+
+
+@pytest.mark.parametrize(
     "body",
     [
         "both = Concat <axis = -1> (c, r) t = Transpose(x) y = GatherND(t, both)",

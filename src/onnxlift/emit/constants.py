@@ -34,5 +34,9 @@ def _is_persistent(value: ir.Value) -> bool:
     told = value.metadata_props.get(PERSISTENT)
     if told in ("True", "False"):
         return told == "True"
-    made_up = is_generated(value.name) or "constant" in value.meta or FOLDED_FROM in value.metadata_props
-    return is_integer_weight(value) or not made_up
+    return is_integer_weight(value) or not is_made_up(value)
+
+
+def is_made_up(value: ir.Value) -> bool:
+    """Whether nobody has given a constant its name: an exporter has generated it, or has computed the numbers."""
+    return is_generated(value.name) or "constant" in value.meta or FOLDED_FROM in value.metadata_props

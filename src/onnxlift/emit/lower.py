@@ -46,6 +46,7 @@ from ..tree.scopes import Path, Scopes, graphs_of, owner_of
 from ..tree.weights import WEIGHT, is_parameter
 from .border import hand_down, handed_down, is_fixed, parameter_order
 from .branches import merge_branches
+from .counted import make_in_place
 from .dead_code import remove_dead_code
 from .member_names import layer_path, spell_numbers, stored_path
 from .member_order import order_by_use
@@ -70,7 +71,7 @@ class Lowering:
         self.place: dict[ir.Node, Scope] = {}
         self.repeated: dict[tuple[int, int], Repeated] = {}  # modules that are called several times, by caller
         # An exporter with module scopes names values after its own operations.
-        self.names_speak = scopes.guessed or not any(len(path) for path in scopes.called)
+        self.names_speak = scopes.guessed or not scopes.called
 
     def lower(self, root: Scope) -> Module:
         """The root module, with all below it."""
@@ -305,6 +306,8 @@ class Body:
         one: it would have another key in the state dict."""
         at_top = not self.module.path
         if at_top or (_is_private(value, self.scope, self.lowering) and not self._is_owned_above(value)):
+            if not is_parameter(value) and make_in_place(value, self.module.body):
+                return
             shape = tuple(int(d) for d in value.shape or () if isinstance(d, int))
             stored = Stored(Weight(value, shape), is_parameter(value))
             self.module.add(stored_path(value, self.module, stored.is_parameter), stored)

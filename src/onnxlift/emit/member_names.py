@@ -87,7 +87,12 @@ _BY_USE = {
     "GatherElements": "table",
     "Attention": "attn_bias",
 }
-_BY_PLACE = {("WindowMask", 0): "attn_mask", ("WindowMask", 2): "attn_bias"}
+_BY_PLACE = {
+    ("WindowMask", 0): "attn_mask",
+    ("WindowMask", 2): "attn_bias",
+    ("Rotary", 1): "cos",
+    ("Rotary", 2): "sin",
+}
 
 
 def stored_path(value: ir.Value, module: Module, is_parameter: bool) -> Path:

@@ -182,22 +182,22 @@ def _is_causal(edit: Edit, scores: ir.Value | None, mask: ir.Value | None, inver
     shape, size = shape_of(mask), shape_of(scores)
     if shape is None or size is None or len(shape) < 2 or shape[-2:] != size[-2:]:
         return False
-    return all(axis == 1 for axis in shape[:-2]) and hides_later(edit, mask, inverted)
+    return hides_later(edit, mask, inverted)
 
 
 def hides_later(edit: Edit, mask: ir.Value | None, inverted: bool = False) -> bool:
-    """Whether a mask by queries and keys hides exactly the keys after each query; `inverted` if the true in a boolean
-    one hides a key."""
+    """Whether a mask by queries and keys, the same for all batches and heads, hides exactly the keys after each query;
+    `inverted` if the true in a boolean one hides a key."""
     tensor, shape = constant(mask), shape_of(mask)
     if tensor is None:
-        return _is_triangle(edit, mask, inverted)
-    if tensor.size > _MAX_CAUSAL or shape is None:
+        return shape is not None and all(axis == 1 for axis in shape[:-2]) and _is_triangle(edit, mask, inverted)
+    if tensor.size > _MAX_CAUSAL:
         return False
-    array = tensor.numpy().reshape(int(shape[-2]), int(shape[-1]))
-    visible = np.tri(*array.shape, dtype=bool)
+    array = tensor.numpy()
+    visible = np.tri(*array.shape[-2:], dtype=np.bool_)
     if array.dtype == bool:
         return bool((array == (~visible if inverted else visible)).all())
-    return bool((array[visible] == 0).all() and (array[~visible].astype(np.float64) <= _HUGE).all())
+    return bool((array[..., visible] == 0).all() and (array[..., ~visible].astype(np.float64) <= _HUGE).all())
 
 
 def _is_triangle(edit: Edit, mask: ir.Value | None, inverted: bool) -> bool:

@@ -7,9 +7,10 @@
     Reshape(Variance(x, axes)), to axes of size 1   ->   Variance(x, axes, keepdims=1)        x.var(1, keepdim=True)
 
 The square may be a product or a Pow. The first mean keeps its axes, and both go over the same ones, of float32 or
-float64 numbers. n is the number of elements that are averaged, which must be known. Not if somebody else reads d or
-what is in between: what is normalised by its variance needs d again. Sound because these are the definitions; the order
-of roundings differs.
+float64 numbers. n is the number of elements that are averaged, which must be known. Not if somebody else reads what is
+in between, nor d: what is normalised by its variance needs d again. But nobody writes a factor n / (n - 1) by hand: if
+there is one, d stays for the others, as in `(x - x.mean(1)) / x.std(1)`. Sound because these are the definitions; the
+order of roundings differs.
 """
 
 from __future__ import annotations
@@ -52,17 +53,31 @@ def _variance(edit: Edit, node: ir.Node) -> None:
     centred, other = square.inputs
     is_square = centred is other if square.op_type == "Mul" else number(other) == 2
     difference = made_by(edit, centred, "Sub")
-    if not is_square or difference is None or not is_private(edit, centred, 2 if square.op_type == "Mul" else 1):
+    if not is_square or difference is None:
         return
     x, average = difference.inputs
     mean = made_by(edit, average, "ReduceMean")
-    if x is None or mean is None or mean.inputs[0] is not x or _axes(mean) != axes or not is_private(edit, average):
+    if x is None or mean is None or mean.inputs[0] is not x or _axes(mean) != axes:
+        return
+    is_alone = is_private(edit, centred, 2 if square.op_type == "Mul" else 1) and is_private(edit, average)
+    if not is_alone and not _is_corrected(edit, node.outputs[0]):
         return
     keeps = [attribute(each, "keepdims", 1) for each in (mean, node)]
     if keeps[0] == 1 and keeps[1] is not None and x.dtype in (DataType.FLOAT, DataType.DOUBLE):
         options = [ir.AttrInt64s("axes", axes), ir.AttrInt64("keepdims", keeps[1])]
         edit.replace(node, "Variance", [x], options, domain=DOMAIN)
         drop_unused(edit, [square, difference, mean])
+
+
+def _is_corrected(edit: Edit, mean: ir.Value) -> bool:
+    """Whether a mean is only multiplied by a number and divided by the one before it."""
+    product = next((user for user, _ in mean.uses() if is_standard(user, "Mul")), None)
+    factors = with_number(product) if product is not None and is_private(edit, mean) else None
+    if product is None or factors is None or not is_private(edit, product.outputs[0]):
+        return False
+    ((user, _),) = product.outputs[0].uses()
+    quotient = divided_by_number(user) if is_standard(user, "Div") else None
+    return quotient is not None and quotient[1] == factors[1] - 1
 
 
 def _unbiased(edit: Edit, node: ir.Node) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -86,7 +87,8 @@ class Positions:
             return Grid(shape, (0,) * len(shape), elements[0])
         node = value.producer()
         if node is None or node.domain not in ("", "ai.onnx"):
-            return _of_constant(value, shape)
+            tensor = constant(value)
+            return None if tensor is None or tensor.size > _MAX_CONSTANT else grid_of(tensor.numpy())
         match node.op_type:
             case "Range":
                 return _of_range(node, shape)
@@ -123,7 +125,7 @@ def counted(nodes: Iterable[ir.Node]) -> set[ir.Value]:
 
 
 def is_all_true(value: ir.Value | None) -> bool:
-    """Whether the boolean `value` is `ones(...)`, or one True, in whatever shape. No cast turns a one into a zero."""
+    """Whether the boolean `value` is `ones(...)`, in whatever shape. No cast turns a one into a zero."""
     node = None if value is None else value.producer()
     for _ in range(_MAX_DEPTH):
         if node is None or node.op_type not in _SHAPING or node.inputs[0] is None:
@@ -131,24 +133,28 @@ def is_all_true(value: ir.Value | None) -> bool:
         value, node = node.inputs[0], node.inputs[0].producer()
     tensor = constant(value)
     if tensor is not None:
-        return tensor.size == 1 and bool((tensor.numpy() == 1).all())
+        return 0 < tensor.size <= _MAX_CONSTANT and bool((tensor.numpy() == 1).all())
     if node is None or node.op_type != "ConstantOfShape" or node.domain not in ("", "ai.onnx"):
         return False
     fill = node.attributes.get("value")
     return fill is not None and not fill.is_ref() and bool((fill.as_tensor().numpy() == 1).all())
 
 
-def _of_constant(value: ir.Value, shape: Shape) -> Grid | None:
-    """A constant with one axis that is longer than 1, in even steps."""
-    tensor = constant(value)
-    long = [axis for axis, size in enumerate(shape) if size != 1]
-    if tensor is None or len(long) != 1 or not 1 < tensor.size <= _MAX_CONSTANT:
+def grid_of(array: np.ndarray[Any, Any]) -> Grid | None:
+    """The grid that an array of integers is, if it grows evenly along each axis."""
+    if not 0 < array.size <= _MAX_CONSTANT:
         return None
-    numbers = tensor.numpy().reshape(-1)
-    first, step = int(numbers[0]), int(numbers[1]) - int(numbers[0])
-    if not (numbers == first + step * np.arange(numbers.size)).all():
-        return None
-    return Grid(shape, tuple(step if axis == long[0] else 0 for axis in range(len(shape))), first)
+    corner = (0,) * array.ndim
+    offset = int(array[corner])
+    steps = [
+        int(array[(*corner[:axis], 1, *corner[axis + 1 :])]) - offset if size > 1 else 0
+        for axis, size in enumerate(array.shape)
+    ]
+    expected = np.asarray(offset)
+    for axis, step in enumerate(steps):
+        along = [-1 if other == axis else 1 for other in range(array.ndim)]
+        expected = expected + step * np.arange(array.shape[axis]).reshape(along)
+    return Grid(array.shape, tuple(steps), offset) if (array == expected).all() else None
 
 
 def _of_range(node: ir.Node, shape: Shape) -> Grid | None:

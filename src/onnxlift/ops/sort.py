@@ -19,6 +19,9 @@ _WIDER = {DataType.UINT16: DataType.INT32, DataType.UINT32: DataType.INT64}
 _TOP_BIT = -(2**63)
 
 
+_NAMES = ("values", "indices")
+
+
 @op("TopK", ignores=("sorted",))
 def TopK(n: Node, X: Tensor, K: Scalar, *, axis: int, largest: int = 1) -> Result:
     """In order also where opset 11's `sorted` does not ask for it. Of equal elements the first comes first, which
@@ -33,12 +36,12 @@ def TopK(n: Node, X: Tensor, K: Scalar, *, axis: int, largest: int = 1) -> Resul
     if not n.wants(1):
         return X.topk(K, *dim, **options).values, None
     if K.number == 1:
-        return Unpack((X.max if largest else X.min)(axis, keepdim=True), 2)
+        return Unpack((X.max if largest else X.min)(axis, keepdim=True), 2, names=_NAMES)
     if K.number is not None and K.number == X.type.dim(axis):
         order = changed({"dim": dim[0] if dim else -1, "descending": bool(largest)}, dim=-1, descending=False)
         order["stable"] = True
-        return Unpack(X.sort(**order), 2) if n.wants(0) else (None, X.argsort(**order))
-    return Unpack(kernel("top_k")(X, K, *dim, **options), 2)
+        return Unpack(X.sort(**order), 2, names=_NAMES) if n.wants(0) else (None, X.argsort(**order))
+    return Unpack(kernel("top_k")(X, K, *dim, **options), 2, names=_NAMES)
 
 
 def _top_unsigned(x: Tensor, dtype: DataType, order: Callable[[Expr], Expr]) -> tuple[Expr, Expr]:

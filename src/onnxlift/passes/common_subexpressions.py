@@ -2,8 +2,8 @@
 
     y = Op(a, b); z = Op(a, b)   ->   z is y
 
-for nodes with the same operator, inputs (constants by value; the bounds of a Range by their names as sizes), attributes
-(compared bit by bit) and number of outputs.
+for nodes with the same operator, inputs (constants by value; the bounds of a Range by their names as sizes; the axes of
+a reduction counted from the front), attributes (compared bit by bit) and number of outputs.
 
 Not merged are nodes that draw random numbers, if only in training (two dropout masks are two masks), nodes that hold
 graphs, calls of functions and operators of other domains, of which nothing is known; and nodes of different graphs.
@@ -22,11 +22,11 @@ from collections.abc import Collection, Hashable, Mapping
 
 import onnx_ir as ir
 
-from ..ir.node_view import elements_of
+from ..ir.node_view import elements_of, shape_of
 from ..ir.positions import counted
 from ..ir.scopes import constant, scopes
 from ..ir.types import INTEGERS
-from .edit import Edit, Names, is_parameter
+from .edit import Edit, Names, axes_of, is_parameter
 
 _RANDOM = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"}
@@ -100,6 +100,9 @@ def _key(model: ir.Model, node: ir.Node, equal: Mapping[ir.Value, ir.Value]) -> 
     used = tuple(bool(output.name) for output in node.outputs)
     key_of = _bound_key if node.op_type == "Range" else _input_key
     inputs = tuple(None if value is None else key_of(equal.get(value, value)) for value in node.inputs)
+    axes, shape = axes_of(node) if node.op_type.startswith("Reduce") else None, shape_of(node.inputs[0])
+    if axes is not None and shape is not None and len(inputs) == 2:
+        inputs = (inputs[0], frozenset(axis % len(shape) for axis in axes))
     return node.domain, node.op_type, node.version, inputs, tuple(attributes), used
 
 

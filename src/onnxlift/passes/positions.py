@@ -6,7 +6,8 @@
 4. And(t, m)                        ->  Expand(m, Shape(t))      if t is all true: a mask of ones, in whatever shape
 
 with i, j the positions along one axis each (ir/positions.py): `x[arange(b)[:, None, None], arange(n)]` is
-`x[:, None, :]`. Exporters write the padding mask of a transformer so.
+`x[:, None, :]`. Exporters write the padding mask of a transformer so; where the sizes are fixed, the indices of rule 1
+are one constant.
 
 Rules 1 and 2 need indices that start at 0, count by 1, run over whole axes of x (sizes known to be equal, not just
 below), over all of them in the order of x, and nothing else of another size than 1; in rule 2, axes of size 1 of x are
@@ -24,9 +25,12 @@ import onnx_ir as ir
 
 from ..ir import symbolic
 from ..ir.node_view import Shape, shape_of
-from ..ir.positions import COMPARISONS, Grid, Positions, is_all_true
+from ..ir.positions import COMPARISONS, Grid, Positions, grid_of, is_all_true
+from ..ir.scopes import constant
 from ..ir.symbolic import Dim
 from .edit import Edit, attribute, is_standard, sweep
+
+_MAX_INDICES = 1 << 16
 
 
 def run(model: ir.Model) -> int:
@@ -47,21 +51,28 @@ def run(model: ir.Model) -> int:
 
 
 def _visit_joined(edit: Edit, node: ir.Node, positions: Positions) -> None:
+    """Rule 1."""
     data, indices = node.inputs[0], node.inputs[1]
-    joined = None if indices is None else indices.producer()
     shape, joint = shape_of(data), shape_of(indices)
-    if joined is None or not is_standard(joined, "Concat") or shape is None or joint is None or data is None:
+    if data is None or shape is None or joint is None or attribute(node, "batch_dims", 0) != 0:
         return
-    if attribute(joined, "axis", None) not in (-1, len(joint) - 1) or attribute(node, "batch_dims", 0) != 0:
-        return
+    grids = _parts(indices, len(joint) - 1, positions)
+    counted = [None if grid is None else _counted(grid, size) for grid, size in zip(grids, shape, strict=False)]
+    if counted:
+        _unsqueeze(edit, node, data, joint[:-1], [axis for axis in counted if axis is not None], len(counted))
+
+
+def _parts(indices: ir.Value | None, last: int, positions: Positions) -> list[Grid | None]:
+    """The grids that are joined along the last axis, one for each axis that is indexed; nothing if it is not so."""
+    joined, tensor = None if indices is None else indices.producer(), constant(indices)
+    if tensor is not None:
+        return [grid_of(column) for column in np.moveaxis(tensor.numpy(), -1, 0)] if tensor.size <= _MAX_INDICES else []
+    if joined is None or not is_standard(joined, "Concat") or attribute(joined, "axis", None) not in (-1, last):
+        return []
     if any((shape_of(part) or (None,))[-1] != 1 for part in joined.inputs):
-        return
+        return []
     found = [positions.grid(part) for part in joined.inputs]
-    grids = [Grid(grid.shape[:-1], grid.strides[:-1], grid.offset) for grid in found if grid is not None]
-    if len(grids) != len(found):
-        return
-    counted = [_counted(grid, size) for grid, size in zip(grids, shape, strict=False)]
-    _unsqueeze(edit, node, data, joint[:-1], [axis for axis in counted if axis is not None], len(counted))
+    return [Grid(grid.shape[:-1], grid.strides[:-1], grid.offset) if grid is not None else None for grid in found]
 
 
 def _counted(grid: Grid, size: Dim) -> int | None:

@@ -6,7 +6,7 @@ import pytest
 
 from onnxlift.passes import named_sizes
 
-from .graphs import apply
+from .graphs import apply, normal_form, parse
 
 SUM = "p = ReduceMax <keepdims = 0> (h, two) q = ReduceMax <keepdims = 0> (x, two) c = Concat <axis = 0> (p, q)"
 
@@ -54,3 +54,15 @@ def test_a_multiple_of_a_size_is_read_from_the_first_input_that_has_the_size(tim
 )
 def test_others_are_read_where_they_were(body: str, tensor: str) -> None:
     assert measured(body) == [tensor]
+
+
+def test_a_sum_is_no_multiple_of_a_size_that_is_called_like_one() -> None:
+    """`4*seq + 1` is not four times `seq + 1`."""
+    proto = parse(
+        """g (float[seq] x, float[more] z) => (int64[1] y) {
+            one = Constant <value_floats = [1.0]> () first = Constant <value_ints = [0]> ()
+            c = Concat <axis = 0> (x, x, x, x, one) s = Shape(c) y = Gather(s, first)
+        }"""
+    )
+    proto.graph.input[1].type.tensor_type.shape.dim[0].dim_param = "seq + 1"
+    assert named_sizes.run(normal_form(proto)) == 0

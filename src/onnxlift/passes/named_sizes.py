@@ -12,13 +12,13 @@ sizes from what is at hand anyway (`emit/size_sources.py`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
 
 from ..ir.node_view import elements_of, shape_of
-from ..ir.symbolic import divide_exactly
 from .edit import Edit, is_standard, sweep
 
 
@@ -38,7 +38,6 @@ def run(model: ir.Model) -> int:
         for axis, size in enumerate(shape_of(value) or ()):
             if isinstance(size, str) and value.const_value is None:
                 inputs.setdefault(size, Source(value, axis))
-    sources: dict[str, Source | None] = {**inputs}
 
     def visit(edit: Edit, node: ir.Node) -> None:
         if edit.graph is not model.graph or not is_standard(node, "Gather", "Slice") or not inputs:
@@ -50,22 +49,19 @@ def run(model: ir.Model) -> int:
         tensor, size = measured.inputs[0], elements[0]
         if not isinstance(size, str) or tensor is None or tensor.is_graph_input():
             return
-        if size not in sources:
-            sources[size] = _multiple(size, inputs)
-        source = sources[size]
+        source = inputs.get(size) or _multiple(size, inputs)
         if source is not None:
             _read(edit, node, source)
 
     return sweep(model, visit)
 
 
-def _multiple(size: str, inputs: dict[str, Source]) -> Source | None:
-    """The input of whose size `size` is a multiple, if there is one."""
-    for name, source in inputs.items():
-        factor = divide_exactly(size, name)
-        if isinstance(factor, int):
-            return Source(source.value, source.axis, factor)
-    return None
+def _multiple(size: str, inputs: Mapping[str, Source]) -> Source | None:
+    """Where `batch` is read, so many times, if `size` is `4*batch`."""
+    factor, _, name = size.partition("*")
+    if not factor.isdecimal() or not name.isidentifier() or name not in inputs:
+        return None
+    return replace(inputs[name], factor=int(factor))
 
 
 def _read(edit: Edit, node: ir.Node, source: Source) -> None:

@@ -13,6 +13,7 @@ from .multihead_layers import HEADS, WIDTH, source_of
 
 OPTIONS = {
     "exporter": ("script", "dynamo"),
+    "heads": (HEADS, 1),
     "inputs": ("self", "memory", "cross", "other widths"),
     "weights": ("none", "averaged", "by head"),
     "rows": ("", "bias_kv", "zero_attn", "bias_kv, zero_attn"),
@@ -39,7 +40,7 @@ class Layer(nn.Module):
         widths = {"kdim": 10, "vdim": 8} if case["inputs"] == "other widths" else {}
         self.attn = nn.MultiheadAttention(
             WIDTH,
-            HEADS,
+            int(str(case["heads"])),
             bias=bool(case["bias"]),
             add_bias_kv="bias_kv" in str(case["rows"]),
             add_zero_attn="zero_attn" in str(case["rows"]),
@@ -97,7 +98,7 @@ def inputs_of(case: Case) -> tuple[tuple[Tensor, ...], tuple[dict[int, str], ...
     if mask == "float":
         found.append((torch.randn(QUERIES, keys), {0: "length", 1: of_keys}))
     if mask == "by head":
-        found.append((torch.randn(HEADS * (batch or 1), QUERIES, keys), {1: "length", 2: of_keys}))
+        found.append((torch.randn(int(str(case["heads"])) * (batch or 1), QUERIES, keys), {1: "length", 2: of_keys}))
     if "padding" in mask:
         found.append((padding, {0: of_keys} if batch is None else {0: "batch", 1: of_keys}))
     inputs, sizes = zip(*found, strict=True)

@@ -101,6 +101,8 @@ class Moved:
         for size in shape or ():
             axis: list[str] = []
             product: Dim | None = 1
+            if size == 1 and atoms and self.sizes[atoms[0]] == 1:
+                axis.append(atoms.pop(0))  # most likely the one that is meant
             while product != size:
                 if not atoms or product is None:
                     return None

@@ -16,6 +16,7 @@ no argument of its call.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -75,15 +76,19 @@ def find_masks(edit: Edit, core: Core, sizes: Sizes, module: str) -> Masks | Non
     if by_head is not None:
         of_query.append((by_head, sizes.queries, sizes.keys))
     of_padding: Shape = (sizes.batch, sizes.keys) if sizes.is_batched else (sizes.keys,)
-    given = _Mask(core.mask, core.hides)
-    whole, inner = _parts(edit, given, sizes)
-    first = None
-    if whole is not None:
-        found = (_given(edit, whole, shape, sizes.rows) for shape in of_query)
-        first = next((mask for mask in found if mask is not None), None)
-    second = None if inner is None else _given(edit, inner, of_padding, sizes.rows)
-    if (whole is not None and first is None) or (inner is not None and second is None):
-        return None
+    for whole, inner in _parts(edit, _Mask(core.mask, core.hides), sizes):
+        first = None
+        if whole is not None:
+            found = (_given(edit, whole, shape, sizes.rows) for shape in of_query)
+            first = next((mask for mask in found if mask is not None), None)
+        second = None if inner is None else _given(edit, inner, of_padding, sizes.rows)
+        if (whole is None) == (first is None) and (inner is None) == (second is None):
+            return _masks(edit, first, second, sizes, module)
+    return None
+
+
+def _masks(edit: Edit, first: _Mask | None, second: _Mask | None, sizes: Sizes, module: str) -> Masks | None:
+    """The two masks as arguments of one call."""
     flags = {not mask.hides for mask in (first, second) if mask is not None and mask.value.dtype == ir.DataType.BOOL}
     masks = Masks(
         None if first is None else first.value, None if second is None else second.value, inverted=flags == {True}
@@ -95,41 +100,45 @@ def find_masks(edit: Edit, core: Core, sizes: Sizes, module: str) -> Masks | Non
     return replace(masks, is_causal=hides_later(edit, first.value, inverted=first.hides))
 
 
-def _parts(edit: Edit, mask: _Mask, sizes: Sizes) -> tuple[_Mask | None, _Mask | None]:
-    """The mask by queries and keys, and the one by batches and keys."""
+def _parts(edit: Edit, mask: _Mask, sizes: Sizes) -> Iterator[tuple[_Mask | None, _Mask | None]]:
+    """What may be the mask by queries and keys, and the one by batches and keys."""
     if _is_padding(mask.value, sizes):
-        return None, mask
+        yield None, mask
     value = mask.value
     split = made_by(edit, value, "Reshape")
     if split is not None and rank(value) == 4 and rank(split.inputs[0]) == 3 and split.inputs[0] is not None:
         value = split.inputs[0]
     padding = _for_all_heads(edit, value, sizes)
     if padding is not None:
-        return None, replace(mask, value=padding)
+        yield None, replace(mask, value=padding)
     total = made_by(edit, value, "Add")
     if total is not None:
         by_query, joined = total.inputs
         padding = _for_all_heads(edit, joined, sizes)
         if padding is not None and by_query is not None:
-            return _Mask(by_query, hides=False), _Mask(padding, hides=False)
-    return replace(mask, value=value), None
+            yield _Mask(by_query, hides=False), _Mask(padding, hides=False)
+    yield replace(mask, value=value), None
 
 
-def _is_padding(value: ir.Value, sizes: Sizes) -> bool:
-    """Whether a mask has numbers for each batch and key, which may be those of all heads and queries."""
+def _is_padding(value: ir.Value | None, sizes: Sizes) -> bool:
+    """Whether a mask has numbers for each batch and key, for all heads and queries alike."""
     shape = shape_of(value)
-    if shape is None or len(shape) != 4 or shape[:3] != (sizes.batch, 1, 1):
-        return False
-    return sizes.queries != 1 or sizes.heads != 1
+    if shape is None or sizes.batch == 1:
+        return bool(shape) and all(size == 1 for size in (shape or ())[:-1])
+    if len(shape) == 3:
+        return sizes.heads == 1 and shape[:-1] == (sizes.batch, 1)
+    return shape[:-1] == (sizes.batch, 1, 1)
 
 
 def _for_all_heads(edit: Edit, mask: ir.Value | None, sizes: Sizes) -> ir.Value | None:
     """The mask by batches and keys that is the same for all heads and queries."""
+    if _is_padding(mask, sizes):
+        return mask
     rows = made_by(edit, mask, "Reshape", "Squeeze")
     expanded = None if rows is None else made_by(edit, rows.inputs[0], "Expand")
     padding = None if expanded is None else expanded.inputs[0]
     shape = shape_of(padding)
-    if expanded is None or shape is None or len(shape) != 4 or shape[:3] != (sizes.batch, 1, 1):
+    if expanded is None or shape is None or shape[:-1] != (sizes.batch, 1, 1):
         return None
     if shape_of(expanded.outputs[0]) != (sizes.batch, sizes.heads, 1, shape[3]):
         return None

@@ -120,6 +120,20 @@ def test_the_first_step(kind: str, old: str, new: str, zeros_as: str) -> None:
     assert f"onnxlift.{LAYERS[kind]}" not in found(model)
 
 
+def test_the_first_step_of_a_known_batch() -> None:
+    """The zeros are constants, one for each place that reads the state."""
+    text = """a = Gemm <transB = 1> ("/Zeros_1", weight_hh, bias_hh) b = Gemm <transB = 1> (x, weight_ih, bias_ih)
+        hr, hz, hn = Split <axis = 1, num_outputs = 3> (a) ir, iz, in = Split <axis = 1, num_outputs = 3> (b)
+        rs = Add(hr, ir) r = Sigmoid(rs) zs = Add(hz, iz) z = Sigmoid(zs) m = Mul(hn, r) t = Add(in, m) n = Tanh(t)
+        d = Sub("/Zeros_2", n) e = Mul(d, z) y = Add(e, n)"""
+    weights = {"weight_ih": (18, 8), "weight_hh": (18, 6), "bias_ih": (18,), "bias_hh": (18,)}
+    for shape, second, expected in (((2, 6), 0.0, True), ((2, 6), 1.0, False), ((3, 2, 6), 0.0, False)):
+        states = {"/Zeros_1": np.zeros((2, 6), np.float32), "/Zeros_2": np.full(shape, second, np.float32)}
+        result = "float[3, 2, 6] y" if len(shape) == 3 else "float[2, 6] y"
+        model = parse(f"g (float[2, 8] x) => ({result}) {{ {text} }}", **weights, **states)
+        assert ("onnxlift.GRUCell" in found(model)) == expected
+
+
 def test_steps_share_one_layer() -> None:
     steps = """a = Gemm <transB = 1> (h, weight_hh, bias_hh) b = Gemm <transB = 1> (x, weight_ih, bias_ih)
         s = Add(a, b) y = Tanh(s) c = Gemm <transB = 1> (y, weight_hh, bias_hh)

@@ -12,8 +12,8 @@
 which are `nn.LSTMCell` and its like. Sums and products may come in either order. The two weights must be called
 `weight_ih` and `weight_hh`, as the layer's own are: whoever wrote two linear layers has them back. Both have a bias, or
 none has. The parts of the gates are equal. If the state is zeros before the first step, c in the LSTM and the last h of
-the GRU may have become 0. Not if somebody else reads what is in between, but for h' and c'. Sound because these are the
-definitions of the layers in PyTorch; the order of roundings differs.
+the GRU may have become 0, or zeros of their own. Not if somebody else reads what is in between, but for h' and c'.
+Sound because these are the definitions of the layers in PyTorch; the order of roundings differs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import onnx_ir as ir
 
 from ..ir.node_view import shape_of
 from ..passes.edit import Edit, attribute, is_standard, sweep
-from .match import DOMAIN, both_orders, drop_unused, is_private, made_by, number
+from .match import DOMAIN, both_orders, drop_unused, is_filler, is_private, made_by, number
 
 _IH, _HH = "weight_ih", "weight_hh"
 
@@ -62,7 +62,7 @@ def _lstm(edit: Edit, node: ir.Node) -> None:
                     if found is None or linear is None or update is None:
                         continue
                     (x, h, weights), linears = linear
-                    memory = h if number(memory) == 0 and _is_zero(edit, h) else memory
+                    memory = h if _is_zero_too(edit, memory, h) else memory
                     if shape_of(memory) != shape_of(cell):
                         continue
                     edit.join([node, update], "LSTMCell", [x, h, memory, *weights], before=update, domain=DOMAIN)
@@ -83,7 +83,7 @@ def _gru(edit: Edit, node: ir.Node) -> None:
             if found is None:
                 continue
             (x, h, weights), nodes = found
-            if h is change.inputs[0] or (number(change.inputs[0]) == 0 and _is_zero(edit, h)):
+            if h is change.inputs[0] or _is_zero_too(edit, change.inputs[0], h):
                 edit.replace(node, "GRUCell", [x, h, *weights], domain=DOMAIN)
                 drop_unused(edit, [product, change, update_gate, candidate, *nodes])
                 return
@@ -182,8 +182,16 @@ def _cell_inputs(edit: Edit, layers: Nodes) -> Inputs | None:
     return ih.inputs[0], hh.inputs[0], [ih.inputs[1], hh.inputs[1], bias_ih, bias_hh]
 
 
+def _is_zero_too(edit: Edit, value: ir.Value | None, state: ir.Value) -> bool:
+    """Whether the state is zeros, and `value` stands for the same: the number, or as many of them."""
+    is_same = number(value) == 0 or (is_filler(value, 0) and shape_of(value) == shape_of(state))
+    return is_same and _is_zero(edit, state)
+
+
 def _is_zero(edit: Edit, value: ir.Value) -> bool:
     """Whether the value is a tensor of zeros, of whatever shape: the state before the first step."""
+    if is_filler(value, 0):
+        return True
     zeros, expanded = made_by(edit, value, "ConstantOfShape"), made_by(edit, value, "Expand")
     if zeros is None:
         return expanded is not None and number(expanded.inputs[0]) == 0

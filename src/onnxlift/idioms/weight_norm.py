@@ -82,7 +82,8 @@ def _matches(edit: Edit, node: ir.Node, norm: ir.Node, divisor: ir.Value | None,
         return False
     dim = kept[0] if kept else None
     lengths = () if dim is None else tuple(size if axis == dim else 1 for axis, size in enumerate(shape))
-    if shape_of(g) != lengths or (kept and shape_of(divisor) != lengths):
+    divides = shape_of(divisor) or ()
+    if shape_of(g) != lengths or (kept and (1,) * (len(shape) - len(divides)) + divides != lengths):
         return False
     function, owner = names
     parts = dict(zip(_NAMES[function], (g, v), strict=True))

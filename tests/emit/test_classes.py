@@ -466,3 +466,26 @@ def test_a_docstring_names_as_many_instances_as_fit_into_a_line() -> None:
     text = g.lift(g.node("Tanh", x, name="/Tanh")).source
     assert '"""a_rather_long_name.stages.*.layers.first_of_these, ...' in text
     assert max(map(len, text.splitlines())) <= 100
+
+
+def padded(g: Graph, sizes: Sequence[tuple[int, int, int]]) -> onnxlift.Lifted:
+    """Causal convolutions, each with a padding in front, a kernel and a dilation."""
+    x = g.input("x", "n", 4, 20)
+    for i, (padding, kernel, dilation) in enumerate(sizes):
+        pads = g.constant(f"pads{i}", np.array([0, 0, padding, 0, 0, 0]))
+        h = g.node("Pad", g.node("Sin", x, name=f"/blocks.{i}/Sin"), pads, name=f"/blocks.{i}/Pad")
+        weight = g.weight(f"blocks.{i}.conv.weight", 4, 4, kernel)
+        h = g.node("Conv", h, weight, dilations=[dilation], kernel_shape=[kernel], name=f"/blocks.{i}/conv/Conv")
+        x = g.node("Tanh", h, name=f"/blocks.{i}/Tanh")
+    return g.lift(g.node("Cos", x, name="/Cos"))
+
+
+def test_a_padding_that_follows_from_the_dilation_is_no_argument() -> None:
+    lifted = padded(Graph(), [(2, 3, 1), (4, 3, 2), (8, 3, 4)])
+    assert "Block(1), Block(2), Block(4)" in lifted.source and "self.padding = 2 * dilation" in lifted.source
+
+
+def test_a_small_padding_is_a_number_like_others() -> None:
+    lifted = padded(Graph(), [(1, 2, 1), (2, 2, 1), (5, 2, 1)])
+    assert [arguments for arguments in classes(lifted).values() if arguments] == [["padding"]], lifted.source
+    assert "F.pad(x.sin(), (self.padding, 0))" in lifted.source

@@ -119,8 +119,34 @@ def test_a_parameter_that_got_new_axes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "sources", "shape", "text"),
+    [
+        ("unsqueeze", ["scale", "val_2"], (1, 4, 5, 5), "x * self.scale\n"),  # of the model itself
+        ("view_3", ["scale", "val_2", "val_3"], (1, 4, 1, 1), "x * self.scale[:, None, None]\n"),
+        ("reshape", ["scale", "val_2", "val_3"], (4, 1, 1), "x * self.scale[:, None, None]\n"),
+        ("alias", ["scale"], (1, 4, 5, 5), "x * self.scale\n"),
+    ],
+)
+def test_a_parameter_behind_moves_that_change_no_number(
+    name: str, sources: list[str], shape: tuple[int, ...], text: str
+) -> None:
+    model = scaled(sources, shape, name)
+    lifted = onnxlift.lift(model)
+    assert text in lifted.source, lifted.source
+    assert [key for key, _ in lifted.module().named_parameters()] == ["scale"]
+    x = np.random.default_rng(6).standard_normal((2, 4, 5, 5)).astype(np.float32)
+    np.testing.assert_array_equal(lifted.module()(torch.from_numpy(x)).detach(), run(model, {"x": x})[0])
+
+
+@pytest.mark.parametrize(
     "model",
     [
+        scaled(["block.scale", "val_24"], (4, 5, 5), name="view"),  # of what shape?
+        scaled(["block.scale", "exp"], (4, 1, 1), name="view"),
+        scaled(["block.scale", "other.scale"], name="alias"),
+        scaled(["ones_2"], name="alias"),
+        scaled(["block.inv_freq"], name="alias"),
+        scaled(["block.scale", "block.mean"], name="alias"),
         scaled(["block.layer_scale", "unsqueeze", "exp", "val_24"]),  # other numbers
         scaled(["block.layer_scale", "other.scale", "unsqueeze"]),
         scaled(["block.layer_scale", "val_24"]),  # which of the axes is new?
@@ -130,4 +156,4 @@ def test_a_parameter_that_got_new_axes() -> None:
     ],
 )
 def test_what_is_no_parameter_with_new_axes_stays(model: onnx.ModelProto) -> None:
-    assert not any(name.startswith("block.") for name in normal_form(model).graph.initializers)
+    assert not any(name.startswith(("block.", "ones")) for name in normal_form(model).graph.initializers)

@@ -124,6 +124,8 @@ def _sizes(expr: Expr) -> Iterator[tuple[int, str]]:
             yield from ((id(bare(value)), name) for name, value in part._kwargs.items() if name == "is_causal")
         elif function._name == "reshape":
             yield from _positive(part._args, ["size"] * len(part._args))
+        elif function._name == "pad" and isinstance(target, Display):
+            yield from _positive(target._items, ["padding"] * len(target._items))
         elif function._name == "roll" and part._args:
             shifts = bare(part._args[0])
             for shift in map(bare, shifts._items if isinstance(shifts, Display) else (shifts,)):

@@ -5,8 +5,9 @@
 
 Numbers that always agree become one argument, if they measure the same kind of thing: that a kernel is as large as
 there are channels is chance. A number that is always the same multiple of an argument is written as that, and a padding
-as half of its kernel, a size also as the square of another; where it is needed often, it is a variable of the
-constructor, or an attribute if `forward` needs it. How wide a head is follows from how many there are: it is -1.
+as half of its kernel or a multiple of its dilation, a size also as the square of another; where it is needed often, it
+is a variable of the constructor, or an attribute if `forward` needs it. How wide a head is follows from how many there
+are: it is -1.
 Whether an optional part is there may follow from two widths (`in_channels != channels`); if not, it is an argument of
 its own. Arguments stand in the order that `nn.Conv2d` has: widths from the outside in, then windows, then what has a
 default.
@@ -298,11 +299,15 @@ def _derive(groups: list[_Group], ends: Sequence[Number]) -> dict[int, tuple[_Gr
             if [_offsets(size) for size in base.column] == group.column:
                 derived[id(group)] = (base, "(2 * {} - 1) ** 2")
     windows = [group for group in groups if group.family == "window" and _are_integers(group)]
-    for group in groups:
-        if group.family == "padding":
-            for base in windows:
-                if [size // 2 for size in base.column] == group.column:
-                    derived[id(group)] = (base, "{} // 2")
+    dilations = [group for group in groups if group.family == "dilation" and _are_integers(group)]
+    for group in (g for g in groups if g.family == "padding" and _are_integers(g)):
+        for base in windows:
+            if [size // 2 for size in base.column] == group.column:
+                derived[id(group)] = (base, "{} // 2")
+        for base in dilations:
+            form = "{}" if group.column == base.column else _multiple(group.column, base.column)
+            if form:
+                derived.setdefault(id(group), (base, form))
     return derived
 
 

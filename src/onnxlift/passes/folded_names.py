@@ -3,18 +3,22 @@
     GatherND(val_142, i)   ->   GatherND(decoder.embed_positions.weight, i)
     Add(x, embedding)      ->   Add(x, encoder.embed_positions.weight), and the constant is marked as LOOKED_UP
     Mul(x, unsqueeze_1)    ->   Mul(x, Unsqueeze(block.layer_scale, (1, 2)))
+    Mul(x, view)           ->   Mul(x, Unsqueeze(block.gamma, (0, 2, 3)))
+    Add(x, alias)          ->   Add(x, pos_embedding)
 
 The exporter's optimiser computes what depends on constants only, and notes all that it was computed from. The first
 rule is for a table that rows are looked up in (`weight[positions]`), which was folded only because a lookup brings its
 axis to the front, where it already is; the second for an embedding of positions (`embed_positions(torch.arange(n))`);
-the third for a parameter that has only got new axes (`layer_scale[:, None, None]`).
+the third for a parameter that has only got new axes (`layer_scale[:, None, None]`), the fourth for a vector that has
+(`gamma.view(1, -1, 1, 1)`), and the fifth for one that is used as it is, after a slice that takes all of it.
 
 It applies if the note names one parameter and no operation but, for the second rule, the `arange` beside it and, for
 the third, those that add an axis each, as many as the constant has axes of size one: what was computed otherwise
-(`-A_log.exp()`) has other numbers than the parameter and must not be called so. Not if the parameter is still in the
-file, or several constants came from it; and, by the first rule, not for other readers than lookups of rows: the matrix
-of a linear layer, or of a lookup of columns, is folded to its transpose; nor, by the third, for a mask, which is no
-parameter. Never a number changes.
+(`-A_log.exp()`) has other numbers than the parameter and must not be called so. All that a constant was computed from
+is in the note, so that a single name in it is that of what was in the model, and no operation; unless that made numbers
+of none (`ones`). Not if the parameter is still in the file, or several constants came from it; and, by the first rule,
+not for other readers than lookups of rows: the matrix of a linear layer, or of a lookup of columns, is folded to its
+transpose; nor, by the third to fifth, for a mask and the like, which is no parameter. Never a number changes.
 """
 
 from __future__ import annotations
@@ -37,6 +41,12 @@ _STEP = re.compile(r"val_\d+")
 _LOOKUP = re.compile(r"embedding(_\d+)?")
 _ARANGE = re.compile(r"arange(_\d+)?")
 _NEW_AXIS = re.compile(r"unsqueeze(_\d+)?")
+_VIEW = re.compile(r"(view|reshape)(_\d+)?")
+_ALIAS = re.compile(r"alias(_\d+)?")
+_MADE = re.compile(
+    r"(arange|empty|eye|full|linspace|ones|rand\w*|scalar_tensor|tril|triu|zeros)\w*|\w*lifted_tensor\w*"
+)
+_BUFFER = re.compile(r"(.*[._])?(\w*mask|pe|\w*freqs?|\w*positions?|\w*index|\w*indices|\w*anchors?|mean|std)")
 _ROWS = re.compile(r"aten\.index\.Tensor\]\(args = \(%\w+, \[%\w+\]\)")
 
 
@@ -47,7 +57,7 @@ def run(model: ir.Model) -> int:
     found = {v: name for v, name in tables.items() if owners[name] == 1 and name not in model.graph.initializers}
     narrow: dict[ir.Value, ir.Value] = {}
     for table, name in found.items():
-        if _NEW_AXIS.fullmatch(table.name or ""):
+        if _NEW_AXIS.fullmatch(table.name or "") or _VIEW.fullmatch(table.name or ""):
             narrow[table] = _without_new_axes(model.graph, table, name)
             continue
         if _LOOKUP.fullmatch(table.name or ""):
@@ -89,6 +99,10 @@ def _parameter(table: ir.Value) -> str | None:
     name = table.name or ""
     if _NEW_AXIS.fullmatch(name):
         return _unsqueezed(table, sources)
+    if _VIEW.fullmatch(name):
+        return _only_source(sources) if sum(size != 1 for size in table.shape.numpy()) == 1 else None
+    if _ALIAS.fullmatch(name):
+        return _only_source(sources)
     if len(table.shape) != 2:
         return None
     steps = [source for source in sources if not source.endswith(".weight") and not _STEP.fullmatch(source)]
@@ -104,11 +118,17 @@ def _parameter(table: ir.Value) -> str | None:
 def _unsqueezed(table: ir.Value, sources: list[str]) -> str | None:
     """The third rule: what got as many axes as there are of size one, and nothing else."""
     assert table.shape is not None
-    others = [source for source in sources if not _STEP.fullmatch(source)]
-    added = [source for source in others if _NEW_AXIS.fullmatch(source)]
-    parameters = [source for source in others if "." in source and not source.endswith("mask")]
-    is_all = len(parameters) == 1 and len(added) + 1 == len(others)
-    return parameters[0] if is_all and table.shape.numpy().count(1) == len(added) + 1 else None
+    added = [source for source in sources if _NEW_AXIS.fullmatch(source)]
+    parameter = _only_source([source for source in sources if source not in added])
+    return parameter if table.shape.numpy().count(1) == len(added) + 1 else None
+
+
+def _only_source(sources: list[str]) -> str | None:
+    """The parameter that a constant was computed from, if it is from nothing else."""
+    named = [source for source in sources if not _STEP.fullmatch(source)]
+    if len(named) != 1 or _MADE.fullmatch(named[0]) or _BUFFER.fullmatch(named[0]):
+        return None
+    return named[0]
 
 
 def _looks_up_rows(node: ir.Node) -> bool:

@@ -66,6 +66,25 @@ def test_scale_in_other_places(scores: str) -> None:
     assert attention(proto) == (["q", "k", "v"], {})
 
 
+TURNED = "float[batch, 3, 8, seq] q, float[batch, 3, keys, 8] k, float[batch, 3, keys, 8] v"
+
+
+def test_scale_before_the_queries_are_transposed() -> None:
+    body = """qs = Mul(q, scale) qt = Transpose <perm = [0, 1, 3, 2]> (qs) t = Transpose <perm = [0, 1, 3, 2]> (k)
+        s = MatMul(qt, t) p = Softmax <axis = -1> (s) y = MatMul(p, v)"""
+    proto = model(body, TURNED)
+    assert sorted(found(proto)) == ["Transpose", "onnxlift.Attention"]
+    assert attention(proto)[1] == {}
+
+
+def test_transposed_queries_that_are_read_elsewhere_stay_scaled() -> None:
+    body = """qs = Mul(q, scale) qt = Transpose <perm = [0, 1, 3, 2]> (qs) t = Transpose <perm = [0, 1, 3, 2]> (k)
+        s = MatMul(qt, t) p = Softmax <axis = -1> (s) y = MatMul(p, v) z = Neg(qt)"""
+    proto = model(body, TURNED, output="float[batch, 3, seq, 8] y, float[batch, 3, seq, 8] z")
+    assert sorted(found(proto)) == ["Mul", "Neg", "Transpose", "onnxlift.Attention"]
+    assert attention(proto)[1] == {"scale": 1.0}
+
+
 def test_three_axes() -> None:
     inputs = "float[batch, seq, 8] q, float[batch, keys, 8] k, float[batch, keys, 5] v"
     body = "t = Transpose <perm = [0, 2, 1]> (k) qk = MatMul(q, t) s = Mul(qk, scale) p = Softmax(s) y = MatMul(p, v)"

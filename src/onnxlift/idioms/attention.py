@@ -4,7 +4,8 @@
 
 q, k and v have the same number of axes, three or four. The forms of each part:
 
-- scale: a Mul or Div by a number, on the scores, on q, on k or on several of them; without one the scale is 1
+- scale: a Mul or Div by a number, on the scores, on q, on k or on several of them, also before a transpose; without
+  one the scale is 1
 - k.T: a Transpose (which may do more: then k keeps the rest of it); anything else is transposed for the purpose
 - mask: added to the scaled scores; `Where(m, 0, -inf)` added to them, or `Where(m, scores, -inf)`, is the boolean mask
   m; with a huge negative number in the place of -inf it is added, since then a row without any key is not the same;
@@ -29,7 +30,7 @@ import onnx_ir as ir
 
 from ..ir.node_view import static_elements
 from ..passes.edit import Edit, attribute, is_standard, sweep
-from .attention_keys import Keys, find_keys
+from .attention_keys import Keys, find_keys, find_queries
 from .attention_scores import find_scores, is_usual_scale, softmax_of_scores
 from .grouped_heads import before_repetition
 from .match import DOMAIN, drop_unused, is_private, made_by, number, rank
@@ -61,8 +62,9 @@ def _visit(edit: Edit, node: ir.Node, transposes: set[ir.Node]) -> None:
     q, mask = scores.q, scores.mask
     if not rank(q) == rank(scores.k_transposed) == rank(v) == rank(node.outputs[0]):
         return
+    q, of_q = find_queries(edit, node, q, transposes, nodes)
     keys: Keys = find_keys(edit, node, scores.k_transposed, transposes)
-    k, scale = keys.value, scores.scale * keys.scale
+    k, scale = keys.value, scores.scale * of_q * keys.scale
     attributes = [] if is_usual_scale(q, scale) else [ir.AttrFloat32("scale", scale)]
     nodes += keys.nodes
     grouped = before_repetition(edit, q, k, v)

@@ -41,6 +41,22 @@ def without_scale(edit: Edit, value: ir.Value | None, nodes: list[ir.Node]) -> t
     return found[0], found[1] if node.op_type == "Mul" else 1 / found[1]
 
 
+def find_queries(
+    edit: Edit, root: ir.Node, queries: ir.Value, earlier: Collection[ir.Node], nodes: list[ir.Node]
+) -> tuple[ir.Value, float]:
+    """The queries before they were multiplied by a number and then transposed, and the number (1 if they were not).
+    What has to be computed for them is inserted before `root`."""
+    moved = made_by(edit, queries, "Transpose")
+    order = None if moved is None else permutation(moved)
+    if moved is None or order is None or not is_private(edit, queries):
+        return queries, 1.0
+    unscaled, scale = without_scale(edit, moved.inputs[0], nodes)
+    if unscaled is None or unscaled is moved.inputs[0]:
+        return queries, 1.0
+    nodes.append(moved)
+    return _transpose(edit, root, unscaled, order, earlier), scale
+
+
 def find_keys(edit: Edit, root: ir.Node, transposed: ir.Value, earlier: Collection[ir.Node]) -> Keys:
     """The keys whose transpose is `transposed`. What has to be computed for them is inserted before `root`, unless one
     of the `earlier` transposes does it already."""

@@ -1,4 +1,4 @@
-"""What is done with one entry of a list of lists after the other is a loop, if it is the same each time."""
+"""What is done with one entry of a list after the other is a loop, if it is the same each time."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_value_that_is_needed_later_is_no_loop() -> None:
         kept.append(x)
         x = g.node("Add", step(g, x, f"layers.{i}.1"), x, name="/Add")
     text = code(g.lift(g.node("Mul", x, kept[0], name="/Mul")))
-    assert " in self.layers" not in text, text
+    assert " in self.layers:" not in text, text
 
 
 def test_what_takes_the_place_of_a_value_comes_after_its_last_use() -> None:
@@ -115,3 +115,33 @@ def test_entries_of_entries_that_are_no_loop_are_written_out() -> None:
         x = g.node("Mul", step(g, x, f"layers.{i}.1.1"), x, name="/Mul")
     lifted = g.lift(g.node("Cos", x, name="/Cos"))  # compares the numbers
     assert "layers[2][1][1]" in code(lifted), lifted.source
+
+
+def test_a_list_of_modules() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i in range(2):
+        x = g.node("Tanh", step(g, x, f"convs.{i}"), name="/Tanh")
+    text = code(g.lift(g.node("Cos", x, name="/Cos")))
+    assert "        for conv in self.convs:\n            x = conv(x).tanh()\n        return x.cos()" in text, text
+
+
+def test_a_sum_over_all_begins_with_the_first() -> None:
+    """As the skip connections of a WaveNet; the last block leaves nothing to another."""
+    g = Graph()
+    x, total = g.input("x", "n", 4), ""
+    for i in range(6):
+        h = g.node("Sin", g.linear(x, f"blocks.{i}.a"), name=f"/blocks.{i}/Sin")
+        skip = g.node("Tanh", g.linear(h, f"blocks.{i}.b"), name=f"/blocks.{i}/Tanh")
+        x = g.node("Add", x, g.linear(h, f"blocks.{i}.c"), name=f"/blocks.{i}/Add") if i < 5 else x
+        total = g.node("Add", total, skip, name="/Add") if total else skip
+    text = code(g.lift(g.node("Cos", total, name="/Cos")))
+    assert "for block in self.blocks[1:5]:" in text and text.count("blocks[") == 3, text
+
+
+def test_a_part_of_two_entries_is_no_loop() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i, op_type in enumerate(["Tanh", "Sin", "Sin"]):
+        x = g.node(op_type, step(g, x, f"convs.{i}"), name="/Act")
+    assert "        for " not in code(g.lift(g.node("Cos", x, name="/Cos")))

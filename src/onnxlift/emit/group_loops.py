@@ -1,20 +1,25 @@
-"""Lists of lists: what is done again and again with the modules of one entry after the other becomes a loop.
+"""What is done again and again with one entry of a list after the other becomes a loop.
 
-    x = self.layers[0][0](x) + x; x = self.layers[0][1](x) + x   ->   for attention, mlp in self.layers:
-    x = self.layers[1][0](x) + x; x = self.layers[1][1](x) + x            x = attention(x) + x; x = mlp(x) + x
+    x = F.relu(self.convs[0](x)); x = F.relu(self.convs[1](x))   ->   for conv in self.convs: x = F.relu(conv(x))
 
-Applies to a list all of whose entries are lists of the same length, if the statements from the first use of an entry up
-to that of the next one are the same each time, but for the entry and for values of the round before: what reads the
-result of one round in the next must read the same result in every round. All else that is read is the same in all
-rounds, and nobody but the next round reads what a round makes, but for the last one. Not if a round still needs a value
-of the one before when it has made the value that takes its place. Lists within such lists come first.
+    x = self.layers[0][0](x) + x; x = self.layers[0][1](x) + x   ->   for attn, mlp in self.layers:
+    x = self.layers[1][0](x) + x; x = self.layers[1][1](x) + x            x = attn(x) + x; x = mlp(x) + x
+
+Applies to a list of modules, or of lists of one length, if the statements from the first use of an entry up to that of
+the next one are the same each time, but for the entry and for values of the round before: what reads the result of one
+round in the next must read the same result in every round. All else that is read is the same in all rounds, and nobody
+but the next round reads what a round makes, but for the last one. Not if a round still needs a value of the one before
+when it has made the value that takes its place. The first entry and the last one may be left out: a sum over all begins
+with the first, and what the last one leaves for the next may be gone. Lists within lists come first.
 """
 
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ..code.expr import Expr, Local, Member, Ref, variable, walk
 from ..code.statements import (
@@ -33,70 +38,95 @@ from ..code.statements import (
 from ..code.substitute import substitute_in
 from ..tree.scopes import Path
 from .canonical import Canonical
-from .loops import Container
-from .module import Module, is_list
+from .loops import SHORTEST, SHORTEST_PART, Container, singular
+from .module import Module, Stored, is_list
 
 Words = Callable[[object], str]
 """What a variable that holds a member of a module is called."""
 
 
 def roll_groups(module: Module, words: Words) -> None:
-    """Roll up what the module's forward does with the entries of its lists of lists."""
-    for path, (count, width) in sorted(_lists(module).items(), key=lambda item: -len(item[0])):
-        found = _rounds(module, path, count)
-        carried = None if found is None else _carried(module, found)
-        if found is not None and carried is not None:
-            loop = _loop(module, found, carried, width, words)
-            module.body.statements[found.start : found.start + found.count * found.length] = loop
+    """Roll up what the module's forward does with the entries of its lists."""
+    lists = _lists(module)
+    # Lists within lists first, but the modules of an entry are to be told apart, if there is a loop over the entries.
+    for path, width in sorted(lists.items(), key=lambda item: (lists.get(item[0][:-1], 0) > 0, -len(item[0]))):
+        for rounds in _rounds(module, path, width):
+            carried = _carried(module, rounds)
+            if carried is not None:
+                end = rounds.start + len(rounds.groups) * rounds.length
+                module.body.statements[rounds.start : end] = _loop(module, rounds, carried, words)
+                break
 
 
-def _lists(module: Module) -> dict[Path, tuple[int, int]]:
-    """The lists of lists of one length: how many they are, and that length."""
+def _lists(module: Module) -> dict[Path, int]:
+    """The lists of modules, and those of lists of one length with that length; the others have 0."""
     names: dict[Path, set[str]] = {}
     for path in module.members:
         for depth in range(1, len(path)):
             names.setdefault(path[:depth], set()).add(path[depth])
-    found: dict[Path, tuple[int, int]] = {}
+    found: dict[Path, int] = {}
     for path, entries in names.items():
         inner = [names.get((*path, entry), set()) for entry in entries]
-        if len(entries) > 1 and is_list(entries) and all(part == inner[0] and is_list(part) for part in inner):
-            found[path] = (len(entries), len(inner[0]))
-    return {path: sizes for path, sizes in found.items() if sizes[1] > 0}
+        is_regular = all(part == inner[0] and is_list(part) for part in inner)
+        members = [module.members.get((*path, entry)) for entry in entries]
+        is_flat = not any(inner) and not any(isinstance(member, Stored) for member in members)
+        if len(entries) > 1 and is_list(entries) and (is_flat or is_regular):
+            found[path] = len(inner[0])
+    return found
 
 
 @dataclass
 class _Rounds:
-    """`count` times `length` statements, from `start` on, for the entries of the list at `path`."""
+    """Groups of `length` statements, from `start` on, for entries of the list at `path`: of `count` entries those from
+    `first` on, each a list of `width`, or a module if that is 0."""
 
     path: Path
-    start: int
+    width: int
     count: int
+    first: int
+    start: int
     length: int
     groups: list[list[Statement]]
 
 
-def _rounds(module: Module, path: Path, count: int) -> _Rounds | None:
-    """The statements for each entry of a list, if all entries take equally many."""
+def _rounds(module: Module, path: Path, width: int) -> Iterator[_Rounds]:
+    """The statements for most entries of a list, if these take equally many."""
     starts: dict[int, int] = {}
-    for position, statement in enumerate(module.body.statements):
-        for entry in _entries(module, path, statement):
+    statements = module.body.statements
+    used = [_entries(module, path, width, statement) for statement in statements]
+    for position, entries in enumerate(used):
+        for entry in entries:
             starts.setdefault(entry, position)
-    if [*starts] != [*range(count)]:
-        return None
-    start, length = starts[0], starts[1] - starts[0]
-    groups = [module.body.statements[first : first + length] for first in starts.values()]
-    is_regular = length > 0 and all(first == start + i * length for i, first in starts.items())
-    if not is_regular or len(groups[-1]) < length or any(isinstance(s, Return) for s in groups[-1]):
-        return None
-    own = all(_entries(module, path, s) <= {i} for i, group in enumerate(groups) for s in group)
-    return _Rounds(path, start, count, length, groups) if own else None
+    count = len(starts)
+    if [*starts] != [*range(count)] or count < SHORTEST:
+        return
+    gaps = [after - before for before, after in pairwise(starts.values())]
+    length, _ = Counter(gaps).most_common(1)[0]
+    regular = [entry for entry, gap in enumerate(gaps) if gap == length]
+    first, last = regular[0], regular[-1] + 1
+    for begin, end in ((first, last), (first + 1, last), (first, last - 1), (first + 1, last - 1)):
+        size = end - begin + 1
+        groups = [statements[starts[entry] : starts[entry] + length] for entry in range(begin, end + 1)]
+        if size < (SHORTEST if size == count else SHORTEST_PART) or length < 1 + (width == 0):
+            continue
+        if any(gap != length for gap in gaps[begin:end]) or len(groups[-1]) < length or _ends(groups[-1]):
+            continue
+        places = range(starts[begin], starts[end] + length)
+        if all(used[place] <= {begin + (place - places.start) // length} for place in places):
+            yield _Rounds(path, width, count, begin, places.start, length, groups)
 
 
-def _entries(module: Module, path: Path, statement: Statement) -> set[int]:
-    """The entries of a list whose members a statement uses; -1 stands for what lies in an entry of such an entry."""
+def _ends(group: Sequence[Statement]) -> bool:
+    return any(isinstance(statement, Return) for statement in group)
+
+
+def _entries(module: Module, path: Path, width: int, statement: Statement) -> set[int]:
+    """The entries of a list whose members a statement uses; -1 stands for what lies in an entry of such an entry, and
+    for the list itself."""
     names = (_member_path(module, part) for part in _parts(statement))
     used = [name for name in names if name is not None and name[: len(path)] == path]
-    return {int(name[len(path)]) if len(name) == len(path) + 2 else -1 for name in used}
+    depth = len(path) + (2 if width else 1)
+    return {int(name[len(path)]) if len(name) == depth else -1 for name in used}
 
 
 def _member_path(module: Module, part: Expr) -> Path | None:
@@ -189,7 +219,7 @@ def _is_read_first(group: Sequence[Statement], old: object, new: object) -> bool
 
 
 def _loop(
-    module: Module, rounds: _Rounds, carried: Mapping[object, tuple[object, object]], width: int, words: Words
+    module: Module, rounds: _Rounds, carried: Mapping[object, tuple[object, object]], words: Words
 ) -> list[Statement]:
     """What begins with the values of the first round, and the loop."""
     depth = len(rounds.path)
@@ -201,8 +231,9 @@ def _loop(
         path = _member_path(module, expr)
         if path is None or path[:depth] != rounds.path:
             return None
-        member = module.members.get((*rounds.path, "0", path[-1]))
-        return items.setdefault(path[-1], Local("layers" if member is None else words(member), member))
+        member = module.members.get((*rounds.path, str(rounds.first), *path[depth + 1 :]))
+        word = "layers" if member is None else words(member) if rounds.width else singular(rounds.path[-1])
+        return items.setdefault(path[-1] if rounds.width else "", Local(word, member))
 
     body = Block([_copied(statement, new) for statement in rounds.groups[-1]])
     for statement, *counterparts in zip(body.statements, *rounds.groups, strict=True):
@@ -210,10 +241,14 @@ def _loop(
     body.statements = [s for s in body.statements if not _is_idle(s)]
     container = Container(rounds.path)
     module.name(container, rounds.path)
-    targets = [items.get(str(place)) for place in range(width)]
+    modules: Expr = Member(container)
+    end = rounds.first + len(rounds.groups)
+    if len(rounds.groups) < rounds.count:
+        modules = modules[rounds.first or None : end if end < rounds.count else None]
+    targets = [items.get(str(place)) for place in range(rounds.width)] if rounds.width else [items[""]]
     origin = [name for group in rounds.groups for statement in group for name in statement.origin]
     begin = [Assign([Ref(result)], Ref(first), origin=[]) for result, first in carried.values()]
-    return [*begin, ForLoop([*targets], Member(container), body, origin=origin)]
+    return [*begin, ForLoop([*targets], modules, body, origin=origin)]
 
 
 def _is_idle(statement: Statement) -> bool:

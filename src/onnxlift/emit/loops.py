@@ -171,10 +171,11 @@ def _members(module: Module, run: Run, count: int) -> tuple[Local, Expr]:
     modules: Expr = Member(container)
     if len(run.modules) < count:
         modules = modules[start or None : end if end < count else None]
-    return Local(_singular(path[-1]), run.modules[0]), modules
+    return Local(singular(path[-1]), run.modules[0]), modules
 
 
-def _singular(word: str) -> str:
+def singular(word: str) -> str:
+    """`layers` -> layer: what one of several is called."""
     word = word.rstrip("0123456789") if len(word) > 2 else word
     if len(word) < 2:
         return "block"

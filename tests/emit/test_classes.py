@@ -13,7 +13,7 @@ import onnxlift
 from onnxlift.code.expr import Binary, Literal, Name
 from onnxlift.emit.class_arguments import ABSENT, Number, find_arguments, place_of
 from onnxlift.emit.write import Numbers
-from small_graphs import Graph, code
+from small_graphs import Graph, code, step
 
 
 def classes(lifted: onnxlift.Lifted) -> dict[str, list[str]]:
@@ -489,3 +489,46 @@ def test_a_small_padding_is_a_number_like_others() -> None:
     lifted = padded(Graph(), [(1, 2, 1), (2, 2, 1), (5, 2, 1)])
     assert [arguments for arguments in classes(lifted).values() if arguments] == [["padding"]], lifted.source
     assert "F.pad(x.sin(), (self.padding, 0))" in lifted.source
+
+
+def test_equal_modules_share_a_class_wherever_they_are() -> None:
+    """`middle` has no relatives; one of the relatives of the blocks that it equals has a module in it."""
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for path in ("downs.0.0", "middle", "downs.1.0"):
+        x = step(g, x, path)
+    h = g.node("Tanh", g.linear(x, "downs.0.1.net.a"), name="/downs.0.1/net/Tanh")
+    x = g.node("Mul", g.linear(h, "downs.0.1.net.b"), x, name="/downs.0.1/Mul")
+    lifted = g.lift(g.node("Cos", x, name="/Cos"))
+    assert lifted.source.count("self.b(self.a(x).sin())") == 1, lifted.source
+
+
+def test_a_convolution_under_many_names_is_called_by_what_it_is() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4, 9)
+    for path in ("stem", "reduce", "expand"):
+        weight = g.weight(f"{path}.conv.weight", 4, 4, 1)
+        h = g.node("Conv", x, weight, kernel_shape=[1], name=f"/{path}/conv/Conv")
+        x = g.node("Mul", h, g.node("Sin", h, name=f"/{path}/Sin"), name=f"/{path}/Mul")
+    assert "ConvBlock" in classes(g.lift(g.node("Cos", x, name="/Cos")))
+
+
+def test_names_that_clash_say_whose_the_class_is() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i in range(2):
+        x = step(g, x, f"layers.{i}.attention.output")
+        h = g.node("Tanh", g.linear(x, f"layers.{i}.output.dense"), name=f"/layers.{i}/output/Tanh")
+        x = g.node("Mul", x, h, name=f"/layers.{i}/output/Mul")
+    names = classes(g.lift(g.node("Cos", x, name="/Cos")))
+    assert {"AttentionOutput", "Output"} <= names.keys(), names
+
+
+def test_the_attention_in_an_attention() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i in range(2):
+        x = step(g, x, f"layers.{i}.attention.attention")
+        x = g.node("Mul", x, g.linear(x, f"layers.{i}.attention.dense"), name=f"/layers.{i}/attention/Mul")
+    names = classes(g.lift(g.node("Cos", x, name="/Cos")))
+    assert {"SelfAttention", "Attention"} <= names.keys(), names

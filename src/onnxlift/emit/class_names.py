@@ -31,6 +31,7 @@ _LONG_FORMS = {
     "pos": "position",
     "proj": "projection",
 }
+MANY_PLACES = 3  # where a block is under names of their own, so that none of these says what it is
 _SIDES = frozenset({"encoder", "decoder"})
 
 
@@ -43,9 +44,9 @@ def name_classes(classes: Sequence[ModuleClass], root: Module, model: ir.Model, 
         if cls.example is not root and cls.example.class_hint is None:
             alike.setdefault(wanted[id(cls)], []).append(cls)
     for name, group in alike.items():
-        owners = [_owner(cls) for cls in group]
-        if len(group) > 1 and None not in owners and len(set(owners)) == len(group):
-            wanted.update((id(cls), class_name(f"{owner}_{name}")) for cls, owner in zip(group, owners, strict=True))
+        owners = {id(cls): owner for cls in group if (owner := _owner(cls)) is not None} if len(group) > 1 else {}
+        if len({*owners.values()}) == len(owners) >= len(group) - 1:
+            wanted.update((key, _owned(name, owner)) for key, owner in owners.items())
     for cls in sorted(classes, key=lambda cls: cls.example is not root):  # the root gets the name that it wants
         cls.name = _numbered(wanted[id(cls)], taken)
         taken.add(cls.name)
@@ -56,6 +57,13 @@ def _wanted(cls: ModuleClass, root: Module, model: ir.Model, file_name: str) -> 
     if wanted is None or wanted == "Sequential":
         wanted = _root_name(model, file_name) if cls.example is root else _role(cls) or _place(cls)
     return class_name(wanted, "Block")
+
+
+def _owned(name: str, owner: str) -> str:
+    """`Output` of `attention` -> AttentionOutput; the attention in an attention is what attends, `SelfAttention`."""
+    if class_name(_written_out(owner)) == name:
+        return f"Self{name}" if name == "Attention" else name
+    return class_name(f"{owner}_{name}")
 
 
 def _owner(cls: ModuleClass) -> str | None:
@@ -94,6 +102,10 @@ def _place(cls: ModuleClass) -> str:
         word = f"self_{owner}"
     elif word in ("layer", "block") and owner in _SIDES:
         word = f"{owner}_{word}"
+    return _written_out(word)
+
+
+def _written_out(word: str) -> str:
     return "_".join(p.upper() if p in _ABBREVIATIONS else _LONG_FORMS.get(p, p) for p in word.split("_"))
 
 
@@ -111,6 +123,9 @@ def _role(cls: ModuleClass) -> str | None:
         return "ConvBlock" if "Conv" in layers else "MLP" if "Linear" in layers else None
     if _is_projection(module):
         return "Projection"
+    words = {_word(instance).rstrip("0123456789") for instance in cls.instances}
+    if len(words) >= MANY_PLACES and _is_convolution(module):
+        return "ConvBlock"
     if len({_word(instance) for instance in cls.instances}) > 1 and "scaled_dot_product_attention" in _called(module):
         return "Attention"
     if not re.fullmatch(r".*\d[a-z]?", module.path[-1]):
@@ -141,16 +156,20 @@ def _is_projection(module: Module) -> bool:
     )
 
 
+def _is_convolution(module: Module) -> bool:
+    """Whether this is one convolution, with a norm perhaps, and no name says what for."""
+    kinds = [m.kind if isinstance(m, Layer) else "" for m in module.members.values()]
+    others = [kind for kind in kinds if not kind.startswith("Conv")]
+    return len(kinds) - len(others) == 1 and all("Norm" in kind for kind in others)
+
+
 def _is_residual(module: Module) -> bool:
     """Whether the input, or a member's value of it, is added to something."""
-    if len(module.inputs) != 1:
-        return False
-    (source,) = module.inputs
-    near = {source}
+    near = set(module.inputs)
     for statement in walk_statements(module.body):
         for expr in expressions(statement):
             match expr:
-                case Call() if isinstance(expr._function, Member) and _reads(expr) == {source}:
+                case Call() if isinstance(expr._function, Member) and _reads(expr) <= module.inputs.keys():
                     near.update(t._key for t in getattr(statement, "targets", []) if isinstance(t, Ref))
                 case Binary() if expr._op == "+" and _reads(expr) & near:
                     if len(_reads(expr) - module.constants.keys()) == 2:

@@ -229,11 +229,40 @@ def family_of(module: Module) -> object:
 
 
 def _levels(root: Module) -> list[list[Module]]:
-    """All modules, children before parents, and those of one family on one level, so that they can be compared."""
-    try:
-        return _by_height(root, lambda module: family_of(module) or id(module))
-    except CycleError:  # families within each other
-        return _by_height(root, id)
+    """All modules, children before parents, and those of one family, or of one structure, on one level, so that they
+    can be compared."""
+    for family in (_kinds(root), lambda module: family_of(module) or id(module)):
+        try:
+            return _by_height(root, family)
+        except CycleError:  # families within each other
+            pass
+    return _by_height(root, id)
+
+
+def _kinds(root: Module) -> Callable[[Module], object]:
+    """One object for all modules of a family, and for families that have a module of one structure: `blocks.0.attn` and
+    `mid_attn` may be equal. The exporter's classes are families of their own."""
+    structures: dict[object, int] = {}
+    structure_of: dict[int, int] = {}
+    homes: dict[int, object] = {}  # structure -> the first family that has it
+    above: dict[object, object] = {}  # family -> the one that it has joined
+
+    def top(family: object) -> object:
+        while family in above:
+            family = above[family]
+        return family
+
+    for module in root.walk() if any(module.class_hint is None for module in root.walk()) else ():
+        members = [(p, structure_of.get(id(m)) or getattr(m, "kind", "")) for p, m in module.members.items()]
+        text = "" if module.sequential else Canonical(module, []).describe()
+        key = (module.class_hint, module.sequential, tuple(members), text, module.kin)
+        structure = structure_of[id(module)] = structures.setdefault(key, len(structures) + 1)
+        if module.class_hint is None and not module.sequential:
+            family = top(family_of(module) or id(module))
+            home = top(homes.setdefault(structure, family))
+            if home != family:
+                above[family] = home
+    return lambda module: top(family_of(module) or id(module))
 
 
 def _by_height(root: Module, family: Callable[[Module], object]) -> list[list[Module]]:

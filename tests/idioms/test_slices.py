@@ -19,6 +19,14 @@ def test_cuts_along_two_axes_are_one() -> None:
     assert found(model(body)) == ["Slice"]
 
 
+def test_bounds_that_are_computed() -> None:
+    """As `mask[:seq, :seq]` has them; the numbers of the axes need not rise."""
+    size = "n = Shape <start = 0, end = 1> (x)"
+    for first, second in (("one", "two"), ("last", "one")):
+        body = f"{size} a = Slice(x, zero, n, {first}, one) y = Slice(a, one, n, {second}, one)"
+        assert found(model(body)).count("Slice") == 1
+
+
 def test_cuts_that_begin_with_one_are_two() -> None:
     rows = "a = Slice(x, one, end, one, two)"
     columns = "b = Slice(a, zero, end, two, two) c = Slice(a, one, end, two, two)"

@@ -40,6 +40,13 @@ def test_computed_indices_may_be_negative() -> None:
     assert [node.op_type for node in simplified(rename(model, "table", "words.weight")).graph] == ["Sub", "Embedding"]
 
 
+def test_a_table_of_another_name_is_no_layer() -> None:
+    """`attention.table[index]`: a layer would call it `attention.table.weight`."""
+    model = rename(lookup("y = Gather(table, i)"), "table", "attention.table")
+    assert found(model) == ["Gather"]
+    assert "attention.table" in onnxlift.lift(model).state_dict
+
+
 def test_descending_positions_are_negative() -> None:
     body = """s = Shape(i) n = Gather(s, one) m = Neg(n) r = Range(zero, m, minus)
         p = Unsqueeze(r, axes) y = Gather(table, p)"""

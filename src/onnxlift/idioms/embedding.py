@@ -8,7 +8,9 @@
 ONNX counts negative indices from the end and `nn.Embedding` refuses them, so it must be unlikely that there are any:
 the table is called `....weight`, as PyTorch names the parameter of an embedding (which refused them before the export
 too); or the indices are an input of the model, or computed in a way that cannot give a negative number. A negative
-index in spite of that is an error at run time, never another result. Everything else stays a Gather.
+index in spite of that is an error at run time, never another result. Everything else stays a Gather; so does a lookup
+in a parameter that is called otherwise (`attention.relative_position_bias_table`): the layer would give it another key
+in the state dict.
 
 The second rule is for any reader of a table that `passes/folded_names.py` has marked: the rows are read as they are.
 """
@@ -21,7 +23,7 @@ from ..ir.node_view import elements_of, shape_of
 from ..ir.scopes import constant
 from ..ir.symbolic import is_nonnegative
 from ..ir.types import DataType
-from ..passes.edit import Edit, attribute, is_parameter, is_standard, sweep
+from ..passes.edit import Edit, attribute, has_generated_name, is_parameter, is_standard, sweep
 from ..passes.folded_names import LOOKED_UP
 from .match import DOMAIN, rank
 
@@ -62,7 +64,9 @@ def _lookup(edit: Edit, node: ir.Node) -> None:
         return
     if rank(table) != 2 or 0 in (shape_of(table) or ()) or not rank(indices):
         return
-    if (table.name or "").endswith(".weight") or not _may_be_negative(indices):
+    name = table.name or ""
+    is_other = "." in name and not has_generated_name(table)
+    if name.endswith(".weight") or not (is_other or _may_be_negative(indices)):
         edit.replace(node, "Embedding", [table, indices], domain=DOMAIN)
 
 

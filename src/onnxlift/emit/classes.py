@@ -30,6 +30,7 @@ from .sequential import become_chain
 from .variants import MOST_FORMS, Form, Part, ask_for_constant, contained, optional_step
 
 FEWEST_PLACES, FEWEST_LAYERS = 3, 12  # that chains of one kind are in, and have in all of these, to be a class
+MOST_COMPARED = 16  # modules of a family that are compared with those of others
 
 
 @dataclass(eq=False)
@@ -241,7 +242,8 @@ def _levels(root: Module) -> list[list[Module]]:
 
 def _kinds(root: Module) -> Callable[[Module], object]:
     """One object for all modules of a family, and for families that have a module of one structure: `blocks.0.attn` and
-    `mid_attn` may be equal. The exporter's classes are families of their own."""
+    `mid_attn` may be equal. The exporter's classes are families of their own. The first modules stand for a family."""
+    known: Counter[object] = Counter()
     structures: dict[object, int] = {}
     structure_of: dict[int, int] = {}
     homes: dict[int, object] = {}  # structure -> the first family that has it
@@ -253,12 +255,16 @@ def _kinds(root: Module) -> Callable[[Module], object]:
         return family
 
     for module in root.walk() if any(module.class_hint is None for module in root.walk()) else ():
+        own = family_of(module) or id(module)
+        known[own] += 1
+        if known[own] > MOST_COMPARED:
+            continue
         members = [(p, structure_of.get(id(m)) or getattr(m, "kind", "")) for p, m in module.members.items()]
         text = "" if module.sequential else Canonical(module, []).describe()
         key = (module.class_hint, module.sequential, tuple(members), text, module.kin)
         structure = structure_of[id(module)] = structures.setdefault(key, len(structures) + 1)
         if module.class_hint is None and not module.sequential:
-            family = top(family_of(module) or id(module))
+            family = top(own)
             home = top(homes.setdefault(structure, family))
             if home != family:
                 above[family] = home

@@ -54,7 +54,7 @@ def _lift(edit: Edit, node: ir.Node) -> None:
         weights = parameters(edit, node.op_type, _directions(node), w, r, b)
     if weights is None:
         return
-    states = [None if _is_zeros(edit, state) else state for state in (h, c)]
+    states = [None if is_zeros(edit, state) else state for state in (h, c)]
     readers = _readers(edit, node)
     options: dict[str, int | str] = {
         "hidden_size": int(str(_sizes(r)[-1])),
@@ -65,17 +65,17 @@ def _lift(edit: Edit, node: ir.Node) -> None:
         "onnx_y": int(readers is None),
         "nonlinearity": _activations(node)[0] if node.op_type == "RNN" else "",
     }
-    layer = _insert(edit, node, [x, *states, *weights], options, like=node)
+    layer = insert_layer(edit, node, [x, *states, *weights], options, like=node)
     y, *rest = layer.outputs
     if readers is None:
-        _take_over(edit, node.outputs[0], y)
+        take_over(edit, node.outputs[0], y)
     else:
         y.shape = None if (shape := _shape_of_y(node)) is None else ir.Shape(shape)
         for reader in readers:
-            _take_over(edit, reader.outputs[0], y)
+            take_over(edit, reader.outputs[0], y)
             edit.drop(reader)
     for old, new in zip(node.outputs[1:], rest, strict=False):
-        _take_over(edit, old, new)
+        take_over(edit, old, new)
     drop_unused(edit, [user for user, _ in node.outputs[0].uses()])
     edit.drop(node)
     edit.changes += 1
@@ -125,7 +125,7 @@ def _are_full(lengths: ir.Value, x: ir.Value | None) -> bool:
     return known is not None and len(known) > 0 and all((length,) == steps for length in known)
 
 
-def _is_zeros(edit: Edit, value: ir.Value | None, moves: int = 0) -> bool:
+def is_zeros(edit: Edit, value: ir.Value | None, moves: int = 0) -> bool:
     """Whether `value` is nothing but zeros, as far as can be seen: a constant, or zeros moved around."""
     tensor = constant(value)
     if tensor is not None:
@@ -135,7 +135,7 @@ def _is_zeros(edit: Edit, value: ir.Value | None, moves: int = 0) -> bool:
         fill = attribute(filled, "value", None)
         return "value" not in filled.attributes or (fill is not None and not fill.numpy().any())
     moved = made_by(edit, value, *_MOVES)
-    return moved is not None and moves < _MAX_MOVES and _is_zeros(edit, moved.inputs[0], moves + 1)
+    return moved is not None and moves < _MAX_MOVES and is_zeros(edit, moved.inputs[0], moves + 1)
 
 
 def _shape_of_y(node: ir.Node) -> tuple[int | str, ...] | None:
@@ -192,12 +192,12 @@ def _stack(edit: Edit, node: ir.Node) -> None:
         for source, start in zip(sources, starts, strict=True)
     ]
     weights = [value for each in chain for value in each.inputs[_WEIGHTS:]]
-    layer = _insert(edit, place, [node.inputs[0], *states, *weights], _options(node), like=node)
+    layer = insert_layer(edit, place, [node.inputs[0], *states, *weights], _options(node), like=node)
     layer.outputs[0].shape = place.outputs[0].shape
-    _take_over(edit, place.outputs[0], layer.outputs[0])
+    take_over(edit, place.outputs[0], layer.outputs[0])
     for join, new in zip(joins, layer.outputs[1:], strict=True):
         if join is not None:
-            _take_over(edit, join.outputs[0], new)
+            take_over(edit, join.outputs[0], new)
             edit.drop(join)
     for each in chain:
         edit.drop(each)
@@ -286,13 +286,15 @@ def _batch_first(edit: Edit, node: ir.Node) -> None:
     outputs = sum(edit.is_output(user.outputs[0]) for user in after)
     if not here or outputs > 1 or any(order is None or list(order) != [1, 0, 2] for order in swaps):
         return
-    layer = _insert(edit, node, [before.inputs[0], *node.inputs[1:]], {**_options(node), "batch_first": 1}, like=node)
+    layer = insert_layer(
+        edit, node, [before.inputs[0], *node.inputs[1:]], {**_options(node), "batch_first": 1}, like=node
+    )
     for reader in after:
         layer.outputs[0].shape = reader.outputs[0].shape
-        _take_over(edit, reader.outputs[0], layer.outputs[0])
+        take_over(edit, reader.outputs[0], layer.outputs[0])
         edit.drop(reader)
     for old, new in zip(node.outputs[1:], layer.outputs[1:], strict=True):
-        _take_over(edit, old, new)
+        take_over(edit, old, new)
     edit.drop(node)
     drop_unused(edit, [before])
     edit.changes += 1
@@ -301,15 +303,23 @@ def _batch_first(edit: Edit, node: ir.Node) -> None:
 # Building
 
 
-def _insert(
-    edit: Edit, place: ir.Node, inputs: Sequence[ir.Value | None], options: Mapping[str, int | str], *, like: ir.Node
+def insert_layer(
+    edit: Edit,
+    place: ir.Node,
+    inputs: Sequence[ir.Value | None],
+    options: Mapping[str, int | str],
+    *,
+    like: ir.Node,
+    kind: str | None = None,
 ) -> ir.Node:
-    """A lifted node before `place`, with the name and module of `like`, whose outputs nobody reads yet."""
-    count = 3 if like.op_type == "LSTM" else 2
+    """A lifted node before `place`, with the name and module of `like`, and its operator if no `kind` is given, whose
+    outputs nobody reads yet."""
+    kind = like.op_type if kind is None else kind
+    count = 3 if kind == "LSTM" else 2
     type = inputs[0].type if inputs[0] is not None else None
     layer = ir.Node(
         DOMAIN,
-        like.op_type,
+        kind,
         inputs,
         [ir.convenience.convert_attribute(name, value) for name, value in options.items() if value],
         outputs=[ir.Value(name="", type=type) for _ in range(count)],
@@ -320,7 +330,7 @@ def _insert(
     return layer
 
 
-def _take_over(edit: Edit, old: ir.Value, new: ir.Value) -> None:
+def take_over(edit: Edit, old: ir.Value, new: ir.Value) -> None:
     """Let everybody who reads `old` read `new`, under the same name."""
     if not _is_used(edit, old):
         return

@@ -1,0 +1,192 @@
+"""An `nn.RNN` that was exported step by step.
+
+    p = x @ W + b                                the whole sequence, (steps, batch, features)
+    h1 = Tanh(h0 @ R + c + p[0])                 ->   RNN(x, h0, W, R, b and c), which gives y and the last h
+    h2 = Tanh(h1 @ R + c + p[1]), ...
+    y = Concat(h1, h2, ...)
+
+PyTorch's newer exporter knows no operator for this layer, and writes as many steps as the example had. Where the sizes
+are fixed and h0 is zeros, it computes h0 @ R + c, which then is c in each row. y may be missing.
+
+It applies if every step is the same but for its place, in the order of the sequence and to its end, with one activation
+(Tanh or Relu) and constants for the weights, both with a bias or both without; and if nobody reads what is in between,
+nor any state but the last. Sound because this is the definition. Layers on top of each other and batches in front are
+left to the idiom `recurrent`, which runs next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from ..ir.node_view import shape_of
+from ..ir.scopes import constant
+from ..ir.types import DataType
+from ..passes.edit import Edit, attribute, is_standard, sweep
+from .match import both_orders, drop_unused, is_private, made_by, rank
+from .pieces import Piece, piece
+from .recurrent import insert_layer, is_zeros, take_over
+
+
+@dataclass(frozen=True)
+class _Affine:
+    """`x @ weight + bias`, and the nodes that compute it, from the last on."""
+
+    x: ir.Value
+    weight: ir.Value
+    bias: ir.Value | None
+    nodes: list[ir.Node]
+
+
+@dataclass(frozen=True)
+class _Step:
+    """`activation(hidden + source[place])`, and the nodes between the state and what it is made of. The first step may
+    have a constant in the place of `hidden`."""
+
+    activation: ir.Node
+    hidden: _Affine | ir.Value
+    source: ir.Value
+    place: int
+    nodes: list[ir.Node]
+
+
+def run(model: ir.Model) -> int:
+    """Make layers of steps; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, "Tanh", "Relu") or node.outputs[0].dtype != DataType.FLOAT:
+        return
+    steps = _steps(edit, node)
+    whole = _affine(edit, steps[0].source) if steps else None
+    hidden = steps[-1].hidden if steps else None
+    if whole is None or not isinstance(hidden, _Affine):
+        return
+    states = [step.activation.outputs[0] for step in steps]
+    joined = _joined(states)
+    is_start, start = _start(edit, steps[0], hidden)
+    if not is_start or not all(is_private(edit, state, 1 + (joined is not None)) for state in states[:-1]):
+        return
+    weights = _weights(edit, node, whole, hidden)
+    if weights is None:
+        return
+    size = int((shape_of(hidden.weight) or (0,))[0])
+    options: dict[str, int | str] = {
+        "hidden_size": size,
+        "bias": int(whole.bias is not None),
+        "nonlinearity": node.op_type.lower(),
+    }
+    layer = insert_layer(edit, node, [whole.x, start, None, *weights], options, like=node, kind="RNN")
+    for old, new in zip((None if joined is None else joined.outputs[0], states[-1]), layer.outputs, strict=True):
+        if old is not None:
+            new.shape = old.shape
+            take_over(edit, old, new)
+    drop_unused(edit, [] if joined is None else [joined])
+    for step in reversed(steps):
+        drop_unused(edit, [step.activation, *step.nodes])
+    drop_unused(edit, whole.nodes)
+    edit.changes += 1
+
+
+def _steps(edit: Edit, last: ir.Node) -> list[_Step]:
+    """The steps that end with this one, the first one first; none if they are not those of one layer."""
+    end = _step(edit, last)
+    shape = shape_of(end.source) if end is not None else None
+    if end is None or not isinstance(end.hidden, _Affine) or shape is None or len(shape) != 3:
+        return []
+    steps = [end]
+    if end.place < 1 or shape[0] != end.place + 1 or len(end.source.uses()) != end.place + 1:
+        return []
+    for place in range(end.place - 1, -1, -1):
+        hidden = steps[-1].hidden
+        state = hidden.x if isinstance(hidden, _Affine) else None
+        activation = made_by(edit, state, last.op_type)
+        step = _step(edit, activation) if activation is not None else None
+        if step is None or step.source is not end.source or step.place != place:
+            return []
+        if place > 0 and not _is_same(step.hidden, end.hidden):
+            return []
+        steps.append(step)
+    return steps[::-1]
+
+
+def _is_same(hidden: _Affine | ir.Value, other: _Affine) -> bool:
+    return isinstance(hidden, _Affine) and hidden.weight is other.weight and hidden.bias is other.bias
+
+
+def _start(edit: Edit, first: _Step, other: _Affine) -> tuple[bool, ir.Value | None]:
+    """Whether the first step is like the others, and the state that it begins with; none if that is zeros."""
+    hidden = first.hidden
+    if isinstance(hidden, _Affine):
+        is_state = _is_same(hidden, other) and (shape_of(hidden.x) or ())[:1] == (1,)
+        return is_state, None if is_zeros(edit, hidden.x) else hidden.x
+    computed, bias = constant(hidden), constant(other.bias)
+    expected = 0.0 if bias is None else bias.numpy()
+    return computed is not None and bool((computed.numpy() == expected).all()), None
+
+
+def _joined(states: Sequence[ir.Value]) -> ir.Node | None:
+    """The node that joins all states to the result of the layer."""
+    joins = [user for user, _ in states[0].uses() if is_standard(user, "Concat")]
+    is_whole = len(joins) == 1 and list(joins[0].inputs) == list(states) and attribute(joins[0], "axis", None) == 0
+    return joins[0] if is_whole else None
+
+
+def _step(edit: Edit, activation: ir.Node) -> _Step | None:
+    value = activation.inputs[0]
+    total = made_by(edit, value, "Add")
+    if total is None or not is_private(edit, value):
+        return None
+    for summand, part in both_orders(total):
+        cut = _cut(edit, part)
+        hidden = summand if constant(summand) is not None else _affine(edit, summand)
+        if cut is None or hidden is None or not (isinstance(hidden, ir.Value) or is_private(edit, summand)):
+            continue
+        nodes = [total, *(hidden.nodes if isinstance(hidden, _Affine) else ()), *cut[1]]
+        return _Step(activation, hidden, cut[0].x, cut[0].start, nodes)
+    return None
+
+
+def _cut(edit: Edit, part: ir.Value) -> tuple[Piece, list[ir.Node]] | None:
+    """One element of a sequence, and the nodes that take it."""
+    moved = made_by(edit, part, "Squeeze")
+    inner = part if moved is None else moved.inputs[0]
+    cut = piece(edit, inner)
+    producer = None if inner is None else inner.producer()
+    if cut is None or cut.axis != 0 or cut.length != 1 or not is_private(edit, part):
+        return None
+    return cut, [node for node in (moved, producer) if node is not None]
+
+
+def _affine(edit: Edit, value: ir.Value | None) -> _Affine | None:
+    total = made_by(edit, value, "Add")
+    for inner, bias in both_orders(total) if total is not None else ((value, None),):
+        product = made_by(edit, inner, "MatMul")
+        if product is None or (total is not None and (rank(bias) != 1 or not is_private(edit, inner))):
+            continue
+        x, weight = product.inputs
+        if x is not None and weight is not None and constant(weight) is not None and (rank(x), rank(weight)) == (3, 2):
+            return _Affine(x, weight, bias, [node for node in (total, product) if node is not None])
+    return None
+
+
+def _weights(edit: Edit, node: ir.Node, whole: _Affine, hidden: _Affine) -> list[ir.Value | None] | None:
+    """The matrices and biases as ONNX packs them."""
+    sizes, size = shape_of(hidden.weight) or (), (shape_of(whole.weight) or (0, 0))[1]
+    biases = [constant(part.bias) for part in (whole, hidden) if part.bias is not None]
+    vectors = [tensor.numpy() for tensor in biases if tensor is not None and tensor.size == size]
+    if sizes != (size, size) or len(vectors) != len(biases) or len(vectors) == 1:
+        return None
+    name = f"onnx::RNN_{node.outputs[0].name}"  # which says nothing, so that the layer is called like its module
+    packed: list[ir.Value | None] = []
+    for letter, part in (("W", whole), ("R", hidden)):
+        tensor = constant(part.weight)
+        if tensor is None:
+            return None
+        packed.append(edit.constant(f"{name}_{letter}", np.ascontiguousarray(tensor.numpy().T)[None]))
+    bias = edit.constant(f"{name}_B", np.concatenate(vectors)[None]) if vectors else None
+    return [*packed, bias]

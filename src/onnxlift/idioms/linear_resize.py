@@ -2,7 +2,7 @@
 
     a, b = rows `low` and `high` of x along its last axis;  a + (b - a) * t   ->   Resize(x, linear, sizes or scales)
 
-The rows come by `Transpose(GatherND(Transpose(x), indices))`. `low`, `high` and t are constants, and must be those of
+The rows come by `Transpose(Gather(Transpose(x), indices))`. `low`, `high` and t are constants, and must be those of
 an interpolation from as many elements to as many others, either with the corners aligned or by half pixels: an element
 and the one after it, if there is one, with shares that give the position. (Images have an operator of their own.)
 
@@ -56,15 +56,15 @@ def _rows(edit: Edit, value: ir.Value | None) -> tuple[ir.Value, Array, list[ir.
     """What these are rows of along the last of three axes, their numbers, and the nodes that take them, from the last
     on; None if they are something else."""
     back = made_by(edit, value, "Transpose")
-    taken = made_by(edit, back.inputs[0], "GatherND") if back is not None else None
+    taken = made_by(edit, back.inputs[0], "Gather") if back is not None else None
     front = made_by(edit, taken.inputs[0], "Transpose") if taken is not None else None
-    if back is None or taken is None or front is None or attribute(taken, "batch_dims", 0):
+    if back is None or taken is None or front is None or attribute(taken, "axis", 0) != 0:
         return None
     indices, x = constant(taken.inputs[1]), front.inputs[0]
     is_last = list(permutation(front) or ()) == [2, 0, 1] and list(permutation(back) or ()) == [1, 2, 0]
-    if not is_last or indices is None or x is None or len(indices.shape) != 2 or indices.shape[1] != 1:
+    if not is_last or indices is None or x is None or len(indices.shape) != 1:
         return None
-    return x, indices.numpy()[:, 0], [back, taken, front]
+    return x, indices.numpy(), [back, taken, front]
 
 
 def _mode(x: ir.Value, low: Array, high: Array, t: ir.Value) -> str | None:

@@ -39,6 +39,7 @@ from .weights import is_parameter
 
 LARGEST_SLICE = 40
 CLASS_NODES = 4  # below this many nodes, code without weights is no module of its own
+_RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 
 
 def build_tree(graph: ir.Graph, scopes: Scopes) -> Scope:
@@ -153,8 +154,9 @@ def _shorten(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node]) -> N
 
 
 def _is_placed(node: ir.Node, owned: set[ir.Node]) -> bool:
-    """Whether every step of a node's path is a module: its weights say so, or an exporter that knows them."""
-    return node in owned or _is_from_torch(node)
+    """Whether every step of a node's path is a module: its weights say so; or PyTorch does, of recurrent layers, whose
+    weights its exporters turn round."""
+    return node in owned or (node.op_type in _RECURRENT and _is_from_torch(node))
 
 
 def _is_from_torch(node: ir.Node) -> bool:

@@ -50,19 +50,21 @@ def test_other_slices_stay(old: str, new: str) -> None:
     assert "Slice" in rewritten(body, outputs="float[1, k] y")
 
 
-def gathered(table: str) -> list[str]:
-    body = """one = Constant <value_int = 1> () i = Cast <to = 7> (x) p = Mod(i, one)
-        y = GatherElements <axis = 1> (table, p)"""
+def gathered(table: str, repeat: str = "Identity(table)") -> list[str]:
+    body = f"""one = Constant <value_int = 1> () i = Cast <to = 7> (x) p = Mod(i, one)
+        rows = Constant <value_ints = [1, 3]> () t = {repeat} y = GatherElements <axis = 1> (t, p)"""
     text = f"g (float[1, seq] x) => (int64[1, seq] y) <int64[1, 3] table = {{{table}}}> {{ {body} }}"
     return operators(apply(text, tables.run)[0])
 
 
-def test_a_table_of_one_number_is_that_number() -> None:
-    assert gathered("3, 3, 3")[-1] == "Expand"
+@pytest.mark.parametrize("repeat", ["Identity(table)", "Expand(table, rows)"])
+def test_a_table_of_one_number_is_that_number(repeat: str) -> None:
+    assert gathered("3, 3, 3", repeat)[-1] == "Expand"
 
 
-def test_a_table_of_several_numbers_stays() -> None:
-    assert gathered("3, 3, 4")[-1] == "GatherElements"
+@pytest.mark.parametrize("repeat", ["Identity(table)", "Expand(table, rows)"])
+def test_a_table_of_several_numbers_stays(repeat: str) -> None:
+    assert gathered("3, 3, 4", repeat)[-1] == "GatherElements"
 
 
 def test_an_expand_of_an_expand_is_one() -> None:

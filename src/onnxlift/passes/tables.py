@@ -7,8 +7,9 @@
 PyTorch modules keep such tables as buffers. Rule 1 needs a table of more than one row that is never shorter than n: the
 positions must meet a size n further on, by broadcasting or an Expand, so that a run with a larger n would fail there.
 Range then gives the same for all runs that succeed. Axes of size 1 around the positions are added again. Rule 2 reads
-the same number wherever the indices point to. Rule 3 is for a list of indices along the first axis: PyTorch's exporter
-writes `table[:, i]` so, and turns the table beforehand. Nobody else reads what is gathered, or the table.
+the same number wherever the indices point to; the table may be repeated by an Expand. Rule 3 is for a list of indices
+along the first axis: PyTorch's exporter writes `table[:, i]` so, and turns the table beforehand. Nobody else reads what
+is gathered, or the table.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def run(model: ir.Model) -> int:
 def _visit(edit: Edit, node: ir.Node) -> None:
     if is_standard(node, "Slice") and constant(node.inputs[0]) is not None:
         _cut(edit, node)
-    elif is_standard(node, "GatherElements") and constant(node.inputs[0]) is not None:
+    elif is_standard(node, "GatherElements"):
         _filled(edit, node)
     elif is_standard(node, "Transpose"):
         _turned(edit, node)
@@ -98,6 +99,8 @@ def _meets(edit: Edit, value: ir.Value, axis: int, length: str) -> bool:
 def _filled(edit: Edit, node: ir.Node) -> None:
     """Rule 2."""
     table, indices = node.inputs
+    repeat = None if table is None else table.producer()
+    table = repeat.inputs[0] if repeat is not None and is_standard(repeat, "Expand") else table
     tensor = constant(table)
     if tensor is None or indices is None or is_parameter(table) or not 0 < tensor.size <= _MAX_TABLE:
         return

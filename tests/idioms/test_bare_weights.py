@@ -34,6 +34,17 @@ def test_a_parameter_with_a_name_of_its_own_keeps_it(weight: str, bias: str, wri
     assert sorted(lifted.state_dict) == sorted(name for name in (weight, bias) if name)
 
 
+@pytest.mark.parametrize(
+    ("weight", "shape", "bias"),
+    [("weight", (4, 6), ""), ("weight", (4, 6), "bias"), ("onnx::MatMul_7", (6, 4), "bias")],
+)
+def test_a_layer_that_was_exported_by_itself_has_its_keys(weight: str, shape: tuple[int, int], bias: str) -> None:
+    lifted = onnxlift.lift(product(weight, shape, bias))
+    assert f"F.linear(x, self.weight{', self.bias' if bias else ''})" in lifted.source
+    assert sorted(lifted.state_dict) == sorted(name for name in ("weight", bias) if name)
+    assert "nn.Linear" in onnxlift.lift(product(weight, shape, bias, producer="other")).source
+
+
 @pytest.mark.parametrize(("weight", "producer"), [("inner.weight", "pytorch"), ("inner.kernel", "other")])
 def test_layers_stay(weight: str, producer: str) -> None:
     assert "nn.Linear(6, 4, bias=False)" in onnxlift.lift(product(weight, producer=producer)).source

@@ -127,14 +127,14 @@ def test_a_list_of_modules() -> None:
 
 
 def test_a_sum_over_all_begins_with_the_first() -> None:
-    """As the skip connections of a WaveNet; the last block leaves nothing to another."""
+    """As the outputs of a WaveNet's blocks; the last block leaves nothing to another."""
     g = Graph()
     x, total = g.input("x", "n", 4), ""
     for i in range(6):
         h = g.node("Sin", g.linear(x, f"blocks.{i}.a"), name=f"/blocks.{i}/Sin")
-        skip = g.node("Tanh", g.linear(h, f"blocks.{i}.b"), name=f"/blocks.{i}/Tanh")
+        side = g.node("Tanh", g.linear(h, f"blocks.{i}.b"), name=f"/blocks.{i}/Tanh")
         x = g.node("Add", x, g.linear(h, f"blocks.{i}.c"), name=f"/blocks.{i}/Add") if i < 5 else x
-        total = g.node("Add", total, skip, name="/Add") if total else skip
+        total = g.node("Add", total, side, name="/Add") if total else side
     text = code(g.lift(g.node("Cos", total, name="/Cos")))
     assert "for block in self.blocks[1:5]:" in text and text.count("blocks[") == 3, text
 

@@ -8,7 +8,7 @@ import pytest
 
 import onnxlift
 
-from .recognising import found, parse, simplified
+from .recognising import Array, found, parse, simplified
 
 TEXT = """first = Transpose <perm = [1, 0, 2]> (x)
     pw = MatMul(first, W) packed = Add(pw, in_proj_bias)
@@ -312,7 +312,7 @@ def test_zeros_behind_the_last_key() -> None:
     ],
     ids=["ones", "in front", "not for values"],
 )
-def test_other_rows_stay(keys: str, values: str, zeros: np.ndarray) -> None:  # type: ignore[type-arg]
+def test_other_rows_stay(keys: str, values: str, zeros: Array) -> None:
     assert LAYER not in found(appended(KEYS.format(keys), VALUES.format(values), z=zeros, n=(6, 1, 4)))
 
 

@@ -22,8 +22,9 @@ from ..code.expr import Device, Expr, Ref, torch, walk
 from ..code.statements import Assign, Block, Statement, expressions, walk_statements
 from ..ir.scopes import constant
 from ..ir.types import DataType
+from ..ops.create import new_filled
 from ..ops.node import torch_dtype
-from ..ops.operand import exact_number
+from ..ops.operand import Dims, exact_number
 from ..passes.edit import Array
 from .constants import is_made_up
 
@@ -66,7 +67,8 @@ def _counted(array: Array, dtype: DataType) -> Expr | None:
         return None
     if not _is_same(array.reshape(-1), np.arange(array.size)):
         return None
-    positions = torch.arange(array.size, **_options(dtype, DataType.INT64))
+    options = {} if dtype == DataType.INT64 else {"dtype": torch_dtype(dtype)}
+    positions = torch.arange(array.size, **options, device=Device())
     if array.ndim == 1:
         return positions
     if array.ndim == 2:
@@ -96,14 +98,7 @@ def _throughout(array: Array, dtype: DataType) -> Expr | None:
 
 
 def _filled(shape: tuple[int, ...], number: Any, dtype: DataType) -> Expr:
-    options = _options(dtype, DataType.FLOAT)
-    if number in (0, 1):
-        return (torch.ones if number else torch.zeros)(*shape, **options)
-    return torch.full(shape, exact_number(number, dtype), **options)
-
-
-def _options(dtype: DataType, usual: DataType) -> dict[str, Any]:
-    return {**({} if dtype == usual else {"dtype": torch_dtype(dtype)}), "device": Device()}
+    return new_filled(Dims.of(shape), exact_number(number, dtype), dtype, Device())
 
 
 def _is_same(array: Array, expected: Array) -> bool:

@@ -98,10 +98,12 @@ def _kept_axes(edit: Edit, norm: ir.Node, v: ir.Value, shape: Shape) -> list[int
     axes = axes_of(norm)
     if axes is None and len(norm.inputs) > 1 and norm.inputs[1] is not None:
         return None
+    if not axes and attribute(norm, "noop_with_empty_axes", 0):
+        return None
     if source is not v:
         return _rows(edit, source, v, shape, axes)
     if not axes:
-        return None if attribute(norm, "noop_with_empty_axes", 0) else []
+        return []
     return [axis for axis in range(len(shape)) if axis not in axes and axis - len(shape) not in axes]
 
 

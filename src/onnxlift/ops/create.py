@@ -77,20 +77,26 @@ def _scalar(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
 def filled(n: Node, sizes: Dims, number: bool | int | float, dtype: DataType | None) -> Expr:
     """`torch.zeros(2, 3)`, `torch.ones(...)` or `torch.full((2, 3), number)` of the given element type; like another
     tensor, if the sizes are all that it has."""
-    options: dict[str, Any] = {} if dtype == DataType.FLOAT else {"dtype": torch_dtype(dtype)}
-    positive_zero = number == 0 and not np.signbit(float(number))
     model = _of_this_shape(sizes)
-    if model is not None:
-        options = {} if model.type.dtype == dtype else {"dtype": torch_dtype(dtype)}
-        if positive_zero or number == 1:
-            return (torch.zeros_like if positive_zero else torch.ones_like)(model, **options)
-        return torch.full_like(model, number, **options)
-    options["device"] = n.device
-    if positive_zero:
-        return torch.zeros(*_size_arguments(sizes), **options)
-    if number == 1:
-        return torch.ones(*_size_arguments(sizes), **options)
+    if model is None:
+        return new_filled(sizes, number, dtype, n.device)
+    options = {} if model.type.dtype == dtype else {"dtype": torch_dtype(dtype)}
+    if _is_positive_zero(number) or number == 1:
+        return (torch.ones_like if number else torch.zeros_like)(model, **options)
+    return torch.full_like(model, number, **options)
+
+
+def new_filled(sizes: Dims, number: bool | int | float, dtype: DataType | None, device: Expr) -> Expr:
+    """The same, always from the sizes."""
+    options: dict[str, Any] = {} if dtype == DataType.FLOAT else {"dtype": torch_dtype(dtype)}
+    options["device"] = device
+    if _is_positive_zero(number) or number == 1:
+        return (torch.ones if number else torch.zeros)(*_size_arguments(sizes), **options)
     return torch.full(sizes, number, **options)
+
+
+def _is_positive_zero(number: bool | int | float) -> bool:
+    return number == 0 and not np.signbit(float(number))
 
 
 def _of_this_shape(sizes: Dims) -> Tensor | None:

@@ -6,8 +6,8 @@
     Not(Any(Not(mask)))                               ->   All(mask)
 
 over the same axes. Casts go to integers that hold any number of elements, 32 bits or more. Nobody else reads what is in
-between. Sound because the integers are 0 and 1. (ONNX has the smallest integer for the maximum of no elements, PyTorch
-an error; nobody has meant either.)
+between. Sound because the integers are 0 and 1. Of no elements ONNX's maximum is the smallest integer, if there is one,
+and so true: PyTorch's `any`, which was exported, says false.
 """
 
 from __future__ import annotations

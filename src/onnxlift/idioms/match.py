@@ -17,7 +17,7 @@ import onnx_ir as ir
 from ..ir.domain import DOMAIN as DOMAIN
 from ..ir.scopes import constant
 from ..ir.types import INTEGERS, DataType
-from ..passes.edit import Edit, has_generated_name, is_standard
+from ..passes.edit import Edit, attribute, has_generated_name, is_standard
 
 # How close a constant must be to the number that it stands for: a few roundings of its type.
 _PRECISION = {DataType.DOUBLE: 1e-12, DataType.FLOAT: 1e-6, DataType.FLOAT16: 2e-3, DataType.BFLOAT16: 1e-2}
@@ -26,6 +26,8 @@ _MANY = 8
 """No pattern reads a value as often."""
 _MAX_STEPS = 5
 _MOST_FILLED = 1 << 20
+_MOVES = ("Slice", "Expand", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Tile")
+_MAX_MOVES = 8
 
 
 def is_float(value: ir.Value | None) -> bool:
@@ -98,6 +100,20 @@ def number(value: ir.Value | None) -> float | None:
         value.meta["number"] = float(tensor.numpy().reshape(-1)[0]) if tensor is not None and fits else None
     found: float | None = value.meta["number"]
     return found
+
+
+def is_zeros(edit: Edit, value: ir.Value | None) -> bool:
+    """Whether `value` is nothing but zeros, as far as can be seen: a constant, or zeros moved around."""
+    for _ in range(_MAX_MOVES):
+        moved = made_by(edit, value, *_MOVES)
+        if moved is None:
+            break
+        value = moved.inputs[0]
+    filled = made_by(edit, value, "ConstantOfShape")
+    if filled is not None and "value" not in filled.attributes:
+        return True
+    tensor = constant(value) if filled is None else attribute(filled, "value", None)
+    return tensor is not None and not tensor.numpy().any()
 
 
 def is_filler(value: ir.Value | None, expected: float) -> bool:

@@ -16,8 +16,8 @@ import onnx_ir as ir
 
 from ..ir.node_view import shape_of
 from ..ir.scopes import constant
-from ..passes.edit import Edit, attribute, has_generated_name, initialiser
-from .match import made_by
+from ..passes.edit import Edit, has_generated_name, initialiser
+from .match import is_zeros, made_by
 from .moved_axes import Moved
 
 _LARGEST = 1 << 20
@@ -45,7 +45,7 @@ def find_rows(edit: Edit, moved: Moved) -> Rows | None:
         bias = _row(edit, part.value) if part.to.is_at(_BEFORE_HEADS) else None
         if bias is not None and rows.bias is None:
             rows = Rows(bias)
-        elif is_zero(edit, part.value):
+        elif is_zeros(edit, part.value):
             rows = Rows(rows.bias, has_zeros=True)
         else:
             return None
@@ -62,17 +62,6 @@ def bias_of(edit: Edit, rows: Rows, name: str) -> ir.Value | None:
         return value
     row = np.ascontiguousarray(tensor.numpy()[:1, :1])
     return initialiser(edit.graph, edit.names.fresh(name), row, generated=False)
-
-
-def is_zero(edit: Edit, value: ir.Value | None) -> bool:
-    """Whether `value` is zero everywhere: a constant, perhaps expanded, or a tensor made of zeros."""
-    made = made_by(edit, value, "ConstantOfShape")
-    if made is not None:
-        tensor = attribute(made, "value", None)
-        return tensor is None or not tensor.numpy().any()
-    expanded = made_by(edit, value, "Expand")
-    tensor = constant(value if expanded is None else expanded.inputs[0])
-    return tensor is not None and tensor.size <= _LARGEST and not tensor.numpy().any()
 
 
 def _row(edit: Edit, value: ir.Value) -> ir.Value | None:

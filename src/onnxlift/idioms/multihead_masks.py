@@ -28,9 +28,8 @@ from ..ir.symbolic import Dim, product
 from ..passes.common_subexpressions import module_of
 from ..passes.edit import Edit, attribute
 from .attention_mask import hides_later
-from .match import made_by, number, rank
+from .match import is_zeros, made_by, number, rank
 from .multihead_core import Core
-from .multihead_keys import is_zero
 
 _MAX_STEPS = 8
 _LARGEST = 1 << 24
@@ -167,7 +166,7 @@ def _before(edit: Edit, mask: _Mask, rows: int) -> tuple[_Mask, int] | None:
         return _Mask(inverted.inputs[0], hides=True), rows
     if choice is not None and shape_of(choice.inputs[0]) == shape_of(value) is not None:
         hidden, then, otherwise = choice.inputs
-        if hidden is not None and number(then) == -math.inf and (number(otherwise) == 0 or is_zero(edit, otherwise)):
+        if hidden is not None and number(then) == -math.inf and (number(otherwise) == 0 or is_zeros(edit, otherwise)):
             return _Mask(hidden, hides=True), rows
     if pad is not None and pad.inputs[0] is not None:
         columns = _columns(pad)

@@ -27,13 +27,11 @@ from ..ir.scopes import constant
 from ..passes.common_subexpressions import module_of
 from ..passes.edit import Edit, attribute, is_standard, sweep
 from ..passes.transposes import permutation
-from .match import DOMAIN, drop_unused, is_float, is_private, made_by
+from .match import DOMAIN, drop_unused, is_float, is_private, is_zeros, made_by
 from .recurrent_weights import parameters
 
 _STANDARD = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh"), "RNN": ("tanh",)}
 _H, _C, _WEIGHTS = 1, 2, 3  # positions among the inputs of a lifted node; the first two among its outputs too
-_MOVES = ("Slice", "Expand", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Tile")
-_MAX_MOVES = 8
 
 
 def run(model: ir.Model) -> int:
@@ -123,19 +121,6 @@ def _are_full(lengths: ir.Value, x: ir.Value | None) -> bool:
     steps = _sizes(x)[:1]
     known = static_elements(lengths)
     return known is not None and len(known) > 0 and all((length,) == steps for length in known)
-
-
-def is_zeros(edit: Edit, value: ir.Value | None, moves: int = 0) -> bool:
-    """Whether `value` is nothing but zeros, as far as can be seen: a constant, or zeros moved around."""
-    tensor = constant(value)
-    if tensor is not None:
-        return not tensor.numpy().any()
-    filled = made_by(edit, value, "ConstantOfShape")
-    if filled is not None:
-        fill = attribute(filled, "value", None)
-        return "value" not in filled.attributes or (fill is not None and not fill.numpy().any())
-    moved = made_by(edit, value, *_MOVES)
-    return moved is not None and moves < _MAX_MOVES and is_zeros(edit, moved.inputs[0], moves + 1)
 
 
 def _shape_of_y(node: ir.Node) -> tuple[int | str, ...] | None:

@@ -26,9 +26,9 @@ from ..ir.node_view import shape_of
 from ..ir.scopes import constant
 from ..ir.types import DataType
 from ..passes.edit import Edit, attribute, is_standard, sweep
-from .match import both_orders, drop_unused, is_private, made_by, rank
+from .match import both_orders, drop_unused, is_private, is_zeros, made_by, rank
 from .pieces import Piece, piece
-from .recurrent import insert_layer, is_zeros, take_over
+from .recurrent import insert_layer, take_over
 
 
 @dataclass(frozen=True)

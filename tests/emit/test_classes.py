@@ -419,6 +419,35 @@ def test_classes_of_one_name_are_told_apart_by_their_owners() -> None:
     assert {"VisionLayer", "TextLayer"} <= classes(two_stacks("vision.layers", "text.layers")).keys()
 
 
+def in_a_list(g: Graph, x: str, path: str, part: str, op_type: str) -> str:
+    """A layer of a list with one part of its own, and what it computes."""
+    scope = f"/{path.replace('.', '/')}"
+    h = g.node(op_type, g.linear(x, f"{path}.{part}.up"), name=f"{scope}/{part}/Act")
+    return g.node("Add", x, g.linear(h, f"{path}.{part}.down"), name=f"{scope}/Add")
+
+
+def test_classes_of_one_name_are_told_apart_by_their_only_part_and_their_side() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for side, op_type in (("encoder", "Sin"), ("decoder", "Exp")):
+        for i in range(2):
+            x = in_a_list(g, x, f"{side}.block.{i}.layer.0", "attn", op_type)
+            x = in_a_list(g, x, f"{side}.block.{i}.layer.1", "dense", "Cos")
+        x = g.node("Tanh", g.linear(x, f"{side}.last"), name=f"/{side}/Tanh")
+    found = classes(g.lift(x))
+    assert {"EncoderAttentionLayer", "DecoderAttentionLayer", "DenseLayer"} <= found.keys(), [*found]
+
+
+@pytest.mark.parametrize(("root", "name"), [("deit", "DeitModel"), ("model", "BaseModel")])
+def test_a_part_called_as_the_whole(root: str, name: str) -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    h = g.node("Sin", g.linear(x, f"{root}.up"), name=f"/{root}/Act")
+    h = g.node("Add", g.linear(h, f"{root}.down"), x, name=f"/{root}/Add")
+    found = classes(onnxlift.lift(g.model(g.linear(h, "last")), name=root))
+    assert [*found] == [name, root.title()]
+
+
 def test_classes_without_different_owners_are_numbered() -> None:
     """`stages` is a list, and not whose layer it is."""
     assert {"Layer", "Layer2"} <= classes(two_stacks("stages.0.layers", "stages.1.layers")).keys()

@@ -44,12 +44,45 @@ def name_classes(classes: Sequence[ModuleClass], root: Module, model: ir.Model, 
         if cls.example is not root and cls.example.class_hint is None:
             alike.setdefault(wanted[id(cls)], []).append(cls)
     for name, group in alike.items():
-        owners = {id(cls): owner for cls in group if (owner := _owner(cls)) is not None} if len(group) > 1 else {}
-        if len({*owners.values()}) == len(owners) >= len(group) - 1:
-            wanted.update((key, _owned(name, owner)) for key, owner in owners.items())
+        wanted.update(_told_apart(name, group))
+    of_root = next(wanted[id(cls)] for cls in classes if cls.example is root)
     for cls in sorted(classes, key=lambda cls: cls.example is not root):  # the root gets the name that it wants
-        cls.name = _numbered(wanted[id(cls)], taken)
+        name = wanted[id(cls)]
+        if cls.example is not root and cls.example.class_hint is None and name == of_root:
+            name = f"{name}Model" if name != "Model" else "BaseModel"  # `deit` in a Deit
+        cls.name = _numbered(name, taken)
         taken.add(cls.name)
+
+
+def _told_apart(name: str, group: Sequence[ModuleClass]) -> dict[int, str]:
+    """Better names for classes that all want this one: by whose they are, else by what is in them, else by the side of
+    the model on which they stand."""
+    if len(group) == 1:
+        return {id(group[0]): name}
+    owners = {id(cls): owner for cls in group if (owner := _owner(cls)) is not None}
+    if len({*owners.values()}) == len(owners) >= len(group) - 1:
+        return {key: _owned(name, owner) for key, owner in owners.items()}
+    for qualifier in (_only_part, _side):
+        names: dict[str, list[ModuleClass]] = {}
+        for cls in group:
+            word = qualifier(cls)
+            names.setdefault(_owned(name, word) if word else name, []).append(cls)
+        if len(names) > 1:
+            return {key: value for part, few in names.items() for key, value in _told_apart(part, few).items()}
+    return {}
+
+
+def _only_part(cls: ModuleClass) -> str | None:
+    """`layer.0` with an `attention` and a norm -> attention: the only one of its parts that is no norm."""
+    parts = {path for path, m in cls.example.members.items() if not (isinstance(m, Layer) and "Norm" in m.kind)}
+    path = parts.pop() if len(parts) == 1 and _word(cls.example) in ("layer", "layers", "block", "blocks") else ()
+    return _written_out(path[0]) if len(path) == 1 and re.fullmatch(r"[A-Za-z_]{2,20}", path[0]) else None
+
+
+def _side(cls: ModuleClass) -> str | None:
+    """`decoder.block.3.layer.0` -> decoder, if all are there."""
+    sides = {next((part for part in module.path if part in _SIDES), None) for module in cls.instances}
+    return sides.pop() if len(sides) == 1 else None
 
 
 def _wanted(cls: ModuleClass, root: Module, model: ir.Model, file_name: str) -> str:
@@ -131,7 +164,7 @@ def _role(cls: ModuleClass) -> str | None:
     if not re.fullmatch(r".*\d[a-z]?", module.path[-1]):
         return None
     kinds = [m.kind for m in module.members.values() if isinstance(m, Layer)]
-    convolutions = [m for m in module.members.values() if isinstance(m, Layer) and m.kind.startswith("Conv")]
+    convolutions = _convolutions(module)
     if convolutions and _is_residual(module):
         if [m.arguments["kernel_size"] in (1, (1, 1)) for m in convolutions] == [True, False, True]:
             return "Bottleneck"
@@ -161,6 +194,16 @@ def _is_convolution(module: Module) -> bool:
     kinds = [m.kind if isinstance(m, Layer) else "" for m in module.members.values()]
     others = [kind for kind in kinds if not kind.startswith("Conv")]
     return len(kinds) - len(others) == 1 and all("Norm" in kind for kind in others)
+
+
+def _convolutions(module: Module) -> list[Layer]:
+    """Those of a block; or those in its parts, if these have no other matrices."""
+    own = [m for m in module.members.values() if isinstance(m, Layer)]
+    below = [m for part in module.walk() for m in part.members.values() if isinstance(m, Layer)]
+    convolutions = [m for m in own if m.kind.startswith("Conv")]
+    if not convolutions and all(m.kind != "Linear" for m in below):
+        convolutions = [m for m in below if m.kind.startswith("Conv")]
+    return convolutions
 
 
 def _is_residual(module: Module) -> bool:

@@ -42,7 +42,7 @@ class SelfAttention(nn.Module):
         return self.o(attn.transpose(1, 2).flatten(2)), mask
 
 
-class Layer(nn.Module):
+class SelfAttentionLayer(nn.Module):
     """encoder.block.0.layer.0, encoder.block.1.layer.0"""
 
     def __init__(self, relative_attention_bias: bool = False) -> None:
@@ -67,7 +67,7 @@ class DenseReluDense(nn.Module):
         return self.wo(F.relu(self.wi(x)))
 
 
-class Layer2(nn.Module):
+class DenseReluDenseLayer(nn.Module):
     """encoder.block.0.layer.1, encoder.block.1.layer.1"""
 
     def __init__(self) -> None:
@@ -84,7 +84,9 @@ class EncoderBlock(nn.Module):
 
     def __init__(self, relative_attention_bias: bool = False) -> None:
         super().__init__()
-        self.layer = nn.ModuleList([Layer(relative_attention_bias), Layer2()])
+        self.layer = nn.ModuleList(
+            [SelfAttentionLayer(relative_attention_bias), DenseReluDenseLayer()]
+        )
 
     def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         x, mask = self.layer[0](x, mask)

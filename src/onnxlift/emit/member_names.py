@@ -26,6 +26,7 @@ _BY_KIND = {
     "Embedding": "embedding",
     "MaxPool": "pool",
     "AvgPool": "pool",
+    "AdaptiveAvgPool": "pool",
     "PReLU": "act",
     "QuantizedLinear": "linear",
     "DynamicQuantizedLinear": "linear",

@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from ..passes import Observer, Pass, dead_code
 from . import (
+    adaptive_pool,
     advanced_indexing,
     any_all,
     attention,
@@ -68,6 +69,7 @@ from . import (
 from .match import DOMAIN
 
 IDIOMS: dict[str, Pass] = {
+    "adaptive-pool": adaptive_pool.run,
     "optional-squeeze": optional_squeeze.run,
     "wrapped-indices": wrapped_indices.run,
     "gathered-slices": gathered_slices.run,

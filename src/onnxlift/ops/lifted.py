@@ -188,6 +188,12 @@ def PairwiseDistance(n: Node, x: Tensor, y: Tensor, *, p: int, keepdims: int) ->
     return F.pairwise_distance(x, y, **changed({"p": p, "keepdim": bool(keepdims)}, p=2, keepdim=False))
 
 
+@op("AdaptiveAvgPool", domain=DOMAIN)
+def AdaptiveAvgPool(n: Node, x: Tensor, *, sizes: tuple[int, ...]) -> Result:
+    """Means over windows of the last axes, as many along each as it is to have elements."""
+    return n.layer(f"AdaptiveAvgPool{len(sizes)}d", output_size=compact(sizes))(x)
+
+
 @op("Windows", domain=DOMAIN)
 def Windows(n: Node, x: Tensor, *, size: int, step: int) -> Result:
     """All windows of so many elements of the last axis, in a new one."""

@@ -283,6 +283,7 @@ def stacked(names: tuple[str, str], *, outputs: list[str]) -> tuple[onnx.ModelPr
         (("first", "second"), ["y2", "h"], 1),  # they share a tensor of states
         (("first", "second"), ["y2"], 2),
         (("/a/LSTM", "/b/LSTM"), ["y2"], 2),  # two modules
+        (("/a/LSTM", "/b/LSTM"), ["y2", "h"], 2),
         (("/enc/LSTM", "/enc/LSTM_1"), ["y1", "y2"], 2),  # somebody reads what lies between them
         (("/enc/LSTM", "/enc/LSTM_1"), ["y2", "h1"], 2),
         (("/enc/LSTM", "/enc/LSTM_1"), ["y2", "h", "h2"], 2),

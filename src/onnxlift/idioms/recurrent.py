@@ -13,7 +13,8 @@ the parameters of PyTorch's layer, see recurrent_weights.py), and the outputs y,
 Not where PyTorch's layer computes something else or has no such thing: a GRU that resets before the product (ONNX's
 default), peepholes, other activations, `clip`, `input_forget`, `layout`, lengths of sequences (unless all are full).
 Those stay, and so do weights that are not constants. Layers are stacked only if they belong to one module by the
-exporter's names, or share the tensors of their states, and if nobody reads what lies between them.
+exporter's names, or, where those say nothing, share the tensors of their states; and if nobody reads what lies between
+them.
 """
 
 from __future__ import annotations
@@ -168,9 +169,6 @@ def _stack(edit: Edit, node: ir.Node) -> None:
     joins = [_join(edit, end) for end in ends]
     if any(join is None and any(_is_used(edit, state) for state in end) for join, end in zip(joins, ends, strict=True)):
         return
-    modules = {module_of(each) for each in chain}
-    if (len(modules) > 1 or "" in modules) and not any(joins) and not any(sources):
-        return
     place = chain[-1]
     states = [
         source if source is not None or start[0] is None else _concat(edit, place, start)
@@ -209,7 +207,21 @@ def _after(edit: Edit, node: ir.Node) -> ir.Node | None:
         return None
     options = _options(node)
     one_way = not options.get("backwards") and not options.get("onnx_y")
-    return reader if one_way and options == _options(reader) else None
+    return reader if one_way and options == _options(reader) and _is_one_module(edit, node, reader) else None
+
+
+def _is_one_module(edit: Edit, node: ir.Node, reader: ir.Node) -> bool:
+    """Whether two layers are of one module by the exporter's names, or, where those say nothing, share the tensors of
+    their states."""
+    modules = module_of(node), module_of(reader)
+    if all(modules):
+        return modules[0] == modules[1]
+    sources, joins = [], []
+    for each in (node, reader):
+        cuts = [made_by(edit, state, "Slice") for state in each.inputs[_H:_WEIGHTS]]
+        sources.append({cut.inputs[0] for cut in cuts if cut is not None})
+        joins.append({user for state in each.outputs[1:] for user, _ in state.uses() if is_standard(user, "Concat")})
+    return bool(sources[0] & sources[1] or joins[0] & joins[1])
 
 
 def _is_lifted(node: ir.Node, *kinds: str) -> bool:

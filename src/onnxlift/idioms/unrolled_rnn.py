@@ -6,7 +6,9 @@
     y = Concat(h1, h2, ...)
 
 PyTorch's newer exporter knows no operator for this layer, and writes as many steps as the example had. Where the sizes
-are fixed and h0 is zeros, it computes h0 @ R + c, which then is c in each row. y may be missing.
+are fixed and h0 is zeros, it computes h0 @ R + c, which then is c in each row. y may be missing. If p is turned around
+before the steps, and y joins them from the last to the first, the layer runs backwards; recurrent_directions.py joins
+it to the one that runs forwards.
 
 It applies if every step is the same but for its place, in the order of the sequence and to its end, with one activation
 (Tanh or Relu) and constants for the weights, both with a bias or both without; and if nobody reads what is in between,
@@ -22,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from ..ir.node_view import shape_of
+from ..ir.node_view import shape_of, static_slice
 from ..ir.scopes import constant
 from ..ir.types import DataType
 from ..passes.edit import Edit, attribute, is_standard, sweep
@@ -62,12 +64,14 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if not is_standard(node, "Tanh", "Relu") or node.outputs[0].dtype != DataType.FLOAT:
         return
     steps = _steps(edit, node)
-    whole = _affine(edit, steps[0].source) if steps else None
+    flip = _flip(edit, steps[0].source) if steps else None
+    source = steps[0].source if flip is None and steps else None if flip is None else flip.inputs[0]
+    whole = _affine(edit, source)
     hidden = steps[-1].hidden if steps else None
     if whole is None or not isinstance(hidden, _Affine):
         return
     states = [step.activation.outputs[0] for step in steps]
-    joined = _joined(states)
+    joined = _joined(states if flip is None else states[::-1])
     is_start, start = _start(edit, steps[0], hidden)
     if not is_start or not all(is_private(edit, state, 1 + (joined is not None)) for state in states[:-1]):
         return
@@ -79,6 +83,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         "hidden_size": size,
         "bias": int(whole.bias is not None),
         "nonlinearity": node.op_type.lower(),
+        "backwards": int(flip is not None),
     }
     layer = insert_layer(edit, node, [whole.x, start, None, *weights], options, like=node, kind="RNN")
     for old, new in zip((None if joined is None else joined.outputs[0], states[-1]), layer.outputs, strict=True):
@@ -88,7 +93,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     drop_unused(edit, [] if joined is None else [joined])
     for step in reversed(steps):
         drop_unused(edit, [step.activation, *step.nodes])
-    drop_unused(edit, whole.nodes)
+    drop_unused(edit, [*([] if flip is None else [flip]), *whole.nodes])
     edit.changes += 1
 
 
@@ -114,6 +119,16 @@ def _steps(edit: Edit, last: ir.Node) -> list[_Step]:
     return steps[::-1]
 
 
+def _flip(edit: Edit, value: ir.Value | None) -> ir.Node | None:
+    """The node that turns a whole sequence around."""
+    node = made_by(edit, value, "Slice")
+    cut = static_slice(node) if node is not None else None
+    if node is None or cut is None or cut[1:] != ((0,), (-1,)) or not is_private(edit, node.inputs[0]):
+        return None
+    shape = shape_of(value)
+    return node if shape is not None and shape == shape_of(node.inputs[0]) else None
+
+
 def _is_same(hidden: _Affine | ir.Value, other: _Affine) -> bool:
     return isinstance(hidden, _Affine) and hidden.weight is other.weight and hidden.bias is other.bias
 
@@ -131,9 +146,10 @@ def _start(edit: Edit, first: _Step, other: _Affine) -> tuple[bool, ir.Value | N
 
 def _joined(states: Sequence[ir.Value]) -> ir.Node | None:
     """The node that joins all states to the result of the layer."""
-    joins = [user for user, _ in states[0].uses() if is_standard(user, "Concat")]
-    is_whole = len(joins) == 1 and list(joins[0].inputs) == list(states) and attribute(joins[0], "axis", None) == 0
-    return joins[0] if is_whole else None
+    for user, _ in states[0].uses():
+        if is_standard(user, "Concat") and list(user.inputs) == list(states) and attribute(user, "axis", None) == 0:
+            return user
+    return None
 
 
 def _step(edit: Edit, activation: ir.Node) -> _Step | None:

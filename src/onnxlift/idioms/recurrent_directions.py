@@ -1,0 +1,152 @@
+"""The two directions of one recurrent layer, where an exporter wrote each by itself.
+
+    f, hf = RNN(x, h0[0:1], W1, R1, B1)
+    b, hb = RNN(x, h0[1:2], W2, R2, B2), backwards
+    y = Concat(f, b) along the features              ->   y, h = RNN(x, h0, W, R, B), in both directions
+    Concat(.., hf, hb, ..) along the layers          ->   Concat(.., h, ..), or h if there is nothing else
+    hf, hb anywhere else                             ->   h[0:1], h[1:2]
+
+Both start from zeros, or from neighbouring rows of one tensor. y may be missing, if something joins the states. Not if
+anybody else reads f or b. Sound because that is what PyTorch's layer computes. Layers on top
+of each other are left to the idiom `recurrent`, which runs next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from ..ir.node_view import shape_of
+from ..ir.scopes import constant
+from ..passes.edit import Edit, attribute, is_standard, sweep
+from .match import DOMAIN, is_private, made_by
+from .pieces import piece
+from .recurrent import insert_layer, take_over
+
+_START, _WEIGHTS = 1, 3  # positions among the inputs of a lifted layer
+_LAYERS, _FEATURES = (0, -3), (2, -1)  # axes of (layers, batch, features) and (steps, batch, features)
+
+
+def run(model: ir.Model) -> int:
+    """Join directions to layers; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    other = _backwards(edit, node) if node.domain == DOMAIN and node.op_type == "RNN" else None
+    if other is None:
+        return
+    weights = _both(edit, node, other)
+    whole, is_start = _start(edit, node, other)
+    if not is_start or weights is None:
+        return
+    options = {name: each.value for name, each in node.attributes.items()} | {"bidirectional": 1}
+    layer = insert_layer(edit, node, [node.inputs[0], whole, None, *weights], options, like=node)
+    y, h = layer.outputs
+    joined = _joined(edit, node, other)
+    if joined is not None:
+        y.shape = joined.outputs[0].shape
+        take_over(edit, joined.outputs[0], y)
+        edit.drop(joined)
+    shape = shape_of(node.outputs[1])
+    h.shape = None if shape is None else ir.Shape([2, *shape[1:]])
+    _hand_out(edit, h, node.outputs[1], other.outputs[1])
+    edit.drop(node)
+    edit.drop(other)
+    edit.changes += 1
+
+
+def _backwards(edit: Edit, node: ir.Node) -> ir.Node | None:
+    """The layer that is the other direction of `node`."""
+    options = dict(node.attributes)
+    if "backwards" in options or "bidirectional" in options:
+        return None
+    y, h = node.outputs
+    for join, place in _joins(edit, y, _FEATURES) if _is_read(edit, y) else _joins(edit, h, _LAYERS):
+        other = made_by(edit, join.inputs[place + 1], node.op_type, domain=DOMAIN)
+        if other is None or other.inputs[0] is not node.inputs[0]:
+            continue
+        is_alone = _joined(edit, node, other) is not None or not (_is_read(edit, y) or _is_read(edit, other.outputs[0]))
+        if is_alone and {**options, "backwards": ir.AttrInt64("backwards", 1)} == dict(other.attributes):
+            return other
+    return None
+
+
+def _is_read(edit: Edit, value: ir.Value) -> bool:
+    return bool(value.uses()) or edit.is_output(value)
+
+
+def _joins(edit: Edit, value: ir.Value, axes: Collection[int]) -> list[tuple[ir.Node, int]]:
+    """The nodes that join something to the end of `value` along one of these axes, and its place among their inputs."""
+    return [
+        (user, place)
+        for user, place in value.uses()
+        if is_standard(user, "Concat")
+        and user.graph is edit.graph
+        and attribute(user, "axis", None) in axes
+        and place + 1 < len(user.inputs)
+    ]
+
+
+def _joined(edit: Edit, node: ir.Node, other: ir.Node) -> ir.Node | None:
+    """The node that puts the results of both directions, and nothing else, side by side, if nobody else reads them."""
+    values = [each.outputs[0] for each in (node, other)]
+    if not all(is_private(edit, value) for value in values):
+        return None
+    ((join, _),) = values[0].uses()
+    return join if list(join.inputs) == values else None
+
+
+def _start(edit: Edit, node: ir.Node, other: ir.Node) -> tuple[ir.Value | None, bool]:
+    """The states that both begin with, none if these are zeros; and whether there is such a thing."""
+    states = [each.inputs[_START] for each in (node, other)]
+    if states == [None, None]:
+        return None, True
+    first, second = (piece(edit, state) for state in states)
+    if first is None or second is None or first.x is not second.x or first.axis != 0 or second.axis != 0:
+        return None, False
+    if first.length != 1 or second.length != 1 or second.start != first.start + 1:
+        return None, False
+    if first.size == 2:
+        return first.x, True
+    rows = [edit.constant("rows", np.array([row])) for row in (first.start, first.start + 2, 0)]
+    shape = [2, *(shape_of(first.x) or ())[1:]]
+    return edit.insert(node, "Slice", [first.x, *rows], like=first.x, shape=shape, name="states"), True
+
+
+def _both(edit: Edit, node: ir.Node, other: ir.Node) -> Sequence[ir.Value | None] | None:
+    """The weights of both directions as ONNX packs them."""
+    packed: list[ir.Value | None] = []
+    for own, others in zip(node.inputs[_WEIGHTS:], other.inputs[_WEIGHTS:], strict=True):
+        tensors = constant(own), constant(others)
+        if own is None and others is None:
+            packed.append(None)
+        elif own is None or tensors[0] is None or tensors[1] is None or shape_of(own) != shape_of(others):
+            return None
+        else:
+            packed.append(edit.constant(own.name or "", np.concatenate([each.numpy() for each in tensors if each])))
+    return packed
+
+
+def _hand_out(edit: Edit, h: ir.Value, forward: ir.Value, backward: ir.Value) -> None:
+    """Let everybody who reads the last state of one of the directions read that of both."""
+    for join, place in _joins(edit, forward, _LAYERS):
+        if edit.is_dropped(join) or join.inputs[place + 1] is not backward:
+            continue
+        inputs = [*join.inputs[:place], h, *join.inputs[place + 2 :]]
+        if len(inputs) > 1:
+            edit.replace(join, "Concat", inputs, list(join.attributes.values()))
+        elif edit.can_redirect(join.outputs[0], h):
+            take_over(edit, join.outputs[0], h)
+            edit.drop(join)
+    layer = h.producer()
+    assert layer is not None
+    for row, state in enumerate((forward, backward)):
+        if _is_read(edit, state):
+            rows = [edit.constant("rows", np.array([each])) for each in (row, row + 1, 0)]
+            shape = shape_of(state) or (1, None, None)
+            take_over(edit, state, edit.insert(layer, "Slice", [h, *rows], like=state, shape=shape, name="state"))
+    if h.uses() and not h.name:
+        h.name = edit.names.fresh("h_n")

@@ -207,3 +207,11 @@ def test_integers_are_no_image() -> None:
     model = parse(f"g (int64[batch, 3, 10, 10] x) => (int64[batch, 3, 7, 7] y) {{ {summed(3, 3)} }}", **used)
     assert_same_numbers(model)
     assert "AdaptiveAvgPool" not in onnxlift.lift(model).source
+
+
+def test_nodes_without_inputs_are_passed_by() -> None:
+    model = parse(
+        "g (float[batch, 3] x) => (float[1, batch, 3] y) { e = SequenceEmpty() s = SequenceInsert(e, x) "
+        "y = ConcatFromSequence <axis = 0, new_axis = 1> (s) }"
+    )
+    assert_same_numbers(model)

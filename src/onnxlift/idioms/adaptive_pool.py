@@ -98,7 +98,9 @@ def _image(edit: Edit, node: ir.Node) -> None:
 
 def _signal(edit: Edit, node: ir.Node) -> None:
     """A pool along one axis, of an image that is one pixel high."""
-    pool = made_by(edit, node.inputs[0], _POOL, domain=DOMAIN) if is_standard(node, "Squeeze") else None
+    if not is_standard(node, "Squeeze"):
+        return
+    pool = made_by(edit, node.inputs[0], _POOL, domain=DOMAIN)
     raised = made_by(edit, pool.inputs[0], "Unsqueeze") if pool is not None else None
     axes = rank(node.inputs[0])
     if pool is None or raised is None or axes is None or not is_private(edit, node.inputs[0]):

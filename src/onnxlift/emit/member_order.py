@@ -3,8 +3,8 @@
     self.up = ...; self.gate = ...; self.down = ...   ->   self.gate = ...; self.up = ...; self.down = ...
     return self.down(F.silu(self.gate(x)) * self.up(x))
 
-1. PyTorch's exporters store parameters in the order in which the constructors made them, so optimisers and checkpoints
-   count them as in the original. A member is known if a stored tensor has its path in its name.
+1. PyTorch's exporters list parameters in the order in which the constructors made them, so optimisers and checkpoints
+   count them as in the original. A member is known if one of these has its path in its name.
 2. The others are in the order in which Python would evaluate them if `forward` were one expression. That depends on
    what is computed only, and not on where in the graph the exporter has put it. Where some members are known, each of
    the others follows the one that is used before it.
@@ -22,6 +22,7 @@ import onnx_ir as ir
 
 from ..code.expr import Call, Display, Expr, Local, Member, Ref, bare, children, variable, walk
 from ..code.statements import Assign, Block, Return, Statement, blocks, expressions, walk_statements
+from ..ir.exported import parameters_in_order
 from ..ir.metadata import SIGNATURE_KIND
 from ..tree.scopes import Path, owner_of
 from .classes import ModuleClass
@@ -33,16 +34,21 @@ Registered = Mapping[Path, int]
 
 def registration_order(graph: ir.Graph) -> Registered:
     """The order in which the constructors of the original made its parameters, and the modules that hold these; empty
-    if the file does not keep it. The newer exporter stores buffers apart, so that their places say nothing."""
+    if the file does not keep it. The newer exporter has a list of all, and stores equal ones once; buffers it stores
+    apart, so that their places say nothing."""
     places: dict[Path, int] = {}
-    for place, (name, value) in enumerate(graph.initializers.items()):
+    for place, name in enumerate(parameters_in_order(graph) or graph.initializers):
         owner = owner_of(name) if "." in name else ()
-        if owner is not None and value.metadata_props.get(SIGNATURE_KIND) != "BUFFER":
+        if owner is not None and not _is_buffer(graph.initializers.get(name)):
             path = (*owner, name.rpartition(".")[2])
             for length in range(1, len(path) + 1):
                 places.setdefault(path[:length], place)
     biases = ((path[:-1], place) for path, place in places.items() if path[-1] == "bias")
     return {} if any(places.get((*layer, "weight"), -1) > place for layer, place in biases) else places
+
+
+def _is_buffer(value: ir.Value | None) -> bool:
+    return value is not None and value.metadata_props.get(SIGNATURE_KIND) == "BUFFER"
 
 
 def order_by_use(module: Module) -> None:

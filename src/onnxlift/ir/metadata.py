@@ -15,6 +15,8 @@ SIGNATURE_KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
 """Whether an initialiser was a PARAMETER or a BUFFER."""
 PERSISTENT = "pkg.torch.export.graph_signature.InputSpec.persistent"
 """Whether a buffer was part of the state dict: "True" or "False"; "None" for parameters."""
+SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
+"""All parameters and buffers of the model, in its own order, with the names that operations know them by."""
 FOLDED_FROM = "pkg.onnxscript.optimizer.folded_from"
 """The initialisers and intermediate values that the optimiser computed an initialiser from."""
 

@@ -23,6 +23,7 @@ from . import (
     copied_weights,
     dead_code,
     dequantized_vectors,
+    dropped_biases,
     expand_operators,
     expands,
     folded_names,
@@ -31,7 +32,8 @@ from . import (
     identities,
     inline_functions,
     kept_axes,
-    merged_vectors,
+    merged_computations,
+    merged_parameters,
     named_sizes,
     no_ops,
     positions,
@@ -100,7 +102,9 @@ def normalise(
     gradients.run(model)
     _normal_form(model)
     folded_names.run(model)
-    merged_vectors.run(model)
+    merged_computations.run(model)
+    merged_parameters.run(model)
+    dropped_biases.run(model)
     if supported is not None and expand_operators.run(model, supported):
         _normal_form(model)
     mark_flat(model)

@@ -41,6 +41,14 @@ class Names:
         taken[name] += 1
         return name
 
+    def like(self, name: str) -> str:
+        """A name as its maker might have gone on counting: `linear_7` for another `linear_3`."""
+        base = re.sub(r"_\d{1,9}$", "", name)
+        taken = self._names()
+        while f"{base}_{self._numbers[base]}" in taken:
+            self._numbers[base] += 1
+        return self.fresh(f"{base}_{self._numbers[base]}")
+
     def distinct(self, name: str) -> str:
         """The name for a value that is called `name` and moves to another graph: a new one if another has it too."""
         taken = self._names()

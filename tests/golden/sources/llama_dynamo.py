@@ -73,10 +73,10 @@ class LlamaDecoderLayer(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.input_layernorm = nn.RMSNorm(32, eps=1e-6)
         self.self_attn = LlamaAttention()
-        self.post_attention_layernorm = nn.RMSNorm(32, eps=1e-6)
         self.mlp = LlamaMLP()
+        self.input_layernorm = nn.RMSNorm(32, eps=1e-6)
+        self.post_attention_layernorm = nn.RMSNorm(32, eps=1e-6)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor) -> Tensor:
         x = x + self.self_attn(self.input_layernorm(x), cos, sin, mask)

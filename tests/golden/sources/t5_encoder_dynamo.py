@@ -23,8 +23,8 @@ class T5Attention(nn.Module):
         self.q = nn.Linear(32, 32, bias=False)
         self.k = nn.Linear(32, 32, bias=False)
         self.v = nn.Linear(32, 32, bias=False)
-        self.relative_attention_bias = nn.Embedding(32, 4) if relative_attention_bias else None
         self.o = nn.Linear(32, 32, bias=False)
+        self.relative_attention_bias = nn.Embedding(32, 4) if relative_attention_bias else None
 
     def forward(self, x: Tensor, mask: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         q = self.q(x).unflatten(-1, (4, 8)).transpose(1, 2)
@@ -67,8 +67,8 @@ class T5LayerFF(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.layer_norm = nn.RMSNorm(32, eps=1e-6)
         self.DenseReluDense = T5DenseActDense()
+        self.layer_norm = nn.RMSNorm(32, eps=1e-6)
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.DenseReluDense(self.layer_norm(x))

@@ -1,0 +1,62 @@
+"""A bias that an exporter has dropped because all of it is zero is there again.
+
+    Gemm(x, head.weight), which says that it read head.bias   ->   Gemm(x, head.weight, head.bias), of zeros
+    Conv(x, conv.weight), which a batch norm was folded into  ->   Conv(x, conv.weight, conv.bias), of zeros
+
+The optimiser of PyTorch's newer exporter leaves out the biases of Gemm, Conv and ConvTranspose that are zero, as most
+are before training. Lifted as it is, the model would have no such parameter, and could never train it.
+
+It applies if the operation of a node without a bias (`ir/exported.py`) reads one parameter beside the weight that is
+called a bias; and, by the second rule, if the norm has one, whose shift is what the layer's bias would be. Not if the
+parameter is in the file. Sound because zeros are added.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from ..ir.exported import Program, read_program
+from ..ir.types import FLOATS
+from .edit import attribute, initialiser, is_standard
+
+
+def run(model: ir.Model) -> int:
+    """Give layers of the main graph such biases; gives how many."""
+    program, made = read_program(model.graph), 0
+    for node in model.graph if program is not None else ():
+        if program is None or not is_standard(node, "Gemm", "Conv", "ConvTranspose") or len(node.inputs) < 2:
+            continue
+        weight, size = node.inputs[1], _outputs(node)
+        if weight is None or weight.dtype not in FLOATS or size is None or any(node.inputs[2:]):
+            continue
+        name = _dropped(node, program)
+        if name is not None and name not in model.graph.initializers:
+            node.resize_inputs(3)
+            zeros = initialiser(model.graph, name, np.zeros(size, weight.dtype.numpy()), generated=False)
+            node.replace_input_with(2, zeros)
+            made += 1
+    return made
+
+
+def _dropped(node: ir.Node, program: Program) -> str | None:
+    """The name of the bias that a node had."""
+    biases = [name for name in program.parameters_of(node) if name.endswith("bias")]
+    if len(biases) != 1:
+        return None
+    if not program.is_fused(node):
+        return biases[0]
+    weight = node.inputs[1]
+    owner, _, last = (weight.name or "").rpartition(".") if weight is not None else ("", "", "")
+    return f"{owner}.bias" if last == "weight" else None
+
+
+def _outputs(node: ir.Node) -> int | None:
+    """How many features or channels a layer has."""
+    weight = node.inputs[1]
+    if weight is None or weight.shape is None or len(weight.shape) < 2:
+        return None
+    is_second = node.op_type == "ConvTranspose" or (node.op_type == "Gemm" and not attribute(node, "transB", 0))
+    size = weight.shape[1 if is_second else 0]
+    groups = attribute(node, "group", 1) if node.op_type == "ConvTranspose" else 1
+    return size * groups if isinstance(size, int) else None

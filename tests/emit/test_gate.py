@@ -32,7 +32,7 @@ def model(body: str) -> str:
         HEAD + "class Model(nn.Module):\n    x: Tensor = 1\n",
         HEAD + "class Model(nn.Module):\n    x: open('x')\n",
         HEAD + "class Model(nn.Module, metaclass=nn):\n    pass\n",
-        HEAD + "class Model(nn.Linear):\n    def forward(self):\n        return 1\n",
+        HEAD + "class Model(nn.DataParallel):\n    def forward(self):\n        return 1\n",
         HEAD + "@nn.Module\nclass Model(nn.Module):\n    def forward(self):\n        return 1\n",
         HEAD + "@nn.Module\ndef f(x):\n    return x\n",
         HEAD + "async def f(x):\n    return x\n",

@@ -40,9 +40,9 @@ def test_a_parameter_with_a_name_of_its_own_keeps_it(weight: str, bias: str, wri
 )
 def test_a_layer_that_was_exported_by_itself_has_its_keys(weight: str, shape: tuple[int, int], bias: str) -> None:
     lifted = onnxlift.lift(product(weight, shape, bias))
-    assert f"F.linear(x, self.weight{', self.bias' if bias else ''})" in lifted.source
+    assert "(nn.Linear):" in lifted.source
     assert sorted(lifted.state_dict) == sorted(name for name in ("weight", bias) if name)
-    assert "nn.Linear" in onnxlift.lift(product(weight, shape, bias, producer="other")).source
+    assert "= nn.Linear" in onnxlift.lift(product(weight, shape, bias, producer="other")).source
 
 
 @pytest.mark.parametrize(("weight", "producer"), [("inner.weight", "pytorch"), ("inner.kernel", "other")])

@@ -10,6 +10,7 @@ from typing import Any
 from ..code.expr import Literal
 from ..code.render import Renderer, float_text
 from ..code.statements import Assign
+from ..idioms.computed_weight import ComputedWeight
 from ..ir.types import TORCH_DTYPE, type_of
 from ..ops.layers import REQUIRED, Layer
 from ..tree.names import identifier
@@ -50,6 +51,10 @@ class Constructor:
             entries = self._entries({path: m for path, m in members.items() if not isinstance(m, Stored)})
             yield f"    super().__init__({entries})"
             members = {path: m for path, m in members.items() if isinstance(m, Stored)}
+        elif self.module.derived is not None:
+            yield f"    {self._made(self.module.derived, 'super().__init__')}"
+            if self.module.derived.computed is not None:
+                yield f"    {_wrapped('self', self.module.derived.computed)}"
         else:
             yield "    super().__init__()"
         yield from variables
@@ -181,17 +186,19 @@ class Constructor:
     def _layer(self, layer: Layer) -> str:
         if (id(layer), "class") in self.places:
             return f"{self.places[(id(layer), 'class')]}()"
-        call = ConstructorCall(layer.constructor)
+        text = self._made(layer, layer.constructor)
+        return text if layer.computed is None else _wrapped(text, layer.computed)
+
+    def _made(self, layer: Layer, constructor: str) -> str:
+        """A call of the constructor with what a layer is made from."""
+        call = ConstructorCall(constructor)
         alone = REQUIRED not in layer.signature.values()  # `nn.Dropout(0.1)`: the one thing that it is about
         for position, (name, value) in enumerate(layer.complete_arguments().items()):
             default = layer.signature[name]
             is_needed = default is REQUIRED or (id(layer), name) in self.places or value != default
             by_position = default is REQUIRED or (alone and position == 0)
             call.add(name, self._number((layer, name), value), is_needed, by_position)
-        if layer.computed is None:
-            return call.text
-        options = "".join(f", {name}={literal(value)}" for name, value in layer.computed.arguments.items())
-        return f"{layer.computed.function}({call.text}{options})"
+        return call.text
 
     def _empty(self, stored: Stored) -> str:
         size = self._sizes(stored)
@@ -228,6 +235,12 @@ class ConstructorCall:
     @property
     def text(self) -> str:
         return f"{self.name}({', '.join(self.arguments)})"
+
+
+def _wrapped(text: str, computed: ComputedWeight) -> str:
+    """`weight_norm(nn.Conv1d(...), dim=1)`: a layer that computes its weight."""
+    options = "".join(f", {name}={literal(value)}" for name, value in computed.arguments.items())
+    return f"{computed.function}({text}{options})"
 
 
 def _instance(cls: ModuleClass, values: Mapping[str, str]) -> str:

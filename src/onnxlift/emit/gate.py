@@ -3,7 +3,7 @@
 Text of a stranger reaches the source as a checked identifier, as a literal by `repr`, or in a docstring without quotes
 (`tree/names.py`). Should one of these fail, what slips through still has to look like this:
 1. A file is a docstring, imports, functions, classes and the paths of the weights: nothing runs when it is imported.
-2. A class is an `nn.Module` or one of its containers with methods and the types of buffers, without decorators.
+2. A class is an `nn.Module`, a container or a layer, with methods and the types of buffers, without decorators.
 3. Statements and expressions are of the kinds that kernels and `forward` consist of.
 4. A name is defined in the file, or one of the builtins that compute: not `open`, `eval`, `getattr`. `type` is a type
    of parameters, and never called.
@@ -16,6 +16,8 @@ import ast
 import builtins
 from collections.abc import Iterator, Sequence
 
+from ..ops.layers import SIGNATURES
+
 _KINDS = tuple(
     getattr(ast, name)
     for name in """Module ClassDef FunctionDef Import ImportFrom alias arguments arg Assign AugAssign AnnAssign Expr
@@ -27,7 +29,7 @@ _KINDS = tuple(
 _IMPORTS = frozenset(
     "collections collections.abc io itertools json math numpy pathlib PIL re safetensors.torch torch torch.nn".split()
 )
-_BASES = frozenset({"nn.Module", "nn.ModuleDict", "nn.ModuleList", "nn.Sequential"})
+_BASES = frozenset({"nn.Module", "nn.ModuleDict", "nn.ModuleList", "nn.Sequential"}) | {f"nn.{k}" for k in SIGNATURES}
 _LAYER_CLASS = "type[nn.Module]"
 _BUFFER_TYPES = frozenset({"Tensor", "Tensor | None"})
 _BUILTINS = frozenset(

@@ -48,6 +48,7 @@ from .border import hand_down, handed_down, is_fixed, parameter_order
 from .branches import merge_branches
 from .counted import make_in_place
 from .dead_code import remove_dead_code
+from .derived import derive
 from .member_names import layer_path, spell_numbers, stored_path
 from .member_order import order_by_use
 from .module import Module, Stored
@@ -87,6 +88,7 @@ class Lowering:
         module.outputs = list(root.outputs)
         body.block.append(Return(results[0] if len(results) == 1 else Display(results, "()")))
         body.finish(keep_inputs=True)
+        derive(module, self.model, self.scopes)
         if not make_sequential(module, self.scopes) and module.has_numbers:
             spell_numbers(module)
         prune(module)

@@ -32,7 +32,7 @@ class Module:
     there, in the order of first use. `inputs` are the values that `forward` takes, in the form in which they come;
     `sizes` are those that come as Python numbers from the call of another module, `optional` is how many of the last
     ones a caller may leave out. `calls` is how often its parent calls it. `kin` is equal for modules that are to be of
-    one class, and of no other's."""
+    one class, and of no other's. `derived` is the layer that it is itself, and not one of its members."""
 
     path: Path
     class_hint: str | None = None
@@ -44,6 +44,7 @@ class Module:
     kin: str = ""
     members: dict[Path, Layer | Stored | Module] = field(default_factory=dict)
     body: Block = field(default_factory=Block)
+    derived: Layer | None = None
     sequential: bool = False
     chain: dict[str, Layer | Module] | None = None  # the members that it would have as an `nn.Sequential` with names
     reads_children: bool = False  # whether forward calls all members in a loop over `children()`
@@ -81,7 +82,9 @@ class Module:
 
     @property
     def base(self) -> str:
-        """The class that it derives from: a container if it is one, and has a forward of its own."""
+        """The class that it derives from: a layer or a container if it is one, and has a forward of its own."""
+        if self.derived is not None:
+            return self.derived.constructor
         if self.sequential:
             return "nn.Sequential"
         if not self.has_numbers:
@@ -132,7 +135,8 @@ class Entry:
 
 def state_entries(module: Module, prefix: Path = ()) -> Iterator[tuple[str, Entry]]:
     """Key -> tensor, of the state dict and of constants, in the order of the modules."""
-    for path, member in module.members.items():
+    own = {} if module.derived is None else {(): module.derived}
+    for path, member in (own | module.members).items():
         full = prefix + path
         if isinstance(member, Module):
             yield from state_entries(member, full)

@@ -143,7 +143,7 @@ class ClassWriter:
     def write(self, text: Text) -> None:
         text.add(f"class {self.cls.name}({self.module.base}):")
         self._docstring(text)
-        if self.module.members or self.cls.constructor.values:
+        if self.module.members or self.module.derived or self.cls.constructor.values:
             self._constructor(text)
             text.add()
         if self.ties:
@@ -202,6 +202,8 @@ class ClassWriter:
 
     def _leaf(self, leaf: Expr) -> str | Expr:
         match leaf:
+            case Member(_target=target) if target is self.module.derived:
+                return "super().forward"
             case Member():
                 return self._self(self.module.name_of(leaf._target))
             case Device():

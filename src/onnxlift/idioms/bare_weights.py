@@ -8,8 +8,8 @@
 The weight of an `nn.Linear` is called `weight`. From PyTorch, a matrix with a name that ends otherwise is read by
 `F.linear(x, self.query_matrix)`; in a layer it would have another key in the state dict. (What is multiplied with as
 (in, out) is no layer's either, see linear.py.) The same for convolutions and norms, whose other parameter is `bias`:
-what is no constant is no layer's. And `weight` alone, of no module, is the model's own: a layer that was exported by
-itself. The second is the packed projection of an `nn.MultiheadAttention` that is not
+what is no constant is no layer's. (`weight` alone, of no module, is that of a layer that was exported by itself, see
+emit/derived.py.) The second is the packed projection of an `nn.MultiheadAttention` that is not
 recognised as a whole: the exporter has transposed its weight, which tells the class by the bias.
 
 This comes after all idioms that make larger layers of smaller ones. Not if an exporter generated a name, and, but for
@@ -52,13 +52,11 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _has_own_names(weights: Sequence[ir.Value | None]) -> bool:
-    """Whether these are parameters of modules that call one of them otherwise than a layer would, or of the model."""
+    """Whether these are parameters of modules that call one of them otherwise than a layer would."""
     values = [value for value in weights if value is not None]
     names = [(value.name or "").rpartition(".") for value in values]
     if not all(is_parameter(value) and not has_generated_name(value) for value in values):
         return False
-    if not any(owner for owner, _, _ in names):
-        return bool(names) and all(name in ("weight", "bias") for *_, name in names)
     return all(owner for owner, _, _ in names) and not all(_LAYERS_NAME.fullmatch(name) for *_, name in names)
 
 
@@ -74,12 +72,10 @@ def _product(edit: Edit, node: ir.Node) -> None:
         return
     bare: ir.Value | None = None
     if attribute(node, "transposed", 0):
-        is_layers = has_generated_name(weight) or (weight.name or "").endswith(".weight")
+        is_layers = has_generated_name(weight) or (weight.name or "").rpartition(".")[2] == "weight"
         bare = None if is_layers else weight
     elif bias is not None and has_generated_name(weight) and (bias.name or "").endswith(IN_BIAS):
         bare = _turned(edit, weight, (bias.name or "").removesuffix(IN_BIAS) + IN_WEIGHT)
-    elif bias is not None and has_generated_name(weight) and bias.name == "bias":
-        bare = _turned(edit, weight, "weight")
     if bare is not None:
         edit.replace(node, "BareLinear", [x, bare, bias], domain=DOMAIN)
 

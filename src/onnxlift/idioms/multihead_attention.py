@@ -205,7 +205,8 @@ def _output(edit: Edit, core: ir.Node, moved: Moved, width: int) -> tuple[ir.Nod
 def _is_named_so(layer: _Layer) -> bool:
     packed = layer.projections[0]
     if not is_packed(layer.projections):
-        return not layer.is_batch_first and len(layer.modules) == 1 and layer.modules != {""}
+        is_told = layer.modules != {""} or (layer.named_by.name or "").startswith("/")  # `/MatMul` is the model's own
+        return not layer.is_batch_first and len(layer.modules) == 1 and is_told
     names = [value.name or "" for value in (packed.weight, packed.bias) if value is not None]
     return not layer.is_batch_first or any(name.endswith(("in_proj_weight", IN_BIAS)) for name in names)
 

@@ -1,0 +1,183 @@
+"""What comes back of a single layer that was exported by itself: keys, shapes and values of its state dict."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+import onnxlift
+from models.network import EXPORTERS, Exporter
+
+Inputs = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A module, and its inputs for a batch of some size. `only` is the exporter that can write it, if one alone can."""
+
+    build: Callable[[], nn.Module]
+    inputs: Callable[[int], Inputs]
+    axis: int = 0
+    only: Exporter | None = None
+
+
+def tensor(*sizes: int) -> Callable[[int], Inputs]:
+    """A random tensor of these sizes, and the batch before them."""
+    return lambda batch: (torch.randn(batch, *sizes),)
+
+
+def sequence(batch: int) -> Inputs:
+    """Four steps of five features, the batch second."""
+    return (torch.randn(4, batch, 5),)
+
+
+def indices(batch: int) -> Inputs:
+    return (torch.randint(0, 7, (batch, 3)),)
+
+
+def pair(batch: int) -> Inputs:
+    return torch.randn(batch, 4), torch.randn(batch, 3)
+
+
+def hidden(count: int) -> Callable[[int], Inputs]:
+    """The input of a cell, and its state of one or two tensors."""
+
+    def inputs(batch: int) -> Inputs:
+        state = tuple(torch.randn(batch, 7) for _ in range(count))
+        return torch.randn(batch, 5), state if count > 1 else state[0]
+
+    return inputs
+
+
+def attended(width: int, key_width: int, value_width: int) -> Callable[[int], Inputs]:
+    """Queries, and other keys and values."""
+    sizes = ((3, width), (5, key_width), (5, value_width))
+    return lambda batch: tuple(torch.randn(batch, *size) for size in sizes)
+
+
+def source_and_target(batch: int) -> Inputs:
+    return torch.randn(batch, 3, 8), torch.randn(batch, 5, 8)
+
+
+def encoder_layer() -> nn.TransformerEncoderLayer:
+    return nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+
+
+def decoder_layer() -> nn.TransformerDecoderLayer:
+    return nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)
+
+
+# The older exporter knows no bilinear layer, no RMS norm and no fused attention of a decoder.
+LAYERS: dict[str, Case] = {
+    "linear of rows": Case(lambda: nn.Linear(4, 3), tensor(4)),
+    "linear": Case(lambda: nn.Linear(4, 3), tensor(5, 4)),
+    "linear without bias": Case(lambda: nn.Linear(4, 3, bias=False), tensor(5, 4)),
+    "bilinear": Case(lambda: nn.Bilinear(4, 3, 5), pair, only="dynamo"),
+    "conv1d": Case(lambda: nn.Conv1d(4, 6, 3, padding=1), tensor(4, 9)),
+    "conv2d": Case(lambda: nn.Conv2d(4, 6, 3, stride=2, groups=2), tensor(4, 9, 8)),
+    "conv2d with mirrored edges": Case(lambda: nn.Conv2d(4, 6, 3, padding=1, padding_mode="reflect"), tensor(4, 9, 8)),
+    "conv transpose 1d": Case(lambda: nn.ConvTranspose1d(4, 6, 3, stride=2), tensor(4, 9)),
+    "conv transpose 2d": Case(lambda: nn.ConvTranspose2d(4, 6, 3, bias=False), tensor(4, 5, 6)),
+    "weight norm": Case(lambda: nn.utils.parametrizations.weight_norm(nn.Conv1d(24, 32, 13)), tensor(24, 15)),
+    "batch norm 2d": Case(lambda: nn.BatchNorm2d(4), tensor(4, 5, 6)),
+    "batch norm without weights": Case(lambda: nn.BatchNorm2d(4, affine=False), tensor(4, 5, 6)),
+    "instance norm": Case(lambda: nn.InstanceNorm2d(4, affine=True), tensor(4, 9, 8)),
+    "group norm": Case(lambda: nn.GroupNorm(2, 6), tensor(6, 5, 7)),
+    "layer norm": Case(lambda: nn.LayerNorm((4, 5)), tensor(4, 5)),
+    "layer norm without bias": Case(lambda: nn.LayerNorm(5, bias=False), tensor(5)),
+    "rms norm": Case(lambda: nn.RMSNorm(5), tensor(4, 5), only="dynamo"),
+    "prelu by channel": Case(lambda: nn.PReLU(4), tensor(4, 5)),
+    "embedding": Case(lambda: nn.Embedding(7, 5), indices),
+    "lstm": Case(lambda: nn.LSTM(5, 7), sequence, axis=1),
+    "deep lstm in both directions": Case(lambda: nn.LSTM(5, 7, 2, bidirectional=True, batch_first=True), tensor(4, 5)),
+    "gru": Case(lambda: nn.GRU(5, 7, batch_first=True), tensor(4, 5)),
+    "deep gru in both directions": Case(lambda: nn.GRU(5, 7, 2, bidirectional=True), sequence, axis=1),
+    "rnn": Case(lambda: nn.RNN(5, 7, 2, nonlinearity="relu"), sequence, axis=1),
+    "lstm cell": Case(lambda: nn.LSTMCell(5, 7), hidden(2)),
+    "gru cell": Case(lambda: nn.GRUCell(5, 7), hidden(1)),
+    "attention": Case(lambda: nn.MultiheadAttention(8, 2, batch_first=True), attended(8, 8, 8)),
+    "attention without bias": Case(
+        lambda: nn.MultiheadAttention(8, 2, bias=False, batch_first=True), attended(8, 8, 8)
+    ),
+    "attention to others": Case(
+        lambda: nn.MultiheadAttention(8, 2, kdim=6, vdim=4, batch_first=True), attended(8, 6, 4)
+    ),
+    "encoder": Case(lambda: nn.TransformerEncoder(encoder_layer(), 2, nn.LayerNorm(8)), tensor(3, 8)),
+    "decoder layer": Case(decoder_layer, source_and_target, only="dynamo"),
+    "transformer": Case(lambda: nn.Transformer(8, 2, 1, 1, 16, batch_first=True), source_and_target, only="dynamo"),
+    "sequential": Case(lambda: nn.Sequential(nn.Linear(4, 3), nn.PReLU(), nn.Linear(3, 2, bias=False)), tensor(5, 4)),
+    "sequential of one": Case(lambda: nn.Sequential(nn.BatchNorm1d(4)), tensor(4)),
+}
+
+
+@pytest.mark.parametrize("exporter", EXPORTERS)
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_that_was_exported_by_itself(name: str, exporter: Exporter) -> None:
+    case = LAYERS[name]
+    if case.only in (None, exporter):
+        assert_same_state(case, exporter, is_free=True)
+    if exporter == "script" and case.only is None:  # the newer exporter takes a second for each
+        assert_same_state(case, exporter, is_free=False)
+
+
+def assert_same_state(case: Case, exporter: Exporter, is_free: bool) -> None:
+    """The lifted module has the original's state dict, which loads both ways, and gives its numbers."""
+    torch.manual_seed(5)
+    original = trained(case.build()).eval()
+    lifted = onnxlift.lift(exported(original, case, exporter, is_free)).module()
+    mine, expected = lifted.state_dict(), original.state_dict()
+    assert mine.keys() == expected.keys()
+    for key, value in expected.items():
+        torch.testing.assert_close(mine[key], value, msg=key)
+    assert {key for key, _ in lifted.named_parameters()} == {key for key, _ in original.named_parameters()}
+    inputs = case.inputs(3 if is_free else 2)
+    for one, other in zip(results(lifted(*tensors(inputs))), results(original(*inputs)), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    original.load_state_dict(mine, strict=True)
+    lifted.load_state_dict(trained(case.build()).state_dict(), strict=True)
+
+
+def trained(module: nn.Module) -> nn.Module:
+    """The module with random parameters and statistics: exporters store equal tensors once, and drop zeros."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(torch.randn_like(parameter))
+        for buffer in module.buffers():
+            if buffer.is_floating_point():
+                buffer.copy_(torch.rand_like(buffer) + 0.5)
+    return module
+
+
+def exported(module: nn.Module, case: Case, exporter: Exporter, is_free: bool) -> bytes:
+    """The module for a batch of two, or of any size."""
+    inputs = case.inputs(2)
+    names = [f"input_{place}" for place, _ in enumerate(tensors(inputs))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if exporter == "script":
+            buffer = io.BytesIO()
+            axes = {name: {case.axis: "batch"} for name in names} if is_free else None
+            torch.onnx.export(module, inputs, buffer, dynamo=False, input_names=names, dynamic_axes=axes)
+            return buffer.getvalue()
+        batch = torch.export.Dim("batch", min=2, max=4096)
+        sizes = pytree.tree_map(lambda _: {case.axis: batch}, inputs) if is_free else None
+        program = torch.onnx.export(module, inputs, dynamo=True, dynamic_shapes=sizes, verbose=False)
+    assert program is not None
+    return program.model_proto.SerializeToString()
+
+
+def tensors(inputs: Inputs) -> Sequence[Tensor]:
+    """All tensors, however they are nested: a lifted module takes them one by one."""
+    return [leaf for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, Tensor)]
+
+
+def results(given: Any) -> Sequence[Tensor]:
+    return tensors((given,))

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
+import torch
+from torch import nn
 
 import onnxlift
 
@@ -66,3 +72,44 @@ def test_what_is_none(old: str, new: str, changed: dict[str, object]) -> None:
 def test_a_value_that_is_read_elsewhere(value: str) -> None:
     text = f"{TEXT} o = Identity({value})"
     assert "InstanceNorm" not in source(model(text, ", float[1, many, 5, 6] o"))
+
+
+def folded(name: str = "val_{}", rows: int = 2, noise: float = 0.0) -> onnx.ModelProto:
+    """Two images of four channels, whose statistics an exporter has repeated for each image."""
+    random = np.random.default_rng(3)
+    vectors = [random.uniform(0.5, 2, 4).astype(np.float32) for _ in range(4)]
+    given = {name.format(i): np.tile(vector, rows) for i, vector in enumerate(vectors)}
+    given[name.format(3)][-1] += np.float32(noise)
+    weights = ", ".join(f'"{each}"' for each in given)
+    text = f"j = Reshape(x, joined) z = BatchNormalization (j, {weights}) y = Reshape(z, shape)"
+    shapes = {"joined": np.array([1, 8, 5, 6]), "shape": np.array([2, 4, 5, 6])}
+    return parse(f"g (float[2, 4, 5, 6] x) => (float[2, 4, 5, 6] y) {{ {text} }}", **given, **shapes)
+
+
+def test_statistics_that_an_exporter_has_repeated() -> None:
+    assert "nn.InstanceNorm2d(4, affine=True, track_running_stats=True)" in source(folded())
+    assert {array.shape for array in onnxlift.lift(folded()).state_dict.values()} == {(4,)}
+
+
+def test_numbers_that_nobody_has_repeated() -> None:
+    assert "InstanceNorm" not in source(folded(noise=0.5))
+    assert "InstanceNorm" not in source(folded("norm.weight_{}"))  # a batch norm of eight channels, before training
+
+
+@pytest.mark.parametrize("is_affine", [True, False])
+@pytest.mark.parametrize("dynamo", [True, False])
+def test_what_exporters_write_for_a_fixed_batch(tmp_path: Path, is_affine: bool, dynamo: bool) -> None:
+    torch.manual_seed(5)
+    layer = nn.InstanceNorm1d(4, affine=is_affine, track_running_stats=True)
+    for tensor in layer.state_dict().values():
+        if tensor.is_floating_point():
+            tensor.copy_(torch.rand_like(tensor) + 0.5)
+    model, x = nn.Sequential(nn.Conv1d(3, 4, 1), layer).eval(), torch.randn(2, 3, 5)
+    with contextlib.redirect_stdout(io.StringIO()):
+        torch.onnx.export(model, (x,), tmp_path / "m.onnx", dynamo=dynamo, verbose=False, external_data=False)
+    lifted = onnxlift.lift(tmp_path / "m.onnx").module()
+    state = model.state_dict()
+    assert {key: value.tolist() for key, value in lifted.state_dict().items()} == {
+        key: value.tolist() for key, value in state.items()
+    }
+    torch.testing.assert_close(lifted(x), model(x))

@@ -3,9 +3,11 @@
     y = BatchNormalization(Reshape(x, (1, batch * channels, ..)), weight, bias, mean, variance), each Tile(.., batch)
     Reshape(y, shape of x)    ->   TrackedInstanceNorm(x, weight, bias, mean, variance)
 
-which is how PyTorch's newer exporter writes it. Without weight and bias if an exporter made these of ones and zeros
-(see `norms_without_weights.py`). Nobody else reads what is in between, and the batch normalisation takes the statistics
-that it is given. Sound because all images of a batch are normalised by the same numbers, whichever axis counts them.
+which is how PyTorch's exporters write it. Where the batch is fixed, they compute some or all of the Tiles: then the
+constant is, number by number, what a Tile of its beginning gives, and has no name of its own. Without weight and bias
+if an exporter made these of ones and zeros (see `norms_without_weights.py`). Nobody else reads what is in between, and
+the batch normalisation takes the statistics that it is given. Sound because all images of a batch are normalised by the
+same numbers, whichever axis counts them.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import onnx_ir as ir
 from ..ir.node_view import shape_of
 from ..ir.scopes import constant
 from ..ir.symbolic import multiply
-from ..passes.edit import Edit, attribute, is_standard, sweep
+from ..passes.edit import Edit, attribute, has_generated_name, is_standard, sweep
 from .match import DOMAIN, drop_unused, is_filler, is_float, is_private, made_by
 
 
@@ -29,18 +31,18 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     joined = made_by(edit, norm.inputs[0], "Reshape") if norm is not None else None
     if norm is None or joined is None or len(norm.outputs) != 1 or attribute(norm, "training_mode", 0) != 0:
         return
-    x, tiles = joined.inputs[0], [made_by(edit, value, "Tile") for value in norm.inputs[1:]]
-    shape, repeated = shape_of(x), [tile for tile in tiles if tile is not None]
-    if x is None or shape is None or not is_float(x) or not 3 <= len(shape) <= 5 or len(repeated) != 4:
+    x = joined.inputs[0]
+    shape = shape_of(x)
+    if x is None or shape is None or not is_float(x) or not 3 <= len(shape) <= 5:
         return
     channels = multiply(shape[0], shape[1])
     if shape_of(joined.outputs[0]) != (1, channels, *shape[2:]) or shape_of(node.outputs[0]) != shape:
         return
-    weights = [tile.inputs[0] for tile in repeated]
-    if not all(
-        _is_channels(value, x) and shape_of(tile.outputs[0]) == (channels,)
-        for value, tile in zip(weights, repeated, strict=True)
-    ):
+    repeated = norm.inputs[1:]
+    if not all(shape_of(value) == (channels,) for value in repeated):
+        return
+    weights = [_repeated(edit, value, x) for value in repeated]
+    if None in weights:
         return
     if not is_private(edit, node.inputs[0]) or not is_private(edit, norm.inputs[0]):
         return
@@ -49,15 +51,22 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         ir.AttrFloat32(name, attribute(norm, name, default)) for name, default in (("epsilon", 1e-5), ("momentum", 0.9))
     ]
     inputs = [x, *(weights[:2] if is_affine else (None, None)), *weights[2:]]
+    tiles = [made_by(edit, value, "Tile") for value in repeated]
     edit.replace(node, "TrackedInstanceNorm", inputs, attributes, domain=DOMAIN)
-    drop_unused(edit, [norm, joined, *repeated])
+    drop_unused(edit, [norm, joined, *(tile for tile in tiles if tile is not None)])
 
 
-def _is_channels(value: ir.Value | None, x: ir.Value) -> bool:
-    """Whether `value` is a constant with a number for each channel of `x`."""
-    return (
-        constant(value) is not None
-        and shape_of(value) == (shape_of(x) or ())[1:2]
-        and value is not None
-        and value.dtype == x.dtype
-    )
+def _repeated(edit: Edit, value: ir.Value | None, x: ir.Value) -> ir.Value | None:
+    """The constant with a number for each channel of `x` that `value` repeats for each image."""
+    images, channels = (shape_of(x) or ())[:2]
+    tile, tensor = made_by(edit, value, "Tile"), constant(value)
+    if tile is not None:
+        part = tile.inputs[0]
+        is_vector = constant(part) is not None and shape_of(part) == (channels,)
+        return part if is_vector and part is not None and part.dtype == x.dtype else None
+    if value is None or tensor is None or value.dtype != x.dtype or not isinstance(images, int) or images < 1:
+        return None
+    if not (has_generated_name(value) or "constant" in value.meta):
+        return None  # somebody's weight, which may be all ones before training
+    rows = tensor.numpy().reshape(images, -1)
+    return edit.constant(value.name or "", rows[0].copy()) if (rows == rows[0]).all() else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 from unittest.mock import Mock
@@ -96,6 +97,54 @@ def test_layers_that_make_an_image_larger_or_smaller() -> None:
     upsample = 'nn.Upsample(scale_factor=2, mode="bilinear")'
     assert f"nn.Conv2d(8, 8, 1, bias=False), nn.PixelShuffle(2), {upsample}" in " ".join(lifted.source.split())
     compare(lifted, model, {"x": np.random.default_rng(4).standard_normal((3, 8, 4, 4)).astype(np.float32)})
+
+
+def pools() -> nn.Module:
+    gate = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(3, 2, 1), nn.ReLU())
+    head = nn.Sequential(nn.Conv2d(2, 4, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.1), nn.Linear(4, 3))
+    return nn.Sequential(gate, head)
+
+
+@pytest.mark.parametrize("exporter", ["dynamo", "script"])
+def test_pools_over_everything(exporter: Exporter) -> None:
+    def inputs(random: np.random.Generator, size: int) -> dict[str, Any]:
+        return {"input": random.standard_normal((size, 3, 5, 7), np.float32)}
+
+    network = Network("small", pools, inputs, {"input": BATCH}, "y", optimise=False)
+    lifted, original, x = onnxlift.lift(network.export(exporter)), network.module(), torch.randn(3, 3, 5, 7)
+    text = " ".join(lifted.source.split())
+    assert "nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(3, 2, 1), nn.ReLU())" in text
+    assert "nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Identity(), nn.Linear(4, 3)," in text
+    module = lifted.module()
+    module.load_state_dict(original.state_dict())
+    torch.testing.assert_close(module(x), original(x))
+
+
+@pytest.mark.parametrize(
+    ("axes", "keepdims", "layer"),
+    [
+        ([2, 3], 1, "nn.AdaptiveMaxPool2d(1))"),
+        ([-1, -2], 1, "nn.AdaptiveMaxPool2d(1))"),
+        ([2, 3], 0, "nn.AdaptiveMaxPool2d(1), nn.Flatten())"),
+        ([1, 2], 1, ""),
+        ([2], 1, ""),
+    ],
+)
+def test_maxima_over_everything(axes: list[int], keepdims: int, layer: str) -> None:
+    sizes = [size for axis, size in enumerate(("n", "8", "4", "5")) if axis not in axes and axis - 4 not in axes]
+    shape = ", ".join(sizes if not keepdims else ["a", "b", "c", "d"])
+    model = onnx.parser.parse_model(f"""<ir_version: 9, opset_import: ["" : 18]>
+        g (float[n, 8, 4, 5] x) => (float[{shape}] y) {{
+            ["/0/Conv"] a = Conv(x, "0.weight")
+            ["/1/ReduceMax"] y = ReduceMax <keepdims = {keepdims}> (a, axes)
+        }}""")
+    weight = np.random.default_rng(3).standard_normal((8, 8, 1, 1)).astype(np.float32)
+    for name, array in (("0.weight", weight), ("axes", np.array(axes))):
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    lifted = onnxlift.lift(model)
+    assert layer in re.sub(r",? \)", ")", " ".join(lifted.source.split()))
+    assert bool(layer) == ("AdaptiveMaxPool" in lifted.source)
+    compare(lifted, model, {"x": np.random.default_rng(4).standard_normal((3, 8, 4, 5)).astype(np.float32)})
 
 
 def test_a_reshape_to_one_axis_is_a_layer_that_spares_none() -> None:

@@ -78,3 +78,37 @@ def test_new_axes_that_are_all_of_the_space_stay() -> None:
 def test_what_was_transposed_and_is_read_elsewhere_stays() -> None:
     body = f"{TURNED} p = GlobalAveragePool(t) y = Flatten(p)"
     assert "Transpose" in found(sequence(body, "float[batch, 3] y, float[batch, 3, seq] t"))
+
+
+RAISED = "t = Unsqueeze(x, axis) p = ReduceMean(t, both) y = Squeeze(p, axis)"
+
+
+def raised(body: str = RAISED, output: str = "float[batch, 3, 1] y", axis: int = -2, last: int = -1) -> onnx.ModelProto:
+    numbers = {
+        "axis": np.array([axis]),
+        "both": np.array([last, axis]),
+        "one": np.array([last]),
+        "front": np.array([0]),
+    }
+    return parse(f"g (float[batch, 3, seq] x) => ({output}) {{ {body} }}", **numbers)
+
+
+@pytest.mark.parametrize(("axis", "last"), [(-2, -1), (2, 3), (3, 2), (-1, 2)])
+def test_a_signal_that_is_an_image_for_a_while(axis: int, last: int) -> None:
+    proto = raised(axis=axis, last=last)
+    assert found(proto) == ["ReduceMean"]
+    assert "return x.mean(-1, keepdim=True)" in onnxlift.lift(proto).source
+
+
+def test_a_signal_that_stays_an_image() -> None:
+    all_of_it = ["Unsqueeze", "ReduceMean", "Squeeze"]
+    only = RAISED.replace("both", "one")
+    assert "Unsqueeze" in found(raised(only))
+    other = "t = Unsqueeze(x, axis) p = ReduceMean(t, both) y = Squeeze(p, one)"
+    assert found(raised(other)) == all_of_it
+    output = "float[batch, 3, 1] y, float[batch, 3, 1, seq] t"
+    assert found(raised(output=output)) == all_of_it
+    output = "float[batch, 3, 1] y, float[batch, 3, 1, 1] p"
+    assert found(raised(output=output)) == all_of_it
+    alone = "t = Unsqueeze(x, axis) p = ReduceMean(t, axis) y = Squeeze(p, axis)"
+    assert found(raised(alone, "float[batch, 3, seq] y"))[-1:] != ["ReduceMean"]

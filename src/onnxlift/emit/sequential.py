@@ -11,15 +11,17 @@ before, and nothing else is read.
    repeat what the constructor says, and if every function in it was a layer with a name of its own. What was a function
    stays one; so does a layer that is called twice. `classes.py` decides, once it is known that the module has no
    relatives which do more: a block without a residual can share the class of those with one.
+3. A mean over all axes but batch and channels was a pool, `nn.AdaptiveAvgPool2d(1)`, and so was a maximum; if the axes
+   go at once, an `nn.Flatten()` came after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import onnx_ir as ir
 
-from ..code.expr import Attribute, Call, Expr, Literal, Member, Name, Ref, bare, variable
+from ..code.expr import Attribute, Call, Display, Expr, Literal, Member, Name, Ref, bare, variable
 from ..code.statements import Assign, Return
 from ..ops.layers import Layer
 from ..tree.names import attribute
@@ -56,6 +58,7 @@ _FUNCTIONS: dict[str, tuple[str, ...]] = {
     "pixel_unshuffle": ("PixelUnshuffle", "downscale_factor"),
     "interpolate": ("Upsample", "size", "scale_factor", "mode", "align_corners"),
 }
+_POOLS = {"mean": "AdaptiveAvgPool", "amax": "AdaptiveMaxPool"}
 MAX_GAP = 4
 FEWEST_NAMED = 4  # layers of a chain with names: conv, norm and activation read well as a forward of one line
 _METHODS = frozenset({"append", "extend", "insert", "pop"})  # of `nn.Sequential`, that no member of it can be called
@@ -108,36 +111,37 @@ def _become(module: Module, chain: Mapping[str, Layer | Module]) -> None:
     module.sequential = True
 
 
-def _chain(module: Module) -> Iterator[tuple[Assign, Layer | Module]]:
-    """The statements and the layers that they call; nothing if `forward` is no plain chain."""
+def _chain(module: Module) -> Iterator[tuple[Assign | None, Layer | Module]]:
+    """The statements and the layers that they call; nothing if `forward` is no plain chain. Where a statement does what
+    two layers did, the second one is without."""
     *steps, last = module.body.statements
     assert isinstance(last, Return)
     if len(module.inputs) != 1 or len(module.outputs) != 1 or variable(last.expr) is not module.outputs[0]:
         return
     (current,) = module.inputs
-    chain: list[tuple[Assign, Layer | Module]] = []
+    chain: list[tuple[Assign | None, Layer | Module]] = []
     for step in steps:
         if not isinstance(step, Assign) or len(step.targets) != 1 or not isinstance(step.targets[0], Ref):
             return
-        found = _as_layer(step.expr, current)
-        if found is None:
+        first, *more = _as_layers(step.expr, current) or (None,)
+        if first is None:
             return
-        chain.append((step, found))
+        chain += [(step, first), *((None, layer) for layer in more)]
         current = step.targets[0]._key
     if current is module.outputs[0]:
         yield from chain
 
 
-def _scope(step: Assign, module: Module, scopes: Scopes) -> str | None:
+def _scope(step: Assign | None, module: Module, scopes: Scopes) -> str | None:
     """The name that a function has in the module, if it was a layer there."""
-    for name in step.origin:
+    for name in step.origin if step is not None else ():
         path, depth = scopes.by_name.get(name, ()), len(module.path)
         if path[:depth] == module.path and len(path) > depth:
             return attribute(path[depth])
     return None
 
 
-def _number(step: Assign, module: Module, scopes: Scopes) -> int | None:
+def _number(step: Assign | None, module: Module, scopes: Scopes) -> int | None:
     name = _scope(step, module, scopes)
     return int(name) if name is not None and name.isdigit() else None
 
@@ -155,6 +159,30 @@ def _fill(chain: list[tuple[int | None, Layer | Module]]) -> dict[int, Layer | M
             numbered[gap] = Layer("Identity", {})
         numbered[number] = member
     return numbered
+
+
+def _as_layers(expr: Expr, current: ir.Value) -> Sequence[Layer | Module]:
+    """The layers that `expr` applies to the value `current`, if it does just that."""
+    layer = _as_layer(expr, current)
+    return [layer] if layer is not None else _as_global_pool(expr, current)
+
+
+def _as_global_pool(expr: Expr, current: ir.Value) -> list[Layer]:
+    """The pool that `current.mean((2, 3), keepdim=True)` is, and without `keepdim` the layer that drops the axes."""
+    function = bare(expr._function) if isinstance(expr, Call) else None
+    rank = 0 if current.shape is None else len(current.shape)
+    if not isinstance(expr, Call) or not isinstance(function, Attribute) or function._name not in _POOLS:
+        return []
+    if variable(function._base) is not current or len(expr._args) != 1 or rank not in (3, 4, 5):
+        return []
+    axes, options = bare(expr._args[0]), {name: bare(value) for name, value in expr._kwargs.items()}
+    items = [bare(item) for item in axes._items] if isinstance(axes, Display) else [axes]
+    numbers = [item._value % rank for item in items if isinstance(item, Literal) and isinstance(item._value, int)]
+    keepdim = options.pop("keepdim", Literal(False))
+    if options or not isinstance(keepdim, Literal) or len(numbers) != len(items) or numbers != list(range(2, rank)):
+        return []
+    pool = Layer(f"{_POOLS[function._name]}{rank - 2}d", {"output_size": 1})
+    return [pool] if keepdim._value else [pool, Layer("Flatten", {})]
 
 
 def _as_layer(expr: Expr, current: ir.Value) -> Layer | Module | None:

@@ -10,15 +10,20 @@ It applies when the second node's result has exactly the first two sizes of x, a
 
 so that a pool over (batch, channels, length) of what is (batch, length, channels) is `x.mean(1)`. Nothing else reads
 what was transposed. Sound because a mean does not depend on the order of axes, nor on those of size 1.
+
+    Squeeze(ReduceMean(Unsqueeze(x, a), a and others), a)   ->   ReduceMean(x, others)      if it keeps its axes
+
+which is how PyTorch's newer exporter pools a signal. Nothing else reads what is in between.
 """
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 
 from ..ir.domain import DOMAIN
 from ..ir.node_view import shape_of
-from ..passes.edit import Edit, axes_of, is_standard, sweep
+from ..passes.edit import Edit, attribute, axes_of, is_standard, sweep
 from ..passes.transposes import permutation
 from .match import drop_unused, is_private, made_by
 
@@ -34,7 +39,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if not is_standard(node, "Flatten", "Reshape", "Squeeze"):
         return
     pool = made_by(edit, node.inputs[0], "GlobalAveragePool", "ReduceMean")
-    if pool is None or not is_private(edit, node.inputs[0]):
+    if pool is None or not is_private(edit, node.inputs[0]) or _of_a_signal(edit, node, pool):
         return
     before, after = shape_of(pool.inputs[0]), shape_of(node.outputs[0])
     if before is None or after is None or len(before) < 3 or after != before[:2] or None in after:
@@ -44,6 +49,26 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         attributes = [ir.AttrInt64s("axes", axes)] if moves else []
         edit.replace(node, "SpatialMean", [source], attributes, domain=DOMAIN, named_by=pool)
         drop_unused(edit, [pool, *moves])
+
+
+def _of_a_signal(edit: Edit, node: ir.Node, pool: ir.Node) -> bool:
+    """Whether `node` drops an axis that was there only while `pool` averaged; it then is gone."""
+    raised = made_by(edit, pool.inputs[0], "Unsqueeze")
+    shape, averaged = shape_of(pool.inputs[0]), axes_of(pool)
+    if raised is None or shape is None or averaged is None or node.op_type != "Squeeze" or len(pool.inputs) != 2:
+        return False
+    dropped, new, axes = (
+        sorted(axis % len(shape) for axis in found or ()) for found in (axes_of(node), axes_of(raised), averaged)
+    )
+    if len(new) != 1 or dropped != new or new[0] not in axes or len(axes) == 1:
+        return False
+    if attribute(pool, "keepdims", 1) != 1 or not is_private(edit, pool.inputs[0]):
+        return False
+    others = np.array([axis - (axis > new[0]) for axis in axes if axis != new[0]])
+    inputs = [raised.inputs[0], edit.constant(f"{node.outputs[0].name}.axes", others)]
+    edit.replace(node, "ReduceMean", inputs, [ir.AttrInt64("keepdims", 1)], named_by=pool)
+    drop_unused(edit, [pool, raised])
+    return True
 
 
 def _before_moves(

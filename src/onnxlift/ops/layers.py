@@ -112,10 +112,7 @@ SIGNATURES: dict[str, dict[str, Any]] = {
     "PixelShuffle": _signature("upscale_factor"),
     "PixelUnshuffle": _signature("downscale_factor"),
     "Upsample": _signature(size=None, scale_factor=None, mode="nearest", align_corners=None),
-    "AdaptiveAvgPool1d": _signature("output_size"),
-    "AdaptiveAvgPool2d": _signature("output_size"),
-    "AdaptiveAvgPool3d": _signature("output_size"),
-    "AdaptiveMaxPool2d": _signature("output_size"),
+    **{f"Adaptive{kind}Pool{n}d": _signature("output_size") for kind in ("Avg", "Max") for n in (1, 2, 3)},
     # Those in kernels/quantized_layers.py.
     "QuantizedLinear": _QUANTIZED_LINEAR,
     "DynamicQuantizedLinear": _QUANTIZED_LINEAR,

@@ -3,11 +3,12 @@
 1. Gather(Shape(h), 1)   ->   Gather(Shape(input_ids), 1)            if both sizes are `sequence`
 2. Gather(Shape(h), 0)   ->   Mul(Gather(Shape(input_ids), 0), 4)    if one is `4*batch`, and the other `batch`
 
-or a Slice that takes one size. PyTorch's tracing exporter reads a size from whichever tensor the code asked, so that
-positions and masks that are the same in all layers seem to depend on what each layer computes. Read from the input,
-they are the same expression, and are computed once, above the layers. Applies to single sizes that inference knows by
-the name of a size of an input, or as a multiple of one. Sound because equal names are equal sizes. The source reads
-sizes from what is at hand anyway (`emit/size_sources.py`).
+or a Slice that takes one size, or a Shape of one axis; and of several inputs, from the first, but for one that is there
+for its sizes alone. PyTorch's tracing exporter reads a size from whichever tensor the code asked, so that positions and
+masks that are the same in all layers seem to depend on what each layer computes. Read from the input, they are the same
+expression, and are computed once, above the layers. Applies to single sizes that inference knows by the name of a size
+of an input, or as a multiple of one. Sound because equal names are equal sizes. The source reads sizes from what is at
+hand anyway (`emit/size_sources.py`).
 """
 
 from __future__ import annotations
@@ -40,20 +41,28 @@ def run(model: ir.Model) -> int:
                 inputs.setdefault(size, Source(value, axis))
 
     def visit(edit: Edit, node: ir.Node) -> None:
-        if edit.graph is not model.graph or not is_standard(node, "Gather", "Slice") or not inputs:
+        tensor = _measured(node) if edit.graph is model.graph and inputs else None
+        elements = None if tensor is None else elements_of(node.outputs[0])
+        if tensor is None or elements is None or len(elements) != 1 or not isinstance(size := elements[0], str):
             return
-        measured = node.inputs[0].producer() if node.inputs[0] is not None else None
-        elements = elements_of(node.outputs[0])
-        if measured is None or not is_standard(measured, "Shape") or elements is None or len(elements) != 1:
-            return
-        tensor, size = measured.inputs[0], elements[0]
-        if not isinstance(size, str) or tensor is None or tensor.is_graph_input():
-            return
-        source = inputs.get(size) or _multiple(size, inputs)
-        if source is not None:
+        source = inputs.get(size) or (None if tensor.is_graph_input() else _multiple(size, inputs))
+        if source is not None and source.value is not tensor and not (tensor.is_graph_input() and _is_size(tensor)):
             _read(edit, node, source)
 
     return sweep(model, visit)
+
+
+def _measured(node: ir.Node) -> ir.Value | None:
+    """What a node gives sizes of."""
+    shape = node if is_standard(node, "Shape") else None
+    if is_standard(node, "Gather", "Slice") and node.inputs[0] is not None:
+        shape = node.inputs[0].producer()
+    return shape.inputs[0] if shape is not None and is_standard(shape, "Shape") else None
+
+
+def _is_size(value: ir.Value) -> bool:
+    """Whether a value is there for its sizes alone: these are read from itself, or it would be of no use."""
+    return all(user.op_type == "Shape" for user, _ in value.uses())
 
 
 def _multiple(size: str, inputs: Mapping[str, Source]) -> Source | None:

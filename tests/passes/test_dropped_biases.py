@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 
 from onnxlift.passes import dropped_biases
@@ -48,3 +49,16 @@ def test_the_shift_of_a_norm_that_was_folded_into_a_layer() -> None:
     model = exported("y = Gemm(x, p0)", notes, {"fc.weight": WEIGHT}, names)
     assert dropped_biases.run(model) == 1
     assert reads_of(model) == [["x", "fc.weight", "fc.bias"]]
+
+
+def test_a_weight_that_is_no_constant_has_no_size_to_rely_on() -> None:
+    model = exported("y = Gemm(x, z)", [("fc", "Linear", "linear(x, p0, p1)")], {}, ["w", "fc.bias"], inputs="x z")
+    model.graph.inputs[1].shape = ir.Shape((4, 1 << 60))
+    assert dropped_biases.run(model) == 0
+
+
+def test_more_groups_than_channels() -> None:
+    weight = np.ones((4, 1, 1, 1), np.float32)
+    body = f"y = ConvTranspose <group = {1 << 60}> (x, p0)"
+    notes = [("up", "ConvTranspose2d", "convolution(x, p0, p1)")]
+    assert dropped_biases.run(exported(body, notes, {"up.weight": weight}, ["up.weight", "up.bias"])) == 0

@@ -17,6 +17,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..ir.exported import Program, read_program
+from ..ir.scopes import constant
 from ..ir.types import FLOATS
 from .edit import attribute, initialiser, is_standard
 
@@ -52,11 +53,13 @@ def _dropped(node: ir.Node, program: Program) -> str | None:
 
 
 def _outputs(node: ir.Node) -> int | None:
-    """How many features or channels a layer has."""
+    """How many features or channels a layer has whose weight is a constant: what else a file says can be a lie."""
     weight = node.inputs[1]
-    if weight is None or weight.shape is None or len(weight.shape) < 2:
+    tensor = constant(weight) if weight is not None else None
+    if tensor is None or len(tensor.shape) < 2:
         return None
-    is_second = node.op_type == "ConvTranspose" or (node.op_type == "Gemm" and not attribute(node, "transB", 0))
-    size = weight.shape[1 if is_second else 0]
-    groups = attribute(node, "group", 1) if node.op_type == "ConvTranspose" else 1
-    return size * groups if isinstance(size, int) else None
+    rows, columns = tensor.shape.numpy()[:2]
+    if node.op_type == "ConvTranspose":
+        groups = attribute(node, "group", 1)
+        return columns * groups if 0 < groups <= rows else None
+    return columns if node.op_type == "Gemm" and not attribute(node, "transB", 0) else rows

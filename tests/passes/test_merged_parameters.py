@@ -94,3 +94,10 @@ def test_other_exporters_tell_nothing() -> None:
     model = norms(("block/block.norm2", "Block/LayerNorm", "layer_norm_1(layer_norm, p2, p3)"))
     model.graph.metadata_props.clear()
     assert merged_parameters.run(model) == 0
+
+
+def test_a_parameter_that_a_caller_can_override_is_one() -> None:
+    model = norms(("block/block.norm2", "Block/LayerNorm", "layer_norm_1(layer_norm, p2, p3)"))
+    model.graph.inputs.append(model.graph.initializers["block.norm1.weight"])
+    assert merged_parameters.run(model) == 1
+    assert reads_of(model)[1] == ["a", "block.norm1.weight", "block.norm2.bias"]

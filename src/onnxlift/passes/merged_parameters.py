@@ -30,6 +30,9 @@ def run(model: ir.Model) -> int:
         return 0
     names, made = Names(model), 0
     for value in list(model.graph.initializers.values()):
+        tensor = constant(value)
+        if tensor is None:
+            continue  # a caller can give another one
         stored = stored_names(value, program)
         owners: dict[tuple[str, ...], list[tuple[ir.Node, int]]] = {}
         for node, place in value.uses() if stored else ():
@@ -38,7 +41,10 @@ def run(model: ir.Model) -> int:
         is_named = value.name in program.names
         for own, readers in owners.items():
             if own != stored and not any(name in model.graph.initializers for name in own):
-                copy = _copy(model.graph, value, own[0] if is_named else names.like(value.name or "val"))
+                name = own[0] if is_named else names.like(value.name or "val")
+                copy = initialiser(model.graph, name, tensor, generated=False)
+                copy.meta.update(value.meta)
+                copy.metadata_props.update(value.metadata_props)
                 made += 1
                 if not is_named:
                     copy.metadata_props[FOLDED_FROM] = repr(list(own))
@@ -52,12 +58,3 @@ def stored_names(value: ir.Value, program: Program) -> tuple[str, ...]:
     if value.name in program.names:
         return (value.name,)
     return tuple(name for name in folded_from(value) if name in program.names)
-
-
-def _copy(graph: ir.Graph, value: ir.Value, name: str) -> ir.Value:
-    tensor = constant(value)
-    assert tensor is not None
-    copy = initialiser(graph, name, tensor, generated=False)
-    copy.meta.update(value.meta)
-    copy.metadata_props.update(value.metadata_props)
-    return copy

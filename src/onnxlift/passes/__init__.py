@@ -27,6 +27,7 @@ from . import (
     expand_operators,
     expands,
     folded_names,
+    folded_sums,
     folded_transposes,
     gradients,
     identities,
@@ -104,6 +105,7 @@ def normalise(
     folded_names.run(model)
     merged_computations.run(model)
     merged_parameters.run(model)
+    folded_sums.run(model)
     dropped_biases.run(model)
     if supported is not None and expand_operators.run(model, supported):
         _normal_form(model)

@@ -6,25 +6,29 @@
     LSTM after LSTM of one module, Concat of their h, c  ->  one lifted LSTM of two layers
     Transpose before and after                           ->  gone: `batch_first`
 
-A lifted node has the inputs x, h0, c0 and then the weights of each layer (W, R, B as ONNX packs them, or if `unpacked`
-the parameters of PyTorch's layer, see recurrent_weights.py), and the outputs y, h, c, all as PyTorch has them, but for
-`onnx_y`: then somebody reads Y with its axis of directions, and y is that.
+A lifted node has the inputs x, h0, c0, then the weights of each layer (W, R, B as ONNX packs them, or if `unpacked` the
+parameters of PyTorch's layer, see recurrent_weights.py), and if `lengths` those of the sequences; and the outputs y, h,
+c, all as PyTorch has them, but for `onnx_y`: then somebody reads Y with its axis of directions, and y is that.
 
 Not where PyTorch's layer computes something else or has no such thing: a GRU that resets before the product (ONNX's
-default), peepholes, other activations, `clip`, `input_forget`, `layout`, lengths of sequences (unless all are full).
-Those stay, and so do weights that are not constants. Layers are stacked only if they belong to one module by the
-exporter's names, or, where those say nothing, share the tensors of their states; and if nobody reads what lies between
-them.
+default), peepholes, other activations, `clip`, `input_forget`, `layout`, lengths of sequences (unless all are full). But
+from PyTorch, lengths are those of a packed sequence, none of which is empty: its layer gives the same for these, zeros
+after the end included, and refuses others. What is not a layer stays, and so do weights that are not constants.
+
+Layers are stacked only if they belong to one module by the exporter's names, or, where those say nothing, share the
+tensors of their states; and if nobody reads what lies between them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import onnx_ir as ir
 
 from ..ir.node_view import shape_of, static_elements
 from ..ir.scopes import constant
+from ..ir.types import DataType
 from ..passes.common_subexpressions import module_of
 from ..passes.edit import Edit, attribute, is_standard, sweep
 from ..passes.transposes import permutation
@@ -37,19 +41,23 @@ _H, _C, _WEIGHTS = 1, 2, 3  # positions among the inputs of a lifted node; the f
 
 def run(model: ir.Model) -> int:
     """Make layers of recurrent nodes; gives how many rewrites that took."""
-    return sweep(model, _lift) + sweep(model, _stack) + sweep(model, _batch_first)
+    lift = partial(_lift, packs=model.producer_name == "pytorch")
+    return sweep(model, lift) + sweep(model, _stack) + sweep(model, _batch_first)
 
 
 # One node becomes one layer
 
 
-def _lift(edit: Edit, node: ir.Node) -> None:
+def _lift(edit: Edit, node: ir.Node, packs: bool) -> None:
     if not is_standard(node, *_STANDARD) or not _is_layer(node):
         return
-    x, w, r, b, _, h, c = (*node.inputs, *[None] * 7)[:7]
+    x, w, r, b, lengths, h, c = (*node.inputs, *[None] * 7)[:7]
+    lengths = None if lengths is None or _are_full(lengths, x) else lengths
+    if lengths is not None and (not packs or _direction(node) == "reverse"):
+        return
     weights: Sequence[ir.Value | None] | None = [w, r, b]
-    packed = all(constant(value) is not None for value in (w, r, b) if value is not None)
-    if not packed:
+    is_packed = all(constant(value) is not None for value in (w, r, b) if value is not None)
+    if not is_packed:
         weights = parameters(edit, node.op_type, _directions(node), w, r, b)
     if weights is None:
         return
@@ -58,13 +66,15 @@ def _lift(edit: Edit, node: ir.Node) -> None:
     options: dict[str, int | str] = {
         "hidden_size": int(str(_sizes(r)[-1])),
         "bias": int(b is not None),
-        "unpacked": int(not packed),
+        "unpacked": int(not is_packed),
         "bidirectional": int(_direction(node) == "bidirectional"),
         "backwards": int(_direction(node) == "reverse"),
         "onnx_y": int(readers is None),
         "nonlinearity": _activations(node)[0] if node.op_type == "RNN" else "",
+        "lengths": int(lengths is not None),
     }
-    layer = insert_layer(edit, node, [x, *states, *weights], options, like=node)
+    more = [] if lengths is None else [_as_integers(edit, node, lengths)]
+    layer = insert_layer(edit, node, [x, *states, *weights, *more], options, like=node)
     y, *rest = layer.outputs
     if readers is None:
         take_over(edit, node.outputs[0], y)
@@ -84,7 +94,7 @@ def _is_layer(node: ir.Node) -> bool:
     """Whether PyTorch's layer computes the same."""
     if any(each.is_ref() for each in node.attributes.values()):
         return False
-    x, w, r, _, lengths, _, _, peepholes = (*node.inputs, *[None] * 8)[:8]
+    x, w, r, _, _, _, _, peepholes = (*node.inputs, *[None] * 8)[:8]
     if not is_float(x) or peepholes is not None or 0 in (*_sizes(x), *_sizes(w), *_sizes(r)):
         return False
     if attribute(node, "clip", 0.0) or attribute(node, "input_forget", 0) or attribute(node, "layout", 0):
@@ -96,8 +106,7 @@ def _is_layer(node: ir.Node) -> bool:
     activations = _activations(node)[: len(usual)]
     if activations != usual and not (node.op_type == "RNN" and activations == ("relu",) * directions):
         return False
-    is_known = _sizes(r)[:1] == (directions,) and isinstance(_sizes(r)[-1], int)
-    return is_known and (lengths is None or _are_full(lengths, x))
+    return _sizes(r)[:1] == (directions,) and isinstance(_sizes(r)[-1], int)
 
 
 def _direction(node: ir.Node) -> str:
@@ -122,6 +131,16 @@ def _are_full(lengths: ir.Value, x: ir.Value | None) -> bool:
     steps = _sizes(x)[:1]
     known = static_elements(lengths)
     return known is not None and len(known) > 0 and all((length,) == steps for length in known)
+
+
+def _as_integers(edit: Edit, node: ir.Node, lengths: ir.Value) -> ir.Value:
+    """The lengths as PyTorch takes them, in 64 bits, which they mostly had before ONNX asked for 32."""
+    cast = made_by(edit, lengths, "Cast")
+    if cast is not None and cast.inputs[0] is not None and cast.inputs[0].dtype == DataType.INT64:
+        return cast.inputs[0]
+    options, integers = [ir.AttrInt64("to", DataType.INT64)], ir.Value(type=ir.TensorType(DataType.INT64))
+    name = f"{lengths.name}.lengths"
+    return edit.insert(node, "Cast", [lengths], options, like=integers, shape=shape_of(lengths) or (None,), name=name)
 
 
 def _shape_of_y(node: ir.Node) -> tuple[int | str, ...] | None:
@@ -174,8 +193,9 @@ def _stack(edit: Edit, node: ir.Node) -> None:
         source if source is not None or start[0] is None else _concat(edit, place, start)
         for source, start in zip(sources, starts, strict=True)
     ]
-    weights = [value for each in chain for value in each.inputs[_WEIGHTS:]]
-    layer = insert_layer(edit, place, [node.inputs[0], *states, *weights], _options(node), like=node)
+    weights = [value for each in chain for value in each.inputs[_WEIGHTS : len(each.inputs) - len(_lengths(each))]]
+    inputs = [node.inputs[0], *states, *weights, *_lengths(node)]
+    layer = insert_layer(edit, place, inputs, _options(node), like=node)
     layer.outputs[0].shape = place.outputs[0].shape
     take_over(edit, place.outputs[0], layer.outputs[0])
     for join, new in zip(joins, layer.outputs[1:], strict=True):
@@ -189,6 +209,11 @@ def _stack(edit: Edit, node: ir.Node) -> None:
 
 def _options(node: ir.Node) -> dict[str, int | str]:
     return {name: each.value for name, each in node.attributes.items()}
+
+
+def _lengths(node: ir.Node) -> tuple[ir.Value | None, ...]:
+    """The lengths of the sequences as the last input of a lifted node, if it has them."""
+    return tuple(node.inputs[-1:]) if attribute(node, "lengths", 0) else ()
 
 
 def _before(edit: Edit, node: ir.Node) -> ir.Node | None:
@@ -207,7 +232,8 @@ def _after(edit: Edit, node: ir.Node) -> ir.Node | None:
         return None
     options = _options(node)
     one_way = not options.get("backwards") and not options.get("onnx_y")
-    return reader if one_way and options == _options(reader) and _is_one_module(edit, node, reader) else None
+    is_equal = options == _options(reader) and _lengths(node) == _lengths(reader)
+    return reader if one_way and is_equal and _is_one_module(edit, node, reader) else None
 
 
 def _is_one_module(edit: Edit, node: ir.Node, reader: ir.Node) -> bool:

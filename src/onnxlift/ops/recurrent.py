@@ -12,22 +12,23 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ..code.expr import Expr, F, Local, Ref, torch
+from ..code.expr import Expr, F, Local, Ref, nn, torch
 from ..code.statements import Assign, Target
-from ..ir.domain import DOMAIN
+from ..ir.domain import DOMAIN, USUAL_NAME
 from ..ir.packed_weights import unpacked_bias, unpacked_matrix
 from ..ir.types import type_of
 from .arguments import attribute_number, trimmed
 from .kernel import kernel
 from .layers import Weight
 from .node import Node, Result, Unpack
-from .operand import Constant, Tensor
+from .operand import Constant, Tensor, size_of
 from .registry import op
 
 Strings = tuple[str, ...]
 Floats = tuple[float, ...]
 
 _NAMES = (None, "h", "c")
+_PACKING = nn.utils.rnn
 
 # The activation, and the defaults of alpha and beta as ONNX Runtime has them.
 _ACTIVATIONS: dict[str, tuple[Callable[..., Expr], Floats]] = {
@@ -167,7 +168,7 @@ def RecurrentLayer(
     x: Tensor,
     initial_h: Tensor | None,
     initial_c: Tensor | None,
-    *weights: Constant | None,
+    *inputs: Tensor | None,
     hidden_size: int,
     bias: int = 0,
     unpacked: int = 0,
@@ -176,15 +177,18 @@ def RecurrentLayer(
     batch_first: int = 0,
     onnx_y: int = 0,
     nonlinearity: str = "",
+    lengths: int = 0,
 ) -> Result:
-    """`y, (h, c) = self.lstm(x)`. `backwards` is for ONNX's direction "reverse" alone, which PyTorch does not have."""
+    """`y, (h, c) = self.lstm(x)`. `backwards` is for ONNX's direction "reverse" alone, which PyTorch does not have.
+    With `lengths`, x goes in and y comes out as a packed sequence."""
+    weights, sizes = (inputs[:-1], inputs[-1]) if lengths else (inputs, None)
     directions = 2 if bidirectional else 1
     read = _parameters if unpacked else _packed_parameters
     per_layer = directions * (4 if bias else 2) if unpacked else 3
     layers = [weights[i : i + per_layer] for i in range(0, len(weights), per_layer)]
     held: dict[str, Weight] = {}
     for number, layer_weights in enumerate(layers):
-        held.update(read(n, number, directions, [w for w in layer_weights if w is not None]))
+        held.update(read(n, number, directions, [w for w in layer_weights if isinstance(w, Constant)]))
     options = {"nonlinearity": nonlinearity} if nonlinearity else {}
     layer = n.layer(
         n.op_type,
@@ -199,16 +203,25 @@ def RecurrentLayer(
     )
     steps = 1 if batch_first else 0
     states = _initial_states(n.op_type, initial_h, initial_c)
-    result = layer(x.flip(steps) if backwards else x, *states)
+    order: dict[str, Any] = {"batch_first": True} if batch_first else {}
+    entering: Expr = x.flip(steps) if backwards else x
+    if sizes is not None:
+        entering = Local("packed")
+        n.emit(Assign([entering], _PACKING.pack_padded_sequence(x, sizes.cpu(), **order, enforce_sorted=False)))
+    result = layer(entering, *states)
     has_c = n.op_type == "LSTM" and (n.wants(1) or n.wants(2))
     count, form = (3, "{}, ({}, {})") if has_c else (2, None)
-    if not (n.wants(0) and (backwards or onnx_y)):
+    if not (n.wants(0) and (backwards or onnx_y or lengths)):
         return Unpack(result, count, form, _NAMES)
-    y = Local("y")
+    y = Local("packed" if lengths else "y")
     last = [Tensor(Ref(value), type_of(value)) if value.name else None for value in n.ir.outputs[1:]]
     targets: list[Target] = [y, *(Ref(value) if value.name else None for value in n.ir.outputs[1:count])]
     n.emit(Assign(targets, result, form=form))
+    for value, name in zip(n.ir.outputs[1:], _NAMES[1:], strict=False):
+        value.meta[USUAL_NAME] = name
     whole: Expr = y.flip(steps) if backwards else y
+    if lengths:
+        whole = _PACKING.pad_packed_sequence(y, **order, total_length=size_of(x, steps))[0]
     if onnx_y:
         whole = whole.unflatten(-1, (2, hidden_size)).transpose(1, 2) if bidirectional else whole.unsqueeze(1)
     return [whole, *last]

@@ -11,9 +11,9 @@ parameters of PyTorch's layer, see recurrent_weights.py), and if `lengths` those
 c, all as PyTorch has them, but for `onnx_y`: then somebody reads Y with its axis of directions, and y is that.
 
 Not where PyTorch's layer computes something else or has no such thing: a GRU that resets before the product (ONNX's
-default), peepholes, other activations, `clip`, `input_forget`, `layout`, lengths of sequences (unless all are full). But
-from PyTorch, lengths are those of a packed sequence, none of which is empty: its layer gives the same for these, zeros
-after the end included, and refuses others. What is not a layer stays, and so do weights that are not constants.
+default), peepholes, other activations, `clip`, `input_forget`, `layout`, lengths of sequences (unless all are full).
+But from PyTorch, lengths are those of a packed sequence, none of which is empty: its layer gives the same for these,
+zeros after the end included, and refuses others. What is not a layer stays, and so do weights that are not constants.
 
 Layers are stacked only if they belong to one module by the exporter's names, or, where those say nothing, share the
 tensors of their states; and if nobody reads what lies between them.

@@ -21,10 +21,12 @@ LOOKUP = "g (int64[n, 3] ids) => (float[n, 3, 5] y) { i = Unsqueeze(ids, last) y
 SUM = "g (float[n, 4, 5] x) => (float[n, 4, 5] y) { y = Add(x, embedding) }"
 
 
-def folded(text: str, name: str, sources: Sequence[str], operation: str = ROWS) -> onnx.ModelProto:
+def folded(
+    text: str, name: str, sources: Sequence[str], operation: str = ROWS, shape: tuple[int, ...] = (4, 5)
+) -> onnx.ModelProto:
     """A model with a constant of this name, and what the exporter says of it."""
     model = parse(text)
-    table = np.random.default_rng(5).standard_normal((4, 5)).astype(np.float32)
+    table = np.random.default_rng(5).standard_normal(shape).astype(np.float32)
     model.graph.initializer.append(numpy_helper.from_array(table, name))
     model.graph.initializer.append(numpy_helper.from_array(np.array([-1]), "last"))
     for node in model.graph.node:
@@ -54,6 +56,39 @@ def test_an_embedding_of_all_positions() -> None:
     x = np.random.default_rng(6).standard_normal((2, 4, 5)).astype(np.float32)
     np.testing.assert_array_equal(lifted.module()(torch.from_numpy(x)).detach(), run(model, {"x": x})[0])
     assert [name for name, _ in lifted.module().named_parameters()] == ["pos.weight"]
+
+
+@pytest.mark.parametrize("positions", ["position_ids", "net.position_ids", "positions"])
+def test_an_embedding_of_the_positions_that_a_buffer_has(positions: str) -> None:
+    model = folded(SUM, "embedding", ["pos.weight", positions], shape=(1, 4, 5))
+    lifted = onnxlift.lift(model)
+    assert "self.pos = nn.Embedding(4, 5)" in lifted.source
+    assert "self.pos(torch.arange(4, device=x.device).unsqueeze(0))" in lifted.source
+    x = np.random.default_rng(6).standard_normal((2, 4, 5)).astype(np.float32)
+    np.testing.assert_array_equal(lifted.module()(torch.from_numpy(x)).detach(), run(model, {"x": x})[0])
+    assert [name for name, _ in lifted.module().named_parameters()] == ["pos.weight"]
+
+
+@pytest.mark.parametrize(
+    ("sources", "shape"),
+    [
+        (["pos.weight", "position_ids", "slice_1"], (1, 4, 5)),  # some of them
+        (["pos.weight", "token_type_ids"], (1, 4, 5)),  # any rows
+        (["pos.weight", "position_ids"], (2, 4, 5)),
+        (["pos.weight", "other.weight", "position_ids"], (1, 4, 5)),
+    ],
+)
+def test_what_was_looked_up_elsewhere_keeps_its_name(sources: list[str], shape: tuple[int, ...]) -> None:
+    text = SUM.replace("n, 4, 5", "2, 4, 5")
+    assert not renamed(folded(text, "embedding", sources, shape=shape))
+
+
+def test_a_table_that_a_caller_can_override_keeps_its_name() -> None:
+    model = folded(SUM, "embedding", ["pos.weight", "position_ids"], shape=(1, 4, 5))
+    model.graph.input.add(name="embedding").type.CopyFrom(
+        onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, (1, 4, 5))
+    )
+    assert not renamed(model)
 
 
 @pytest.mark.parametrize(
@@ -103,10 +138,7 @@ SCALED = "g (float[n, 4, 5, 5] x) => (float[n, 4, 5, 5] y) { y = Mul(x, unsqueez
 
 
 def scaled(sources: Sequence[str], shape: tuple[int, ...] = (4, 1, 1), name: str = "unsqueeze_1") -> onnx.ModelProto:
-    model = folded(SCALED.replace("unsqueeze_1", name), name, sources)
-    table = np.random.default_rng(5).standard_normal(shape).astype(np.float32)
-    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(table, name))
-    return model
+    return folded(SCALED.replace("unsqueeze_1", name), name, sources, shape=shape)
 
 
 def test_a_parameter_that_got_new_axes() -> None:

@@ -5,15 +5,18 @@
     Mul(x, unsqueeze_1)    ->   Mul(x, Unsqueeze(block.layer_scale, (1, 2)))
     Mul(x, view)           ->   Mul(x, Unsqueeze(block.gamma, (0, 2, 3)))
     Add(x, alias)          ->   Add(x, pos_embedding)
+    Add(x, embedding)      ->   Add(x, Gather(position_embedding.weight, [[0, 1, 2, ...]]))
 
 The exporter's optimiser computes what depends on constants only, and notes all that it was computed from. The first
 rule is for a table that rows are looked up in (`weight[positions]`), which was folded only because a lookup brings its
 axis to the front, where it already is; the second for an embedding of positions (`embed_positions(torch.arange(n))`);
 the third for a parameter that has only got new axes (`layer_scale[:, None, None]`), the fourth for a vector that has
-(`gamma.view(1, -1, 1, 1)`), and the fifth for one that is used as it is, after a slice that takes all of it.
+(`gamma.view(1, -1, 1, 1)`), the fifth for one that is used as it is, after a slice that takes all of it, and the sixth
+for an embedding of the positions that a buffer has (`position_embedding(self.position_ids)`).
 
-It applies if the note names one parameter and no operation but, for the second rule, the `arange` beside it and, for
-the third, those that add an axis each, as many as the constant has axes of size one: what was computed otherwise
+It applies if the note names one parameter and no operation but, for the second rule, the `arange` beside it, for the
+sixth the buffer, of one row, and for the third those that add an axis each, as many as the constant has axes of size
+one: what was computed otherwise
 (`-A_log.exp()`) has other numbers than the parameter and must not be called so. All that a constant was computed from
 is in the note, so that a single name in it is that of what was in the model, and no operation; unless that made numbers
 of none (`ones`). Not if the parameter is still in the file, or several constants came from it; and, by the first rule,
@@ -26,9 +29,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+import numpy as np
 import onnx_ir as ir
 
 from ..ir.metadata import FOLDED_FROM, FX_NODE, string_list
+from ..ir.node_view import shape_of
 from ..ir.scopes import constant
 from ..ir.types import FLOATS
 from .edit import Edit, initialiser, is_standard, sweep
@@ -47,28 +52,32 @@ _MADE = re.compile(
     r"(arange|empty|eye|full|linspace|ones|rand\w*|scalar_tensor|tril|triu|zeros)\w*|\w*lifted_tensor\w*"
 )
 _BUFFER = re.compile(r"(.*[._])?(\w*mask|pe|\w*freqs?|\w*positions?|\w*index|\w*indices|\w*anchors?|mean|std)")
+_POSITIONS = re.compile(r"(.*\.)?position(s|_ids)")
 _ROWS = re.compile(r"aten\.index\.Tensor\]\(args = \(%\w+, \[%\w+\]\)")
 
 
 def run(model: ir.Model) -> int:
     """Give such constants of the main graph their names; gives how many."""
-    tables = {value: name for value in model.graph.initializers.values() if (name := _parameter(value)) is not None}
+    constants = (value for value in model.graph.initializers.values() if constant(value) is not None)
+    tables = {value: name for value in constants if (name := _parameter(value)) is not None}
     owners = Counter(tables.values())
     found = {v: name for v, name in tables.items() if owners[name] == 1 and name not in model.graph.initializers}
     narrow: dict[ir.Value, ir.Value] = {}
     for table, name in found.items():
-        if _NEW_AXIS.fullmatch(table.name or "") or _VIEW.fullmatch(table.name or ""):
+        if _LOOKUP.fullmatch(table.name or "") and len(table.shape or ()) == 2:
+            table.meta[LOOKED_UP] = True
+        elif not _STEP.fullmatch(table.name or "") and not _ALIAS.fullmatch(table.name or ""):
             narrow[table] = _without_new_axes(model.graph, table, name)
             continue
-        if _LOOKUP.fullmatch(table.name or ""):
-            table.meta[LOOKED_UP] = True
         table.name = name
         del table.metadata_props[FOLDED_FROM]
 
     def visit(edit: Edit, node: ir.Node) -> None:
         for index, value in enumerate(node.inputs):
             if value in narrow:
-                node.replace_input_with(index, _with_new_axes(edit, node, value, narrow[value]))
+                is_lookup = _LOOKUP.fullmatch(value.name or "")
+                restored = (_looked_up if is_lookup else _with_new_axes)(edit, node, value, narrow[value])
+                node.replace_input_with(index, restored)
 
     if narrow:
         sweep(model, visit)
@@ -78,17 +87,24 @@ def run(model: ir.Model) -> int:
 def _without_new_axes(graph: ir.Graph, table: ir.Value, name: str) -> ir.Value:
     tensor = constant(table)
     assert tensor is not None
-    return initialiser(
-        graph, name, tensor.numpy().reshape([n for n in tensor.shape.numpy() if n != 1]), generated=False
-    )
+    array = tensor.numpy()
+    is_lookup = _LOOKUP.fullmatch(table.name or "")
+    parameter = array[0] if is_lookup else array.reshape([size for size in array.shape if size != 1])
+    return initialiser(graph, name, np.ascontiguousarray(parameter), generated=False)
 
 
 def _with_new_axes(edit: Edit, node: ir.Node, table: ir.Value, parameter: ir.Value) -> ir.Value:
-    assert table.shape is not None
-    shape = table.shape.numpy()
+    shape = [int(size) for size in shape_of(table) or () if isinstance(size, int)]
     axes, attributes = edit.axes(node, [axis for axis, size in enumerate(shape) if size == 1])
     inputs = [parameter, *axes]
     return edit.insert(node, "Unsqueeze", inputs, attributes, like=table, shape=shape, name=f"{parameter.name}.axes")
+
+
+def _looked_up(edit: Edit, node: ir.Node, table: ir.Value, parameter: ir.Value) -> ir.Value:
+    """All rows of the parameter, in their order."""
+    shape = shape_of(table) or ()
+    positions = edit.constant("positions", np.arange(shape[1])[None])
+    return edit.insert(node, "Gather", [parameter, positions], like=table, shape=shape, name=f"{parameter.name}.rows")
 
 
 def _parameter(table: ir.Value) -> str | None:
@@ -103,6 +119,8 @@ def _parameter(table: ir.Value) -> str | None:
         return _only_source(sources) if sum(size != 1 for size in table.shape.numpy()) == 1 else None
     if _ALIAS.fullmatch(name):
         return _only_source(sources)
+    if _LOOKUP.fullmatch(name) and len(table.shape) == 3:
+        return _of_positions(table, sources)
     if len(table.shape) != 2:
         return None
     steps = [source for source in sources if not source.endswith(".weight") and not _STEP.fullmatch(source)]
@@ -121,6 +139,14 @@ def _unsqueezed(table: ir.Value, sources: list[str]) -> str | None:
     added = [source for source in sources if _NEW_AXIS.fullmatch(source)]
     parameter = _only_source([source for source in sources if source not in added])
     return parameter if table.shape.numpy().count(1) == len(added) + 1 else None
+
+
+def _of_positions(table: ir.Value, sources: list[str]) -> str | None:
+    """The sixth rule: what was looked up at the positions of a buffer, and nothing else."""
+    weights = [source for source in sources if source.endswith(".weight")]
+    positions = [source for source in sources if _POSITIONS.fullmatch(source)]
+    is_all = len(sources) == 2 and len(weights) == len(positions) == 1
+    return weights[0] if is_all and table.shape is not None and table.shape[0] == 1 else None
 
 
 def _only_source(sources: list[str]) -> str | None:

@@ -1,13 +1,16 @@
-"""Parameters of layers that are never called, but read by others, keep their keys."""
+"""Parameters keep their keys, also those of layers that are never called, but read by others."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
+from onnx import numpy_helper
 from torch import Tensor, nn
 
 import onnxlift
 from models.network import BATCH, EXPORTERS, Exporter, Network, floats
+from small_graphs import Graph
 
 
 class Scale(nn.Module):
@@ -42,3 +45,13 @@ def test_parameters_that_are_read_by_others_than_their_owner(exporter: Exporter)
     torch.testing.assert_close(module(x), original(x))
     module.load_state_dict(original.state_dict(), strict=True)
     original.load_state_dict(module.state_dict(), strict=True)
+
+
+def test_a_name_that_a_parameter_has_is_no_constants() -> None:
+    """The constant is used first, and would be called a bias."""
+    g = Graph()
+    x = g.input("x", "n", 3)
+    h = g.node("Add", x, g.weight("onnx::Add_9", 2, 1, 3), name="/block/Add")
+    h = g.node("Sin", g.node("Add", h, g.weight("block.bias", 3), name="/block/Add_1"), name="/block/Sin")
+    lifted = g.lift(h)
+    np.testing.assert_array_equal(lifted.state_dict["block.bias"], numpy_helper.to_array(g.weights[1]))

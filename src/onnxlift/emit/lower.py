@@ -46,6 +46,7 @@ from ..tree.scopes import Path, Scopes, graphs_of, owner_of
 from ..tree.weights import WEIGHT, is_parameter
 from .border import hand_down, handed_down, is_fixed, parameter_order
 from .branches import merge_branches
+from .constants import is_made_up
 from .counted import make_in_place
 from .dead_code import remove_dead_code
 from .derived import derive
@@ -297,8 +298,9 @@ class Body:
         if not keep_inputs:
             for value in [v for v in module.inputs if v not in values]:
                 del module.inputs[value]
-        for value in values:
-            if isinstance(value, ir.Value) and value.const_value is not None and value not in module.inputs:
+        constants = [v for v in values if isinstance(v, ir.Value) and v.const_value is not None]
+        for value in sorted(constants, key=is_made_up):  # so that nobody takes a name that is another's
+            if value not in module.inputs:
                 self._place_constant(value)
         order_by_use(module)
 

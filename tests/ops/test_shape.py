@@ -117,6 +117,16 @@ def test_sizes_stay_python_numbers() -> None:
     assert written == "return x.unflatten(-1, (4, 16))"
 
 
+@pytest.mark.parametrize(("op_type", "written"), [("Mod", "-3 % x.shape[0]"), ("Div", "12 // x.shape[0]")])
+def test_a_number_divided_by_a_size(op_type: str, written: str) -> None:
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"], end=1),
+        helper.make_node(op_type, ["n", "shape"], ["end"]),
+        helper.make_node("Slice", ["x", "zero", "end"], ["y"]),
+    ]
+    assert lifted(nodes, {"x": ("batch",)}, zero=[0], n=[-3 if op_type == "Mod" else 12]) == f"return x[: {written}]"
+
+
 def test_shape_as_a_result_is_a_tensor() -> None:
     for attributes, wanted in [({}, (2, 3, 4)), ({"start": 1}, (3, 4)), ({"start": -2, "end": -1}, (3,))]:
         node = helper.make_node("Shape", ["x"], ["y"], **attributes)

@@ -70,8 +70,14 @@ class Expr:
     def __floordiv__(self, other: Any) -> Expr:
         return Binary("//", self, to_expr(other))
 
+    def __rfloordiv__(self, other: Any) -> Expr:
+        return Binary("//", to_expr(other), self)
+
     def __mod__(self, other: Any) -> Expr:
         return Binary("%", self, to_expr(other))
+
+    def __rmod__(self, other: Any) -> Expr:
+        return Binary("%", to_expr(other), self)
 
     def __matmul__(self, other: Any) -> Expr:
         return Binary("@", self, to_expr(other))

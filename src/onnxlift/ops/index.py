@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..code.expr import Expr, builtin, torch, unequal
+from ..ir.domain import DOMAIN
 from ..ir.types import DataType, Dim, ValueType
 from .axes import along, as_written, at, from_front
 from .carry import CARRIER, carried
@@ -261,9 +262,25 @@ def Compress(n: Node, input: Tensor, condition: Tensor, *, axis: int | None) -> 
 def NonZero(n: Node, X: Tensor) -> Result:
     """One row per axis of the input, so none for a scalar, as in PyTorch and unlike numpy. The zero of strings is the
     empty one."""
-    if X.type.dtype == DataType.STRING:
-        return torch.as_tensor(X.astype(builtin("bool")), device=n.device).nonzero().T
-    return (unequal(X, 0) if X.type.dtype in CARRIER else X).nonzero().T
+    return _places(n, X).T
+
+
+@op("Places", domain=DOMAIN)
+def Places(n: Node, X: Tensor) -> Result:
+    """One row for each element that is not zero."""
+    return _places(n, X)
+
+
+@op("Masked", domain=DOMAIN)
+def Masked(n: Node, data: Tensor, mask: Tensor) -> Result:
+    """The elements where the mask is true, whose axes are the first ones of the data."""
+    return data[mask]
+
+
+def _places(n: Node, x: Tensor) -> Expr:
+    if x.type.dtype == DataType.STRING:
+        return torch.as_tensor(x.astype(builtin("bool")), device=n.device).nonzero()
+    return (unequal(x, 0) if x.type.dtype in CARRIER else x).nonzero()
 
 
 @op("ReverseSequence")

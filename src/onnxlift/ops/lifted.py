@@ -194,6 +194,15 @@ def AdaptiveAvgPool(n: Node, x: Tensor, *, sizes: tuple[int, ...]) -> Result:
     return n.layer(f"AdaptiveAvgPool{len(sizes)}d", output_size=compact(sizes))(x)
 
 
+@op("NearestExact", domain=DOMAIN)
+def NearestExact(n: Node, x: Tensor, *, sizes: tuple[int, ...]) -> Result:
+    """x in another size, each element the nearest one. A scale is written where it is a whole number."""
+    scales = [size / int(x.type.dim(axis) or size) for axis, size in enumerate(sizes, 2)]
+    whole = all(scale.is_integer() for scale in scales) and len(set(scales)) == 1
+    target = {"scale_factor": int(scales[0])} if whole else {"size": compact(tuple(sizes))}
+    return F.interpolate(x, **target, mode="nearest-exact")
+
+
 @op("Windows", domain=DOMAIN)
 def Windows(n: Node, x: Tensor, *, size: int, step: int) -> Result:
     """All windows of so many elements of the last axis, in a new one."""

@@ -202,7 +202,10 @@ def test_a_model_that_is_a_sequential_of_functions_keeps_its_keys(exporter: Expo
     original = network.module()
     proto = network.export(exporter)
     lifted = onnxlift.lift(proto, name="small")
-    assert "class Small(nn.ModuleDict):" in lifted.source
+    function = "Saturating()" if exporter == "dynamo" else "Activation()"
+    assert "class Small(nn.Sequential):" in lifted.source
+    assert f"nn.Sequential(nn.Linear(4, 6), {function}, nn.Linear(6, 4))" in lifted.source
+    assert lifted.source.count("class ") == 2
     module = lifted.module()
     module.load_state_dict(original.state_dict())
     x = torch.randn(3, 4)
@@ -211,6 +214,47 @@ def test_a_model_that_is_a_sequential_of_functions_keeps_its_keys(exporter: Expo
     with torch.no_grad():
         for same in (module, compiled, exported):
             torch.testing.assert_close(same(x), original(x))
+
+
+def with_a_gate(g: Graph, x: str, gate: str) -> str:
+    """A chain of a layer, a product of its halves, one of which goes through `gate`, and a layer."""
+    x = g.linear(x, "net.0", columns=8, name="/net/net.0/Gemm")
+    sizes = g.constant("sizes", np.array([4, 4]))
+    half = g.node("Split", x, sizes, name="/net/net.1/Split", axis=-1)
+    g.nodes[-1].output.append("other")
+    y = g.node("Mul", half, g.node(gate, "other", name=f"/net/net.1/{gate}"), name="/net/net.1/Mul")
+    return g.linear(y, "net.3", name="/net/net.3/Gemm")
+
+
+@pytest.mark.parametrize(("gate", "name"), [("Relu", "ReGLU"), ("Sin", "Gate")])
+def test_code_without_weights_in_a_chain_is_a_layer(gate: str, name: str) -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    y = g.node("Cos", with_a_gate(g, x, gate), name="/Cos")
+    lifted = g.lift(y)
+    chain = f"nn.Sequential(nn.Linear(4, 8), {name}(), nn.Identity(), nn.Linear(4, 4))"
+    assert f"self.net = {chain}" in lifted.source, lifted.source
+    assert f"class {name}(nn.Module):\n    def forward(self" in lifted.source
+    assert list(lifted.state_dict) == ["net.0.weight", "net.0.bias", "net.3.weight", "net.3.bias"]
+    compare(lifted, g.model(y), {"x": np.random.default_rng(5).standard_normal((3, 4)).astype(np.float32)})
+
+
+def test_code_without_weights_in_what_is_no_chain_is_code() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    y = g.node("Add", with_a_gate(g, x, "Relu"), x, name="/net/Add")
+    lifted = g.lift(g.node("Cos", y, name="/Cos"))
+    assert "nn.Sequential" not in lifted.source
+    assert lifted.source.count("class ") == 1
+
+
+def test_one_step_of_several_layers_is_a_module() -> None:
+    g = Graph()
+    x = sequential(
+        g, g.input("x", "n", 4), "net", (0, "Linear", {}), (1, "Relu", {}), (1, "Tanh", {}), (2, "Linear", {})
+    )
+    lifted = g.lift(g.node("Cos", x, name="/Cos"))
+    assert "nn.Sequential(nn.Linear(4, 4), Activation(), nn.Linear(4, 4))" in lifted.source
 
 
 def at_the_top(names: Sequence[str]) -> onnxlift.Lifted:

@@ -33,6 +33,10 @@ _LONG_FORMS = {
 }
 MANY_PLACES = 3  # where a block is under names of their own, so that none of these says what it is
 _SIDES = frozenset({"encoder", "decoder"})
+_GATES = {"gelu": "GEGLU", "silu": "SwiGLU", "relu": "ReGLU"}
+_REARRANGING = frozenset(
+    "F flatten unflatten reshape view transpose permute mT unsqueeze squeeze movedim shape size".split()
+)
 
 
 def name_classes(classes: Sequence[ModuleClass], root: Module, model: ir.Model, file_name: str) -> None:
@@ -151,6 +155,8 @@ def _role(cls: ModuleClass) -> str | None:
     """What a numbered block is, judged by its code; and an attention that is there under several names. A block with a
     name of its own keeps that."""
     module = cls.example
+    if module.is_step and not module.members:
+        return _step(module)
     if module.sequential and module.has_numbers:
         layers = {m.kind.rstrip("123d") for m in module.members.values() if isinstance(m, Layer)}
         return "ConvBlock" if "Conv" in layers else "MLP" if "Linear" in layers else None
@@ -173,6 +179,14 @@ def _role(cls: ModuleClass) -> str | None:
     if "scaled_dot_product_attention" in _called(module):
         return "TransformerBlock" if any(kind.endswith("Norm") for kind in kinds) else "Attention"
     return None
+
+
+def _step(module: Module) -> str:
+    """What a layer without weights is: a gate of one half by the other, another order of axes, an activation."""
+    called = _called(module)
+    if "chunk" in called:
+        return next((name for function, name in _GATES.items() if function in called), "Gate")
+    return "Rearrange" if called <= _REARRANGING else "Activation"
 
 
 def _is_projection(module: Module) -> bool:

@@ -43,6 +43,7 @@ from ..tree.build import build_branch
 from ..tree.names import attribute, is_generated
 from ..tree.scope import Scope
 from ..tree.scopes import Path, Scopes, graphs_of, owner_of
+from ..tree.steps import without_steps
 from ..tree.weights import WEIGHT, is_parameter
 from .border import hand_down, handed_down, is_fixed, parameter_order
 from .branches import merge_branches
@@ -55,7 +56,7 @@ from .member_order import order_by_use
 from .module import Module, Stored
 from .prune import prune
 from .repeated import Repeated
-from .sequential import find_named_chain, make_sequential
+from .sequential import find_named_chain, is_layer, make_sequential
 from .size_sources import read_from_parameters
 
 LONGEST_SIZES = 120  # names, numbers and operators in a list of sizes that is written where it is used
@@ -78,21 +79,30 @@ class Lowering:
     def lower(self, root: Scope) -> Module:
         """The root module, with all below it."""
         self.find_places(root)
+        module = self._lower_root(root, root.items)
+        if not make_sequential(module, self.scopes) and module.has_numbers:
+            plain = without_steps(root.items)
+            if plain != root.items:
+                self.failures.clear()
+                self.repeated.clear()
+                module = self._lower_root(root, plain)
+            spell_numbers(module)
+        prune(module)
+        return module
+
+    def _lower_root(self, root: Scope, items: list[ir.Node | Scope]) -> Module:
         module = Module((), root.class_hint, names_speak=self.names_speak)
         body = Body(self, module, root)
         for value in root.inputs:
             operand = Tensor(Ref(value), type_of(value))
             module.inputs[value] = operand
             body.env[value] = operand
-        body.lower_items(root.items)
+        body.lower_items(items)
         results = [body.node_free_tensor(body.operand(value)) for value in root.outputs]
         module.outputs = list(root.outputs)
         body.block.append(Return(results[0] if len(results) == 1 else Display(results, "()")))
         body.finish(keep_inputs=True)
         derive(module, self.model, self.scopes)
-        if not make_sequential(module, self.scopes) and module.has_numbers:
-            spell_numbers(module)
-        prune(module)
         return module
 
     @property
@@ -243,10 +253,11 @@ class Body:
         body.block.append(Return(results[0] if len(results) == 1 else Display(results, "()")))
         body.finish()
         find_named_chain(module, self.lowering.scopes)
-        numbered = module.has_numbers
-        if (numbered and not make_sequential(module, self.lowering.scopes)) or not module.members or not passed:
+        module.is_step = scope.is_step and not is_layer(module)
+        is_empty = not passed or (not module.is_step and (scope.is_step or not module.members))
+        if is_empty or (module.has_numbers and not make_sequential(module, self.lowering.scopes)):
             del self.lowering.failures[failures:]
-            self.lower_items(scope.items)
+            self.lower_items(without_steps(scope.items))
             return
         if scope.calls:
             key = (id(self.module), id(scope.calls))

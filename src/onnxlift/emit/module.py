@@ -46,6 +46,7 @@ class Module:
     body: Block = field(default_factory=Block)
     derived: Layer | None = None
     sequential: bool = False
+    is_step: bool = False  # whether it is a layer without weights of an `nn.Sequential`
     chain: dict[str, Layer | Module] | None = None  # the members that it would have as an `nn.Sequential` with names
     reads_children: bool = False  # whether forward calls all members in a loop over `children()`
     names_speak: bool = True  # whether the names of values come from a person, not from an exporter

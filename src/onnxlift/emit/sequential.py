@@ -79,6 +79,11 @@ def make_sequential(module: Module, scopes: Scopes) -> bool:
     return True
 
 
+def is_layer(module: Module) -> bool:
+    """Whether all that `module` does is one function that `torch.nn` has as a layer, or as two."""
+    return sum(step is not None for step, _ in _chain(module)) == 1
+
+
 def find_named_chain(module: Module, scopes: Scopes) -> None:
     """Let `module.chain` be all its layers by name, if it could be an `nn.Sequential` by rule 2."""
     is_sequential = module.class_hint == "Sequential"

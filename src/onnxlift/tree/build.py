@@ -7,7 +7,7 @@ one point in time: nothing that it computes may go out, through another item of 
    parameter that the weights' names place in this very scope (`x * gamma` of a LayerScale).
    The same for a scope with a single layer, called once or several times, and a reshape or two around it.
 2. A scope without weights is not a module, unless the exporter names a class of the user's own for it and it has some
-   length: activations, dropouts and pools are code of the parent.
+   length: activations, dropouts and pools are code of the parent; but for the steps of a chain (`steps.py`).
 3. A container (`layers` of `layers.0`, never called itself) is no module: its children join the parent.
 4. Scopes on a cycle of the parent's items (a module called twice, nodes moved by an optimiser) are dissolved into the
    parent, until no cycle is left: first those that nobody called (a list of layers that are used in between), then all.
@@ -35,6 +35,7 @@ from .local_positions import count_locally
 from .reads import outer_reads
 from .scope import Scope, child_around, is_within, walk
 from .scopes import LAYER_WEIGHTS, Path, Scopes, graphs_of, owner_of
+from .steps import find_steps
 from .weights import is_parameter
 
 LARGEST_SLICE = 40
@@ -53,6 +54,7 @@ def build_tree(graph: ir.Graph, scopes: Scopes) -> Scope:
     count_locally(root, graph, order, reads)
     _hoist_shared(root, graph, reads)
     _settle(root, order, reads)
+    find_steps(root, scopes)
     _find_borders(root, graph, reads)
     return root
 

@@ -22,6 +22,7 @@ class Scope:
     outputs: list[ir.Value] = field(default_factory=list)
     parent: Scope | None = None
     calls: list[Scope] = field(default_factory=list)  # of one module, this one among them; none if it is called once
+    is_step: bool = False  # whether it is code without weights, which is a layer of a chain (`steps.py`)
 
     def nodes(self) -> Iterator[ir.Node]:
         """All nodes inside, those of children included, in order."""

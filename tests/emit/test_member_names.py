@@ -55,3 +55,36 @@ def test_a_name_that_a_parameter_has_is_no_constants() -> None:
     h = g.node("Sin", g.node("Add", h, g.weight("block.bias", 3), name="/block/Add_1"), name="/block/Sin")
     lifted = g.lift(h)
     np.testing.assert_array_equal(lifted.state_dict["block.bias"], numpy_helper.to_array(g.weights[1]))
+
+
+class Listed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(5, 5)
+        self.layer = nn.ParameterList([nn.Parameter(torch.randn(5)) for _ in range(2)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(x).sin() * self.layer[0] + self.layer[1]
+
+
+class Weighed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(5, 6)
+        self.loss = nn.NLLLoss(weight=torch.rand(6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.fc(x)
+        return self.loss(y.log_softmax(-1), y.argmax(-1))
+
+
+@pytest.mark.parametrize("exporter", EXPORTERS)
+@pytest.mark.parametrize("build", [Listed, Weighed])
+def test_lists_of_parameters_and_weights_of_classes(exporter: Exporter, build: type[nn.Module]) -> None:
+    """PyTorch trains the former, and refuses to train the latter."""
+    network = Network("listed", build, floats(5), {"x": BATCH}, "y", trained=False)
+    original, module = network.module(), onnxlift.lift(network.export(exporter)).module()
+    module.load_state_dict(original.state_dict(), strict=True)
+    assert [*dict(module.named_parameters())] == [*dict(original.named_parameters())]
+    x = torch.randn(4, 5)
+    torch.testing.assert_close(module(x), original(x))

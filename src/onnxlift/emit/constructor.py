@@ -145,7 +145,8 @@ class Constructor:
         held = {path[0]: m for path, m in group.items() if isinstance(m, Stored) and len(path) == 1}
         if set(held) == {"weight"} and len(held["weight"].weight.shape) == 2:
             return f"nn.Embedding({self._sizes(held['weight'])})"
-        kind = "nn.ParameterDict" if held else container({path[0] for path in group})
+        names = {path[0] for path in group}
+        kind = container(names) if not held else "nn.ParameterList" if is_list(names) else "nn.ParameterDict"
         return f"{kind}({self._entries(group)})"
 
     def _entries(self, group: Mapping[Path, Layer | Stored | Module]) -> str:

@@ -144,6 +144,16 @@ def BatchNorm(n: Node, x: Tensor, mean: Constant, var: Constant, *, epsilon: flo
     return n.layer(layer, statistics, num_features=mean.type.size, affine=False, **options)(x)
 
 
+@op("BatchStatisticsNorm", domain=DOMAIN)
+def BatchStatisticsNorm(
+    n: Node, x: Tensor, weight: Constant | None, bias: Constant | None, *, channels: int, epsilon: float
+) -> Result:
+    """Batch normalisation by the statistics of the batch, in eval mode too, with both weight and bias or neither."""
+    weights = {name: each for name, each in (("weight", weight), ("bias", bias)) if each is not None}
+    options = {"eps": attribute_number(epsilon, x), "affine": bool(weights), "track_running_stats": False}
+    return n.layer(f"BatchNorm{max((x.type.rank or 4) - 2, 1)}d", weights, num_features=channels, **options)(x)
+
+
 @op("Gelu", domain=DOMAIN)
 def Gelu(n: Node, x: Tensor, *, approximate: str = "none") -> Result:
     return F.gelu(x, **changed({"approximate": approximate}, approximate="none"))

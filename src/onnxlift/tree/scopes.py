@@ -58,6 +58,7 @@ LAYER_WEIGHTS = {
     "RMSNorm": (1,),
     "GroupNorm": (1, 2),
     "BatchNorm": (1, 2),
+    "BatchStatisticsNorm": (1, 2),
     "TrackedInstanceNorm": (1, 2, 3, 4),
     "QuantizedLinear": (1, 4),
     "DynamicQuantizedLinear": (1, 4),

@@ -24,6 +24,7 @@ WEIGHT = "weight"  # the key in `value.meta` of what a weight is to be called
 
 _SHAPING = {"Expand", "Unsqueeze", "Squeeze", "Reshape", "Transpose", "Cast", "Slice", "Identity"}
 _WORDS = {"Mul": "scale", "Sub": "shift", "Concat": "token", "MatMul": "weight"}
+_LOSSES = {"NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"}
 MOST_READERS = 64  # what more nodes read is no weight of any of them
 
 
@@ -43,7 +44,13 @@ def is_parameter(value: ir.Value) -> bool:
         return True
     size = type_of(value).size
     named = not is_generated(value.name) and "constant" not in value.meta and not _BUFFER.search(value.name or "")
-    return value.dtype in FLOATS and size is not None and size > 1 and named
+    return value.dtype in FLOATS and size is not None and size > 1 and named and not _weighs_classes(value)
+
+
+def _weighs_classes(value: ir.Value) -> bool:
+    """Whether a loss counts classes by these numbers, which PyTorch's losses do not train."""
+    readers = [*islice(value.uses(), MOST_READERS)]
+    return bool(readers) and all(node.op_type in _LOSSES and index == 2 for node, index in readers)
 
 
 def mark_weights(graph: ir.Graph, flow: Flow, are_counted: bool) -> None:

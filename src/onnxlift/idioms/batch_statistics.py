@@ -1,0 +1,61 @@
+"""Batch normalisation by the statistics of the batch (`track_running_stats=False` in PyTorch).
+
+    BatchNormalization(x, weight, bias, mean of x, variance of x)             ->   BatchStatisticsNorm(x, weight, bias)
+    BatchNormalization(x, weight, bias, .., ..), which computes statistics    ->   the same
+
+which is how PyTorch's exporters, the newer and the older one, write a layer that keeps no statistics. The mean and the
+variance go over all axes but that of the channels. In the second form nobody reads the new statistics, and the old ones
+are no constants: else they are a layer's own. Without weight and bias if an exporter made these of ones and zeros (see
+`norms_without_weights.py`). From PyTorch only, whose layer refuses batches of single numbers. Runs after the idiom of
+variances. Sound because this is what the layer computes.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from ..ir.node_view import shape_of
+from ..ir.scopes import constant
+from ..passes.edit import Edit, attribute, axes_of, is_standard, sweep
+from .match import DOMAIN, drop_unused, is_filler, is_float, made_by
+
+
+def run(model: ir.Model) -> int:
+    """Recognise normalisations by the statistics of a batch; gives how many."""
+    return sweep(model, _visit) if model.producer_name == "pytorch" else 0
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, "BatchNormalization") or len(node.inputs) != 5:
+        return
+    x, weight, bias, mean, variance = node.inputs
+    shape = shape_of(x)
+    if x is None or shape is None or not is_float(x) or not 2 <= len(shape) <= 5 or not isinstance(shape[1], int):
+        return
+    if any(output.uses() or edit.is_output(output) for output in node.outputs[1:]):
+        return
+    if not all(_is_channels(value, x) for value in (weight, bias)):
+        return
+    makers = [made_by(edit, mean, "ReduceMean"), made_by(edit, variance, "Variance", domain=DOMAIN)]
+    if attribute(node, "training_mode", 0):
+        if constant(mean) is not None or constant(variance) is not None:
+            return
+    elif not all(maker is not None and _is_of_all(maker, x) for maker in makers):
+        return
+    is_affine = not is_filler(weight, 1) or not is_filler(bias, 0)
+    options = [ir.AttrInt64("channels", shape[1]), ir.AttrFloat32("epsilon", attribute(node, "epsilon", 1e-5))]
+    inputs = [x, *((weight, bias) if is_affine else (None, None))]
+    edit.join([node], "BatchStatisticsNorm", inputs, options, before=node, domain=DOMAIN)
+    drop_unused(edit, [maker for maker in makers if maker is not None])
+
+
+def _is_channels(value: ir.Value | None, x: ir.Value) -> bool:
+    return constant(value) is not None and value is not None and value.dtype == x.dtype
+
+
+def _is_of_all(node: ir.Node, x: ir.Value) -> bool:
+    """Whether a mean or a variance is that of each channel of `x`."""
+    rank = len(shape_of(x) or ())
+    over = sorted(axis % rank for axis in axes_of(node) or ())
+    options = [attribute(node, name, default) for name, default in (("keepdims", 1), ("unbiased", 0), ("root", 0))]
+    return node.inputs[0] is x and options == [0, 0, 0] and over == [axis for axis in range(rank) if axis != 1]

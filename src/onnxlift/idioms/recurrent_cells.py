@@ -12,8 +12,9 @@
 which are `nn.LSTMCell` and its like. Sums and products may come in either order. The two weights must be called
 `weight_ih` and `weight_hh`, as the layer's own are: whoever wrote two linear layers has them back. Both have a bias, or
 none has. The parts of the gates are equal. If the state is zeros before the first step, c in the LSTM and the last h of
-the GRU may have become 0, or zeros of their own. Not if somebody else reads what is in between, but for h' and c'.
-Sound because these are the definitions of the layers in PyTorch; the order of roundings differs.
+the GRU may have become 0, or zeros of their own; if all these are constants, the cell starts without a state (see
+passes/first_steps.py). Not if somebody else reads what is in between, but for h' and c'. Sound because these are the
+definitions of the layers in PyTorch; the order of roundings differs.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
+from ..ir.metadata import FOLDED_FROM
 from ..ir.node_view import shape_of
 from ..passes.edit import Edit, attribute, is_standard, sweep
-from .match import DOMAIN, both_orders, drop_unused, is_filler, is_private, made_by, number
+from .match import DOMAIN, both_orders, drop_unused, is_filler, is_private, is_zeros, made_by, number
 
 _IH, _HH = "weight_ih", "weight_hh"
 
@@ -65,7 +67,8 @@ def _lstm(edit: Edit, node: ir.Node) -> None:
                     memory = h if _is_zero_too(edit, memory, h) else memory
                     if shape_of(memory) != shape_of(cell):
                         continue
-                    edit.join([node, update], "LSTMCell", [x, h, memory, *weights], before=update, domain=DOMAIN)
+                    states = (None, None) if memory is h and is_filler(h, 0) else (h, memory)
+                    edit.join([node, update], "LSTMCell", [x, *states, *weights], before=update, domain=DOMAIN)
                     drop_unused(edit, [*out_nodes, forget, write, *in_nodes, gate, *found[1], *linears])
                     return
 
@@ -84,7 +87,7 @@ def _gru(edit: Edit, node: ir.Node) -> None:
                 continue
             (x, h, weights), nodes = found
             if h is change.inputs[0] or _is_zero_too(edit, change.inputs[0], h):
-                edit.replace(node, "GRUCell", [x, h, *weights], domain=DOMAIN)
+                edit.replace(node, "GRUCell", [x, None if is_filler(h, 0) else h, *weights], domain=DOMAIN)
                 drop_unused(edit, [product, change, update_gate, candidate, *nodes])
                 return
 
@@ -122,7 +125,7 @@ def _rnn(edit: Edit, node: ir.Node) -> None:
     if found is not None:
         (x, h, weights), nodes = found
         options = [ir.AttrString("nonlinearity", node.op_type.lower())]
-        edit.replace(node, "RNNCell", [x, h, *weights], options, domain=DOMAIN)
+        edit.replace(node, "RNNCell", [x, None if is_filler(h, 0) else h, *weights], options, domain=DOMAIN)
         drop_unused(edit, nodes)
 
 
@@ -184,7 +187,8 @@ def _cell_inputs(edit: Edit, layers: Nodes) -> Inputs | None:
 
 def _is_zero_too(edit: Edit, value: ir.Value | None, state: ir.Value) -> bool:
     """Whether the state is zeros, and `value` stands for the same: the number, or as many of them."""
-    is_same = number(value) == 0 or (is_filler(value, 0) and shape_of(value) == shape_of(state))
+    is_computed = value is not None and FOLDED_FROM in value.metadata_props and is_zeros(edit, value)
+    is_same = number(value) == 0 or ((is_filler(value, 0) or is_computed) and shape_of(value) == shape_of(state))
     return is_same and _is_zero(edit, state)
 
 

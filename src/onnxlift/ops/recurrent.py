@@ -268,15 +268,19 @@ def _packed_parameters(n: Node, layer: int, directions: int, weights: Sequence[C
 
 
 @op("LSTMCell", domain=DOMAIN)
-def LSTMCell(n: Node, x: Tensor, h: Tensor, c: Tensor, *weights: Constant | None) -> Result:
-    """One step of an LSTM: `h, c = self.cell(x, (h, c))`."""
-    return Unpack(_cell(n, weights)(x, (h, c)), 2, names=("h", "c"))
+def LSTMCell(n: Node, x: Tensor, h: Tensor | None, c: Tensor | None, *weights: Constant | None) -> Result:
+    """One step of an LSTM: `h, c = self.cell(x, (h, c))`, or from zeros `self.cell(x)`."""
+    states = [] if h is None or c is None else [(h, c)]
+    return Unpack(_cell(n, weights)(x, *states), 2, names=("h", "c"))
 
 
 @op("GRUCell", "RNNCell", domain=DOMAIN)
-def RecurrentCell(n: Node, x: Tensor, h: Tensor, *weights: Constant | None, nonlinearity: str = "tanh") -> Result:
-    """One step of a GRU or a plain recurrent layer: `h = self.cell(x, h)`."""
-    return _cell(n, weights, **({"nonlinearity": nonlinearity} if n.op_type == "RNNCell" else {}))(x, h)
+def RecurrentCell(
+    n: Node, x: Tensor, h: Tensor | None, *weights: Constant | None, nonlinearity: str = "tanh"
+) -> Result:
+    """One step of a GRU or a plain recurrent layer: `h = self.cell(x, h)`, or from zeros `self.cell(x)`."""
+    options = {"nonlinearity": nonlinearity} if n.op_type == "RNNCell" else {}
+    return _cell(n, weights, **options)(x, *([] if h is None else [h]))
 
 
 def _cell(n: Node, weights: Sequence[Constant | None], **options: str) -> Expr:

@@ -26,6 +26,7 @@ from . import (
     dropped_biases,
     expand_operators,
     expands,
+    first_steps,
     folded_names,
     folded_sums,
     folded_transposes,
@@ -106,6 +107,7 @@ def normalise(
     merged_computations.run(model)
     merged_parameters.run(model)
     folded_sums.run(model)
+    first_steps.run(model)
     dropped_biases.run(model)
     if supported is not None and expand_operators.run(model, supported):
         _normal_form(model)

@@ -1,0 +1,78 @@
+"""The first step of a loop over a recurrent cell, whose product with a state of zeros the exporter has computed."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+import torch
+from onnx import numpy_helper
+from torch import Tensor, nn
+
+from onnxlift import lift
+from onnxlift.ir.load import load
+from onnxlift.passes import normalise
+
+BIAS = np.float32([1, 2, 3, 4, 5, 6])
+
+
+def products(computed: Any, owner: str = "cell") -> int:
+    """How many products there are where there were two, `computed + x @ weight_ih + bias_ih` and one with weight_hh."""
+    text = f"""g (float[2, 4] x) => (float[2, 6] z) {{
+        p = Gemm <transB = 1> (x, "cell.weight_ih", "cell.bias_ih") s = Add(linear_1, p) y = Tanh(s)
+        z = Gemm <transB = 1> (y, "{owner}.weight_hh", "{owner}.bias_hh") }}"""
+    proto = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 18]> {text}')
+    shapes = {"cell.weight_ih": (6, 4), "cell.bias_ih": (6,), f"{owner}.weight_hh": (6, 6)}
+    arrays = {name: np.random.default_rng(1).random(shape, np.float32) for name, shape in shapes.items()}
+    arrays |= {f"{owner}.bias_hh": BIAS, "linear_1": np.float32(computed)}
+    for name, array in arrays.items():
+        proto.graph.initializer.append(numpy_helper.from_array(array, name))
+    model = load(proto)
+    normalise(model)
+    return [node.op_type for node in model.graph].count("Gemm")
+
+
+def test_the_product_comes_back() -> None:
+    assert products([BIAS, BIAS]) == 3
+
+
+def test_other_numbers_are_somebody_elses() -> None:
+    assert products([BIAS, 2 * BIAS]) == 2
+
+
+def test_the_parameters_are_of_one_cell() -> None:
+    assert products([BIAS, BIAS], owner="other") == 2
+
+
+class Loop(nn.Module):
+    def __init__(self, kind: type[nn.Module], bias: bool) -> None:
+        super().__init__()
+        self.cell = kind(4, 6, bias=bias)
+        self.head = nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        state: Any = torch.zeros(2, 6)
+        state = (state, state) if isinstance(self.cell, nn.LSTMCell) else state
+        for step in x.unbind(1):
+            state = self.cell(step, state)
+        return self.head(state[0] if isinstance(state, tuple) else state)
+
+
+@pytest.mark.parametrize("kind", [nn.RNNCell, nn.GRUCell, nn.LSTMCell])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_loop_over_a_cell_has_its_keys(tmp_path: Path, kind: type[nn.Module], bias: bool) -> None:
+    torch.manual_seed(4)
+    model, x = Loop(kind, bias).eval(), torch.randn(2, 3, 4)
+    with contextlib.redirect_stdout(io.StringIO()):
+        torch.onnx.export(model, (x,), tmp_path / "m.onnx", dynamo=True, verbose=False, external_data=False)
+    lifted = lift(tmp_path / "m.onnx")
+    module = lifted.module()
+    module.load_state_dict(model.state_dict(), strict=True)
+    assert isinstance(module.cell, kind) and "zeros" not in lifted.source
+    torch.testing.assert_close(module(x), model(x))

@@ -82,10 +82,10 @@ class Program:
         """What the parameter that is stored as `name` was called where `node` reads it: as its operation says, or
         else as in the module that it is in; `name` itself if nothing is known. A layer that a batch norm was folded
         into tells of the norm, which is beside it."""
-        read, modules = self.parameters_of(node), self.home(node).modules
-        last = name.rpartition(".")[2]
+        read = self.parameters_of(node)
         if name in read:
             return name
+        modules, last = self.home(node).modules, name.rpartition(".")[2]
         if self.is_fused(node):
             depth = modules[-2].count(".") + 1 if len(modules) > 1 and modules[-2] else 0
             read = [".".join((*modules[-2:-1], *name.split(".")[depth:]))] if depth else []

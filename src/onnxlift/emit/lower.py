@@ -57,6 +57,7 @@ from .module import Module, Stored
 from .prune import prune
 from .repeated import Repeated
 from .sequential import find_named_chain, is_layer, make_sequential
+from .shared_tables import add_shared_tables
 from .size_sources import read_from_parameters
 
 LONGEST_SIZES = 120  # names, numbers and operators in a list of sizes that is written where it is used
@@ -88,6 +89,7 @@ class Lowering:
                 module = self._lower_root(root, plain)
             spell_numbers(module)
         prune(module)
+        add_shared_tables(module, self.model)
         return module
 
     def _lower_root(self, root: Scope, items: list[ir.Node | Scope]) -> Module:

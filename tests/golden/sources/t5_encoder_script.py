@@ -111,7 +111,12 @@ class Encoder(nn.Module):
 class T5Encoder(nn.Module):
     def __init__(self) -> None:
         super().__init__()
+        self.shared = nn.Embedding(50, 32)
         self.encoder = Encoder()
+        self.tie_weights()
+
+    def tie_weights(self) -> None:
+        self.encoder.embed_tokens.weight = self.shared.weight
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         return self.encoder(input_ids, attention_mask)
@@ -124,5 +129,8 @@ def load(path: str | Path = WEIGHTS, device: str = "cpu") -> T5Encoder:
     """The model with its weights, ready to run."""
     with torch.device("meta"):
         model = T5Encoder()
-    model.load_state_dict(load_file(path, device=device), assign=True)
+    weights = load_file(path, device=device)
+    weights["encoder.embed_tokens.weight"] = weights["shared.weight"]
+    model.load_state_dict(weights, assign=True)
+    model.tie_weights()
     return model.eval()

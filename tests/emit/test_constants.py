@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 import onnxlift
 from models.network import BATCH, EXPORTERS, Exporter, Network, floats
-from onnxlift.ir.metadata import FOLDED_FROM, PERSISTENT, SIGNATURE_KIND
+from onnxlift.ir.metadata import FOLDED_FROM, PERSISTENT, SIGNATURE, SIGNATURE_KIND
 
 RANDOM = np.random.default_rng(7)
 
@@ -115,6 +115,16 @@ def test_which_buffers_are_constants(proto: onnx.ModelProto, constants: list[str
     lifted = onnxlift.lift(proto)
     assert [key.rpartition(".")[2] for key in lifted.constants] == constants
     assert lifted.source.count("persistent=False") == 2 * len(constants)  # where it is made, and in `load`
+
+
+@pytest.mark.parametrize(
+    ("listed", "constants"),
+    [("bias' persistent=True", []), ("bias' persistent=False", ["bias"]), ("other' persistent=True", ["bias"])],
+)
+def test_buffers_that_the_exporter_lists_as_persistent(listed: str, constants: list[str]) -> None:
+    proto = model("val_7")  # a bias, by its use
+    proto.graph.metadata_props.add(key=SIGNATURE, value=f"\n# inputs\nb_0: BUFFER target='{listed}\nx: USER_INPUT\n")
+    assert [*onnxlift.lift(proto).constants] == constants
 
 
 def test_integer_weights_belong_to_the_state() -> None:

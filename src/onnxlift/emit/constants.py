@@ -6,28 +6,32 @@ The values are stored in a file of their own. What is left in the weights is the
 checkpoints load into the lifted module, and the lifted module's into the original.
 
 It applies to a buffer that the newer exporter says was not persistent; and to one with a name that an exporter has
-generated, such as what it computed ahead of time. Not to weights of integers, which belong to quantised layers; and not
-if no parameter has a name of its own: then nothing is known of an original to be the same as.
+generated, such as what it computed ahead of time. Not to one that was persistent by PyTorch's list of buffers, nor to
+weights of integers, which belong to quantised layers; and not if no parameter has a name of its own: then nothing is
+known of an original to be the same as.
 """
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
+from ..ir.exported import persistent_buffers
 from ..ir.metadata import FOLDED_FROM, PERSISTENT
 from ..tree.names import is_generated
 from .member_names import is_integer_weight
 from .module import Module, Stored, state_entries
 
 
-def mark_constants(root: Module) -> None:
+def mark_constants(root: Module, graph: ir.Graph) -> None:
     """Find the buffers below `root` that are not persistent."""
     if not any(entry.is_parameter and not is_generated(entry.weight.value.name) for _, entry in state_entries(root)):
         return
+    listed = persistent_buffers(graph)
     for module in root.walk():
-        for member in module.members.values():
+        for path, member in module.members.items():
             if isinstance(member, Stored) and not member.is_parameter:
-                member.persistent = _is_persistent(member.weight.value)
+                is_listed = ".".join((*module.path, *path)) in listed
+                member.persistent = is_listed or _is_persistent(member.weight.value)
 
 
 def _is_persistent(value: ir.Value) -> bool:

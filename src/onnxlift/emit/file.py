@@ -55,7 +55,7 @@ def write_source(
     registered: Registered,
 ) -> Source:
     """The generated file for a lowered model that is to be called `name`."""
-    mark_constants(root)
+    mark_constants(root, model.graph)
     hand_on(root)
     share_signatures(root)
     for module in root.walk():

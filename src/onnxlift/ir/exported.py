@@ -18,6 +18,7 @@ from .metadata import CLASSES, FOLDED_FROM, FX_NODE, NAME_SCOPES, NO_MODULE, SIG
 LONGEST_TEXT = 20_000  # of one operation
 
 _STORED = re.compile(r"^(\w+): (PARAMETER|BUFFER) target='([^'\s]+)'", re.MULTILINE)
+_PERSISTENT = re.compile(r"^\w+: BUFFER target='([^'\s]+)' persistent=True$", re.MULTILINE)
 _OPERATION = re.compile(r"%(\w+) : [^=]*=[^=]*= call_function\[target=([\w.]+)\]")
 _FUSED = frozenset({"Conv", "ConvTranspose", "Gemm"})  # which the exporter folds a norm into
 _NAME = re.compile(r"%(\w+)")
@@ -110,6 +111,11 @@ def parameters_in_order(graph: ir.Graph) -> list[str]:
     """The parameters of the model in the order in which its constructors made them; empty if the file has no list of
     them. (It has one of buffers, too, but those come after all parameters.)"""
     return [name for _, kind, name in _stored(graph) if kind == "PARAMETER"]
+
+
+def persistent_buffers(graph: ir.Graph) -> set[str]:
+    """The buffers that are in the state dict of the model."""
+    return set(_PERSISTENT.findall(graph.metadata_props.get(SIGNATURE, "")))
 
 
 def _stored(graph: ir.Graph) -> list[tuple[str, str, str]]:

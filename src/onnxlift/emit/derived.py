@@ -20,8 +20,9 @@ import onnx_ir as ir
 
 from ..code.expr import Call, Member, bare, walk
 from ..code.statements import expressions, walk_statements
+from ..idioms.parameter_names import parameter_name
 from ..ir.domain import MADE
-from ..ir.metadata import NAME_SCOPES
+from ..ir.metadata import FOLDED_FROM, NAME_SCOPES
 from ..ops.layers import Layer
 from ..tree.names import is_generated
 from ..tree.scopes import Scopes
@@ -47,18 +48,21 @@ def derive(root: Module, model: ir.Model, scopes: Scopes) -> None:
 
 def _is_the_model(layer: Layer) -> bool:
     """Rule 1."""
-    names = {role: weight.value.name for role, weight in layer.weights.items() if not _has_lost_its_name(weight.value)}
-    return bool(names) and all(role == name for role, name in names.items())
+    names = {role: _name(weight.value, layer) for role, weight in layer.weights.items()}
+    return any(names.values()) and all(name in (role, None) for role, name in names.items())
 
 
-def _has_lost_its_name(value: ir.Value) -> bool:
-    return is_generated(value.name) or MADE in value.meta
+def _name(value: ir.Value, layer: Layer) -> str | None:
+    """What a weight of the layer was called, unless it has lost its name."""
+    if FOLDED_FROM in value.metadata_props and layer.node is not None:
+        return parameter_name(value, layer.node)
+    return None if is_generated(value.name) or MADE in value.meta else value.name
 
 
 def _is_nameless(layer: Layer, scopes: Scopes) -> bool:
     """Rule 2."""
     node = layer.node
-    if node is None or not layer.weights or not all(_has_lost_its_name(w.value) for w in layer.weights.values()):
+    if node is None or not layer.weights or any(_name(w.value, layer) for w in layer.weights.values()):
         return False
     return not scopes.path_of(node) and ((node.name or "").startswith("/") or NAME_SCOPES in node.metadata_props)
 

@@ -98,9 +98,9 @@ _BY_PLACE = {
 
 def stored_path(value: ir.Value, module: Module, is_parameter: bool) -> Path:
     """The name of a parameter or buffer that `module` holds itself, or that a layer holds which is never called."""
-    if WEIGHT in value.meta:
-        return module.free((str(value.meta[WEIGHT]),))
     name = (value.name or "").removesuffix("_quantized")
+    if WEIGHT in value.meta and not name.endswith(f".{value.meta[WEIGHT]}"):
+        return module.free((str(value.meta[WEIGHT]),))
     owner = owner_of(name)
     if owner is not None:
         relative = (*owner, name.rpartition(".")[2])

@@ -23,9 +23,10 @@ from ..ir.node_view import elements_of, shape_of
 from ..ir.scopes import constant
 from ..ir.symbolic import is_nonnegative
 from ..ir.types import DataType
-from ..passes.edit import Edit, attribute, has_generated_name, is_parameter, is_standard, sweep
+from ..passes.edit import Edit, attribute, is_parameter, is_standard, sweep
 from ..passes.folded_names import LOOKED_UP
 from .match import DOMAIN, rank
+from .parameter_names import parameter_name
 
 # Operators that give no negative number: ever, if their first input has none, or if none of their inputs has any.
 _COUNTS = frozenset({"Shape", "Size", "ArgMax", "ArgMin", "NonZero", "Abs"})
@@ -65,7 +66,7 @@ def _lookup(edit: Edit, node: ir.Node) -> None:
     if rank(table) != 2 or 0 in (shape_of(table) or ()) or not rank(indices):
         return
     name = table.name or ""
-    is_other = "." in name and not has_generated_name(table)
+    is_other = name != "weight" and parameter_name(table, node) is not None
     if name.endswith(".weight") or not (is_other or _may_be_negative(indices)):
         edit.replace(node, "Embedding", [table, indices], domain=DOMAIN)
 

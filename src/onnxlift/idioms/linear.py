@@ -9,7 +9,8 @@
 W is a parameter (a floating-point initialiser) of two axes; b and c are constants with one number for each output,
 perhaps with axes of size 1 before it.
 
-From PyTorch, b has one axis and is no buffer: what BART adds to its logits is not the head's.
+From PyTorch, b has one axis, is no buffer (what BART adds to its logits is not the head's), and is added in the module
+that multiplies.
 
 Not with the matrix on the left, with `alpha`, `beta` or `transA` of a Gemm, with a bias that broadcasts otherwise, and
 not where the product is also read by somebody else before the bias is added. Reshapes go only if the shapes prove that
@@ -27,14 +28,16 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from ..ir.metadata import SIGNATURE_KIND
+from ..ir.metadata import FOLDED_FROM, NAME_SCOPES, SIGNATURE_KIND
 from ..ir.node_view import shape_of
 from ..ir.scopes import constant
 from ..ir.symbolic import product
 from ..ir.types import FLOATS
-from ..passes.edit import Edit, attribute, has_generated_name, is_parameter, is_standard, sweep
+from ..passes.common_subexpressions import module_of
+from ..passes.edit import Edit, attribute, is_parameter, is_standard, sweep
 from ..passes.transposes import permutation
 from .match import DOMAIN, both_orders, drop_unused, is_private, made_by, rank
+from .parameter_names import parameter_name
 
 
 def run(model: ir.Model) -> int:
@@ -81,7 +84,9 @@ def _gemm(edit: Edit, node: ir.Node) -> None:
 def _bias(edit: Edit, node: ir.Node, by_pytorch: bool) -> None:
     for value, bias in both_orders(node):
         linear = made_by(edit, value, "Linear", domain=DOMAIN)
-        if linear is None or len(linear.inputs) > 2 or (by_pytorch and _is_another_bias(bias)):
+        if linear is None or len(linear.inputs) > 2:
+            continue
+        if by_pytorch and (_is_another_bias(bias) or _are_apart(node, linear)):
             continue
         x, weight = linear.inputs
         transposed = attribute(linear, "transposed", 0)
@@ -95,6 +100,12 @@ def _bias(edit: Edit, node: ir.Node, by_pytorch: bool) -> None:
 def _is_another_bias(bias: ir.Value) -> bool:
     """Whether this is no bias of a layer in PyTorch, which has one axis and is trained."""
     return rank(bias) != 1 or bias.metadata_props.get(SIGNATURE_KIND) == "BUFFER"
+
+
+def _are_apart(addition: ir.Node, linear: ir.Node) -> bool:
+    """Whether the exporter tells that a sum is computed in another module than the product."""
+    told = all((n.name or "").startswith("/") or NAME_SCOPES in n.metadata_props for n in (addition, linear))
+    return told and module_of(addition) != module_of(linear)
 
 
 def _reshaped(edit: Edit, node: ir.Node) -> None:
@@ -132,7 +143,7 @@ def _keep_product(edit: Edit, node: ir.Node) -> None:
     if node.op_type != "Linear" or node.domain != DOMAIN or attribute(node, "transposed", 0):
         return
     x, weight, bias = (*node.inputs, None)[:3]
-    if x is None or weight is None or has_generated_name(weight) or "." not in (weight.name or ""):
+    if x is None or weight is None or FOLDED_FROM in weight.metadata_props or parameter_name(weight, node) is None:
         return
     if bias is None:
         edit.replace(node, "MatMul", [x, weight], domain="")

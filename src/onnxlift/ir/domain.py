@@ -8,3 +8,6 @@ USUAL_NAME = "usual_name"
 """Key in `Value.meta` of what a value is usually called, by the operator or idiom that gives it."""
 AXES = "axes"
 """Key in `Value.meta` of what the sizes of a constant are called: `("offsets", "heads")`."""
+WEIGHT = "weight"
+"""Key in `Value.meta` of what a constant is to be called that is to be trained, although its name or size does not say
+so."""

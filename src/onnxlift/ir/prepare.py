@@ -251,8 +251,9 @@ def _copy_type(type_: onnx.TypeProto) -> onnx.TypeProto:
 
 
 def _tells(info: onnx.ValueInfoProto) -> bool:
-    """Whether PyTorch's exporter says what a constant was. All else that such an entry says is in the value itself."""
+    """Whether PyTorch's exporter says what a constant was: made of others, a buffer, or a parameter although its name
+    speaks of no module. All else that such an entry says is in the value itself."""
     return any(
-        entry.key == FOLDED_FROM or (entry.key == SIGNATURE_KIND and entry.value == "BUFFER")
+        entry.key == FOLDED_FROM or (entry.key == SIGNATURE_KIND and (entry.value == "BUFFER" or "." not in info.name))
         for entry in info.metadata_props
     )

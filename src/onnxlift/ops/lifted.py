@@ -40,9 +40,11 @@ def BareLinear(n: Node, x: Tensor, weight: Constant, bias: Constant | None) -> R
 
 
 @op("Bilinear", domain=DOMAIN)
-def Bilinear(n: Node, x: Tensor, y: Tensor, weight: Constant, bias: Constant | None, *, as_held: int) -> Result:
+def Bilinear(n: Node, x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None, *, as_held: int) -> Result:
     """`x @ weight[i] @ y` for each output i. The weight is (out, first, second) if it is as PyTorch holds it, else
     (first, out, second), perhaps with the last two axes in one."""
+    if not isinstance(weight, Constant) or not isinstance(bias, Constant | None):
+        return F.bilinear(x, y, weight) if bias is None else F.bilinear(x, y, weight, bias)
     first, second = (int(vector.type.dim(-1) or 0) for vector in (x, y))
     out = (weight.type.size or 0) // (first * second)
     turned = n.weight(weight, lambda a: a.reshape(first, out, second).swapaxes(0, 1), (out, first, second))
@@ -56,6 +58,12 @@ def Parameter(n: Node, value: Tensor) -> Result:
     return Tensor(value._expr, value.type)
 
 
+@op("BarePRelu", domain=DOMAIN)
+def BarePRelu(n: Node, x: Tensor, slope: Tensor) -> Result:
+    """A leaky ReLU with one slope, or one for each channel, that is no layer's."""
+    return F.prelu(x, slope)
+
+
 @op("Stack", domain=DOMAIN)
 def Stack(n: Node, *parts: Tensor, axis: int) -> Result:
     """The parts along a new axis."""
@@ -65,8 +73,10 @@ def Stack(n: Node, *parts: Tensor, axis: int) -> Result:
 
 
 @op("Embedding", domain=DOMAIN)
-def Embedding(n: Node, table: Constant, indices: Tensor) -> Result:
-    """Rows of a constant table by indices that cannot be negative."""
+def Embedding(n: Node, table: Tensor, indices: Tensor) -> Result:
+    """Rows of a table by indices that cannot be negative."""
+    if not isinstance(table, Constant):
+        return F.embedding(indices, table)
     rows, width = _sizes(table)
     return n.layer("Embedding", {"weight": table}, num_embeddings=rows, embedding_dim=width)(indices)
 
@@ -96,12 +106,13 @@ def RMSNorm(n: Node, x: Tensor, weight: Tensor | None, *, axis: int, epsilon: fl
 
 @op("GroupNorm", domain=DOMAIN)
 def GroupNorm(
-    n: Node, x: Tensor, weight: Constant | None, bias: Constant | None, *, num_groups: int, epsilon: float
+    n: Node, x: Tensor, weight: Tensor | None, bias: Tensor | None, *, num_groups: int, epsilon: float
 ) -> Result:
-    """Group normalisation with both weight and bias, one number for each channel, or neither."""
+    """Group normalisation; weight and bias have one number for each channel."""
     eps = attribute_number(epsilon, x)
-    if weight is None or bias is None:
-        return F.group_norm(x, num_groups, **changed({"eps": eps}, eps=1e-5))
+    if not isinstance(weight, Constant) or not isinstance(bias, Constant):
+        bare = [w for w in (weight, bias) if w is not None]
+        return F.group_norm(x, num_groups, *bare, **changed({"eps": eps}, eps=1e-5))
     channels = weight.type.size or 0
     weights = {
         name: n.weight(constant, lambda array: array.reshape(-1), (channels,))
@@ -137,8 +148,10 @@ def TrackedInstanceNorm(
 
 
 @op("BatchNorm", domain=DOMAIN)
-def BatchNorm(n: Node, x: Tensor, mean: Constant, var: Constant, *, epsilon: float, momentum: float) -> Result:
+def BatchNorm(n: Node, x: Tensor, mean: Tensor, var: Tensor, *, epsilon: float, momentum: float) -> Result:
     """Batch normalisation by known statistics, without weights."""
+    if not isinstance(mean, Constant) or not isinstance(var, Constant):
+        return F.batch_norm(x, mean, var, **changed({"eps": attribute_number(epsilon, x)}, eps=1e-5))
     layer, statistics = f"BatchNorm{max((x.type.rank or 4) - 2, 1)}d", {"running_mean": mean, "running_var": var}
     options = {"eps": attribute_number(epsilon, x), "momentum": round(1 - attribute_number(momentum, x), 7)}
     return n.layer(layer, statistics, num_features=mean.type.size, affine=False, **options)(x)

@@ -116,9 +116,9 @@ def _parameter(table: ir.Value) -> str | None:
     if _NEW_AXIS.fullmatch(name):
         return _unsqueezed(table, sources)
     if _VIEW.fullmatch(name):
-        return _only_source(sources) if sum(size != 1 for size in table.shape.numpy()) == 1 else None
+        return only_source(sources) if sum(size != 1 for size in table.shape.numpy()) == 1 else None
     if _ALIAS.fullmatch(name):
-        return _only_source(sources)
+        return only_source(sources)
     if _LOOKUP.fullmatch(name) and len(table.shape) == 3:
         return _of_positions(table, sources)
     if len(table.shape) != 2:
@@ -137,7 +137,7 @@ def _unsqueezed(table: ir.Value, sources: list[str]) -> str | None:
     """The third rule: what got as many axes as there are of size one, and nothing else."""
     assert table.shape is not None
     added = [source for source in sources if _NEW_AXIS.fullmatch(source)]
-    parameter = _only_source([source for source in sources if source not in added])
+    parameter = only_source([source for source in sources if source not in added])
     return parameter if table.shape.numpy().count(1) == len(added) + 1 else None
 
 
@@ -149,7 +149,7 @@ def _of_positions(table: ir.Value, sources: list[str]) -> str | None:
     return weights[0] if is_all and table.shape is not None and table.shape[0] == 1 else None
 
 
-def _only_source(sources: list[str]) -> str | None:
+def only_source(sources: list[str]) -> str | None:
     """The parameter that a constant was computed from, if it is from nothing else."""
     named = [source for source in sources if not _STEP.fullmatch(source)]
     if len(named) != 1 or _MADE.fullmatch(named[0]) or _BUFFER.fullmatch(named[0]):

@@ -15,12 +15,11 @@ from itertools import islice
 
 import onnx_ir as ir
 
+from ..ir.domain import WEIGHT as WEIGHT
 from ..ir.metadata import FOLDED_FROM, SIGNATURE_KIND
 from ..ir.types import FLOATS, type_of
 from .flow import Flow
 from .names import is_generated
-
-WEIGHT = "weight"  # the key in `value.meta` of what a weight is to be called
 
 _SHAPING = {"Expand", "Unsqueeze", "Squeeze", "Reshape", "Transpose", "Cast", "Slice", "Identity"}
 _WORDS = {"Mul": "scale", "Sub": "shift", "Concat": "token", "MatMul": "weight"}

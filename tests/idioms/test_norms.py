@@ -3,9 +3,12 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+import torch
+from torch import nn
 
 import onnxlift
 
+from .multihead_layers import exported
 from .recognising import Data, found, parse, simplified
 
 LAYER_NORM = """
@@ -284,3 +287,10 @@ def test_rms_norm_with_the_epsilon_of_pytorch() -> None:
     text = "g (float[batch, 8] x) => (float[batch, 8] y) {{ y = RMSNormalization <epsilon = {}> (x, weight) }}"
     sources = [onnxlift.lift(parse(text.format(eps), 23, weight=(8,))).source for eps in ("1.1920929e-07", "1e-06")]
     assert "nn.RMSNorm(8)" in sources[0] and "nn.RMSNorm(8, eps=1e-6)" in sources[1]
+
+
+@pytest.mark.parametrize("affine", [False, True])
+def test_group_norm_that_has_no_weights_and_one_that_nobody_has_trained(affine: bool) -> None:
+    original = nn.Sequential(nn.Conv2d(3, 4, 3), nn.GroupNorm(2, 4, affine=affine), nn.Conv2d(4, 2, 1))
+    lifted = onnxlift.lift(exported(original, (torch.randn(2, 3, 6, 7),), "dynamo", trained=False))
+    assert sorted(lifted.state_dict) == sorted(original.state_dict())

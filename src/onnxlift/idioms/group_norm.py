@@ -4,6 +4,7 @@
     Reshape(r, Shape(x))                  ->   GroupNorm(x, num_groups=groups)
     GroupNorm(x) * weight + bias          ->   GroupNorm(x, weight, bias)
     GroupNorm(x) + 0                      ->   GroupNorm(x), as the older exporter writes a layer without weights
+    GroupNorm(x) * ones + zeros           ->   GroupNorm(x), as the newer one does, if it notes that it made both
     InstanceNormalization(x, ones, zeros) * weight + bias   ->   GroupNorm(x, weight, bias, num_groups=channels)
 
 weight and bias are constants with one number for each channel and axes of size 1 after it, or get these axes by
@@ -15,8 +16,12 @@ another node reads what is in between.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
+
 import onnx_ir as ir
 
+from ..ir.exported import Program, folded_from, read_program
 from ..ir.node_view import shape_of
 from ..ir.scopes import constant
 from ..ir.symbolic import product
@@ -26,14 +31,14 @@ from .match import DOMAIN, both_orders, drop_unused, is_private, made_by
 
 def run(model: ir.Model) -> int:
     """Recognise group normalisation; gives how many rewrites that took."""
-    return sweep(model, _visit)
+    return sweep(model, partial(_visit, program=read_program(model.graph)))
 
 
-def _visit(edit: Edit, node: ir.Node) -> None:
+def _visit(edit: Edit, node: ir.Node, program: Program | None) -> None:
     if is_standard(node, "Reshape"):
         _normalised(edit, node)
     elif is_standard(node, "Add"):
-        _affine(edit, node)
+        _affine(edit, node, program)
 
 
 def _normalised(edit: Edit, node: ir.Node) -> None:
@@ -56,7 +61,7 @@ def _normalised(edit: Edit, node: ir.Node) -> None:
     drop_unused(edit, [norm, split])
 
 
-def _affine(edit: Edit, node: ir.Node) -> None:
+def _affine(edit: Edit, node: ir.Node, program: Program | None) -> None:
     for scaled, bias in both_orders(node):
         if _is_all(bias, 0) and _without_addition(edit, node, scaled):
             return
@@ -69,7 +74,8 @@ def _affine(edit: Edit, node: ir.Node) -> None:
                 continue
             stored = [_by_channel(edit, factor, value) for factor in (weight, bias)]
             if None not in stored:
-                inputs, attributes = [norm.inputs[0], *stored], _attributes(norm)
+                is_plain = _is_all(weight, 1) and _is_all(bias, 0) and _are_made_up((weight, bias), program)
+                inputs, attributes = [norm.inputs[0], *([] if is_plain else stored)], _attributes(norm)
                 edit.replace(node, "GroupNorm", inputs, attributes, domain=DOMAIN, named_by=multiply)
                 unsqueezed = (made_by(edit, factor, "Unsqueeze") for factor in (weight, bias))
                 drop_unused(edit, [multiply, norm, *filter(None, unsqueezed)])
@@ -107,6 +113,12 @@ def _attributes(norm: ir.Node) -> list[ir.Attr]:
 def _is_all(value: ir.Value | None, expected: float) -> bool:
     tensor = constant(value)
     return tensor is not None and bool((tensor.numpy() == expected).all())
+
+
+def _are_made_up(values: Iterable[ir.Value], program: Program | None) -> bool:
+    """Whether the newer exporter notes what it computed each of these from, and no parameter is among that."""
+    sources = [folded_from(value) for value in values]
+    return program is not None and all(names and program.names.isdisjoint(names) for names in sources)
 
 
 def _by_channel(edit: Edit, value: ir.Value, x: ir.Value) -> ir.Value | None:

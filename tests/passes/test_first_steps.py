@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from onnxlift import lift
 from onnxlift.ir.load import load
-from onnxlift.passes import normalise
+from onnxlift.passes import first_steps, normalise
 
 BIAS = np.float32([1, 2, 3, 4, 5, 6])
 
@@ -48,6 +48,29 @@ def test_other_numbers_are_somebody_elses() -> None:
 
 def test_the_parameters_are_of_one_cell() -> None:
     assert products([BIAS, BIAS], owner="other") == 2
+
+
+def hostile(computed: tuple[int, int], matrix: tuple[int, int], bias: tuple[int, ...]) -> list[str]:
+    """The operators of a graph with constants of these shapes, all zeros."""
+    rows, width = computed
+    text = f"""g (float[{rows}, 4] x) => (float[{rows}, {width}] y) {{
+        p = Gemm <transB = 1> (x, "cell.weight_ih", "cell.bias_ih") y = Add(linear_1, p) }}"""
+    proto = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 18]> {text}')
+    shapes = {"weight_ih": (width, 4), "bias_ih": (width,), "weight_hh": matrix, "bias_hh": bias}
+    for name, shape in {**{f"cell.{name}": shape for name, shape in shapes.items()}, "linear_1": computed}.items():
+        proto.graph.initializer.append(numpy_helper.from_array(np.zeros(shape, np.float32), name))
+    model = load(proto)
+    first_steps.run(model)
+    return [node.op_type for node in model.graph]
+
+
+def test_zeros_that_would_need_more_memory_than_the_file_has() -> None:
+    assert hostile((30, 1), (1, 30), (1,)).count("Gemm") == 2
+    assert hostile((3000, 1), (1, 3000), (1,)).count("Gemm") == 1
+
+
+def test_a_bias_that_does_not_fit() -> None:
+    assert hostile((2, 6), (6, 6), (5,)).count("Gemm") == 1
 
 
 class Loop(nn.Module):

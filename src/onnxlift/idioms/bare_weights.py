@@ -176,9 +176,8 @@ def _held(edit: Edit, node: ir.Node, value: ir.Value, name: str) -> ir.Value:
     elif node.op_type in ("GroupNorm", "PRelu") and len(shape) != 1:
         array = value.const_value.numpy().reshape(-1)
     elif node.op_type == "Bilinear" and rank(value) != 1 and not attribute(node, "as_held", 0):
-        first, second = ((shape_of(x) or (0,))[-1] for x in node.inputs[:2])
-        assert isinstance(first, int) and isinstance(second, int)
-        array = value.const_value.numpy().reshape(first, -1, second).swapaxes(0, 1)
+        first, out, second = (int((shape_of(x) or (0,))[-1]) for x in (node.inputs[0], node.outputs[0], node.inputs[1]))
+        array = value.const_value.numpy().reshape(first, out, second).swapaxes(0, 1)
     if array is not None or value.name != name:
         array = value.const_value.numpy() if array is None else array
         value = _stored(edit, np.ascontiguousarray(array), name)

@@ -42,7 +42,7 @@ def _products(edit: Edit, node: ir.Node) -> None:
         return
     x, matrix, y = *first.inputs, column.inputs[0]
     left, right = shape_of(x), shape_of(y)
-    if not left or not right or left[:-1] != right[:-1] or matrix is None:
+    if not left or not right or left[:-1] != right[:-1] or not isinstance(right[-1], int) or matrix is None:
         return
     if not all(is_private(edit, value) for value in (node.inputs[0], *last.inputs, cut.inputs[0])):
         return

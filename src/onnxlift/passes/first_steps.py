@@ -37,11 +37,11 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         return
     owner, parameters = name.removesuffix(_IH), edit.graph.initializers
     matrix, bias = parameters.get(owner + _HH), parameters.get(owner + _BIAS_HH)
-    if matrix is None or (bias is None) != (len(node.inputs) < 3 or node.inputs[2] is None):
+    if constant(matrix) is None or (bias is None) != (len(node.inputs) < 3 or node.inputs[2] is None):
         return
     for user, place in _partners(edit, node.outputs[0]):
         value = user.inputs[place]
-        if value is not None and _is_product_of_zeros(value, matrix, bias):
+        if value is not None and matrix is not None and _is_product_of_zeros(value, matrix, bias):
             _put_back(edit, node, user, place, matrix, bias)
 
 
@@ -67,6 +67,10 @@ def _is_product_of_zeros(value: ir.Value, matrix: ir.Value, bias: ir.Value | Non
         return False
     if len(shape) != 2 or len(sizes) != 2 or shape[1] != sizes[0] or value.dtype != matrix.dtype:
         return False
+    if bias is not None and (numbers is None or shape_of(bias) != shape[1:]):
+        return False
+    if int(shape[0]) * int(sizes[1]) > _MOST_ELEMENTS:
+        return False  # so many zeros
     return bool((tensor.numpy() == (0.0 if numbers is None else numbers.numpy())).all())
 
 

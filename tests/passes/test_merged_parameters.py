@@ -34,6 +34,16 @@ def test_a_module_that_is_called_twice_keeps_its_parameters() -> None:
     assert merged_parameters.run(model) == 0
 
 
+def test_a_parameter_of_another_name_is_the_one_that_is_left() -> None:
+    """The scale of a residual branch is ones as well, before it is trained."""
+    stored = {"scale": np.ones(4, np.float32), "norm.bias": np.zeros(4, np.float32)}
+    notes = [("norm", "LayerNorm", "layer_norm(x, p1, p2)"), ("", "", "mul(layer_norm, p0)")]
+    names = ["scale", "norm.weight", "norm.bias"]
+    model = exported("a = LayerNormalization(x, p0, p2) y = Mul(a, p0)", notes, stored, names)
+    assert merged_parameters.run(model) == 1
+    assert reads_of(model) == [["x", "norm.weight", "norm.bias"], ["a", "scale"]]
+
+
 def test_a_tied_parameter_is_one() -> None:
     model = norms(("block/block.norm2", "Block/LayerNorm", "layer_norm_1(layer_norm, p0, p3)"))
     assert merged_parameters.run(model) == 1

@@ -29,8 +29,6 @@ from .module import Module, state_entries
 
 def add_shared_tables(root: Module, model: ir.Model) -> None:
     """Give modules the tables that they only hold."""
-    if model.producer_name != "pytorch":
-        return
     tables: dict[ir.Value, list[tuple[Path, Layer]]] = {}
     for path, layer in _embeddings(root):
         tables.setdefault(layer.weights["weight"].value, []).append((path, layer))

@@ -81,8 +81,9 @@ class Program:
 
     def own_name(self, node: ir.Node, name: str) -> str:
         """What the parameter that is stored as `name` was called where `node` reads it: as its operation says, or
-        else as in the module that it is in; `name` itself if nothing is known. A layer that a batch norm was folded
-        into tells of the norm, which is beside it."""
+        else as in the module that it is in; `name` itself if nothing is known. Of several parameters it is the one with
+        the same last name, or that none of the other constants has. A layer that a batch norm was folded into tells of
+        the norm, which is beside it."""
         read = self.parameters_of(node)
         if name in read:
             return name
@@ -92,7 +93,10 @@ class Program:
             read = [".".join((*modules[-2:-1], *name.split(".")[depth:]))] if depth else []
         elif not read and modules:
             read = [f"{modules[-1]}.{last}"]
-        alike = [other for other in read if other.rpartition(".")[2] == last] or read
+        constants = (value.name or "" for value in node.inputs if value is not None and value.const_value is not None)
+        others = {other.rpartition(".")[2] for other in constants if other != name}
+        alike = [other for other in read if other.rpartition(".")[2] == last]
+        alike = alike or [other for other in read if other.rpartition(".")[2] not in others]
         return alike[0] if len(alike) == 1 and alike[0] in self.names else name
 
     def is_fused(self, node: ir.Node) -> bool:

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 import onnxlift
-from small_graphs import Graph, code, compare
+from small_graphs import Graph, code, compare, step
 
 
 def keys(lifted: onnxlift.Lifted) -> set[str]:
@@ -240,6 +240,20 @@ def test_what_a_later_module_computes_for_an_earlier_one_is_computed_above_both(
     text = code(g.lift(g.node("Cos", x, name="/Cos")))
     assert "torch.where" in text.partition("class Small")[2]
     assert re.search(r"self\.encoder\(x, (\w+)\)\n +x = self\.decoder\(x, \1\)", text), text
+
+
+def test_sizes_that_a_module_reads_for_others_are_read_by_these() -> None:
+    """Equal sizes are merged into the first module that asks for them, although it may not need them any more."""
+    g = Graph()
+    x, m = g.input("x", "n", 4), g.input("m", "n", 3)
+    zero, one = g.constant("onnx::zero", np.int64(0)), g.constant("onnx::one", np.int64(1))
+    shape = g.node("Shape", m, name="/blocks.0/Shape")
+    for name in ("blocks.0", "blocks.1"):
+        x = step(g, x, name)
+    counted = g.node("Range", zero, g.node("Gather", shape, zero, name="/Gather"), one, name="/Range")
+    rows = g.node("Unsqueeze", g.node("Cast", counted, to=1, name="/Cast"), g.constant("onnx::last", np.array([1])))
+    text = code(g.lift(g.node("Mul", x, rows, name="/Mul")))
+    assert text.count("class ") == 2 and "for block in self.blocks:" in text, text
 
 
 def counting(readers: Sequence[str], home: str = "embed") -> str:

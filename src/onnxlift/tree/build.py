@@ -13,7 +13,8 @@ one point in time: nothing that it computes may go out, through another item of 
    parent, until no cycle is left: first those that nobody called (a list of layers that are used in between), then all.
    Their layers keep their names (`self.attn.query`).
 5. What several modules use is computed above them all, if it depends on nothing inside the first of them; but for
-   positions, which each of them counts itself (`local_positions.py`).
+   positions, which each of them counts itself (`local_positions.py`). So are sizes of what comes from outside, if
+   nobody inside uses them: equal ones were merged into the first module that measures.
 6. In a branch or the body of a loop, a scope is a module only if nothing of it is elsewhere: its parts would be apart.
 7. The calls of a module that is called several times are found (`calls.py`), and are scopes of one path. They are what
    they are together: where one of them is dissolved, all are.
@@ -31,6 +32,7 @@ import onnx_ir as ir
 from ..ir.metadata import NAME_SCOPES
 from ..ir.types import FLOATS, INTEGERS
 from .calls import find_calls
+from .flow import SIZES
 from .local_positions import count_locally
 from .reads import outer_reads
 from .scope import Scope, child_around, is_within, walk
@@ -270,7 +272,7 @@ def _hoist_shared(root: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Val
         scope = home[node]
         places = [home[user] for value in node.outputs for user in users.get(value, ())]
         inside = [p for p in places if is_within(p, scope)]
-        if scope is root or not inside or len(inside) == len(places):
+        if scope is root or len(inside) == len(places) or not (inside or _is_size_from_outside(node, scope, home)):
             continue
         target = scope
         while not all(is_within(p, target) for p in places):
@@ -283,6 +285,14 @@ def _hoist_shared(root: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Val
             target.items.append(part)
     for scope in moved:
         scope.items = [i for i in scope.items if isinstance(i, Scope) or home[i] is scope]
+
+
+def _is_size_from_outside(node: ir.Node, scope: Scope, home: Mapping[ir.Node, Scope]) -> bool:
+    """Whether a node of a scope measures what comes from outside: anybody can do that."""
+    if node.op_type not in SIZES or node.inputs[0] is None:
+        return False
+    producer = node.inputs[0].producer()
+    return producer is None or producer not in home or not is_within(home[producer], scope)
 
 
 def _slice(

@@ -83,6 +83,21 @@ def test_activations_that_are_layers(op_type: str, attributes: dict[str, Any], l
     assert layer in g.lift(g.node("Cos", x, name="/Cos")).source
 
 
+@pytest.mark.parametrize(
+    ("limits", "is_layer"),
+    [((-0.5, 0.25), True), ((0.25, -0.5), False), ((None, 0.25), False)],
+    ids=["both", "crossed", "one"],
+)
+def test_limits_are_a_layer(limits: tuple[float | None, float], is_layer: bool) -> None:
+    """`nn.Hardtanh` wants both of them, and the lower one first."""
+    g = Graph()
+    low, high = ("" if limit is None else g.constant(f"onnx::{i}", np.float32(limit)) for i, limit in enumerate(limits))
+    x = g.linear(g.input("x", "n", 4), "net.0", name="/net/net.0/Gemm")
+    x = g.node("Clip", x, low, high, name="/net/net.1/Clip")
+    x = g.linear(x, "net.2", name="/net/net.2/Gemm")
+    assert ("nn.Hardtanh(-0.5, 0.25)" in g.lift(g.node("Cos", x, name="/Cos")).source) == is_layer
+
+
 def test_layers_that_make_an_image_larger_or_smaller() -> None:
     model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18]>
         g (float[n, 8, 4, 4] x) => (float[n, 2, 16, 16] y)

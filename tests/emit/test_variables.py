@@ -101,6 +101,24 @@ def test_an_input_of_the_model_has_its_own_name_in_the_modules_that_hand_it_on()
     assert "_1" not in text, text
 
 
+def test_the_number_of_a_block_is_no_part_of_a_name_in_it() -> None:
+    """Keys of the steps before, as decoders are given them, and those that they give back, last."""
+    g = Graph()
+    x = g.input("x", "n", 4)
+    presents = []
+    for i in range(2):
+        past = g.input(f"past.{i}.key", "n", 4)
+        key = g.linear(x, f"layers.{i}.k_proj")
+        presents.append(g.node("Add", key, past, name=f"/layers.{i}/Add", output=f"present.{i}.key"))
+        y = g.node("Tanh", g.node("Mul", x, presents[-1], name=f"/layers.{i}/Mul"), name=f"/layers.{i}/Tanh")
+        x = g.linear(y, f"layers.{i}.o_proj")
+    text = code(g.lift(g.node("Cos", x, name="/Cos"), *presents))
+    layer, _, model = text.partition("class Small(")
+    assert "def forward(self, x: Tensor, past_key: Tensor) -> tuple[Tensor, Tensor]:" in layer, text
+    assert layer.rstrip().endswith(", present_key"), text
+    assert "x, present_0_key = self.layers[0](x, past_0_key)" in model, text
+
+
 def test_a_line_of_computation_is_not_called_after_its_norm() -> None:
     g = Graph()
     x = g.input("x", "n", 4)

@@ -184,6 +184,16 @@ def test_an_expand_that_makes_the_result_larger_stays() -> None:
     assert count == 0
 
 
+def test_an_expand_that_is_needed_anyway_is_read_by_all() -> None:
+    """`x = x + block(x)`: what the block is given is what is added."""
+    text = """g (float[1, seq] x, float[batch, seq] other) => (float[batch, seq] y) {
+        s = Shape(other) e = Expand(x, s) t = CumSum(e, axis) y = Add(t, e)
+    }"""
+    model, _ = apply(text.replace("{", "<int64 axis = {0}> {", 1), expands.run)
+    assert "Expand" in operators(model)
+    assert model.graph.outputs[0].producer().inputs[1].producer().op_type == "Expand"
+
+
 def test_an_expand_moves_behind_arithmetic_with_numbers() -> None:
     text = """g (float[1, seq] x, float[batch, seq] other) => (float[batch, seq] y) {
         s = Shape(other) e = Expand(x, s) two = Constant <value_float = 2.0> () t = Mul(e, two) y = Add(t, other)

@@ -14,6 +14,8 @@ LONGEST_NAME = 40  # of a variable
 _STATES = {"Y_h": "h", "Y_c": "c"}  # ONNX's own names for what recurrent layers leave behind
 # `input.36`, `conv2d:0`: what an exporter adds to set values apart that have the same name.
 _SERIAL = re.compile(r"([.:]\d+)+$")
+# `past_key_values.3.key`: which of many modules it belongs to, which says nothing inside of one.
+_COUNTER = re.compile(r"[._]\d+(?=[._][A-Za-z])")
 _SIGNATURE = "serving_default_"  # what TensorFlow puts before the inputs of a model
 # The names that PyTorch's functions give to what they take and return.
 _ANYTHING = frozenset({"input", "result", "ret", "output", "out", "self"})
@@ -31,6 +33,8 @@ def meaning(module: Module, value: ir.Value) -> str | None:
     if is_generated(name) or "/" in name or _is_exporters(module, value):
         return None
     name = _SERIAL.sub("", name)
+    if module.path and (value.is_graph_input() or value.is_graph_output()):
+        name = _COUNTER.sub("", name)
     if not name or is_counted(name) or (name.rstrip("0123456789") in _ANYTHING and not value.is_graph_output()):
         return None
     for depth in range(len(module.path), 0, -1):

@@ -42,6 +42,7 @@ _FUNCTIONS: dict[str, tuple[str, ...]] = {
     "softsign": ("Softsign",),
     "softshrink": ("Softshrink", "lambd"),
     "hardshrink": ("Hardshrink", "lambd"),
+    "clamp": ("Hardtanh", "min_val", "max_val"),
     "tanhshrink": ("Tanhshrink",),
     "sigmoid": ("Sigmoid",),
     "logsigmoid": ("LogSigmoid",),
@@ -211,6 +212,8 @@ def _as_layer(expr: Expr, current: ir.Value) -> Layer | Module | None:
     literal = {k: v._value for k, v in values.items() if isinstance(v, Literal) and k in names}
     if subject is not current or len(rest) > len(names) or len(literal) != len(values):
         return None
+    if kind == "Hardtanh" and not literal["min_val"] < literal["max_val"]:
+        return None  # the layer does not take limits that cross
     if kind == "Flatten":
         literal.setdefault("start_dim", 0)  # of `x.flatten()`; the layer spares the first axis if it isn't told
     return Layer(kind, literal)

@@ -100,6 +100,7 @@ SIGNATURES: dict[str, dict[str, Any]] = {
     "Softshrink": _signature(lambd=0.5),
     "Hardshrink": _signature(lambd=0.5),
     "Tanhshrink": _signature(),
+    "Hardtanh": _signature("min_val", "max_val"),
     "Mish": _signature(),
     "SELU": _signature(),
     "CELU": _signature(alpha=1.0),
@@ -126,7 +127,7 @@ SIGNATURES: dict[str, dict[str, Any]] = {
 # Layers without weights that any of the others could stand for.
 ACTIVATIONS = frozenset(
     """ReLU ReLU6 GELU SiLU Hardswish Hardsigmoid Sigmoid LogSigmoid Tanh ELU SELU CELU LeakyReLU Softplus Softsign
-    Softshrink Hardshrink Tanhshrink Mish Identity""".split()
+    Softshrink Hardshrink Tanhshrink Hardtanh Mish Identity""".split()
 )
 # What the integers of a quantised weight stand for.
 STEPS = frozenset({"scale", "zero_point", "scales", "zero_points"})

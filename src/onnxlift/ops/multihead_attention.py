@@ -92,8 +92,10 @@ def MultiheadAttention(
             options["is_causal"] = True
     elif mask is not None:
         options["attn_mask"] = ~mask if inverted else mask
+    if not need_weights and options:  # too long a line to go on with
+        return Unpack(layer(query, key, value, **options, need_weights=False), 2)
     if not need_weights:
-        return layer(query, key, value, **options, need_weights=False)[0]
+        return layer(query, key, value, need_weights=False)[0]
     if not average_attn_weights:
         options["average_attn_weights"] = False
     return Unpack(layer(query, key, value, **options), 2, names=(None, "weights"))

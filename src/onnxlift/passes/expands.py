@@ -11,7 +11,8 @@ for the elementwise operators with two or more inputs (rule 2: also Cast and Not
 - Unsqueeze(x, axes), as far as axes in front of all others go: `mask[None, :, None]` keeps the last of the three
 
 Not if E is what makes the result as large as it is: the shapes with and without it must be known to be equal (in rules
-2 and 3 this is plain: the other operands are numbers, or lose the same axes). Broadcasting repeats elements just as
+2 and 3 this is plain: the other operands are numbers, or lose the same axes). Nor, in rule 1, if an Expand is needed
+anyway, by a reader that does not broadcast: `x + block(x)` reads x once more. Broadcasting repeats elements just as
 Expand does, and adds axes in front just as Unsqueeze does, so the numbers are the same.
 """
 
@@ -26,6 +27,7 @@ from ..ir.shape_rules import BROADCASTING, broadcast_shapes
 from .edit import Edit, attribute, axes_of, is_standard, sweep
 
 _MAX_READERS = 32
+_WIDENING = (*BROADCASTING, "Expand", "Cast", "Not", "Shape")
 _MAX_INPUTS = 8
 
 
@@ -72,14 +74,20 @@ def _merge_expands(edit: Edit, node: ir.Node) -> None:
 def _narrow_shape(value: ir.Value | None) -> Shape | None:
     """The shape of x, if `value` is E(x)."""
     node, shape = None if value is None else value.producer(), shape_of(value)
-    if node is None or shape is None:
+    if value is None or node is None or shape is None:
         return None
     if is_standard(node, "Expand"):
-        return shape_of(node.inputs[0])
+        return None if _is_needed(value) else shape_of(node.inputs[0])
     if is_standard(node, "ConstantOfShape"):
         return () if len(shape) > 1 else None  # a list is shape arithmetic, which reads better with the list
     front = _new_in_front(value)
     return shape[front:] if front else None
+
+
+def _is_needed(value: ir.Value) -> bool:
+    """Whether somebody reads an expanded value that does not expand it by itself."""
+    uses = value.uses()
+    return 1 < len(uses) <= _MAX_READERS and not all(is_standard(user, *_WIDENING) for user, _ in uses)
 
 
 def _narrow(edit: Edit, reader: ir.Node, value: ir.Value) -> ir.Value | None:

@@ -393,6 +393,28 @@ def _in_order(values: list[ir.Value], place: Mapping[ir.Value, int]) -> list[ir.
     return [next(placed) if value in place else value for value in values]
 
 
+def _main_first(
+    outputs: list[ir.Value],
+    by_the_way: Collection[ir.Value],
+    inside: Collection[ir.Node],
+    reads: Mapping[ir.Node, list[ir.Value]],
+) -> list[ir.Value]:
+    """The outputs of a module in the order in which they are computed; but what it makes of all others comes before
+    them, where these only leave the model, like the keys and values that a decoder gives to its next step."""
+    *others, last = outputs or [None]
+    if last is None or not others or not all(value in by_the_way for value in others):
+        return outputs
+    used: set[ir.Value] = set()
+    waiting = [last]
+    while waiting:
+        producer = waiting.pop().producer()
+        if producer is not None and producer in inside:
+            new = [value for value in reads[producer] if value not in used]
+            used.update(new)
+            waiting += new
+    return [last, *others] if used.issuperset(others) else outputs
+
+
 def _find_borders(scope: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Value]]) -> None:
     consumers: dict[ir.Value, list[ir.Node]] = {}
     for node, values in reads.items():
@@ -416,6 +438,8 @@ def _find_borders(scope: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Va
             for value in node.outputs:
                 if value in results or any(c not in inside for c in consumers.get(value, ())):
                     scope.outputs.append(value)
+        by_the_way = {v for v in scope.outputs if all(c in inside for c in consumers.get(v, ()))}
+        scope.outputs = _main_first(scope.outputs, by_the_way, inside, reads)
         scope.inputs = list(inputs) if scope.calls else _in_order(_in_order(list(inputs), declared), computed)
         return inside
 

@@ -287,7 +287,7 @@ def stacked(names: tuple[str, str], *, outputs: list[str]) -> tuple[onnx.ModelPr
         (("/enc/LSTM", "/enc/LSTM_1"), ["y1", "y2"], 2),  # somebody reads what lies between them
         (("/enc/LSTM", "/enc/LSTM_1"), ["y2", "h1"], 2),
         (("/enc/LSTM", "/enc/LSTM_1"), ["y2", "h", "h2"], 2),
-        (("/enc/LSTM", "/enc/LSTM_1"), ["y2", "Y2"], 2),
+        (("/enc/LSTM", "/enc/LSTM_1"), ["y2", "Y2"], 1),
     ],
 )
 def test_stacking(names: tuple[str, str], outputs: list[str], layers: int) -> None:
@@ -295,3 +295,27 @@ def test_stacking(names: tuple[str, str], outputs: list[str], layers: int) -> No
     source = check(model, arrays, atol=1e-5)
     assert source.count("nn.LSTM(") == layers
     assert ("num_layers=2" in source) == (layers == 1)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "text"),
+    [
+        ([("Transpose", ["Y"], {"perm": [0, 2, 1, 3]}), ("Reshape", [0, "flat"], {})], ".flatten(0, 1)"),
+        ([("ReduceSum", ["Y", "axis"], {"keepdims": 0})], ".unflatten(-1, (2, 6)).sum(2)"),
+    ],
+    ids=["in rows", "summed up"],
+)
+def test_directions_are_cut_out_where_somebody_asks_for_them(nodes: list[Any], text: str) -> None:
+    """As CRNN and DeepSpeech do: without transposes to ONNX's order and back."""
+    arrays = {name: array for name, array in inputs("LSTM", 2).items() if name in "XWRB"}
+    arrays |= {"flat": np.array([-1, 2 * HIDDEN]), "axis": np.array([1])}
+    graph = [helper.make_node("LSTM", [*"XWRB"], ["Y"], hidden_size=HIDDEN, direction="bidirectional")]
+    for place, (kind, given, attributes) in enumerate(nodes):
+        read = [f"v{place - 1}" if name == 0 else name for name in given]
+        graph.append(helper.make_node(kind, read, [f"v{place}"], **attributes))
+    used = {name: array for name, array in arrays.items() if any(name in node.input for node in graph)}
+    model = model_of(graph, used, 17, constants=[name for name in used if name != "X"])
+    del model.graph.output[:]
+    model.graph.output.append(onnx.ValueInfoProto(name=graph[-1].output[0]))
+    source = check(model, used, atol=1e-5)
+    assert text in source and "transpose" not in source, source

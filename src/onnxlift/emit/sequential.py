@@ -17,7 +17,7 @@ before, and nothing else is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import onnx_ir as ir
 
@@ -173,6 +173,11 @@ def _as_layers(expr: Expr, current: ir.Value) -> Sequence[Layer | Module]:
     return [layer] if layer is not None else _as_global_pool(expr, current)
 
 
+def _rises(limits: Iterable[object]) -> bool:
+    numbers = [limit for limit in limits if isinstance(limit, int | float)]
+    return len(numbers) == 2 and numbers[0] < numbers[1]
+
+
 def _as_global_pool(expr: Expr, current: ir.Value) -> list[Layer]:
     """The pool that `current.mean((2, 3), keepdim=True)` is, and without `keepdim` the layer that drops the axes."""
     function = bare(expr._function) if isinstance(expr, Call) else None
@@ -212,7 +217,7 @@ def _as_layer(expr: Expr, current: ir.Value) -> Layer | Module | None:
     literal = {k: v._value for k, v in values.items() if isinstance(v, Literal) and k in names}
     if subject is not current or len(rest) > len(names) or len(literal) != len(values):
         return None
-    if kind == "Hardtanh" and not literal["min_val"] < literal["max_val"]:
+    if kind == "Hardtanh" and not _rises(literal.values()):
         return None  # the layer does not take limits that cross
     if kind == "Flatten":
         literal.setdefault("start_dim", 0)  # of `x.flatten()`; the layer spares the first axis if it isn't told

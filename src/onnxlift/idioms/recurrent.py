@@ -2,13 +2,14 @@
 
     LSTM(x, W, R, B, h0, c0)                             ->  lifted LSTM(x, h0, c0, W, R, B)
     Squeeze, or Transpose and Reshape, of its Y          ->  gone: the lifted LSTM gives (sequence, batch, features)
+    other readers of its Y                               ->  they read that with an axis of directions cut out of it
     zeros for h0 and c0                                  ->  gone: PyTorch starts from zeros
     LSTM after LSTM of one module, Concat of their h, c  ->  one lifted LSTM of two layers
     Transpose before and after                           ->  gone: `batch_first`
 
 A lifted node has the inputs x, h0, c0, then the weights of each layer (W, R, B as ONNX packs them, or if `unpacked` the
 parameters of PyTorch's layer, see recurrent_weights.py), and if `lengths` those of the sequences; and the outputs y, h,
-c, all as PyTorch has them, but for `onnx_y`: then somebody reads Y with its axis of directions, and y is that.
+c, all as PyTorch has them.
 
 Not where PyTorch's layer computes something else or has no such thing: a GRU that resets before the product (ONNX's
 default), peepholes, other activations, `clip`, `input_forget`, `layout`, lengths of sequences (unless all are full).
@@ -24,11 +25,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+import numpy as np
 import onnx_ir as ir
 
 from ..ir.node_view import shape_of, static_elements
 from ..ir.scopes import constant
 from ..ir.types import DataType
+from ..passes import reshapes, transposed_axes, transposes
 from ..passes.common_subexpressions import module_of
 from ..passes.edit import Edit, attribute, is_standard, sweep
 from ..passes.transposes import permutation
@@ -42,7 +45,11 @@ _H, _C, _WEIGHTS = 1, 2, 3  # positions among the inputs of a lifted node; the f
 def run(model: ir.Model) -> int:
     """Make layers of recurrent nodes; gives how many rewrites that took."""
     lift = partial(_lift, packs=model.producer_name == "pytorch")
-    return sweep(model, lift) + sweep(model, _stack) + sweep(model, _batch_first)
+    count = sweep(model, lift) + sweep(model, _stack)
+    if count:  # an axis of directions that was cut out may have been in the way of what reads it
+        for tidy in (transposes, transposed_axes, reshapes):
+            tidy.run(model)
+    return count + sweep(model, _batch_first)
 
 
 # One node becomes one layer
@@ -69,20 +76,18 @@ def _lift(edit: Edit, node: ir.Node, packs: bool) -> None:
         "unpacked": int(not is_packed),
         "bidirectional": int(_direction(node) == "bidirectional"),
         "backwards": int(_direction(node) == "reverse"),
-        "onnx_y": int(readers is None),
         "nonlinearity": _activations(node)[0] if node.op_type == "RNN" else "",
         "lengths": int(lengths is not None),
     }
     more = [] if lengths is None else [_as_integers(edit, node, lengths)]
     layer = insert_layer(edit, node, [x, *states, *weights, *more], options, like=node)
     y, *rest = layer.outputs
+    y.shape = None if (shape := _shape_of_y(node)) is None else ir.Shape(shape)
     if readers is None:
-        take_over(edit, node.outputs[0], y)
-    else:
-        y.shape = None if (shape := _shape_of_y(node)) is None else ir.Shape(shape)
-        for reader in readers:
-            take_over(edit, reader.outputs[0], y)
-            edit.drop(reader)
+        take_over(edit, node.outputs[0], _with_directions(edit, node, y))
+    for reader in readers or ():
+        take_over(edit, reader.outputs[0], y)
+        edit.drop(reader)
     for old, new in zip(node.outputs[1:], rest, strict=False):
         take_over(edit, old, new)
     drop_unused(edit, [user for user, _ in node.outputs[0].uses()])
@@ -169,6 +174,23 @@ def _readers(edit: Edit, node: ir.Node) -> list[ir.Node] | None:
     return readers if same and here and outputs <= 1 and not edit.is_output(y) else None
 
 
+def _with_directions(edit: Edit, node: ir.Node, y: ir.Value) -> ir.Value:
+    """What the lifted node gives, as the Y of the ONNX node: (sequence, directions, batch, hidden)."""
+    shape = shape_of(node.outputs[0]) or (None,) * 4
+    sequence, directions, batch, hidden = shape if len(shape) == 4 else (None,) * 4
+    name = node.outputs[0].name or node.op_type
+    y.name = edit.names.fresh(f"{name}.layer_output_0")
+    if _direction(node) != "bidirectional":
+        inputs, attributes = edit.axes(node, [1])
+        return edit.insert(node, "Unsqueeze", [y, *inputs], attributes, like=y, shape=shape, name=name)
+    sizes = edit.constant(f"{name}.directions", np.array([0, 0, 2, int(str(_sizes(node.inputs[2])[-1]))], np.int64))
+    cut = edit.insert(
+        node, "Reshape", [y, sizes], like=y, shape=(sequence, batch, directions, hidden), name=f"{name}.cut"
+    )
+    order = [ir.AttrInt64s("perm", [0, 2, 1, 3])]
+    return edit.insert(node, "Transpose", [cut], order, like=y, shape=shape, name=name)
+
+
 # Layers become one layer
 
 
@@ -231,9 +253,8 @@ def _after(edit: Edit, node: ir.Node) -> ir.Node | None:
     if position != 0 or not _is_lifted(reader, node.op_type) or reader.graph is not edit.graph:
         return None
     options = _options(node)
-    one_way = not options.get("backwards") and not options.get("onnx_y")
     is_equal = options == _options(reader) and _lengths(node) == _lengths(reader)
-    return reader if one_way and is_equal and _is_one_module(edit, node, reader) else None
+    return reader if not options.get("backwards") and is_equal and _is_one_module(edit, node, reader) else None
 
 
 def _is_one_module(edit: Edit, node: ir.Node, reader: ir.Node) -> bool:
@@ -302,7 +323,7 @@ def _batch_first(edit: Edit, node: ir.Node) -> None:
     before = made_by(edit, node.inputs[0], "Transpose")
     y = node.outputs[0]
     after = [user for user, _ in y.uses()]
-    if before is None or edit.is_output(y) or (attribute(node, "onnx_y", 0) and after):
+    if before is None or edit.is_output(y):
         return
     swaps = [permutation(each) for each in (before, *after)]
     here = all(user.graph is edit.graph for user in after)

@@ -175,7 +175,6 @@ def RecurrentLayer(
     bidirectional: int = 0,
     backwards: int = 0,
     batch_first: int = 0,
-    onnx_y: int = 0,
     nonlinearity: str = "",
     lengths: int = 0,
 ) -> Result:
@@ -211,7 +210,7 @@ def RecurrentLayer(
     result = layer(entering, *states)
     has_c = n.op_type == "LSTM" and (n.wants(1) or n.wants(2))
     count, form = (3, "{}, ({}, {})") if has_c else (2, None)
-    if not (n.wants(0) and (backwards or onnx_y or lengths)):
+    if not (n.wants(0) and (backwards or lengths)):
         return Unpack(result, count, form, _NAMES)
     y = Local("packed" if lengths else "y")
     last = [Tensor(Ref(value), type_of(value)) if value.name else None for value in n.ir.outputs[1:]]
@@ -222,8 +221,6 @@ def RecurrentLayer(
     whole: Expr = y.flip(steps) if backwards else y
     if lengths:
         whole = _PACKING.pad_packed_sequence(y, **order, total_length=size_of(x, steps))[0]
-    if onnx_y:
-        whole = whole.unflatten(-1, (2, hidden_size)).transpose(1, 2) if bidirectional else whole.unsqueeze(1)
     return [whole, *last]
 
 

@@ -401,18 +401,17 @@ def _main_first(
 ) -> list[ir.Value]:
     """The outputs of a module in the order in which they are computed; but what it makes of all others comes before
     them, where these only leave the model, like the keys and values that a decoder gives to its next step."""
-    *others, last = outputs or [None]
-    if last is None or not others or not all(value in by_the_way for value in others):
+    others, waiting = outputs[:-1], outputs[-1:]
+    if not others or not all(value in by_the_way for value in others):
         return outputs
     used: set[ir.Value] = set()
-    waiting = [last]
     while waiting:
         producer = waiting.pop().producer()
         if producer is not None and producer in inside:
             new = [value for value in reads[producer] if value not in used]
             used.update(new)
             waiting += new
-    return [last, *others] if used.issuperset(others) else outputs
+    return [outputs[-1], *others] if used.issuperset(others) else outputs
 
 
 def _find_borders(scope: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Value]]) -> None:

@@ -256,6 +256,33 @@ def test_sizes_that_a_module_reads_for_others_are_read_by_these() -> None:
     assert text.count("class ") == 2 and "for block in self.blocks:" in text, text
 
 
+@pytest.mark.parametrize(
+    ("names", "is_inside", "is_local"),
+    [
+        (("blocks.0", "blocks.1"), False, True),
+        (("left", "right"), False, False),  # not of one kind: the one may compute it for the other
+        (("blocks.0", "blocks.1"), True, False),  # of what the first block has computed
+    ],
+)
+def test_relatives_that_begin_with_an_activation_compute_it_each(
+    names: tuple[str, str], is_inside: bool, is_local: bool
+) -> None:
+    """Exporters merge equal nodes into the first module that has them."""
+    g = Graph()
+    x = g.node("Sin", g.input("x", "n", 4), name="/Sin")
+    first = g.linear(x, f"{names[0]}.a") if is_inside else x
+    active = g.node("Relu", first, name=f"/{names[0]}/Relu")
+    parts = []
+    for name in names:
+        h = g.linear(active, f"{name}.b")
+        parts.append(
+            g.node("Add", g.linear(g.node("Tanh", h, name=f"/{name}/Tanh"), f"{name}.c"), x, name=f"/{name}/Add")
+        )
+    text = code(g.lift(g.node("Mul", *parts, name="/Mul")))
+    last = names[1] if "." not in names[1] else "blocks[1]"
+    assert (f"self.{last}(x)" in text) == is_local, text
+
+
 def counting(readers: Sequence[str], home: str = "embed") -> str:
     """A model with positions that are counted in the module `home`, and read in others."""
     g = Graph()

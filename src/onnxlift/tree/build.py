@@ -13,7 +13,8 @@ one point in time: nothing that it computes may go out, through another item of 
    parent, until no cycle is left: first those that nobody called (a list of layers that are used in between), then all.
    Their layers keep their names (`self.attn.query`).
 5. What several modules use is computed above them all, if it depends on nothing inside the first of them; but for
-   positions, which each of them counts itself (`local_positions.py`). So are sizes of what comes from outside, if
+   positions, which each of them counts itself (`local_positions.py`), and for activations that relatives begin with
+   (`local_activations.py`). So are sizes of what comes from outside, if
    nobody inside uses them: equal ones were merged into the first module that measures.
 6. In a branch or the body of a loop, a scope is a module only if nothing of it is elsewhere: its parts would be apart.
 7. The calls of a module that is called several times are found (`calls.py`), and are scopes of one path. They are what
@@ -33,9 +34,10 @@ from ..ir.metadata import NAME_SCOPES
 from ..ir.types import FLOATS, INTEGERS
 from .calls import find_calls
 from .flow import SIZES
+from .local_activations import activate_locally
 from .local_positions import count_locally
 from .reads import outer_reads
-from .scope import Scope, child_around, is_within, walk
+from .scope import Scope, child_around, is_within, kind, walk
 from .scopes import LAYER_WEIGHTS, Path, Scopes, graphs_of, owner_of
 from .steps import find_steps
 from .weights import is_parameter
@@ -54,6 +56,7 @@ def build_tree(graph: ir.Graph, scopes: Scopes) -> Scope:
     _dissolve_small(root, scopes.paths, scopes.owned)
     _hoist_joins(root, reads)
     count_locally(root, graph, order, reads)
+    activate_locally(root, graph, order, reads)
     _hoist_shared(root, graph, reads)
     _settle(root, order, reads)
     find_steps(root, scopes)
@@ -233,8 +236,7 @@ def _hoist_joins(scope: Scope, reads: dict[ir.Node, list[ir.Value]]) -> None:
     relatives: dict[object, list[Scope]] = {}
     for child in scope.children():
         _hoist_joins(child, reads)
-        kind = child.class_hint or tuple(part.rstrip("0123456789") for part in child.path)
-        relatives.setdefault(kind, []).append(child)
+        relatives.setdefault(kind(child), []).append(child)
     for children in relatives.values():
         joins = {child: _join_of_inputs(child, reads) for child in children} if len(children) > 1 else {}
         if len({len(join.inputs) if join is not None else 1 for join in joins.values()}) > 1:

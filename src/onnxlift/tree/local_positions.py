@@ -39,7 +39,7 @@ def count_locally(
             there = copies.setdefault(scope, {})
             needed = _needed(node, scope, home, counts, there)
             for original in sorted(needed, key=order.__getitem__):
-                copy = _copy(original, there)
+                copy = copied(original, there)
                 graph.insert_after(original, copy)
                 order[copy] = min(order[user] for user in readers)
                 reads[copy] = [read for read in copy.inputs if read is not None]
@@ -92,7 +92,7 @@ def _needed(
     return found
 
 
-def _copy(node: ir.Node, copies: dict[ir.Value, ir.Value]) -> ir.Node:
+def copied(node: ir.Node, copies: dict[ir.Value, ir.Value]) -> ir.Node:
     """The same node once more, reading the `copies` there are; what it gives is one of them."""
     (old,) = node.outputs
     new = ir.Value(name=f"{old.name}.local_output_0", type=old.type, shape=old.shape)

@@ -55,3 +55,8 @@ def child_around(scope: Scope, ancestor: Scope) -> Scope:
     while scope.parent is not None and scope is not ancestor and scope.parent is not ancestor:
         scope = scope.parent
     return scope
+
+
+def kind(scope: Scope) -> object:
+    """Equal for modules of one class, and where that is not known for those whose names differ by numbers alone."""
+    return scope.class_hint or tuple(part.rstrip("0123456789") for part in scope.path)

@@ -27,6 +27,7 @@ from . import (
     expand_operators,
     expands,
     first_steps,
+    folded_arithmetic,
     folded_names,
     folded_sums,
     folded_transposes,
@@ -107,6 +108,7 @@ def normalise(
     merged_computations.run(model)
     merged_parameters.run(model)
     folded_sums.run(model)
+    folded_arithmetic.run(model)
     first_steps.run(model)
     dropped_biases.run(model)
     if supported is not None and expand_operators.run(model, supported):

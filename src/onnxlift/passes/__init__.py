@@ -50,6 +50,7 @@ from . import (
     transposed_axes,
     transposes,
     unit_axes,
+    untrained_buffers,
     zero_biases,
 )
 
@@ -109,6 +110,7 @@ def normalise(
     merged_parameters.run(model)
     folded_sums.run(model)
     folded_arithmetic.run(model)
+    untrained_buffers.run(model)
     first_steps.run(model)
     dropped_biases.run(model)
     if supported is not None and expand_operators.run(model, supported):

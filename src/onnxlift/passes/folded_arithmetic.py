@@ -152,7 +152,7 @@ def _scaled(numbers: Array, array: Array) -> Iterator[_Formula]:
     """The products with a number, and the quotients, that could be meant: the number is told by the largest entry."""
     largest = np.abs(numbers).argmax()
     factor = np.float64(array[largest]) / np.float64(numbers[largest])
-    if factor == 0 or not np.isfinite(factor):
+    if factor == 0:
         return
     products = [_Formula(("Mul",), partial(np.multiply, c), number=c) for c in _around(factor)]
     quotients = [_Formula(("Div",), partial(_divided, c), number=c) for c in _around(1 / factor)]
@@ -165,6 +165,8 @@ def _divided(number: np.float32, array: Array) -> Array:
 
 
 def _around(number: np.float64) -> list[np.float32]:
+    if not np.finfo(np.float32).tiny < abs(number) < np.finfo(np.float32).max:
+        return []
     nearest = np.float32(number)
     return [nearest, np.nextafter(nearest, np.float32(np.inf)), np.nextafter(nearest, np.float32(-np.inf))]
 

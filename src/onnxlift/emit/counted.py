@@ -114,8 +114,8 @@ def _identity(array: Array, dtype: DataType) -> Expr | None:
         return None
     if min(rows, columns) < SHORTEST or rows * columns != array.size:
         return None
-    expected = np.eye(rows, columns, dtype=array.dtype)
-    is_rest = dtype == DataType.BOOL and _is_same(array, ~expected)
+    expected: Array = np.eye(rows, columns, dtype=array.dtype)
+    is_rest = dtype == DataType.BOOL and _is_same(array, np.logical_not(expected))
     if not is_rest and not _is_same(array, expected):
         return None
     options = {} if dtype == DataType.FLOAT else {"dtype": torch_dtype(dtype)}
@@ -150,7 +150,7 @@ def _places(array: Array, dtype: DataType) -> Expr | None:
             expected = make(size, diagonal)
             if places.shape[1] == len(expected[0]) and (places == expected).all():
                 arguments = [size, size, *([diagonal] if diagonal else [])]
-                found = getattr(torch, name)(*arguments, device=Device())
+                found: Expr = getattr(torch, name)(*arguments, device=Device())
                 return found.T if is_turned else found
     return None
 

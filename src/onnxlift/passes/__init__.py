@@ -28,6 +28,7 @@ from . import (
     expands,
     first_steps,
     folded_arithmetic,
+    folded_functions,
     folded_names,
     folded_sums,
     folded_transposes,
@@ -109,6 +110,7 @@ def normalise(
     merged_computations.run(model)
     merged_parameters.run(model)
     folded_sums.run(model)
+    folded_functions.run(model)
     folded_arithmetic.run(model)
     untrained_buffers.run(model)
     first_steps.run(model)

@@ -2,9 +2,9 @@
 
     Mul(x, onnx::Mul_162), which is 1 - time_mix_k   ->   Mul(x, Sub(1, time_mix_k))
 
-for 1 - p, 1 + p, -p, exp(p), -exp(p), sigmoid(p), p * c and p / c. A parameter that is used as it is and in some
-arithmetic besides (`x * mix + shifted * (1 - mix)`) would train by the first of its uses only: the other one is a
-constant, which stays what it is.
+for 1 - p, 1 + p, -p, exp(p), -exp(p), sigmoid(p), 1 - sigmoid(p), p * c and p / c. A parameter that is used as it is
+and in some arithmetic besides (`x * mix + shifted * (1 - mix)`) would train by the first of its uses only: the other
+one is a constant, which stays what it is.
 
 It applies to a constant without a name of its own that has the numbers of this arithmetic, all of them: bit by bit, or
 to the last bits where libraries differ in them (exp, sigmoid). The parameter is the one that the newer exporter notes
@@ -49,6 +49,7 @@ class _Formula:
     operators: tuple[str, ...]
     compute: Callable[[Array], Array]
     is_exact: bool = True
+    about_one: bool = False  # whether it is inexact by the last bits of numbers about one, whatever the result
     number: np.float32 = _ONE
 
 
@@ -67,6 +68,7 @@ _FORMULAS = (
     _Formula(("Exp",), _exponential, is_exact=False),
     _Formula(("Exp", "Neg"), lambda array: -_exponential(array), is_exact=False),
     _Formula(("Sigmoid",), _sigmoid, is_exact=False),
+    _Formula(("Sigmoid", "Sub"), lambda array: _ONE - _sigmoid(array), is_exact=False, about_one=True),
 )
 
 _Sizes = tuple[int, ...]  # those that are not one
@@ -83,7 +85,7 @@ class _Parameters:
 
     def __post_init__(self) -> None:
         for value in self.graph.initializers.values():
-            if _is_small(value) and not _is_nameless(value) and is_parameter(value) and _long(value) in self.sizes:
+            if _is_candidate(value) and _long(value) in self.sizes:
                 for module in dict.fromkeys(_module(node) for node, _ in value.uses()):
                     self._read.setdefault((module, _long(value)), []).append(value)
 
@@ -91,7 +93,7 @@ class _Parameters:
         """What a constant may be computed from."""
         if FOLDED_FROM in folded.metadata_props:
             noted = [self.graph.initializers.get(name) for name in folded_from(folded)]
-            return [value for value in noted if value is not None and _is_small(value) and is_parameter(value)]
+            return [value for value in noted if value is not None and _is_candidate(value)]
         modules = dict.fromkeys(_module(node) for node, _ in folded.uses())
         found = dict.fromkeys(value for module in modules for value in self._read.get((module, _long(folded)), ()))
         return found if len(found) <= MOST_CANDIDATES else ()
@@ -179,7 +181,9 @@ def _has_numbers(formula: _Formula, numbers: Array, array: Array) -> bool:
             if formula.is_exact:
                 if result.tobytes() != array[part].tobytes():
                     return False
-            elif not (np.abs(result - array[part]) <= _LAST_BITS * np.spacing(np.abs(result))).all():
+                continue
+            size = np.ones_like(result) if formula.about_one else np.abs(result)
+            if not (np.abs(result - array[part]) <= _LAST_BITS * np.spacing(size)).all():
                 return False
     return True
 
@@ -209,6 +213,10 @@ def _is_small(value: ir.Value) -> bool:
         and 1 <= prod(sizes) <= _LARGEST
         and constant(value) is not None
     )
+
+
+def _is_candidate(value: ir.Value) -> bool:
+    return _is_small(value) and is_parameter(value) and not _is_nameless(value)
 
 
 def _is_nameless(value: ir.Value) -> bool:

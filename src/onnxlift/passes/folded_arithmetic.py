@@ -95,8 +95,10 @@ class _Parameters:
             noted = [self.graph.initializers.get(name) for name in folded_from(folded)]
             return [value for value in noted if value is not None and _is_candidate(value)]
         modules = dict.fromkeys(_module(node) for node, _ in folded.uses())
-        found = dict.fromkeys(value for module in modules for value in self._read.get((module, _long(folded)), ()))
-        return found if len(found) <= MOST_CANDIDATES else ()
+        groups = [self._read.get((module, _long(folded)), []) for module in modules]
+        if sum(map(len, groups)) > MOST_CANDIDATES:
+            return ()
+        return dict.fromkeys(value for group in groups for value in group)
 
     def numbers(self, value: ir.Value) -> Array | None:
         """The numbers of a parameter, if they are of many kinds."""
@@ -152,6 +154,9 @@ def _is_telling(numbers: Array) -> bool:
 
 def _scaled(numbers: Array, array: Array) -> Iterator[_Formula]:
     """The products with a number, and the quotients, that could be meant: the number is told by the largest entry."""
+    (a, b), (c, d) = numbers[:2].tolist(), array[:2].tolist()
+    if abs(a * d - b * c) > 1e-5 * abs(a * d):  # no factor, as nearly always
+        return
     largest = np.abs(numbers).argmax()
     factor = np.float64(array[largest]) / np.float64(numbers[largest])
     if factor == 0:

@@ -45,6 +45,17 @@ def lifted(constant: Any, name: str = "onnx::Constant_7") -> onnxlift.Lifted:
         (np.zeros((2, 3), np.int64), "torch.zeros(2, 3, dtype=torch.int64, device=x.device)"),
         (np.full((2, 3), 7), "torch.full((2, 3), 7, dtype=torch.int64, device=x.device)"),
         (np.ones((2, 3), bool), None),
+        (np.eye(5, dtype=np.float32), "torch.eye(5, device=x.device)"),
+        (np.eye(3, 4, dtype=np.float32)[None], "torch.eye(3, 4, device=x.device).unsqueeze(0)"),
+        (np.eye(3, dtype=np.float32)[None, None], "torch.eye(3, device=x.device).view(1, 1, 3, 3)"),
+        (np.eye(3, dtype=np.float32).reshape(9), "torch.eye(3, device=x.device).flatten()"),
+        (np.eye(3, dtype=np.float32).reshape(1, 9), "torch.eye(3, device=x.device).view(1, -1)"),
+        (np.eye(4, dtype=np.int64), "torch.eye(4, dtype=torch.int64, device=x.device)"),
+        (np.eye(4, dtype=bool), "torch.eye(4, dtype=torch.bool, device=x.device)"),
+        (~np.eye(4, dtype=bool), "~torch.eye(4, dtype=torch.bool, device=x.device)"),
+        (np.array(np.tril_indices(4, -1)), "torch.tril_indices(4, 4, -1, device=x.device)"),
+        (np.array(np.triu_indices(4)), "torch.triu_indices(4, 4, device=x.device)"),
+        (np.array(np.triu_indices(4, 1)).T.copy(), "torch.triu_indices(4, 4, 1, device=x.device).T"),
     ],
 )
 def test_what_a_line_makes_is_not_stored(constant: Any, line: str | None) -> None:
@@ -66,9 +77,21 @@ def test_what_a_line_makes_is_not_stored(constant: Any, line: str | None) -> Non
         np.triu(np.full((3, 4), -2, np.float32), 1) - np.triu(np.ones((3, 4), np.float32), 3),
         np.where(np.tri(3, 4, dtype=bool), np.float32(-0.0), np.float32(LOWEST)),
         np.full((3, 4), 2, np.float32),
+        np.eye(2, dtype=np.float32),
+        np.eye(4, dtype=np.float32)[:, None],
+        np.eye(4, dtype=np.float32) * 2,
+        np.eye(4, k=1, dtype=np.float32),
+        np.eye(3, 4, dtype=np.float32).reshape(12),
+        np.array(np.tril_indices(4, -2)),
+        np.array(np.tril_indices(4, -1))[:, :-1],
+        np.array(np.tril_indices(4, -1))[:, ::-1].copy(),
+        np.array([[8, 0, 1], [0, 1, 2]]),
     ],
-    ids=["short", "jump", "start", "matrix", "sign", "diagonal", "small", "corner", "zeros", "floats"],
-)
+    ids=[
+        "short", "jump", "start", "matrix", "sign", "diagonal", "small", "corner", "zeros", "floats",
+        "small identity", "axis between", "twice", "beside", "rows of others", "few", "one less", "backwards", "places",
+    ],
+)  # fmt: skip
 def test_what_it_would_not_make_exactly_is_stored(constant: Any) -> None:
     source = code(lifted(constant))
     assert "register_buffer" in source or "Parameter" in source.replace("self.scale = nn.Parameter", ""), source
@@ -76,3 +99,10 @@ def test_what_it_would_not_make_exactly_is_stored(constant: Any) -> None:
 
 def test_a_buffer_with_a_name_is_kept() -> None:
     assert 'register_buffer("position_ids"' in code(lifted(np.arange(5), "position_ids"))
+
+
+def test_a_matrix_of_floats_may_be_a_weight_that_is_not_trained() -> None:
+    g = Graph()
+    kept = g.constant("onnx::MatMul_7", np.eye(4, dtype=np.float32))
+    lifted = g.lift(g.node("MatMul", g.node("Mul", g.input("x", "n", 4), g.weight("scale", 4)), kept))
+    assert "eye" not in code(lifted)

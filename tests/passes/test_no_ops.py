@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnxlift.passes import no_ops
+from onnxlift.passes import no_ops, simplify
 
 from .graphs import apply, normal_form, operators, parse
 
@@ -178,3 +178,27 @@ def test_adding_zero_is_nothing_to_a_softmax(way: str, goes: bool) -> None:
     before = operators(model).count("Add")
     no_ops.run(model)
     assert (operators(model).count("Add") < before) == goes
+
+
+@pytest.mark.parametrize(
+    ("way", "goes"),
+    [
+        ("a = MatMul(x, w)", True),
+        ("b = MatMul(x, w) a = Add(bias, b)", True),
+        ("b = Gemm(x, w, bias) a = Transpose <perm = [1, 0]> (b)", True),
+        ("b = Relu(x) a = Add(x, b)", True),
+        ("b = MatMul(x, w) a = Mul(x, b)", False),
+        ("a = Add(x, bias)", False),
+        ("a = Neg(x)", False),
+        ("b = MatMul(x, w) a = Neg(b)", False),
+    ],
+)
+@pytest.mark.parametrize("shape", ["Shape(a)", "Shape(x)", "Constant <value_ints = [2, 3, 3]> ()"])
+def test_a_total_that_begins_with_zeros(way: str, goes: bool, shape: str) -> None:
+    """The zeros are as many as there are sums; or more, and then each sum is there twice."""
+    text = f"""g (float[3, 3] x) => (y) <float[3, 3] w = {{1, 2, 3, 4, 5, 6, 7, 8, 9}}, float[3] bias = {{1, 2, 3}}> {{
+        {way} s = {shape} c = Constant <value_float = 0.0> () zeros = Expand(c, s) b0 = Add(zeros, a) y = Neg(b0)
+    }}"""
+    model = normal_form(parse(text))
+    simplify(model)
+    assert (operators(model).count("Add") == way.count("Add")) == (goes and "2, 3, 3" not in shape)

@@ -16,8 +16,9 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from ..ir.exported import persistent_buffers
-from ..ir.metadata import FOLDED_FROM, PERSISTENT
+from ..ir.metadata import FOLDED_FROM, PERSISTENT, SIGNATURE_KIND
 from ..tree.names import is_generated
+from ..tree.weights import is_parameter
 from .member_names import is_integer_weight
 from .module import Module, Stored, state_entries
 
@@ -39,6 +40,13 @@ def _is_persistent(value: ir.Value) -> bool:
     if told in ("True", "False"):
         return told == "True"
     return is_integer_weight(value) or not is_made_up(value)
+
+
+def has_key(value: ir.Value) -> bool:
+    """Whether a constant is in the state dict under its own name: a parameter, or a buffer that is known as one."""
+    told = value.metadata_props
+    is_buffer = told.get(SIGNATURE_KIND) == "BUFFER" and told.get(PERSISTENT) != "False"
+    return is_parameter(value) or (is_buffer and not is_made_up(value))
 
 
 def is_made_up(value: ir.Value) -> bool:

@@ -47,7 +47,7 @@ from ..tree.steps import without_steps
 from ..tree.weights import WEIGHT, is_parameter
 from .border import hand_down, handed_down, is_fixed, parameter_order
 from .branches import merge_branches
-from .constants import is_made_up
+from .constants import has_key, is_made_up
 from .counted import make_in_place
 from .dead_code import remove_dead_code
 from .derived import derive
@@ -318,9 +318,9 @@ class Body:
         order_by_use(module)
 
     def _place_constant(self, value: ir.Value) -> None:
-        """A constant that is used as a tensor belongs to this module if nobody else uses it, or if it is small and no
-        parameter; otherwise it comes from above, as an argument. So does one that by its name is a module's around this
-        one: it would have another key in the state dict."""
+        """A constant that is used as a tensor belongs to this module if nobody else uses it, or if it is small and not
+        in the state dict; otherwise it comes from above, as an argument. So does one that by its name is a module's
+        around this one: it would have another key in the state dict."""
         at_top = not self.module.path
         if at_top or (_is_private(value, self.scope, self.lowering) and not self._is_owned_above(value)):
             if not is_parameter(value) and make_in_place(value, self.module.body):
@@ -333,8 +333,8 @@ class Body:
             self.module.inputs[value] = Tensor(Ref(value), type_of(value))
 
     def _is_owned_above(self, value: ir.Value) -> bool:
-        """Whether PyTorch's name of a parameter places it in a module that this one lies in."""
-        if not is_parameter(value) or is_generated(value.name) or self.lowering.model.producer_name != "pytorch":
+        """Whether PyTorch's name of a parameter or buffer places it in a module that this one lies in."""
+        if not has_key(value) or is_generated(value.name) or self.lowering.model.producer_name != "pytorch":
             return False
         at_root = "." not in (value.name or "") and MADE not in value.meta
         owner = () if at_root else owner_of(value.name)
@@ -363,7 +363,7 @@ def _text_literal(value: ir.Value) -> Expr:
 def _is_private(value: ir.Value, scope: Scope, lowering: Lowering) -> bool:
     users = [user for user, _ in value.uses()]
     inside = all(_within(lowering.place.get(user), scope) for user in users)
-    return inside or (not is_parameter(value) and (type_of(value).size or 0) <= 1024)
+    return inside or (not has_key(value) and (type_of(value).size or 0) <= 1024)
 
 
 def _within(scope: Scope | None, ancestor: Scope) -> bool:

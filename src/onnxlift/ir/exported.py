@@ -122,6 +122,11 @@ def persistent_buffers(graph: ir.Graph) -> set[str]:
     return set(_PERSISTENT.findall(graph.metadata_props.get(SIGNATURE, "")))
 
 
+def kind_of(graph: ir.Graph, name: str) -> str:
+    """PARAMETER or BUFFER, as which the model has what is called `name`."""
+    return next((kind for _, kind, stored in _stored(graph) if stored == name), "PARAMETER")
+
+
 def _stored(graph: ir.Graph) -> list[tuple[str, str, str]]:
     return _STORED.findall(graph.metadata_props.get(SIGNATURE, ""))
 

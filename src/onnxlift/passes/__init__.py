@@ -27,6 +27,8 @@ from . import (
     expand_operators,
     expands,
     first_steps,
+    folded_arithmetic,
+    folded_functions,
     folded_names,
     folded_sums,
     folded_transposes,
@@ -49,6 +51,7 @@ from . import (
     transposed_axes,
     transposes,
     unit_axes,
+    untrained_buffers,
     zero_biases,
 )
 
@@ -107,6 +110,9 @@ def normalise(
     merged_computations.run(model)
     merged_parameters.run(model)
     folded_sums.run(model)
+    folded_functions.run(model)
+    folded_arithmetic.run(model)
+    untrained_buffers.run(model)
     first_steps.run(model)
     dropped_biases.run(model)
     if supported is not None and expand_operators.run(model, supported):

@@ -47,7 +47,8 @@ def run(model: ir.Model) -> int:
                 copy.metadata_props.update(value.metadata_props)
                 made += 1
                 if not is_named:
-                    copy.metadata_props[FOLDED_FROM] = repr(list(own))
+                    renamed = dict(zip(stored, own, strict=True))
+                    copy.metadata_props[FOLDED_FROM] = repr([renamed.get(each, each) for each in folded_from(value)])
                 for node, place in readers:
                     node.replace_input_with(place, copy)
     return made

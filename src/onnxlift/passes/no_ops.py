@@ -14,7 +14,8 @@ Not when
   output must have x's shape and type.
 - x is a floating-point tensor and the operation is x + 0.0: that turns -0.0 into 0.0. (x - 0.0 and x + -0.0 keep
   every value, and go; so does x + 0.0 where all that is made of it ends in a softmax, which does not tell the two
-  apart: scores with a mask that hides nothing.)
+  apart: scores with a mask that hides nothing; and where x has no -0.0, or none that ONNX promises, since it is a sum
+  of products, whose order is open: a total that begins with zeros.)
 - the constant operand may be a parameter: a scale that is 1 before training is still a scale.
 - a Resize is given scales, crops, keeps an aspect ratio, or counts places from elsewhere than their own.
 - a Dropout drops anything when it is trained: it says how to train the model further, and becomes `nn.Dropout`.
@@ -38,6 +39,9 @@ _OF_ONE = frozenset({"Concat", "Sum", "Max", "Min", "Mean"})
 _OWN_PLACES = frozenset({"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"})
 _PASSING_ON = frozenset({"Add", "Sub", "Where", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Expand"})
 _LONGEST_WAY = 16
+_MOVING = frozenset({"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten"})
+_WITHOUT_NEGATIVE_ZERO = frozenset({"Conv", "ConvTranspose", "Exp", "Gemm", "MatMul", "Relu", "Sigmoid", "Softmax"})
+_DEEPEST_SUM = 3
 # op -> (neutral element, whether it may be on the left)
 _NEUTRAL = {
     "Add": (0, True),
@@ -128,9 +132,21 @@ def _without_neutral(node: ir.Node) -> ir.Value | None:
             continue
         if _is_throughout(operand, neutral, node.op_type):
             return source
-        if node.op_type == "Add" and _is_throughout(operand, neutral, "Sub") and _forgets_signs(node.outputs[0]):
+        is_zero = node.op_type == "Add" and _is_throughout(operand, neutral, "Sub")
+        if is_zero and (_has_no_negative_zero(source) or _forgets_signs(node.outputs[0])):
             return source
     return None
+
+
+def _has_no_negative_zero(value: ir.Value, depth: int = 0) -> bool:
+    """Whether a -0.0 cannot be in `value`, or is not promised to be there. A sum is -0.0 only if both summands are."""
+    node = value.producer()
+    if node is None or node.domain not in ("", "ai.onnx") or depth > _DEEPEST_SUM:
+        return False
+    if node.op_type == "Add" or node.op_type in _MOVING:
+        sources = node.inputs if node.op_type == "Add" else node.inputs[:1]
+        return any(source is not None and _has_no_negative_zero(source, depth + 1) for source in sources)
+    return node.op_type in _WITHOUT_NEGATIVE_ZERO
 
 
 def _forgets_signs(value: ir.Value) -> bool:

@@ -191,7 +191,7 @@ _COUNTED = re.compile(r"(.+)_(\d{1,6})")
 def _forget_calls(scopes: Scopes) -> None:
     """`/layer_1/Add` -> layer: PyTorch's older exporter adds a number to the name of a module that is called again. It
     is a call, and no module of that name, if nothing holds weights there, and those of `layer`, or of the module around
-    it if it has none, are read so often."""
+    it if it has none, are read so often. So is `/layer_1/Add` that reads a constant which is called `layer.offset`."""
     readers: dict[tuple[object, ...], list[Path]] = {}
     for node, path in scopes.paths.items():
         weights = weights_of(node) if node.op_type in LAYER_WEIGHTS else ()
@@ -201,6 +201,8 @@ def _forget_calls(scopes: Scopes) -> None:
     for home, *others in readers.values():
         for depth in range(1, len(home) + 1):
             calls[home[:depth]] = min(1 + len(others), calls.get(home[:depth], 1 + len(others)))
+    for home, again in _read_again(scopes).items():
+        calls.setdefault(home, 1 + len(again))
     if all(count == 1 for count in calls.values()):
         return
     for node, path in scopes.paths.items():
@@ -213,6 +215,18 @@ def _forget_calls(scopes: Scopes) -> None:
             known = base if is_call else (*known, part)
             around = calls.get(known, around)
         scopes.paths[node] = known
+
+
+def _read_again(scopes: Scopes) -> dict[Path, set[str]]:
+    """The modules whose constants other nodes than layers read under the names of further calls, with these."""
+    found: dict[Path, set[str]] = {}
+    for node, path in scopes.paths.items():
+        counted = _COUNTED.fullmatch(path[-1]) if path and node.op_type not in LAYER_WEIGHTS else None
+        if counted is not None:
+            home = (*path[:-1], counted[1])
+            if any(owner_of(value.name) == home for value in weights_of(node)):
+                found.setdefault(home, set()).add(path[-1])
+    return found
 
 
 def _complete_names(graph: ir.Graph, scopes: Scopes) -> None:

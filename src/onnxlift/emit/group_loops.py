@@ -68,7 +68,7 @@ def roll_groups(module: Module, words: Words, texts: Mapping[object, str]) -> No
     lengths = Counter(path[:-1] for path in module.members if lists.get(path[:-1]) == 0)
     # Lists within lists first, but the modules of an entry are to be told apart, if there is a loop over the entries.
     for path, width in sorted(lists.items(), key=lambda item: (lists.get(item[0][:-1], 0) > 0, -len(item[0]))):
-        for rounds in find_rounds(module, path, width):
+        for rounds in find_rounds(module, path, width, lengths):
             loop = _loop(module, rounds, lengths, words, texts) or _loop(
                 module, with_all_bounds(rounds), lengths, words, texts
             )
@@ -141,7 +141,7 @@ class _Loop:
             (outputs,) = self.lists.values()
             (collected,) = changes.collected
             made: Statement = Assign([outputs], Comprehension(element, items, entries), origin=origin)
-            joined = {id(collected.display): _display(collected, outputs, len(rounds.groups), (), rounds.after)}
+            joined = {id(collected.display): self._joined(collected, ())}
             return [*before, made, *(self._outside(statement, joined) for statement in rounds.after)]
         starts: list[Statement] = []
         joined = {}
@@ -150,7 +150,7 @@ class _Loop:
             initial = self._initial(collected)
             starts.append(Assign([outputs], Display([substitute(item, self._piece) for item in initial], "[]")))
             body.append(Evaluate(Call(Attribute(outputs, "append"), [_read(collected.value)], {}), origin=[]))
-            joined[id(collected.display)] = _display(collected, outputs, len(rounds.groups), initial, rounds.after)
+            joined[id(collected.display)] = self._joined(collected, initial)
         starts += [Assign([Ref(new)], substitute(_read(old), self._piece)) for new, old in changes.carried.values()]
         loop = ForLoop([*items], entries, Block(body), origin=origin)
         return [*before, *starts, loop, *(self._outside(statement, joined) for statement in rounds.after)]
@@ -235,6 +235,19 @@ class _Loop:
         keys = [variable(item) for item in initial]
         return initial if all(key is not None and key not in late for key in keys) else ()
 
+    def _joined(self, collected: Collected, initial: Sequence[Expr]) -> Expr:
+        """What takes the place of a list of tensors, of which the initial ones are in the new list, too."""
+        display, outputs = collected.display, self.lists[id(collected.display)]
+        first, end = collected.first, collected.first + len(self.rounds.groups)
+        items = [substitute(item, self._piece) for item in display._items]
+        before, after = items[len(initial) : first], items[end:]
+        is_returned = any(
+            isinstance(statement, Return) and statement.expr is display for statement in self.rounds.after
+        )
+        if not before and not after:
+            return builtin("tuple")(outputs) if is_returned else outputs
+        return Display([*before, Star(outputs), *after], "()" if is_returned else "[]")
+
     def _outside(self, statement: Statement, joined: Mapping[int, Expr]) -> Statement:
         """A statement before or after the rounds, in which lists stand for what is in them."""
         if id(statement) in self.parts:
@@ -243,16 +256,6 @@ class _Loop:
         if self.pieces.keys().isdisjoint(reads(statement)) and not any(id(e) in joined for e in parts(statement)):
             return statement
         return copied(statement, lambda expr: joined.get(id(expr), self._piece(expr)))
-
-
-def _display(collected: Collected, outputs: Local, count: int, initial: Sequence[Expr], after: list[Statement]) -> Expr:
-    """What takes the place of a list of tensors, of which `count`, and the initial ones, are in `outputs`."""
-    display, end = collected.display, collected.first + count
-    items = [*display._items[len(initial) : collected.first], Star(outputs), *display._items[end:]]
-    is_returned = any(isinstance(statement, Return) and statement.expr is display for statement in after)
-    if len(items) == 1:
-        return builtin("tuple")(outputs) if is_returned else outputs
-    return Display(items, "()" if is_returned else "[]")
 
 
 def _counted(index: Local, start: int, step: int) -> Expr:

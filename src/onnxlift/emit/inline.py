@@ -46,6 +46,7 @@ from ..code.statements import (
     Assign,
     Block,
     Branch,
+    Evaluate,
     ForLoop,
     Return,
     Statement,
@@ -66,7 +67,7 @@ SHORT_LENGTH = 66  # of what goes on with a step of the model in other ways than
 NESTING = 4
 VARIABLE = 5  # characters that the name of a variable is taken to have
 MOST_PIECES = 8  # that are joined in one line
-ELEMENT_LENGTH = 50  # of what is computed for each entry of a list, in one line with the loop over it
+ELEMENT_LENGTH = 58  # of what is computed for each entry of a list, in one line with the loop over it
 STATEMENT = 7  # characters of `return ` or `x = ` in front
 
 
@@ -236,8 +237,8 @@ class _Inliner:
         small = self.length(definition.expr) <= 14
         if not small and not isinstance(statement, Return) and self.deserves_name(key, definition.expr):
             return False
-        is_free = isinstance(statement, Return) or isinstance(definition.expr, Comprehension) or _adds(expr, part)
-        steps = [] if is_free else self.steps(definition.expr)
+        is_end = isinstance(statement, Return | Evaluate) or isinstance(definition.expr, Comprehension)
+        steps = [] if is_end or _adds(expr, part) else self.steps(definition.expr)
         if steps and not self.goes_on(expr, steps) and not self.needs_new_name(expr, definition):
             return False
         self.inlined[key] = definition.expr

@@ -11,7 +11,7 @@ because statements have no effect on each other but by their results: what a sta
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..code.expr import Expr, Local, Member, Ref, variable, walk
@@ -41,10 +41,13 @@ class Rounds:
         return self.first + len(self.groups)
 
 
-def find_rounds(module: Module, path: Path, width: int) -> Iterator[Rounds]:
+def find_rounds(module: Module, path: Path, width: int, lengths: Mapping[Path, int]) -> Iterator[Rounds]:
     """The statements for most entries of a list, if these take equally many; those that leave out the fewest come
-    first. What is made of one entry for the next belongs to either."""
-    orders = [_Order(module, path, width, is_late) for is_late in (False, True)]
+    first. What is made of one entry for the next belongs to either. `lengths` are those of the lists of modules: their
+    entries may go with those of this one."""
+    others = [other for other, length in lengths.items() if length == lengths.get(path) and other != path]
+    orders = [_Order(module, path, width, is_late=is_late) for is_late in (False, True)]
+    orders += [_Order(module, path, width, others)] if others else []
     candidates = [(order, begin, end) for order in orders for begin, end in order.candidates()]
     for order, begin, end in sorted(candidates, key=lambda each: (each[1] - each[2], -each[2])):
         before, groups, after = order.split(begin, end)
@@ -70,7 +73,9 @@ class _Order:
     """The statements of a forward by the entries of a list that they depend on. `groups` is empty if they cannot be
     told apart; `length` is how many most of them have."""
 
-    def __init__(self, module: Module, path: Path, width: int, is_late: bool) -> None:
+    def __init__(
+        self, module: Module, path: Path, width: int, others: Sequence[Path] = (), *, is_late: bool = False
+    ) -> None:
         self.lines = [
             _Line(
                 place,
@@ -91,7 +96,8 @@ class _Order:
             for source in line.sources:
                 source.readers.append(line)
             before = [source.round for source in line.sources if source.round is not None]
-            line.round = max((*line.entries, *before), default=None)
+            beside = (n for other in others for s in line.statements for n in _entries(module, other, 0, s) if n >= 0)
+            line.round = max((*line.entries, *before, *beside), default=None)
             writer.update(dict.fromkeys(line.writes, line))
         if is_late:
             self._put_off()
@@ -103,7 +109,8 @@ class _Order:
 
     @property
     def length(self) -> int:
-        return Counter(map(len, self.groups[:-1])).most_common(1)[0][0]
+        sizes = Counter(map(len, self.groups[:-1]))
+        return max(sizes, key=lambda size: (sizes[size], size))
 
     def candidates(self) -> Iterator[tuple[int, int]]:
         """The first and the last of entries that take equally many statements."""
@@ -114,7 +121,9 @@ class _Order:
             size = end - begin + 1
             if size < (SHORTEST if size == len(sizes) else SHORTEST_PART):
                 continue
-            if all(sizes[entry] == self.length for entry in range(begin, end)) and sizes[end] >= self.length:
+            groups = [group[: self.length] for group in self.groups[begin : end + 1]]
+            is_regular = all(sizes[entry] == self.length for entry in range(begin, end)) and sizes[end] >= self.length
+            if is_regular and all(any(line.entries for line in group) for group in groups):
                 yield begin, end
 
     def _put_off(self) -> None:

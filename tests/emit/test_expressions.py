@@ -126,7 +126,7 @@ def grow(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
             lambda base, parts: Subscript(base, (SliceExpr(*parts),)), inner, st.tuples(*[st.none() | inner] * 3)
         ),
         st.builds(lambda base: Call(Attribute(base, "bit_length"), [], {}), inner),
-        st.builds(lambda element, items: Comprehension(element, Local("_"), items), inner, inner),
+        st.builds(lambda element, items: Comprehension(element, [Local("_")], items), inner, inner),
     )
 
 

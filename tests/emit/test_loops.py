@@ -37,7 +37,8 @@ def test_a_result_that_is_used_elsewhere_keeps_its_own_line() -> None:
     for i in range(3):
         x = block(g, x, f"layers.{i}")
         outputs.append(x)
-    lifted = g.lift(*(g.node("Cos", x, name=f"/Cos_{i}") for i, x in enumerate(outputs)))
+    ends = zip(["Cos", "Sin", "Tanh"], outputs, strict=True)
+    lifted = g.lift(*(g.node(op_type, x, name=f"/{op_type}") for op_type, x in ends))
     assert "for " not in code(lifted).partition("class Small")[2].partition("def forward")[2]
     assert "self.layers[2]" in lifted.source
 

@@ -324,17 +324,17 @@ class Star(Expr):
 
 
 class Comprehension(Expr):
-    """`[element for target in iterable]`; the target is a `Local`."""
+    """`[element for targets in iterable]`; a target that is None is written as `_`."""
 
-    __slots__ = ("_element", "_iterable", "_target")
+    __slots__ = ("_element", "_iterable", "_targets")
 
-    def __init__(self, element: Expr, target: Local, iterable: Expr) -> None:
+    def __init__(self, element: Expr, targets: Sequence[Local | None], iterable: Expr) -> None:
         self._element = element
-        self._target = target
+        self._targets = tuple(targets)
         self._iterable = iterable
 
     def _parts(self) -> tuple[Expr, ...]:
-        return (self._element, self._target, self._iterable)
+        return (self._element, *(target for target in self._targets if target is not None), self._iterable)
 
 
 torch = Name("torch")

@@ -102,6 +102,8 @@ class Renderer:
                 return expr._name, ATOM
             case Attribute():
                 return f"{self._base(expr._base)}.{expr._name}", ATOM
+            case Call(_function=Name(_name="tuple"), _args=(items,)) if self._comprehension(items):
+                return f"tuple({self._comprehension(items)})", ATOM
             case Call():
                 args = [self.text(a) for a in expr._args]
                 args += [f"{k}={self.text(v)}" for k, v in expr._kwargs.items()]
@@ -123,11 +125,12 @@ class Renderer:
                 return f"{then} if {condition} else {self.text(expr._otherwise, TERNARY)}", TERNARY
             case Display():
                 return self._display(expr), ATOM
+            case Star() if self._comprehension(expr._items):
+                return f"*({self._comprehension(expr._items)})", ATOM
             case Star():
                 return f"*{self.text(expr._items, BIT_OR)}", ATOM
             case Comprehension():
-                element, target = self.text(expr._element), self.text(expr._target)
-                return f"[{element} for {target} in {self.text(expr._iterable, OR)}]", ATOM
+                return f"[{self._comprehension(expr)}]", ATOM
         raise TypeError(f"no text for {type(expr).__name__}")
 
     def _inlined(self, expr: Expr) -> Binary | None:
@@ -138,6 +141,14 @@ class Renderer:
         while isinstance(inner, Wrapped):
             inner = inner._expr
         return inner if isinstance(inner, Binary) else None
+
+    def _comprehension(self, expr: Expr) -> str:
+        """The text between the brackets, if `expr` is a comprehension, or a variable in whose place one is written."""
+        inner = self._name_of(expr) if isinstance(expr, Ref | Local) else expr
+        if not isinstance(inner, Comprehension):
+            return ""
+        targets = ", ".join("_" if target is None else self.text(target) for target in inner._targets)
+        return f"{self.text(inner._element)} for {targets} in {self.text(inner._iterable, OR)}"
 
     def _base(self, expr: Expr) -> str:
         """What stands before a dot, a bracket or a parenthesis. A number would swallow the dot, so it is wrapped."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .expr import Expr, Wrapped, children
-from .statements import Assign, Branch, Evaluate, ForLoop, Return, Statement, WhileLoop, With
+from .statements import Assign, Block, Branch, Evaluate, ForLoop, Return, Statement, WhileLoop, With, blocks
 
 Replacement = Callable[[Expr], Expr | None]
 
@@ -48,3 +48,14 @@ def substitute_in(statement: Statement, new: Replacement) -> None:
             statement.iterable = substitute(statement.iterable, new)
         case With():
             statement.context = substitute(statement.context, new)
+
+
+def copied(statement: Statement, new: Replacement) -> Statement:
+    """A copy of `statement` with other expressions in the place of some, also in the blocks under it."""
+    changed = copy.copy(statement)
+    substitute_in(changed, new)
+    if isinstance(changed, ForLoop | WhileLoop | With):
+        changed.body = Block([copied(inner, new) for inner in changed.body.statements])
+    elif isinstance(changed, Branch):
+        changed.then, changed.otherwise = (Block([copied(s, new) for s in b.statements]) for b in blocks(statement))
+    return changed

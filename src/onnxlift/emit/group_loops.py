@@ -5,56 +5,75 @@
     x = self.layers[0][0](x) + x; x = self.layers[0][1](x) + x   ->   for attn, mlp in self.layers:
     x = self.layers[1][0](x) + x; x = self.layers[1][1](x) + x            x = attn(x) + x; x = mlp(x) + x
 
-Applies to a list of modules, or of lists of one length, if the statements from the first use of an entry up to that of
-the next one are the same each time, but for the entry and for values of the round before: what reads the result of one
-round in the next must read the same result in every round. All else that is read is the same in all rounds, and nobody
-but the next round reads what a round makes, but for the last one. Not if a round still needs a value of the one before
-when it has made the value that takes its place. The first entry and the last one may be left out: a sum over all begins
-with the first, and what the last one leaves for the next may be gone. Lists within lists come first.
+    a = self.heads[0](x); b = self.heads[1](x)                   ->   torch.cat([head(x) for head in self.heads], 1)
+    torch.cat((a, b), 1)
+
+    a = self.layers[0](x); b = self.layers[1](a)                 ->   outputs = []
+    torch.cat((a, b), 1)                                              for layer in self.layers:
+                                                                          x = layer(x)
+                                                                          outputs.append(x)
+                                                                      torch.cat(outputs, 1)
+
+Applies to a list of modules, or of lists of one length, if the statements for each entry (`rounds.py`) are the same but
+for what may differ (`round_values.py`). The first entry and the last one may be left out: a sum over all begins with
+the first, and what the last one leaves for the next may be gone. Lists within lists come first.
+
+Results that are joined are a list. It is made in one line if nothing goes from round to round, and if that line can be
+read; else each round appends to it.
 """
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
-from ..code.expr import Expr, Local, Member, Ref, variable, walk
+from ..code.expr import (
+    Attribute,
+    Call,
+    Comprehension,
+    Display,
+    Expr,
+    Local,
+    Member,
+    Ref,
+    Star,
+    builtin,
+    variable,
+)
 from ..code.statements import (
     Assign,
     Block,
-    Branch,
+    Evaluate,
     ForLoop,
     Return,
     Statement,
-    WhileLoop,
-    With,
-    blocks,
-    expressions,
-    walk_statements,
 )
-from ..code.substitute import substitute_in
+from ..code.substitute import copied, substitute
 from ..tree.scopes import Path
-from .canonical import Canonical
-from .loops import SHORTEST, SHORTEST_PART, Container, singular
+from .inline import is_readable
+from .loops import Container, singular
 from .module import Module, Stored, is_list
+from .round_values import Changes, Collected, find_changes, made_in, with_all_bounds
+from .rounds import Rounds, assigned, find_rounds, member_path, parts, reads
 
 Words = Callable[[object], str]
 """What a variable that holds a member of a module is called."""
 
 
-def roll_groups(module: Module, words: Words) -> None:
-    """Roll up what the module's forward does with the entries of its lists."""
+def roll_groups(module: Module, words: Words, texts: Mapping[object, str]) -> None:
+    """Roll up what the module's forward does with the entries of its lists. `texts` are what numbers are written as, by
+    id, where they differ between instances."""
     lists = _lists(module)
+    lengths = Counter(path[:-1] for path in module.members if lists.get(path[:-1]) == 0)
     # Lists within lists first, but the modules of an entry are to be told apart, if there is a loop over the entries.
     for path, width in sorted(lists.items(), key=lambda item: (lists.get(item[0][:-1], 0) > 0, -len(item[0]))):
-        for rounds in _rounds(module, path, width):
-            carried = _carried(module, rounds)
-            if carried is not None:
-                end = rounds.start + len(rounds.groups) * rounds.length
-                module.body.statements[rounds.start : end] = _loop(module, rounds, carried, words)
+        for rounds in find_rounds(module, path, width, lengths):
+            loop = _loop(module, rounds, lengths, words, texts) or _loop(
+                module, with_all_bounds(rounds), lengths, words, texts
+            )
+            if loop:
+                module.body.statements = loop
                 break
 
 
@@ -75,180 +94,181 @@ def _lists(module: Module) -> dict[Path, int]:
     return found
 
 
-@dataclass
-class _Rounds:
-    """Groups of `length` statements, from `start` on, for entries of the list at `path`: of `count` entries those from
-    `first` on, each a list of `width`, or a module if that is 0."""
-
-    path: Path
-    width: int
-    count: int
-    first: int
-    start: int
-    length: int
-    groups: list[list[Statement]]
-
-
-def _rounds(module: Module, path: Path, width: int) -> Iterator[_Rounds]:
-    """The statements for most entries of a list, if these take equally many."""
-    starts: dict[int, int] = {}
-    statements = module.body.statements
-    used = [_entries(module, path, width, statement) for statement in statements]
-    for position, entries in enumerate(used):
-        for entry in entries:
-            starts.setdefault(entry, position)
-    count = len(starts)
-    if [*starts] != [*range(count)] or count < SHORTEST:
-        return
-    gaps = [after - before for before, after in pairwise(starts.values())]
-    length, _ = Counter(gaps).most_common(1)[0]
-    regular = [entry for entry, gap in enumerate(gaps) if gap == length]
-    first, last = regular[0], regular[-1] + 1
-    for begin, end in ((first, last), (first + 1, last), (first, last - 1), (first + 1, last - 1)):
-        size = end - begin + 1
-        groups = [statements[starts[entry] : starts[entry] + length] for entry in range(begin, end + 1)]
-        if size < (SHORTEST if size == count else SHORTEST_PART) or length < 1 + (width == 0):
-            continue
-        if any(gap != length for gap in gaps[begin:end]) or len(groups[-1]) < length or _ends(groups[-1]):
-            continue
-        places = range(starts[begin], starts[end] + length)
-        if all(used[place] <= {begin + (place - places.start) // length} for place in places):
-            yield _Rounds(path, width, count, begin, places.start, length, groups)
-
-
-def _ends(group: Sequence[Statement]) -> bool:
-    return any(isinstance(statement, Return) for statement in group)
-
-
-def _entries(module: Module, path: Path, width: int, statement: Statement) -> set[int]:
-    """The entries of a list whose members a statement uses; -1 stands for what lies in an entry of such an entry, and
-    for the list itself."""
-    names = (_member_path(module, part) for part in _parts(statement))
-    used = [name for name in names if name is not None and name[: len(path)] == path]
-    depth = len(path) + (2 if width else 1)
-    return {int(name[len(path)]) if len(name) == depth else -1 for name in used}
-
-
-def _member_path(module: Module, part: Expr) -> Path | None:
-    return module.name_of(part._target) if isinstance(part, Member) else None
-
-
-def _parts(statement: Statement) -> Iterator[Expr]:
-    """All expressions in a statement and in the blocks under it, the targets of assignments left out."""
-    for inner in walk_statements(Block([statement])):
-        for expr in expressions(inner):
-            yield from walk(expr)
-
-
-def _assigned(statement: Statement) -> Iterator[object]:
-    for inner in walk_statements(Block([statement])):
-        if isinstance(inner, Assign | ForLoop):
-            yield from (variable(target) for target in inner.targets if target is not None)
-
-
-class _Round(Canonical):
-    """The text of the statements for one entry, in which that is `item`."""
-
-    def __init__(self, module: Module, list_path: Path) -> None:
-        super().__init__(module, [])
-        self.list_path = list_path
-
-    def name(self, leaf: Expr) -> str:
-        path, depth = _member_path(self.module, leaf), len(self.list_path)
-        if path is None or path[:depth] != self.list_path:
-            return super().name(leaf)
-        return f"item.{'.'.join(path[depth + 1 :])}"
-
-
-def _carried(module: Module, rounds: _Rounds) -> dict[object, tuple[object, object]] | None:
-    """Value of the round before that the last round reads -> the value that the last round makes in its place, and what
-    the first round has there; None if the rounds are not the same."""
-    texts: list[tuple[list[str], list[object]]] = []
-    slots: list[list[object]] = []
-    for group in rounds.groups:
-        canonical = _Round(module, rounds.path)
-        lines = [*canonical.lines(Block(group), "")]
-        texts.append((lines, [(type(n.value), n.value) for n in canonical.numbers]))
-        slots.append([*canonical.variables])
-    if any(text != texts[0] for text in texts) or not _are_private(module, rounds):
-        return None
-    made = [
-        {key: place for place, key in enumerate(keys) if key in _made(group)}
-        for keys, group in zip(slots, rounds.groups, strict=True)
-    ]
-    carried: dict[object, tuple[object, object]] = {}
-    for keys in zip(*slots, strict=True):
-        if keys[-1] in made[-1] or all(key is keys[0] for key in keys):
-            continue
-        sources = {made[i].get(key) for i, key in enumerate(keys[1:])}
-        if len(sources) != 1 or None in sources:
-            return None
-        (source,) = sources
-        assert source is not None
-        if not _is_read_first(rounds.groups[-1], keys[-1], slots[-1][source]):
-            return None
-        carried[keys[-1]] = (slots[-1][source], keys[0])
-    return carried or None
-
-
-def _made(group: Sequence[Statement]) -> set[object]:
-    return {key for statement in group for key in _assigned(statement)}
-
-
-def _are_private(module: Module, rounds: _Rounds) -> bool:
-    """Whether nobody reads what a round makes but itself and the next one; whoever reads what the last one makes."""
-    maker = {key: i for i, group in enumerate(rounds.groups[:-1]) for key in _made(group)}
-    for position, statement in enumerate(module.body.statements):
-        reader = (position - rounds.start) // rounds.length
-        for part in _parts(statement):
-            made_in = maker.get(variable(part)) if isinstance(part, Ref | Local) else None
-            if made_in is not None and reader not in (made_in, made_in + 1):
-                return False
-    return True
-
-
-def _is_read_first(group: Sequence[Statement], old: object, new: object) -> bool:
-    """Whether a round reads `old` no more once it has made `new`."""
-    first = next(position for position, statement in enumerate(group) if new in _assigned(statement))
-    reads = [
-        position
-        for position, statement in enumerate(group)
-        if any(isinstance(part, Ref | Local) and variable(part) is old for part in _parts(statement))
-    ]
-    return max(reads) < first or (max(reads) == first and isinstance(group[first], Assign))
-
-
 def _loop(
-    module: Module, rounds: _Rounds, carried: Mapping[object, tuple[object, object]], words: Words
+    module: Module, rounds: Rounds, lengths: Mapping[Path, int], words: Words, texts: Mapping[object, str]
 ) -> list[Statement]:
-    """What begins with the values of the first round, and the loop."""
-    depth = len(rounds.path)
-    items: dict[str, Local] = {}
+    """The module's forward with a loop for the rounds; nothing if there cannot be one."""
+    changes = find_changes(module, rounds, lengths, texts)
+    loop = _Loop(module, rounds, changes, words) if changes is not None else None
+    return loop.statements(texts) if loop is not None and loop.is_simple else []
 
-    def new(expr: Expr) -> Expr | None:
-        if isinstance(expr, Ref) and expr._key in carried:
-            return Ref(carried[expr._key][0])
-        path = _member_path(module, expr)
-        if path is None or path[:depth] != rounds.path:
+
+class _Loop:
+    """The rounds as a loop: its variables, and what takes the place of what in a round, and before and after."""
+
+    def __init__(self, module: Module, rounds: Rounds, changes: Changes, words: Words) -> None:
+        self.module, self.rounds, self.changes, self.words = module, rounds, changes, words
+        self.items: dict[Path, Local] = {}
+        self.index = Local("i")
+        self.parts = {id(cut.statement): Local("parts") for cut in changes.cuts.values()}
+        self.part_of = {cut.part: Local("part") for cut in changes.cuts.values()}
+        self.pieces = {
+            variable(target): self.parts[id(cut.statement)][place]
+            for cut in changes.cuts.values()
+            for place, target in enumerate(cut.statement.targets)
+            if target is not None
+        }
+        self.lists = {id(each.display): Local("outputs") for each in changes.collected}
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether the head of the loop can be read: it goes over one thing, or several side by side, or counts."""
+        others = len(self.changes.lists) + len(self.changes.cuts)
+        is_alone = not (self.rounds.width and others) and not (self.changes.counted and (others or self.rounds.width))
+        return is_alone and len(self.lists) == len(self.changes.collected)
+
+    def statements(self, texts: Mapping[object, str]) -> list[Statement]:
+        rounds, changes = self.rounds, self.changes
+        body = [copied(statement, self._in_a_round) for statement in rounds.groups[-1]]
+        for statement, *counterparts in zip(body, *rounds.groups, strict=True):
+            statement.origin = [name for each in counterparts for name in each.origin]
+        body = [s for s in body if not _is_idle(s)]
+        origin = [name for group in rounds.groups for statement in group for name in statement.origin]
+        items, entries = self._head()
+        element = self._element(body)
+        before = [self._outside(statement, {}) for statement in rounds.before]
+        if element is not None and is_readable(self.module, element, texts):
+            (outputs,) = self.lists.values()
+            (collected,) = changes.collected
+            made: Statement = Assign([outputs], Comprehension(element, items, entries), origin=origin)
+            joined = {id(collected.display): self._joined(collected, ())}
+            return [*before, made, *(self._outside(statement, joined) for statement in rounds.after)]
+        starts: list[Statement] = []
+        joined = {}
+        for collected in changes.collected:
+            outputs = self.lists[id(collected.display)]
+            initial = self._initial(collected)
+            starts.append(Assign([outputs], Display([substitute(item, self._piece) for item in initial], "[]")))
+            body.append(Evaluate(Call(Attribute(outputs, "append"), [_read(collected.value)], {}), origin=[]))
+            joined[id(collected.display)] = self._joined(collected, initial)
+        starts += [Assign([Ref(new)], substitute(_read(old), self._piece)) for new, old in changes.carried.values()]
+        loop = ForLoop([*items], entries, Block(body), origin=origin)
+        return [*before, *starts, loop, *(self._outside(statement, joined) for statement in rounds.after)]
+
+    def _in_a_round(self, expr: Expr) -> Expr | None:
+        """What stands in the loop for a part of the last round."""
+        key = variable(expr) if isinstance(expr, Ref | Local) else None
+        if key in self.changes.carried:
+            return _read(self.changes.carried[key][0])
+        if key in self.part_of:
+            return self.part_of[key]
+        if id(expr) in self.changes.counted:
+            start, step = self.changes.counted[id(expr)]
+            return _counted(self.index, start - step * self.rounds.first, step)
+        item = self._item(expr)
+        return self._piece(expr) if item is None else item
+
+    def _item(self, expr: Expr) -> Expr | None:
+        path, rounds = member_path(self.module, expr), self.rounds
+        depth = len(rounds.path)
+        if path is not None and path[:depth] == rounds.path:
+            member = self.module.members.get((*rounds.path, str(rounds.first), *path[depth + 1 :]))
+            word = "layers" if member is None else self.words(member) if rounds.width else singular(rounds.path[-1])
+            return self.items.setdefault(path[depth + 1 :], Local(word, member))
+        if path is not None and path[:-1] in self.changes.lists and path[-1] == str(rounds.end - 1):
+            member = self.module.members.get((*path[:-1], str(rounds.first)))
+            return self.items.setdefault(path[:-1], Local(singular(path[-2]), member))
+        return None
+
+    def _piece(self, expr: Expr) -> Expr | None:
+        return self.pieces.get(variable(expr)) if isinstance(expr, Ref | Local) else None
+
+    def _head(self) -> tuple[list[Local | None], Expr]:
+        """The variables of the loop, and what it goes over."""
+        rounds, changes = self.rounds, self.changes
+        targets = [self.items.get((str(place),)) for place in range(rounds.width)] or [self.items.get(())]
+        over = [self._entries(path) for path in (rounds.path, *changes.lists)]
+        targets += [self.items[path] for path in changes.lists]
+        for cut in changes.cuts.values():
+            targets.append(self.part_of[cut.part])
+            last, length = cut.first + len(rounds.groups), len(cut.statement.targets)
+            whole, is_whole = self.parts[id(cut.statement)], cut.first == 0 and last == length
+            over.append(whole if is_whole else whole[cut.first or None : last if last < length else None])
+        entries = over[0] if len(over) == 1 else builtin("zip")(*over)
+        if changes.counted:
+            start = [rounds.first] if rounds.first else []
+            targets, entries = [self.index, *targets], builtin("enumerate")(entries, *start)
+        return targets, entries
+
+    def _entries(self, path: Path) -> Expr:
+        """`self.layers[1:]`: the entries of a list that have a round."""
+        container = Container(path)
+        self.module.name(container, path)
+        entries: Expr = Member(container)
+        if len(self.rounds.groups) < self.rounds.count:
+            end = self.rounds.end
+            entries = entries[self.rounds.first or None : end if end < self.rounds.count else None]
+        return entries
+
+    def _element(self, body: Sequence[Statement]) -> Expr | None:
+        """What a round computes as one expression, if nothing else of it is needed."""
+        if self.changes.carried or len(self.changes.collected) != 1:
             return None
-        member = module.members.get((*rounds.path, str(rounds.first), *path[depth + 1 :]))
-        word = "layers" if member is None else words(member) if rounds.width else singular(rounds.path[-1])
-        return items.setdefault(path[-1] if rounds.width else "", Local(word, member))
+        (collected,) = self.changes.collected
+        inside = Counter(key for statement in body for key in reads(statement))
+        outside = Counter(key for statement in self.rounds.after for key in reads(statement))
+        values: dict[object, Expr] = {}
+        for statement in body:
+            if not isinstance(statement, Assign) or len(statement.targets) != 1:
+                return None
+            key = variable(statement.targets[0])
+            if (inside[key], outside[key]) != ((0, 1) if key is collected.value else (1, 0)):
+                return None
+            values[key] = substitute(statement.expr, lambda e: values.get(variable(e)) if isinstance(e, Ref) else None)
+        return values[collected.value]
 
-    body = Block([_copied(statement, new) for statement in rounds.groups[-1]])
-    for statement, *counterparts in zip(body.statements, *rounds.groups, strict=True):
-        statement.origin = [name for each in counterparts for name in each.origin]
-    body.statements = [s for s in body.statements if not _is_idle(s)]
-    container = Container(rounds.path)
-    module.name(container, rounds.path)
-    modules: Expr = Member(container)
-    end = rounds.first + len(rounds.groups)
-    if len(rounds.groups) < rounds.count:
-        modules = modules[rounds.first or None : end if end < rounds.count else None]
-    targets = [items.get(str(place)) for place in range(rounds.width)] if rounds.width else [items[""]]
-    origin = [name for group in rounds.groups for statement in group for name in statement.origin]
-    begin = [Assign([Ref(result)], Ref(first), origin=[]) for result, first in carried.values()]
-    return [*begin, ForLoop([*targets], modules, body, origin=origin)]
+    def _initial(self, collected: Collected) -> Sequence[Expr]:
+        """What the list begins with: what is joined before the results of the rounds, if it is there by then."""
+        initial = collected.display._items[: collected.first]
+        late = {key for statement in self.rounds.after for key in assigned(statement)}
+        late |= {key for group in self.rounds.groups for key in made_in(group)}
+        keys = [variable(item) for item in initial]
+        return initial if all(key is not None and key not in late for key in keys) else ()
+
+    def _joined(self, collected: Collected, initial: Sequence[Expr]) -> Expr:
+        """What takes the place of a list of tensors, of which the initial ones are in the new list, too."""
+        display, outputs = collected.display, self.lists[id(collected.display)]
+        first, end = collected.first, collected.first + len(self.rounds.groups)
+        items = [substitute(item, self._piece) for item in display._items]
+        before, after = items[len(initial) : first], items[end:]
+        is_returned = any(
+            isinstance(statement, Return) and statement.expr is display for statement in self.rounds.after
+        )
+        if not before and not after:
+            return builtin("tuple")(outputs) if is_returned else outputs
+        return Display([*before, Star(outputs), *after], "()" if is_returned else "[]")
+
+    def _outside(self, statement: Statement, joined: Mapping[int, Expr]) -> Statement:
+        """A statement before or after the rounds, in which lists stand for what is in them."""
+        if id(statement) in self.parts:
+            assert isinstance(statement, Assign)
+            return replace(statement, targets=[self.parts[id(statement)]])
+        if self.pieces.keys().isdisjoint(reads(statement)) and not any(id(e) in joined for e in parts(statement)):
+            return statement
+        return copied(statement, lambda expr: joined.get(id(expr), self._piece(expr)))
+
+
+def _counted(index: Local, start: int, step: int) -> Expr:
+    """`start + step * index`, as people write it."""
+    if step == 1:
+        return index + start if start > 0 else index - -start if start < 0 else index
+    if start > 0 and start % step == 0:
+        return (index + start // step) * step
+    return index * step + start if start else index * step
+
+
+def _read(key: object) -> Expr:
+    return key if isinstance(key, Local) else Ref(key)
 
 
 def _is_idle(statement: Statement) -> bool:
@@ -257,14 +277,3 @@ def _is_idle(statement: Statement) -> bool:
         return False
     key = variable(statement.targets[0])
     return key is not None and isinstance(statement.expr, Ref) and statement.expr._key is key
-
-
-def _copied(statement: Statement, new: Callable[[Expr], Expr | None]) -> Statement:
-    """A statement with other expressions in the place of some, also in the blocks under it."""
-    copied = copy.copy(statement)
-    substitute_in(copied, new)
-    if isinstance(copied, ForLoop | WhileLoop | With):
-        copied.body = Block([_copied(inner, new) for inner in copied.body.statements])
-    elif isinstance(copied, Branch):
-        copied.then, copied.otherwise = (Block([_copied(s, new) for s in b.statements]) for b in blocks(statement))
-    return copied

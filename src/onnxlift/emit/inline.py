@@ -8,8 +8,8 @@ A value is inlined if it is read once, its line stays readable (length, nesting)
 module of our own computes is a step of the model: it is inlined into sums, and where nothing but the next steps is made
 of it, unless these are numbered alike (`self.layer2(self.layer1(x))` is better read as a list), or where a line of its
 own would call for a new name, since its input is needed later. It is sound because no statement has an effect on what
-another one computes, but for loops, whose variables change: a value from outside is never moved into a loop, and none
-is moved past a line that changes a variable it reads.
+another one computes, but for loops, whose variables change: a value from outside is never moved into a loop, nor into
+what is computed for each entry of a list, and none is moved past a line that changes a variable it reads.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ..code.expr import (
     Attribute,
     Binary,
     Call,
+    Comprehension,
     Display,
     Expr,
     Literal,
@@ -45,6 +46,7 @@ from ..code.statements import (
     Assign,
     Block,
     Branch,
+    Evaluate,
     ForLoop,
     Return,
     Statement,
@@ -65,6 +67,7 @@ SHORT_LENGTH = 66  # of what goes on with a step of the model in other ways than
 NESTING = 4
 VARIABLE = 5  # characters that the name of a variable is taken to have
 MOST_PIECES = 8  # that are joined in one line
+ELEMENT_LENGTH = 58  # of what is computed for each entry of a list, in one line with the loop over it
 STATEMENT = 7  # characters of `return ` or `x = ` in front
 
 
@@ -80,6 +83,12 @@ def inline(module: Module, texts: Mapping[object, str] | None = None) -> tuple[I
     inliner.visit(module.body, {})
     _remove(module.body, inliner.taken)
     return inliner.inlined, inliner.begin
+
+
+def is_readable(module: Module, expr: Expr, texts: Mapping[object, str]) -> bool:
+    """Whether what is computed for each entry of a list is short enough to stand in the line that makes the list."""
+    inliner = _Inliner(module, texts)
+    return inliner.length(expr) <= ELEMENT_LENGTH and inliner.nesting(expr) <= NESTING
 
 
 def read_variables(expr: Expr, inlined: Inlined) -> Iterator[object]:
@@ -179,7 +188,9 @@ class _Inliner:
         for part, length in self.joined_pieces(expr, candidates):
             self.move(statement, part, candidates)
             self.pieces[variable(part)] = length
+        inside = {id(part) for each in walk(expr) if isinstance(each, Comprehension) for part in walk(each._element)}
         parts = [part for part in walk(expr) if isinstance(part, Ref | Local) and variable(part) in candidates]
+        parts = [part for part in parts if id(part) not in inside] if inside else parts
         length = self.length(expr) + STATEMENT if parts else 0
         for part in sorted(parts, key=lambda part: not _is_attribute(candidates[variable(part)].expr)):
             definition = candidates[variable(part)]
@@ -226,7 +237,8 @@ class _Inliner:
         small = self.length(definition.expr) <= 14
         if not small and not isinstance(statement, Return) and self.deserves_name(key, definition.expr):
             return False
-        steps = [] if isinstance(statement, Return) or _adds(expr, part) else self.steps(definition.expr)
+        is_end = isinstance(statement, Return | Evaluate) or isinstance(definition.expr, Comprehension)
+        steps = [] if is_end or _adds(expr, part) else self.steps(definition.expr)
         if steps and not self.goes_on(expr, steps) and not self.needs_new_name(expr, definition):
             return False
         self.inlined[key] = definition.expr

@@ -179,4 +179,4 @@ def singular(word: str) -> str:
     word = word.rstrip("0123456789") if len(word) > 2 else word
     if len(word) < 2:
         return "block"
-    return identifier(word[:-1] if word.endswith("s") and not word.endswith("ss") and len(word) > 3 else word)
+    return identifier(word[:-1] if word.endswith("s") and not word.endswith("ss") and len(word) > 2 else word)

@@ -8,12 +8,27 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from ..code.expr import Attribute, Binary, Call, Display, Expr, Literal, Local, Member, Name, Ref, bare, variable, walk
+from ..code.expr import (
+    Attribute,
+    Binary,
+    Call,
+    Comprehension,
+    Display,
+    Expr,
+    Literal,
+    Local,
+    Member,
+    Name,
+    Ref,
+    bare,
+    variable,
+    walk,
+)
 from ..code.statements import Assign, ForLoop, Statement, blocks, expressions, walk_statements
 from ..ir.types import FLOATS
 from ..ops.layers import Layer
@@ -261,3 +276,12 @@ def written_by(statement: Statement | None) -> list[object]:
     """The variables that a statement gives a value."""
     targets = statement.targets if isinstance(statement, Assign | ForLoop) else ()
     return [variable(target) for target in targets if target is not None]
+
+
+def counted_in(expr: Expr, inlined: Inlined) -> Iterator[Local]:
+    """The variables of loops in an expression: `head` of `[head(x) for head in self.heads]`."""
+    for part in walk(expr):
+        if isinstance(part, Comprehension):
+            yield from (target for target in part._targets if target is not None)
+        elif isinstance(part, Ref | Local) and variable(part) in inlined:
+            yield from counted_in(inlined[variable(part)], inlined)

@@ -40,7 +40,7 @@ from ..tree.names import identifier, unique
 from .inline import Inlined, main_line, read_variables
 from .meaning import is_counted, meaning, says_more, thing
 from .module import Module
-from .variable_roles import MASK, WORDS, Hints, Roles, is_called_again, is_mask, spoken, written_by
+from .variable_roles import MASK, WORDS, Hints, Roles, counted_in, is_called_again, is_mask, spoken, written_by
 
 LETTERS = ("x", "y", "z", "h", "u", "v", "w", "t", "s", "r")
 # What is computed side by side from one value keeps its own name, even where it could take that value's.
@@ -92,8 +92,11 @@ class Variables:
 
     def _visit(self, block: Block) -> None:
         for statement in block.statements:
-            self.clock += 1
+            counted = [target for expr in expressions(statement) for target in counted_in(expr, self.inlined)]
+            self.clock += 2 if counted else 1
             now = self.clock
+            # They are alive as long as anything that the statement reads or writes.
+            self.lives.update((target, _Life(now - 1, now + 1)) for target in counted)
             for expr in expressions(statement):
                 for key in read_variables(expr, self.inlined):
                     if key in self.lives:

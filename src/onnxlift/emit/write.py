@@ -9,7 +9,7 @@ from functools import cached_property
 
 import onnx_ir as ir
 
-from ..code.expr import Call, Device, Display, Expr, Literal, Member, Ref, variable, walk
+from ..code.expr import Call, Device, Display, Expr, Literal, Member, Ref, Star, variable, walk
 from ..code.render import ATOM, MUL, UNARY, Renderer
 from ..code.statements import (
     Assign,
@@ -84,7 +84,7 @@ class ClassWriter:
         if not self.module.sequential:
             self.origins = Origins(self.cls)
             roll_loops(self.module)
-            roll_groups(self.module, self._word)
+            roll_groups(self.module, self._word, self.places)
             share_sizes(self.module)
             self.inlined, begin = inline(self.module, self.places)
             read_at_hand(self.module, self.inlined)
@@ -198,6 +198,9 @@ class ClassWriter:
 
     def _return_type(self) -> str:
         types = [_tensor_type(type_of(value)) for value in self.module.outputs]
+        last = self.module.body.statements[-1]
+        if isinstance(last, Return) and len(types) > 1 and len({*types}) == 1 and not _is_written_out(last.expr):
+            return f"tuple[{types[0]}, ...]"
         return types[0] if len(types) == 1 else f"tuple[{', '.join(types)}]"
 
     def _leaf(self, leaf: Expr) -> str | Expr:
@@ -346,6 +349,11 @@ def _tensor_type(type: ValueType) -> str:
 
 def _is_tuple(expr: Expr) -> bool:
     return isinstance(expr, Display) and expr._brackets == "()" and len(expr._items) > 1
+
+
+def _is_written_out(expr: Expr) -> bool:
+    """Whether each result has its place in a tuple, and none comes from a list."""
+    return isinstance(expr, Display) and not any(isinstance(item, Star) for item in expr._items)
 
 
 LONGEST_LISTING = 90  # what fits into a line, between quotes and a step in

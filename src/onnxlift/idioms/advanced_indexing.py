@@ -31,7 +31,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if not is_standard(node, "GatherND") or attribute(node, "batch_dims", 0) != 0:
         return
     data, indices = node.inputs[0], node.inputs[1]
-    joint = shape_of(indices)
+    joint = None if indices is None else shape_of(indices)
     if data is None or indices is None or not joint or not is_private(edit, indices):
         return
     arrays = _joined(edit, indices, joint[:-1])

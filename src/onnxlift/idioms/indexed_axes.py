@@ -6,8 +6,8 @@
 
 ONNX indexes the first axes only. PyTorch puts what it has picked where the axes were if these are side by side, and
 first otherwise; so the second transpose must do exactly that for the first and third rule, and there is none for the
-second, nor where a single index leaves no axis. The axes that are not indexed keep their order. Not if somebody else reads the picked elements before they are
-brought back; the transposed x may have other readers.
+second, nor where a single index leaves no axis. The axes that are not indexed keep their order. Not if somebody else
+reads the picked elements before they are brought back; the transposed x may have other readers.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         if back is None or list(found or ()) != _places(joint, len(others), first):
             return
         root = back
-    inputs = [front.inputs[0], *(array for _, array in sorted(zip(axes, arrays, strict=True), key=lambda pair: pair[0]))]
+    inputs = [front.inputs[0], *(arrays[axes.index(axis)] for axis in sorted(axes))]
     if is_gather:
         edit.replace(root, "Gather", inputs, [ir.AttrInt64("axis", axes[0])], domain="")
     else:

@@ -23,6 +23,9 @@ from ..ir.scopes import constant
 from ..passes.edit import Edit, attribute, has_generated_name, is_standard, sweep
 from .match import DOMAIN, both_orders, drop_unused, is_private, made_by, number, with_number
 
+_NAME = "onnx::index"
+"""Of constants that have none of their own."""
+
 
 def run(model: ir.Model) -> int:
     """Index the two axes one by one; gives how often."""
@@ -62,7 +65,7 @@ def _rows(edit: Edit, value: ir.Value, width: int) -> ir.Value | None:
     tensor = constant(value)
     if tensor is not None:
         numbers = tensor.numpy()
-        return None if (numbers % width).any() else edit.constant(str(value.name), numbers // width)
+        return None if (numbers % width).any() else edit.constant(_NAME, numbers // width)
     product = made_by(edit, value, "Mul")
     found = None if product is None else with_number(product)
     return found[0] if found is not None and found[1] == width else None
@@ -93,5 +96,5 @@ def _constants(edit: Edit, data: ir.Value, indices: ir.Value, width: int) -> tup
     if not is_nameless or numbers.ndim == 0 or not numbers.size or numbers.min() < 0:
         return None
     rows, columns = np.divmod(numbers, width)
-    name = str(indices.name)
-    return edit.constant(name, rows), edit.constant(name, columns)
+
+    return edit.constant(_NAME, rows), edit.constant(_NAME, columns)

@@ -41,6 +41,32 @@ def test_arrays_that_broadcast_to_less_than_they_were_expanded_to() -> None:
     assert "GatherND" in found(model)
 
 
+PAIRS = np.array([[0, 2], [3, 1], [4, 0]])
+
+
+def test_columns_of_a_constant_are_arrays() -> None:
+    model = parse("g (float[5, 3] x) => (float[3] y) { y = GatherND(x, val_3) }", 18, val_3=PAIRS)
+    assert found(model) == ["onnxlift.Index"]
+    assert "x[self.index, self.index_1]" in onnxlift.lift(model).source
+
+
+def test_constant_with_a_name_stays_whole() -> None:
+    model = parse("g (float[5, 3] x) => (float[3] y) { y = GatherND(x, pairs) }", 18, pairs=PAIRS)
+    assert found(model) == ["GatherND"]
+
+
+def test_constant_that_is_read_elsewhere_stays_whole() -> None:
+    body = "y = GatherND(x, val_3) z = Add(i, val_3)"
+    text = f"g (float[5, 3] x, int64 i) => (float[3] y, int64[3, 2] z) {{ {body} }}"
+    assert "GatherND" in found(parse(text, 18, val_3=PAIRS))
+
+
+def test_constant_beside_an_array() -> None:
+    body = "iu = Unsqueeze(i, last) both = Concat <axis = 1> (val_3, iu) y = GatherND(x, both)"
+    text = f"g (float[5, 6, 7] x, int64[3] i) => (float[3] y) {{ {body} }}"
+    assert found(parse(text, 18, val_3=PAIRS, last=np.array([-1])))[-1] == "onnxlift.Index"
+
+
 LOOKUP = "g (float[6, 3] x, int64[seq, 2] i) => (float[a, b, c] y)"
 
 

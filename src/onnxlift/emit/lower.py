@@ -7,7 +7,7 @@ steps that follow, when the whole module is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from itertools import islice, zip_longest
 from typing import Any
 
@@ -138,6 +138,7 @@ class Body:
         self.outer = outer
         self.block = module.body if outer is None else Block()
         self.env: dict[ir.Value, Operand] = {}
+        self.shared: dict[Hashable, Ref] = {}
 
     # What nodes may ask of their host
 

@@ -29,10 +29,11 @@ from ..code.expr import (
     variable,
     walk,
 )
-from ..code.statements import Assign, ForLoop, Statement, blocks, expressions, walk_statements
+from ..code.statements import Assign, ForLoop, Statement, blocks, walk_statements
 from ..ir.types import FLOATS
 from ..ops.layers import Layer
 from ..tree.names import identifier
+from .attention_roles import KEY, OPERANDS, QUERY, VALUE, AttentionRoles
 from .inline import Inlined, main_line
 from .meaning import LONGEST_NAME
 from .module import Module
@@ -74,24 +75,25 @@ class Hints:
 
 class Roles:
     """`found`: variable -> what it is called elsewhere, or what it is used as; `factors`: the variables that something
-    is multiplied with. `word` tells what an expression gives."""
+    is multiplied with."""
 
-    def __init__(self, module: Module, inlined: Inlined, hints: Hints, word: Callable[[Expr], str | None]) -> None:
+    def __init__(self, module: Module, inlined: Inlined, hints: Hints, attention: AttentionRoles) -> None:
         self.module = module
         self.inlined = inlined
-        self._word = word
+        self._attention = attention
         self.factors: set[object] = set()
         self.found = self._collect(hints)
 
     def _collect(self, hints: Hints) -> dict[object, str]:
         found: dict[object, str] = {}
         statements = list(walk_statements(self.module.body))
-        wholes = [e for statement in statements for e in expressions(statement)] + list(self.inlined.values())
+        wholes = self._attention.wholes
         for call in (part for whole in wholes for part in walk(whole) if isinstance(part, Call)):
             child = called_module(call)
             roles = dict(hints.called(child)[0]) if child is not None else {}
             if isinstance(call._function, Attribute) and call._function._name == "scaled_dot_product_attention":
-                roles = {0: "q", 1: "k", 2: "v"}
+                operands = zip(call._args, (QUERY, KEY, VALUE), strict=False)
+                self._add_operands(((key, role) for e, role in operands for key in self._attention.same(e)), found)
             elif _is_rotary(call):
                 roles = {1: WORDS["cos"], 2: WORDS["sin"]}
             elif isinstance(call._function, Member):
@@ -108,11 +110,12 @@ class Roles:
                 found.setdefault(value, hints.parameters.get(position, BIAS))
         for addend in self._addends(wholes):
             found.setdefault(addend, RESIDUAL)
-        for key, role in self._attention_roles(statements, wholes):
-            found.setdefault(key, role)
+        self._add_operands(self._attention.operands(), found)
         for statement in reversed(statements):
             if not isinstance(statement, Assign):
                 continue
+            for key, role in self._attention.joined(statement):
+                found.setdefault(key, role)
             child = called_module(statement.expr)
             named = {} if child is None or is_called_again(statement.expr) else hints.called(child)[1]
             for position, name in named.items():
@@ -128,7 +131,7 @@ class Roles:
                     found.update(self._rotated_part(statement.expr, used_as))
                 if used_as == MASK:
                     found.setdefault(_masked(statement.expr), BIAS)
-                sources = list(main_line(statement.expr, self.inlined))
+                sources = list(self._sources(statement.expr, used_as))
                 is_alike = len(sources) == 1 and _are_alike(sources[0], variable(statement.targets[0]))
                 if used_as is not None and is_alike and sources[0] not in self.module.inputs:
                     # What becomes several things is none of them yet.
@@ -142,6 +145,18 @@ class Roles:
                 written = [key for inner in blocks(statement) for s in inner.statements for key in written_by(s)]
                 found.setdefault(written[-1], spoken(self.module.name_of(member)[-1]))
         return {key: name for key, name in found.items() if name and len(name) <= LONGEST_NAME}
+
+    def _add_operands(self, operands: Iterable[tuple[object, str]], found: dict[object, str]) -> None:
+        """Queries, keys and values; what is several of these is none of them."""
+        roles: dict[object, set[str]] = {}
+        for key, role in operands:
+            roles.setdefault(key, set()).add(role)
+        for key, several in roles.items():
+            found.setdefault(key, several.pop() if len(several) == 1 else "")
+
+    def _sources(self, expr: Expr, role: str | None) -> Iterator[object]:
+        """The variables that have become `expr`, which has this role. What a layer makes queries of is no query yet."""
+        return self._attention.same(expr) if role in OPERANDS else main_line(expr, self.inlined)
 
     def _rotated_part(self, expr: Expr, role: str) -> dict[object, str]:
         """`q = torch.cat((apply_rotary(x, cos, sin), y), -1)` -> x: q_rot, y: q_pass."""
@@ -191,22 +206,6 @@ class Roles:
                     seen.add(ref._key)
                     waiting += [e for e in (self.inlined.get(ref._key), written.get(ref._key)) if e is not None]
 
-    def _attention_roles(self, statements: Iterable[Statement], wholes: Iterable[Expr]) -> Iterable[tuple[object, str]]:
-        """Query, key and value of an attention that is written out: `(q @ k.mT).softmax(-1) @ v`."""
-        weights = WORDS["softmax"]
-        assigned = [s for s in statements if isinstance(s, Assign) and self._word(s.expr) == weights]
-        variables = {variable(target) for statement in assigned for target in statement.targets} - {None}
-        written = {variable(s.targets[0]): s.expr for s in statements if isinstance(s, Assign) and len(s.targets) == 1}
-        for part in (part for whole in wholes for part in walk(whole)):
-            if not isinstance(part, Binary) or part._op != "@":
-                continue
-            right = variable(part._right)
-            if self._word(part._left) == weights or not variables.isdisjoint(main_line(part._left, self.inlined)):
-                yield from ((key, "v") for key in main_line(part._right, self.inlined))
-            elif _is_transposed(self.inlined.get(right, written.get(right, part._right))):
-                yield from ((key, "q") for key in main_line(part._left, self.inlined))
-                yield from ((key, "k") for key in main_line(part._right, self.inlined))
-
 
 def _masked(expr: Expr) -> object:
     """`torch.where(mask, bias, low)` -> bias: what is added to the scores where the mask lets it."""
@@ -253,13 +252,6 @@ def _factors(wholes: Iterable[Expr]) -> Iterable[object]:
     for part in (part for whole in wholes for part in walk(whole)):
         if isinstance(part, Binary) and part._op == "*":
             yield from (variable(side) for side in (part._left, part._right))
-
-
-def _is_transposed(expr: Expr) -> bool:
-    match bare(expr):
-        case Attribute(_name="mT") | Call(_function=Attribute(_name="transpose")):
-            return True
-    return False
 
 
 def spoken(attribute: str) -> str:

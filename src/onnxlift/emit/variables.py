@@ -37,6 +37,7 @@ from ..ir.domain import USUAL_NAME
 from ..ir.types import FLOATS, INTEGERS, type_of
 from ..ops.operand import Dims, Scalar, Tensor
 from ..tree.names import identifier, unique
+from .attention_roles import AttentionRoles
 from .inline import Inlined, main_line, read_variables
 from .meaning import is_counted, meaning, says_more, thing
 from .module import Module
@@ -68,7 +69,8 @@ class Variables:
         self.module = module
         self.inlined = inlined
         self.names: dict[object, str] = {}
-        roles = Roles(module, inlined, hints, self._word)
+        self.attention = AttentionRoles(module, inlined)
+        roles = Roles(module, inlined, hints, self.attention)
         self.hints, self.factors = roles.found, roles.factors
         self.member_names = {path[0] for path in module.members}
         self.main = next(iter(module.inputs), None)  # the parameter that a forward is about
@@ -287,8 +289,10 @@ class Variables:
                 return MASK
             case Call() if isinstance(expr._function, Attribute):
                 return WORDS.get(expr._function._name) or self._word(expr._function._base)
-            case Binary(_op="@") if self._is_weights(expr._left):
+            case Binary(_op="@") if self._is_weights(expr._left) or self.attention.is_weights(expr._right):
                 return WORDS["scaled_dot_product_attention"]
+            case Binary(_op="@") if not self.attention.is_scores(expr):
+                return None
             case Binary(_op="+" | "-" | "*" | "/"):
                 word = self._word(expr._left)
                 return word if word == WORDS["@"] or isinstance(bare(expr._right), Literal) else None

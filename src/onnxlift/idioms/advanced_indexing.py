@@ -1,20 +1,25 @@
 """Index arrays that were expanded and joined only to index with them.
 
     GatherND(data, Concat(Unsqueeze(Expand(a, s), -1), Unsqueeze(Expand(b, s), -1), axis=-1))   ->   Index(data, a, b)
+    GatherND(data, c), c a nameless constant of shape (..., 2)              ->   Index(data, c[..., 0], c[..., 1])
 
 which is `data[a, b]`: indexing broadcasts its index arrays by itself. It applies when the last axis of the indices has
 one entry for each array, there are no batch dimensions, and the arrays broadcast to the shape that they were expanded
-to (so that an Expand may be left out; the joint shape must be known to be the same without it). Nothing else may read
-the joined indices; they would stay otherwise, and nothing would be gained.
+to (so that an Expand may be left out; the joint shape must be known to be the same without it). Constants may stand
+among what is joined. Nothing else may read the joined indices; they would stay otherwise, and nothing would be gained.
+What axes are indexed, and where their place is in the result, is a matter of `indexed_axes.py`.
 """
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
+from ..ir.scopes import constant
 from ..ir.types import Dim, shape_of
-from ..passes.edit import Edit, attribute, is_standard, sweep
+from ..passes.edit import Edit, attribute, has_generated_name, is_standard, sweep
 from .match import DOMAIN, is_private, made_by
+
+_MOST_ARRAYS = 8
 
 
 def run(model: ir.Model) -> int:
@@ -26,16 +31,29 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if not is_standard(node, "GatherND") or attribute(node, "batch_dims", 0) != 0:
         return
     data, indices = node.inputs[0], node.inputs[1]
+    joint = None if indices is None else shape_of(indices)
+    if data is None or indices is None or not joint or not is_private(edit, indices):
+        return
+    arrays = _joined(edit, indices, joint[:-1])
+    if arrays and _broadcast([shape_of(array) for array in arrays]) == joint[:-1]:
+        edit.replace(node, "Index", [data, *arrays], domain=DOMAIN)
+
+
+def _joined(edit: Edit, indices: ir.Value, joint: tuple[Dim, ...]) -> list[ir.Value]:
+    """The arrays that are joined along the last axis; none if some part is no array."""
     joined = made_by(edit, indices, "Concat")
-    if data is None or indices is None or joined is None:
-        return
-    joint = shape_of(indices)
-    if joint is None or attribute(joined, "axis", None) not in (-1, len(joint) - 1) or not is_private(edit, indices):
-        return
-    arrays = [_array(part, joint[:-1]) for part in joined.inputs]
-    found = [a for a in arrays if a is not None]
-    if len(found) == len(arrays) and _broadcast([shape_of(a) for a in found]) == joint[:-1]:
-        edit.replace(node, "Index", [data, *found], domain=DOMAIN)
+    if joined is None:
+        return _columns(edit, indices)
+    if attribute(joined, "axis", None) not in (-1, len(joint)):
+        return []
+    arrays: list[ir.Value] = []
+    for part in joined.inputs:
+        array = _array(part, joint)
+        found = _columns(edit, part) if array is None else [array]
+        if not found:
+            return []
+        arrays += found
+    return arrays
 
 
 def _array(part: ir.Value | None, joint: tuple[Dim, ...]) -> ir.Value | None:
@@ -47,6 +65,17 @@ def _array(part: ir.Value | None, joint: tuple[Dim, ...]) -> ir.Value | None:
         return None
     expand = node.inputs[0].producer()
     return expand.inputs[0] if expand is not None and is_standard(expand, "Expand") else node.inputs[0]
+
+
+def _columns(edit: Edit, part: ir.Value | None) -> list[ir.Value]:
+    """The columns of a constant that has no name of its own."""
+    tensor = constant(part)
+    if part is None or tensor is None or not (part.meta.get("constant") or has_generated_name(part)):
+        return []
+    numbers = tensor.numpy()
+    if numbers.ndim < 2 or numbers.shape[-1] > _MOST_ARRAYS:
+        return []
+    return [edit.constant(f"{part.name}.index", numbers[..., column]) for column in range(numbers.shape[-1])]
 
 
 def _broadcast(shapes: list[tuple[Dim, ...] | None]) -> tuple[Dim, ...] | None:

@@ -28,12 +28,11 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ..ir.node_view import static_elements
-from ..passes.edit import Edit, attribute, is_standard, sweep
+from ..passes.edit import Edit, is_standard, sweep
 from .attention_keys import Keys, find_keys, find_queries
-from .attention_scores import find_scores, is_usual_scale, softmax_of_scores
+from .attention_scores import find_weights, is_usual_scale
 from .grouped_heads import before_repetition
-from .match import DOMAIN, drop_unused, is_private, made_by, number, rank
+from .match import DOMAIN, drop_unused, rank
 
 
 def run(model: ir.Model) -> int:
@@ -54,15 +53,11 @@ def _visit(edit: Edit, node: ir.Node, transposes: set[ir.Node]) -> None:
     if rank(node.outputs[0]) not in (3, 4) or v is None:
         return
     nodes: list[ir.Node] = []
-    probabilities, dropout = _before_dropout(edit, probabilities, nodes)
-    masked = _before_softmax(edit, probabilities, nodes)
-    scores = None if masked is None else find_scores(edit, masked, nodes)
-    if scores is None or not scores.mask.fits(rank(v)):
+    weights = find_weights(edit, probabilities, nodes)
+    if weights is None or not weights.fit(rank(v)) or rank(v) != rank(node.outputs[0]):
         return
-    q, mask = scores.q, scores.mask
-    if not rank(q) == rank(scores.k_transposed) == rank(v) == rank(node.outputs[0]):
-        return
-    q, of_q = find_queries(edit, node, q, transposes, nodes)
+    scores, mask = weights.scores, weights.scores.mask
+    q, of_q = find_queries(edit, node, scores.q, transposes, nodes)
     keys: Keys = find_keys(edit, node, scores.k_transposed, transposes)
     k, scale = keys.value, scores.scale * of_q * keys.scale
     attributes = [] if is_usual_scale(q, scale) else [ir.AttrFloat32("scale", scale)]
@@ -72,71 +67,9 @@ def _visit(edit: Edit, node: ir.Node, transposes: set[ir.Node]) -> None:
         k, v, repetition = grouped
         nodes += repetition
         attributes.append(ir.AttrInt64("enable_gqa", 1))
-    attributes += dropout
+    attributes += weights.dropout
     if mask.is_causal:
         attributes.append(ir.AttrInt64("is_causal", 1))
     added = mask.value(edit, node, q)
     edit.replace(node, "Attention", [q, k, v] if added is None else [q, k, v, added], attributes, domain=DOMAIN)
     drop_unused(edit, nodes)
-
-
-def _before_dropout(
-    edit: Edit, probabilities: ir.Value | None, nodes: list[ir.Node]
-) -> tuple[ir.Value | None, list[ir.Attr]]:
-    """What goes into the Dropout that `probabilities` come from, and how it drops; else `probabilities` themselves."""
-    dropout = made_by(edit, probabilities, "Dropout")
-    if dropout is None or not is_private(edit, probabilities) or "seed" in dropout.attributes:
-        return probabilities, []
-    ratio, training, *_ = *dropout.inputs[1:], None, None
-    share = attribute(dropout, "ratio", 0.5) if ratio is None else number(ratio)
-    until_told = edit.scope.opset(dropout) < 7 and not attribute(dropout, "is_test", 0)
-    trains = (until_told,) if training is None else static_elements(training)
-    mask_is_read = any(output.uses() or output.is_graph_output() for output in dropout.outputs[1:])
-    if share is None or not 0 < share < 1 or trains is None or mask_is_read:
-        return probabilities, []
-    nodes.append(dropout)
-    return dropout.inputs[0], [ir.AttrFloat32("dropout", share), ir.AttrInt64("trains", int(any(trains)))]
-
-
-def _before_softmax(edit: Edit, probabilities: ir.Value | None, nodes: list[ir.Node]) -> ir.Value | None:
-    """What goes into the softmax over the last axis that `probabilities` come from, if nobody else reads those."""
-    if not is_private(edit, probabilities):
-        return None
-    narrowed = made_by(edit, probabilities, "Cast")
-    if narrowed is not None:
-        nodes.append(narrowed)
-        probabilities = narrowed.inputs[0]
-    guard = made_by(edit, probabilities, "Where")
-    readers = 1
-    if guard is not None:
-        if not is_private(edit, probabilities):
-            return None
-        condition, zero, probabilities = guard.inputs
-        is_nan = made_by(edit, condition, "IsNaN")
-        if (
-            is_nan is None
-            or number(zero) != 0
-            or is_nan.inputs[0] is not probabilities
-            or not is_private(edit, condition)
-        ):
-            return None
-        nodes += [guard, is_nan]
-        readers = 2
-    softmax = softmax_of_scores(edit, probabilities)
-    if softmax is None or not is_private(edit, probabilities, readers):
-        return None
-    nodes.append(softmax)
-    if narrowed is None:
-        return softmax.inputs[0]
-    widened = made_by(edit, softmax.inputs[0], "Cast")
-    if widened is None or not _is_half_in_float(widened, narrowed) or not is_private(edit, widened.inputs[0]):
-        return None
-    nodes.append(widened)
-    return widened.inputs[0]
-
-
-def _is_half_in_float(widened: ir.Node, narrowed: ir.Node) -> bool:
-    """Whether the two casts go from half precision to float32 and back."""
-    inner = widened.outputs[0].dtype
-    outer = {value.dtype for value in (widened.inputs[0], narrowed.outputs[0]) if value is not None}
-    return inner == ir.DataType.FLOAT and outer in ({ir.DataType.FLOAT16}, {ir.DataType.BFLOAT16})

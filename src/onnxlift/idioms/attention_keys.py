@@ -73,13 +73,13 @@ def find_keys(edit: Edit, root: ir.Node, transposed: ir.Value, earlier: Collecti
     node = made_by(edit, transposed, "Transpose")
     order = None if node is None else permutation(node)
     if node is None or order is None or node.inputs[0] is None:
-        return Keys(_transpose(edit, root, transposed, _swapped(range(rank(transposed) or 2)), earlier))
+        return Keys(_transpose(edit, root, transposed, swapped(range(rank(transposed) or 2)), earlier))
     nodes = [node]
     source, scale = node.inputs[0], 1.0
     if is_private(edit, transposed):
         unscaled, scale = without_scale(edit, source, nodes)
         source = unscaled or source
-    return Keys(_transpose(edit, root, source, _swapped(order), earlier), scale, nodes)
+    return Keys(_transpose(edit, root, source, swapped(order), earlier), scale, nodes)
 
 
 def _before_split(edit: Edit, root: ir.Node, split: ir.Node) -> Keys | None:
@@ -92,16 +92,16 @@ def _before_split(edit: Edit, root: ir.Node, split: ir.Node) -> Keys | None:
         return None
     if len(merged) != 3 or len(shape) != 4 or merged[1:] != shape[2:] or 0 in target:
         return None
-    if _swapped(order) == [0, 1, 2]:
+    if swapped(order) == [0, 1, 2]:
         turned = node.inputs[0]
     else:
-        turned = _transpose(edit, root, node.inputs[0], _swapped(order), ())
+        turned = _transpose(edit, root, node.inputs[0], swapped(order), ())
     merge = made_by(edit, turned, "Reshape")
     if merge is not None and merge.inputs[0] is not None:
         turned = merge.inputs[0]  # of two reshapes the last one counts
     name = f"{split.outputs[0].name}.keys"
-    sizes = edit.constant(f"{name}.shape", np.array(_swapped(target), np.int64))
-    value = edit.insert(root, "Reshape", [turned, sizes], like=turned, shape=_swapped(shape), name=name)
+    sizes = edit.constant(f"{name}.shape", np.array(swapped(target), np.int64))
+    value = edit.insert(root, "Reshape", [turned, sizes], like=turned, shape=swapped(shape), name=name)
     return Keys(value, nodes=[split, node])
 
 
@@ -113,10 +113,10 @@ def _before_new_axes(edit: Edit, root: ir.Node, wider: ir.Node, earlier: Collect
         return None
     if axis >= len(shape) - 2:
         return None
-    turned = _transpose(edit, root, node.inputs[0], _swapped(order), earlier)
+    turned = _transpose(edit, root, node.inputs[0], swapped(order), earlier)
     name = f"{wider.outputs[0].name}.keys"
     inputs, attributes = edit.axes(wider, [axis])
-    value = edit.insert(root, "Unsqueeze", [turned, *inputs], attributes, like=turned, shape=_swapped(shape), name=name)
+    value = edit.insert(root, "Unsqueeze", [turned, *inputs], attributes, like=turned, shape=swapped(shape), name=name)
     return Keys(value, nodes=[wider, node])
 
 
@@ -145,6 +145,6 @@ def _transpose(
     return edit.insert(root, "Transpose", [source], perm, like=source, shape=dims, name=f"{source.name}.keys")
 
 
-def _swapped(items: Sequence[Item]) -> list[Item]:
+def swapped(items: Sequence[Item]) -> list[Item]:
     """The items with the last two exchanged."""
     return [*items[:-2], items[-1], items[-2]]

@@ -6,7 +6,10 @@ and after an axis go through `F.pad`, and for ConvTranspose through `output_padd
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
+
+import onnx_ir as ir
 
 from ..code.expr import Expr, F
 from ..ir.domain import DOMAIN
@@ -16,6 +19,8 @@ from .node import Node, Result
 from .operand import Constant, Tensor
 from .registry import op
 from .window import Ints, Window, empty_result, torch_pads, window
+
+_MOST_READERS = 64
 
 
 @op("Conv")
@@ -45,7 +50,7 @@ def Conv(
     elif _is_torch_same(own, auto_pad):
         padding = "same"
     else:
-        x = own.pad(X)
+        x = _padded(n, X, own)
     options = {
         "stride": compact(own.stride),
         "padding": padding,
@@ -90,6 +95,23 @@ def PaddedConv(
         bias=B is not None,
         padding_mode={"reflect": "reflect", "edge": "replicate", "wrap": "circular"}[mode],
     )(X)
+
+
+def _padded(n: Node, X: Tensor, own: Window) -> Expr:
+    """The padded input; once for all convolutions that pad it alike, as in the gates of WaveNet, where the exporter has
+    put the pads into each of them."""
+    value = n.ir.inputs[0]
+    readers = [] if value is None else list(islice(value.uses(), _MOST_READERS))
+    alike = [user for user, place in readers if place == 0 and _pads(user) == _pads(n.ir)]
+    if value is None or _pads(n.ir) is None or len(alike) < 2:
+        return own.pad(X)
+    return n.once((value, own.begin, own.end), own.pad(X), value)
+
+
+def _pads(node: ir.Node) -> tuple[int, ...] | None:
+    """The pads of a Conv, if they are written down."""
+    pads = node.attributes.get("pads") if node.op_type == "Conv" and node.domain == "" else None
+    return None if pads is None or pads.is_ref() else tuple(pads.as_ints())
 
 
 def _is_torch_same(own: Window, auto_pad: str) -> bool:

@@ -358,9 +358,10 @@ def _last_axes(x: Tensor, axis: int) -> Any:
 
 
 @op("Index", domain=DOMAIN)
-def Index(n: Node, data: Tensor, *indices: Tensor) -> Result:
-    """`data[a, b]`: index arrays that broadcast with one another, one for each of the first axes."""
-    return data[indices]
+def Index(n: Node, data: Tensor, *indices: Tensor, axes: Sequence[int] = ()) -> Result:
+    """`data[a, b]`: index arrays that broadcast with one another, one for each of the axes (by default the first)."""
+    arrays = dict(zip(axes or range(len(indices)), indices, strict=True))
+    return data[tuple(arrays.get(axis, slice(None)) for axis in range(max(arrays) + 1))]
 
 
 @op("Variance", domain=DOMAIN)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
 import onnx_ir as ir
 
-from ..code.expr import Device, Expr, Literal, Member, torch
-from ..code.statements import Block, Statement
+from ..code.expr import Device, Expr, Literal, Member, Ref, torch
+from ..code.statements import Assign, Block, Statement
 from ..ir.types import TORCH_DTYPE, DataType, ValueType, type_of
 from .layers import Layer, Weight
 from .operand import Constant, Dims, Operand, Scalar, Tensor, exact_number
@@ -41,6 +41,9 @@ TRAINS = (
 
 class Host(Protocol):
     """What the emitter offers to a node while it is being written (see emit/lower.py)."""
+
+    shared: dict[Hashable, Ref]
+    """The variables of this block that several nodes read, by what they asked for."""
 
     def add_layer(self, layer: Layer) -> Member: ...
     def warn(self, text: str) -> None: ...
@@ -115,6 +118,13 @@ class Node:
         """Write a statement before the one that computes this node's outputs."""
         statement.origin.append(self.name)
         self.host.emit(statement)
+
+    def once(self, what: Hashable, expr: Expr, like: ir.Value) -> Expr:
+        """`expr`, of the type of `like`, in a variable: that of an earlier node of the block that wanted it too."""
+        if what not in self.host.shared:
+            self.host.shared[what] = Ref(ir.Value(name="", type=like.type))
+            self.emit(Assign([self.host.shared[what]], expr))
+        return self.host.shared[what]
 
     def tensor(self, operand: Operand) -> Tensor:
         """`operand` as a torch.Tensor: sizes are put into one here, and only here."""

@@ -195,6 +195,28 @@ def test_functions_with_parameters_of_other_names(module: Callable[[Exporter], n
     assert_same_state(case, exporter, is_free=True)
 
 
+class Counted(nn.Module):
+    """Parameters and layers that are called as exporters count their own values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.const = nn.Parameter(torch.empty(6))
+        self.w1 = nn.Parameter(torch.empty(6, 6))
+        self.t = nn.Parameter(torch.empty(6))
+        self.node_embedding = nn.Embedding(7, 6)
+        self.reconstruction = nn.Linear(6, 4)
+
+    def forward(self, x: Tensor, ids: Tensor) -> Tensor:
+        y = torch.tanh((x + self.const) @ self.w1) * self.t
+        return self.reconstruction(y + self.node_embedding(ids))
+
+
+@pytest.mark.parametrize("exporter", EXPORTERS)
+def test_names_that_look_counted(exporter: Exporter) -> None:
+    case = Case(Counted, lambda batch: (torch.randn(batch, 4, 6), torch.randint(0, 7, (batch, 4))))
+    assert_same_state(case, exporter, is_free=True)
+
+
 def assert_same_state(case: Case, exporter: Exporter, is_free: bool) -> None:
     """The lifted module has the original's state dict, which loads both ways, and gives its numbers."""
     torch.manual_seed(5)

@@ -40,7 +40,7 @@ from ..ops.layers import Layer, Weight
 from ..ops.node import Node, Result, Unpack, Unsupported, torch_dtype
 from ..ops.operand import Constant, Dims, Operand, Scalar, Tensor
 from ..tree.build import build_branch
-from ..tree.names import attribute, is_generated
+from ..tree.names import attribute, is_nameless
 from ..tree.scope import Scope
 from ..tree.scopes import Path, Scopes, graphs_of, owner_of
 from ..tree.steps import without_steps
@@ -334,7 +334,7 @@ class Body:
 
     def _is_owned_above(self, value: ir.Value) -> bool:
         """Whether PyTorch's name of a parameter places it in a module that this one lies in."""
-        if not is_parameter(value) or is_generated(value.name) or self.lowering.model.producer_name != "pytorch":
+        if not is_parameter(value) or is_nameless(value) or self.lowering.model.producer_name != "pytorch":
             return False
         at_root = "." not in (value.name or "") and MADE not in value.meta
         owner = () if at_root else owner_of(value.name)

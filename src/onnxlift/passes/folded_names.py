@@ -32,6 +32,7 @@ from collections import Counter
 import numpy as np
 import onnx_ir as ir
 
+from ..ir.domain import STATE_KEY
 from ..ir.metadata import FOLDED_FROM, FX_NODE, string_list
 from ..ir.node_view import shape_of
 from ..ir.scopes import constant
@@ -70,6 +71,7 @@ def run(model: ir.Model) -> int:
             narrow[table] = _without_new_axes(model.graph, table, name)
             continue
         table.name = name
+        table.meta[STATE_KEY] = True
         del table.metadata_props[FOLDED_FROM]
 
     def visit(edit: Edit, node: ir.Node) -> None:
@@ -90,7 +92,9 @@ def _without_new_axes(graph: ir.Graph, table: ir.Value, name: str) -> ir.Value:
     array = tensor.numpy()
     is_lookup = _LOOKUP.fullmatch(table.name or "")
     parameter = array[0] if is_lookup else array.reshape([size for size in array.shape if size != 1])
-    return initialiser(graph, name, np.ascontiguousarray(parameter), generated=False)
+    restored = initialiser(graph, name, np.ascontiguousarray(parameter), generated=False)
+    restored.meta[STATE_KEY] = True
+    return restored
 
 
 def _with_new_axes(edit: Edit, node: ir.Node, table: ir.Value, parameter: ir.Value) -> ir.Value:

@@ -3,7 +3,8 @@
 1. the exporter's metadata (`pkg.torch.onnx.name_scopes`, with the classes in `class_hierarchy`)
 2. names of the node's own weights: `encoder.layer.0.query.weight` -> encoder, layer, 0, query
 3. scopes in the node's name: `/encoder/layer.0/query/MatMul` -> encoder, layer, 0, query; where such a scope was the
-   call of a model-local function, that is its class; modules that such scopes leave out (tree/gaps.py) are added
+   call of a model-local function, that is its class; modules that such scopes leave out (tree/gaps.py) are added, and
+   those are left out that they go through beside the layers' own path (tree/detours.py)
 
 A weight's name beats the others for the node that holds it as a layer, because optimisers move nodes between scopes
 (a BatchNorm folded into the Conv before it) but leave weights their names.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice, takewhile
@@ -23,6 +24,7 @@ import onnx_ir as ir
 from ..ir.metadata import CLASSES, NAME_SCOPES, NO_MODULE, string_list
 from ..ir.types import FLOATS
 from ..passes.expansion import CALLS
+from .detours import find_detours, without_detours
 from .gaps import Path as Path
 from .gaps import fill, find_gaps
 from .names import is_generated
@@ -216,14 +218,19 @@ def _forget_calls(scopes: Scopes) -> None:
 
 
 def _complete_names(graph: ir.Graph, scopes: Scopes) -> None:
-    """Find the paths of those nodes whose names leave out modules. Of these modules the items of a list are called."""
-    unused = Scopes()
+    """Find the paths of those nodes whose names leave out modules, or go through modules that hold none of their
+    layers. Of the modules that are left out, the items of a list are called; those in between are not."""
+    by_name = Scopes()
     layers = [node for node in graph.all_nodes() if node.op_type in LAYER_WEIGHTS]
     owners = {node: owner for node in layers if (owner := _from_weights(node))}
-    gaps = find_gaps((_from_node_name(node, unused) or (), owner) for node, owner in owners.items())
-    if not gaps:
+    told = [(_from_node_name(node, by_name) or (), owner) for node, owner in owners.items()]
+    gaps, detours = find_gaps(told), find_detours(told)
+    if not gaps and not detours:
         return
-    named = [(node, _from_node_name(node, unused) or ()) for node in graph.all_nodes()]
+    named = [(node, _from_node_name(node, by_name) or ()) for node in graph.all_nodes()]
+    if not gaps:
+        _leave_out(detours, named, scopes, by_name.called - detours)
+        return
     paths = fill([(scope, owners.get(node)) for node, scope in named], gaps)
     for (node, scope), path in zip(named, paths, strict=True):
         if path != scope:
@@ -234,10 +241,20 @@ def _complete_names(graph: ir.Graph, scopes: Scopes) -> None:
             scopes.called.update(called, (path[:end] for end in range(above + 1)))
 
 
+def _leave_out(
+    detours: Collection[Path], named: Iterable[tuple[ir.Node, Path]], scopes: Scopes, called: Collection[Path]
+) -> None:
+    for node, scope in named:
+        around = [scope[:end] for end in range(len(scope) + 1)]
+        if any(each in detours for each in around):
+            scopes.completed[node] = without_detours(scope, detours)
+            scopes.called.update(without_detours(each, detours) for each in around if each in called)
+
+
 def _own_path(node: ir.Node, scopes: Scopes) -> Path | None:
     by_exporter = _from_metadata(node, scopes)
     if by_exporter is None:
-        by_exporter = scopes.completed.get(node) or _from_node_name(node, scopes)
+        by_exporter = scopes.completed[node] if node in scopes.completed else _from_node_name(node, scopes)
     by_weights = _from_weights(node) if node.op_type != "Parameter" else None  # it stands where it is used
     path = _choose(node, by_exporter, by_weights)
     if path is not None and path == by_weights:

@@ -320,7 +320,11 @@ class Body:
     def _place_constant(self, value: ir.Value) -> None:
         """A constant that is used as a tensor belongs to this module if nobody else uses it, or if it is small and no
         parameter; otherwise it comes from above, as an argument. So does one that by its name is a module's around this
-        one: it would have another key in the state dict."""
+        one: it would have another key in the state dict. One that a layer has is read from the layer."""
+        borrowed = self.module.find_parameter(value) if is_parameter(value) and _is_distinct(value) else None
+        if borrowed is not None:
+            self.module.constants[value] = borrowed
+            return
         at_top = not self.module.path
         if at_top or (_is_private(value, self.scope, self.lowering) and not self._is_owned_above(value)):
             if not is_parameter(value) and make_in_place(value, self.module.body):
@@ -358,6 +362,14 @@ def _text_literal(value: ir.Value) -> Expr:
     array = np.array(texts, dtype=builtin("object"))
     shape = tuple(int(d) for d in value.shape or () if isinstance(d, int))
     return array if len(shape) == 1 else array.reshape(*shape) if shape else array.reshape(())
+
+
+def _is_distinct(value: ir.Value) -> bool:
+    """Whether a parameter is known by its numbers: equal ones of several modules, like the ones that all norms begin
+    with, are stored once by exporters."""
+    assert value.const_value is not None
+    array = value.const_value.numpy()
+    return array.ndim > 1 or bool((array != array[:1]).any())
 
 
 def _is_private(value: ir.Value, scope: Scope, lowering: Lowering) -> bool:

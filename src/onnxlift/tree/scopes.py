@@ -22,6 +22,7 @@ from itertools import islice, takewhile
 import onnx_ir as ir
 
 from ..ir.metadata import CLASSES, NAME_SCOPES, NO_MODULE, string_list
+from ..ir.module_paths import joined
 from ..ir.types import FLOATS
 from ..passes.expansion import CALLS
 from .detours import find_detours, without_detours
@@ -283,8 +284,17 @@ def _choose(node: ir.Node, by_exporter: Path | None, by_weights: Path | None) ->
         is_near = by_weights[:-1] == by_exporter[:-1] or by_weights[: len(by_exporter)] == by_exporter
         is_own = by_weights == by_exporter or (is_near and not _is_tied(node, by_weights))
         return by_weights if is_own else by_exporter
-    # A parameter used by an ordinary operator: its owner may lie above the code that uses it, not below.
-    return by_weights if by_weights[: len(by_exporter)] == by_exporter else by_exporter
+    # A parameter used by an ordinary operator: its owner may lie above the code that uses it, not below, and may be a
+    # layer.
+    is_inside = by_weights[: len(by_exporter)] == by_exporter and not _is_layers(node, by_weights)
+    return by_weights if is_inside else by_exporter
+
+
+def _is_layers(node: ir.Node, owner: Path) -> bool:
+    """Whether what an operator reads is a layer's, which is called under its own name."""
+    tensors = [value for value in weights_of(node) if owner_of(value.name) == owner]
+    users = {user for value in tensors for user, _ in islice(value.uses(), MOST_TIED) if user.op_type in LAYER_WEIGHTS}
+    return any(_by_exporter(user) == owner for user in users)
 
 
 def _is_tied(node: ir.Node, owner: Path) -> bool:
@@ -292,11 +302,17 @@ def _is_tied(node: ir.Node, owner: Path) -> bool:
     whose matrix the output head beside it shares; or of one that is never called, such as `shared.weight` of an
     encoder's and a decoder's embedding."""
     tensors = [value for value in weights_of(node) if owner_of(value.name) == owner]
-    users = {user for value in tensors for user, _ in islice(value.uses(), MOST_TIED + 1)}
-    paths = {user: _from_metadata(user, Scopes()) or _from_node_name(user, Scopes()) for user in users}
+    readers = {user for value in tensors for user, _ in islice(value.uses(), MOST_TIED + 1)}
+    users = {user for user in readers if user.op_type in LAYER_WEIGHTS}
+    paths = {user: _by_exporter(user) for user in users}
     owners = [user for user, path in paths.items() if path == owner]
     is_other = all(user.op_type != node.op_type for user in owners)
-    return 1 < len(users) <= MOST_TIED and all(paths.values()) and is_other
+    return len(users) > 1 and len(readers) <= MOST_TIED and None not in paths.values() and is_other
+
+
+def _by_exporter(node: ir.Node) -> Path | None:
+    path = _from_metadata(node, Scopes())
+    return path if path is not None else _from_node_name(node, Scopes())
 
 
 def _from_metadata(node: ir.Node, scopes: Scopes) -> Path | None:
@@ -323,7 +339,7 @@ def _from_node_name(node: ir.Node, scopes: Scopes) -> Path | None:
     components = name.strip("/").split("/", DEEPEST)[:-1]
     for depth, component in enumerate(components, 1):
         parts = tuple(p for p in _parts(component) if p)
-        path = _join(path, parts)[:DEEPEST]
+        path = joined(path, parts)[:DEEPEST]
         scopes.called.add(path)
         function = functions.get("/".join(components[:depth]))
         if function is not None:
@@ -333,14 +349,6 @@ def _from_node_name(node: ir.Node, scopes: Scopes) -> Path | None:
 
 def _parts(text: str) -> Path:
     return tuple(text.split(".", DEEPEST)[:DEEPEST])
-
-
-def _join(path: Path, parts: Path) -> Path:
-    """`layer1` + `layer1.0` -> layer1, 0: a scope repeats the names of the containers that it lies in."""
-    for overlap in range(min(len(path), len(parts) - 1), 0, -1):
-        if path[-overlap:] == parts[:overlap]:
-            return path + parts[overlap:]
-    return path + parts
 
 
 _FLAT = re.compile(

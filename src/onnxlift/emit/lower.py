@@ -321,8 +321,8 @@ class Body:
         """A constant that is used as a tensor belongs to this module if nobody else uses it, or if it is small and no
         parameter; otherwise it comes from above, as an argument. So does one that by its name is a module's around this
         one: it would have another key in the state dict. One that a layer has is read from the layer."""
-        borrowed = self.module.find_parameter(value) if is_parameter(value) and _is_distinct(value) else None
-        if borrowed is not None:
+        borrowed = self.module.find_parameter(value) if is_parameter(value) else None
+        if borrowed is not None and _is_distinct(value):
             self.module.constants[value] = borrowed
             return
         at_top = not self.module.path
@@ -368,8 +368,10 @@ def _is_distinct(value: ir.Value) -> bool:
     """Whether a parameter is known by its numbers: equal ones of several modules, like the ones that all norms begin
     with, are stored once by exporters."""
     assert value.const_value is not None
-    array = value.const_value.numpy()
-    return array.ndim > 1 or bool((array != array[:1]).any())
+    if len(value.const_value.shape) > 1:
+        return True
+    numbers = value.const_value.numpy()
+    return bool((numbers != numbers[:1]).any())
 
 
 def _is_private(value: ir.Value, scope: Scope, lowering: Lowering) -> bool:

@@ -84,6 +84,7 @@ class Scopes:
     guessed: bool = False  # whether the paths are our own, and not from names in the model
     completed: dict[ir.Node, Path] = field(default_factory=dict)  # by name, where names of nodes leave out modules
     by_name: dict[str, Path] = field(default_factory=dict)
+    of_layers: dict[ir.Value, bool] = field(default_factory=dict)  # whether a layer has a weight under its own name
     owned: set[ir.Node] = field(default_factory=set)  # whose path is the one that their weights have in the model
 
     @cached_property
@@ -257,7 +258,7 @@ def _own_path(node: ir.Node, scopes: Scopes) -> Path | None:
     if by_exporter is None:
         by_exporter = scopes.completed[node] if node in scopes.completed else _from_node_name(node, scopes)
     by_weights = _from_weights(node) if node.op_type != "Parameter" else None  # it stands where it is used
-    path = _choose(node, by_exporter, by_weights)
+    path = _choose(node, by_exporter, by_weights, scopes)
     if path is not None and path == by_weights:
         scopes.owned.add(node)
     return path
@@ -276,7 +277,7 @@ def _common(paths: Sequence[Path]) -> Path:
     return tuple(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(low, high, strict=False)))
 
 
-def _choose(node: ir.Node, by_exporter: Path | None, by_weights: Path | None) -> Path | None:
+def _choose(node: ir.Node, by_exporter: Path | None, by_weights: Path | None, scopes: Scopes) -> Path | None:
     if by_weights is None or by_exporter is None:
         return by_exporter if by_weights is None else by_weights
     if node.op_type in LAYER_WEIGHTS:
@@ -286,15 +287,18 @@ def _choose(node: ir.Node, by_exporter: Path | None, by_weights: Path | None) ->
         return by_weights if is_own else by_exporter
     # A parameter used by an ordinary operator: its owner may lie above the code that uses it, not below, and may be a
     # layer.
-    is_inside = by_weights[: len(by_exporter)] == by_exporter and not _is_layers(node, by_weights)
+    is_inside = by_weights[: len(by_exporter)] == by_exporter and not _is_layers(node, by_weights, scopes)
     return by_weights if is_inside else by_exporter
 
 
-def _is_layers(node: ir.Node, owner: Path) -> bool:
+def _is_layers(node: ir.Node, owner: Path, scopes: Scopes) -> bool:
     """Whether what an operator reads is a layer's, which is called under its own name."""
     tensors = [value for value in weights_of(node) if owner_of(value.name) == owner]
-    users = {user for value in tensors for user, _ in islice(value.uses(), MOST_TIED) if user.op_type in LAYER_WEIGHTS}
-    return any(_by_exporter(user) == owner for user in users)
+    for value in tensors:
+        if value not in scopes.of_layers:
+            layers = (user for user, _ in islice(value.uses(), MOST_TIED) if user.op_type in LAYER_WEIGHTS)
+            scopes.of_layers[value] = any(_by_exporter(user) == owner for user in layers)
+    return any(scopes.of_layers[value] for value in tensors)
 
 
 def _is_tied(node: ir.Node, owner: Path) -> bool:

@@ -195,6 +195,85 @@ def test_functions_with_parameters_of_other_names(module: Callable[[Exporter], n
     assert_same_state(case, exporter, is_free=True)
 
 
+class Counted(nn.Module):
+    """Parameters and layers that are called as exporters count their own values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.const = nn.Parameter(torch.empty(6))
+        self.w1 = nn.Parameter(torch.empty(6, 6))
+        self.t = nn.Parameter(torch.empty(6))
+        self.node_embedding = nn.Embedding(7, 6)
+        self.reconstruction = nn.Linear(6, 4)
+
+    def forward(self, x: Tensor, ids: Tensor) -> Tensor:
+        y = torch.tanh((x + self.const) @ self.w1) * self.t
+        return self.reconstruction(y + self.node_embedding(ids))
+
+
+@pytest.mark.parametrize("exporter", EXPORTERS)
+def test_names_that_look_counted(exporter: Exporter) -> None:
+    case = Case(Counted, lambda batch: (torch.randn(batch, 4, 6), torch.randint(0, 7, (batch, 4))))
+    assert_same_state(case, exporter, is_free=True)
+
+
+class Reading(nn.Module):
+    """Functions that read what layers hold, which are called as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(6)
+        self.fc = nn.Linear(6, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.fc(self.norm(x)) * self.norm.weight
+        return y + F.linear(torch.tanh(self.fc(x)), self.fc.weight)
+
+
+class Readers(nn.Module):
+    """The same across modules, and in lists; twice the same call of a layer; and a head that does share its matrix."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.empty(9))
+        self.embed = nn.Embedding(9, 6)
+        self.blocks = nn.ModuleList([Reading(), Reading()])
+        self.layers = nn.ModuleList([nn.Linear(6, 6), nn.Linear(6, 5)])
+        self.head = nn.Linear(6, 9, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        x = self.embed(ids)
+        for block in self.blocks:
+            x = block(x)
+        y = torch.tanh(x @ self.blocks[0].fc.weight)
+        y = F.linear(torch.tanh(self.layers[0](y)), self.layers[0].weight, self.layers[0].bias)
+        y = torch.tanh(self.layers[1](y)) @ self.layers[1].weight
+        return F.linear(y, self.embed.weight, self.bias), self.head(x)
+
+
+class Codes(nn.Module):
+    """The nearest row of a table, as in a VQ-VAE."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(6, 4)
+        self.codes = nn.Embedding(9, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.fc(x)
+        squares = x.pow(2).sum(1, keepdim=True) + self.codes.weight.pow(2).sum(1)
+        return self.codes((squares - 2 * x @ self.codes.weight.t()).argmin(1))
+
+
+@pytest.mark.parametrize("exporter", EXPORTERS)
+def test_functions_that_read_the_weights_of_layers(exporter: Exporter) -> None:
+    assert_same_state(Case(Readers, lambda batch: (torch.randint(0, 9, (batch,)),)), exporter, is_free=True)
+    assert_same_state(Case(Codes, tensor(6)), exporter, is_free=True)
+    if exporter == "dynamo":  # the older one stores a transposed copy for each product with rows of more than one axis
+        assert_same_state(Case(Readers, lambda batch: (torch.randint(0, 9, (batch, 3)),)), exporter, is_free=True)
+
+
 def assert_same_state(case: Case, exporter: Exporter, is_free: bool) -> None:
     """The lifted module has the original's state dict, which loads both ways, and gives its numbers."""
     torch.manual_seed(5)

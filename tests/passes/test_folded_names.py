@@ -189,3 +189,39 @@ def test_a_parameter_behind_moves_that_change_no_number(
 )
 def test_what_is_no_parameter_with_new_axes_stays(model: onnx.ModelProto) -> None:
     assert not any(name.startswith(("block.", "ones")) for name in normal_form(model).graph.initializers)
+
+
+QUERIES = "g (int64[3] n) => (float[a, b, c] y) { y = Tile(val_7, n) }"
+REPEAT = (
+    "%repeat : [num_users=1] = call_function[target=torch.ops.aten.repeat.default]"
+    "(args = (%unsqueeze_3, [1, %n, 1]), kwargs = {})"
+)
+NEW_AXIS = ["pos.weight", "unsqueeze_3", "val_1"]
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((4, 1, 5), 1), ((1, 4, 5), 0)])
+def test_learned_queries_that_are_repeated(shape: tuple[int, ...], axis: int) -> None:
+    model = folded(QUERIES, "val_7", NEW_AXIS, REPEAT, shape)
+    lifted = onnxlift.lift(model)
+    assert f"self.pos.weight.unsqueeze({axis})" in lifted.source
+    assert [(name, tuple(p.shape)) for name, p in lifted.module().named_parameters()] == [("pos.weight", (4, 5))]
+    times = np.array([1, 3, 2])
+    np.testing.assert_array_equal(lifted.module()(torch.from_numpy(times)).detach(), run(model, {"n": times})[0])
+
+
+@pytest.mark.parametrize(
+    ("sources", "operation", "shape"),
+    [
+        (NEW_AXIS, REPEAT, (1, 1, 5)),  # one of the axes may be the parameter's own, or that of repeat
+        (["pos.weight", "val_1"], REPEAT, (1, 4, 5)),
+        (["pos.weight", "exp", "unsqueeze_3"], REPEAT, (4, 1, 5)),
+        (["pos.weight", "other.weight", "unsqueeze_3"], REPEAT, (4, 1, 5)),
+        (["pos.weight", "unsqueeze_4"], REPEAT, (4, 1, 5)),  # it is another one that is repeated
+        (NEW_AXIS, REPEAT.replace("repeat.default", "tile.default"), (4, 1, 5)),
+        (NEW_AXIS, REPEAT.replace("%unsqueeze_3", "%permute_3"), (4, 1, 5)),
+    ],
+)
+def test_what_may_have_had_another_shape_keeps_its_name(
+    sources: list[str], operation: str, shape: tuple[int, ...]
+) -> None:
+    assert not renamed(folded(QUERIES, "val_7", sources, operation, shape))

@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from onnxlift.ir.metadata import FOLDED_FROM
 from onnxlift.passes import constant_folding, copied_weights, folded_transposes, zero_biases
 from onnxlift.passes.edit import is_parameter
 
@@ -60,6 +61,23 @@ def test_a_transposed_copy_is_the_parameter() -> None:
     assert model.graph[1].inputs[0] is model.graph[0].inputs[0]
     feeds = {"i": np.array([3, 0, 6])}
     np.testing.assert_array_equal(run(proto_of(model), feeds)[0], run(proto, feeds)[0])
+
+
+def test_a_transposed_copy_in_a_gemm_is_the_parameter() -> None:
+    text = "g (int64[n] i) => (float[n, 7] y) { e = Gather(table, i) y = Gemm<transB=0>(e, val_3, b) }"
+    proto = with_tensors(text, table=random(7, 4), val_3=np.ascontiguousarray(random(7, 4).T), b=random(7))
+    model = normal_form(proto)
+    assert folded_transposes.run(model) == 1
+    assert model.graph[1].inputs[1] is model.graph[0].inputs[0]
+    feeds = {"i": np.array([3, 0, 6])}
+    np.testing.assert_array_equal(run(proto_of(model), feeds)[0], run(proto, feeds)[0])
+
+
+def test_a_transposed_copy_that_the_optimiser_named_is_the_parameter() -> None:
+    model = normal_form(head(np.ascontiguousarray(random(7, 4).T), "permute"))
+    assert folded_transposes.run(model) == 0
+    model.graph.initializers["permute"].metadata_props[FOLDED_FROM] = "['table']"
+    assert folded_transposes.run(model) == 1
 
 
 def test_one_other_element_makes_another_matrix() -> None:

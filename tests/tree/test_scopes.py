@@ -196,7 +196,7 @@ def test_names_that_say_nothing(name: str | None) -> None:
     assert is_generated(name)
 
 
-@pytest.mark.parametrize("name", ["context", "logits", "encoder.weight", "Q", "attn_mask"])
+@pytest.mark.parametrize("name", ["context", "logits", "encoder.weight", "Q", "attn_mask", "node_encoder.weight"])
 def test_names_that_say_something(name: str) -> None:
     assert not is_generated(name)
 

@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from ..ir.exported import persistent_buffers
 from ..ir.metadata import FOLDED_FROM, PERSISTENT, SIGNATURE_KIND
-from ..tree.names import is_generated
+from ..tree.names import is_nameless
 from ..tree.weights import is_parameter
 from .member_names import is_integer_weight
 from .module import Module, Stored, state_entries
@@ -25,7 +25,7 @@ from .module import Module, Stored, state_entries
 
 def mark_constants(root: Module, graph: ir.Graph) -> None:
     """Find the buffers below `root` that are not persistent."""
-    if not any(entry.is_parameter and not is_generated(entry.weight.value.name) for _, entry in state_entries(root)):
+    if not any(entry.is_parameter and not is_nameless(entry.weight.value) for _, entry in state_entries(root)):
         return
     listed = persistent_buffers(graph)
     for module in root.walk():
@@ -51,4 +51,4 @@ def has_key(value: ir.Value) -> bool:
 
 def is_made_up(value: ir.Value) -> bool:
     """Whether nobody has given a constant its name: an exporter has generated it, or has computed the numbers."""
-    return is_generated(value.name) or "constant" in value.meta or FOLDED_FROM in value.metadata_props
+    return is_nameless(value) or "constant" in value.meta or FOLDED_FROM in value.metadata_props

@@ -24,7 +24,7 @@ from ..idioms.parameter_names import parameter_name
 from ..ir.domain import MADE
 from ..ir.metadata import FOLDED_FROM, NAME_SCOPES
 from ..ops.layers import Layer
-from ..tree.names import is_generated
+from ..tree.names import is_nameless
 from ..tree.scopes import Scopes
 from .member_names import kind_word
 from .module import Module
@@ -56,7 +56,7 @@ def _name(value: ir.Value, layer: Layer) -> str | None:
     """What a weight of the layer was called, unless it has lost its name."""
     if FOLDED_FROM in value.metadata_props and layer.node is not None:
         return parameter_name(value, layer.node)
-    return None if is_generated(value.name) or MADE in value.meta else value.name
+    return None if is_nameless(value) or MADE in value.meta else value.name
 
 
 def _is_nameless(layer: Layer, scopes: Scopes) -> bool:

@@ -40,7 +40,7 @@ from ..ops.layers import Layer, Weight
 from ..ops.node import Node, Result, Unpack, Unsupported, torch_dtype
 from ..ops.operand import Constant, Dims, Operand, Scalar, Tensor
 from ..tree.build import build_branch
-from ..tree.names import attribute, is_generated
+from ..tree.names import attribute, is_nameless
 from ..tree.scope import Scope
 from ..tree.scopes import Path, Scopes, graphs_of, owner_of
 from ..tree.steps import without_steps
@@ -321,7 +321,11 @@ class Body:
     def _place_constant(self, value: ir.Value) -> None:
         """A constant that is used as a tensor belongs to this module if nobody else uses it, or if it is small and not
         in the state dict; otherwise it comes from above, as an argument. So does one that by its name is a module's
-        around this one: it would have another key in the state dict."""
+        around this one: it would have another key in the state dict. One that a layer has is read from the layer."""
+        borrowed = self.module.find_parameter(value) if is_parameter(value) else None
+        if borrowed is not None and _is_distinct(value):
+            self.module.constants[value] = borrowed
+            return
         at_top = not self.module.path
         if at_top or (_is_private(value, self.scope, self.lowering) and not self._is_owned_above(value)):
             if not is_parameter(value) and make_in_place(value, self.module.body):
@@ -335,7 +339,7 @@ class Body:
 
     def _is_owned_above(self, value: ir.Value) -> bool:
         """Whether PyTorch's name of a parameter or buffer places it in a module that this one lies in."""
-        if not has_key(value) or is_generated(value.name) or self.lowering.model.producer_name != "pytorch":
+        if not has_key(value) or is_nameless(value) or self.lowering.model.producer_name != "pytorch":
             return False
         at_root = "." not in (value.name or "") and MADE not in value.meta
         owner = () if at_root else owner_of(value.name)
@@ -359,6 +363,16 @@ def _text_literal(value: ir.Value) -> Expr:
     array = np.array(texts, dtype=builtin("object"))
     shape = tuple(int(d) for d in value.shape or () if isinstance(d, int))
     return array if len(shape) == 1 else array.reshape(*shape) if shape else array.reshape(())
+
+
+def _is_distinct(value: ir.Value) -> bool:
+    """Whether a parameter is known by its numbers: equal ones of several modules, like the ones that all norms begin
+    with, are stored once by exporters."""
+    assert value.const_value is not None
+    if len(value.const_value.shape) > 1:
+        return True
+    numbers = value.const_value.numpy()
+    return bool((numbers != numbers[:1]).any())
 
 
 def _is_private(value: ir.Value, scope: Scope, lowering: Lowering) -> bool:

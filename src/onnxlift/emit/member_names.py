@@ -9,7 +9,7 @@ import onnx_ir as ir
 from ..ir.metadata import FOLDED_FROM
 from ..ir.types import FLOATS
 from ..ops.layers import STEPS, Layer
-from ..tree.names import attribute, is_generated
+from ..tree.names import attribute, is_generated, is_nameless
 from ..tree.scopes import Path, flat_layer_name, owner_of
 from ..tree.weights import WEIGHT
 from .module import DICT_METHODS, Module, Stored
@@ -110,7 +110,7 @@ def stored_path(value: ir.Value, module: Module, is_parameter: bool) -> Path:
             if len(relative) == 1 or (is_parameter and _holds_only_parameters(module, path[:-1])):
                 return module.free(path)
         return module.free((attribute(relative[-1]),))
-    if not is_generated(name) and FOLDED_FROM not in value.metadata_props:  # which is called by an operation
+    if not is_nameless(value) and FOLDED_FROM not in value.metadata_props:  # which is called by an operation
         return module.free((attribute(name.rpartition("/")[2] or name, "constant"),))
     user = _first_user(value)
     word = _BUFFER_WORDS.get(value.dtype or ir.DataType.UNDEFINED)

@@ -11,7 +11,7 @@ from ..code.statements import Block
 from ..ir.types import FLOATS
 from ..ops.layers import Layer, Weight
 from ..ops.operand import Operand
-from ..tree.scopes import Path
+from ..tree.scopes import DEEPEST, Path
 
 # What a member of an `nn.ModuleDict` cannot be called.
 DICT_METHODS = frozenset({"clear", "items", "keys", "pop", "update", "values"})
@@ -24,6 +24,15 @@ class Stored:
     weight: Weight
     is_parameter: bool
     persistent: bool = True
+
+
+@dataclass(eq=False)
+class Borrowed:
+    """A parameter of a layer that the module reads itself: `self.embedding.weight`. `holders` are the layer, and before
+    it the modules below this one that it lies in."""
+
+    holders: tuple[Module | Layer, ...]
+    role: str
 
 
 @dataclass(eq=False)
@@ -51,7 +60,7 @@ class Module:
     reads_children: bool = False  # whether forward calls all members in a loop over `children()`
     names_speak: bool = True  # whether the names of values come from a person, not from an exporter
     layers: dict[tuple[object, ...], Layer] = field(default_factory=dict)
-    constants: dict[object, Stored] = field(default_factory=dict)
+    constants: dict[object, Stored | Borrowed] = field(default_factory=dict)
     _names: dict[int, Path] = field(default_factory=dict)
     _containers: set[Path] = field(default_factory=set)
     _numbers: dict[Path, int] = field(default_factory=dict)
@@ -97,9 +106,34 @@ class Module:
         return self._names[id(target)]
 
     def stored_name(self, key: object) -> Path | None:
-        """The attribute path of a constant that the module holds itself."""
+        """The attribute path of a constant that the module holds itself, or one of its layers."""
         stored = self.constants.get(key)
+        if isinstance(stored, Borrowed):
+            owners = (self, *(holder for holder in stored.holders if isinstance(holder, Module)))
+            steps = (owner.name_of(holder) for owner, holder in zip(owners, stored.holders, strict=True))
+            return (*(part for step in steps for part in step), *stored.role.split("."))
         return None if stored is None else self._names[id(stored)]
+
+    def find_parameter(self, value: ir.Value) -> Borrowed | None:
+        """The layer below this module that has `value` as a parameter, under the very key that is its name."""
+        parts = tuple((value.name or "").split("."))
+        if parts[: len(self.path)] != self.path:
+            return None
+        holders: list[Module | Layer] = []
+        within, parts = self, parts[len(self.path) :]
+        while True:
+            steps = ((end, within.members.get(parts[:end])) for end in range(1, min(len(parts), DEEPEST)))
+            end, member = next(((end, found) for end, found in steps if found is not None), (0, None))
+            if member is None or isinstance(member, Stored):
+                return None
+            holders.append(member)
+            parts = parts[end:]
+            if isinstance(member, Layer):
+                role = ".".join(parts)
+                weight = member.weights.get(role)
+                is_it = weight is not None and weight.value is value and weight.transform is None
+                return Borrowed(tuple(holders), role) if is_it else None
+            within = member
 
     def children(self) -> Iterator[tuple[Path, Module]]:
         for path, member in self.members.items():

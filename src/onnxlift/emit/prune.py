@@ -12,7 +12,7 @@ from __future__ import annotations
 from ..code.expr import Call, Display, Expr, Local, Member, Ref, walk
 from ..code.statements import Assign, Return, expressions, walk_statements
 from .dead_code import remove_dead_code
-from .module import Module, Stored
+from .module import Borrowed, Module, Stored
 
 
 def prune(module: Module) -> None:
@@ -100,6 +100,8 @@ def _drop_unused_members(module: Module) -> None:
                 elif isinstance(part, Ref | Local):
                     read.add(part._key if isinstance(part, Ref) else part)
     constants = {id(stored) for value, stored in module.constants.items() if value in read}
+    borrowed = (stored for value, stored in module.constants.items() if value in read and isinstance(stored, Borrowed))
+    used.update(id(stored.holders[0]) for stored in borrowed)
     module.members = {
         path: member
         for path, member in module.members.items()

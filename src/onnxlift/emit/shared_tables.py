@@ -22,7 +22,7 @@ import onnx_ir as ir
 
 from ..ir.exported import parameters_in_order
 from ..ops.layers import Layer
-from ..tree.names import is_generated
+from ..tree.names import is_nameless
 from ..tree.scopes import Path, owner_of
 from .module import Module, state_entries
 
@@ -58,7 +58,7 @@ def _embeddings(module: Module, path: Path = ()) -> Iterator[tuple[Path, Layer]]
 
 def _owner(value: ir.Value) -> Path | None:
     """Rule 1."""
-    return owner_of(value.name) if (value.name or "").endswith(".weight") and not is_generated(value.name) else None
+    return owner_of(value.name) if (value.name or "").endswith(".weight") and not is_nameless(value) else None
 
 
 def _lost_owner(paths: list[Path], lost: list[str]) -> Path | None:

@@ -17,6 +17,10 @@ the state dict. For a model from PyTorch it applies, by the names that the weigh
    so is no layer. A batch norm stays one: as a function it would not take the statistics of a batch in training. (A
    model that has nothing else was a layer, see emit/derived.py.)
 3. if the newer exporter says that a weight or bias is a buffer.
+4. if the weight is that of a layer below the module that the node is in, and this layer is called by its own name:
+   `F.linear(x, self.embed.weight)` beside `self.embed(ids)`. Not if the bias is this layer's, too, which then is called
+   a second time, nor for a layer that shares the weight of another (`self.head(x)`), which has a scope of its own. If
+   both read a matrix as the exporter has transposed it, they read the matrix itself again.
 
 Not if the name of one of them is not known, but for a linear layer's matrix beside the bias of its module: the older
 exporter transposes it and keeps no name. It is called `weight` then, or, by its bias, `in_proj_weight`: the packed
@@ -36,6 +40,7 @@ import onnx_ir as ir
 from ..ir.domain import WEIGHT
 from ..ir.exported import folded_from
 from ..ir.metadata import FOLDED_FROM, SIGNATURE_KIND
+from ..ir.module_paths import told_module
 from ..ir.node_view import shape_of
 from ..passes.edit import Array, Edit, attribute, initialiser, is_parameter, is_standard, sweep
 from .match import DOMAIN, is_filler, rank
@@ -43,6 +48,8 @@ from .parameter_names import parameter_name
 from .projection_weights import IN_BIAS, IN_WEIGHT
 
 Weights = Mapping[int, ir.Value]
+
+MOST_READERS = 64  # of a weight; what more nodes read is a layer that is called again and again
 
 _AFFINE = {1: "weight", 2: "bias"}
 _CONVS_AND_NORMS = (
@@ -100,12 +107,14 @@ def _visit(edit: Edit, node: ir.Node, parents: Collection[str]) -> None:
     given = {place: node.inputs[place] for place in roles if place < len(node.inputs)}
     fillers = [place for place, value in given.items() if node.op_type == "GroupNorm" and is_filler(value, 0)]
     weights = {place: v for place, v in given.items() if v is not None and place not in fillers}
-    names = _names(node, weights)
+    names = _names(edit, node, weights)
     are_stored = all(is_parameter(value) or FOLDED_FROM in value.metadata_props for value in weights.values())
-    if names is None or not are_stored or not _is_bare(node, weights, names, parents):
+    if names is None or not are_stored or not _is_bare(edit, node, weights, names, parents):
         return
     held = {place: _held(edit, node, value, names[place]) for place, value in weights.items()}
     if node.op_type == "Linear":
+        if _is_of_layer_below(edit, node, weights, names):
+            _turn_back(weights[1], held[1])
         edit.replace(node, "BareLinear", [node.inputs[0], *held.values()], domain=DOMAIN)
         return
     for place, value in held.items():
@@ -130,13 +139,16 @@ def _is_trained_number(value: ir.Value, node: ir.Node) -> bool:
     return is_told and not is_buffer and all(is_standard(user, *_ARITHMETIC) for user, _ in value.uses())
 
 
-def _names(node: ir.Node, weights: Weights) -> dict[int, str] | None:
+def _names(edit: Edit, node: ir.Node, weights: Weights) -> dict[int, str] | None:
     """What the weights were called; None if that is not known of all."""
     names = {place: name for place, value in weights.items() if (name := parameter_name(value, node)) is not None}
     if node.op_type == "Linear" and names.keys() == {2} and not attribute(node, "transposed", 0):
         owner, dot, bias = names[2].rpartition(".")
         if bias == IN_BIAS or _is_in(node, owner):
             names = {1: f"{owner}{dot}{IN_WEIGHT if bias == IN_BIAS else 'weight'}", **names}
+    if node.op_type == "Linear" and 1 not in names and not attribute(node, "transposed", 0):
+        layer = _layer_below(edit, node, weights[1])
+        names = {1: f"{layer}.weight", **names} if layer is not None else names
     return names if names and names.keys() == weights.keys() else None
 
 
@@ -147,7 +159,7 @@ def _is_in(node: ir.Node, module: str) -> bool:
     return name.startswith("/") and (f".{module}".endswith(f".{last}") if last else not module)
 
 
-def _is_bare(node: ir.Node, weights: Weights, names: Mapping[int, str], parents: Collection[str]) -> bool:
+def _is_bare(edit: Edit, node: ir.Node, weights: Weights, names: Mapping[int, str], parents: Collection[str]) -> bool:
     if node.op_type == "PRelu" and not _has_channels_slopes(node):
         return False
     roles = _ROLES[node.op_type]
@@ -156,8 +168,44 @@ def _is_bare(node: ir.Node, weights: Weights, names: Mapping[int, str], parents:
         return True
     if not all(_LAYERS_NAME.fullmatch(name.rpartition(".")[2]) for name in names.values()):
         return True
+    if _is_of_layer_below(edit, node, weights, names):
+        return True
     owners = {name.rpartition(".")[0] for name in names.values()}
     return len(owners) == 1 and owners <= set(parents) and not _STATISTICS & set(roles.values())
+
+
+def _is_of_layer_below(edit: Edit, node: ir.Node, weights: Weights, names: Mapping[int, str]) -> bool:
+    """Rule 4."""
+    place = next(place for place, role in _ROLES[node.op_type].items() if role in ("weight", "running_mean"))
+    owner, module = names.get(place, "").rpartition(".")[0], told_module(node)
+    others = {name.rpartition(".")[0] for other, name in names.items() if other != place}
+    if not owner or module is None or owner in others or not (module == "" or owner.startswith(f"{module}.")):
+        return False
+    return any(told_module(reader) == owner for reader in _other_readers(edit, node, weights[place]))
+
+
+def _layer_below(edit: Edit, node: ir.Node, weight: ir.Value) -> str | None:
+    """The one linear layer with this matrix, which has lost its name, that lies below the module that a node is in: by
+    its bias, or else by the scope of its call."""
+    module = told_module(node)
+    found: set[str | None] = set()
+    for reader in _other_readers(edit, node, weight):
+        if reader.op_type == "Linear":
+            bias = reader.inputs[2] if len(reader.inputs) > 2 else None
+            name = parameter_name(bias, reader) if bias is not None else None
+            found.add(name.rpartition(".")[0] if name is not None else told_module(reader))
+    (layer,) = found if len(found) == 1 else (None,)
+    is_below = layer and module is not None and layer != module and (not module or layer.startswith(f"{module}."))
+    return layer if is_below else None
+
+
+def _other_readers(edit: Edit, node: ir.Node, value: ir.Value) -> list[ir.Node]:
+    """Who else reads a weight; nobody, if these are very many."""
+    uses = value.uses() if value not in edit.shared else ()
+    if len(uses) > MOST_READERS:
+        edit.shared.add(value)
+        return []
+    return [reader for reader, _ in uses if reader is not node]
 
 
 def _has_channels_slopes(node: ir.Node) -> bool:
@@ -195,6 +243,14 @@ def _stored(edit: Edit, array: Array, name: str) -> ir.Value:
     if known is not None and known.const_value is not None and np.array_equal(known.const_value.numpy(), array):
         return known
     return initialiser(edit.graph, edit.names.fresh(name), array, generated=False)
+
+
+def _turn_back(weight: ir.Value, held: ir.Value) -> None:
+    """Let linear layers read a matrix as PyTorch holds it, and not its transpose."""
+    for reader, place in weight.uses() if held is not weight else ():
+        if reader.op_type == "Linear" and reader.domain == DOMAIN and place == 1:
+            reader.replace_input_with(1, held)
+            reader.attributes["transposed"] = ir.AttrInt64("transposed", 1)
 
 
 def _parameter(edit: Edit, node: ir.Node, value: ir.Value) -> ir.Value:

@@ -9,8 +9,8 @@
 W is a parameter (a floating-point initialiser) of two axes; b and c are constants with one number for each output,
 perhaps with axes of size 1 before it.
 
-From PyTorch, b has one axis, is no buffer (what BART adds to its logits is not the head's), and is added in the module
-that multiplies.
+From PyTorch, b has one axis, is no buffer (what BART adds to its logits is not the head's) nor computed from parameters
+(`weight.pow(2).sum(1)`), and is added in the module that multiplies.
 
 Not with the matrix on the left, with `alpha`, `beta` or `transA` of a Gemm, with a bias that broadcasts otherwise, and
 not where the product is also read by somebody else before the bias is added. Reshapes go only if the shapes prove that
@@ -86,7 +86,7 @@ def _bias(edit: Edit, node: ir.Node, by_pytorch: bool) -> None:
         linear = made_by(edit, value, "Linear", domain=DOMAIN)
         if linear is None or len(linear.inputs) > 2:
             continue
-        if by_pytorch and (_is_another_bias(bias) or _are_apart(node, linear)):
+        if by_pytorch and (_is_another_bias(bias, node) or _are_apart(node, linear)):
             continue
         x, weight = linear.inputs
         transposed = attribute(linear, "transposed", 0)
@@ -97,9 +97,10 @@ def _bias(edit: Edit, node: ir.Node, by_pytorch: bool) -> None:
             return
 
 
-def _is_another_bias(bias: ir.Value) -> bool:
-    """Whether this is no bias of a layer in PyTorch, which has one axis and is trained."""
-    return rank(bias) != 1 or bias.metadata_props.get(SIGNATURE_KIND) == "BUFFER"
+def _is_another_bias(bias: ir.Value, addition: ir.Node) -> bool:
+    """Whether this is no bias of a layer in PyTorch, which has one axis and is trained, and not computed."""
+    is_computed = FOLDED_FROM in bias.metadata_props and parameter_name(bias, addition) is None
+    return rank(bias) != 1 or is_computed or bias.metadata_props.get(SIGNATURE_KIND) == "BUFFER"
 
 
 def _are_apart(addition: ir.Node, linear: ir.Node) -> bool:

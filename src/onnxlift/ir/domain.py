@@ -2,6 +2,8 @@
 
 DOMAIN = "onnxlift"
 """The domain of the operators that idioms make. No ONNX file uses it."""
+STATE_KEY = "state_key"
+"""Key in `Value.meta` of an initialiser whose name is its key in the state dict, and no exporter's counter."""
 MADE = "made"
 """Key in `Value.meta` of a constant that is not in the file: a pass or an idiom has made it."""
 USUAL_NAME = "usual_name"

@@ -117,6 +117,11 @@ def parameters_in_order(graph: ir.Graph) -> list[str]:
     return [name for _, kind, name in _stored(graph) if kind == "PARAMETER"]
 
 
+def state_names(graph: ir.Graph) -> set[str]:
+    """The names of all parameters and buffers of the model; empty if the file has no list of them."""
+    return {name for _, _, name in _stored(graph)}
+
+
 def persistent_buffers(graph: ir.Graph) -> set[str]:
     """The buffers that are in the state dict of the model."""
     return set(_PERSISTENT.findall(graph.metadata_props.get(SIGNATURE, "")))

@@ -23,6 +23,7 @@ from onnxlift.ir.limits import check_limits
 from onnxlift.ir.order import sort_nodes
 from onnxlift.ir.prepare import prepare
 from onnxlift.ir.sniff import looks_like
+from onnxlift.ir.state_keys import mark_keys
 from onnxlift.ir.tensors import DataFile, Stored, TensorStore
 from onnxlift.ir.types import ONNX_TYPE
 from onnxlift.ir.weights import attach_weights, detach_weights, replace_tensors
@@ -53,6 +54,7 @@ def load(source: Source) -> ir.Model:
             value.meta[ONNX_TYPE] = unheld_types[value.name]
     for graph in (model.graph, *(function.graph for function in model.functions.values())):
         sort_nodes(graph)
+    mark_keys(model)
     return model
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..ir.domain import MADE
+from ..ir.domain import MADE, STATE_KEY
 from ..ir.node_view import static_elements
 from ..ir.scopes import Scope, constant, scopes
 from ..ir.types import FLOATS
@@ -325,7 +325,10 @@ def is_standard(node: ir.Node, *op_types: str) -> bool:
 
 
 def has_generated_name(value: ir.Value) -> bool:
-    """Whether the name is one that exporters give to constants: `val_12`, `onnx::Mul_31`, `/attn/Constant_output_0`."""
+    """Whether the name is one that exporters give to constants: `val_12`, `onnx::Mul_31`, `/attn/Constant_output_0`;
+    and not a key of the state dict."""
+    if STATE_KEY in value.meta:
+        return False
     name = (value.name or "").lower()
     return name.startswith("/") or "::" in name or "const" in name or bool(re.fullmatch(r"(val_)?\d+", name))
 

@@ -6,22 +6,25 @@
     Mul(x, view)           ->   Mul(x, Unsqueeze(block.gamma, (0, 2, 3)))
     Add(x, alias)          ->   Add(x, pos_embedding)
     Add(x, embedding)      ->   Add(x, Gather(position_embedding.weight, [[0, 1, 2, ...]]))
+    Tile(val_39, sizes)    ->   Tile(Unsqueeze(query_embed.weight, (1)), sizes)
 
 The exporter's optimiser computes what depends on constants only, and notes all that it was computed from. The first
 rule is for a table that rows are looked up in (`weight[positions]`), which was folded only because a lookup brings its
 axis to the front, where it already is; the second for an embedding of positions (`embed_positions(torch.arange(n))`);
 the third for a parameter that has only got new axes (`layer_scale[:, None, None]`), the fourth for a vector that has
-(`gamma.view(1, -1, 1, 1)`), the fifth for one that is used as it is, after a slice that takes all of it, and the sixth
-for an embedding of the positions that a buffer has (`position_embedding(self.position_ids)`).
+(`gamma.view(1, -1, 1, 1)`), the fifth for one that is used as it is, after a slice that takes all of it, the sixth for
+an embedding of the positions that a buffer has (`position_embedding(self.position_ids)`), and the seventh for learned
+queries (`query_embed.weight.unsqueeze(1).repeat(1, batch, 1)`): to repeat, the exporter first expands to as many axes
+as there are numbers of times, which changes nothing if there are as many.
 
 It applies if the note names one parameter and no operation but, for the second rule, the `arange` beside it, for the
-sixth the buffer, of one row, and for the third those that add an axis each, as many as the constant has axes of size
-one: what was computed otherwise
-(`-A_log.exp()`) has other numbers than the parameter and must not be called so. All that a constant was computed from
-is in the note, so that a single name in it is that of what was in the model, and no operation; unless that made numbers
-of none (`ones`). Not if the parameter is still in the file, or several constants came from it; and, by the first rule,
-not for other readers than lookups of rows: the matrix of a linear layer, or of a lookup of columns, is folded to its
-transpose; nor, by the third to fifth, for a mask and the like, which is no parameter. Never a number changes.
+sixth the buffer, of one row, and for the third and seventh those that add an axis each, as many as the constant has
+axes of size one: what was computed otherwise (`-A_log.exp()`) has other numbers than the parameter and must not be
+called so. All that a constant was computed from is in the note, so that a single name in it is that of what was in the
+model, and no operation; unless that made numbers of none (`ones`). Not if the parameter is still in the file, or
+several constants came from it; and, by the first rule, not for other readers than lookups of rows: the matrix of a
+linear layer, or of a lookup of columns, is folded to its transpose; by the seventh, not for readers that do not repeat
+it; nor, by the third to fifth, for a mask and the like, which is no parameter. Never a number changes.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from collections import Counter
 import numpy as np
 import onnx_ir as ir
 
+from ..ir.domain import STATE_KEY
 from ..ir.metadata import FOLDED_FROM, FX_NODE, string_list
 from ..ir.node_view import shape_of
 from ..ir.scopes import constant
@@ -53,6 +57,7 @@ _MADE = re.compile(
 )
 _BUFFER = re.compile(r"(.*[._])?(\w*mask|pe|\w*freqs?|\w*positions?|\w*index|\w*indices|\w*anchors?|mean|std)")
 _POSITIONS = re.compile(r"(.*\.)?position(s|_ids)")
+_REPEAT = re.compile(r"aten\.repeat\.default\]\(args = \(%(\w+), ")
 _ROWS = re.compile(r"aten\.index\.Tensor\]\(args = \(%\w+, \[%\w+\]\)")
 
 
@@ -66,10 +71,11 @@ def run(model: ir.Model) -> int:
     for table, name in found.items():
         if _LOOKUP.fullmatch(table.name or "") and len(table.shape or ()) == 2:
             table.meta[LOOKED_UP] = True
-        elif not _STEP.fullmatch(table.name or "") and not _ALIAS.fullmatch(table.name or ""):
+        elif _is_repeated(table) or not any(kind.fullmatch(table.name or "") for kind in (_STEP, _ALIAS)):
             narrow[table] = _without_new_axes(model.graph, table, name)
             continue
         table.name = name
+        table.meta[STATE_KEY] = True
         del table.metadata_props[FOLDED_FROM]
 
     def visit(edit: Edit, node: ir.Node) -> None:
@@ -90,7 +96,9 @@ def _without_new_axes(graph: ir.Graph, table: ir.Value, name: str) -> ir.Value:
     array = tensor.numpy()
     is_lookup = _LOOKUP.fullmatch(table.name or "")
     parameter = array[0] if is_lookup else array.reshape([size for size in array.shape if size != 1])
-    return initialiser(graph, name, np.ascontiguousarray(parameter), generated=False)
+    restored = initialiser(graph, name, np.ascontiguousarray(parameter), generated=False)
+    restored.meta[STATE_KEY] = True
+    return restored
 
 
 def _with_new_axes(edit: Edit, node: ir.Node, table: ir.Value, parameter: ir.Value) -> ir.Value:
@@ -119,6 +127,8 @@ def _parameter(table: ir.Value) -> str | None:
         return only_source(sources) if sum(size != 1 for size in table.shape.numpy()) == 1 else None
     if _ALIAS.fullmatch(name):
         return only_source(sources)
+    if _is_repeated(table):
+        return _unsqueezed(table, sources)
     if _LOOKUP.fullmatch(name) and len(table.shape) == 3:
         return _of_positions(table, sources)
     if len(table.shape) != 2:
@@ -134,11 +144,23 @@ def _parameter(table: ir.Value) -> str | None:
 
 
 def _unsqueezed(table: ir.Value, sources: list[str]) -> str | None:
-    """The third rule: what got as many axes as there are of size one, and nothing else."""
+    """The third and seventh rule: what got as many axes as there are of size one, and nothing else."""
     assert table.shape is not None
     added = [source for source in sources if _NEW_AXIS.fullmatch(source)]
     parameter = only_source([source for source in sources if source not in added])
-    return parameter if table.shape.numpy().count(1) == len(added) + 1 else None
+    is_last_step = _NEW_AXIS.fullmatch(table.name or "") is not None
+    return parameter if table.shape.numpy().count(1) == len(added) + is_last_step else None
+
+
+def _is_repeated(table: ir.Value) -> bool:
+    """The seventh rule: whether all readers repeat a constant that the exporter made from one with new axes."""
+    if not _STEP.fullmatch(table.name or ""):
+        return False
+    sources = string_list(table.metadata_props.get(FOLDED_FROM)) or []
+    notes = [user.metadata_props.get(FX_NODE, "")[:LONGEST_NOTE] for user, _ in table.uses()]
+    repeated = [match[1] for note in notes if (match := _REPEAT.search(note)) is not None]
+    is_new = all(_NEW_AXIS.fullmatch(name) and name in sources for name in repeated)
+    return bool(notes) and len(repeated) == len(notes) and is_new
 
 
 def _of_positions(table: ir.Value, sources: list[str]) -> str | None:

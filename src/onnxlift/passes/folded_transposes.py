@@ -1,10 +1,12 @@
 """A transposed copy of a parameter that an exporter stored beside it is that parameter again.
 
     MatMul(x, c), c a nameless constant equal to the transpose of the parameter w   ->   MatMul(x, Transpose(w))
+    Gemm(x, c, b)                                                                   ->   Gemm(x, w, b), transB turned
 
 Exporters fold `Transpose(w)` away and keep w, if another node uses it: an output head that shares the embedding's
 matrix would become a second parameter, free to drift away from the first in training. It applies to matrices only; all
-elements are compared. The Transpose is undone when the product becomes a linear layer.
+elements are compared. Nameless is also what the newer exporter's optimiser has computed and called by the operation.
+The Transpose is undone when the product becomes a linear layer.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from ..ir.metadata import FOLDED_FROM
 from ..ir.scopes import constant
-from .edit import Edit, has_generated_name, is_parameter, is_standard, sweep
+from .edit import Edit, attribute, has_generated_name, is_parameter, is_standard, sweep
 
 
 def run(model: ir.Model) -> int:
@@ -24,9 +27,14 @@ def run(model: ir.Model) -> int:
             named.setdefault(tuple(value.shape.numpy()), []).append(value)
 
     def visit(edit: Edit, node: ir.Node) -> None:
-        if is_standard(node, "MatMul") and len(node.inputs) == 2 and node.graph is model.graph:
+        if is_standard(node, "MatMul", "Gemm") and len(node.inputs) > 1 and node.graph is model.graph:
             original = _original(node.inputs[1], named)
-            if original is not None:
+            turned = attribute(node, "transB", 0)
+            if original is not None and node.op_type == "Gemm" and turned is not None:
+                node.replace_input_with(1, original)
+                node.attributes["transB"] = ir.AttrInt64("transB", int(not turned))
+                edit.changes += 1
+            elif original is not None and node.op_type == "MatMul":
                 rows, columns = original.shape.numpy()  # type: ignore[union-attr]  # it is among those with a shape
                 order = [ir.AttrInt64s("perm", [1, 0])]
                 name = f"{original.name}.T"
@@ -40,7 +48,9 @@ def run(model: ir.Model) -> int:
 
 def _original(copy: ir.Value | None, named: dict[tuple[int, ...], list[ir.Value]]) -> ir.Value | None:
     tensor = constant(copy)
-    if copy is None or tensor is None or copy.shape is None or len(copy.shape) != 2 or not has_generated_name(copy):
+    if copy is None or tensor is None or copy.shape is None or len(copy.shape) != 2:
+        return None
+    if not has_generated_name(copy) and FOLDED_FROM not in copy.metadata_props:
         return None
     rows, columns = copy.shape.numpy()
     candidates = [v for v in named.get((columns, rows), ()) if v.const_value is not None and v.dtype == copy.dtype]

@@ -9,7 +9,10 @@ import sys
 import unicodedata
 from collections.abc import Iterable
 
+import onnx_ir as ir
+
 from .. import kernels
+from ..ir.domain import STATE_KEY
 
 # What a module's attribute may not be called: everything that nn.Module itself has (listed here because the compiler
 # does not import torch; a test compares the list with the real class), and what `forward` needs under its own name.
@@ -31,7 +34,7 @@ GLOBAL_NAMES = frozenset(
 _BUILTINS = frozenset(name for name in dir(builtins) if not name.startswith("_"))
 
 GENERATED = re.compile(
-    r"""^(?:val_\d+ | onnx::.* | \d+ | _v_\d+ | node_.* | [A-Z]\w*_\d+ | tmp_?\d* | [a-z]_?\d+
+    r"""^(?:val_\d+ | onnx::.* | \d+ | _v_\d+ | node_[^.]* | [A-Z]\w*_\d+ | tmp_?\d* | [a-z]_?\d+
         | _?tensor_?\d* | _\d+
         | const(?:ant)?(?:_\w*)?_?\d* | initializer_?\d* | .*_output_\d+ | .*::.* | scalar_tensor_default_?\d*
         | (?:elementwise_)?(?:add|cat|clone|div|expand|mul|neg|permute|pow|reshape|select|slice|squeeze|stack|sub|t|to
@@ -48,6 +51,11 @@ LONGEST_NAME = 1000  # beyond it no name tells a reader anything, and expression
 def is_generated(name: str | None) -> bool:
     """Whether `name` was made up by an exporter or optimiser, and so means nothing to a reader."""
     return not name or len(name) > LONGEST_NAME or bool(GENERATED.match(name))
+
+
+def is_nameless(value: ir.Value) -> bool:
+    """Whether a constant's name was made up, and is no key of the state dict that only looks so (`const`, `w1`)."""
+    return STATE_KEY not in value.meta and is_generated(value.name)
 
 
 def plain(text: str | None, length: int = 80) -> str:

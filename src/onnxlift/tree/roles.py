@@ -18,7 +18,7 @@ from itertools import islice
 import onnx_ir as ir
 
 from .flow import CONVOLUTIONS, Block, Flow, attends, is_layer, residual_sum
-from .names import is_generated
+from .names import is_nameless
 from .scopes import Path, Scopes, weights_of
 
 _KINDS = {
@@ -55,7 +55,7 @@ def name_projections(graph: ir.Graph, scopes: Scopes) -> None:
     for path, nodes in modules.items():
         taken = {scopes.paths[node] for node in nodes}
         for node, name in _attention_names(nodes).items() if path else ():
-            nameless = scopes.paths[node] == path and all(is_generated(value.name) for value in weights_of(node))
+            nameless = scopes.paths[node] == path and all(is_nameless(value) for value in weights_of(node))
             if nameless and (*path, name) not in taken:
                 scopes.paths[node] = (*path, name)
 

@@ -3,7 +3,8 @@
 1. the exporter's metadata (`pkg.torch.onnx.name_scopes`, with the classes in `class_hierarchy`)
 2. names of the node's own weights: `encoder.layer.0.query.weight` -> encoder, layer, 0, query
 3. scopes in the node's name: `/encoder/layer.0/query/MatMul` -> encoder, layer, 0, query; where such a scope was the
-   call of a model-local function, that is its class; modules that such scopes leave out (tree/gaps.py) are added
+   call of a model-local function, that is its class; modules that such scopes leave out (tree/gaps.py) are added, and
+   those are left out that they go through beside the layers' own path (tree/detours.py)
 
 A weight's name beats the others for the node that holds it as a layer, because optimisers move nodes between scopes
 (a BatchNorm folded into the Conv before it) but leave weights their names.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice, takewhile
@@ -21,8 +22,10 @@ from itertools import islice, takewhile
 import onnx_ir as ir
 
 from ..ir.metadata import CLASSES, NAME_SCOPES, NO_MODULE, string_list
+from ..ir.module_paths import joined
 from ..ir.types import FLOATS
 from ..passes.expansion import CALLS
+from .detours import find_detours, without_detours
 from .gaps import Path as Path
 from .gaps import fill, find_gaps
 from .names import is_generated
@@ -81,6 +84,7 @@ class Scopes:
     guessed: bool = False  # whether the paths are our own, and not from names in the model
     completed: dict[ir.Node, Path] = field(default_factory=dict)  # by name, where names of nodes leave out modules
     by_name: dict[str, Path] = field(default_factory=dict)
+    of_layers: dict[ir.Value, bool] = field(default_factory=dict)  # whether a layer has a weight under its own name
     owned: set[ir.Node] = field(default_factory=set)  # whose path is the one that their weights have in the model
 
     @cached_property
@@ -230,14 +234,19 @@ def _read_again(scopes: Scopes) -> dict[Path, set[str]]:
 
 
 def _complete_names(graph: ir.Graph, scopes: Scopes) -> None:
-    """Find the paths of those nodes whose names leave out modules. Of these modules the items of a list are called."""
-    unused = Scopes()
+    """Find the paths of those nodes whose names leave out modules, or go through modules that hold none of their
+    layers. Of the modules that are left out, the items of a list are called; those in between are not."""
+    by_name = Scopes()
     layers = [node for node in graph.all_nodes() if node.op_type in LAYER_WEIGHTS]
     owners = {node: owner for node in layers if (owner := _from_weights(node))}
-    gaps = find_gaps((_from_node_name(node, unused) or (), owner) for node, owner in owners.items())
-    if not gaps:
+    told = [(_from_node_name(node, by_name) or (), owner) for node, owner in owners.items()]
+    gaps, detours = find_gaps(told), find_detours(told)
+    if not gaps and not detours:
         return
-    named = [(node, _from_node_name(node, unused) or ()) for node in graph.all_nodes()]
+    named = [(node, _from_node_name(node, by_name) or ()) for node in graph.all_nodes()]
+    if not gaps:
+        _leave_out(detours, named, scopes, by_name.called - detours)
+        return
     paths = fill([(scope, owners.get(node)) for node, scope in named], gaps)
     for (node, scope), path in zip(named, paths, strict=True):
         if path != scope:
@@ -248,12 +257,22 @@ def _complete_names(graph: ir.Graph, scopes: Scopes) -> None:
             scopes.called.update(called, (path[:end] for end in range(above + 1)))
 
 
+def _leave_out(
+    detours: Collection[Path], named: Iterable[tuple[ir.Node, Path]], scopes: Scopes, called: Collection[Path]
+) -> None:
+    for node, scope in named:
+        around = [scope[:end] for end in range(len(scope) + 1)]
+        if any(each in detours for each in around):
+            scopes.completed[node] = without_detours(scope, detours)
+            scopes.called.update(without_detours(each, detours) for each in around if each in called)
+
+
 def _own_path(node: ir.Node, scopes: Scopes) -> Path | None:
     by_exporter = _from_metadata(node, scopes)
     if by_exporter is None:
-        by_exporter = scopes.completed.get(node) or _from_node_name(node, scopes)
+        by_exporter = scopes.completed[node] if node in scopes.completed else _from_node_name(node, scopes)
     by_weights = _from_weights(node) if node.op_type != "Parameter" else None  # it stands where it is used
-    path = _choose(node, by_exporter, by_weights)
+    path = _choose(node, by_exporter, by_weights, scopes)
     if path is not None and path == by_weights:
         scopes.owned.add(node)
     return path
@@ -272,7 +291,7 @@ def _common(paths: Sequence[Path]) -> Path:
     return tuple(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(low, high, strict=False)))
 
 
-def _choose(node: ir.Node, by_exporter: Path | None, by_weights: Path | None) -> Path | None:
+def _choose(node: ir.Node, by_exporter: Path | None, by_weights: Path | None, scopes: Scopes) -> Path | None:
     if by_weights is None or by_exporter is None:
         return by_exporter if by_weights is None else by_weights
     if node.op_type in LAYER_WEIGHTS:
@@ -280,8 +299,20 @@ def _choose(node: ir.Node, by_exporter: Path | None, by_weights: Path | None) ->
         is_near = by_weights[:-1] == by_exporter[:-1] or by_weights[: len(by_exporter)] == by_exporter
         is_own = by_weights == by_exporter or (is_near and not _is_tied(node, by_weights))
         return by_weights if is_own else by_exporter
-    # A parameter used by an ordinary operator: its owner may lie above the code that uses it, not below.
-    return by_weights if by_weights[: len(by_exporter)] == by_exporter else by_exporter
+    # A parameter used by an ordinary operator: its owner may lie above the code that uses it, not below, and may be a
+    # layer.
+    is_inside = by_weights[: len(by_exporter)] == by_exporter and not _is_layers(node, by_weights, scopes)
+    return by_weights if is_inside else by_exporter
+
+
+def _is_layers(node: ir.Node, owner: Path, scopes: Scopes) -> bool:
+    """Whether what an operator reads is a layer's, which is called under its own name."""
+    tensors = [value for value in weights_of(node) if owner_of(value.name) == owner]
+    for value in tensors:
+        if value not in scopes.of_layers:
+            layers = (user for user, _ in islice(value.uses(), MOST_TIED) if user.op_type in LAYER_WEIGHTS)
+            scopes.of_layers[value] = any(_by_exporter(user) == owner for user in layers)
+    return any(scopes.of_layers[value] for value in tensors)
 
 
 def _is_tied(node: ir.Node, owner: Path) -> bool:
@@ -289,11 +320,17 @@ def _is_tied(node: ir.Node, owner: Path) -> bool:
     whose matrix the output head beside it shares; or of one that is never called, such as `shared.weight` of an
     encoder's and a decoder's embedding."""
     tensors = [value for value in weights_of(node) if owner_of(value.name) == owner]
-    users = {user for value in tensors for user, _ in islice(value.uses(), MOST_TIED + 1)}
-    paths = {user: _from_metadata(user, Scopes()) or _from_node_name(user, Scopes()) for user in users}
+    readers = {user for value in tensors for user, _ in islice(value.uses(), MOST_TIED + 1)}
+    users = {user for user in readers if user.op_type in LAYER_WEIGHTS}
+    paths = {user: _by_exporter(user) for user in users}
     owners = [user for user, path in paths.items() if path == owner]
     is_other = all(user.op_type != node.op_type for user in owners)
-    return 1 < len(users) <= MOST_TIED and all(paths.values()) and is_other
+    return len(users) > 1 and len(readers) <= MOST_TIED and None not in paths.values() and is_other
+
+
+def _by_exporter(node: ir.Node) -> Path | None:
+    path = _from_metadata(node, Scopes())
+    return path if path is not None else _from_node_name(node, Scopes())
 
 
 def _from_metadata(node: ir.Node, scopes: Scopes) -> Path | None:
@@ -320,7 +357,7 @@ def _from_node_name(node: ir.Node, scopes: Scopes) -> Path | None:
     components = name.strip("/").split("/", DEEPEST)[:-1]
     for depth, component in enumerate(components, 1):
         parts = tuple(p for p in _parts(component) if p)
-        path = _join(path, parts)[:DEEPEST]
+        path = joined(path, parts)[:DEEPEST]
         scopes.called.add(path)
         function = functions.get("/".join(components[:depth]))
         if function is not None:
@@ -330,14 +367,6 @@ def _from_node_name(node: ir.Node, scopes: Scopes) -> Path | None:
 
 def _parts(text: str) -> Path:
     return tuple(text.split(".", DEEPEST)[:DEEPEST])
-
-
-def _join(path: Path, parts: Path) -> Path:
-    """`layer1` + `layer1.0` -> layer1, 0: a scope repeats the names of the containers that it lies in."""
-    for overlap in range(min(len(path), len(parts) - 1), 0, -1):
-        if path[-overlap:] == parts[:overlap]:
-            return path + parts[overlap:]
-    return path + parts
 
 
 _FLAT = re.compile(

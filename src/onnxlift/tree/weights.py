@@ -19,7 +19,7 @@ from ..ir.domain import WEIGHT as WEIGHT
 from ..ir.metadata import FOLDED_FROM, SIGNATURE_KIND
 from ..ir.types import FLOATS, type_of
 from .flow import Flow
-from .names import is_generated
+from .names import is_nameless
 
 _SHAPING = {"Expand", "Unsqueeze", "Squeeze", "Reshape", "Transpose", "Cast", "Slice", "Identity"}
 _WORDS = {"Mul": "scale", "Sub": "shift", "Concat": "token", "MatMul": "weight"}
@@ -42,7 +42,7 @@ def is_parameter(value: ir.Value) -> bool:
     if WEIGHT in value.meta:
         return True
     size = type_of(value).size
-    named = not is_generated(value.name) and "constant" not in value.meta and not _BUFFER.search(value.name or "")
+    named = not is_nameless(value) and "constant" not in value.meta and not _BUFFER.search(value.name or "")
     return value.dtype in FLOATS and size is not None and size > 1 and named and not _weighs_classes(value)
 
 
@@ -55,11 +55,11 @@ def _weighs_classes(value: ir.Value) -> bool:
 def mark_weights(graph: ir.Graph, flow: Flow, are_counted: bool) -> None:
     """Give weights their names, in a graph where no initialiser has one, or all are counted."""
     constants = [value for value in graph.initializers.values() if "constant" not in value.meta]
-    if not are_counted and not all(is_generated(value.name) for value in constants):
+    if not are_counted and not all(is_nameless(value) for value in constants):
         return
     for value in constants:
         size = type_of(value).size or 0
-        if value.dtype in FLOATS and (size > 1 or (size == 1 and not is_generated(value.name))):
+        if value.dtype in FLOATS and (size > 1 or (size == 1 and not is_nameless(value))):
             word = next(_roles(value, flow), None)
             if word is not None:
                 value.meta[WEIGHT] = word

@@ -55,7 +55,7 @@ from .inline import is_readable
 from .loops import Container, singular
 from .module import Module, Stored, is_list
 from .round_values import Changes, Collected, find_changes, made_in, with_all_bounds
-from .rounds import Rounds, assigned, find_rounds, member_path, parts, reads
+from .rounds import Facts, Rounds, assigned, find_rounds, member_path, parts, reads
 
 Words = Callable[[object], str]
 """What a variable that holds a member of a module is called."""
@@ -64,11 +64,11 @@ Words = Callable[[object], str]
 def roll_groups(module: Module, words: Words, texts: Mapping[object, str]) -> None:
     """Roll up what the module's forward does with the entries of its lists. `texts` are what numbers are written as, by
     id, where they differ between instances."""
-    lists = _lists(module)
+    lists, facts = _lists(module), Facts(module)
     lengths = Counter(path[:-1] for path in module.members if lists.get(path[:-1]) == 0)
     # Lists within lists first, but the modules of an entry are to be told apart, if there is a loop over the entries.
     for path, width in sorted(lists.items(), key=lambda item: (lists.get(item[0][:-1], 0) > 0, -len(item[0]))):
-        for rounds in find_rounds(module, path, width, lengths):
+        for rounds in find_rounds(facts, path, width, lengths):
             loop = _loop(module, rounds, lengths, words, texts) or _loop(
                 module, with_all_bounds(rounds), lengths, words, texts
             )

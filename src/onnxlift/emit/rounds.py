@@ -11,7 +11,7 @@ because statements have no effect on each other but by their results: what a sta
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..code.expr import Expr, Local, Member, Ref, variable, walk
@@ -41,13 +41,29 @@ class Rounds:
         return self.first + len(self.groups)
 
 
-def find_rounds(module: Module, path: Path, width: int, lengths: Mapping[Path, int]) -> Iterator[Rounds]:
+class Facts:
+    """What each statement of a module reads and writes, and which members it uses, found once."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self._known: dict[int, tuple[Statement, set[object], set[object], list[Path]]] = {}
+
+    def of(self, statement: Statement) -> tuple[Statement, set[object], set[object], list[Path]]:
+        if id(statement) not in self._known:
+            names = (member_path(self.module, part) for part in parts(statement))
+            paths = [name for name in names if name is not None]
+            self._known[id(statement)] = (statement, set(reads(statement)), set(assigned(statement)), paths)
+        return self._known[id(statement)]
+
+
+def find_rounds(facts: Facts, path: Path, width: int, lengths: Mapping[Path, int]) -> Iterator[Rounds]:
     """The statements for most entries of a list, if these take equally many; those that leave out the fewest come
     first. What is made of one entry for the next belongs to either. `lengths` are those of the lists of modules: their
     entries may go with those of this one."""
-    others = [other for other, length in lengths.items() if length == lengths.get(path) and other != path]
-    orders = [_Order(module, path, width, is_late=is_late) for is_late in (False, True)]
-    orders += [_Order(module, path, width, others)] if others else []
+    others = {other for other, length in lengths.items() if length == lengths.get(path) and other != path}
+    orders = [_Order(facts, path, width)]
+    if orders[0].groups:
+        orders += [_Order(facts, path, width, is_late=True), *([_Order(facts, path, width, others)] if others else [])]
     candidates = [(order, begin, end) for order in orders for begin, end in order.candidates()]
     for order, begin, end in sorted(candidates, key=lambda each: (each[1] - each[2], -each[2])):
         before, groups, after = order.split(begin, end)
@@ -64,6 +80,7 @@ class _Line:
     reads: set[object]
     writes: set[object]
     entries: set[int]
+    paths: list[Path]
     round: int | None = None
     sources: list[_Line] = field(default_factory=list)
     readers: list[_Line] = field(default_factory=list)
@@ -74,18 +91,15 @@ class _Order:
     told apart; `length` is how many most of them have."""
 
     def __init__(
-        self, module: Module, path: Path, width: int, others: Sequence[Path] = (), *, is_late: bool = False
+        self, facts: Facts, path: Path, width: int, others: Collection[Path] = (), *, is_late: bool = False
     ) -> None:
-        self.lines = [
-            _Line(
-                place,
-                statements,
-                {key for statement in statements for key in reads(statement)},
-                {key for statement in statements for key in assigned(statement)},
-                {entry for statement in statements for entry in _entries(module, path, width, statement)},
-            )
-            for place, statements in enumerate(_together(module.body.statements))
-        ]
+        self.lines: list[_Line] = []
+        for place, statements in enumerate(_together(facts)):
+            known = [facts.of(statement) for statement in statements]
+            own = {key for _, keys, _, _ in known for key in keys}
+            written = {key for _, _, keys, _ in known for key in keys}
+            paths = [name for _, _, _, names in known for name in names]
+            self.lines.append(_Line(place, statements, own, written, _entries(paths, path, width), paths))
         self.groups: list[list[_Line]] = []
         first_use = list(dict.fromkeys(entry for line in self.lines for entry in sorted(line.entries)))
         if first_use != [*range(len(first_use))] or len(first_use) < SHORTEST:
@@ -96,7 +110,7 @@ class _Order:
             for source in line.sources:
                 source.readers.append(line)
             before = [source.round for source in line.sources if source.round is not None]
-            beside = (n for other in others for s in line.statements for n in _entries(module, other, 0, s) if n >= 0)
+            beside = [int(name[-1]) for name in line.paths if name[:-1] in others]
             line.round = max((*line.entries, *before, *beside), default=None)
             writer.update(dict.fromkeys(line.writes, line))
         if is_late:
@@ -171,14 +185,15 @@ class _Order:
         return before, [[statement for line in group for statement in line.statements] for group in groups], after
 
 
-def _together(statements: Sequence[Statement]) -> Iterator[list[Statement]]:
+def _together(facts: Facts) -> Iterator[list[Statement]]:
     """The statements, those together that write one variable, and what is between them."""
-    last = {key: place for place, statement in enumerate(statements) for key in assigned(statement)}
+    statements = facts.module.body.statements
+    last = {key: place for place, statement in enumerate(statements) for key in facts.of(statement)[2]}
     group: list[Statement] = []
     end = 0
     for place, statement in enumerate(statements):
         group.append(statement)
-        end = max(end, *(last[key] for key in assigned(statement)), place)
+        end = max(end, *(last[key] for key in facts.of(statement)[2]), place)
         if end == place:
             yield group
             group = []
@@ -196,12 +211,11 @@ def _all_sources(lines: Sequence[_Line]) -> set[int]:
     return found
 
 
-def _entries(module: Module, path: Path, width: int, statement: Statement) -> set[int]:
-    """The entries of a list whose members a statement uses; -1 stands for what lies in an entry of such an entry, and
+def _entries(names: Sequence[Path], path: Path, width: int) -> set[int]:
+    """The entries of a list among the members that are used; -1 stands for what lies in an entry of such an entry, and
     for the list itself."""
-    names = (member_path(module, part) for part in parts(statement))
-    used = [name for name in names if name is not None and name[: len(path)] == path]
     depth = len(path) + (2 if width else 1)
+    used = [name for name in names if name[: len(path)] == path]
     return {int(name[len(path)]) if len(name) == depth else -1 for name in used}
 
 

@@ -7,7 +7,8 @@
 
 Applies to a list of modules, or of lists of one length, if the statements from the first use of an entry up to that of
 the next one are the same each time, but for the entry and for values of the round before: what reads the result of one
-round in the next must read the same result in every round. All else that is read is the same in all rounds, and nobody
+round in the next must read the same result in every round. Numbers that another instance of the class may have
+otherwise are the same if they are one argument. All else that is read is the same in all rounds, and nobody
 but the next round reads what a round makes, but for the last one. Not if a round still needs a value of the one before
 when it has made the value that takes its place. The first entry and the last one may be left out: a sum over all begins
 with the first, and what the last one leaves for the next may be gone. Lists within lists come first.
@@ -38,6 +39,7 @@ from ..code.statements import (
 from ..code.substitute import substitute_in
 from ..tree.scopes import Path
 from .canonical import Canonical
+from .class_arguments import place_of
 from .loops import SHORTEST, SHORTEST_PART, Container, singular
 from .module import Module, Stored, is_list
 
@@ -45,13 +47,14 @@ Words = Callable[[object], str]
 """What a variable that holds a member of a module is called."""
 
 
-def roll_groups(module: Module, words: Words) -> None:
-    """Roll up what the module's forward does with the entries of its lists."""
+def roll_groups(module: Module, words: Words, arguments: Mapping[object, str]) -> None:
+    """Roll up what the module's forward does with the entries of its lists. `arguments` has the places of numbers that
+    differ between the instances of its class, and what stands there."""
     lists = _lists(module)
     # Lists within lists first, but the modules of an entry are to be told apart, if there is a loop over the entries.
     for path, width in sorted(lists.items(), key=lambda item: (lists.get(item[0][:-1], 0) > 0, -len(item[0]))):
         for rounds in _rounds(module, path, width):
-            carried = _carried(module, rounds)
+            carried = _carried(module, rounds, arguments)
             if carried is not None:
                 end = rounds.start + len(rounds.groups) * rounds.length
                 module.body.statements[rounds.start : end] = _loop(module, rounds, carried, words)
@@ -160,7 +163,9 @@ class _Round(Canonical):
         return f"item.{'.'.join(path[depth + 1 :])}"
 
 
-def _carried(module: Module, rounds: _Rounds) -> dict[object, tuple[object, object]] | None:
+def _carried(
+    module: Module, rounds: _Rounds, arguments: Mapping[object, str]
+) -> dict[object, tuple[object, object]] | None:
     """Value of the round before that the last round reads -> the value that the last round makes in its place, and what
     the first round has there; None if the rounds are not the same."""
     texts: list[tuple[list[str], list[object]]] = []
@@ -168,7 +173,7 @@ def _carried(module: Module, rounds: _Rounds) -> dict[object, tuple[object, obje
     for group in rounds.groups:
         canonical = _Round(module, rounds.path)
         lines = [*canonical.lines(Block(group), "")]
-        texts.append((lines, [(type(n.value), n.value) for n in canonical.numbers]))
+        texts.append((lines, [(type(n.value), n.value, arguments.get(place_of(n))) for n in canonical.numbers]))
         slots.append([*canonical.variables])
     if any(text != texts[0] for text in texts) or not _are_private(module, rounds):
         return None

@@ -84,7 +84,7 @@ class ClassWriter:
         if not self.module.sequential:
             self.origins = Origins(self.cls)
             roll_loops(self.module)
-            roll_groups(self.module, self._word)
+            roll_groups(self.module, self._word, self.places)
             share_sizes(self.module)
             self.inlined, begin = inline(self.module, self.places)
             read_at_hand(self.module, self.inlined)

@@ -302,8 +302,8 @@ def test_a_size_that_is_the_square_or_a_multiple_of_another_is_computed() -> Non
     [
         (8, "self.size", "x // self.size"),
         (8, "2 * self.size", "x // (2 * self.size)"),
-        (-8, "self.size", "x // -self.size"),
-        (-8, "self.size // 2", "x // -(self.size // 2)"),  # and not the next number below the half of -size
+        (-8, "-self.size", "x // -self.size"),
+        (-8, "-(self.size // 2)", "x // -(self.size // 2)"),  # and not the next number below the half of -size
     ],
 )
 def test_a_number_that_forward_computes_is_in_parentheses_where_it_must_be(value: int, place: str, text: str) -> None:

@@ -51,6 +51,7 @@ class Number:
     role: str
     value: Any
     home: object = None  # the path of the member, or the id of the statement, that it is in
+    negated: bool = False  # whether the literal is the number with a minus before it
 
 
 @dataclass
@@ -110,9 +111,11 @@ class _Group:
 
 _WIDTHS = frozenset(
     """in_channels out_channels num_features num_channels channels in_features out_features normalized_shape
-    embedding_dim dim in_dim out_dim input_size hidden_size groups size hidden length heads head_dim""".split()
+    embedding_dim dim in_dim out_dim input_size hidden_size groups size start hidden length heads head_dim""".split()
 )
-_SIZES = frozenset({"size", "length", "heads", "head_dim"})  # of which layers' widths are no multiples
+_LENGTHS = frozenset({"size", "start", "length"})
+_SIZES = _LENGTHS | {"heads", "head_dim"}  # of which layers' widths are no multiples
+_MEASURES = frozenset({"padding", "window", "dilation", "shift", "repeats"})  # that may be what a length is
 
 
 def _family(role: str) -> str:
@@ -173,10 +176,14 @@ def find_arguments(example: Sequence[Number], columns: Sequence[Sequence[Any]], 
             if isinstance(place.where, Literal):
                 role = next((role for role in group.roles if role != "size"), place.role)
                 text = form.format(f"self.{base.text}") if is_short else arguments.attribute(place_of(place), role)
-                arguments.texts[place_of(place)] = text
+                arguments.texts[place_of(place)] = _negative(text) if place.negated else text
     arguments.texts |= {place_of(number): "-1" for number in rest}
     arguments.find_defaults(groups)
     return arguments
+
+
+def _negative(text: str) -> str:
+    return f"-({text})" if " " in text else f"-{text}"
 
 
 def _widths_of_heads(example: Sequence[Number], columns: Sequence[Sequence[Any]]) -> list[Number]:
@@ -210,7 +217,7 @@ def _group(example: Sequence[Number], columns: Sequence[Sequence[Any]]) -> list[
         elif len(set(texts)) > 1:
             family = "flag" if isinstance(number.value, bool) else _family(number.role)
             groups.setdefault((family, texts), _Group(family, list(column), [])).places.append(number)
-    found = list(groups.values())
+    found = _with_lengths([*groups.values()])
     for number, column in partial:
         group = _fitting(number, column, found)
         if group is None and len({repr(value) for value in column if value is not ABSENT}) > 1:
@@ -226,6 +233,20 @@ def _group(example: Sequence[Number], columns: Sequence[Sequence[Any]]) -> list[
                 number.role = "size"
     position = {id(number): index for index, number in enumerate(example)}
     return sorted(found, key=lambda group: position[id(group.places[0])])
+
+
+def _with_lengths(groups: list[_Group]) -> list[_Group]:
+    """The groups, with lengths among those that they are: what is cut off is as long as what a layer has added."""
+    measures = {tuple(g.column): g for g in reversed(groups) if g.family in _MEASURES and _are_integers(g)}
+    found: list[_Group] = []
+    for group in groups:
+        is_length = _LENGTHS.issuperset(group.roles) and _are_integers(group)
+        same = measures.get(tuple(group.column)) if is_length else None
+        if same is None:
+            found.append(group)
+        else:
+            same.places += group.places
+    return found
 
 
 def _completed(
@@ -287,7 +308,7 @@ def _derive(groups: list[_Group], ends: Sequence[Number]) -> dict[int, tuple[_Gr
                 break
         else:
             bases.append(group)
-    sizes = [g for g in groups if _are_integers(g) and {"size", "length"}.issuperset(g.roles)][:MOST_COMPARED]
+    sizes = [g for g in groups if _are_integers(g) and _LENGTHS.issuperset(g.roles)][:MOST_COMPARED]
     sizes.sort(key=lambda group: sum(group.column))
     for index, group in enumerate(sizes):
         for base in (size for size in sizes[:index] if id(size) not in derived):

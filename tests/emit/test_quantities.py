@@ -9,8 +9,9 @@ import pytest
 
 from onnxlift.code.expr import Expr, F, Literal, Name, torch
 from onnxlift.emit.canonical import Canonical
-from onnxlift.emit.class_arguments import Number, find_arguments, place_of
+from onnxlift.emit.class_arguments import find_arguments
 from onnxlift.emit.module import Module
+from onnxlift.emit.number_groups import Number, place_of
 from onnxlift.emit.quantities import quantities
 from small_graphs import Graph, code
 

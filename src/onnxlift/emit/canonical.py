@@ -22,8 +22,8 @@ from ..code.statements import (
     expressions,
 )
 from ..ops.operand import Tensor
-from .class_arguments import Number
 from .module import Module
+from .number_groups import Number
 from .quantities import LIMIT, SIGNED, quantities
 
 SMALLEST_ARGUMENT = 4  # integers below this are axes and the like, unless it is known what they measure

@@ -21,11 +21,12 @@ from ..ir.domain import AXES
 from ..ops.layers import Layer
 from ..tree.scopes import Path
 from .canonical import Canonical
-from .class_arguments import Arguments, LayerClass, Number, find_arguments, place_of
+from .class_arguments import Arguments, find_arguments
 from .dense import Layers, regular_layers
 from .depths import depth, equal_lists, first_of
 from .loops import roll_loops
 from .module import Module, Stored
+from .number_groups import LayerClass, Number, place_of
 from .sequential import become_chain
 from .variants import MOST_FORMS, Form, Part, ask_for_constant, contained, optional_step
 

@@ -15,11 +15,11 @@ from ..ir.types import TORCH_DTYPE, type_of
 from ..ops.layers import REQUIRED, Layer
 from ..tree.names import identifier
 from ..tree.scopes import Path
-from .class_arguments import LayerClass
 from .classes import ModuleClass, made_in_a_loop
 from .dense import Layers
 from .depths import first_of
 from .module import Module, Stored, container, is_list
+from .number_groups import LayerClass
 
 LINE_LENGTH = 100  # of the generated source
 LONG_RUN = 4  # equal entries of a list in a row that are written as one

@@ -39,9 +39,9 @@ from ..code.statements import (
 from ..code.substitute import substitute_in
 from ..tree.scopes import Path
 from .canonical import Canonical
-from .class_arguments import place_of
 from .loops import SHORTEST, SHORTEST_PART, Container, singular
 from .module import Module, Stored, is_list
+from .number_groups import place_of
 
 Words = Callable[[object], str]
 """What a variable that holds a member of a module is called."""

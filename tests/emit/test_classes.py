@@ -11,7 +11,8 @@ import pytest
 
 import onnxlift
 from onnxlift.code.expr import Binary, Literal, Name
-from onnxlift.emit.class_arguments import ABSENT, Number, find_arguments, place_of
+from onnxlift.emit.class_arguments import find_arguments
+from onnxlift.emit.number_groups import ABSENT, Number, place_of
 from onnxlift.emit.write import Numbers
 from small_graphs import Graph, code, step
 
@@ -170,7 +171,7 @@ def test_a_multiple_is_written_as_that() -> None:
     assert "self.down = nn.Linear(3 * dim, dim)" in lifted.source
 
 
-def test_an_argument_that_mostly_is_pytorchs_default_has_that_default() -> None:
+def test_an_argument_that_often_is_pytorchs_default_has_that_default() -> None:
     g = Graph()
     x = g.input("x", "n", 4, 30, 30)
     for i, stride in enumerate((1, 2, 1)):
@@ -180,6 +181,14 @@ def test_an_argument_that_mostly_is_pytorchs_default_has_that_default() -> None:
             x = g.node("Sin", x, name=f"/blocks.{i}/Sin_{name}")
     lifted = g.lift(g.node("Cos", x, name="/Cos"))
     assert "stride: int = 1" in lifted.source and "Block(), Block(stride=2), Block()" in lifted.source, lifted.source
+
+
+@pytest.mark.parametrize(("paddings", "default"), [([1, 0, 0, 2, 3], True), ([1, 0, 3, 2, 3], False)])
+def test_a_default_of_layers_that_is_often_there_is_one_of_the_class(paddings: list[int], default: bool) -> None:
+    widths, padding = Number((object(), "0"), "in_channels", 8), Number((object(), "1"), "padding", 1)
+    found = find_arguments([padding, widths], [paddings, [8, 4, 6, 2, 5]], set())
+    assert found is not None and found.defaults == ({"padding": 0} if default else {})
+    assert list(found.values) == ["in_channels", "padding"]
 
 
 def rows(g: Graph, x: str, path: str) -> str:
@@ -302,8 +311,8 @@ def test_a_size_that_is_the_square_or_a_multiple_of_another_is_computed() -> Non
     [
         (8, "self.size", "x // self.size"),
         (8, "2 * self.size", "x // (2 * self.size)"),
-        (-8, "self.size", "x // -self.size"),
-        (-8, "self.size // 2", "x // -(self.size // 2)"),  # and not the next number below the half of -size
+        (-8, "-self.size", "x // -self.size"),
+        (-8, "-(self.size // 2)", "x // -(self.size // 2)"),  # and not the next number below the half of -size
     ],
 )
 def test_a_number_that_forward_computes_is_in_parentheses_where_it_must_be(value: int, place: str, text: str) -> None:
@@ -397,6 +406,48 @@ def test_a_width_of_an_optional_part_is_a_multiple_of_one_that_all_have(width: i
         assert found.texts[place_of(flag)] == "in_dim != 4 * dim"
 
 
+class OptionalLayer:
+    """A part of which some instances have none."""
+
+    member = ("skip",)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "arguments", "text"),
+    [([4, 8], ["in_dim"], "in_dim != 8"), ([4, 6], ["in_dim", "skip"], "skip")],
+    ids=["what comes in", "nothing that is known"],
+)
+def test_a_width_that_always_comes_out_says_whether_a_part_is_there(
+    inputs: list[int], arguments: list[str], text: str
+) -> None:
+    layer = object()
+    places = [
+        Number((object(), "0"), "in_features", 4, ("up",)),
+        Number((layer, "0"), "in_features", 4, ("skip",)),
+        Number((layer, "1"), "out_features", 8, ("skip",)),
+    ]
+    flag = Number((OptionalLayer(), "there"), "skip", True)
+    found = find_arguments([*places, flag], [inputs, [4, ABSENT], [8, ABSENT], [True, False]], set())
+    assert found is not None and list(found.values) == arguments
+    assert found.texts[place_of(flag)] == text and found.texts[place_of(places[1])] == "in_dim"
+
+
+@pytest.mark.parametrize(("dilation", "text"), [(1, None), (2, "dilation")])
+def test_the_default_of_an_optional_layer_is_not_said(dilation: int, text: str | None) -> None:
+    places = [Number((object(), "0"), "dilation", dilation), Number((object(), "0"), "dilation", dilation, "skip")]
+    flag = Number((object(), "there"), "skip", True)
+    found = find_arguments([*places, flag], [[dilation, 4], [dilation, ABSENT], [True, False]], set())
+    assert found is not None and found.texts.get(place_of(places[1])) == text
+
+
+def test_a_computed_number_that_forward_reads_too_is_a_variable() -> None:
+    dilation, *paddings = (Number((object(), "0"), role, 2) for role in ("dilation", "padding", "padding"))
+    read = Number(Literal(-4), "size", 4, negated=True)
+    found = find_arguments([dilation, *paddings, read], [[2, 3], [4, 6], [4, 6], [4, 6]], set())
+    assert found is not None and found.variables == {"padding": "2 * dilation"}
+    assert found.texts[place_of(paddings[0])] == "padding" and found.texts[place_of(read)] == "-self.padding"
+
+
 def test_whether_a_part_is_there_is_said_last() -> None:
     flag, groups = Number((object(), "there"), "shortcut", True), Number((object(), "0"), "groups", 1)
     found = find_arguments([flag, groups], [[True, True, False], [1, 1, 4]], set())
@@ -460,6 +511,8 @@ def test_classes_without_different_owners_are_numbered() -> None:
         ("cross_attn", "CrossAttention"),
         ("pos_embed", "PositionEmbedding"),
         ("mlp_head", "MLPHead"),
+        ("moe", "MoE"),
+        ("ff", "FF"),
         ("encoder.layers.0", "EncoderLayer"),
         ("model.layers.0", "Layer"),  # a `model` says nothing
         ("attnet", "Attnet"),  # no abbreviation
@@ -471,6 +524,29 @@ def test_a_class_has_the_name_of_its_place_written_out(path: str, name: str) -> 
     h = g.node("Sin", g.linear(x, f"{path}.up"), name=f"/{path}/Act".replace(".", "/"))
     h = g.node("Add", g.linear(h, f"{path}.down"), x, name=f"/{path}/Add".replace(".", "/"))
     assert name in classes(g.lift(g.linear(h, "last")))
+
+
+@pytest.mark.parametrize(
+    ("paths", "name"),
+    [
+        (("inception3a", "inception3b"), "Inception"),
+        (("down1", "down2"), "Down"),
+        (("conv_1_1", "conv_1_2"), "Conv"),
+        (("w2v1", "w2v2"), "W2v"),  # only what counts them is left out
+        (("ff1", "ff2"), "FF"),
+        (("time_mix", "channel_mix"), "Mix"),
+        (("mix_time", "mix_channels"), "Mix"),
+        (("first", "second"), "First"),  # nothing in common
+        (("conv2d",), "Conv2d"),
+    ],
+)
+def test_a_class_of_several_places_is_called_by_what_their_names_have_in_common(paths: list[str], name: str) -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for path in paths:
+        h = g.node("Sin", g.linear(x, f"{path}.up"), name=f"/{path}/Act")
+        x = g.node("Mul", g.linear(h, f"{path}.down"), x, name=f"/{path}/Mul")
+    assert name in classes(g.lift(g.linear(x, "last")))
 
 
 def test_classes_come_in_the_order_in_which_they_are_used() -> None:

@@ -73,6 +73,18 @@ def test_a_number_that_differs_is_no_loop() -> None:
     assert " in self.layers" not in code(g.lift(g.node("Cos", x, name="/Cos")))
 
 
+def test_numbers_that_differ_in_another_instance_are_no_loop() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for block, factors in enumerate([(0.5, 0.5, 0.5), (0.5, 0.25, 0.125)]):
+        for i, factor in enumerate(factors):
+            h = g.node("Tanh", g.linear(x, f"blocks.{block}.convs.{i}"), name=f"/blocks.{block}/Tanh_{i}")
+            number = g.constant(f"factor{factor}", np.float32(factor))
+            x = g.node("Add", g.node("Mul", h, number, name=f"/blocks.{block}/Mul_{i}"), x, name=f"/blocks.{block}/Add")
+    text = code(g.lift(g.node("Cos", x, name="/Cos")))  # which compares numbers
+    assert " in self.convs" not in text, text
+
+
 def test_a_value_that_is_needed_later_is_no_loop() -> None:
     g = Graph()
     x, kept = g.input("x", "n", 4), []

@@ -32,7 +32,7 @@ def argument_name(roles: Sequence[str], taken: set[str], is_end: bool) -> str:
     width that a block has only inside, which is none at an end of it."""
     name = roles[0]
     if len(set(roles)) > 1:
-        specific = [r for r in roles if r not in ("size", "scale", "shape", "groups", "length", "hidden")]
+        specific = [r for r in roles if r not in ("size", "start", "scale", "shape", "groups", "length", "hidden")]
         name = "heads" if "heads" in specific else specific[0] if specific else name
         for words, word in _TOGETHER:
             if len(words.intersection(specific)) > 1 and words.issuperset(specific):

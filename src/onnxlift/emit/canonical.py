@@ -3,10 +3,10 @@ modules that can share a class."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import Any
 
-from ..code.expr import Attribute, Call, Display, Expr, Literal, Local, Member, Ref, bare, walk
+from ..code.expr import Expr, Literal, Local, Member, Ref
 from ..code.render import ATOM, UNARY, Renderer
 from ..code.statements import (
     Assign,
@@ -22,10 +22,11 @@ from ..code.statements import (
     expressions,
 )
 from ..ops.operand import Tensor
-from .class_arguments import Number
 from .module import Module
+from .number_groups import Number
+from .quantities import LIMIT, SIGNED, quantities
 
-SMALLEST_ARGUMENT = 4  # integers below this in an expression are axes and the like: part of what the code says
+SMALLEST_ARGUMENT = 4  # integers below this are axes and the like, unless it is known what they measure
 
 
 class Canonical:
@@ -60,7 +61,7 @@ class Canonical:
     def head(self, statement: Statement) -> str:
         """A statement without the blocks inside it."""
         for expr in expressions(statement):
-            self.renderer.sizes.update(_sizes(expr))
+            self.renderer.roles.update(quantities(expr))
         texts = [self.renderer.text(e) for e in expressions(statement)]
         if isinstance(statement, Assign):
             return f"{','.join('_' if t is None else self.name(t) for t in statement.targets)}={texts[0]}"
@@ -91,57 +92,24 @@ class Canonical:
 class _Holes(Renderer):
     def __init__(self, name_of: Any, numbers: list[Number]) -> None:
         super().__init__(name_of)
-        self.sizes: dict[int, str] = {}  # id of a literal -> what it measures
+        self.roles: dict[int, str] = {}  # id of a literal -> what it measures
         self._numbers = numbers
 
     def _render(self, expr: Expr) -> tuple[str, int]:
-        if isinstance(expr, Literal) and (id(expr) in self.sizes or _is_argument(expr._value)):
-            value = expr._value
-            role = self.sizes.get(id(expr), "size" if isinstance(value, int) else "scale")
-            if isinstance(value, int) and value < 0:
-                self._numbers.append(Number(expr, role, -value))
-                return "-#", UNARY
-            self._numbers.append(Number(expr, role, value))
-            return "#", ATOM
-        return super()._render(expr)
+        if not isinstance(expr, Literal) or not (id(expr) in self.roles or _is_argument(expr._value)):
+            return super()._render(expr)
+        value = expr._value
+        role = self.roles.get(id(expr), "size" if isinstance(value, int) else "scale")
+        if isinstance(value, int | float) and value < 0 and _has_sign(value, role):
+            self._numbers.append(Number(expr, role, -value, negated=True))
+            return "-#", UNARY
+        self._numbers.append(Number(expr, role, value))
+        return "#", ATOM
 
 
-def _sizes(expr: Expr) -> Iterator[tuple[int, str]]:
-    """The literals in an expression that are sizes, however small, and what they measure: `unflatten(-1, (4, 16))` cuts
-    into heads. Whether an attention is causal is said in the same way."""
-    for part in walk(expr):
-        function = bare(part._function) if isinstance(part, Call) else None
-        if not isinstance(part, Call) or not isinstance(function, Attribute):
-            continue
-        target = bare(part._args[-1]) if part._args else None
-        if function._name == "unflatten" and isinstance(target, Display):
-            axis = bare(part._args[0])
-            is_last = isinstance(axis, Literal) and axis._value == -1
-            is_cut = is_last and not any(_is_rest(item) for item in target._items)
-            roles = ["size"] * (len(target._items) - 2) + (["heads", "head_dim"] if is_cut else ["length", "length"])
-            yield from _positive(target._items, roles[-len(target._items) :])
-        elif function._name == "scaled_dot_product_attention":
-            yield from ((id(bare(value)), name) for name, value in part._kwargs.items() if name == "is_causal")
-        elif function._name == "reshape":
-            yield from _positive(part._args, ["size"] * len(part._args))
-        elif function._name == "pad" and isinstance(target, Display):
-            yield from _positive(target._items, ["padding"] * len(target._items))
-        elif function._name == "roll" and part._args:
-            shifts = bare(part._args[0])
-            for shift in map(bare, shifts._items if isinstance(shifts, Display) else (shifts,)):
-                yield id(shift), "shift"
-
-
-def _is_rest(size: Expr) -> bool:
-    """Whether a size is what the others leave, -1: there can be only one."""
-    size = bare(size)
-    return isinstance(size, Literal) and size._value == -1
-
-
-def _positive(items: Sequence[Expr], roles: Sequence[str]) -> Iterator[tuple[int, str]]:
-    for item, role in zip(map(bare, items), roles, strict=True):
-        if isinstance(item, Literal) and type(item._value) is int and item._value > 0:
-            yield id(item), role
+def _has_sign(value: float, role: str) -> bool:
+    """Whether the minus before a number says what the code does, and is no part of the number."""
+    return role == LIMIT or (isinstance(value, int) and role not in SIGNED)
 
 
 def _is_argument(value: object) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import dropwhile
+from itertools import dropwhile, takewhile
 
 import onnx_ir as ir
 
@@ -21,7 +21,9 @@ _GENERIC = re.compile(
 )
 
 # Words that people write in capitals when they name a class, and those that they write out.
-_ABBREVIATIONS = frozenset({"mlp", "ffn", "se", "cnn", "rnn", "lstm", "gru", "vae", "fpn", "rpn", "aspp"})
+_CAPITALS = """ASPP BiFPN BiLSTM CBAM CNN CRF CTC DCN ECA FF FFN FPN GAN GAT GCN GEGLU GLU GNN GPT GRU LM LSTM MHA MHSA
+    MLP MoE MSA NMS PPM PSP RGB RNN RoI RPN SE SPP SPPF SSM STN SwiGLU TCN UNet VAE ViT VQ VQVAE"""
+_ABBREVIATIONS = {word.lower(): word for word in _CAPITALS.split()}
 _LONG_FORMS = {
     "attn": "attention",
     "dec": "decoder",
@@ -31,6 +33,7 @@ _LONG_FORMS = {
     "pos": "position",
     "proj": "projection",
 }
+_COUNTER = re.compile(r"_?\d+[a-z]?(_\d+[a-z]?)*$")  # of `layer1`, `inception3a`, `conv_1_2`
 MANY_PLACES = 3  # where a block is under names of their own, so that none of these says what it is
 _SIDES = frozenset({"encoder", "decoder"})
 _GATES = {"gelu": "GEGLU", "silu": "SwiGLU", "relu": "ReGLU"}
@@ -126,11 +129,13 @@ def _root_name(model: ir.Model, file_name: str) -> str:
 
 
 def _place(cls: ModuleClass) -> str:
-    """`encoder.layers.3` -> encoder_layer; `dense1` and `dense2` -> dense; `attention.self` -> self_attention."""
-    word, owner = _word(cls.example), _owner(cls)
+    """`encoder.layers.3` -> encoder_layer; `dense1` and `dense2` -> dense; `time_mix` and `channel_mix` -> mix;
+    `attention.self` -> self_attention."""
+    words, owner = [_word(module) for module in (cls.example, *cls.instances)], _owner(cls)
     is_numbered = cls.example.path[-1].isdigit()
     if is_numbered or len({module.path[-1] for module in cls.instances}) > 1:
-        word = word.rstrip("0123456789") or word
+        words = [_COUNTER.sub("", word) or word for word in words]
+    word = _in_common(words)
     if is_numbered and word.endswith("s") and not word.endswith("ss") and len(word) > 3:
         word = word[:-1]
     if len(word) < 2:
@@ -142,8 +147,16 @@ def _place(cls: ModuleClass) -> str:
     return _written_out(word)
 
 
+def _in_common(words: Sequence[str]) -> str:
+    """What names end with, or begin with, if they are not the same; the first one if they have nothing in common."""
+    parts = [word.split("_") for word in dict.fromkeys(words)]
+    last = [p[0] for p in takewhile(lambda part: len({*part}) == 1, zip(*map(reversed, parts), strict=False))]
+    first = [p[0] for p in takewhile(lambda part: len({*part}) == 1, zip(*parts, strict=False))]
+    return "_".join(reversed(last)) or "_".join(first) or words[0]
+
+
 def _written_out(word: str) -> str:
-    return "_".join(p.upper() if p in _ABBREVIATIONS else _LONG_FORMS.get(p, p) for p in word.split("_"))
+    return "_".join(_ABBREVIATIONS.get(part) or _LONG_FORMS.get(part, part) for part in word.split("_"))
 
 
 def _word(module: Module) -> str:

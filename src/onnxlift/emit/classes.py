@@ -21,11 +21,12 @@ from ..ir.domain import AXES
 from ..ops.layers import Layer
 from ..tree.scopes import Path
 from .canonical import Canonical
-from .class_arguments import Arguments, LayerClass, Number, find_arguments, place_of
+from .class_arguments import Arguments, find_arguments
 from .dense import Layers, regular_layers
 from .depths import depth, equal_lists, first_of
 from .loops import roll_loops
 from .module import Module, Stored
+from .number_groups import LayerClass, Number, place_of
 from .sequential import become_chain
 from .variants import MOST_FORMS, Form, Part, ask_for_constant, contained, optional_step
 
@@ -313,9 +314,9 @@ def _describe(
             continue
         known = len(numbers)
         if path[0] in lists:
-            members.append((path, ("list", *_describe_member(first_of(member), class_of, numbers))))
+            members.append((path, ("list", *describe_member(first_of(member), class_of, numbers))))
         else:
-            members.append((path, _describe_member(member, class_of, numbers)))
+            members.append((path, describe_member(member, class_of, numbers)))
         for number in numbers[known:]:
             number.home = path
         if path[0] in lists:
@@ -333,12 +334,13 @@ def made_in_a_loop(module: Module, class_of: Mapping[int, ModuleClass]) -> Layer
     return None if cls is None else regular_layers(module, [cls.arguments[id(m)] for m in module.members.values()])
 
 
-def _describe_member(
-    member: Layer | Stored | Module, class_of: dict[int, ModuleClass], numbers: list[Number]
+def describe_member(
+    member: Layer | Stored | Module, class_of: Mapping[int, ModuleClass], numbers: list[Number]
 ) -> tuple[Any, ...]:
+    """What a member is but for its numbers; these are added to `numbers`."""
     match member:
         case Module() if id(member) not in class_of:
-            inner = [(p, _describe_member(m, class_of, numbers)) for p, m in member.members.items()]
+            inner = [(p, describe_member(m, class_of, numbers)) for p, m in member.members.items()]
             return ("Sequential", tuple(inner))
         case Module():
             cls = class_of[id(member)]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any
 
 from ..code.expr import Literal
@@ -15,14 +14,13 @@ from ..ir.types import TORCH_DTYPE, type_of
 from ..ops.layers import REQUIRED, Layer
 from ..tree.names import identifier
 from ..tree.scopes import Path
-from .class_arguments import LayerClass
 from .classes import ModuleClass, made_in_a_loop
 from .dense import Layers
 from .depths import first_of
+from .listed import LINE_LENGTH, listed
 from .module import Module, Stored, container, is_list
+from .number_groups import LayerClass, Number
 
-LINE_LENGTH = 100  # of the generated source
-LONG_RUN = 4  # equal entries of a list in a row that are written as one
 MOST_BY_POSITION = 4  # arguments of a constructor; more are given by name
 
 
@@ -34,6 +32,7 @@ class Constructor:
         self.module = cls.example
         self.class_of = class_of
         self.places = cls.constructor.texts
+        self.loop_variables: set[str] = set()  # of generators around what is being written
         self.optional = {part.member: part for part in cls.parts if part.member is not None}
 
     def lines(self) -> Iterator[str]:
@@ -42,9 +41,8 @@ class Constructor:
         yield f"def __init__(self{arguments}) -> None:"
         variables = [f"    {name} = {value}" for name, value in self.cls.constructor.variables.items()]
         if self.module.sequential and self.module.has_numbers:
-            items = ", ".join(_with_runs([self._member(m) for m in self.module.members.values()]))
             yield from variables
-            yield f"    super().__init__({items})"
+            yield f"    super().__init__({listed([*self.module.members.values()], self, starred=True)})"
             return
         members = self.module.members
         if self.module.has_numbers:
@@ -77,7 +75,7 @@ class Constructor:
         for attribute, group in groups.items():
             length = self.places.get((id(self.module), f"depth of {attribute}"))
             if length is not None:
-                first = self._member(first_of(group.get((), group.get(("0",)))))
+                first = self.member(first_of(group.get((), group.get(("0",)))))
                 items = f"{first} for _ in range({length})"
                 yield f"self.{attribute} = " + (
                     f"nn.Sequential(*({items}))" if () in group else f"nn.ModuleList({items})"
@@ -99,8 +97,7 @@ class Constructor:
         if (attribute,) in self.optional:
             empty = f"{empty} if {self.places[(id(self.optional[(attribute,)]), 'there')]} else None"
         line, word = f'self.register_buffer("{attribute}", {empty}{persistent})', attribute.rpartition("_")[2]
-        taken = {*self.cls.constructor.values, *self.cls.constructor.variables}
-        if len(line) <= LINE_LENGTH - 8 or word in taken or identifier(word) != word:
+        if len(line) <= LINE_LENGTH - 8 or word in self.taken() or identifier(word) != word:
             yield line
         else:
             yield f"{word} = {empty}"
@@ -108,7 +105,7 @@ class Constructor:
 
     def _assigned(self, target: str, member: Layer | Stored | Module) -> Iterator[str]:
         """A member on a line, or, if it is a chain of members with names, each of these on a line."""
-        line = f"{target} = {self._member(member)}"
+        line = f"{target} = {self.member(member)}"
         if len(line) <= LINE_LENGTH - 8 or not isinstance(member, Module) or not self._is_named_chain(member):
             yield line
             return
@@ -133,13 +130,13 @@ class Constructor:
         part = self.optional[(attribute,)]
         condition = self.places[(id(part), "there")]
         nothing = "nn.Identity()" if isinstance(part.statement, Assign) else "None"
-        line = f"self.{attribute} = {self._member(member)} if {condition} else {nothing}"
+        line = f"self.{attribute} = {self.member(member)} if {condition} else {nothing}"
         if len(line) <= LINE_LENGTH - 8:
             yield line
         else:
             yield f"self.{attribute} = {nothing}"
             yield f"if {condition}:"
-            yield f"    self.{attribute} = {self._member(member)}"
+            yield f"    self.{attribute} = {self.member(member)}"
 
     def _container(self, group: Mapping[Path, Layer | Stored | Module]) -> str:
         held = {path[0]: m for path, m in group.items() if isinstance(m, Stored) and len(path) == 1}
@@ -154,26 +151,45 @@ class Constructor:
         parts: dict[str, dict[Path, Layer | Stored | Module]] = {}
         for path, member in group.items():
             parts.setdefault(path[0], {})[path[1:]] = member
+        if is_list(set(parts)) and all(() in inner for inner in parts.values()):
+            return listed([parts[str(i)][()] for i in range(len(parts))], self, starred=False)
         texts = {
-            name: self._member(inner[()]) if () in inner else self._container(inner) for name, inner in parts.items()
+            name: self.member(inner[()]) if () in inner else self._container(inner) for name, inner in parts.items()
         }
         if is_list(set(texts)):
             ordered = [texts[str(i)] for i in range(len(texts))]
-            if len(ordered) > 1 and len(set(ordered)) == 1:
-                return f"{ordered[0]} for _ in range({len(ordered)})"
-            return f"[{', '.join(_with_runs(ordered))}]"
+            is_one = len(ordered) > 1 and len(set(ordered)) == 1
+            return f"{ordered[0]} for _ in range({len(ordered)})" if is_one else f"[{', '.join(ordered)}]"
         entries = ", ".join(f'"{name}": {text}' for name, text in texts.items())
         return f"{{{entries}}}"
 
-    def _member(self, member: Layer | Stored | Module) -> str:
+    def repeated_member(self, member: Layer | Stored | Module, variable: str, numbers: Mapping[object, str]) -> str:
+        """A member for each value of a variable, with these texts for some numbers by their places."""
+        places, variables = self.places, self.loop_variables
+        self.places, self.loop_variables = {**places, **numbers}, {*variables, variable}
+        text = self.member(member)
+        self.places, self.loop_variables = places, variables
+        return text
+
+    def number(self, number: Number) -> str:
+        """What is written for a number."""
+        assert isinstance(number.where, tuple)
+        return self._number(number.where, number.value)
+
+    def taken(self) -> set[str]:
+        """Names of variables in the constructor."""
+        return {*self.cls.constructor.values, *self.cls.constructor.variables, *self.loop_variables}
+
+    def member(self, member: Layer | Stored | Module) -> str:
+        """The constructor call."""
         match member:
             case Stored():
                 return f"nn.Parameter({self._empty(member)})"
             case Module() if id(member) not in self.class_of:
-                items = {path[0]: self._member(m) for path, m in member.members.items()}
                 if self._is_named_chain(member):
-                    return f"nn.Sequential(OrderedDict({', '.join(f'{k}={v}' for k, v in items.items())}))"
-                return f"nn.Sequential({', '.join(_with_runs([*items.values()]))})"
+                    items = ", ".join(f"{path[0]}={self.member(m)}" for path, m in member.members.items())
+                    return f"nn.Sequential(OrderedDict({items}))"
+                return f"nn.Sequential({listed([*member.members.values()], self, starred=True)})"
             case Module():
                 cls = self.class_of[id(member)]
                 values = cls.arguments[id(member)]
@@ -253,13 +269,6 @@ def _instance(cls: ModuleClass, values: Mapping[str, str]) -> str:
         is_needed = name not in defaults or text != literal(defaults[name])
         call.add(name, text, is_needed, by_position=name not in defaults and not by_name)
     return call.text
-
-
-def _with_runs(entries: Sequence[str]) -> Iterator[str]:
-    """The entries of a list, many equal ones in a row written once: `Block(True), *(Block() for _ in range(11))`."""
-    for entry, run in groupby(entries):
-        count = len(list(run))
-        yield from [entry] * count if count < LONG_RUN else [f"*({entry} for _ in range({count}))"]
 
 
 def literal(value: Any) -> str:

@@ -25,9 +25,9 @@ from typing import Any
 
 from ..code.expr import Attribute, Call, Display, Expr, Literal, Local, Member, Name, Ref, bare, variable
 from ..code.statements import Assign, Block, Evaluate, ForLoop, Return
-from .class_arguments import Number
 from .loops import Container
 from .module import Module
+from .number_groups import Number
 from .prune import called_module
 
 FEWEST_LAYERS = 2

@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..tree.scopes import Path
-from .class_arguments import Number
 from .module import Module, is_list
+from .number_groups import Number
 
 if TYPE_CHECKING:
     from .classes import ModuleClass

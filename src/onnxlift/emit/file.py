@@ -19,10 +19,10 @@ from ..tree.names import plain
 from .class_names import name_classes
 from .classes import find_classes
 from .constants import mark_constants
-from .constructor import LINE_LENGTH
 from .dense import roll_dense
 from .gate import check_source
 from .handed_on import hand_on
+from .listed import LINE_LENGTH
 from .member_order import Registered, order_as_registered
 from .module import Entry, Module, state_entries
 from .signatures import share_signatures

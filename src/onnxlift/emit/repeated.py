@@ -22,8 +22,8 @@ from ..ir.types import type_of
 from ..ops.layers import Layer
 from ..tree.scopes import Path
 from .canonical import Canonical
-from .class_arguments import Number
 from .module import Module, Stored
+from .number_groups import Number
 
 LARGEST_COMPARED = 4096  # elements of a constant that each call has for itself
 

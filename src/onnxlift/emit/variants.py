@@ -60,9 +60,9 @@ from ..code.substitute import substitute
 from ..ops.layers import Layer
 from ..tree.scopes import Path
 from .canonical import Canonical
-from .class_arguments import ABSENT, Number
 from .inline import main_line
 from .module import Module, Stored
+from .number_groups import ABSENT, Number
 
 MOST_FORMS = 6
 MOST_PARTS = 3

@@ -295,12 +295,8 @@ class Numbers(Renderer):
 
     def _render(self, expr: Expr) -> tuple[str, int]:
         if isinstance(expr, Literal) and id(expr) in self._places:
-            text, strength = self._places[id(expr)], ATOM
-            if " " in text:  # `2 * self.size`
-                strength = MUL
-            if isinstance(expr._value, int) and expr._value < 0:
-                return f"-{text}" if strength == ATOM else f"-({text})", UNARY
-            return text, strength
+            text = self._places[id(expr)]
+            return text, UNARY if text.startswith("-") else MUL if " " in text else ATOM  # `2 * self.size`
         return super()._render(expr)
 
 

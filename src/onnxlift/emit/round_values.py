@@ -24,8 +24,8 @@ from ..code.statements import Assign, Block, Return, Statement, expressions
 from ..code.substitute import copied
 from ..tree.scopes import Path
 from .canonical import Canonical
-from .class_arguments import Number
 from .module import Module
+from .number_groups import Number
 from .rounds import Rounds, assigned, member_path, reads
 
 INDEX = "index"
@@ -74,7 +74,7 @@ def find_changes(
         return None
     changes = Changes(lists=[*described[0].others])
     for numbers in zip(*(text.numbers for text in described), strict=True):
-        if not _is_regular(numbers, texts, changes):
+        if not _is_regular(numbers, id(numbers[0].where) in described[0].indices, texts, changes):
             return None
     made = [made_in(group) for group in rounds.groups]
     places = [
@@ -112,6 +112,7 @@ class _Round(Canonical):
         super().__init__(module, [], anonymous=True)
         self.rounds, self.lists, self.entry = rounds, lists, str(rounds.first + number)
         self.others: dict[Path, None] = {}
+        self.indices: set[int] = set()  # numbers in brackets, by id
         self.occurrences: list[object] = []  # of variables, in the order of the text, which does not tell them apart
 
     def variable(self, key: object) -> str:
@@ -121,7 +122,8 @@ class _Round(Canonical):
 
     def head(self, statement: Statement) -> str:
         for expr in expressions(statement):
-            self.renderer.sizes.update((id(number), INDEX) for number in _indices(expr))
+            self.indices |= {id(number) for number in _indices(expr)}
+        self.renderer.roles |= dict.fromkeys(self.indices, INDEX)
         return super().head(statement)
 
     def name(self, leaf: Expr) -> str:
@@ -141,15 +143,15 @@ def _indices(expr: Expr) -> Iterator[Literal]:
             yield from (p for p in walk(index) if isinstance(p, Literal) and type(p._value) is int)
 
 
-def _is_regular(numbers: Sequence[Number], texts: Mapping[object, str], changes: Changes) -> bool:
-    """Whether a number is the same in all rounds, or grows regularly, which is noted then."""
+def _is_regular(numbers: Sequence[Number], is_index: bool, texts: Mapping[object, str], changes: Changes) -> bool:
+    """Whether a number is the same in all rounds, or grows regularly, which is noted then, if it is in brackets."""
     literals = [number.where for number in numbers if isinstance(number.where, Literal)]
     values = [literal._value for literal in literals]
     if all(type(value) is type(values[0]) and value == values[0] for value in values):
         return all(texts.get(id(literal)) == texts.get(id(literals[0])) for literal in literals)
     start, after, *_ = (value if isinstance(value, int) else 0 for value in values)
     step = after - start
-    if numbers[0].role != INDEX or any(id(literal) in texts for literal in literals):
+    if not is_index or any(id(literal) in texts for literal in literals):
         return False
     changes.counted[id(literals[-1])] = (start, step)
     return values == [start + step * i for i in range(len(values))]

@@ -261,11 +261,12 @@ def test_sizes_that_a_module_reads_for_others_are_read_by_these() -> None:
     [
         (("blocks.0", "blocks.1"), False, True),
         (("left", "right"), False, False),  # not of one kind: the one may compute it for the other
+        (("blocks.0", "blocks.1", "right"), False, False),  # not all are
         (("blocks.0", "blocks.1"), True, False),  # of what the first block has computed
     ],
 )
 def test_relatives_that_begin_with_an_activation_compute_it_each(
-    names: tuple[str, str], is_inside: bool, is_local: bool
+    names: tuple[str, ...], is_inside: bool, is_local: bool
 ) -> None:
     """Exporters merge equal nodes into the first module that has them."""
     g = Graph()
@@ -278,7 +279,7 @@ def test_relatives_that_begin_with_an_activation_compute_it_each(
         parts.append(
             g.node("Add", g.linear(g.node("Tanh", h, name=f"/{name}/Tanh"), f"{name}.c"), x, name=f"/{name}/Add")
         )
-    text = code(g.lift(g.node("Mul", *parts, name="/Mul")))
+    text = code(g.lift(g.node("Sum", *parts, name="/Sum")))
     last = names[1] if "." not in names[1] else "blocks[1]"
     assert (f"self.{last}(x)" in text) == is_local, text
 

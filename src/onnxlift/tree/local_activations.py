@@ -7,7 +7,7 @@ activation of the same value, like the residual blocks of HiFi-GAN, the first on
 all would take two inputs where their author gave them one.
 
 Applies to an activation of what comes from outside of a module, for modules beside it of the same class, or of the same
-name but for the number. Other modules are given the value: what one of them computes for another one may be meant so.
+name but for the number. Not if others read it, too: what a module computes for another one may be meant so.
 Sound because an activation depends on nothing but its input. It costs what it did in the original.
 """
 
@@ -35,11 +35,14 @@ def activate_locally(
         users = dict.fromkeys(user for user, _ in value.uses())
         if len(users) < 2 or not all(user in home for user in users):
             continue
+        outside = [user for user in users if not is_within(home[user], home[node])]
         beside: dict[Scope, list[ir.Node]] = {}
-        for user in users:
+        for user in outside if len(outside) < len(users) else ():
             module = _relative(node, user, home)
-            if module is not None:
-                beside.setdefault(module, []).append(user)
+            if module is None:
+                beside = {}
+                break
+            beside.setdefault(module, []).append(user)
         for module, readers in beside.items():
             copies: dict[ir.Value, ir.Value] = {}
             copy = copied(node, copies)

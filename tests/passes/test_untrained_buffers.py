@@ -116,8 +116,10 @@ def shifted() -> Array:
         (waves() * np.float32(0.5), "pos.pe"),
         (np.eye(12, dtype=np.float32), "pos.pe"),
         (waves().astype(np.float64), "pos.pe"),
+        (waves()[:0], "pos.pe"),
+        (waves()[:, :0], "pos.pe"),
     ],
-    ids=["an embedding", "no name", "trained", "no first row", "two rows", "sines", "scaled", "other", "type"],
+    ids="embedding|no name|trained|no first row|two rows|sines|scaled|other|type|no rows|no columns".split("|"),
 )
 def test_other_tables_may_be_trained(table: Array, name: str) -> None:
     assert buffers("y = Add(x, m)", table, name) == 0

@@ -96,9 +96,11 @@ def _is_wave_table(value: ir.Value) -> bool:
 
 def _has_waves(table: Array) -> bool:
     """Whether there are sines or cosines of positions, from row to row, in each column."""
+    if len(table) < FEWEST_ROWS:
+        return False
     first, columns = table[0], table.shape[1]
     sines, cosines = np.flatnonzero(first == 0), np.flatnonzero(first == 1)
-    if len(table) < FEWEST_ROWS or not len(sines) or not len(cosines) or len(sines) + len(cosines) != columns:
+    if not len(sines) or not len(cosines) or len(sines) + len(cosines) != columns:
         return False
     frequencies = np.zeros(columns)
     with np.errstate(invalid="ignore"):

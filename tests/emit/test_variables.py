@@ -119,13 +119,14 @@ def test_the_number_of_a_block_is_no_part_of_a_name_in_it() -> None:
     assert "x, present_0_key = self.layers[0](x, past_0_key)" in model, text
 
 
-def test_a_line_of_computation_is_not_called_after_its_norm() -> None:
+@pytest.mark.parametrize("norm", ["norm1", "ln_1", "ln_final", "post_layernorm"])
+def test_a_line_of_computation_is_not_called_after_its_norm(norm: str) -> None:
     g = Graph()
     x = g.input("x", "n", 4)
-    h = g.node("LayerNormalization", x, g.weight("norm1.weight", 4), g.weight("norm1.bias", 4), name="/norm1/Norm")
+    h = g.node("LayerNormalization", x, g.weight(f"{norm}.weight", 4), g.weight(f"{norm}.bias", 4), name=f"/{norm}/N")
     h = g.node("Mul", g.node("Sin", h, name="/Sin"), h, name="/Mul")
     text = code(g.lift(g.node("Add", x, h, name="/Add")))
-    assert "y = self.norm1(x)" in text, text
+    assert f"y = self.{norm}(x)" in text, text
 
 
 def test_what_waits_to_be_joined_has_its_own_name_and_x_is_worked_on() -> None:

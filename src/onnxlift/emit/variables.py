@@ -47,7 +47,7 @@ LETTERS = ("x", "y", "z", "h", "u", "v", "w", "t", "s", "r")
 # What is computed side by side from one value keeps its own name, even where it could take that value's.
 BRANCHES = frozenset({"q", "k", "v", "query", "key", "value", "gate", "up", "queries", "keys", "values", "Q", "K", "V"})
 # Layers at the start of a line of computation, or on it, whose names say nothing about what the line is.
-_ON_THE_LINE = re.compile(r"(?i)norm|^ln_?\d*$|^embed|embeddings?$")
+_ON_THE_LINE = re.compile(r"(?i)norm|^ln(_?\d*|_\w+)$|^embed|embeddings?$")
 _NUMBER = re.compile(r"_\d+$")
 
 

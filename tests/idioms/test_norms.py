@@ -294,3 +294,32 @@ def test_group_norm_that_has_no_weights_and_one_that_nobody_has_trained(affine: 
     original = nn.Sequential(nn.Conv2d(3, 4, 3), nn.GroupNorm(2, 4, affine=affine), nn.Conv2d(4, 2, 1))
     lifted = onnxlift.lift(exported(original, (torch.randn(2, 3, 6, 7),), "dynamo", trained=False))
     assert sorted(lifted.state_dict) == sorted(original.state_dict())
+
+
+class Flattened(nn.Module):
+    """The attention of guided diffusion normalises positions in a row: the exporters' two reshapes become one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.GroupNorm(2, 6)
+        self.qkv = nn.Conv1d(6, 9, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.qkv(self.norm(x.reshape(x.shape[0], 6, -1)))
+
+
+@pytest.mark.parametrize("exporter", ["script", "dynamo"])
+def test_group_norm_of_what_was_flattened_has_its_weights(exporter: str) -> None:
+    module, x = Flattened(), torch.randn(2, 6, 4, 5)
+    lifted = onnxlift.lift(exported(module, (x,), exporter, trained=True))
+    assert "self.norm = nn.GroupNorm(2, 6)" in lifted.source, lifted.source
+    assert lifted.module().state_dict().keys() == module.state_dict().keys()
+    torch.testing.assert_close(lifted.module()(x), module(x))
+
+
+@pytest.mark.parametrize("sizes", [(0, 3, -1), (0, 12, -1), (0, 0, -1)], ids=["fewer", "more", "copied"])
+def test_group_norm_is_not_of_other_channels(sizes: tuple[int, ...]) -> None:
+    text = "g (float[batch, 6, 4, 5] x) => (float[b, c, n] y) {"
+    text += " split = Reshape(x, groups) n = InstanceNormalization(split, scale, shift) y = Reshape(n, whole) }"
+    model = parse(text, groups=GROUPS, scale=ONES, shift=ZEROS, whole=np.array(sizes))
+    assert "onnxlift.GroupNorm" not in found(model)

@@ -2,6 +2,7 @@
 
     r = InstanceNormalization(Reshape(x, (0, groups, -1)), ones, zeros)
     Reshape(r, Shape(x))                  ->   GroupNorm(x, num_groups=groups)
+    Reshape(r, (0, channels, -1))         ->   GroupNorm(Reshape(x, (0, channels, -1)), num_groups=groups)
     GroupNorm(x) * weight + bias          ->   GroupNorm(x, weight, bias)
     GroupNorm(x) + 0                      ->   GroupNorm(x), as the older exporter writes a layer without weights
     GroupNorm(x) * ones + zeros           ->   GroupNorm(x), as the newer one does, if it notes that it made both
@@ -9,8 +10,9 @@
 
 weight and bias are constants with one number for each channel and axes of size 1 after it, or get these axes by
 Unsqueeze; a weight without a bias, or the other way round, stays outside: PyTorch's layer has both. With as many groups
-as channels, there is nothing to reshape. Applies if the shapes prove that the second reshape gives x's shape back and
-the first one splits its channels. Not if the instance normalisation has a scale or a bias of its own, and not if
+as channels, there is nothing to reshape. Applies if the shapes prove that the second reshape gives x's shape back, or
+its batch and channels at least (what else it does was done before the norm: two reshapes have become one), and the
+first one splits its channels. Not if the instance normalisation has a scale or a bias of its own, and not if
 another node reads what is in between.
 """
 
@@ -22,7 +24,7 @@ from functools import partial
 import onnx_ir as ir
 
 from ..ir.exported import Program, folded_from, read_program
-from ..ir.node_view import shape_of
+from ..ir.node_view import elements_of, shape_of
 from ..ir.scopes import constant
 from ..ir.symbolic import product
 from ..passes.edit import Edit, attribute, is_standard, sweep
@@ -48,7 +50,10 @@ def _normalised(edit: Edit, node: ir.Node) -> None:
         return
     x, epsilon = split.inputs[0], attribute(norm, "epsilon", 1e-5)
     shape, groups = shape_of(x), shape_of(norm.inputs[0])
-    if shape is None or groups is None or shape != shape_of(node.outputs[0]) or len(shape) < 2 or epsilon is None:
+    result = shape_of(node.outputs[0])
+    if x is None or shape is None or groups is None or result is None or len(shape) < 2 or epsilon is None:
+        return
+    if shape != result and (shape[:2] != result[:2] or not _names_sizes(node)):
         return
     if len(groups) < 3 or groups[0] != shape[0] or not isinstance(groups[1], int) or not isinstance(shape[1], int):
         return
@@ -57,8 +62,17 @@ def _normalised(edit: Edit, node: ir.Node) -> None:
     if not _is_all(norm.inputs[1], 1) or not _is_all(norm.inputs[2], 0):
         return
     attributes = [ir.AttrInt64("num_groups", groups[1]), ir.AttrFloat32("epsilon", epsilon)]
+    if shape != result:
+        name = f"{node.outputs[0].name}.reshaped"
+        x = edit.insert(node, "Reshape", [x, node.inputs[1]], node.attributes.values(), like=x, shape=result, name=name)
     edit.replace(node, "GroupNorm", [x], attributes, domain=DOMAIN)
     drop_unused(edit, [norm, split])
+
+
+def _names_sizes(reshape: ir.Node) -> bool:
+    """Whether a Reshape says which sizes it wants, and takes none but the first from what it is given."""
+    sizes = elements_of(reshape.inputs[1])
+    return sizes is not None and None not in sizes and 0 not in sizes[1:] and not attribute(reshape, "allowzero", 0)
 
 
 def _affine(edit: Edit, node: ir.Node, program: Program | None) -> None:

@@ -317,9 +317,14 @@ def test_group_norm_of_what_was_flattened_has_its_weights(exporter: str) -> None
     torch.testing.assert_close(lifted.module()(x), module(x))
 
 
-@pytest.mark.parametrize("sizes", [(0, 3, -1), (0, 12, -1), (0, 0, -1)], ids=["fewer", "more", "copied"])
-def test_group_norm_is_not_of_other_channels(sizes: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    ("groups", "sizes"),
+    [(3, (0, 3, -1)), (3, (0, 12, -1)), (6, (0, 6, 0))],
+    ids=["fewer channels", "more channels", "a size of the groups"],
+)
+def test_group_norm_is_not_of_what_has_other_sizes(groups: int, sizes: tuple[int, ...]) -> None:
     text = "g (float[batch, 6, 4, 5] x) => (float[b, c, n] y) {"
     text += " split = Reshape(x, groups) n = InstanceNormalization(split, scale, shift) y = Reshape(n, whole) }"
-    model = parse(text, groups=GROUPS, scale=ONES, shift=ZEROS, whole=np.array(sizes))
+    numbers = {"scale": np.ones(groups, np.float32), "shift": np.zeros(groups, np.float32)}
+    model = parse(text, groups=np.array([0, groups, -1]), whole=np.array(sizes), **numbers)
     assert "onnxlift.GroupNorm" not in found(model)

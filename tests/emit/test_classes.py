@@ -409,12 +409,12 @@ def test_a_width_of_an_optional_part_is_a_multiple_of_one_that_all_have(width: i
 class OptionalLayer:
     """A part of which some instances have none."""
 
-    member = ("skip",)
+    member = ("shortcut",)
 
 
 @pytest.mark.parametrize(
     ("inputs", "arguments", "text"),
-    [([4, 8], ["in_dim"], "in_dim != 8"), ([4, 6], ["in_dim", "skip"], "skip")],
+    [([4, 8], ["in_dim"], "in_dim != 8"), ([4, 6], ["in_dim", "shortcut"], "shortcut")],
     ids=["what comes in", "nothing that is known"],
 )
 def test_a_width_that_always_comes_out_says_whether_a_part_is_there(
@@ -423,10 +423,10 @@ def test_a_width_that_always_comes_out_says_whether_a_part_is_there(
     layer = object()
     places = [
         Number((object(), "0"), "in_features", 4, ("up",)),
-        Number((layer, "0"), "in_features", 4, ("skip",)),
-        Number((layer, "1"), "out_features", 8, ("skip",)),
+        Number((layer, "0"), "in_features", 4, ("shortcut",)),
+        Number((layer, "1"), "out_features", 8, ("shortcut",)),
     ]
-    flag = Number((OptionalLayer(), "there"), "skip", True)
+    flag = Number((OptionalLayer(), "there"), "shortcut", True)
     found = find_arguments([*places, flag], [inputs, [4, ABSENT], [8, ABSENT], [True, False]], set())
     assert found is not None and list(found.values) == arguments
     assert found.texts[place_of(flag)] == text and found.texts[place_of(places[1])] == "in_dim"
@@ -434,8 +434,8 @@ def test_a_width_that_always_comes_out_says_whether_a_part_is_there(
 
 @pytest.mark.parametrize(("dilation", "text"), [(1, None), (2, "dilation")])
 def test_the_default_of_an_optional_layer_is_not_said(dilation: int, text: str | None) -> None:
-    places = [Number((object(), "0"), "dilation", dilation), Number((object(), "0"), "dilation", dilation, "skip")]
-    flag = Number((object(), "there"), "skip", True)
+    places = [Number((object(), "0"), "dilation", dilation), Number((object(), "0"), "dilation", dilation, "shortcut")]
+    flag = Number((object(), "there"), "shortcut", True)
     found = find_arguments([*places, flag], [[dilation, 4], [dilation, ABSENT], [True, False]], set())
     assert found is not None and found.texts.get(place_of(places[1])) == text
 

@@ -66,10 +66,7 @@ _ROLES: dict[str, dict[int, str]] = {
     "BatchNormalization": {**_AFFINE, 3: "running_mean", 4: "running_var"},
     "BatchNorm": {1: "running_mean", 2: "running_var"},
 }
-_ARITHMETIC = (
-    "Abs", "Add", "Clip", "Div", "Exp", "Log", "Mul", "Neg", "Pow", "Reciprocal", "Relu", "Sigmoid", "Softplus", "Sqrt",
-    "Sub", "Tanh",
-)  # fmt: skip
+_ARITHMETIC = "Abs Add Clip Div Exp Log Mul Neg Pow Reciprocal Relu Sigmoid Softplus Sqrt Sub Tanh".split()
 _STATISTICS = frozenset({"running_mean", "running_var"})
 # And what optimisers make of it: the bias of a convolution that a norm was folded into, one of several merged weights.
 _LAYERS_NAME = re.compile(r"(weight|bias)(_bias)?(_\d+)?|running_(mean|var)")

@@ -96,5 +96,4 @@ def _constants(edit: Edit, data: ir.Value, indices: ir.Value, width: int) -> tup
     if not is_nameless or numbers.ndim == 0 or not numbers.size or numbers.min() < 0:
         return None
     rows, columns = np.divmod(numbers, width)
-
     return edit.constant(_NAME, rows), edit.constant(_NAME, columns)

@@ -32,11 +32,8 @@ MOST_READERS = 64
 _ROUNDING = 4e-7
 
 _PASSING_NO_GRADIENT = frozenset(
-    {
-        "ArgMax", "ArgMin", "Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "NonZero",
-        "Shape", "Size",
-    }
-)  # fmt: skip
+    "ArgMax ArgMin Equal Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual NonZero Shape Size".split()
+)
 _MOVING = frozenset(
     {"Expand", "Flatten", "Gather", "GatherND", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
 )

@@ -75,8 +75,18 @@ def test_a_layer_that_is_called_twice_is_what_its_weight_says() -> None:
     g = Graph()
     weight = g.weight("fc.weight", 4, 4)
     x = g.node("MatMul", g.input("x", "n", 4), weight, name="/fc/MatMul", output="a")
-    g.node("MatMul", x, weight, name="/norm/MatMul", output="b")  # moved by an optimiser
+    g.node("MatMul", x, weight, name="/fc_1/MatMul", output="b")
     assert scopes_of(g, "b")[0] == {"a": ("fc",), "b": ("fc",)}
+
+
+@pytest.mark.parametrize("bias", [None, "head.bias"])
+def test_a_layer_that_shares_the_matrix_of_one_beside_it_is_where_the_exporter_says(bias: str | None) -> None:
+    g = Graph()
+    weight = g.weight("fc.weight", 4, 4)
+    x = g.node("Gemm", g.input("x", "n", 4), weight, g.weight("fc.bias", 4), name="/fc/Gemm", output="a")
+    biases = [] if bias is None else [g.weight(bias, 4)]
+    g.node("Gemm", x, weight, *biases, name="/head/Gemm", output="b")
+    assert scopes_of(g, "b")[0] == {"a": ("fc",), "b": ("head",)}
 
 
 def test_a_node_without_a_name_joins_what_it_works_on_if_many_use_it() -> None:

@@ -34,6 +34,7 @@ from ..code.expr import (
 from ..code.statements import Assign, Block, Return, Statement, expressions, walk_statements
 from ..errors import UnsupportedNode
 from ..ir.domain import MADE, USUAL_NAME
+from ..ir.metadata import NAME_SCOPES
 from ..ir.types import type_of
 from ..ops import registry
 from ..ops.layers import Layer, Weight
@@ -169,6 +170,8 @@ class Body:
         identity = layer.identity
         if path and not layer.weights and attribute(path[-1]).isdigit():
             identity = (*identity, path)  # a pool or dropout of an `nn.Sequential`: equal ones are one member each
+        elif NAME_SCOPES in layer.node.metadata_props:
+            identity = (*identity, path)  # of the names that layers with one weight have, the exporter tells both
         existing = self.module.layers.setdefault(identity, layer)
         if existing is layer:
             self.module.add(layer_path(layer, path, self.module), layer)

@@ -4,9 +4,12 @@
 
 1. A constant that two layers hold is tied if it is a matrix or larger, in the same layout in both. A vector is not:
    exporters merge equal values, and two layers' zero biases are not one parameter.
-2. A matrix that layers store in another layout than the model is tied if these have all their weights in common. Not if
-   they are one member of different blocks of a list: these are copies of one block, as they are before training.
-3. If all matrices of two modules are tied, each to the one of the same name, then so are the vectors that the modules
+2. A matrix that linear layers hold as its transpose is tied, too: the exporters fold the transpose into a constant, the
+   older one for each layer, of which it stores equal ones once. Not if they are one member of different blocks of a
+   list: these are copies of one block, as they are before training. And of several constants with the same numbers not
+   if some are such copies, if the layers' biases have the same numbers as well, or if all numbers are one.
+3. One that layers hold in yet another layout is tied if these have all their weights in common, and are no such copies.
+4. If all matrices of two modules are tied, each to the one of the same name, then so are the vectors that the modules
    have in common: the biases and norms of a block that several modules hold.
 
 The tied tensor is stored once, under the first of its names (exporters disagree on which to keep), and `tie_weights` of
@@ -15,8 +18,10 @@ the root makes the other attributes the same parameter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+from ..ops.layers import turned
+from ..passes.edit import has_generated_name
 from ..tree.scopes import Path
 from .module import Entry
 
@@ -26,16 +31,13 @@ def find_ties(entries: Mapping[str, Entry]) -> dict[str, str]:
     matrices: dict[tuple[object, ...], list[str]] = {}
     vectors: dict[int, list[str]] = {}
     for key, entry in entries.items():
-        weight = entry.weight
-        if entry.is_parameter and len(weight.shape) >= 2:
-            layout = None if weight.transform is None else (entry.layer, key.rpartition(".")[2])
-            matrices.setdefault((id(weight.value), weight.shape, layout), []).append(key)
+        if entry.is_parameter and len(entry.weight.shape) >= 2:
+            matrices.setdefault(_matrix(key, entry), []).append(key)
         elif entry.is_parameter:
-            vectors.setdefault(id(weight.value), []).append(key)
+            vectors.setdefault(id(entry.weight.value), []).append(key)
     ties: dict[str, str] = {}
-    for owner, *others in matrices.values():
-        is_as_stored = entries[owner].weight.transform is None
-        ties.update((key, owner) for key in others if is_as_stored or not _are_copies(key, owner))
+    for keys in matrices.values():
+        ties.update((key, keys[0]) for key in _tied(keys, entries))
     if ties:
         inside = _matrices_of_modules(key for keys in matrices.values() for key in keys)
         for owner, *others in vectors.values():
@@ -43,11 +45,43 @@ def find_ties(entries: Mapping[str, Entry]) -> dict[str, str]:
     return {key: ties[key] for key in entries if key in ties}
 
 
-def _are_copies(key: str, other: str) -> bool:
-    """`layers.0.fc.weight` and `layers.1.fc.weight`: whether the numbers of lists are all that differs."""
-    parts, others = key.split("."), other.split(".")
-    differing = [(a, b) for a, b in zip(parts, others, strict=False) if a != b]
-    return len(parts) == len(others) and all(a.isdigit() and b.isdigit() for a, b in differing)
+def _matrix(key: str, entry: Entry) -> tuple[object, ...]:
+    """Equal for those that may be one: of the same numbers, in the same layout."""
+    weight = entry.weight
+    if weight.transform is None:
+        return id(weight.value), weight.shape
+    if weight.transform is not turned:
+        return id(weight.value), weight.shape, entry.layer, key.rpartition(".")[2]
+    stored = weight.value.const_value if has_generated_name(weight.value) else weight.value
+    return id(stored), weight.shape, turned
+
+
+def _tied(keys: Sequence[str], entries: Mapping[str, Entry]) -> Sequence[str]:
+    """Those of some equal matrices that are the first one."""
+    owner, *others = keys
+    weight = entries[owner].weight
+    if not others or weight.transform is None:
+        return others
+    if any(entries[key].weight.value is not weight.value for key in others):
+        numbers = weight.array()
+        is_by_chance = bool((numbers == numbers.flat[0]).all()) or len({*map(_in_any_block, keys)}) < len(keys)
+        return [key for key in others if not is_by_chance and not _have_equal_biases(key, owner, entries)]
+    return [key for key in others if _in_any_block(key) != _in_any_block(owner)]
+
+
+def _in_any_block(key: str) -> Path:
+    """`layers.0.fc.weight` and `layers.1.fc.weight` alike."""
+    return tuple("0" if part.isdigit() else part for part in key.split("."))
+
+
+def _have_equal_biases(key: str, other: str, entries: Mapping[str, Entry]) -> bool:
+    """Whether the biases beside two matrices are two parameters with the same numbers, and not by chance."""
+    biases = [entries.get(f"{name.rpartition('.')[0]}.bias") for name in (key, other)]
+    mine, theirs = (bias and bias.weight.value.const_value for bias in biases)
+    if mine is None or mine is not theirs:
+        return False
+    numbers = mine.numpy()
+    return bool((numbers != numbers.flat[:1]).any())
 
 
 def _matrices_of_modules(keys: Iterable[str]) -> dict[Path, list[Path]]:
@@ -61,7 +95,7 @@ def _matrices_of_modules(keys: Iterable[str]) -> dict[Path, list[Path]]:
 
 
 def _are_of_one_module(key: str, owner: str, inside: Mapping[Path, list[Path]], ties: Mapping[str, str]) -> bool:
-    """Rule 3, for a vector: whether the innermost module that holds it and matrices is tied to the owner's."""
+    """Rule 4, for a vector: whether the innermost module that holds it and matrices is tied to the owner's."""
     path, other = tuple(key.split(".")), tuple(owner.split("."))
     for depth in range(1, min(len(path), len(other)) + 1):
         if path[-depth:] != other[-depth:]:

@@ -154,6 +154,11 @@ class Weight:
         return array
 
 
+def turned(matrix: Array) -> Array:
+    """From ONNX's layout of a linear layer's matrix, (in, out), to PyTorch's."""
+    return matrix.T
+
+
 @dataclass(eq=False)
 class Layer:
     """One `nn.Conv2d(...)` of the model. `arguments` holds all arguments by name; those at their default are not

@@ -11,6 +11,7 @@ from .arguments import attribute_number, changed, compact
 from .attention import attend
 from .axes import as_written
 from .kernel import kernel
+from .layers import turned
 from .node import TRAINS, Node, Result, Unpack
 from .norm import LayerNormalization, RMSNormalization, rms_eps
 from .operand import Constant, Tensor, size_of
@@ -22,7 +23,7 @@ def Linear(n: Node, x: Tensor, weight: Constant, bias: Constant | None, *, trans
     """`x @ weight (+ bias)` with a constant matrix; `transposed` if it is stored as PyTorch does, (out, in)."""
     rows, columns = _sizes(weight)
     out_features, in_features = (rows, columns) if transposed else (columns, rows)
-    held = weight if transposed else n.weight(weight, lambda matrix: matrix.T, (out_features, in_features))
+    held = weight if transposed else n.weight(weight, turned, (out_features, in_features))
     row = None if bias is None else n.weight(bias, lambda array: array.reshape(-1), (out_features,))
     return n.layer(
         "Linear",

@@ -10,7 +10,7 @@ from ..ir.domain import DOMAIN
 from ..ir.types import DataType
 from .arguments import compact
 from .kernel import kernel
-from .layers import Weight
+from .layers import Weight, turned
 from .node import Node, Result
 from .operand import Constant, Tensor
 from .quant import aligned, integer_arguments
@@ -63,7 +63,7 @@ def _linear(
 ) -> Result:
     rows, columns = _sizes(weight)
     out_features, in_features = (rows, columns) if transposed else (columns, rows)
-    held = n.weight(weight) if transposed else n.weight(weight, lambda matrix: matrix.T, (out_features, in_features))
+    held = n.weight(weight) if transposed else n.weight(weight, turned, (out_features, in_features))
     row = None if bias is None else n.weight(bias, lambda array: array.reshape(-1), (out_features,))
     steps, options = _steps(n, weight, scale, zero_point, out_features, trailing)
     sizes = {"in_features": in_features, "out_features": out_features, "bias": bias is not None}

@@ -9,7 +9,7 @@ from ..code.statements import Assign
 from ..ir.domain import DOMAIN
 from ..ir.types import DataType
 from .arguments import attribute_number
-from .layers import Weight
+from .layers import Weight, turned
 from .node import Node, Result, Unpack, torch_dtype
 from .operand import Constant, Tensor, size_of
 from .registry import op
@@ -50,7 +50,7 @@ def MultiheadAttention(
     size = int(str((output_weight.type.shape or (0,))[0]))
 
     def held(matrix: Constant, is_transposed: int) -> Constant | Weight:
-        return matrix if is_transposed else n.weight(matrix, lambda array: array.T, matrix.const.shape[::-1])
+        return matrix if is_transposed else n.weight(matrix, turned, matrix.const.shape[::-1])
 
     if key_weight is None or value_weight is None:
         projections, widths = {"in_proj_weight": held(weight, transposed)}, {}

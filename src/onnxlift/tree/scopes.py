@@ -238,8 +238,9 @@ def _complete_names(graph: ir.Graph, scopes: Scopes) -> None:
     layers. Of the modules that are left out, the items of a list are called; those in between are not."""
     by_name = Scopes()
     layers = [node for node in graph.all_nodes() if node.op_type in LAYER_WEIGHTS]
-    owners = {node: owner for node in layers if (owner := _from_weights(node))}
-    told = [(_from_node_name(node, by_name) or (), owner) for node, owner in owners.items()]
+    scopes_of = {node: _from_node_name(node, by_name) or () for node in layers}
+    owners = {node: owner for node in layers if (owner := _from_weights(node, scopes_of[node]))}
+    told = [(scopes_of[node], owner) for node, owner in owners.items()]
     gaps, detours = find_gaps(told), find_detours(told)
     if not gaps and not detours:
         return
@@ -271,7 +272,8 @@ def _own_path(node: ir.Node, scopes: Scopes) -> Path | None:
     by_exporter = _from_metadata(node, scopes)
     if by_exporter is None:
         by_exporter = scopes.completed[node] if node in scopes.completed else _from_node_name(node, scopes)
-    by_weights = _from_weights(node) if node.op_type != "Parameter" else None  # it stands where it is used
+    # A parameter by itself stands where it is used.
+    by_weights = _from_weights(node, by_exporter) if node.op_type != "Parameter" else None
     path = _choose(node, by_exporter, by_weights, scopes)
     if path is not None and path == by_weights:
         scopes.owned.add(node)
@@ -317,15 +319,23 @@ def _is_layers(node: ir.Node, owner: Path, scopes: Scopes) -> bool:
 
 def _is_tied(node: ir.Node, owner: Path) -> bool:
     """Whether a weight has the name of another layer than the node's own: of one of another kind, such as the embedding
-    whose matrix the output head beside it shares; or of one that is never called, such as `shared.weight` of an
-    encoder's and a decoder's embedding."""
+    whose matrix the output head beside it shares; of one that is never called, such as `shared.weight` of an encoder's
+    and a decoder's embedding; or of one that is called by its own name, which this node's is not, not even with the
+    number of a further call."""
     tensors = [value for value in weights_of(node) if owner_of(value.name) == owner]
     readers = {user for value in tensors for user, _ in islice(value.uses(), MOST_TIED + 1)}
     users = {user for user in readers if user.op_type in LAYER_WEIGHTS}
     paths = {user: _by_exporter(user) for user in users}
     owners = [user for user, path in paths.items() if path == owner]
-    is_other = all(user.op_type != node.op_type for user in owners)
+    own = paths.get(node)
+    has_own_name = bool(owners and own) and own[:-1] == owner[:-1] and _without_count(own[-1]) != owner[-1]
+    is_other = has_own_name or all(user.op_type != node.op_type for user in owners)
     return len(users) > 1 and len(readers) <= MOST_TIED and None not in paths.values() and is_other
+
+
+def _without_count(name: str) -> str:
+    counted = _COUNTED.fullmatch(name)
+    return counted[1] if counted else name
 
 
 def _by_exporter(node: ir.Node) -> Path | None:
@@ -375,9 +385,11 @@ _FLAT = re.compile(
 )
 
 
-def _from_weights(node: ir.Node) -> Path | None:
-    """The common owner of the node's named weights."""
+def _from_weights(node: ir.Node, by_exporter: Path | None) -> Path | None:
+    """The owner of the node's named weights: of several, as layers that share a matrix have, the exporter's."""
     owners = [owner for value in weights_of(node) if (owner := owner_of(value.name)) is not None]
+    if by_exporter in owners:
+        return by_exporter
     return max(owners, key=len) if owners else None
 
 

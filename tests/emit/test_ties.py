@@ -120,7 +120,52 @@ def test_blocks_that_share_a_part_have_norms_of_their_own() -> None:
     assert module.left.block.down.weight is not module.right.block.down.weight
 
 
-def test_blocks_of_a_list_that_are_equal_are_copies() -> None:
+def test_blocks_of_a_list_that_have_one_weight_are_tied() -> None:
     module = holders(("layers.0", "layers.1"), is_shared=True).module()
-    assert module.layers[0].block.up.weight is not module.layers[1].block.up.weight
-    assert module.layers[0].block.norm.bias is not module.layers[1].block.norm.bias
+    assert module.layers[0].block.up.weight is module.layers[1].block.up.weight
+    assert module.layers[0].block.norm.bias is module.layers[1].block.norm.bias
+    assert module.layers[0].pre.weight is not module.layers[1].pre.weight
+
+
+@pytest.mark.parametrize(
+    ("names", "numbers", "count"),
+    [
+        (("a", "b"), "random", 1),
+        (("layers.0.fc", "layers.1.fc"), "random", 2),  # copies of a block
+        (("layers.0.fc", "layers.1.fc", "head"), "random", 3),
+        (("a", "b"), "ones", 2),
+    ],
+)
+def test_matrices_that_the_older_exporter_stores_once(names: tuple[str, ...], numbers: str, count: int) -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    matrix = np.ones((4, 4), np.float32) if numbers == "ones" else None
+    weight = g.weight("onnx::MatMul_0", 4, 4) if matrix is None else g.constant("onnx::MatMul_0", matrix)
+    for number, name in enumerate(names):
+        own = g.node("Identity", weight, output=f"onnx::MatMul_{number + 1}") if number else weight
+        x = g.node("Sin", g.node("MatMul", x, own, name=f"/{name.replace('.', '/', 1)}/MatMul"), name=f"/Sin_{number}")
+    model = g.model(x)
+    model.producer_name = "pytorch"
+    module = onnxlift.convert(model)
+    assert len(module.state_dict()) == len(names)
+    assert len(list(module.parameters())) == count
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_saved_ties_are_loaded(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few are written one by one, many in a loop."""
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for number in range(count):
+        x = g.linear(x, f"blocks.{number}.own")
+        matrix, bias = g.weight("blocks.0.ff.weight", 4, 4), g.weight("blocks.0.ff.bias", 4)
+        x = g.node("Gemm", x, matrix, bias, transB=1, name=f"/blocks.{number}/ff/Gemm")
+    lifted = onnxlift.lift(g.model(g.node("Cos", x, name="/Cos")), name=f"ties_of_{count}")
+    lifted.save(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    saved = __import__(lifted.name).load()
+    del sys.modules[lifted.name]
+    assert all(block.ff.weight is saved.blocks[0].ff.weight for block in saved.blocks)
+    assert len(list(saved.parameters())) == 2 * count + 2
+    for key, tensor in lifted.module().state_dict().items():
+        assert torch.equal(saved.state_dict()[key], tensor)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import pytest
 from onnx import numpy_helper
 
 from onnxlift.ir.metadata import FOLDED_FROM
-from onnxlift.passes import constant_folding, copied_weights, folded_transposes, zero_biases
+from onnxlift.passes import constant_folding, copied_weights, folded_rows, folded_transposes, zero_biases
 from onnxlift.passes.edit import is_parameter
 
 from .graphs import Array, normal_form, operators, parse, proto_of, run
@@ -155,6 +156,67 @@ def test_a_matrix_with_a_name_is_no_copy() -> None:
             node.input[:] = [f"w.{name}" if name == tensor.name else name for name in node.input]
         tensor.name = f"w.{tensor.name}"
     assert copies(proto) == 0
+
+
+@pytest.mark.parametrize(
+    ("names", "numbers", "expected"),
+    [
+        (("/block/fc/MatMul", "/block/MatMul"), random(4, 4), 1),
+        (("/MatMul", "/block/fc/MatMul"), random(4, 4), 1),
+        (("/enc/fc/MatMul", "/dec/MatMul"), random(4, 4), 1),  # `dec` has a norm, and so is no layer
+        (("/enc/fc/MatMul", "/head/MatMul"), random(4, 4), 0),
+        (("/block/fc/MatMul", "/block/MatMul"), np.ones((4, 4), np.float32), 0),
+    ],
+)
+def test_a_function_reads_the_matrix_of_a_layer(names: tuple[str, ...], numbers: Array, expected: int) -> None:
+    body = "val_2 = Identity(val_1) h = MatMul(x, val_1) k = MatMul(h, val_2) y = Mul(k, norm)"
+    model = with_tensors(f"g (float[n, 4] x) => (float[n, 4] y) {{ {body} }}", val_1=numbers, norm=random(4))
+    for node, name in zip(model.graph.node[1:3], names, strict=True):
+        node.name = name
+    model.graph.node[-1].input[1] = model.graph.initializer[1].name = "dec.norm.weight"
+    assert copies(model) == expected
+
+
+ROWS = "g (int64[n] i) => (float[n, 3] y) { e = Gather(table, i) y = MatMul(e, val_3) }"
+GEMM = ROWS.replace("MatMul(e", "Gemm<transB=1>(e")
+
+
+@pytest.mark.parametrize(("text", "start"), [(ROWS, 0), (ROWS, 4), (GEMM, 2)])
+def test_rows_of_a_parameter_are_taken_from_it(text: str, start: int) -> None:
+    rows = random(7, 4)[start : start + 3]
+    proto = with_tensors(text, table=random(7, 4), val_3=rows if "Gemm" in text else np.ascontiguousarray(rows.T))
+    model = normal_form(proto)
+    assert folded_rows.run(model) == 1
+    assert operators(model) == ["Gather", "Slice", "Transpose", "MatMul"]
+    feeds = {"i": np.array([3, 0, 6])}
+    np.testing.assert_array_equal(run(proto_of(model), feeds)[0], run(proto, feeds)[0])
+
+
+def test_rows_with_another_number_or_a_name_or_of_one_number_stay() -> None:
+    rows = np.ascontiguousarray(random(7, 4)[:3].T)
+    assert folded_rows.run(normal_form(with_tensors(ROWS, table=random(7, 4), val_3=rows))) == 1
+    assert folded_rows.run(normal_form(with_tensors(ROWS.replace("val_3", "w"), table=random(7, 4), w=rows))) == 0
+    other = rows.copy()
+    other[-1, -1] += 1
+    assert folded_rows.run(normal_form(with_tensors(ROWS, table=random(7, 4), val_3=other))) == 0
+    ones = np.ones((7, 4), np.float32)
+    assert folded_rows.run(normal_form(with_tensors(ROWS, table=ones, val_3=ones[:3].T.copy()))) == 0
+
+
+TURNED_TWICE = "g (float[n, 4] x) => (float[n, 4] y) { h = MatMul(x, val_0) y = MatMul(h, val_1) }"
+
+
+def test_a_parameter_that_was_transposed_twice_has_its_name_again() -> None:
+    matrix = random(4, 3)
+    for other, expected in ((matrix.T.copy(), 1), (matrix.T + 1, 0)):
+        proto, feeds = with_tensors(TURNED_TWICE, val_0=matrix, val_1=other), {"x": random(3, 4)}
+        (before,) = run(proto, feeds)
+        model = normal_form(proto)
+        for name, note in (("val_0", "['fc.weight']"), ("val_1", "['fc.weight', 't']")):
+            model.graph.initializers[name].metadata_props[FOLDED_FROM] = note
+        assert (folded_transposes.run(model) > 0) == bool(expected)
+        assert ("fc.weight" in model.graph.initializers) == bool(expected)
+        np.testing.assert_array_equal(run(proto_of(model), feeds)[0], before)
 
 
 def convolutions(bias: Array) -> onnx.ModelProto:

@@ -259,7 +259,7 @@ CALLS: dict[type[nn.Module], str] = {
     Rounds: "for _ in range(3):\n            for block in self.blocks:\n                x = block(x)\n",
     Siamese: "self.encoder = Encoder()",
     Levels: "self.head = Head()",
-    Holders: "self.far.block.norm.weight = self.near.block.norm.weight",
+    Holders: "self.far.block = self.near.block",
 }
 
 

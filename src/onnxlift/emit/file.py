@@ -27,6 +27,7 @@ from .member_order import Registered, order_as_registered
 from .module import Entry, Module, state_entries
 from .signatures import share_signatures
 from .source_map import Origin
+from .tied_code import loading_lines
 from .ties import find_ties
 from .weights import constants_name, index_name, plan_shards
 from .write import ClassWriter, Text
@@ -186,7 +187,7 @@ def _loader(root_class: str, name: str, weight_files: int, has_constants: bool, 
             "    model.load_state_dict(weights, assign=True)",
         ]
     if ties:
-        weights[-1:-1] = [f'    weights["{key}"] = weights["{owner}"]' for key, owner in ties.items()]
+        weights[-1:-1] = loading_lines(ties)
         weights.append("    model.tie_weights()")
     paths = [f'WEIGHTS = Path(__file__).with_name("{file}")']
     if has_constants:

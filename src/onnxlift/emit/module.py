@@ -157,6 +157,28 @@ def is_list(names: set[str]) -> bool:
     return names == {str(i) for i in range(len(names))}
 
 
+def indexed_containers(module: Module) -> frozenset[Path]:
+    """The containers in a module whose members are numbered, each an `nn.ModuleList`; a Sequential is one itself."""
+    if module.sequential and module.has_numbers:
+        return frozenset({()})
+    names: dict[Path, set[str]] = {}
+    if module.base == "nn.ModuleList":
+        names[()] = set()
+    for path in module.members:
+        for depth in range(1, len(path)):
+            names.setdefault(path[:depth], set()).add(path[depth])
+    return frozenset(path for path, inner in names.items() if is_list(inner))
+
+
+def path_text(path: Path, indexed: frozenset[Path]) -> str:
+    """`.layers[0]`, `.attn.query`: how a member is reached through its containers, of which some are indexed. A number
+    is that of a container, be it the module itself."""
+    text = ""
+    for depth, part in enumerate(path):
+        text += f".{part}" if not part[0].isdigit() else f"[{part}]" if path[:depth] in indexed else f'["{part}"]'
+    return text
+
+
 @dataclass(frozen=True)
 class Entry:
     """One tensor of the state dict, or a constant: a buffer that is not persistent. `layer` is the identity of the

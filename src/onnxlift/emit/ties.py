@@ -5,10 +5,10 @@
 1. A constant that two layers hold is tied if it is a matrix or larger, in the same layout in both. A vector is not:
    exporters merge equal values, and two layers' zero biases are not one parameter.
 2. A matrix that linear layers hold as its transpose is tied, too: the exporters fold the transpose into a constant, the
-   older one for each layer, of which it stores equal ones once. Not if they are one member of different blocks of a
-   list: these are copies of one block, as they are before training. And of several constants with the same numbers not
-   if some are such copies, if the layers' biases have the same numbers as well, or if all numbers are one.
-3. One that layers hold in yet another layout is tied if these have all their weights in common, and are no such copies.
+   older one for each layer. Of several constants with the same numbers not if some are the matrices of one member of
+   different blocks of a list, or if the layers' biases are two parameters with the same numbers: these are copies, as
+   they are before training. Nor if all numbers are one.
+3. One that layers hold in yet another layout is tied if these have all their weights in common.
 4. If all matrices of two modules are tied, each to the one of the same name, then so are the vectors that the modules
    have in common: the biases and norms of a block that several modules hold.
 
@@ -60,13 +60,12 @@ def _tied(keys: Sequence[str], entries: Mapping[str, Entry]) -> Sequence[str]:
     """Those of some equal matrices that are the first one."""
     owner, *others = keys
     weight = entries[owner].weight
-    if not others or weight.transform is None:
+    if weight.transform is None or all(entries[key].weight.value is weight.value for key in others):
         return others
-    if any(entries[key].weight.value is not weight.value for key in others):
-        numbers = weight.array()
-        is_by_chance = bool((numbers == numbers.flat[0]).all()) or len({*map(_in_any_block, keys)}) < len(keys)
-        return [key for key in others if not is_by_chance and not _have_equal_biases(key, owner, entries)]
-    return [key for key in others if _in_any_block(key) != _in_any_block(owner)]
+    numbers = weight.array()
+    if (numbers == numbers.flat[0]).all() or len({*map(_in_any_block, keys)}) < len(keys):
+        return []
+    return [key for key in others if not _have_equal_biases(key, owner, entries)]
 
 
 def _in_any_block(key: str) -> Path:
@@ -76,11 +75,10 @@ def _in_any_block(key: str) -> Path:
 
 def _have_equal_biases(key: str, other: str, entries: Mapping[str, Entry]) -> bool:
     """Whether the biases beside two matrices are two parameters with the same numbers, and not by chance."""
-    biases = [entries.get(f"{name.rpartition('.')[0]}.bias") for name in (key, other)]
-    mine, theirs = (bias and bias.weight.value.const_value for bias in biases)
-    if mine is None or mine is not theirs:
+    mine, theirs = (entries.get(f"{name.rpartition('.')[0]}.bias") for name in (key, other))
+    if mine is None or theirs is None or mine.weight.value.const_value is not theirs.weight.value.const_value:
         return False
-    numbers = mine.numpy()
+    numbers = mine.weight.array()
     return bool((numbers != numbers.flat[:1]).any())
 
 

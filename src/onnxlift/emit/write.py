@@ -37,11 +37,12 @@ from .group_loops import roll_groups
 from .inline import inline
 from .loops import roll_loops
 from .member_names import kind_word
-from .module import Module, Stored, is_list
+from .module import Module, Stored, indexed_containers, path_text
 from .prune import called_module
 from .shared_sizes import share_sizes
 from .size_sources import read_at_hand
 from .source_map import Origin, Origins
+from .tied_code import tie_lines
 from .variable_roles import BIAS, RESIDUAL, Hints
 from .variables import LETTERS, Variables
 
@@ -147,7 +148,9 @@ class ClassWriter:
             self._constructor(text)
             text.add()
         if self.ties:
-            self._tie_weights(text)
+            text.add("    def tie_weights(self) -> None:")
+            for line in tie_lines(self.ties, self.module, self.class_of):
+                text.add(f"        {line}")
             text.add()
         if not self.module.sequential:
             self._forward(text)
@@ -163,24 +166,6 @@ class ClassWriter:
             text.add(f"    {line}")
         if self.ties:
             text.add("        self.tie_weights()")
-
-    def _tie_weights(self, text: Text) -> None:
-        text.add("    def tie_weights(self) -> None:")
-        for key, owner in self.ties.items():
-            text.add(f"        {self._reach(key)} = {self._reach(owner)}")
-
-    def _reach(self, key: str) -> str:
-        """A tensor of the state dict as an expression: `self.blocks[0].weight`."""
-        module, path, text = self.module, tuple(key.split(".")), ""
-        while path:
-            own = next(p for p in module.members if path[: len(p)] == p)
-            text += path_text(own, indexed_containers(module))
-            member, path = module.members[own], path[len(own) :]
-            if isinstance(member, Module):
-                module = member
-            elif path:
-                text, path = f"{text}.{'.'.join(path)}", ()
-        return f"self{text}"
 
     # forward
 
@@ -304,28 +289,6 @@ def _telling(names: Sequence[str | None]) -> dict[int, str]:
     """Position -> name, of the names that are words and mean the same to callers and callees."""
     silent = {*LETTERS, RESIDUAL, BIAS}
     return {i: name for i, name in enumerate(names) if name is not None and name.rstrip("_0123456789") not in silent}
-
-
-def indexed_containers(module: Module) -> frozenset[Path]:
-    """The containers in a module whose members are numbered, each an `nn.ModuleList`; a Sequential is one itself."""
-    if module.sequential and module.has_numbers:
-        return frozenset({()})
-    names: dict[Path, set[str]] = {}
-    if module.base == "nn.ModuleList":
-        names[()] = set()
-    for path in module.members:
-        for depth in range(1, len(path)):
-            names.setdefault(path[:depth], set()).add(path[depth])
-    return frozenset(path for path, inner in names.items() if is_list(inner))
-
-
-def path_text(path: Path, indexed: frozenset[Path]) -> str:
-    """`.layers[0]`, `.attn.query`: how a member is reached through its containers, of which some are indexed. A number
-    is that of a container, be it the module itself."""
-    text = ""
-    for depth, part in enumerate(path):
-        text += f".{part}" if not part[0].isdigit() else f"[{part}]" if path[:depth] in indexed else f'["{part}"]'
-    return text
 
 
 def _parameter_type(operand: Operand) -> str:

@@ -17,10 +17,11 @@ the state dict. For a model from PyTorch it applies, by the names that the weigh
    so is no layer. A batch norm stays one: as a function it would not take the statistics of a batch in training. (A
    model that has nothing else was a layer, see emit/derived.py.)
 3. if the newer exporter says that a weight or bias is a buffer.
-4. if the weight is that of a layer below the module that the node is in, and this layer is called by its own name:
-   `F.linear(x, self.embed.weight)` beside `self.embed(ids)`. Not if the bias is this layer's, too, which then is called
-   a second time, nor for a layer that shares the weight of another (`self.head(x)`), which has a scope of its own. If
-   both read a matrix as the exporter has transposed it, they read the matrix itself again.
+4. if the weight is that of a layer which is called by its own name, and which the node is not in, but in a module with
+   modules below it, such as the layer's own: `F.linear(x, self.embed.weight)` beside `self.embed(ids)`. Not if the bias
+   is this layer's, too, which then is called a second time, nor for a layer that shares the weight of another
+   (`self.head(x)`), which has a scope of its own. If both read a matrix as the exporter has transposed it, they read
+   the matrix itself again.
 
 Not if the name of one of them is not known, but for a linear layer's matrix beside the bias of its module: the older
 exporter transposes it and keeps no name. It is called `weight` then, or, by its bias, `in_proj_weight`: the packed
@@ -38,9 +39,8 @@ import numpy as np
 import onnx_ir as ir
 
 from ..ir.domain import WEIGHT
-from ..ir.exported import folded_from
 from ..ir.metadata import FOLDED_FROM, SIGNATURE_KIND
-from ..ir.module_paths import told_module
+from ..ir.module_paths import modules_with_modules, reads_layer, told_module
 from ..ir.node_view import shape_of
 from ..passes.edit import Array, Edit, attribute, initialiser, is_parameter, is_standard, sweep
 from .match import DOMAIN, is_filler, rank
@@ -70,26 +70,14 @@ _ARITHMETIC = "Abs Add Clip Div Exp Log Mul Neg Pow Reciprocal Relu Sigmoid Soft
 _STATISTICS = frozenset({"running_mean", "running_var"})
 # And what optimisers make of it: the bias of a convolution that a norm was folded into, one of several merged weights.
 _LAYERS_NAME = re.compile(r"(weight|bias)(_bias)?(_\d+)?|running_(mean|var)")
-_PARAMETRISED = ".parametrizations."
 
 
 def run(model: ir.Model) -> int:
     """Take weights that are no layers'; gives how many."""
     if model.producer_name != "pytorch":
         return 0
-    parents = _modules_with_modules(model.graph)
+    parents = modules_with_modules(model.graph)
     return sweep(model, lambda edit, node: _visit(edit, node, parents))
-
-
-def _modules_with_modules(graph: ir.Graph) -> set[str]:
-    """The modules with others below them, by the parameters of these; "" is the model."""
-    found: set[str] = set()
-    for value in graph.initializers.values():
-        for name in (value.name or "", *folded_from(value)):
-            module = name.partition(_PARAMETRISED)[0] if _PARAMETRISED in name else name.rpartition(".")[0]
-            while module and (module := module.rpartition(".")[0]) not in found:
-                found.add(module)
-    return found
 
 
 def _visit(edit: Edit, node: ir.Node, parents: Collection[str]) -> None:
@@ -104,13 +92,13 @@ def _visit(edit: Edit, node: ir.Node, parents: Collection[str]) -> None:
     given = {place: node.inputs[place] for place in roles if place < len(node.inputs)}
     fillers = [place for place, value in given.items() if node.op_type == "GroupNorm" and is_filler(value, 0)]
     weights = {place: v for place, v in given.items() if v is not None and place not in fillers}
-    names = _names(edit, node, weights)
+    names = _names(edit, node, weights, parents)
     are_stored = all(is_parameter(value) or FOLDED_FROM in value.metadata_props for value in weights.values())
     if names is None or not are_stored or not _is_bare(edit, node, weights, names, parents):
         return
     held = {place: _held(edit, node, value, names[place]) for place, value in weights.items()}
     if node.op_type == "Linear":
-        if _is_of_layer_below(edit, node, weights, names):
+        if _is_of_other_layer(edit, node, weights, names, parents):
             _turn_back(weights[1], held[1])
         edit.replace(node, "BareLinear", [node.inputs[0], *held.values()], domain=DOMAIN)
         return
@@ -136,16 +124,17 @@ def _is_trained_number(value: ir.Value, node: ir.Node) -> bool:
     return is_told and not is_buffer and all(is_standard(user, *_ARITHMETIC) for user, _ in value.uses())
 
 
-def _names(edit: Edit, node: ir.Node, weights: Weights) -> dict[int, str] | None:
+def _names(edit: Edit, node: ir.Node, weights: Weights, parents: Collection[str]) -> dict[int, str] | None:
     """What the weights were called; None if that is not known of all."""
     names = {place: name for place, value in weights.items() if (name := parameter_name(value, node)) is not None}
-    if node.op_type == "Linear" and names.keys() == {2} and not attribute(node, "transposed", 0):
+    is_turned = node.op_type == "Linear" and 1 not in names and not attribute(node, "transposed", 0)
+    layer = _other_layer(edit, node, weights[1], parents) if is_turned else None
+    if layer is not None:
+        names = {1: f"{layer}.weight", **names}
+    elif is_turned and 2 in names:
         owner, dot, bias = names[2].rpartition(".")
         if bias == IN_BIAS or _is_in(node, owner):
             names = {1: f"{owner}{dot}{IN_WEIGHT if bias == IN_BIAS else 'weight'}", **names}
-    if node.op_type == "Linear" and 1 not in names and not attribute(node, "transposed", 0):
-        layer = _layer_below(edit, node, weights[1])
-        names = {1: f"{layer}.weight", **names} if layer is not None else names
     return names if names and names.keys() == weights.keys() else None
 
 
@@ -165,26 +154,27 @@ def _is_bare(edit: Edit, node: ir.Node, weights: Weights, names: Mapping[int, st
         return True
     if not all(_LAYERS_NAME.fullmatch(name.rpartition(".")[2]) for name in names.values()):
         return True
-    if _is_of_layer_below(edit, node, weights, names):
+    if _is_of_other_layer(edit, node, weights, names, parents):
         return True
     owners = {name.rpartition(".")[0] for name in names.values()}
     return len(owners) == 1 and owners <= set(parents) and not _STATISTICS & set(roles.values())
 
 
-def _is_of_layer_below(edit: Edit, node: ir.Node, weights: Weights, names: Mapping[int, str]) -> bool:
+def _is_of_other_layer(
+    edit: Edit, node: ir.Node, weights: Weights, names: Mapping[int, str], parents: Collection[str]
+) -> bool:
     """Rule 4."""
     place = next(place for place, role in _ROLES[node.op_type].items() if role in ("weight", "running_mean"))
     owner, module = names.get(place, "").rpartition(".")[0], told_module(node)
     others = {name.rpartition(".")[0] for other, name in names.items() if other != place}
-    if not owner or module is None or owner in others or not (module == "" or owner.startswith(f"{module}.")):
+    if not owner or owner in others or not reads_layer(module, owner, parents):
         return False
     return any(told_module(reader) == owner for reader in _other_readers(edit, node, weights[place]))
 
 
-def _layer_below(edit: Edit, node: ir.Node, weight: ir.Value) -> str | None:
-    """The one linear layer with this matrix, which has lost its name, that lies below the module that a node is in: by
-    its bias, or else by the scope of its call."""
-    module = told_module(node)
+def _other_layer(edit: Edit, node: ir.Node, weight: ir.Value, parents: Collection[str]) -> str | None:
+    """The one linear layer with this matrix, which has lost its name, that a node reads it from: by the layer's bias,
+    or else by the scope of its call."""
     found: set[str | None] = set()
     for reader in _other_readers(edit, node, weight):
         if reader.op_type == "Linear":
@@ -192,8 +182,7 @@ def _layer_below(edit: Edit, node: ir.Node, weight: ir.Value) -> str | None:
             name = parameter_name(bias, reader) if bias is not None else None
             found.add(name.rpartition(".")[0] if name is not None else told_module(reader))
     (layer,) = found if len(found) == 1 else (None,)
-    is_below = layer and module is not None and layer != module and (not module or layer.startswith(f"{module}."))
-    return layer if is_below else None
+    return layer if layer and reads_layer(told_module(node), layer, parents) else None
 
 
 def _other_readers(edit: Edit, node: ir.Node, value: ir.Value) -> list[ir.Node]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import onnx_ir as ir
 
+from .exported import folded_from
 from .metadata import NAME_SCOPES, NO_MODULE, string_list
+
+_PARAMETRISED = ".parametrizations."
 
 Path = tuple[str, ...]
 
@@ -30,3 +35,22 @@ def told_module(node: ir.Node) -> str | None:
     for component in name.split("/")[1:-1]:
         path = joined(path, tuple(component.split(".")))
     return ".".join(path)
+
+
+def modules_with_modules(graph: ir.Graph) -> set[str]:
+    """The modules with others below them, by the parameters of these; "" is the model."""
+    found: set[str] = set()
+    for value in graph.initializers.values():
+        for name in (value.name or "", *folded_from(value)):
+            module = name.partition(_PARAMETRISED)[0] if _PARAMETRISED in name else name.rpartition(".")[0]
+            while module and (module := module.rpartition(".")[0]) not in found:
+                found.add(module)
+    return found
+
+
+def reads_layer(module: str | None, layer: str, parents: Collection[str]) -> bool:
+    """Whether code in `module` that has a weight of `layer` only reads it: it is another module, and no layer itself,
+    since there are modules below it."""
+    if module is None or module == layer:
+        return False
+    return module == "" or module in parents or layer.startswith(f"{module}.")

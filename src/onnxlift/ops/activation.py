@@ -110,8 +110,7 @@ def PRelu(n: Node, X: Tensor, slope: Tensor) -> Result:
         return X
     channels = _prelu_channels(n, X, slope)
     if isinstance(slope, Constant) and channels is not None and X.type.is_float:
-        weight = n.weight(slope, lambda array: array.reshape(-1), (channels,))
-        return n.layer("PReLU", {"weight": weight}, num_parameters=channels)(X)
+        return n.layer("PReLU", {"weight": n.vector(slope)}, num_parameters=channels)(X)
     if n.opset < 7 and slope.type.rank == 1 and slope.type.size != 1 and (X.type.rank or 0) > 2:
         return torch.where(X < 0, X * slope.view(-1, *[1] * ((X.type.rank or 0) - 2)), X)
     return torch.where(X < 0, X * n.numbers(X, slope)[1], X)

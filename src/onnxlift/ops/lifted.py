@@ -24,7 +24,7 @@ def Linear(n: Node, x: Tensor, weight: Constant, bias: Constant | None, *, trans
     rows, columns = _sizes(weight)
     out_features, in_features = (rows, columns) if transposed else (columns, rows)
     held = weight if transposed else n.weight(weight, turned, (out_features, in_features))
-    row = None if bias is None else n.weight(bias, lambda array: array.reshape(-1), (out_features,))
+    row = None if bias is None else n.vector(bias)
     return n.layer(
         "Linear",
         {"weight": held, "bias": row},
@@ -115,10 +115,7 @@ def GroupNorm(
         bare = [w for w in (weight, bias) if w is not None]
         return F.group_norm(x, num_groups, *bare, **changed({"eps": eps}, eps=1e-5))
     channels = weight.type.size or 0
-    weights = {
-        name: n.weight(constant, lambda array: array.reshape(-1), (channels,))
-        for name, constant in (("weight", weight), ("bias", bias))
-    }
+    weights = {"weight": n.vector(weight), "bias": n.vector(bias)}
     return n.layer("GroupNorm", weights, num_groups=num_groups, num_channels=channels, eps=eps)(x)
 
 

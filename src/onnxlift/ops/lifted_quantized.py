@@ -64,7 +64,7 @@ def _linear(
     rows, columns = _sizes(weight)
     out_features, in_features = (rows, columns) if transposed else (columns, rows)
     held = n.weight(weight) if transposed else n.weight(weight, turned, (out_features, in_features))
-    row = None if bias is None else n.weight(bias, lambda array: array.reshape(-1), (out_features,))
+    row = None if bias is None else n.vector(bias)
     steps, options = _steps(n, weight, scale, zero_point, out_features, trailing)
     sizes = {"in_features": in_features, "out_features": out_features, "bias": bias is not None}
     return n.layer(kind, {"weight": held, **steps, "bias": row}, **sizes, **options)(x)

@@ -109,6 +109,12 @@ class Node:
         own = tuple(int(d) for d in constant.type.shape or () if isinstance(d, int))
         return Weight(constant.value, own if shape is None else tuple(shape), transform)
 
+    def vector(self, constant: Constant) -> Weight:
+        """A constant as a layer stores it that has one number for each channel: without further axes."""
+        if constant.type.rank == 1:
+            return self.weight(constant)
+        return self.weight(constant, lambda array: array.reshape(-1), (constant.type.size or 0,))
+
     @property
     def device(self) -> Expr:
         """Where tensors that `forward` creates belong: `torch.arange(n, device=x.device)`."""

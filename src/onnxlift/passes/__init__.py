@@ -30,6 +30,7 @@ from . import (
     folded_arithmetic,
     folded_functions,
     folded_names,
+    folded_rows,
     folded_sums,
     folded_transposes,
     gradients,
@@ -87,6 +88,7 @@ PASSES: dict[str, Pass] = {
     "zero-biases": zero_biases.run,
     "copied-weights": copied_weights.run,
     "folded-transposes": folded_transposes.run,
+    "folded-rows": folded_rows.run,
     "common-subexpressions": common_subexpressions.run,
     "dead-code": dead_code.run,
 }

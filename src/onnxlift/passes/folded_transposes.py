@@ -7,6 +7,9 @@ Exporters fold `Transpose(w)` away and keep w, if another node uses it: an outpu
 matrix would become a second parameter, free to drift away from the first in training. It applies to matrices only; all
 elements are compared. Nameless is also what the newer exporter's optimiser has computed and called by the operation.
 The Transpose is undone when the product becomes a linear layer.
+
+What that optimiser has computed from a parameter that is not in the file is this parameter, if another constant, which
+was computed from nothing else and so is the matrix of a linear layer, is its transpose: `F.linear(x, fc.weight.t())`.
 """
 
 from __future__ import annotations
@@ -14,13 +17,17 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from ..ir.domain import STATE_KEY
+from ..ir.exported import folded_from
 from ..ir.metadata import FOLDED_FROM
 from ..ir.scopes import constant
 from .edit import Edit, attribute, has_generated_name, is_parameter, is_standard, sweep
+from .folded_names import only_source
 
 
 def run(model: ir.Model) -> int:
     """Recognise transposed copies; gives how many."""
+    restored = _restore_names(model.graph)
     named: dict[tuple[int, ...], list[ir.Value]] = {}
     for value in model.graph.initializers.values():
         if is_parameter(value) and not has_generated_name(value) and value.shape is not None and len(value.shape) == 2:
@@ -43,7 +50,30 @@ def run(model: ir.Model) -> int:
                 node.replace_input_with(1, back)
                 edit.changes += 1
 
-    return sweep(model, visit) if named else 0
+    return restored + (sweep(model, visit) if named else 0)
+
+
+def _restore_names(graph: ir.Graph) -> int:
+    """Give parameters that only other constants were computed from their names back."""
+    computed = [value for value in graph.initializers.values() if FOLDED_FROM in value.metadata_props]
+    matrices = [value for value in computed if constant(value) is not None and len(value.shape or ()) == 2]
+    layers = {name: value for value in matrices if (name := only_source(folded_from(value))) is not None}
+    count = 0
+    for value in matrices:
+        for name in folded_from(value):
+            layer = layers.get(name, value)
+            if layer is not value and name not in graph.initializers and _are_transposes(value, layer):
+                value.name = name
+                value.meta[STATE_KEY] = True
+                del value.metadata_props[FOLDED_FROM]
+                count += 1
+                break
+    return count
+
+
+def _are_transposes(value: ir.Value, other: ir.Value) -> bool:
+    mine, theirs = constant(value), constant(other)
+    return mine is not None and theirs is not None and np.array_equal(mine.numpy(), theirs.numpy().T)
 
 
 def _original(copy: ir.Value | None, named: dict[tuple[int, ...], list[ir.Value]]) -> ir.Value | None:

@@ -327,9 +327,9 @@ def _is_tied(node: ir.Node, owner: Path) -> bool:
     users = {user for user in readers if user.op_type in LAYER_WEIGHTS}
     paths = {user: _by_exporter(user) for user in users}
     owners = [user for user, path in paths.items() if path == owner]
-    own = paths.get(node)
-    has_own_name = bool(owners and own) and own[:-1] == owner[:-1] and _without_count(own[-1]) != owner[-1]
-    is_other = has_own_name or all(user.op_type != node.op_type for user in owners)
+    own = paths.get(node) or ()
+    is_beside = bool(owners) and bool(own) and own[:-1] == owner[:-1] and _without_count(own[-1]) != owner[-1]
+    is_other = is_beside or all(user.op_type != node.op_type for user in owners)
     return len(users) > 1 and len(readers) <= MOST_TIED and None not in paths.values() and is_other
 
 

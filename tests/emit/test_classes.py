@@ -637,3 +637,37 @@ def test_the_attention_in_an_attention() -> None:
         x = g.node("Mul", x, g.linear(x, f"layers.{i}.attention.dense"), name=f"/layers.{i}/attention/Mul")
     names = classes(g.lift(g.node("Cos", x, name="/Cos")))
     assert {"SelfAttention", "Attention"} <= names.keys(), names
+
+
+def test_whether_a_layer_has_a_bias_is_an_argument() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i, has_bias in enumerate((True, False, True)):
+        biases = [g.weight(f"blocks.{i}.a.bias", 4)] if has_bias else []
+        h = g.node("Gemm", x, g.weight(f"blocks.{i}.a.weight", 4, 4), *biases, transB=1, name=f"/blocks.{i}/a/Gemm")
+        x = g.linear(g.node("Sin", h, name=f"/blocks.{i}/Sin"), f"blocks.{i}.b")
+    lifted = g.lift(g.node("Cos", x, name="/Cos"))
+    assert classes(lifted)["Block"] == ["bias"], lifted.source
+    assert "blocks.1.a.bias" not in lifted.state_dict
+
+
+def convolution(g: Graph, x: str, path: str, channels: int, kernel: int = 1) -> str:
+    weight = g.weight(f"{path}.conv.weight", channels, 4, kernel, kernel)
+    scope = "/" + re.sub("[.](?![0-9])", "/", path)
+    h = g.node("Conv", x, weight, kernel_shape=[kernel] * 2, pads=[kernel // 2] * 4, name=f"{scope}/conv/Conv")
+    return g.node("Mul", h, g.node("Sigmoid", h, name=f"{scope}/Sigmoid"), name=f"{scope}/Mul")
+
+
+def test_a_list_of_all_that_a_model_is_made_of() -> None:
+    """One entry equals a part of another one; and a number is no name."""
+    g = Graph()
+    x = convolution(g, g.input("x", "n", 4, 5, 5), "model.0", 4, 3)
+    h = convolution(g, x, "model.1.cv1", 4)
+    pooled = g.node("MaxPool", h, kernel_shape=[3, 3], pads=[1] * 4, name="/model.1/m/MaxPool")
+    h = g.node("Concat", h, pooled, axis=2, name="/model.1/Concat")
+    y = convolution(g, h, "model.1.cv2", 4)
+    last = g.node("Concat", convolution(g, x, "model.2.cv1", 4), y, axis=2, name="/model.2/Concat")
+    lifted = g.lift(g.node("Tanh", last, name="/model.2/Tanh"))
+    names = classes(lifted)
+    assert {"ConvSiLU", "PyramidPooling", "Head"} <= names.keys() and len(names) == 4, lifted.source
+    assert names["ConvSiLU"] == ["kernel"], lifted.source

@@ -95,6 +95,53 @@ def test_the_depth_is_an_argument() -> None:
     assert "for layer in self.layers:" in lifted.source
 
 
+def test_a_list_of_one_is_gone_through_like_the_others() -> None:
+    lifted = stages(Graph(), [[6], [7, 7, 7], [6]])
+    assert classes(lifted) == 3, lifted.source
+    assert "[Stage(6, 1), Stage(7, 3), Stage(6, 1)]" in lifted.source, lifted.source
+    assert lifted.source.count("for layer in self.layers:") == 1, lifted.source
+
+
+def test_lists_of_one_alone_are_no_loops() -> None:
+    lifted = stages(Graph(), [[6], [7]])
+    assert classes(lifted) == 3 and "self.layers[0](" in lifted.source and "depth" not in lifted.source, lifted.source
+
+
+def test_what_a_list_of_one_reads_must_tell_what_a_second_entry_would() -> None:
+    """The first stage compares what its layer makes with what that read: its own input, or what came before."""
+    g = Graph()
+    x, y = g.input("x", "n", 4), g.input("y", "n", 4)
+    for i, depth in enumerate((1, 2, 3)):
+        added = y if i else x
+        for j in range(depth):
+            h = layer(g, x, y, f"stages.{i}.layers.{j}", 6)
+            x = g.node("Max", h, added, name=f"/stages.{i}/Max_{j}")
+        x = g.node("Tanh", x, name=f"/stages.{i}/Last")
+    lifted = g.lift(g.node("Cos", x, name="/Cos"))
+    assert classes(lifted) == 4 and "self.layers[0](x, y)" in lifted.source, lifted.source
+
+
+def collecting(depths: Sequence[int]) -> onnxlift.Lifted:
+    """Stages that join what their layers make, one after the other, and two values before."""
+    g = Graph()
+    x, y = g.input("x", "n", 4), g.input("y", "n", 4)
+    for i, depth in enumerate(depths):
+        parts = [y, g.linear(x, f"stages.{i}.first")]
+        for j in range(depth):
+            parts.append(layer(g, parts[-1], y, f"stages.{i}.layers.{j}", 6))
+        h = g.node("Concat", *parts, axis=1, name=f"/stages.{i}/Concat")
+        x = g.linear(h, f"stages.{i}.last", 4 * len(parts), 4)
+    return g.lift(g.node("Cos", x, name="/Cos"))
+
+
+def test_stages_of_any_depth_that_join_what_their_layers_make() -> None:
+    for depths in ([2, 4], [1, 3, 1]):
+        lifted = collecting(depths)
+        assert classes(lifted) == 3, lifted.source
+        assert f"Stage({4 * depths[0] + 8}, {depths[0]})" in lifted.source, lifted.source
+        assert "outputs.append(" in lifted.source, lifted.source
+
+
 def test_one_depth_is_none() -> None:
     lifted = stages(Graph(), [[6, 6, 6], [7, 7, 7]])
     assert classes(lifted) == 3 and "range(3)" in lifted.source and "depth" not in lifted.source, lifted.source

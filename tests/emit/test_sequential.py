@@ -321,7 +321,7 @@ def test_blocks_in_a_sequential() -> None:
         h = g.node("Sin", g.linear(x, f"net.{i}.a", name=f"{scope}/a/Gemm"), name=f"{scope}/Sin")
         x = g.node("Add", g.linear(h, f"net.{i}.b", name=f"{scope}/b/Gemm"), x, name=f"{scope}/Add")
     lifted = g.lift(g.node("Cos", x, name="/Cos"))
-    assert "self.net = nn.Sequential(Net(), Net())" in lifted.source
+    assert "self.net = nn.Sequential(Block(), Block())" in lifted.source
     assert {key.rpartition(".")[0] for key in lifted.state_dict} == {"net.0.a", "net.0.b", "net.1.a", "net.1.b"}
     assert code(lifted).count("class ") == 2
 

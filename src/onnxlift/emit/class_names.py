@@ -9,7 +9,7 @@ from itertools import dropwhile, takewhile
 import onnx_ir as ir
 
 from .. import kernels
-from ..code.expr import Attribute, Binary, Call, Member, Ref, walk
+from ..code.expr import Attribute, Binary, Call, Member, Ref, Ternary, walk
 from ..code.statements import expressions, walk_statements
 from ..ops.layers import Layer
 from ..tree.names import class_name
@@ -21,8 +21,8 @@ _GENERIC = re.compile(
 )
 
 # Words that people write in capitals when they name a class, and those that they write out.
-_CAPITALS = """ASPP BiFPN BiLSTM CBAM CNN CRF CTC DCN ECA FF FFN FPN GAN GAT GCN GEGLU GLU GNN GPT GRU LM LSTM MHA MHSA
-    MLP MoE MSA NMS PPM PSP RGB RNN RoI RPN SE SPP SPPF SSM STN SwiGLU TCN UNet VAE ViT VQ VQVAE"""
+_CAPITALS = """ASPP BiFPN BiLSTM CBAM CNN CRF CSP CTC DCN DFL ECA FF FFN FPN GAN GAT GCN GEGLU GLU GNN GPT GRU LM LSTM
+    MHA MHSA MLP MoE MSA NMS PPM PSP RGB RNN RoI RPN SE SPP SPPF SSM STN SwiGLU TCN UNet VAE ViT VQ VQVAE"""
 _ABBREVIATIONS = {word.lower(): word for word in _CAPITALS.split()}
 _LONG_FORMS = {
     "attn": "attention",
@@ -34,6 +34,8 @@ _LONG_FORMS = {
     "proj": "projection",
 }
 _COUNTER = re.compile(r"_?\d+[a-z]?(_\d+[a-z]?)*$")  # of `layer1`, `inception3a`, `conv_1_2`
+_ANY = frozenset("main model module modules net network".split())  # lists of all that a model is made of
+_ACTIVATIONS = {name.lower(): name for name in "ELU GELU Hardswish LeakyReLU Mish ReLU ReLU6 SiLU".split()}
 MANY_PLACES = 3  # where a block is under names of their own, so that none of these says what it is
 _SIDES = frozenset({"encoder", "decoder"})
 _GATES = {"gelu": "GEGLU", "silu": "SwiGLU", "relu": "ReGLU"}
@@ -95,7 +97,7 @@ def _side(cls: ModuleClass) -> str | None:
 def _wanted(cls: ModuleClass, root: Module, model: ir.Model, file_name: str) -> str:
     wanted = cls.example.class_hint
     if wanted is None or wanted == "Sequential":
-        wanted = _root_name(model, file_name) if cls.example is root else _role(cls) or _place(cls)
+        wanted = _root_name(model, file_name) if cls.example is root else _role(cls, root) or _place(cls)
     return class_name(wanted, "Block")
 
 
@@ -164,7 +166,7 @@ def _word(module: Module) -> str:
     return next((part for part in reversed(module.path) if not part.isdigit()), "block")
 
 
-def _role(cls: ModuleClass) -> str | None:
+def _role(cls: ModuleClass, root: Module) -> str | None:
     """What a numbered block is, judged by its code; and an attention that is there under several names. A block with a
     name of its own keeps that."""
     module = cls.example
@@ -191,7 +193,24 @@ def _role(cls: ModuleClass) -> str | None:
         return "DownsampleBlock" if strides - {1, (1, 1)} and not cls.parts else "ResidualBlock"
     if "scaled_dot_product_attention" in _called(module):
         return "TransformerBlock" if any(kind.endswith("Norm") for kind in kinds) else "Attention"
-    return None
+    return _anything(module, root) if words & _ANY and module.path[-1].isdigit() else None
+
+
+def _anything(module: Module, root: Module) -> str:
+    """What one of all sorts of modules is, that have nothing but a number: what makes results of several values, a
+    convolution and what follows it, halves of which one goes through blocks (cross-stage partial), pools of pools."""
+    called = _called(module)
+    if len(module.inputs) > 1 and {*module.outputs} & {*root.outputs}:
+        return "Head"
+    if _is_convolution(module):
+        names = [_ACTIVATIONS[name] for each in sorted(called) if (name := each.replace("_", "")) in _ACTIVATIONS]
+        has_norm = any(isinstance(m, Layer) and "Norm" in m.kind for m in module.members.values())
+        return f"Conv{'BN' if has_norm else ''}{names[0]}" if len(names) == 1 else "ConvBlock"
+    if "cat" in called and called & {"chunk", "split"} and any(len(path) > 1 for path in module.members):
+        return "CSPBlock"
+    if "cat" in called and any(isinstance(m, Layer) and "Pool" in m.kind for m in module.members.values()):
+        return "PyramidPooling"
+    return "Block"
 
 
 def _step(module: Module) -> str:
@@ -237,7 +256,8 @@ def _is_residual(module: Module) -> bool:
     """Whether the input, or a member's value of it, is added to something."""
     near = set(module.inputs)
     for statement in walk_statements(module.body):
-        for expr in expressions(statement):
+        for whole in expressions(statement):
+            expr = whole._then if isinstance(whole, Ternary) else whole  # a sum that not all of the class compute
             match expr:
                 case Call() if isinstance(expr._function, Member) and _reads(expr) <= module.inputs.keys():
                     near.update(t._key for t in getattr(statement, "targets", []) if isinstance(t, Ref))

@@ -10,7 +10,8 @@ names different classes are never merged.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -24,10 +25,12 @@ from .canonical import Canonical
 from .class_arguments import Arguments, find_arguments
 from .dense import Layers, regular_layers
 from .depths import depth, equal_lists, first_of
+from .group_loops import roll_groups
 from .loops import roll_loops
 from .module import Module, Stored
 from .number_groups import LayerClass, Number, place_of
 from .sequential import become_chain
+from .single_rounds import Pattern, find_patterns, roll_single
 from .variants import MOST_FORMS, Form, Part, ask_for_constant, contained, optional_step
 
 FEWEST_PLACES, FEWEST_LAYERS = 3, 12  # that chains of one kind are in, and have in all of these, to be a class
@@ -112,15 +115,19 @@ def _forms(modules: Iterable[Module], class_of: dict[int, ModuleClass]) -> list[
 def _of_any_depth(forms: list[Form], class_of: dict[int, ModuleClass]) -> list[Form]:
     """The forms, with those that differ only in the lengths of lists merged into one. Where a form may have such
     relatives, the calls of its lists are loops, as they would be in the end."""
-    relatives = Counter(_relatives(form, class_of) for form in forms)
-    alike: dict[object, list[Form]] = {}
+    relatives: dict[object, list[Form]] = {}
     for form in forms:
-        key: object = id(form)
-        if relatives[_relatives(form, class_of)] > 1:
-            keys = {_rolled(module, class_of)[0] for module in form.modules}
-            key = keys.pop() if len(keys) == 1 else key
-        alike.setdefault(key, []).append(form)
-    return [_joined(family, class_of) if isinstance(key, tuple) else family[0] for key, family in alike.items()]
+        relatives.setdefault(_relatives(form, class_of), []).append(form)
+    joined: dict[int, Form] = {}  # by the id of the first form of a family
+    for family in relatives.values():
+        patterns = _patterns(family) if len(family) > 1 else []
+        alike: dict[object, list[Form]] = {}
+        for form in family:
+            keys = {_rolled(module, class_of, patterns)[0] for module in form.modules} if len(family) > 1 else set()
+            alike.setdefault(keys.pop() if len(keys) == 1 else id(form), []).append(form)
+        for key, group in alike.items():
+            joined[id(group[0])] = _joined(group, class_of, patterns) if isinstance(key, tuple) else group[0]
+    return [joined[id(form)] for form in forms if id(form) in joined]
 
 
 def _relatives(form: Form, class_of: dict[int, ModuleClass]) -> object:
@@ -130,19 +137,37 @@ def _relatives(form: Form, class_of: dict[int, ModuleClass]) -> object:
     return (family_of(example), example.kin, lists) if lists and family_of(example) else id(form)
 
 
-def _rolled(module: Module, class_of: dict[int, ModuleClass]) -> tuple[tuple[Any, ...], list[Number]]:
+def _patterns(family: list[Form]) -> list[Pattern]:
+    """What modules of a family do with lists, by one that does it with several entries."""
+    longest = max((form.modules[0] for form in family), key=lambda module: len(module.members))
+    return find_patterns(longest)
+
+
+def _rolled(
+    module: Module, class_of: dict[int, ModuleClass], patterns: Sequence[Pattern]
+) -> tuple[tuple[Any, ...], list[Number]]:
     """What a module is with loops, but for the lengths of lists; it stays as it is."""
     statements = module.body.statements
-    roll_loops(module)
+    _roll(module, patterns)
     described = _describe(module, class_of, any_length=True)
     module.body.statements = statements
     return described
 
 
-def _joined(family: list[Form], class_of: dict[int, ModuleClass]) -> Form:
+def _roll(module: Module, patterns: Sequence[Pattern]) -> None:
+    roll_loops(module)
+    if all(len(path) < 3 for path in module.members):  # the variables for lists of lists are called by classes
+        roll_groups(module, lambda _: "block", {})
+    for pattern in patterns:
+        roll_single(module, pattern)
+
+
+def _joined(family: list[Form], class_of: dict[int, ModuleClass], patterns: Sequence[Pattern]) -> Form:
     modules = [module for form in family for module in form.modules]
+    longest = max(modules, key=lambda module: len(module.members))  # which shows what a list is
+    modules.sort(key=lambda module: module is not longest)
     for module in modules:
-        roll_loops(module)
+        _roll(module, patterns)
     described = [_describe(module, class_of, any_length=True) for module in modules]
     numbers = {id(module): numbers for module, (_, numbers) in zip(modules, described, strict=True)}
     return Form(described[0][0], modules, numbers)
@@ -233,22 +258,27 @@ def family_of(module: Module) -> object:
 def _levels(root: Module) -> list[list[Module]]:
     """All modules, children before parents, and those of one family, or of one structure, on one level, so that they
     can be compared."""
-    for family in (_kinds(root), lambda module: family_of(module) or id(module)):
-        try:
+    families: list[Callable[[Module], object]] = [*_kinds(root), lambda module: family_of(module) or id(module), id]
+    for family in families:
+        with suppress(CycleError):  # families within each other
             return _by_height(root, family)
-        except CycleError:  # families within each other
-            pass
-    return _by_height(root, id)
+    raise AssertionError("a module lies in itself")
 
 
-def _kinds(root: Module) -> Callable[[Module], object]:
-    """One object for all modules of a family, and for families that have a module of one structure: `blocks.0.attn` and
-    `mid_attn` may be equal. The exporter's classes are families of their own. The first modules stand for a family."""
+def _kinds(root: Module) -> tuple[Callable[[Module], object], Callable[[Module], object]]:
+    """First: one object for all modules of a family, and for families that have a module of one structure, as
+    `blocks.0.attn` and `mid_attn` may be equal. The exporter's classes are families of their own. The first modules
+    stand for a family.
+
+    Second: one object for a structure that several families have, and for what else is in a family: in a list of all
+    kinds, `layers.0` may be equal to `layers.1.conv`."""
     known: Counter[object] = Counter()
     structures: dict[object, int] = {}
     structure_of: dict[int, int] = {}
     homes: dict[int, object] = {}  # structure -> the first family that has it
     above: dict[object, object] = {}  # family -> the one that it has joined
+    members_of: dict[object, set[int]] = {}  # family -> the structures in it
+    shared: set[int] = set()
 
     def top(family: object) -> object:
         while family in above:
@@ -266,10 +296,19 @@ def _kinds(root: Module) -> Callable[[Module], object]:
         structure = structure_of[id(module)] = structures.setdefault(key, len(structures) + 1)
         if module.class_hint is None and not module.sequential:
             family = top(own)
+            members_of.setdefault(own, set()).add(structure)
             home = top(homes.setdefault(structure, family))
             if home != family:
                 above[family] = home
-    return lambda module: top(family_of(module) or id(module))
+                shared.add(structure)
+
+    def by_structure(module: Module) -> object:
+        own = family_of(module) or id(module)
+        all_of_it = members_of.get(own, set())
+        structure = structure_of.get(id(module), min(all_of_it) if len(all_of_it) == 1 else 0)
+        return ("structure", structure) if structure in shared else own
+
+    return lambda module: top(family_of(module) or id(module)), by_structure
 
 
 def _by_height(root: Module, family: Callable[[Module], object]) -> list[list[Module]]:
@@ -360,8 +399,9 @@ def describe_member(
         return ("activation",)
     switches = []
     for name, value in member.complete_arguments().items():
-        if isinstance(value, bool) or value is None or isinstance(value, str):
+        if name != "bias" and (isinstance(value, bool) or value is None or isinstance(value, str)):
             switches.append((name, value))
         else:
             numbers.append(Number((member, name), name, value))
-    return (member.kind, tuple(switches), tuple(member.weights), member.wrapper)
+    weights = tuple(name for name in member.weights if name != "bias")
+    return (member.kind, tuple(switches), weights, member.wrapper)

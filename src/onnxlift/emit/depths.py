@@ -7,9 +7,9 @@
     self.blocks = nn.Sequential(Block(24), Block(24))                   *(Block(dim) for _ in range(depth)))
 
 Applies to modules that are equal but for how many members such lists have. These members are of one class and made from
-the same arguments in each list. Not to modules that differ in more, and not to an `nn.ModuleList` of one member, which
-is called as `self.layers[0]`. Sound because `forward` is the same text, which is right for each of the modules as it
-is: it goes through a list of any length.
+the same arguments in each list. Not to modules that differ in more. An `nn.ModuleList` of one member is called as
+`self.layers[0]`, and gone through like the others if there are any (`single_rounds.py`). Sound because `forward` is the
+same text, which is right for each of the modules as it is: it goes through a list of any length.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from .number_groups import Number
 if TYPE_CHECKING:
     from .classes import ModuleClass
 
-SHORTEST = 2
-
 
 def equal_lists(module: Module, class_of: Mapping[int, ModuleClass]) -> dict[str, int]:
     """The lists of equal modules that a module holds, and how long they are."""
@@ -38,7 +36,7 @@ def equal_lists(module: Module, class_of: Mapping[int, ModuleClass]) -> dict[str
             lists.setdefault(path[0], {})[".".join(path[1:])] = member
     lengths = {name: len(members) for name, members in chains.items() if _are_equal(members, class_of)}
     for name, members in lists.items():
-        if len(members) >= SHORTEST and is_list({*members}) and _are_equal([*members.values()], class_of):
+        if is_list({*members}) and _are_equal([*members.values()], class_of):
             lengths[name] = len(members)
     return lengths
 

@@ -64,7 +64,7 @@ Words = Callable[[object], str]
 def roll_groups(module: Module, words: Words, texts: Mapping[object, str]) -> None:
     """Roll up what the module's forward does with the entries of its lists. `texts` are what numbers are written as, by
     id, where they differ between instances."""
-    lists, facts = _lists(module), Facts(module)
+    lists, facts = find_lists(module), Facts(module)
     lengths = Counter(path[:-1] for path in module.members if lists.get(path[:-1]) == 0)
     # Lists within lists first, but the modules of an entry are to be told apart, if there is a loop over the entries.
     for path, width in sorted(lists.items(), key=lambda item: (lists.get(item[0][:-1], 0) > 0, -len(item[0]))):
@@ -77,7 +77,7 @@ def roll_groups(module: Module, words: Words, texts: Mapping[object, str]) -> No
                 break
 
 
-def _lists(module: Module) -> dict[Path, int]:
+def find_lists(module: Module) -> dict[Path, int]:
     """The lists of modules, and those of lists of one length with that length; the others have 0."""
     names: dict[Path, set[str]] = {}
     for path in module.members:
@@ -99,8 +99,16 @@ def _loop(
 ) -> list[Statement]:
     """The module's forward with a loop for the rounds; nothing if there cannot be one."""
     changes = find_changes(module, rounds, lengths, texts)
-    loop = _Loop(module, rounds, changes, words) if changes is not None else None
-    return loop.statements(texts) if loop is not None and loop.is_simple else []
+    return roll_up(module, rounds, changes, words, texts) if changes is not None else []
+
+
+def roll_up(
+    module: Module, rounds: Rounds, changes: Changes, words: Words, texts: Mapping[object, str]
+) -> list[Statement]:
+    """The module's forward with a loop for the rounds, which differ as `changes` tells; nothing if nobody could read
+    its head."""
+    loop = _Loop(module, rounds, changes, words)
+    return loop.statements(texts) if loop.is_simple else []
 
 
 class _Loop:

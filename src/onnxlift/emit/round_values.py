@@ -68,7 +68,7 @@ def find_changes(
 ) -> Changes | None:
     """What differs between the rounds; None if they are not the same otherwise. `lists` are the lists of modules, and
     how many entries they have."""
-    described = [_Round(module, rounds, lists, i) for i in range(len(rounds.groups))]
+    described = [Round(module, rounds, lists, i) for i in range(len(rounds.groups))]
     lines = [[*text.lines(Block(group), "")] for text, group in zip(described, rounds.groups, strict=True)]
     if any(each != lines[0] for each in lines) or not _are_private(rounds):
         return None
@@ -97,14 +97,14 @@ def find_changes(
             changes.cuts[cut.part] = cut
         else:
             return None
-    if not all(_is_read_first(rounds.groups[-1], old, new) for old, (new, _) in changes.carried.items()):
+    if not all(is_read_first(rounds.groups[-1], old, new) for old, (new, _) in changes.carried.items()):
         return None
     if not _collect(rounds, [*results.values()], changes):
         return None
     return changes if changes.carried or changes.collected else None
 
 
-class _Round(Canonical):
+class Round(Canonical):
     """The text of the statements for one entry, in which that is `item`, and numbers in brackets are holes. `others`
     are other lists of which an entry with the same number is used."""
 
@@ -173,7 +173,7 @@ def _are_private(rounds: Rounds) -> bool:
     )
 
 
-def _is_read_first(group: Sequence[Statement], old: object, new: object) -> bool:
+def is_read_first(group: Sequence[Statement], old: object, new: object) -> bool:
     """Whether a round reads `old` no more once it has made `new`."""
     first = next(position for position, statement in enumerate(group) if new in assigned(statement))
     last = max(position for position, statement in enumerate(group) if any(key is old for key in reads(statement)))

@@ -26,7 +26,7 @@ class SE(nn.Module):
         return x * F.hardsigmoid(fc2)
 
 
-class Block(nn.Module):
+class ResidualBlock(nn.Module):
     """blocks.0, blocks.1, blocks.2"""
 
     def __init__(
@@ -60,7 +60,9 @@ class Mobilenet(nn.Module):
             nn.Conv2d(3, 8, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(8), nn.Hardswish()
         )
         self.blocks = nn.Sequential(
-            Block(8, 8, nn.ReLU6), Block(8, 12, nn.ReLU6, stride=2), Block(12, 12, nn.Hardswish)
+            ResidualBlock(8, 8, nn.ReLU6),
+            ResidualBlock(8, 12, nn.ReLU6, stride=2),
+            ResidualBlock(12, 12, nn.Hardswish),
         )
         self.classifier = nn.Linear(12, 10)
 

@@ -157,3 +157,39 @@ def test_a_part_of_two_entries_is_no_loop() -> None:
     for i, op_type in enumerate(["Tanh", "Sin", "Sin"]):
         x = g.node(op_type, step(g, x, f"convs.{i}"), name="/Act")
     assert "        for " not in code(g.lift(g.node("Cos", x, name="/Cos")))
+
+
+def levels(g: Graph, values: list[str], *, is_decoder: bool = False) -> str:
+    """What two heads make of each level, joined; or each level added to what is made of the one before."""
+    x = values[0]
+    outputs = []
+    for i, value in enumerate(values[1:] if is_decoder else values):
+        if is_decoder:
+            x = g.node("Max", step(g, x, f"ups.{i}"), value, name=f"/Max_{i}")
+        else:
+            outputs += [g.node("Mul", *(step(g, value, f"{name}.{i}") for name in ("cv2", "cv3")), name=f"/Mul_{i}")]
+    return x if is_decoder else g.node("Concat", *outputs, axis=1, name="/Concat")
+
+
+def test_each_round_reads_a_value_of_its_own() -> None:
+    g = Graph()
+    values = [g.input(name, "n", 4) for name in "xyz"]
+    text = code(g.lift(g.node("Cos", levels(g, values), name="/Cos")))
+    assert "for cv2, cv3, feature in zip(self.cv2, self.cv3, (x, y, z))" in text, text
+
+
+def test_skips_of_a_decoder() -> None:
+    g = Graph()
+    values = [g.input(name, "n", 4) for name in "xyzw"]
+    text = code(g.lift(g.node("Cos", levels(g, values, is_decoder=True), name="/Cos")))
+    assert "for up, skip in zip(self.ups, (y, z, w)):" in text, text
+
+
+def test_two_values_of_its_own_are_no_loop() -> None:
+    g = Graph()
+    outputs = []
+    for i, pair in enumerate(("ab", "cd")):
+        x, y = (g.input(name, "n", 4) for name in pair)
+        outputs.append(g.node("Max", step(g, x, f"heads.{i}"), y, name=f"/Max_{i}"))
+    text = code(g.lift(g.node("Cos", g.node("Concat", *outputs, axis=1, name="/Concat"), name="/Cos")))
+    assert "zip(" not in text and "self.heads[1](" in text, text

@@ -116,7 +116,8 @@ def test_the_number_of_a_block_is_no_part_of_a_name_in_it() -> None:
     layer, _, model = text.partition("class Small(")
     assert "def forward(self, x: Tensor, past_key: Tensor) -> tuple[Tensor, Tensor]:" in layer, text
     assert layer.rstrip().endswith(", present_key"), text
-    assert "x, present_0_key = self.layers[0](x, past_0_key)" in model, text
+    assert "for layer, past_key in zip(self.layers, (past_0_key, past_1_key)):" in model, text
+    assert "x, present_key = layer(x, past_key)" in model, text
 
 
 @pytest.mark.parametrize("norm", ["norm1", "ln_1", "ln_final", "post_layernorm"])

@@ -14,6 +14,8 @@
                                                                           outputs.append(x)
                                                                       torch.cat(outputs, 1)
 
+    a = self.heads[0](x); b = self.heads[1](y)                   ->   for head, feature in zip(self.heads, (x, y)): ...
+
 Applies to a list of modules, or of lists of one length, if the statements for each entry (`rounds.py`) are the same but
 for what may differ (`round_values.py`). The first entry and the last one may be left out: a sum over all begins with
 the first, and what the last one leaves for the next may be gone. Lists within lists come first.
@@ -53,6 +55,7 @@ from ..code.substitute import copied, substitute
 from ..tree.scopes import Path
 from .inline import is_readable
 from .loops import Container, singular
+from .meaning import in_common
 from .module import Module, Stored, is_list
 from .round_values import Changes, Collected, find_changes, made_in, with_all_bounds
 from .rounds import Facts, Rounds, assigned, find_rounds, member_path, parts, reads
@@ -127,13 +130,14 @@ class _Loop:
             if target is not None
         }
         self.lists = {id(each.display): Local("outputs") for each in changes.collected}
+        self.given = {key: Local(in_common(values) or self._level) for key, values in changes.given.items()}
 
     @property
     def is_simple(self) -> bool:
         """Whether the head of the loop can be read: it goes over one thing, or several side by side, or counts."""
-        others = len(self.changes.lists) + len(self.changes.cuts)
+        others = len(self.changes.lists) + len(self.changes.cuts) + len(self.given)
         is_alone = not (self.rounds.width and others) and not (self.changes.counted and (others or self.rounds.width))
-        return is_alone and len(self.lists) == len(self.changes.collected)
+        return is_alone and len(self.given) < 2 and len(self.lists) == len(self.changes.collected)
 
     def statements(self, texts: Mapping[object, str]) -> list[Statement]:
         rounds, changes = self.rounds, self.changes
@@ -159,9 +163,15 @@ class _Loop:
             starts.append(Assign([outputs], Display([substitute(item, self._piece) for item in initial], "[]")))
             body.append(Evaluate(Call(Attribute(outputs, "append"), [_read(collected.value)], {}), origin=[]))
             joined[id(collected.display)] = self._joined(collected, initial)
+            self.module.of_rounds.add(collected.value)
         starts += [Assign([Ref(new)], substitute(_read(old), self._piece)) for new, old in changes.carried.values()]
         loop = ForLoop([*items], entries, Block(body), origin=origin)
         return [*before, *starts, loop, *(self._outside(statement, joined) for statement in rounds.after)]
+
+    @property
+    def _level(self) -> str:
+        """What one of several values is called that each round reads one of: the rounds go down or up with it."""
+        return "skip" if self.changes.carried else "feature"
 
     def _in_a_round(self, expr: Expr) -> Expr | None:
         """What stands in the loop for a part of the last round."""
@@ -170,6 +180,8 @@ class _Loop:
             return _read(self.changes.carried[key][0])
         if key in self.part_of:
             return self.part_of[key]
+        if key in self.given:
+            return self.given[key]
         if id(expr) in self.changes.counted:
             start, step = self.changes.counted[id(expr)]
             return _counted(self.index, start - step * self.rounds.first, step)
@@ -181,12 +193,18 @@ class _Loop:
         depth = len(rounds.path)
         if path is not None and path[:depth] == rounds.path:
             member = self.module.members.get((*rounds.path, str(rounds.first), *path[depth + 1 :]))
-            word = "layers" if member is None else self.words(member) if rounds.width else singular(rounds.path[-1])
+            word = "layers" if member is None else self.words(member) if rounds.width else self._entry(rounds.path)
             return self.items.setdefault(path[depth + 1 :], Local(word, member))
         if path is not None and path[:-1] in self.changes.lists and path[-1] == str(rounds.end - 1):
             member = self.module.members.get((*path[:-1], str(rounds.first)))
-            return self.items.setdefault(path[:-1], Local(singular(path[-2]), member))
+            return self.items.setdefault(path[:-1], Local(self._entry(path[:-1]), member))
         return None
+
+    def _entry(self, path: Path) -> str:
+        """What an entry of a list is called: `conv` of `convs`; `cv2`, if there is one of `cv3` beside it."""
+        words = Counter(singular(each[-1]) for each in (self.rounds.path, *self.changes.lists))
+        word = singular(path[-1])
+        return word if words[word] == 1 else path[-1]
 
     def _piece(self, expr: Expr) -> Expr | None:
         return self.pieces.get(variable(expr)) if isinstance(expr, Ref | Local) else None
@@ -202,6 +220,9 @@ class _Loop:
             last, length = cut.first + len(rounds.groups), len(cut.statement.targets)
             whole, is_whole = self.parts[id(cut.statement)], cut.first == 0 and last == length
             over.append(whole if is_whole else whole[cut.first or None : last if last < length else None])
+        for key, values in changes.given.items():
+            targets.append(self.given[key])
+            over.append(Display([substitute(_read(value), self._piece) for value in values], "()"))
         entries = over[0] if len(over) == 1 else builtin("zip")(*over)
         if changes.counted:
             start = [rounds.first] if rounds.first else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import onnx_ir as ir
 
@@ -33,7 +34,7 @@ def meaning(module: Module, value: ir.Value) -> str | None:
     if is_generated(name) or "/" in name or _is_exporters(module, value):
         return None
     name = _SERIAL.sub("", name)
-    if module.path and (value.is_graph_input() or value.is_graph_output()):
+    if (module.path and (value.is_graph_input() or value.is_graph_output())) or value in module.of_rounds:
         name = _COUNTER.sub("", name)
     if not name or is_counted(name) or (name.rstrip("0123456789") in _ANYTHING and not value.is_graph_output()):
         return None
@@ -43,6 +44,14 @@ def meaning(module: Module, value: ir.Value) -> str | None:
             name = name[len(prefix) :]
             break
     return identifier(name)
+
+
+def in_common(values: Sequence[object]) -> str | None:
+    """`past.0.key`, `past.1.key` -> past_key: what the author called each of several values of a graph."""
+    names = [value.name or "" for value in values if isinstance(value, ir.Value)]
+    words = {_COUNTER.sub("", name) for name in names}
+    word = words.pop() if len(words) == 1 and not any(map(is_generated, names)) else ""
+    return identifier(word) if len(word) > 1 and "/" not in word else None
 
 
 def _is_exporters(module: Module, value: ir.Value) -> bool:

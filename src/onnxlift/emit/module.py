@@ -58,6 +58,7 @@ class Module:
     is_step: bool = False  # whether it is a layer without weights of an `nn.Sequential`
     chain: dict[str, Layer | Module] | None = None  # the members that it would have as an `nn.Sequential` with names
     reads_children: bool = False  # whether forward calls all members in a loop over `children()`
+    of_rounds: set[object] = field(default_factory=set)  # values of the last round of a loop, which stand for all
     names_speak: bool = True  # whether the names of values come from a person, not from an exporter
     layers: dict[tuple[object, ...], Layer] = field(default_factory=dict)
     constants: dict[object, Stored | Borrowed] = field(default_factory=dict)

@@ -5,7 +5,9 @@
 2. An entry of another list of modules with the same number: `self.norms[2]` beside `self.convs[2]`.
 3. A part of what was cut: `a, b, c = x.chunk(3)`, of which each round reads the next one.
 4. A number in brackets that grows regularly: `x[:, 0]`, `x[:, 1]`.
-5. Results that are joined, all of them in their order: `torch.cat((a, b, c), 1)`, or returned.
+5. One of several values that are there before all rounds, for each another one: the levels of a pyramid, the skips of
+   a decoder.
+6. Results that are joined, all of them in their order: `torch.cat((a, b, c), 1)`, or returned.
 
 All else that is read is the same in all rounds, and nobody but the next round reads what a round makes, but for the
 last one. Numbers must be the same in every instance of the class, too: `texts` are those that its constructor is given.
@@ -54,11 +56,13 @@ class Collected:
 class Changes:
     """`carried` has the values of the round before that the last round reads, with the values that the last round makes
     in their place, and what the first round has there; `counted` the numbers of the last round, by id, with what they
-    begin with and by how much they grow; `lists` the other lists of which each round uses an entry."""
+    begin with and by how much they grow; `lists` the other lists of which each round uses an entry; `given` the values,
+    by that of the last round, of which each round reads one."""
 
     carried: dict[object, tuple[object, object]] = field(default_factory=dict)
     lists: list[Path] = field(default_factory=list)
     cuts: dict[object, Cut] = field(default_factory=dict)
+    given: dict[object, Sequence[object]] = field(default_factory=dict)
     counted: dict[int, tuple[int, int]] = field(default_factory=dict)
     collected: list[Collected] = field(default_factory=list)
 
@@ -95,6 +99,8 @@ def find_changes(
                 return None
         elif (cut := _cut(rounds.before, keys)) is not None:
             changes.cuts[cut.part] = cut
+        elif len({*map(id, keys)}) == len(keys) and not any(key in each for key in keys for each in made):
+            changes.given[keys[-1]] = keys
         else:
             return None
     if not all(is_read_first(rounds.groups[-1], old, new) for old, (new, _) in changes.carried.items()):

@@ -51,7 +51,7 @@ def find_patterns(module: Module) -> list[Pattern]:
 def _pattern(module: Module, facts: Facts, path: Path, lengths: Counter[Path]) -> Pattern | None:
     for rounds in find_rounds(facts, path, 0, lengths):
         changes = find_changes(module, rounds, lengths, {}) if len(rounds.groups) == rounds.count else None
-        if changes is None or changes.lists or changes.cuts or changes.counted:
+        if changes is None or changes.lists or changes.cuts or changes.given or changes.counted:
             continue
         group = rounds.groups[-1]
         last = Round(module, rounds, lengths, len(rounds.groups) - 1)

@@ -178,7 +178,7 @@ def test_each_round_reads_a_value_of_its_own() -> None:
     assert "for cv2, cv3, feature in zip(self.cv2, self.cv3, (x, y, z))" in text, text
 
 
-def test_skips_of_a_decoder() -> None:
+def test_a_decoder_reads_a_level_in_each_round() -> None:
     g = Graph()
     values = [g.input(name, "n", 4) for name in "xyzw"]
     text = code(g.lift(g.node("Cos", levels(g, values, is_decoder=True), name="/Cos")))

@@ -182,7 +182,7 @@ def test_a_decoder_reads_a_level_in_each_round() -> None:
     g = Graph()
     values = [g.input(name, "n", 4) for name in "xyzw"]
     text = code(g.lift(g.node("Cos", levels(g, values, is_decoder=True), name="/Cos")))
-    assert "for up, skip in zip(self.ups, (y, z, w)):" in text, text
+    assert "for up, feature in zip(self.ups, (y, z, w)):" in text, text
 
 
 def test_two_values_of_its_own_are_no_loop() -> None:

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from .. import kernels
 from ..code.expr import Attribute, Binary, Call, Member, Ref, Ternary, walk
 from ..code.statements import expressions, walk_statements
-from ..ops.layers import Layer
+from ..ops.layers import ACTIVATIONS, Layer
 from ..tree.names import class_name
 from .classes import ModuleClass
 from .module import Module, Stored
@@ -35,7 +35,7 @@ _LONG_FORMS = {
 }
 _COUNTER = re.compile(r"_?\d+[a-z]?(_\d+[a-z]?)*$")  # of `layer1`, `inception3a`, `conv_1_2`
 _ANY = frozenset("main model module modules net network".split())  # lists of all that a model is made of
-_ACTIVATIONS = {name.lower(): name for name in "ELU GELU Hardswish LeakyReLU Mish ReLU ReLU6 SiLU".split()}
+_ACTIVATIONS = {kind.lower(): kind for kind in ACTIVATIONS}
 MANY_PLACES = 3  # where a block is under names of their own, so that none of these says what it is
 _SIDES = frozenset({"encoder", "decoder"})
 _GATES = {"gelu": "GEGLU", "silu": "SwiGLU", "relu": "ReGLU"}
@@ -204,8 +204,9 @@ def _anything(module: Module, root: Module) -> str:
         return "Head"
     if _is_convolution(module):
         names = [_ACTIVATIONS[name] for each in sorted(called) if (name := each.replace("_", "")) in _ACTIVATIONS]
-        has_norm = any(isinstance(m, Layer) and "Norm" in m.kind for m in module.members.values())
-        return f"Conv{'BN' if has_norm else ''}{names[0]}" if len(names) == 1 else "ConvBlock"
+        norms = {m.kind for m in module.members.values() if isinstance(m, Layer) and "Norm" in m.kind}
+        norm = "BN" if any(kind.startswith("Batch") for kind in norms) else "Norm" if norms else ""
+        return f"Conv{norm}{names[0]}" if len(names) == 1 else "ConvBlock"
     if "cat" in called and called & {"chunk", "split"} and any(len(path) > 1 for path in module.members):
         return "CSPBlock"
     if "cat" in called and any(isinstance(m, Layer) and "Pool" in m.kind for m in module.members.values()):

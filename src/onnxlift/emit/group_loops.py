@@ -130,7 +130,7 @@ class _Loop:
             if target is not None
         }
         self.lists = {id(each.display): Local("outputs") for each in changes.collected}
-        self.given = {key: Local(in_common(values) or self._level) for key, values in changes.given.items()}
+        self.given = {key: Local(in_common(values) or "feature") for key, values in changes.given.items()}
 
     @property
     def is_simple(self) -> bool:
@@ -167,11 +167,6 @@ class _Loop:
         starts += [Assign([Ref(new)], substitute(_read(old), self._piece)) for new, old in changes.carried.values()]
         loop = ForLoop([*items], entries, Block(body), origin=origin)
         return [*before, *starts, loop, *(self._outside(statement, joined) for statement in rounds.after)]
-
-    @property
-    def _level(self) -> str:
-        """What one of several values is called that each round reads one of: the rounds go down or up with it."""
-        return "skip" if self.changes.carried else "feature"
 
     def _in_a_round(self, expr: Expr) -> Expr | None:
         """What stands in the loop for a part of the last round."""

@@ -5,8 +5,7 @@
 2. An entry of another list of modules with the same number: `self.norms[2]` beside `self.convs[2]`.
 3. A part of what was cut: `a, b, c = x.chunk(3)`, of which each round reads the next one.
 4. A number in brackets that grows regularly: `x[:, 0]`, `x[:, 1]`.
-5. One of several values that are there before all rounds, for each another one: the levels of a pyramid, the skips of
-   a decoder.
+5. One of several values that are there before all rounds, for each another one: the levels of a pyramid.
 6. Results that are joined, all of them in their order: `torch.cat((a, b, c), 1)`, or returned.
 
 All else that is read is the same in all rounds, and nobody but the next round reads what a round makes, but for the

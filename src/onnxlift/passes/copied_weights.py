@@ -25,7 +25,7 @@ import onnx_ir as ir
 from ..ir.metadata import NAME_SCOPES, string_list
 from ..ir.module_paths import modules_with_modules, reads_layer, told_module
 from ..ir.scopes import constant
-from .edit import Edit, has_generated_name, is_parameter, is_standard, sweep
+from .edit import Edit, has_generated_name, is_parameter, is_standard, sweep, varies
 
 MOST_CANDIDATES = 8  # that belong to one layer and differ: then it is no layer
 
@@ -73,7 +73,7 @@ def _join_functions(model: ir.Model) -> int:
     parents = modules_with_modules(model.graph) if shared else set()
     changes = 0
     for group in shared:
-        for node, weight in group if _differs(group[0][1]) else ():
+        for node, weight in group if varies(group[0][1]) else ():
             module = told_module(node)
             layers = {w for other, w in group if (layer := told_module(other)) and reads_layer(module, layer, parents)}
             if len(layers) == 1 and weight not in layers:
@@ -116,11 +116,4 @@ def _is_copy(value: ir.Value, other: ir.Value) -> bool:
         return False
     array, original = mine.numpy(), theirs.numpy()
     # The first row decides nearly always, before all of both is read.
-    return np.array_equal(array[:1], original[:1]) and np.array_equal(array, original) and _differs(value)
-
-
-def _differs(value: ir.Value) -> bool:
-    """Whether the numbers of a weight are not all one."""
-    tensor = constant(value)
-    array = tensor.numpy() if tensor is not None else np.zeros(())
-    return bool((array != array.flat[:1]).any())
+    return np.array_equal(array[:1], original[:1]) and np.array_equal(array, original) and varies(value)

@@ -345,6 +345,13 @@ def is_parameter(value: ir.Value | None) -> bool:
     return tensor.size > 1 or not has_generated_name(value)
 
 
+def varies(value: ir.Value) -> bool:
+    """Whether the numbers of a constant are not all one, as those of many weights are before training."""
+    tensor = constant(value)
+    array = tensor.numpy() if tensor is not None else np.zeros(())
+    return bool((array != array.flat[:1]).any())
+
+
 def axes_of(node: ir.Node) -> tuple[int, ...] | None:
     """The axes that a reduction, Squeeze or Unsqueeze works on, as they are written: input or attribute, perhaps
     negative; None if they are not given, or not known."""

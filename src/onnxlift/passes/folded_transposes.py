@@ -21,7 +21,7 @@ from ..ir.domain import STATE_KEY
 from ..ir.exported import folded_from
 from ..ir.metadata import FOLDED_FROM
 from ..ir.scopes import constant
-from .edit import Edit, attribute, has_generated_name, is_parameter, is_standard, sweep
+from .edit import Edit, attribute, has_generated_name, is_parameter, is_standard, sweep, varies
 from .folded_names import only_source
 
 
@@ -72,8 +72,10 @@ def _restore_names(graph: ir.Graph) -> int:
 
 
 def _are_transposes(value: ir.Value, other: ir.Value) -> bool:
+    """Whether one constant is the transpose of the other, and not by chance."""
     mine, theirs = constant(value), constant(other)
-    return mine is not None and theirs is not None and np.array_equal(mine.numpy(), theirs.numpy().T)
+    are_equal = mine is not None and theirs is not None and np.array_equal(mine.numpy(), theirs.numpy().T)
+    return are_equal and varies(value)
 
 
 def _original(copy: ir.Value | None, named: dict[tuple[int, ...], list[ir.Value]]) -> ir.Value | None:

@@ -17,12 +17,13 @@ How things are counted:
 from __future__ import annotations
 
 import ast
+import copy
 import importlib.util
 import inspect
 import io
 import textwrap
 import tokenize
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -141,13 +142,14 @@ def measure(
         for layer in original.modules():
             if isinstance(layer, nn.Embedding):
                 layer.padding_idx = None
-        ours, theirs = _gradients(module, samples[1]), _gradients(original, samples[1])
-        largest = max(gradient.abs().max().item() for gradient in theirs.values())
         unknown = {*found.missing, *found.folded}
-        for name, gradient in theirs.items():
-            if name in ours and name not in unknown:
-                tolerance = 1e-4 * gradient.abs().max().item() + 1e-6 * largest
-                torch.testing.assert_close(ours[name], gradient, rtol=1e-3, atol=tolerance, msg=name)
+        try:
+            _compare_gradients(module, original, samples[1], unknown)
+        except AssertionError:
+            # A ReLU so near to zero that float32's rounding, which depends on the processor, decides on the side that
+            # it is on has two gradients. With float64 there is one.
+            doubled = {name: x.astype(np.float64) if x.dtype == np.float32 else x for name, x in samples[1].items()}
+            _compare_gradients(*(copy.deepcopy(each).double() for each in (module, original)), doubled, unknown)
 
     functions = dict(zip(CHECKS, (numbers, gradients, compiles, returns, stays, exports), strict=True))
     found.checks = {name: _outcome(functions[name]) for name in checks}
@@ -177,6 +179,15 @@ def _outcome(check: Callable[[], None]) -> str:
 
 def _tensors(inputs: Inputs) -> Iterator[Tensor]:
     return map(torch.from_numpy, inputs.values())
+
+
+def _compare_gradients(module: nn.Module, original: nn.Module, inputs: Inputs, unknown: Collection[str]) -> None:
+    ours, theirs = _gradients(module, inputs), _gradients(original, inputs)
+    largest = max(gradient.abs().max().item() for gradient in theirs.values())
+    for name, gradient in theirs.items():
+        if name in ours and name not in unknown:
+            tolerance = 1e-4 * gradient.abs().max().item() + 1e-6 * largest
+            torch.testing.assert_close(ours[name], gradient, rtol=1e-3, atol=tolerance, msg=name)
 
 
 def _gradients(module: nn.Module, inputs: Inputs) -> dict[str, Tensor]:

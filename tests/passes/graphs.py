@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.numpy_helper
 import onnx.parser
 import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
@@ -19,6 +20,18 @@ Array = np.ndarray[Any, Any]
 def parse(text: str, opset: int = 18) -> onnx.ModelProto:
     """A model from ONNX's text format, without its header."""
     return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}, "local" : 1]>\n{text}')
+
+
+def with_tensors(text: str, **tensors: Array) -> onnx.ModelProto:
+    """The same with weights."""
+    model = parse(text)
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(a, n) for n, a in tensors.items())
+    return model
+
+
+def random(*shape: int) -> Array:
+    """The same numbers every time."""
+    return np.random.default_rng(3).standard_normal(shape).astype(np.float32)
 
 
 def normal_form(proto: onnx.ModelProto) -> ir.Model:

@@ -4,25 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-import pytest
 from onnx import numpy_helper
 
-from onnxlift.ir.metadata import FOLDED_FROM
-from onnxlift.passes import constant_folding, copied_weights, folded_rows, folded_transposes, zero_biases
+from onnxlift.passes import constant_folding, copied_weights, zero_biases
 from onnxlift.passes.edit import is_parameter
 
-from .graphs import Array, normal_form, operators, parse, proto_of, run
-
-
-def with_tensors(text: str, **tensors: Array) -> onnx.ModelProto:
-    model = parse(text)
-    model.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in tensors.items())
-    return model
-
-
-def random(*shape: int) -> Array:
-    return np.random.default_rng(3).standard_normal(shape).astype(np.float32)
-
+from .graphs import Array, normal_form, parse, proto_of, random, run, with_tensors
 
 CONV = "g (float[n, 3, 5, 5] x) => (float[n, 4, 3, 3] y) {{ {bias} y = Conv(x, w, b) }}"
 
@@ -45,50 +32,6 @@ def test_a_constant_that_is_not_zero_stays() -> None:
     bias = "b = Constant <value_floats = [0.0, 0.0, 0.5, 0.0]> ()"
     model = normal_form(with_tensors(CONV.format(bias=bias), w=random(4, 3, 3, 3)))
     assert zero_biases.run(model) == 0
-
-
-HEAD = "g (int64[n] i) => (float[n, 7] y) { e = Gather(table, i) y = MatMul(e, val_3) }"
-
-
-def head(copy: Array, name: str = "val_3") -> onnx.ModelProto:
-    return with_tensors(HEAD.replace("val_3", name), table=random(7, 4), **{name: copy})
-
-
-def test_a_transposed_copy_is_the_parameter() -> None:
-    proto = head(np.ascontiguousarray(random(7, 4).T))
-    model = normal_form(proto)
-    assert folded_transposes.run(model) == 1
-    assert operators(model) == ["Gather", "Transpose", "MatMul"]
-    assert model.graph[1].inputs[0] is model.graph[0].inputs[0]
-    feeds = {"i": np.array([3, 0, 6])}
-    np.testing.assert_array_equal(run(proto_of(model), feeds)[0], run(proto, feeds)[0])
-
-
-def test_a_transposed_copy_in_a_gemm_is_the_parameter() -> None:
-    text = "g (int64[n] i) => (float[n, 7] y) { e = Gather(table, i) y = Gemm<transB=0>(e, val_3, b) }"
-    proto = with_tensors(text, table=random(7, 4), val_3=np.ascontiguousarray(random(7, 4).T), b=random(7))
-    model = normal_form(proto)
-    assert folded_transposes.run(model) == 1
-    assert model.graph[1].inputs[1] is model.graph[0].inputs[0]
-    feeds = {"i": np.array([3, 0, 6])}
-    np.testing.assert_array_equal(run(proto_of(model), feeds)[0], run(proto, feeds)[0])
-
-
-def test_a_transposed_copy_that_the_optimiser_named_is_the_parameter() -> None:
-    model = normal_form(head(np.ascontiguousarray(random(7, 4).T), "permute"))
-    assert folded_transposes.run(model) == 0
-    model.graph.initializers["permute"].metadata_props[FOLDED_FROM] = "['table']"
-    assert folded_transposes.run(model) == 1
-
-
-def test_one_other_element_makes_another_matrix() -> None:
-    copy = np.ascontiguousarray(random(7, 4).T)
-    copy[-1, -1] += 1
-    assert folded_transposes.run(normal_form(head(copy))) == 0
-
-
-def test_a_matrix_with_a_name_of_its_own_is_a_parameter_of_its_own() -> None:
-    assert folded_transposes.run(normal_form(head(np.ascontiguousarray(random(7, 4).T), "head"))) == 0
 
 
 def test_a_model_without_initialisers_has_its_weights_in_constants() -> None:
@@ -156,71 +99,6 @@ def test_a_matrix_with_a_name_is_no_copy() -> None:
             node.input[:] = [f"w.{name}" if name == tensor.name else name for name in node.input]
         tensor.name = f"w.{tensor.name}"
     assert copies(proto) == 0
-
-
-@pytest.mark.parametrize(
-    ("names", "numbers", "expected"),
-    [
-        (("/block/fc/MatMul", "/block/MatMul"), random(4, 4), 1),
-        (("/MatMul", "/block/fc/MatMul"), random(4, 4), 1),
-        (("/enc/fc/MatMul", "/dec/MatMul"), random(4, 4), 1),  # `dec` has a norm, and so is no layer
-        (("/enc/fc/MatMul", "/head/MatMul"), random(4, 4), 0),
-        (("/block/fc/MatMul", "/block/MatMul"), np.ones((4, 4), np.float32), 0),
-    ],
-)
-def test_a_function_reads_the_matrix_of_a_layer(names: tuple[str, ...], numbers: Array, expected: int) -> None:
-    body = "val_2 = Identity(val_1) h = MatMul(x, val_1) k = MatMul(h, val_2) y = Mul(k, norm)"
-    model = with_tensors(f"g (float[n, 4] x) => (float[n, 4] y) {{ {body} }}", val_1=numbers, norm=random(4))
-    for node, name in zip(model.graph.node[1:3], names, strict=True):
-        node.name = name
-    model.graph.node[-1].input[1] = model.graph.initializer[1].name = "dec.norm.weight"
-    assert copies(model) == expected
-
-
-ROWS = "g (int64[n] i) => (float[n, 3] y) { e = Gather(table, i) y = MatMul(e, val_3) }"
-GEMM = ROWS.replace("MatMul(e", "Gemm<transB=1>(e")
-
-
-@pytest.mark.parametrize(("text", "start"), [(ROWS, 0), (ROWS, 4), (GEMM, 2)])
-def test_rows_of_a_parameter_are_taken_from_it(text: str, start: int) -> None:
-    rows = random(7, 4)[start : start + 3]
-    proto = with_tensors(text, table=random(7, 4), val_3=rows if "Gemm" in text else np.ascontiguousarray(rows.T))
-    model = normal_form(proto)
-    assert folded_rows.run(model) == 1
-    assert operators(model) == ["Gather", "Slice", "Transpose", "MatMul"]
-    feeds = {"i": np.array([3, 0, 6])}
-    np.testing.assert_array_equal(run(proto_of(model), feeds)[0], run(proto, feeds)[0])
-
-
-def test_rows_with_another_number_or_a_name_or_of_one_number_stay() -> None:
-    rows = np.ascontiguousarray(random(7, 4)[:3].T)
-    assert folded_rows.run(normal_form(with_tensors(ROWS, table=random(7, 4), val_3=rows))) == 1
-    assert folded_rows.run(normal_form(with_tensors(ROWS.replace("val_3", "w"), table=random(7, 4), w=rows))) == 0
-    other = rows.copy()
-    other[-1, -1] += 1
-    assert folded_rows.run(normal_form(with_tensors(ROWS, table=random(7, 4), val_3=other))) == 0
-    ones = np.ones((7, 4), np.float32)
-    assert folded_rows.run(normal_form(with_tensors(ROWS, table=ones, val_3=ones[:3].T.copy()))) == 0
-
-
-TURNED_TWICE = "g (float[n, 4] x) => (float[n, 4] y) { h = MatMul(x, val_0) y = MatMul(h, val_1) }"
-
-
-def test_a_parameter_that_was_transposed_twice_has_its_name_again() -> None:
-    ones = np.ones((4, 3), np.float32)
-    for matrix, other, expected in (
-        (random(4, 3), random(4, 3).T.copy(), 1),
-        (random(4, 3), random(4, 3).T + 1, 0),
-        (ones, ones.T.copy(), 0),  # by chance: it may have been computed in any way
-    ):
-        proto, feeds = with_tensors(TURNED_TWICE, val_0=matrix, val_1=other), {"x": random(3, 4)}
-        (before,) = run(proto, feeds)
-        model = normal_form(proto)
-        for name, note in (("val_0", "['fc.weight']"), ("val_1", "['fc.weight', 't']")):
-            model.graph.initializers[name].metadata_props[FOLDED_FROM] = note
-        assert (folded_transposes.run(model) > 0) == bool(expected)
-        assert ("fc.weight" in model.graph.initializers) == bool(expected)
-        np.testing.assert_array_equal(run(proto_of(model), feeds)[0], before)
 
 
 def convolutions(bias: Array) -> onnx.ModelProto:

@@ -20,8 +20,7 @@ the state dict. For a model from PyTorch it applies, by the names that the weigh
 4. if the weight is that of a layer which is called by its own name, and which the node is not in, but in a module with
    modules below it, such as the layer's own: `F.linear(x, self.embed.weight)` beside `self.embed(ids)`. Not if the bias
    is this layer's, too, which then is called a second time, nor for a layer that shares the weight of another
-   (`self.head(x)`), which has a scope of its own. If both read a matrix as the exporter has transposed it, they read
-   the matrix itself again.
+   (`self.head(x)`), which has a scope of its own.
 
 Not if the name of one of them is not known, but for a linear layer's matrix beside the bias of its module: the older
 exporter transposes it and keeps no name. It is called `weight` then, or, by its bias, `in_proj_weight`: the packed
@@ -92,14 +91,12 @@ def _visit(edit: Edit, node: ir.Node, parents: Collection[str]) -> None:
     given = {place: node.inputs[place] for place in roles if place < len(node.inputs)}
     fillers = [place for place, value in given.items() if node.op_type == "GroupNorm" and is_filler(value, 0)]
     weights = {place: v for place, v in given.items() if v is not None and place not in fillers}
-    names = _names(edit, node, weights, parents)
+    names = _names(node, weights)
     are_stored = all(is_parameter(value) or FOLDED_FROM in value.metadata_props for value in weights.values())
     if names is None or not are_stored or not _is_bare(edit, node, weights, names, parents):
         return
     held = {place: _held(edit, node, value, names[place]) for place, value in weights.items()}
     if node.op_type == "Linear":
-        if _is_of_other_layer(edit, node, weights, names, parents):
-            _turn_back(weights[1], held[1])
         edit.replace(node, "BareLinear", [node.inputs[0], *held.values()], domain=DOMAIN)
         return
     for place, value in held.items():
@@ -124,14 +121,11 @@ def _is_trained_number(value: ir.Value, node: ir.Node) -> bool:
     return is_told and not is_buffer and all(is_standard(user, *_ARITHMETIC) for user, _ in value.uses())
 
 
-def _names(edit: Edit, node: ir.Node, weights: Weights, parents: Collection[str]) -> dict[int, str] | None:
+def _names(node: ir.Node, weights: Weights) -> dict[int, str] | None:
     """What the weights were called; None if that is not known of all."""
     names = {place: name for place, value in weights.items() if (name := parameter_name(value, node)) is not None}
     is_turned = node.op_type == "Linear" and 1 not in names and not attribute(node, "transposed", 0)
-    layer = _other_layer(edit, node, weights[1], parents) if is_turned else None
-    if layer is not None:
-        names = {1: f"{layer}.weight", **names}
-    elif is_turned and 2 in names:
+    if is_turned and 2 in names:
         owner, dot, bias = names[2].rpartition(".")
         if bias == IN_BIAS or _is_in(node, owner):
             names = {1: f"{owner}{dot}{IN_WEIGHT if bias == IN_BIAS else 'weight'}", **names}
@@ -170,19 +164,6 @@ def _is_of_other_layer(
     if not owner or owner in others or not reads_layer(module, owner, parents):
         return False
     return any(told_module(reader) == owner for reader in _other_readers(edit, node, weights[place]))
-
-
-def _other_layer(edit: Edit, node: ir.Node, weight: ir.Value, parents: Collection[str]) -> str | None:
-    """The one linear layer with this matrix, which has lost its name, that a node reads it from: by the layer's bias,
-    or else by the scope of its call."""
-    found: set[str | None] = set()
-    for reader in _other_readers(edit, node, weight):
-        if reader.op_type == "Linear":
-            bias = reader.inputs[2] if len(reader.inputs) > 2 else None
-            name = parameter_name(bias, reader) if bias is not None else None
-            found.add(name.rpartition(".")[0] if name is not None else told_module(reader))
-    (layer,) = found if len(found) == 1 else (None,)
-    return layer if layer and reads_layer(told_module(node), layer, parents) else None
 
 
 def _other_readers(edit: Edit, node: ir.Node, value: ir.Value) -> list[ir.Node]:
@@ -229,14 +210,6 @@ def _stored(edit: Edit, array: Array, name: str) -> ir.Value:
     if known is not None and known.const_value is not None and np.array_equal(known.const_value.numpy(), array):
         return known
     return initialiser(edit.graph, edit.names.fresh(name), array, generated=False)
-
-
-def _turn_back(weight: ir.Value, held: ir.Value) -> None:
-    """Let linear layers read a matrix as PyTorch holds it, and not its transpose."""
-    for reader, place in weight.uses() if held is not weight else ():
-        if reader.op_type == "Linear" and reader.domain == DOMAIN and place == 1:
-            reader.replace_input_with(1, held)
-            reader.attributes["transposed"] = ir.AttrInt64("transposed", 1)
 
 
 def _parameter(edit: Edit, node: ir.Node, value: ir.Value) -> ir.Value:

@@ -9,6 +9,8 @@ import onnx_ir as ir
 from .exported import folded_from
 from .metadata import NAME_SCOPES, NO_MODULE, string_list
 
+LONGEST_NAME = 1000  # of a node that tells of modules: it is a stranger's
+
 _PARAMETRISED = ".parametrizations."
 
 Path = tuple[str, ...]
@@ -29,7 +31,7 @@ def told_module(node: ir.Node) -> str | None:
     if scopes and scopes[0] != NO_MODULE:
         return scopes[-2] if len(scopes) > 1 else ""  # the last one is the operation itself
     name = node.name or ""
-    if not name.startswith("/"):
+    if not name.startswith("/") or len(name) > LONGEST_NAME:
         return None
     path: Path = ()
     for component in name.split("/")[1:-1]:

@@ -35,8 +35,8 @@ def Linear(n: Node, x: Tensor, weight: Constant, bias: Constant | None, *, trans
 
 
 @op("BareLinear", domain=DOMAIN)
-def BareLinear(n: Node, x: Tensor, weight: Constant, bias: Constant | None) -> Result:
-    """A product with a matrix, stored as (out, in), that is no layer's."""
+def BareLinear(n: Node, x: Tensor, weight: Tensor, bias: Tensor | None) -> Result:
+    """A product with a matrix, held as (out, in), that is no layer's."""
     return F.linear(x, weight) if bias is None else F.linear(x, weight, bias)
 
 

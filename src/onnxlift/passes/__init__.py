@@ -27,12 +27,10 @@ from . import (
     expand_operators,
     expands,
     first_steps,
-    folded_arithmetic,
     folded_functions,
     folded_names,
-    folded_rows,
+    folded_parameters,
     folded_sums,
-    folded_transposes,
     gradients,
     identities,
     inline_functions,
@@ -87,8 +85,6 @@ PASSES: dict[str, Pass] = {
     "named-sizes": named_sizes.run,
     "zero-biases": zero_biases.run,
     "copied-weights": copied_weights.run,
-    "folded-transposes": folded_transposes.run,
-    "folded-rows": folded_rows.run,
     "common-subexpressions": common_subexpressions.run,
     "dead-code": dead_code.run,
 }
@@ -113,7 +109,7 @@ def normalise(
     merged_parameters.run(model)
     folded_sums.run(model)
     folded_functions.run(model)
-    folded_arithmetic.run(model)
+    folded_parameters.run(model)
     untrained_buffers.run(model)
     first_steps.run(model)
     dropped_biases.run(model)

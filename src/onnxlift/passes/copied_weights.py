@@ -9,9 +9,9 @@ parameters of their own, free to drift apart in training.
 
 It applies to nameless matrices and kernels that are equal, element by element, and that belong to one layer: the same
 parameter is added to both products, or both nodes have the name of one module (for the second call, the older exporter
-adds a number to it), or one is in a module that is no layer, and so a function that reads the weight of the other,
-which is (`F.linear(x, self.fc.weight)`). Not to those of a single number, as weights are before training: these are
-equal by chance. The biases of convolutions must be equal, too, or be one; a function reads the weight alone.
+adds a number to it). Not to those of a single number, as weights are before training: these are equal by chance. The
+biases of convolutions must be equal, too, or be one. (For functions that read the weight of a layer, see
+`folded_parameters.py`.)
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ import numpy as np
 import onnx_ir as ir
 
 from ..ir.metadata import NAME_SCOPES, string_list
-from ..ir.module_paths import modules_with_modules, reads_layer, told_module
 from ..ir.scopes import constant
 from .edit import Edit, has_generated_name, is_parameter, is_standard, sweep, varies
 
@@ -35,10 +34,6 @@ _COUNTED = re.compile(r"_\d+$")
 
 def run(model: ir.Model) -> int:
     """Let all calls of a layer have one weight; gives how many copies were replaced."""
-    return _join_calls(model) + _join_functions(model)
-
-
-def _join_calls(model: ir.Model) -> int:
     seen: dict[object, list[tuple[ir.Value, ir.Value | None]]] = {}
 
     def visit(edit: Edit, node: ir.Node) -> None:
@@ -60,26 +55,6 @@ def _join_calls(model: ir.Model) -> int:
                 known.append((weight, bias))
 
     return sweep(model, visit)
-
-
-def _join_functions(model: ir.Model) -> int:
-    """Let functions read the weight of the one layer that has these numbers."""
-    readers: dict[int, list[tuple[ir.Node, ir.Value]]] = {}
-    for node in model.graph:
-        weight = node.inputs[1] if is_standard(node, *LAYERS) and len(node.inputs) > 1 else None
-        if weight is not None and _is_nameless(weight):
-            readers.setdefault(id(constant(weight)), []).append((node, weight))
-    shared = [group for group in readers.values() if len({weight for _, weight in group}) > 1]
-    parents = modules_with_modules(model.graph) if shared else set()
-    changes = 0
-    for group in shared:
-        for node, weight in group if varies(group[0][1]) else ():
-            module = told_module(node)
-            layers = {w for other, w in group if (layer := told_module(other)) and reads_layer(module, layer, parents)}
-            if len(layers) == 1 and weight not in layers:
-                node.replace_input_with(1, *layers)
-                changes += 1
-    return changes
 
 
 def _is_nameless(value: ir.Value) -> bool:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import onnxlift
 from idioms.multihead_layers import exported as export
 from onnxlift.ir.load import load
-from onnxlift.passes import folded_arithmetic
+from onnxlift.passes import folded_parameters
 
 from .exported import exported
 
@@ -38,7 +38,7 @@ def mixed(
 
 def test_one_minus_a_parameter() -> None:
     model = mixed(ONE - MIX)
-    assert folded_arithmetic.run(model) == 1
+    assert folded_parameters.run(model) == 1
     difference, product, *_ = model.graph
     assert [difference.op_type, product.op_type] == ["Sub", "Mul"]
     assert product.inputs[1] is difference.outputs[0]
@@ -72,12 +72,12 @@ FEW = np.array([0.1416, 0.7183, -0.1416, 0.1416, 0.1416], np.float32)
     ).split("|"),
 )
 def test_other_constants_stay(model: ir.Model) -> None:
-    assert folded_arithmetic.run(model) == 0
+    assert folded_parameters.run(model) == 0
 
 
 def test_a_single_number_that_was_trained() -> None:
     number = np.array([0.2544413], np.float32)
-    assert folded_arithmetic.run(mixed(1 - number, {"mixer.mix": number})) == 1
+    assert folded_parameters.run(mixed(1 - number, {"mixer.mix": number})) == 1
 
 
 def test_the_parameter_that_the_exporter_notes_is_the_one() -> None:
@@ -87,7 +87,7 @@ def test_the_parameter_that_the_exporter_notes_is_the_one() -> None:
         stored = {"a.mix": MIX, "b.mix": MIX, "sub": ONE - MIX}
         model = exported(body, notes, stored, ["a.mix", "b.mix", "c.mix"])
         model.graph.initializers["sub"].metadata_props["pkg.onnxscript.optimizer.folded_from"] = f"['{noted}']"
-        assert folded_arithmetic.run(model) == times
+        assert folded_parameters.run(model) == times
         reads = [value.name for node in model.graph if node.op_type == "Sub" for value in node.inputs if value]
         assert reads[1:] == [noted] * times
 

@@ -1,0 +1,260 @@
+"""What an exporter has computed ahead of time from a parameter that the file still has is computed from it again.
+
+    MatMul(x, c), c the transpose of embed.weight              ->   MatMul(x, Transpose(embed.weight))
+    MatMul(x, c), c the transposed rows 2 to 6 of fc.weight    ->   MatMul(x, Transpose(Slice(fc.weight, 2, 7)))
+    Mul(x, onnx::Mul_162), which is 1 - time_mix_k             ->   Mul(x, Sub(1, time_mix_k))
+    Add(x, onnx::Add_9), row 3 of embed.weight                 ->   Add(x, Gather(embed.weight, 3))
+
+for parts of a parameter (`number_views.py`), for its numbers put through a function (`formulas.py`), and for both at
+once. A parameter that is used as it is and in some other way besides would train by the first of its uses only: the
+other one would be a parameter of its own, free to drift away in training, or a constant, which stays what it is.
+
+It applies to a constant without a name of its own that has these numbers, all of them. The parameter is the one that
+the newer exporter notes beside the constant; or else one that the module which reads the constant can have computed it
+from (`stored_parameters.py`), and, if it was put through a function, the only one of this size. The transpose of a
+matrix, and of some rows of one, is recognised in any product: an output head that shares the embedding's matrix is a
+layer of its own.
+
+Not if the numbers are of fewer than `FEWEST` kinds: ones are one minus zeros, and a part of all other ones, in every
+model that nobody has trained. A single number must be one that training gives, of more than `ROUND` digits, and is not
+taken for a part of something nor for the factor of another: that would always do. Nor if the constant is the copy of a
+parameter: nothing was computed.
+
+The bias of a layer follows its matrix: where rows of that are multiplied with, the same numbers of the bias are added,
+whatever these are. And the matrix of a layer that a function reads as well, `F.linear(x, self.fc.weight)`, is stored as
+PyTorch holds it again, and transposed for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from math import prod
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ..ir.metadata import FOLDED_FROM
+from ..ir.scopes import constant
+from ..ir.types import FLOATS, DataType
+from .edit import Array, Edit, attribute, is_standard, sweep
+from .formulas import AS_IT_IS, FORMULAS, OF_TWO, Formula, scaled
+from .number_views import Pick, View, find_view
+from .stored_parameters import Parameter, Sizes, StoredParameters, is_nameless, numbers_of, sizes_of
+
+FEWEST = 4
+ROUND = 5
+MOST_CANDIDATES = 16  # of one size in one module
+_SAMPLE = 64
+_FRONT = -(2**63)  # before the first one, in the words of Slice
+
+_Origin = tuple[Parameter, View, Formula]
+
+
+def run(model: ir.Model) -> int:
+    """Compute such constants of the main graph again; gives how many."""
+    nameless = [value for value in model.graph.initializers.values() if _is_possible(value)]
+    if not nameless:
+        return 0
+    parameters = StoredParameters(model.graph)
+    found = {value: origin for value in nameless if (origin := _origin(value, parameters)) is not None}
+    for value, origin in list(found.items()):
+        found.update(_biases(value, origin, parameters))
+    borrowed = {copy: found for found in parameters.read_by_functions() for copy in found.copies}
+
+    def visit(edit: Edit, node: ir.Node) -> None:
+        for place, value in enumerate(node.inputs) if node.graph is model.graph else ():
+            if value in borrowed:
+                borrowed[value].restore(edit)
+            is_cut = value in found and found[value][1].is_cut
+            if value in found and (edit.scope.opset(node) >= 10 or not is_cut):
+                node.replace_input_with(place, _computed(edit, node, place, found[value]))
+                edit.changes += 1
+
+    if found or borrowed:
+        sweep(model, visit)
+    return len(found) + len(borrowed)
+
+
+def _is_possible(value: ir.Value) -> bool:
+    tensor = constant(value)
+    return tensor is not None and value.dtype in FLOATS and is_nameless(value) and tensor.size > 0
+
+
+def _origin(value: ir.Value, parameters: StoredParameters) -> _Origin | None:
+    """What a constant is computed from, and how."""
+    if FOLDED_FROM in value.metadata_props:
+        noted = [found for found in parameters.noted(value) if not found.is_stored_as(value)]
+        return _part(value, noted) or _arithmetic(value, noted)
+    is_possible = prod(sizes_of(value)) >= FEWEST or _is_telling(numbers_of(value))
+    around = [found for found in parameters.around(value) if not found.is_stored_as(value)] if is_possible else []
+    alike = [found for found in around if _long(found.shape) == _long(sizes_of(value))]
+    return (
+        _part(value, around, _is_trained)
+        or _part(value, parameters.matrices if _is_multiplied_with(value) else (), _is_of_rows)
+        or (_arithmetic(value, alike) if len(alike) <= MOST_CANDIDATES else None)
+    )
+
+
+def _part(
+    value: ir.Value,
+    candidates: Iterable[Parameter],
+    is_meant: Callable[[Parameter, View, Array], bool] = lambda *found: True,
+) -> _Origin | None:
+    """The first parameter that a constant is a part of."""
+    array: Array | None = None
+    for parameter in candidates:
+        if parameter.stored.dtype != value.dtype or not _fits(sizes_of(value), parameter.shape):
+            continue
+        array = numbers_of(value) if array is None else array
+        view = find_view(array, parameter.array) if array.size > 1 else None
+        if view is not None and _is_telling(array) and is_meant(parameter, view, array):
+            return parameter, view, AS_IT_IS
+    return None
+
+
+def _arithmetic(value: ir.Value, candidates: Iterable[Parameter]) -> _Origin | None:
+    """The only parameter that a constant is computed from."""
+    matches: list[_Origin] = []
+    array = numbers_of(value)
+    for parameter in candidates if value.dtype == DataType.FLOAT else ():
+        if parameter.stored.dtype != value.dtype or not _fits(sizes_of(value), parameter.shape):
+            continue
+        numbers = parameter.array
+        if _find(array, numbers, AS_IT_IS) is not None or not _is_telling(numbers):
+            continue
+        formulas = chain(FORMULAS, scaled(numbers, array))
+        views = ((view, formula) for formula in formulas if (view := _find(array, numbers, formula)) is not None)
+        if (found := next(views, None)) is not None:
+            matches.append((parameter, *found))
+    return matches[0] if len(matches) == 1 else None
+
+
+def _find(array: Array, numbers: Array, formula: Formula) -> View | None:
+    """How to take what a formula makes of some numbers; not a single one out of many."""
+    if array.size == 1 < numbers.size:
+        return None
+    return find_view(array, numbers, formula.gives)
+
+
+def _fits(part: Sizes, whole: Sizes) -> bool:
+    """Whether a part of such sizes can be taken out of the whole."""
+    sizes, limits = (sorted(_long(shape), reverse=True) for shape in (part, whole))
+    return len(sizes) <= len(limits) and all(size <= limit for size, limit in zip(sizes, limits, strict=False))
+
+
+def _long(shape: Sizes) -> tuple[int, ...]:
+    return tuple(sorted(size for size in shape if size != 1))
+
+
+def _is_telling(numbers: Array) -> bool:
+    """Whether it is no accident if other numbers can be computed from these, or these be found among others."""
+    if numbers.size == 1:
+        return _digits(numbers.flat[0]) > ROUND
+    few = np.abs(numbers.reshape(-1)[:_SAMPLE])
+    return bool(np.isfinite(few).all()) and len(np.unique(few)) >= FEWEST
+
+
+def _is_trained(parameter: Parameter, view: View, part: Array) -> bool:
+    """Whether this is no mere copy, and a part not of numbers that people write into many models: positions, halves."""
+    if not view.is_cut:
+        return parameter.is_turned or not view.is_all
+    return sum(_digits(number) > ROUND for number in np.unique(part.flat[:_SAMPLE])) >= FEWEST
+
+
+def _digits(number: np.floating[Any]) -> int:
+    return len(np.format_float_scientific(number).partition("e")[0].strip("-").replace(".", ""))
+
+
+def _is_of_rows(parameter: Parameter, view: View, part: Array) -> bool:
+    """Whether a matrix is transposed, or the rows are some that follow one another, or both."""
+    rows, columns = view.picks
+    return columns == slice(None) and isinstance(rows, slice) and rows.step is None and not view.is_all
+
+
+def _is_multiplied_with(value: ir.Value) -> bool:
+    return len(sizes_of(value)) == 2 and any(is_standard(n, "MatMul", "Gemm") and i == 1 for n, i in value.uses())
+
+
+def _biases(value: ir.Value, origin: _Origin, parameters: StoredParameters) -> Iterator[tuple[ir.Value, _Origin]]:
+    """What is added to products with rows of a layer's matrix, if that is the same rows of its bias."""
+    parameter, view, formula = origin
+    bias = parameters.by_key.get(f"{parameter.owner}.bias")
+    if bias is None or not parameter.key.endswith(".weight") or len(bias.shape) != 1 or len(parameter.shape) != 2:
+        return
+    rows = View(view.picks[:1], (0,))
+    for node, place in value.uses():
+        readers = [*node.outputs[0].uses()]
+        if is_standard(node, "MatMul") and place == 1 and len(readers) == 1 and is_standard(readers[0][0], "Add"):
+            node, place = readers[0][0], 1 - readers[0][1]
+        elif is_standard(node, "Gemm") and place == 1 and len(node.inputs) > 2:
+            place = 2
+        else:
+            continue
+        added = node.inputs[place]
+        if added is None or not _is_possible(added) or added.dtype != bias.stored.dtype or added is bias.stored:
+            continue
+        numbers, expected = rows.of(bias.array), numbers_of(added)
+        for way in (AS_IT_IS, formula):
+            if numbers.shape == expected.shape and way.gives(numbers, expected).all():
+                yield added, (bias, rows, way)
+                break
+
+
+def _computed(edit: Edit, node: ir.Node, place: int, origin: _Origin) -> ir.Value:
+    """What a constant was computed to, as new nodes in front of `node` compute it."""
+    parameter, view, formula = origin
+    value = _picked(edit, node, parameter.restore(edit), view.picks)
+    turned = attribute(node, "transB", 0)
+    if is_standard(node, "Gemm") and place == 1 and view.is_turned and turned is not None:
+        node.attributes["transB"] = ir.AttrInt64("transB", int(not turned))
+        return _put_through(edit, node, value, formula)
+    if not view.is_turned:
+        return _put_through(edit, node, _moved(edit, node, value, view), formula)
+    return _moved(edit, node, _put_through(edit, node, value, formula), view)
+
+
+def _picked(edit: Edit, node: ir.Node, value: ir.Value, picks: tuple[Pick, ...]) -> ir.Value:
+    """What a view takes along each axis, as new nodes give it."""
+    shape, name = sizes_of(value), f"{value.name}.part"
+    cuts = {
+        a: pick.indices(shape[a]) for a, pick in enumerate(picks) if isinstance(pick, slice) and pick != slice(None)
+    }
+    if cuts:
+        starts, ends, steps = zip(*cuts.values(), strict=True)
+        numbers = [starts, [end if end >= 0 else _FRONT for end in ends], list(cuts), steps]
+        bounds = [edit.constant("bounds", np.array(row)) for row in numbers[: 3 if {*steps} == {1} else 4]]
+        shape = tuple(len(range(*cuts[axis])) if axis in cuts else size for axis, size in enumerate(shape))
+        value = edit.insert(node, "Slice", [value, *bounds], like=value, shape=shape, name=name)
+    for axis, pick in reversed([*enumerate(picks)]):
+        if not isinstance(pick, slice):
+            indices = np.array(pick, np.int64)
+            inputs = [value, edit.constant("index", indices)]
+            shape = (*shape[:axis], *indices.shape, *shape[axis + 1 :])
+            along = [ir.AttrInt64("axis", axis)]
+            value = edit.insert(node, "Gather", inputs, along, like=value, shape=shape, name=name)
+    return value
+
+
+def _moved(edit: Edit, node: ir.Node, value: ir.Value, view: View) -> ir.Value:
+    """The axes in the order of the view, and those that it adds."""
+    shape = [sizes_of(value)[axis] for axis in view.order]
+    if view.is_turned:
+        order = [ir.AttrInt64s("perm", view.order)]
+        value = edit.insert(node, "Transpose", [value], order, like=value, shape=shape, name=f"{value.name}.T")
+    if view.new_axes:
+        axes, attributes = edit.axes(node, view.new_axes)
+        for axis in view.new_axes:
+            shape.insert(axis, 1)
+        inputs, name = [value, *axes], f"{value.name}.axes"
+        value = edit.insert(node, "Unsqueeze", inputs, attributes, like=value, shape=shape, name=name)
+    return value
+
+
+def _put_through(edit: Edit, node: ir.Node, value: ir.Value, formula: Formula) -> ir.Value:
+    for operator in formula.operators:
+        number = edit.constant("number", np.array(formula.number, np.float32)) if operator in OF_TWO else None
+        inputs = [number, value] if operator == "Sub" else [value, number][: 1 + (number is not None)]
+        value = edit.insert(node, operator, inputs, like=value, shape=sizes_of(value), name=f"{value.name}.{operator}")
+    return value

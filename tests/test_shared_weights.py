@@ -4,6 +4,7 @@ state dict is the original's, what is one parameter is one, and its gradient is 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -144,6 +145,69 @@ class Rows(nn.Module):
         return F.linear(self.fc(self.embed(ids)).tanh(), self.embed.weight[self.rows])
 
 
+class Parts(nn.Module):
+    """Code that reads the parameters of layers which are called as well."""
+
+    def __init__(self, code: Callable[[Parts, Tensor], Tensor], bias: bool = True) -> None:
+        super().__init__()
+        self.embed, self.fc, self.conv = nn.Embedding(10, 8), nn.Linear(8, 8, bias), nn.Conv1d(8, 8, 3, padding=1)
+        self.w, self.b, self.code = nn.Parameter(torch.empty(8, 8)), nn.Parameter(torch.empty(8)), code
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.embed((10 * x.abs()).long().sum(-1) % 10)
+        x = self.conv(self.fc(x).unsqueeze(-1).flatten(0, -3)).flatten(1).tanh()
+        return self.code(self, (x @ self.w + self.b).tanh())
+
+
+# Each with what it is lifted to, if both exporters tell all of it.
+PARTS: dict[str, tuple[Callable[[Parts, Tensor], Tensor], str]] = {
+    "rows": (
+        lambda m, x: F.linear(x, m.fc.weight[:5], m.fc.bias[:5]),
+        ", self.fc.weight[:5], self.fc.bias[:5])",
+    ),
+    "last rows": (
+        lambda m, x: F.linear(x, m.fc.weight[3:], m.fc.bias[3:]),
+        ", self.fc.weight[3:], self.fc.bias[3:])",
+    ),
+    "rows without a bias": (lambda m, x: F.linear(x, m.fc.weight[2:7]), "self.fc.weight[2:7]"),
+    "columns": (
+        lambda m, x: F.linear(x[:, :6], m.fc.weight[:, :6], m.fc.bias),
+        ", self.fc.weight[:, :6], self.fc.bias)",
+    ),
+    "a corner": (lambda m, x: F.linear(x[:, :6], m.fc.weight[:4, :6], m.fc.bias[:4]), "self.fc.weight[:4, :6]"),
+    "turned rows": (lambda m, x: x[:, :5] @ m.fc.weight[:5], "[:, :5] @ self.fc.weight[:5]"),
+    "a factor": (
+        lambda m, x: F.linear(x, m.fc.weight * 0.5, m.fc.bias * 0.5),
+        ", self.fc.weight * 0.5, self.fc.bias * 0.5)",
+    ),
+    "one more": (lambda m, x: F.linear(x, 1 + m.fc.weight), "self.fc.weight + 1"),
+    "a scaled embedding": (
+        lambda m, x: x @ (m.embed.weight.t() / 8**0.5),
+        "self.embed.weight / math.sqrt(8)",
+    ),
+    "a negative embedding": (lambda m, x: F.linear(x, -m.embed.weight), "-self.embed.weight"),
+    "scaled rows": (lambda m, x: F.linear(x, m.embed.weight[:7] * 0.3), "self.embed.weight[:7] * 0.3"),
+    "every second row": (lambda m, x: F.linear(x, m.embed.weight[::2]), "self.embed.weight[::2]"),
+    "some rows": (lambda m, x: F.linear(x, m.embed.weight[[1, 2, 7]]), "self.embed.weight[[1, 2, 7]]"),
+    "one row": (lambda m, x: x * m.embed.weight[3], "* self.embed.weight[3]"),
+    "a part of a bias": (lambda m, x: x[:, :5] + m.fc.bias[:5], "+ self.fc.bias[:5]"),
+    "a part of a parameter": (lambda m, x: x @ m.w[:, :5] + m.b[:5], "b = self.b[:5]"),
+    "a scaled parameter": (lambda m, x: x @ (m.w / 3), " @ (self.w / 3)"),
+    "a reversed parameter": (lambda m, x: x @ m.w.flip(0) + m.b.flip(0), "+ self.b.flip(0)"),
+    "rows of a kernel": (
+        lambda m, x: F.conv1d(x.unsqueeze(0).transpose(1, 2), m.conv.weight[:4], m.conv.bias[:4]),
+        "self.conv.weight[:4]",
+    ),
+    "a turned kernel": (
+        lambda m, x: F.conv1d(x.unsqueeze(0).transpose(1, 2), m.conv.weight.transpose(0, 1)),
+        "self.conv.weight.transpose(0, 1)",
+    ),
+    "a reversed kernel": (
+        lambda m, x: F.conv1d(x.unsqueeze(0).transpose(1, 2), m.conv.weight.flip(-1)),
+        "self.conv.weight.flip(2)",
+    ),
+}
+
 CASES = {
     "function": (lambda: Function(), 3),
     "function of rows": (lambda: Function(), 2),
@@ -171,9 +235,21 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_parameters_and_gradients(name: str, exporter: str) -> None:
     build, axes = CASES[name]
-    module = build()
-    x = torch.randn(*(2, 5, 8)[3 - axes :])
-    mine = onnxlift.lift(exported(module, (x,), exporter), name="model").module()
+    check(build(), torch.randn(*(2, 5, 8)[3 - axes :]), exporter)
+
+
+@pytest.mark.parametrize("exporter", ["script", "dynamo"])
+@pytest.mark.parametrize("name", PARTS)
+def test_parts(name: str, exporter: str) -> None:
+    code, expected = PARTS[name]
+    source = check(Parts(code), torch.randn(5, 8), exporter)
+    assert expected in source, source
+
+
+def check(module: nn.Module, x: Tensor, exporter: str) -> str:
+    """What a module lifts to, with its parameters and their gradients."""
+    lifted = onnxlift.lift(exported(module, (x,), exporter), name="model")
+    mine = lifted.module()
     state = module.state_dict()
     assert mine.state_dict().keys() == state.keys()
     mine.load_state_dict(state, strict=True)
@@ -185,6 +261,7 @@ def test_parameters_and_gradients(name: str, exporter: str) -> None:
     gradients = dict(mine.named_parameters())
     for key, parameter in module.named_parameters():
         torch.testing.assert_close(gradients[key].grad, parameter.grad, rtol=1e-4, atol=1e-4)
+    return lifted.source
 
 
 class Copies(nn.Module):

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from keyword import iskeyword
 
 import onnx_ir as ir
 
@@ -46,6 +47,7 @@ _ATTENTION = re.compile(r"(?i)(attention|attn)$")
 # something else.
 RESIDUAL, BIAS = "residual", "bias"
 MASK = "mask"
+WEIGHT = "weight"
 # What is looked up in an embedding of this name.
 _LOOKED_UP = (
     (re.compile(r"(?i)pos(itions?)?(_|$)|_positions?$|wpe$"), "positions"),
@@ -94,6 +96,8 @@ class Roles:
             if isinstance(call._function, Attribute) and call._function._name == "scaled_dot_product_attention":
                 operands = zip(call._args, (QUERY, KEY, VALUE), strict=False)
                 self._add_operands(((key, role) for e, role in operands for key in self._attention.same(e)), found)
+            elif _is_layers_function(call):
+                roles = {1: WEIGHT, 2: BIAS}
             elif _is_rotary(call):
                 roles = {1: WORDS["cos"], 2: WORDS["sin"]}
             elif isinstance(call._function, Member):
@@ -136,6 +140,8 @@ class Roles:
                 if used_as is not None and is_alike and sources[0] not in self.module.inputs:
                     # What becomes several things is none of them yet.
                     found[sources[0]] = used_as if found.get(sources[0], used_as) == used_as else ""
+            if len(statement.targets) == 1 and (held := self._only_parameter(statement.expr)) is not None:
+                found.setdefault(variable(statement.targets[0]), held)
         for position, value in enumerate(self.module.inputs):
             if position in hints.parameters:
                 found.setdefault(value, hints.parameters[position])
@@ -157,6 +163,12 @@ class Roles:
     def _sources(self, expr: Expr, role: str | None) -> Iterator[object]:
         """The variables that have become `expr`, which has this role. What a layer makes queries of is no query yet."""
         return self._attention.same(expr) if role in OPERANDS else main_line(expr, self.inlined)
+
+    def _only_parameter(self, expr: Expr) -> str | None:
+        """What the one parameter or buffer is called that an expression is computed from, and nothing else."""
+        keys = {variable(part) for part in walk(expr) if isinstance(part, Ref | Local)}
+        name = self.module.stored_name(keys.pop()) if len(keys) == 1 else None
+        return identifier(name[-1]) if name is not None else None
 
     def _rotated_part(self, expr: Expr, role: str) -> dict[object, str]:
         """`q = torch.cat((apply_rotary(x, cos, sin), y), -1)` -> x: q_rot, y: q_pass."""
@@ -215,6 +227,14 @@ def _masked(expr: Expr) -> object:
     return None
 
 
+def _is_layers_function(call: Call) -> bool:
+    """Whether this does what a layer does, with a weight and perhaps a bias: `F.linear(x, weight, bias)`."""
+    match call._function:
+        case Attribute(_base=Name(_name="F"), _name=name):
+            return name == "linear" or name.startswith("conv")
+    return False
+
+
 def _is_rotary(call: Call) -> bool:
     """Whether something is turned by cosines and sines: `apply_rotary(x, cos, sin)`."""
     return isinstance(call._function, Name) and call._function._name.startswith("apply_rotary")
@@ -259,8 +279,8 @@ def spoken(attribute: str) -> str:
     if _ATTENTION.search(attribute):
         return WORDS["scaled_dot_product_attention"]
     for suffix in ("_proj", "_linear", "_layer", "_fc"):
-        if attribute.endswith(suffix) and len(attribute) > len(suffix):
-            attribute = attribute[: -len(suffix)]
+        if attribute.endswith(suffix) and not iskeyword(attribute.removesuffix(suffix) or "in"):
+            attribute = attribute.removesuffix(suffix)
     return identifier(attribute.lower() if len(attribute) > 1 else attribute)
 
 

@@ -10,7 +10,7 @@ the table is called `....weight`, as PyTorch names the parameter of an embedding
 too); or the indices are an input of the model, or computed in a way that cannot give a negative number. A negative
 index in spite of that is an error at run time, never another result. Everything else stays a Gather; so does a lookup
 in a parameter that is called otherwise (`attention.relative_position_bias_table`): the layer would give it another key
-in the state dict.
+in the state dict; and rows by a list of numbers, `self.embed.weight[[1, 4, 7]]`, in another module than the table's.
 
 The second rule is for any reader of a table that `passes/folded_names.py` has marked: the rows are read as they are.
 """
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from ..ir.module_paths import told_module
 from ..ir.node_view import elements_of, shape_of
 from ..ir.scopes import constant
 from ..ir.symbolic import is_nonnegative
@@ -66,9 +67,15 @@ def _lookup(edit: Edit, node: ir.Node) -> None:
     if rank(table) != 2 or 0 in (shape_of(table) or ()) or not rank(indices):
         return
     name = table.name or ""
+    if _is_list(indices) and told_module(node) not in (None, name.rpartition(".")[0]):
+        return
     is_other = name != "weight" and parameter_name(table, node) is not None
     if name.endswith(".weight") or not (is_other or _may_be_negative(indices)):
         edit.replace(node, "Embedding", [table, indices], domain=DOMAIN)
+
+
+def _is_list(indices: ir.Value) -> bool:
+    return constant(indices) is not None and rank(indices) == 1
 
 
 def _may_be_negative(value: ir.Value) -> bool:

@@ -8,6 +8,8 @@ W has two axes and is computed from parameters alone, b has one and is, too, or 
 `F.linear(x, self.fc.weight[:5], self.fc.bias[:5])`. A matrix that depends on an input is not called a weight: there,
 `x @ y.T` stays. Nor with `alpha`, `beta` or `transA` of a Gemm, or where the product is also read by somebody else
 before b is added. (A matrix that is a parameter itself is a layer's, see linear.py.)
+
+This comes after the attentions, whose projections are cut out of one matrix.
 """
 
 from __future__ import annotations

@@ -90,10 +90,12 @@ def _origin(value: ir.Value, parameters: StoredParameters) -> _Origin | None:
     is_possible = prod(sizes_of(value)) >= FEWEST or _is_telling(numbers_of(value))
     around = [found for found in parameters.around(value) if not found.is_stored_as(value)] if is_possible else []
     alike = [found for found in around if _long(found.shape) == _long(sizes_of(value))]
+    longer = [found for found in around if _has_rows(found.shape, sizes_of(value))]
     return (
         _part(value, around, _is_trained)
         or _part(value, parameters.matrices if _is_multiplied_with(value) else (), _is_of_rows)
         or (_arithmetic(value, alike) if len(alike) <= MOST_CANDIDATES else None)
+        or (_arithmetic(value, longer) if len(longer) <= MOST_CANDIDATES else None)
     )
 
 
@@ -146,6 +148,11 @@ def _fits(part: Sizes, whole: Sizes) -> bool:
 
 def _long(shape: Sizes) -> tuple[int, ...]:
     return tuple(sorted(size for size in shape if size != 1))
+
+
+def _has_rows(whole: Sizes, part: Sizes) -> bool:
+    """Whether a matrix of these sizes can be some rows or columns of another."""
+    return len(whole) == len(part) == 2 and whole != part and _fits(part, whole) and not {*whole}.isdisjoint(part)
 
 
 def _is_telling(numbers: Array) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, product, starmap
 
 import numpy as np
 
 from .edit import Array
 
+MOST_ROWS = 8  # of the same direction
 _LAST_BITS = 4
 _CLOSE = 1e-5
 
@@ -63,21 +65,42 @@ OF_TWO = frozenset({"Sub", "Add", "Mul", "Div"})  # the operators that take the 
 
 def scaled(numbers: Array, result: Array) -> Iterator[Formula]:
     """The products with a number, and the quotients, that could be meant, if `result` has all the numbers in some
-    order: the number is told by the largest one. The first is that which an author would have written, the shortest."""
-    if numbers.size != result.size or numbers.size < 2:
-        return
+    order, or some rows or columns. The first is that which an author would have written, the shortest."""
+    if numbers.size == result.size:
+        factors = _factors_of_all(numbers, result)
+    elif numbers.ndim == result.ndim == 2:
+        pairs = product((numbers, numbers.T), (result, result.T))
+        factors = chain.from_iterable(starmap(_factors_of_rows, pairs))
+    else:
+        factors = iter(())
+    for factor in factors:
+        products = [Formula(("Mul",), partial(np.multiply, c), number=c) for c in _around(factor)]
+        quotients = [Formula(("Div",), partial(_divided, c), number=c) for c in _around(1 / factor)]
+        yield from sorted((*products, *quotients), key=lambda formula: len(str(formula.number)))
+
+
+def _factors_of_all(numbers: Array, result: Array) -> Iterator[float]:
+    """The factor is told by the largest number, wherever that is."""
     sizes = [np.abs(array) for array in (numbers, result)]
     largest, total = ([float(of(array)) for array in sizes] for of in (np.max, partial(np.sum, dtype=np.float64)))
-    if not all(0 < size < np.inf for size in (*largest, *total)):
+    if numbers.size < 2 or not all(0 < size < np.inf for size in (*largest, *total)):
         return
     factor = largest[1] / largest[0]
-    if abs(factor * total[0] - total[1]) > _CLOSE * total[1]:
+    if abs(factor * total[0] - total[1]) <= _CLOSE * total[1]:
+        yield factor
+        yield -factor
+
+
+def _factors_of_rows(numbers: Array, result: Array) -> Iterator[float]:
+    """The factor is told by the row that has the direction of the first one."""
+    if numbers.shape[1] != result.shape[1] or numbers.shape[1] < 2:
         return
-    signs = (1, -1) if (numbers < 0).any() else (1,) if (result > 0).any() else (-1,)
-    for sign in signs:
-        products = [Formula(("Mul",), partial(np.multiply, c), number=c) for c in _around(sign * factor)]
-        quotients = [Formula(("Div",), partial(_divided, c), number=c) for c in _around(sign / factor)]
-        yield from sorted((*products, *quotients), key=lambda formula: len(str(formula.number)))
+    (a, b), (c, d) = numbers[:, :2].T.astype(np.float64), result[0, :2].astype(np.float64)
+    for row in np.flatnonzero(np.abs(a * d - b * c) <= _CLOSE * np.abs(a * d))[:MOST_ROWS]:
+        place = np.abs(numbers[row]).argmax()
+        factor = float(result[0, place]) / (float(numbers[row, place]) or np.inf)
+        if 0 < abs(factor) < np.inf:
+            yield factor
 
 
 def _divided(number: np.float32, array: Array) -> Array:

@@ -109,7 +109,7 @@ def _pick(line: Array, wanted: Array, start: int, same: Same) -> Pick | None:
         step = second - start
         last = start + step * (count - 1)
         if step and 0 <= last < len(line) and same(line[start + step * np.arange(count)], wanted).all():
-            end = last + (1 if step > 0 else -1)
+            end = min(last + step, len(line))
             return slice(start, end if end >= 0 else None, None if step == 1 else step)
     if count > LONGEST_LIST:
         return None

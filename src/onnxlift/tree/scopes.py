@@ -294,8 +294,11 @@ def _common(paths: Sequence[Path]) -> Path:
 
 
 def _choose(node: ir.Node, by_exporter: Path | None, by_weights: Path | None, scopes: Scopes) -> Path | None:
-    if by_weights is None or by_exporter is None:
-        return by_exporter if by_weights is None else by_weights
+    if by_weights is None:
+        return by_exporter
+    if by_exporter is None:
+        is_code = _is_layers(node, by_weights, scopes) or _is_read_outside(node, by_weights)
+        return None if is_code and node.op_type not in LAYER_WEIGHTS else by_weights
     if node.op_type in LAYER_WEIGHTS:
         # Optimisers move nodes to a neighbour; a weight that lives elsewhere altogether is another layer's, shared.
         is_near = by_weights[:-1] == by_exporter[:-1] or by_weights[: len(by_exporter)] == by_exporter
@@ -315,6 +318,15 @@ def _is_layers(node: ir.Node, owner: Path, scopes: Scopes) -> bool:
             layers = (user for user, _ in islice(value.uses(), MOST_TIED) if user.op_type in LAYER_WEIGHTS)
             scopes.of_layers[value] = any(_by_exporter(user) == owner for user in layers)
     return any(scopes.of_layers[value] for value in tensors)
+
+
+def _is_read_outside(node: ir.Node, owner: Path) -> bool:
+    """Whether code outside of a module reads what is computed from the parameters of that, and nothing else is: the
+    newer exporter does not say where it cuts a parameter into pieces."""
+    users = {user for value in node.outputs for user, _ in islice(value.uses(), MOST_TIED)}
+    paths = [_by_exporter(user) for user in users]
+    is_outside = bool(paths) and all(path is not None and path[: len(owner)] != owner for path in paths)
+    return is_outside and all(value is None or value.const_value is not None for value in node.inputs)
 
 
 def _is_tied(node: ir.Node, owner: Path) -> bool:

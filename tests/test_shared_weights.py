@@ -174,7 +174,10 @@ PARTS: dict[str, tuple[Callable[[Parts, Tensor], Tensor], str]] = {
         lambda m, x: F.linear(x[:, :6], m.fc.weight[:, :6], m.fc.bias),
         ", self.fc.weight[:, :6], self.fc.bias)",
     ),
-    "a corner": (lambda m, x: F.linear(x[:, :6], m.fc.weight[:4, :6], m.fc.bias[:4]), "self.fc.weight[:4, :6]"),
+    "a corner": (
+        lambda m, x: F.linear(x[:, :6], m.fc.weight[:4, :6], m.fc.bias[:4]),
+        "self.fc.weight[:4, :6]",
+    ),
     "turned rows": (lambda m, x: x[:, :5] @ m.fc.weight[:5], "[:, :5] @ self.fc.weight[:5]"),
     "a factor": (
         lambda m, x: F.linear(x, m.fc.weight * 0.5, m.fc.bias * 0.5),

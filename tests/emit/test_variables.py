@@ -204,6 +204,31 @@ def test_only_what_something_is_multiplied_with_is_a_gate() -> None:
     assert "gate = self.a(x).sigmoid()" in text and "x = self.b(x * gate * gate).sigmoid()" in text, text
 
 
+def test_what_is_computed_from_a_parameter_is_called_after_it() -> None:
+    g = Graph()
+    slopes = g.node("Transpose", g.weight("slopes", 4, 4), perm=[1, 0])
+    text = code(g.lift(g.node("Mul", g.node("Sin", g.node("Add", g.input("x", 4, 4), slopes)), slopes)))
+    assert "slopes = self.slopes.T" in text and "(x + slopes).sin() * slopes" in text, text
+
+
+def test_what_a_layers_function_is_given_is_its_weight_and_bias() -> None:
+    g = Graph()
+    line = g.node("Sin", g.node("Mul", g.input("x", "n", 4), g.input("y", "n", 4)))
+    kernel = g.node("Relu", g.node("Neg", g.input("z", 4, 4)))
+    lifted = g.lift(
+        g.node("Conv", g.node("Unsqueeze", line, g.constant("axes", [2])), g.node("Unsqueeze", kernel, "axes"))
+    )
+    assert "F.conv1d(" in lifted.source and "weight = " in code(lifted), lifted.source
+
+
+def test_a_name_that_is_a_word_of_python_keeps_its_ending() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    projected = g.linear(x, "in_proj")
+    text = code(g.lift(g.node("Add", g.node("Sin", projected), g.node("Mul", projected, g.node("Exp", x)))))
+    assert "in_proj = self.in_proj(x)" in text, text
+
+
 def test_the_parts_of_a_query_that_is_turned_in_part() -> None:
     turned = """
         h{0}0, h{0}1 = Split <axis = -1, num_outputs = 2> ({0}0)

@@ -33,6 +33,23 @@ def test_positions() -> None:
     assert "onnxlift.Embedding" in found(lookup(body, **numbers))
 
 
+@pytest.mark.parametrize(
+    ("name", "indices", "expected"),
+    [
+        ("/Gather", [1, 4, 7], "Gather"),
+        ("/words/Gather", [1, 4, 7], "Embedding"),
+        ("", [1, 4, 7], "Embedding"),
+        ("/Gather", [[1, 4, 7]], "Embedding"),
+    ],
+)
+def test_a_list_of_rows_is_no_lookup_of_the_module_around(name: str, indices: list[object], expected: str) -> None:
+    model = rename(
+        lookup("z = Gather(table, j) y = Add(z, i)", "float[1, 1, 4] i", j=np.array(indices)), "table", "words.weight"
+    )
+    model.graph.node[0].name = name
+    assert [node.op_type for node in simplified(model).graph] == [expected, "Add"]
+
+
 def test_computed_indices_may_be_negative() -> None:
     body = "j = Sub(i, one) y = Gather(table, j)"
     model = lookup(body, one=np.int64(1))

@@ -53,6 +53,28 @@ def test_a_weight_from_elsewhere_does_not_move_the_node() -> None:
     assert scopes_of(g, "a")[0] == {"a": ("decoder", "head")}
 
 
+@pytest.mark.parametrize(
+    ("is_called", "reader", "expected"),
+    [
+        (True, "/Mul", ()),
+        (True, "", ()),
+        (True, "/fc/Mul", ("fc",)),
+        (False, "/Mul", ()),
+        (False, "/fc/Mul", ("fc",)),
+        (False, "", ("fc",)),
+    ],
+)
+def test_what_is_cut_out_of_a_weight_is_where_it_is_read(is_called: bool, reader: str, expected: Path) -> None:
+    """The newer exporter does not say where it splits a parameter. Where nothing tells, it is the parameter's module,
+    unless that is a layer."""
+    g = Graph()
+    weight, x = g.weight("fc.weight", 4, 4), g.input("x", "n", 4)
+    part = g.node("Relu", weight, output="part")
+    y = g.node("MatMul", x, weight, name="/fc/MatMul", output="a") if is_called else x
+    g.node("Mul", y, part, name=reader, output="b")
+    assert scopes_of(g, "b")[0]["part"] == expected
+
+
 def test_layers_that_share_a_weight_keep_their_names() -> None:
     """The module `shared` is never called: an encoder and a head have its weight."""
     g = Graph()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -16,6 +17,7 @@ from .graphs import Array, operators, proto_of, random, run, with_tensors
 HEAD = "g (int64[n] i) => (float[n, k] y) { e = Gather(table, i) y = MatMul(e, val_3) }"
 GEMM = HEAD.replace("MatMul(e, val_3)", "Gemm<transB=TURNED>(e, val_3, b)")
 TABLE = random(7, 4)
+TYPES = {np.float64: "double", np.float16: "float16", ml_dtypes.bfloat16: "bfloat16"}
 
 
 def changes(proto: onnx.ModelProto, feeds: dict[str, Array], notes: dict[str, str] | None = None) -> list[str] | None:
@@ -74,6 +76,28 @@ def test_what_the_exporter_notes_may_be_any_part() -> None:
         proto = with_tensors(HEAD.replace("val_3", "c"), table=TABLE, c=np.ascontiguousarray(part))
         assert changes(proto, feeds) is None
         assert changes(proto, feeds, {"c": "['table', 'slice_1']"}) == expected
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16, ml_dtypes.bfloat16])
+def test_other_types(dtype: type) -> None:
+    matrix = random(4, 6).astype(dtype)
+    tensors = {"fc_w": matrix, "val_2": np.ascontiguousarray(matrix[1:, :5].T)}
+    model = with_tensors(
+        "g (T[n, 6] x) => (T[n, 3] y) { h = MatMul(x, t) y = MatMul(h, val_2) }".replace("T", TYPES[dtype]), **tensors
+    )
+    model.graph.initializer[0].name = "block.fc.weight"
+    turn = onnx.helper.make_node("Transpose", ["block.fc.weight"], ["t"], "/block/fc/Transpose", perm=[1, 0])
+    model.graph.node.insert(0, turn)
+    model.graph.node[1].name, model.graph.node[2].name = "/block/fc/MatMul", "/block/MatMul"
+    assert folded_parameters.run(load(model)) == 1
+
+
+def test_padding_does_not_hide_the_numbers_of_an_embedding() -> None:
+    table = random(7, 80)
+    table[0] = 0
+    text = "g (int64[n] i) => (float[n, 7] y) { e = Gather(table, i) y = Gemm<transB=1>(e, val_3) }"
+    proto = with_tensors(text, table=table, val_3=table[:5].copy())
+    assert changes(proto, {"i": np.array([3, 0, 6])}) == ["Gather", "Slice", "Gemm"]
 
 
 def test_operators_that_take_bounds_as_attributes_are_not_written() -> None:

@@ -37,7 +37,7 @@ import onnx_ir as ir
 
 from ..ir.metadata import FOLDED_FROM
 from ..ir.scopes import constant
-from ..ir.types import FLOATS, DataType
+from ..ir.types import DataType
 from .edit import Array, Edit, attribute, is_standard, sweep
 from .formulas import AS_IT_IS, FORMULAS, OF_TWO, Formula, scaled
 from .number_views import Pick, View, find_view
@@ -45,8 +45,10 @@ from .stored_parameters import Parameter, Sizes, StoredParameters, is_nameless, 
 
 FEWEST = 4
 ROUND = 5
+ROUND_HALF = 3  # of the types with half as many bits
 MOST_CANDIDATES = 16  # of one size in one module
 _SAMPLE = 64
+_TRAINED = frozenset({DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.BFLOAT16})
 _FRONT = -(2**63)  # before the first one, in the words of Slice
 
 _Origin = tuple[Parameter, View, Formula]
@@ -79,7 +81,7 @@ def run(model: ir.Model) -> int:
 
 def _is_possible(value: ir.Value) -> bool:
     tensor = constant(value)
-    return tensor is not None and value.dtype in FLOATS and is_nameless(value) and tensor.size > 0
+    return tensor is not None and value.dtype in _TRAINED and is_nameless(value) and tensor.size > 0
 
 
 def _origin(value: ir.Value, parameters: StoredParameters) -> _Origin | None:
@@ -159,19 +161,22 @@ def _is_telling(numbers: Array) -> bool:
     """Whether it is no accident if other numbers can be computed from these, or these be found among others."""
     if numbers.size == 1:
         return _digits(numbers.flat[0]) > ROUND
-    few = np.abs(numbers.reshape(-1)[:_SAMPLE])
-    return bool(np.isfinite(few).all()) and len(np.unique(few)) >= FEWEST
+    samples = (numbers.flat[:_SAMPLE], numbers)  # of an embedding, the first row may be the padding's zeros
+    return any(len(np.unique(np.abs(some))) >= FEWEST for some in samples)
 
 
 def _is_trained(parameter: Parameter, view: View, part: Array) -> bool:
     """Whether this is no mere copy, and a part not of numbers that people write into many models: positions, halves."""
     if not view.is_cut:
         return parameter.is_turned or not view.is_all
-    return sum(_digits(number) > ROUND for number in np.unique(part.flat[:_SAMPLE])) >= FEWEST
+    round_numbers = ROUND if part.dtype.itemsize > 2 else ROUND_HALF
+    return sum(_digits(number) > round_numbers for number in np.unique(part.flat[:_SAMPLE])) >= FEWEST
 
 
 def _digits(number: np.floating[Any]) -> int:
-    return len(np.format_float_scientific(number).partition("e")[0].strip("-").replace(".", ""))
+    """How many digits it takes to write a number."""
+    digits = number if isinstance(number, np.floating) else np.float32(number)  # bfloat16 is not numpy's
+    return len(np.format_float_scientific(digits).partition("e")[0].strip("-").replace(".", ""))
 
 
 def _is_of_rows(parameter: Parameter, view: View, part: Array) -> bool:

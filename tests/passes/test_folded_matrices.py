@@ -183,3 +183,16 @@ def test_the_bias_follows_the_rows(fill: float | None, start: int, is_same: bool
     expected = ["Slice", "Slice"] if is_same or fill is not None else ["Slice"]
     found = changes(proto, {"x": random(3, 4)})
     assert found is not None and [name for name in found if name == "Slice"] == expected
+
+
+def test_zeros_follow_only_where_the_rows_are() -> None:
+    """The newer exporter stores equal constants once: what is added elsewhere is not this layer's."""
+    zeros, weight = np.zeros(6, np.float32), random(6, 4)
+    text = "g (float[n, 4] x) => (float[n, 3] y) { a = Gemm<transB=1>(x, w, b) s = ReduceMax(a) z = Add(x, s)"
+    text += " h = Gemm<transB=1>(z, val_1, val_2) y = Add(h, val_2) }"
+    proto = with_tensors(text, w=weight, b=zeros, val_1=weight[1:4].copy(), val_2=zeros[:3])
+    for tensor, name in zip(proto.graph.initializer, ("fc.weight", "fc.bias"), strict=False):
+        tensor.name = name
+    proto.graph.node[0].input[1:] = ["fc.weight", "fc.bias"]
+    found = changes(proto, {"x": random(3, 4)})
+    assert found == ["Gemm", "ReduceMax", "Add", "Slice", "Slice", "Gemm", "Add"]

@@ -52,6 +52,7 @@ _TRAINED = frozenset({DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataTyp
 _FRONT = -(2**63)  # before the first one, in the words of Slice
 
 _Origin = tuple[Parameter, View, Formula]
+_Use = tuple[ir.Node, int]
 
 
 def run(model: ir.Model) -> int:
@@ -61,22 +62,20 @@ def run(model: ir.Model) -> int:
         return 0
     parameters = StoredParameters(model.graph)
     found = {value: origin for value in nameless if (origin := _origin(value, parameters)) is not None}
-    for value, origin in list(found.items()):
-        found.update(_biases(value, origin, parameters))
+    biases = {use: origin for value in found for use, origin in _biases(value, found[value], parameters)}
     borrowed = {copy: found for found in parameters.read_by_functions() for copy in found.copies}
 
     def visit(edit: Edit, node: ir.Node) -> None:
         for place, value in enumerate(node.inputs) if node.graph is model.graph else ():
             if value in borrowed:
                 borrowed[value].restore(edit)
-            is_cut = value in found and found[value][1].is_cut
-            if value in found and (edit.scope.opset(node) >= 10 or not is_cut):
-                node.replace_input_with(place, _computed(edit, node, place, found[value]))
+                edit.changes += 1
+            origin = biases.get((node, place)) or (found.get(value) if value is not None else None)
+            if origin is not None and (edit.scope.opset(node) >= 10 or not origin[1].is_cut):
+                node.replace_input_with(place, _computed(edit, node, place, origin))
                 edit.changes += 1
 
-    if found or borrowed:
-        sweep(model, visit)
-    return len(found) + len(borrowed)
+    return sweep(model, visit) if found or borrowed else 0
 
 
 def _is_possible(value: ir.Value) -> bool:
@@ -189,8 +188,8 @@ def _is_multiplied_with(value: ir.Value) -> bool:
     return len(sizes_of(value)) == 2 and any(is_standard(n, "MatMul", "Gemm") and i == 1 for n, i in value.uses())
 
 
-def _biases(value: ir.Value, origin: _Origin, parameters: StoredParameters) -> Iterator[tuple[ir.Value, _Origin]]:
-    """What is added to products with rows of a layer's matrix, if that is the same rows of its bias."""
+def _biases(value: ir.Value, origin: _Origin, parameters: StoredParameters) -> Iterator[tuple[_Use, _Origin]]:
+    """Where the same rows of a layer's bias are added to products with rows of its matrix."""
     parameter, view, formula = origin
     bias = parameters.by_key.get(f"{parameter.owner}.bias")
     if bias is None or not parameter.key.endswith(".weight") or len(bias.shape) != 1 or len(parameter.shape) != 2:
@@ -210,7 +209,7 @@ def _biases(value: ir.Value, origin: _Origin, parameters: StoredParameters) -> I
         numbers, expected = rows.of(bias.array), numbers_of(added)
         for way in (AS_IT_IS, formula):
             if numbers.shape == expected.shape and way.gives(numbers, expected).all():
-                yield added, (bias, rows, way)
+                yield (node, place), (bias, rows, way)
                 break
 
 

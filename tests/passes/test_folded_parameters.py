@@ -14,6 +14,7 @@ import onnxlift
 from idioms.multihead_layers import exported as export
 from onnxlift.ir.load import load
 from onnxlift.passes import folded_parameters
+from onnxlift.passes.stored_parameters import MOST_ALIKE
 
 from .exported import exported
 
@@ -143,3 +144,22 @@ def test_all_uses_of_a_parameter_train_it(exporter: str) -> None:
         (each(x) * weight).sum().backward()
     for (name, parameter), other in zip(module.named_parameters(), original.parameters(), strict=True):
         torch.testing.assert_close(parameter.grad, other.grad, msg=name)
+
+
+class Mixed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(6)
+        self.mix = nn.Parameter(torch.empty(6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(x) * self.mix + x * (1 - self.mix)
+
+
+@pytest.mark.parametrize("exporter", ["script", "dynamo"])
+def test_the_nearest_parameter_is_found_at_any_depth(exporter: str) -> None:
+    depth = 2 * MOST_ALIKE
+    original = nn.Sequential(*(Mixed() for _ in range(depth)))
+    lifted = onnxlift.lift(export(original, (torch.randn(3, 6),), exporter))
+    assert lifted.source.count("(1 - self.mix)") == 1, lifted.source
+    assert lifted.module().state_dict().keys() == original.state_dict().keys()

@@ -10,8 +10,8 @@ once. A parameter that is used as it is and in some other way besides would trai
 other one would be a parameter of its own, free to drift away in training, or a constant, which stays what it is.
 
 It applies to a constant without a name of its own that has these numbers, all of them. The parameter is the one that
-the newer exporter notes beside the constant; or else one that the module which reads the constant can have computed it
-from (`stored_parameters.py`), and, if it was put through a function, the only one of this size. The transpose of a
+the newer exporter notes beside the constant; or else the nearest that the module which reads the constant can have
+computed it from (`stored_parameters.py`), and, if it was put through a function, the only one there. The transpose of a
 matrix, and of some rows of one, is recognised in any product: an output head that shares the embedding's matrix is a
 layer of its own.
 
@@ -41,12 +41,21 @@ from ..ir.types import DataType
 from .edit import Array, Edit, attribute, is_standard, sweep
 from .formulas import AS_IT_IS, FORMULAS, OF_TWO, Formula, scaled
 from .number_views import Pick, View, find_view
-from .stored_parameters import Parameter, Sizes, StoredParameters, is_nameless, numbers_of, sizes_of
+from .stored_parameters import (
+    Parameter,
+    Sizes,
+    StoredParameters,
+    few,
+    fits,
+    is_nameless,
+    long_sizes,
+    numbers_of,
+    sizes_of,
+)
 
 FEWEST = 4
 ROUND = 5
 ROUND_HALF = 3  # of the types with half as many bits
-MOST_CANDIDATES = 16  # of one size in one module
 _SAMPLE = 64
 _TRAINED = frozenset({DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.BFLOAT16})
 _FRONT = -(2**63)  # before the first one, in the words of Slice
@@ -88,16 +97,24 @@ def _origin(value: ir.Value, parameters: StoredParameters) -> _Origin | None:
     if FOLDED_FROM in value.metadata_props:
         noted = [found for found in parameters.noted(value) if not found.is_stored_as(value)]
         return _part(value, noted) or _arithmetic(value, noted)
-    is_possible = prod(sizes_of(value)) >= FEWEST or _is_telling(numbers_of(value))
-    around = [found for found in parameters.around(value) if not found.is_stored_as(value)] if is_possible else []
-    alike = [found for found in around if _long(found.shape) == _long(sizes_of(value))]
-    longer = [found for found in around if _has_rows(found.shape, sizes_of(value))]
+    if prod(sizes_of(value)) < FEWEST and not _is_telling(numbers_of(value)):
+        return None
+    for near in parameters.near(value):
+        others = _others(value, near)
+        alike = [found for found in others if long_sizes(found.shape) == long_sizes(sizes_of(value))]
+        longer = [found for found in others if _has_rows(found.shape, sizes_of(value))]
+        found = _part(value, others, _is_trained) or _arithmetic(value, few(alike)) or _arithmetic(value, few(longer))
+        if found is not None:
+            return found
     return (
-        _part(value, around, _is_trained)
-        or _part(value, parameters.matrices if _is_multiplied_with(value) else (), _is_of_rows)
-        or (_arithmetic(value, alike) if len(alike) <= MOST_CANDIDATES else None)
-        or (_arithmetic(value, longer) if len(longer) <= MOST_CANDIDATES else None)
+        _part(value, _others(value, parameters.turned_elsewhere(value)), _is_trained)
+        or _part(value, parameters.with_columns_of(value) if _is_multiplied_with(value) else (), _is_of_rows)
+        or _arithmetic(value, _others(value, parameters.alike_elsewhere(value)))
     )
+
+
+def _others(value: ir.Value, candidates: list[Parameter]) -> list[Parameter]:
+    return [found for found in candidates if not found.is_stored_as(value)]
 
 
 def _part(
@@ -108,7 +125,7 @@ def _part(
     """The first parameter that a constant is a part of."""
     array: Array | None = None
     for parameter in candidates:
-        if parameter.stored.dtype != value.dtype or not _fits(sizes_of(value), parameter.shape):
+        if parameter.stored.dtype != value.dtype or not fits(sizes_of(value), parameter.shape):
             continue
         array = numbers_of(value) if array is None else array
         view = find_view(array, parameter.array) if array.size > 1 else None
@@ -122,7 +139,7 @@ def _arithmetic(value: ir.Value, candidates: Iterable[Parameter]) -> _Origin | N
     matches: list[_Origin] = []
     array = numbers_of(value)
     for parameter in candidates if value.dtype == DataType.FLOAT else ():
-        if parameter.stored.dtype != value.dtype or not _fits(sizes_of(value), parameter.shape):
+        if parameter.stored.dtype != value.dtype or not fits(sizes_of(value), parameter.shape):
             continue
         numbers = parameter.array
         if _find(array, numbers, AS_IT_IS) is not None or not _is_telling(numbers):
@@ -141,19 +158,9 @@ def _find(array: Array, numbers: Array, formula: Formula) -> View | None:
     return find_view(array, numbers, formula.gives)
 
 
-def _fits(part: Sizes, whole: Sizes) -> bool:
-    """Whether a part of such sizes can be taken out of the whole."""
-    sizes, limits = (sorted(_long(shape), reverse=True) for shape in (part, whole))
-    return len(sizes) <= len(limits) and all(size <= limit for size, limit in zip(sizes, limits, strict=False))
-
-
-def _long(shape: Sizes) -> tuple[int, ...]:
-    return tuple(sorted(size for size in shape if size != 1))
-
-
 def _has_rows(whole: Sizes, part: Sizes) -> bool:
     """Whether a matrix of these sizes can be some rows or columns of another."""
-    return len(whole) == len(part) == 2 and whole != part and _fits(part, whole) and not {*whole}.isdisjoint(part)
+    return len(whole) == len(part) == 2 and whole != part and fits(part, whole) and not {*whole}.isdisjoint(part)
 
 
 def _is_telling(numbers: Array) -> bool:

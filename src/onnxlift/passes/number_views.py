@@ -21,6 +21,8 @@ MOST_AXES = 4
 MOST_PLACES = 8  # that have the same number; in an array with more, numbers tell little
 LONGEST_LIST = 64
 
+_SMALL = 1 << 12  # few enough to look at all of them first
+
 _ALL, _REVERSED = slice(None), slice(None, None, -1)
 
 
@@ -64,6 +66,8 @@ the ones are computed from the others."""
 def find_view(part: Array, whole: Array, same: Same = np.equal) -> View | None:
     """How to take `part` out of `whole`; None if that is not possible. Neither may be empty."""
     if whole.ndim > MOST_AXES or part.ndim > MOST_AXES or not part.size:
+        return None
+    if whole.size <= _SMALL and not same(whole, part.flat[0]).any():
         return None
     long = [axis for axis, size in enumerate(part.shape) if size != 1]
     numbers = part.reshape([part.shape[axis] for axis in long])

@@ -7,10 +7,12 @@ else by the layer's bias or the scope of its call.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate, chain
+from itertools import accumulate, islice, takewhile
+from typing import TypeVar
 
 import numpy as np
 import onnx_ir as ir
@@ -24,9 +26,11 @@ from ..ir.scopes import constant
 from .edit import Array, Edit, has_generated_name, initialiser, is_parameter, is_standard, varies
 from .folded_names import only_source
 
-MOST_LOOKS = 1 << 18  # at a parameter, for a constant that it may be in: in a model where these are many, names tell
+MOST_LOOKS = 1 << 18  # at parameters, for what others may be cut from; in a model of a stranger they may be many
+MOST_ALIKE = 16  # of one size
 
 Sizes = tuple[int, ...]
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass
@@ -98,30 +102,75 @@ class StoredParameters:
             if known is not None and known.is_turned and not known.is_stored_as(matrix):
                 known.copies += [matrix] if _are_equal(known.stored, matrix) else []
 
-    @cached_property
-    def matrices(self) -> list[Parameter]:
-        """Those of two axes that have a name in the file."""
-        return [found for found in self.by_key.values() if len(found.shape) == 2 and not found.is_turned]
-
-    def noted(self, value: ir.Value) -> Iterable[Parameter]:
+    def noted(self, value: ir.Value) -> list[Parameter]:
         """What the newer exporter says that a constant was computed from."""
         return [self.by_key[name] for name in folded_from(value) if name in self.by_key]
 
-    def around(self, value: ir.Value) -> Iterator[Parameter]:
-        """What the modules that read a constant could have computed it from: what they read or hold themselves, or,
-        if they are no layers, what layers hold."""
-        seen: set[str] = set()
-        for told, scope in dict.fromkeys((told_module(node), module_of(node)) for node, _ in value.uses()):
-            is_told = told is not None and self._is_parent(told)
-            others = self.by_key.items() if is_told and self._looks_left > 0 else ()
-            self._looks_left -= len(others)
-            for key in chain(
-                (key for key, found in others if found.owner == told or self._is_read(found, told)),
-                self._read_in.get(scope, ()) if told is not None or scope else (),
-            ):
-                if key not in seen:
-                    seen.add(key)
-                    yield self.by_key[key]
+    def near(self, value: ir.Value) -> Iterator[list[Parameter]]:
+        """What a constant may have been cut or computed from, the nearest first: what the modules that read it read
+        besides; then, if they are no layers, what they or modules below them hold."""
+        readers = self._readers(value)
+        yield self._fitting(
+            value, [self._read_in.get(scope, {}) for told, scope in readers if told is not None or scope]
+        )
+        yield self._fitting(value, [self._keys_below(told) for told in self._outer(value)])
+
+    def turned_elsewhere(self, value: ir.Value) -> list[Parameter]:
+        """What layers elsewhere hold that a constant may be, with its axes in another order: the first number and the
+        last one stay where they are."""
+        return self._held_elsewhere(value, self._by_ends.get(_ends(value), ()))
+
+    def alike_elsewhere(self, value: ir.Value) -> list[Parameter]:
+        """What layers elsewhere hold of the size of a constant; nothing if there is too much of that size to tell."""
+        return self._held_elsewhere(value, few(self._by_sizes.get(long_sizes(sizes_of(value)), ())))
+
+    def with_columns_of(self, value: ir.Value) -> list[Parameter]:
+        """The matrices with a name in the file that a matrix may be some rows of, transposed or not."""
+        found = [each for size in {*sizes_of(value)} for each in self._by_columns.get(size, ())]
+        self._looks_left -= len(found)
+        return found if self._looks_left > 0 else []
+
+    def _readers(self, value: ir.Value) -> Iterable[tuple[str | None, str]]:
+        return dict.fromkeys((told_module(node), module_of(node)) for node, _ in value.uses())
+
+    def _outer(self, value: ir.Value) -> list[str]:
+        """The modules that read a constant and are no layers."""
+        return [told for told, _ in self._readers(value) if told is not None and self._is_parent(told)]
+
+    def _fitting(self, value: ir.Value, keys: Iterable[Collection[str]]) -> list[Parameter]:
+        """Those of the parameters that a constant can be a part of."""
+        found: dict[str, Parameter] = {}
+        for some in keys:
+            self._looks_left -= len(some)
+            if self._looks_left > 0:
+                found.update((key, self.by_key[key]) for key in some if fits(sizes_of(value), self.by_key[key].shape))
+        return [*found.values()]
+
+    def _held_elsewhere(self, value: ir.Value, candidates: Sequence[Parameter]) -> list[Parameter]:
+        outer = self._outer(value) if candidates else ()
+        return [found for found in candidates if any(self._is_read(found, told) for told in outer)]
+
+    def _keys_below(self, module: str) -> list[str]:
+        prefix = f"{module}." if module else ""
+        start = bisect_left(self._sorted_keys, prefix)
+        return [*takewhile(lambda key: key.startswith(prefix), islice(self._sorted_keys, start, None))]
+
+    @cached_property
+    def _sorted_keys(self) -> list[str]:
+        return sorted(self.by_key)
+
+    @cached_property
+    def _by_ends(self) -> dict[tuple[Sizes, bytes, bytes], list[Parameter]]:
+        return _grouped(self.by_key.values(), lambda found: _ends(found.stored))
+
+    @cached_property
+    def _by_sizes(self) -> dict[Sizes, list[Parameter]]:
+        return _grouped(self.by_key.values(), lambda found: long_sizes(found.shape))
+
+    @cached_property
+    def _by_columns(self) -> dict[int, list[Parameter]]:
+        matrices = (found for found in self.by_key.values() if len(found.shape) == 2 and not found.is_turned)
+        return _grouped(matrices, lambda found: found.shape[1])
 
     def read_by_functions(self) -> list[Parameter]:
         """The matrices of layers that code in other modules reads besides, which are no layers."""
@@ -189,6 +238,36 @@ def _are_equal(value: ir.Value, other: ir.Value) -> bool:
         return False
     mine, theirs = numbers_of(value), numbers_of(other)
     return np.array_equal(mine[:1], theirs[:1]) and np.array_equal(mine, theirs)
+
+
+def fits(part: Sizes, whole: Sizes) -> bool:
+    """Whether a part of such sizes can be taken out of the whole."""
+    sizes, limits = (long_sizes(shape)[::-1] for shape in (part, whole))
+    return len(sizes) <= len(limits) and all(size <= limit for size, limit in zip(sizes, limits, strict=False))
+
+
+def few(alike: Sequence[Parameter]) -> Sequence[Parameter]:
+    """Nothing if there are too many parameters of one size to tell which was meant."""
+    return alike if len(alike) <= MOST_ALIKE else ()
+
+
+def long_sizes(shape: Sizes) -> Sizes:
+    """The sizes of the axes with more than one element, in order of size."""
+    return tuple(sorted(size for size in shape if size != 1))
+
+
+def _ends(value: ir.Value) -> tuple[Sizes, bytes, bytes]:
+    """What stays the same if axes change places: the sizes, the first number and the last one."""
+    array = numbers_of(value)
+    corners = [array[(place,) * array.ndim].tobytes() if array.size else b"" for place in (0, -1)]
+    return long_sizes(array.shape), corners[0], corners[1]
+
+
+def _grouped(parameters: Iterable[Parameter], key: Callable[[Parameter], Key]) -> dict[Key, list[Parameter]]:
+    groups: dict[Key, list[Parameter]] = {}
+    for parameter in parameters:
+        groups.setdefault(key(parameter), []).append(parameter)
+    return groups
 
 
 def numbers_of(value: ir.Value) -> Array:

@@ -1,0 +1,295 @@
+"""Which conditions of the idioms no test would miss.
+
+    python benchmarks/conditions.py [IDIOM ...] [--folder idioms] [--tests PATH ...] [--jobs 2]
+
+Each idiom is exact because of its conditions, and a condition that can be dropped without a test that fails is either
+not needed or not tested. In turn each one is dropped: an operand of `and` and `or`, the test of an early `return` or
+`continue`, of a `... if ... else None`, of a comprehension. First all tests run once beside code that tells in which of
+them a condition decides anything; then each condition is dropped for good, and those tests run until one fails. Left
+are those that decide nothing in any test ("never decides"), and those without which all tests pass ("is not missed").
+
+Comparisons with None are for the types: without them the code would end in an error and not in other numbers. And a
+condition in a line that ends with the comment `# for speed` only leaves out work that would come to nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import builtins
+import contextlib
+import gc
+import importlib
+import io
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import CodeType, FunctionType
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "onnxlift"
+LONGEST = 120  # seconds for all tests of one condition
+OBSERVER = "__decides__"
+FOR_SPEED = "# for speed"
+
+# The tests of a condition, with their times; and of a process, the conditions that have decided something in it.
+Deciding = dict[str, dict[str, float]]
+seen: set[str] = set()
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A part of a test that can be dropped: the operand `index` of a BoolOp, or the whole."""
+
+    path: Path
+    line: int
+    text: str
+    place: int  # of the test among those of the file
+    index: int | None
+
+    @property
+    def name(self) -> str:
+        return f"{self.path.stem}:{self.place}:{self.index}"
+
+    def __str__(self) -> str:
+        return f"{self.path.stem}.py:{self.line}  {self.text}"
+
+
+class Tests(ast.NodeTransformer):
+    """Visits the tests of a file in a fixed order, and puts what `change` gives in the place of each."""
+
+    def __init__(self, change: Callable[[ast.expr, int, bool], ast.expr]) -> None:
+        self.change = change
+        self.count = 0
+
+    def _test(self, test: ast.expr, neutral: bool) -> ast.expr:
+        """A test of which the value `neutral` would mean that there is none."""
+        place, self.count = self.count, self.count + 1
+        return ast.copy_location(self.change(test, place, neutral), test)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        self.generic_visit(node)
+        return self._test(node, isinstance(node.op, ast.And))
+
+    def visit_If(self, node: ast.If) -> ast.If:
+        self.generic_visit(node)
+        if not node.orelse and isinstance(node.body[-1], ast.Return | ast.Continue) and not _is_compound(node.test):
+            node.test = self._test(node.test, neutral=False)
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.IfExp:
+        self.generic_visit(node)
+        is_nothing = ast.unparse(node.orelse) in ("None", "()", "[]", "{}", "False")
+        if is_nothing and not _is_compound(node.test):
+            node.test = self._test(node.test, neutral=True)
+        return node
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.comprehension:
+        self.generic_visit(node)
+        node.ifs = [test if _is_compound(test) else self._test(test, neutral=True) for test in node.ifs]
+        return node
+
+
+def _is_compound(test: ast.expr) -> bool:
+    """Whether it has been visited as a test of its own."""
+    return isinstance(test, ast.BoolOp) or (isinstance(test, ast.Call) and ast.unparse(test.func) == OBSERVER)
+
+
+def _parts(test: ast.expr) -> list[tuple[int | None, ast.expr]]:
+    """What can be dropped of a test. What gives a variable its value cannot."""
+    whole = [*enumerate(test.values)] if isinstance(test, ast.BoolOp) else [(None, test)]
+    if any(isinstance(part, ast.NamedExpr) for part in ast.walk(test)):
+        return []
+    return [(index, part) for index, part in whole if not _is_for_types(part)]
+
+
+def _is_for_types(part: ast.expr) -> bool:
+    text = ast.unparse(part)
+    is_none = isinstance(part, ast.Compare) and text.endswith((" is None", " is not None"))
+    return is_none or text.startswith(("isinstance(", "not isinstance("))
+
+
+def _without(test: ast.expr, index: int | None, neutral: bool) -> ast.expr:
+    if index is None or not isinstance(test, ast.BoolOp):
+        return ast.Constant(neutral)
+    left = [part for place, part in enumerate(test.values) if place != index]
+    return left[0] if len(left) == 1 else ast.BoolOp(test.op, left)
+
+
+def conditions(file: Path) -> list[Condition]:
+    """All conditions of a file that can be dropped."""
+    found: list[Condition] = []
+    lines = file.read_text().splitlines()
+
+    def note(test: ast.expr, place: int, neutral: bool) -> ast.expr:
+        for index, part in _parts(test):
+            if not lines[part.lineno - 1].endswith(FOR_SPEED):
+                found.append(Condition(file, part.lineno, ast.unparse(part), place, index))
+        return test
+
+    Tests(note).visit(ast.parse("\n".join(lines)))
+    return found
+
+
+def observed(tree: ast.Module, file: Path) -> ast.Module:
+    """The code of a file with all its tests watched: `a or b` is `__decides__(name, a or b, ((0, b), (1, a)))`, with
+    each of the three as a function."""
+
+    def watch(test: ast.expr, place: int, neutral: bool) -> ast.expr:
+        parts = _parts(test)
+        if not parts:
+            return test
+        others = [
+            ast.Tuple([ast.Constant(index), _function(_without(deepcopy(test), index, neutral))], ast.Load())
+            for index, _ in parts
+        ]
+        name = ast.Constant(f"{file.stem}:{place}")
+        arguments = [name, _function(test), ast.Tuple([*others], ast.Load())]
+        return ast.Call(ast.Name(OBSERVER, ast.Load()), arguments, [])
+
+    return ast.fix_missing_locations(Tests(watch).visit(tree))
+
+
+def _function(body: ast.expr) -> ast.Lambda:
+    return ast.Lambda(ast.arguments([], [], None, [], [], None, []), body)
+
+
+def decides(
+    name: str, test: Callable[[], object], others: tuple[tuple[int | None, Callable[[], object]], ...]
+) -> object:
+    """The value of a test; notes which of its conditions have decided it."""
+    result = test()
+    for index, other in others:
+        if (key := f"{name}:{index}") not in seen:
+            try:
+                is_other = bool(other()) != bool(result)
+            except Exception:  # whatever a condition keeps the next one from
+                is_other = True
+            if is_other:
+                seen.add(key)
+    return result
+
+
+def dropped(tree: ast.Module, condition: Condition) -> ast.Module:
+    """The code of a file without a condition."""
+
+    def drop(test: ast.expr, place: int, neutral: bool) -> ast.expr:
+        return _without(test, condition.index, neutral) if place == condition.place else test
+
+    return ast.fix_missing_locations(Tests(drop).visit(tree))
+
+
+def change(file: Path, to: Callable[[ast.Module], ast.Module]) -> None:
+    """Give the functions of a file other code, wherever they are known by now."""
+    importlib.import_module(".".join(file.relative_to(SOURCE.parent).with_suffix("").parts))
+    code = compile(to(ast.parse(file.read_text())), str(file), "exec", dont_inherit=True)
+    codes = {_place(inner): inner for inner in _codes(code)}
+    for function in gc.get_objects():
+        if type(function) is FunctionType and function.__code__.co_filename == str(file):
+            function.__code__ = codes[_place(function.__code__)]
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield inner
+            yield from _codes(inner)
+
+
+def _place(code: CodeType) -> tuple[str, int]:
+    return code.co_qualname, code.co_firstlineno
+
+
+def run_tests(arguments: list[str], plugin: object | None = None) -> int:
+    """pytest's exit code."""
+    import pytest
+
+    os.chdir(ROOT)
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        options = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-W", "ignore"]
+        return int(pytest.main([*options, *arguments], plugins=[] if plugin is None else [plugin]))
+
+
+class Watch:
+    """Notes in which tests the conditions decide something. A few tests fail while they are watched, because a
+    condition that is asked twice acts twice; what has decided until then counts."""
+
+    def __init__(self) -> None:
+        self.deciding: Deciding = {}
+
+    def pytest_runtest_protocol(self, item, nextitem) -> None:  # type: ignore[no-untyped-def]
+        seen.clear()
+        self.start = time.perf_counter()
+
+    def pytest_runtest_logfinish(self, nodeid: str, location: object) -> None:
+        for name in seen:
+            self.deciding.setdefault(name, {})[nodeid] = time.perf_counter() - self.start
+
+
+def deciding_tests(files: list[Path], tests: list[str]) -> Deciding:
+    """The tests in which each condition decides something."""
+    setattr(builtins, OBSERVER, decides)
+    for file in files:
+        change(file, partial(observed, file=file))
+    watch = Watch()
+    run_tests(tests, watch)
+    return watch.deciding
+
+
+def is_missed(condition: Condition, tests: dict[str, float]) -> bool:
+    """Whether a test fails without a condition."""
+    change(condition.path, partial(dropped, condition=condition))
+    total = 0.0
+    shortest = sorted(tests.items(), key=lambda item: item[1])
+    return run_tests(["-x", *(test for test, seconds in shortest if (total := total + seconds) < LONGEST)]) != 0
+
+
+def prepare() -> None:
+    """Imports what takes long, once for all processes, and all that is to be changed."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    import onnx.reference
+    import onnx_ir
+    import onnxruntime
+    import onnxscript
+    import pytest
+    import torch
+
+    import onnxlift.api
+
+    assert onnx.reference and onnx_ir and onnxruntime and onnxscript and pytest and onnxlift.api
+    torch.set_num_threads(1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("idioms", nargs="*", metavar="IDIOM", help="files without .py; all of them by default")
+    parser.add_argument("--folder", default="idioms", help="of src/onnxlift")
+    parser.add_argument("--tests", nargs="+", default=["tests/idioms"])
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    files = [SOURCE / options.folder / f"{name}.py" for name in options.idioms]
+    files = files or sorted((SOURCE / options.folder).glob("*.py"))
+    every = [condition for file in files for condition in conditions(file)]
+    prepare()
+    context = multiprocessing.get_context("fork")
+    with context.Pool(options.jobs, maxtasksperchild=1) as processes:
+        deciding = processes.apply(deciding_tests, (files, options.tests))
+        tried = [condition for condition in every if condition.name in deciding]
+        left = [(condition, "never decides") for condition in every if condition.name not in deciding]
+        print(f"{len(every)} conditions, of which {len(tried)} decide something in a test", file=sys.stderr)
+        jobs = [(condition, deciding[condition.name]) for condition in tried]
+        for condition, missed in zip(tried, processes.starmap(is_missed, jobs, chunksize=1), strict=True):
+            left += [] if missed else [(condition, "is not missed")]
+    for condition, why in sorted(left, key=lambda item: (item[0].path, item[0].line)):
+        print(f"{condition}   # {why}")
+    print(f"{len(every) - len(left)} of {len(every)} conditions are missed by a test")
+
+
+if __name__ == "__main__":
+    main()

@@ -326,21 +326,24 @@ def test_random_graphs_with_repetition_are_right(data: st.DataObject) -> None:
     g.lift(values[-1], *data.draw(st.lists(st.sampled_from(values[1:]), max_size=2, unique=True)))
 
 
-def counted(word: str) -> onnxlift.Lifted:
+def counted(word: str, copy: str = "") -> onnxlift.Lifted:
     """Four equal blocks whose layers have numbers for names, as Paddle gives them, and a scale each."""
     g = Graph()
     x = g.input("x", "n", 4)
     for i in range(4):
         h = x
         for layer in (2 * i, 2 * i + 1):
-            h = g.node("MatMul", h, g.weight(f"linear_{layer}.{word}_0", 4, 4))
-            h = g.node("Tanh", g.node("Add", h, g.weight(f"linear_{layer}.b_0", 4)))
-        x = g.node("Add", x, g.node("Mul", h, g.weight(f"affine_{i}.{word}_0", 1)))
+            h = g.node("MatMul", h, g.weight(f"linear_{layer}.{word}_0{copy}", 4, 4))
+            h = g.node("Tanh", g.node("Add", h, g.weight(f"linear_{layer}.b_0{copy}", 4)))
+        x = g.node("Add", x, g.node("Mul", h, g.weight(f"affine_{i}.{word}_0{copy}", 1)))
+    if copy:
+        x = g.node("Reshape", x, g.constant("helper.constant.0", np.array([-1, 2, 2])))
     return g.lift(x)
 
 
-def test_numbers_are_no_names() -> None:
-    lifted = counted("w")
+@pytest.mark.parametrize("copy", ["", "_deepcopy_17"])
+def test_numbers_are_no_names(copy: str) -> None:
+    lifted = counted("w", copy)
     assert "for _ in range(4)" in lifted.source and "linear_" not in lifted.source, lifted.source
     scales = [array for key, array in lifted.state_dict.items() if "scale" in key]
     assert [array.shape for array in scales] == [(1,)] * 4  # to be trained, so no literals
@@ -348,3 +351,15 @@ def test_numbers_are_no_names() -> None:
 
 def test_what_is_named_otherwise_keeps_its_names() -> None:
     assert "self.linear_3 = " in counted("weight").source
+
+
+def test_a_gate_by_the_mean_of_an_image_is_called_so() -> None:
+    g = Graph()
+    x = g.input("x", "n", 8, 5, 7)
+    for i, activation in enumerate(("Tanh", "Elu")):
+        h = g.node(activation, g.node("Conv", x, g.weight(f"conv2d_{3 * i}.w_0", 8, 8, 1, 1)))
+        mean = g.node("GlobalAveragePool", h)
+        gate = g.node("Relu", g.node("Conv", mean, g.weight(f"conv2d_{3 * i + 1}.w_0", 2, 8, 1, 1)))
+        gate = g.node("Sigmoid", g.node("Conv", gate, g.weight(f"conv2d_{3 * i + 2}.w_0", 8, 2, 1, 1)))
+        x = g.node("Mul", h, gate)
+    assert "SqueezeExcite" in classes(g.lift(x))

@@ -40,7 +40,7 @@ GENERATED = re.compile(
         | (?:elementwise_)?(?:add|cat|clone|div|expand|mul|neg|permute|pow|reshape|select|slice|squeeze|stack|sub|t|to
              |transpose|unsqueeze|view|where)(?:_\d+)*
         | .*_(?:(?:true|false)_graph|split|slice)_\d+
-        | .*\.\.\d+ | p2o\..* | .*\.tmp_\d+.* )$""",
+        | .*\.\.\d+ | p2o\..* | helper\.constant\.\d+ | .*\.tmp_\d+.* )$""",
     re.VERBOSE,
 )
 

@@ -32,7 +32,8 @@ from .scopes import Scopes, join_neighbours
 from .sizes import read_sizes_outside
 from .weights import mark_weights
 
-_COUNTED = re.compile(r"\w+_\d+\.[wb]_\d+(_\d+)?")  # how Paddle calls the weights of its layers: by a kind and a number
+# How Paddle calls the weights of its layers: by a kind and a number (conv2d_7.w_0, conv2d_7.w_0_deepcopy_35).
+_COUNTED = re.compile(r"\w+_\d+\.[wb]_\d+(_deepcopy)?(_\d+)?")
 FEWEST_LAYERS, FEWEST_NODES = 2, 4
 MIXED = CONVOLUTIONS | {"BatchNormalization", "PRelu", "GroupNorm", "InstanceNormalization"}
 MOST_INPUTS = 8

@@ -37,6 +37,7 @@ _KINDS = {
 }
 _CLASSES = {"encoder_layers": "EncoderLayer", "decoder_layers": "DecoderLayer"}
 _LINEAR = {"Linear", "Gemm", "MatMul"}
+_MEANS = {"GlobalAveragePool", "ReduceMean"}
 
 
 def name_blocks(flow: Flow, blocks: Sequence[Block], scopes: Scopes) -> None:
@@ -143,7 +144,7 @@ class _Naming:
             return "MLPBlock" if total is not None else "Block"
         entries = self.flow.entries((block.start, block.end))
         if total is None:
-            return "ConvBlock"
+            return "SqueezeExcite" if _excites(self._nodes(block)) else "ConvBlock"
         return "ResidualBlock" if any(value in entries for value in total.inputs) else "DownsampleBlock"
 
     def _nodes(self, block: Block) -> list[ir.Node]:
@@ -170,6 +171,12 @@ class _Naming:
         if self._attends(block):
             return "attention"
         return "conv" if any(node.op_type in CONVOLUTIONS for node in self._nodes(block)) else "linear"
+
+
+def _excites(nodes: Sequence[ir.Node]) -> bool:
+    """Whether nodes multiply what comes in with what layers make of its mean over all places."""
+    first, last = nodes[0], nodes[-1]
+    return first.op_type in _MEANS and last.op_type == "Mul" and first.inputs[0] in last.inputs
 
 
 def _layer_names(nodes: Sequence[ir.Node], crosses: bool) -> dict[ir.Node, str]:

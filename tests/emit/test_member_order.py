@@ -71,3 +71,13 @@ def test_a_result_that_others_are_computed_from_is_not_the_first() -> None:
     query = g.node("Gemm", x, g.weight("onnx::Gemm_2", 4, 4), transB=1, name="/query/Gemm")
     g.node("Mul", query, mask, name="/Mul", output="y")
     assert members(g.model("mask", "y")) == ["query", "bias"]
+
+
+def test_numbered_members_are_in_the_order_of_their_numbers() -> None:
+    """Also in a list with gaps, and whoever is used first: the upsampling of a YOLO has no weights."""
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for number in (0, 12, 3, 2):
+        x = g.node("Relu", g.linear(x, f"model.{number}"))
+    numbers = re.findall(r'"(\d+)": nn.Linear', g.lift(x).source)
+    assert numbers == ["0", "2", "3", "12"]

@@ -151,6 +151,8 @@ class Constructor:
         parts: dict[str, dict[Path, Layer | Stored | Module]] = {}
         for path, member in group.items():
             parts.setdefault(path[0], {})[path[1:]] = member
+        if all(name.isdecimal() for name in parts):  # a list with gaps: what has no weights is not in it
+            parts = {name: parts[name] for name in sorted(parts, key=int)}
         if is_list(set(parts)) and all(() in inner for inner in parts.values()):
             return listed([parts[str(i)][()] for i in range(len(parts))], self, starred=False)
         texts = {

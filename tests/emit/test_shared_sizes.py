@@ -115,3 +115,22 @@ def test_a_tensor_of_unknown_rank_is_not_asked_before_its_time() -> None:
     text = text.replace("bool c,", "bool c, int64[r] d,").replace("INPUT", "Sin(o)")
     forward = lift_text(text)
     assert ".shape" in forward and ".shape" not in forward.partition("if c")[0]
+
+
+def sizes_of_features(*op_types: str) -> str:
+    """The sizes of what operators make of a tensor whose last two have no name, needed twice."""
+    g = Graph()
+    x, y = g.input("x", 2, 3, "h?", "w?"), g.input("y", 1, 1)
+    for op_type in op_types:
+        weights = [g.weight("conv.weight", 3, 3, 1, 1)] if op_type == "Conv" else []
+        x = g.node(op_type, x, *weights, **({"strides": [2, 2]} if weights else {}))
+    parts = [size(g, x, 2), size(g, x, 3)]
+    shapes = [g.node("Concat", *order, axis=0) for order in (parts, parts[::-1])]
+    return code(g.lift(*(g.node("Expand", y, shape) for shape in shapes), g.node("Sin", x)))
+
+
+def test_sizes_of_images_are_called_as_people_do() -> None:
+    assert "height, width = x.shape[2:]" in sizes_of_features("Conv", "Relu")
+    assert "height, width = x.shape[2:]" in sizes_of_features("Relu", "Conv")
+    assert "n, m = x.shape[2:]" in sizes_of_features("Softmax", "Relu")
+    assert "n, m = x.shape[2:]" in sizes_of_features("Conv", "Softmax")

@@ -17,6 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 import onnx_ir as ir
 
@@ -24,7 +25,8 @@ from ..code.expr import Expr, Local, Ref, walk
 from ..code.statements import Assign, Block, expressions, walk_statements
 from ..code.substitute import substitute_in
 from ..ir.inference import is_generated
-from ..ir.types import Dim, type_of
+from ..ir.types import type_of
+from ..tree.flow import ACTIVATIONS
 from .dead_code import remove_dead_code
 from .module import Module
 from .size_sources import read_size, steady_variables
@@ -34,6 +36,12 @@ Size = str | tuple[ir.Value, int]
 
 SEVERAL = 2
 NAMELESS = ("n", "m", "p")
+IMAGE_AXES = ("batch", "channels", "height", "width")
+_IMAGING = frozenset(
+    "Conv ConvTranspose MaxPool AveragePool BatchNormalization InstanceNormalization GroupNorm Resize Upsample".split()
+)
+_KEEPING_AXES = frozenset({*ACTIVATIONS, "Add", "Mul", "Concat"})
+_MOST_LOOKS = 8
 _WORD = re.compile(r"[a-z]{2}[a-z_]*[0-9]?", re.ASCII)
 
 
@@ -61,7 +69,7 @@ def share_sizes(module: Module) -> None:
         }
         for axes in _runs(wanted, uses):
             for axis in axes:
-                variables[wanted[axis]] = Local(_word(type_of(tensor).dim(axis), variables))
+                variables[wanted[axis]] = Local(_word(tensor, axis, variables))
             place = min(uses[wanted[axis]].first for axis in axes)
             reading.append((place, _read(tensor, axes, [variables[wanted[axis]] for axis in axes])))
     if variables:
@@ -152,9 +160,26 @@ def _read(tensor: ir.Value, axes: list[int], targets: list[Local]) -> Assign:
     return Assign(list(targets), shape if cut == slice(None) else shape[cut])
 
 
-def _word(name: Dim | None, others: Mapping[Size, Local]) -> str:
-    """What the model calls the size, if that is a word."""
+def _word(tensor: ir.Value, axis: int, others: Mapping[Size, Local]) -> str:
+    """What the model calls the size, if that is a word, or what people call it in an image."""
+    name = type_of(tensor).dim(axis)
     if isinstance(name, str) and _WORD.fullmatch(name) and not is_generated(name):
         return name
+    if _is_image(tensor):
+        return IMAGE_AXES[axis]
     nameless = sum(1 for local in others.values() if local._hint in NAMELESS)
     return NAMELESS[min(nameless, len(NAMELESS) - 1)]
+
+
+def _is_image(tensor: ir.Value) -> bool:
+    """Whether a tensor is a batch of images: a convolution or the like reads it, or has made it."""
+    if type_of(tensor).rank != len(IMAGE_AXES):
+        return False
+    if any(node.op_type in _IMAGING and place == 0 for node, place in islice(tensor.uses(), _MOST_LOOKS)):
+        return True
+    node = tensor.producer()
+    for _ in range(_MOST_LOOKS):
+        if node is None or not node.inputs or node.inputs[0] is None or node.op_type in _IMAGING:
+            break
+        node = node.inputs[0].producer() if node.op_type in _KEEPING_AXES else None
+    return node is not None and node.op_type in _IMAGING

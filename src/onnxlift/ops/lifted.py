@@ -283,6 +283,12 @@ def Unbind(n: Node, x: Tensor, *, axis: int) -> Result:
     return Unpack(x.unbind(*([as_written(axis, x.type.rank)] if axis else [])), len(n.ir.outputs))
 
 
+@op("Meshgrid", domain=DOMAIN)
+def Meshgrid(n: Node, rows: Tensor, columns: Tensor) -> Result:
+    """The coordinates of all places of a grid."""
+    return Unpack(torch.meshgrid(rows, columns, indexing="ij"), 2)
+
+
 @op("Attention", domain=DOMAIN)
 def Attention(
     n: Node,

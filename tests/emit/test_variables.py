@@ -336,3 +336,32 @@ def test_a_mask_has_a_number_rather_than_a_letter_where_another_is_needed_still(
     attn = g.node("MatMul", g.node("Softmax", scores), x)
     text = code(g.lift(g.node("Add", attn, mask), g.node("Exp", bias)))
     assert "mask_1 = torch.where(mask > 0, " in text and "attn_mask=mask_1" in text
+
+
+def written_again(*names: str) -> str:
+    """A line of computation whose values have these names, each read twice."""
+    g = Graph()
+    x = g.input("signal", "n", 4)
+    for name in names:
+        x = g.node("Add", g.node("Sin", x), g.node("Cos", x), output=name)
+    return code(g.lift(g.node("Add", g.node("Sin", x), g.node("Cos", x))))
+
+
+def test_numbers_that_set_apart_the_values_of_one_variable_are_left_out() -> None:
+    forward = written_again("signal_5", "signal_2_17", "level_3", "tmp_7_2")
+    assert forward.count("signal = signal.sin() + signal.cos()") == 2
+    assert "level_3 = signal.sin() + signal.cos()" in forward  # there is no `level`
+    assert "x = level_3.sin() + level_3.cos()" in forward
+
+
+def test_a_value_without_a_name_does_not_take_over_that_of_an_input() -> None:
+    assert "x = signal.sin() + signal.cos()" in written_again("signal_5", "val_99")
+
+
+def test_a_variable_that_is_still_needed_is_not_written_again() -> None:
+    g = Graph()
+    x = g.input("signal", "n", 4)
+    y = g.node("Add", g.node("Sin", x), g.node("Cos", x), output="signal_1")
+    total = g.node("Mul", g.node("Exp", x), g.node("Add", g.node("Sin", y), y))
+    forward = code(g.lift(total))
+    assert "signal_1 = signal.sin() + signal.cos()" in forward

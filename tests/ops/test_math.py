@@ -205,6 +205,7 @@ def test_empty_tensors() -> None:
 SIZES = {
     "y = Mul (l, two)": "x.shape[2] * 2",
     "y = Add (l, l)": "n + n",
+    "d = Sub (l, nine)  z = Sub (nine, nine)  m = Mul (d, z)  y = Add (m, l)": "torch.tensor(x.shape[2]",
     "y = Div (l, two)": "x.shape[2] // 2",
     "d = Sub (l, nine)  y = Div (d, two)": "truncated_quotient(x.shape[2] - 9, 2)",
     "y = Mod (l, two)": "x.shape[2] % 2",

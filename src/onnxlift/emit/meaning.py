@@ -15,6 +15,7 @@ LONGEST_NAME = 40  # of a variable
 _STATES = {"Y_h": "h", "Y_c": "c"}  # ONNX's own names for what recurrent layers leave behind
 # `input.36`, `conv2d:0`: what an exporter adds to set values apart that have the same name.
 _SERIAL = re.compile(r"([.:]\d+)+$")
+_ASSIGNMENT = re.compile(r"(_\d+)+$")
 # `past_key_values.3.key`: which of many modules it belongs to, which says nothing inside of one.
 _COUNTER = re.compile(r"[._]\d+(?=[._][A-Za-z])")
 _SIGNATURE = "serving_default_"  # what TensorFlow puts before the inputs of a model
@@ -33,7 +34,7 @@ def meaning(module: Module, value: ir.Value) -> str | None:
         return None if not name or "/" in name or _COUNTED_INPUT.fullmatch(name) else identifier(name)
     if is_generated(name) or "/" in name or _is_exporters(module, value):
         return None
-    name = _SERIAL.sub("", name)
+    name = _written_again(value, _SERIAL.sub("", name))
     if (module.path and (value.is_graph_input() or value.is_graph_output())) or value in module.of_rounds:
         name = _COUNTER.sub("", name)
     if not name or is_counted(name) or (name.rstrip("0123456789") in _ANYTHING and not value.is_graph_output()):
@@ -44,6 +45,24 @@ def meaning(module: Module, value: ir.Value) -> str | None:
             name = name[len(prefix) :]
             break
     return identifier(name)
+
+
+def _written_again(value: ir.Value, name: str) -> str:
+    """`signal_5` -> signal, if an earlier value is called so: what sets apart the values that one variable had in the
+    program that the graph was made from."""
+    first = _ASSIGNMENT.sub("", name)
+    return first if first != name and first in _names(value.graph) else name
+
+
+def _names(graph: ir.Graph | ir.Function | None) -> set[str]:
+    """The names of the inputs and results in a graph."""
+    if graph is None:
+        return set()
+    if "names" not in graph.meta:
+        values = (*graph.inputs, *(value for node in graph for value in node.outputs))
+        graph.meta["names"] = {value.name for value in values}
+    found: set[str] = graph.meta["names"]
+    return found
 
 
 def in_common(values: Sequence[object]) -> str | None:

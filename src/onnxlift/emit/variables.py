@@ -12,6 +12,7 @@ import heapq
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import onnx_ir as ir
 
@@ -86,6 +87,10 @@ class Variables:
     def parameters(self) -> list[str]:
         """The names of forward's parameters, in order."""
         return [self.names[value] for value in self.module.inputs]
+
+    @cached_property
+    def _of_inputs(self) -> set[str]:
+        return {*self.parameters}
 
     def _measure_lives(self) -> None:
         for value in self.module.inputs:
@@ -210,7 +215,7 @@ class Variables:
             name = self.names.get(other)
             if name is None or name in taken or not isinstance(other, ir.Value) or holder.get(name) is not other:
                 continue
-            if not self.module.path and other in self.module.inputs and name not in LETTERS:
+            if not self.module.path and name not in LETTERS and name in self._of_inputs:
                 continue  # the model's inputs are what they are called: no other value is `pixel_values`
             if isinstance(bare(statement.expr), Subscript) and name not in LETTERS:
                 continue  # nor is a part of `state` the state

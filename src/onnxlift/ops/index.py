@@ -217,8 +217,10 @@ def _forward(start: Any, end: Any, step: int, size: Dim) -> slice | None:
             return slice(0, 0)
         first, last = visited[-1] or None, visited[0] + 1
         return slice(first, None if last >= size else last, None if step == -1 else -step)
-    whole = step == -1 and (start == -1 or start in _OPEN_ENDS) and end <= 1 - 2**31
-    return slice(None) if whole else None
+    from_end, to_front = start == -1 or start in _OPEN_ENDS, end <= 1 - 2**31
+    if step != -1 or not (from_end or start >= 0) or not (to_front or end >= 0):
+        return None
+    return slice(None if to_front else int(end) + 1, None if from_end else int(start) + 1)
 
 
 def backward(start: int, end: int, step: int, size: int) -> range:

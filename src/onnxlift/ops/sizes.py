@@ -46,6 +46,8 @@ def multiply(a: Scalar, b: Scalar) -> Scalar | None:
         return a
     if a.number == 1:
         return b
+    if 0 in (a.number, b.number) and not a.type.is_float:
+        return Scalar(0, _dtype(a))
     return _combine(lambda x, y: x * y, a, b, nonnegative=a.nonnegative and b.nonnegative)
 
 

@@ -34,8 +34,8 @@ GLOBAL_NAMES = frozenset(
 _BUILTINS = frozenset(name for name in dir(builtins) if not name.startswith("_"))
 
 GENERATED = re.compile(
-    r"""^(?:val_\d+ | onnx::.* | \d+ | _v_\d+ | node_[^.]* | [A-Z]\w*_\d+ | tmp_?\d* | [a-z]_?\d+
-        | _?tensor_?\d* | _\d+
+    r"""^(?:val_\d+ | onnx::.* | \d+ | _v_\d+ | node_[^.]* | [A-Z]\w*_\d+ | tmp_?\d*(?:_\d+)*
+        | [a-z]_?\d+(?:_[a-z]?\d+)* | _?tensor_?\d* | _\d+
         | const(?:ant)?(?:_\w*)?_?\d* | initializer_?\d* | .*_output_\d+ | .*::.* | scalar_tensor_default_?\d*
         | (?:elementwise_)?(?:add|cat|clone|div|expand|mul|neg|permute|pow|reshape|select|slice|squeeze|stack|sub|t|to
              |transpose|unsqueeze|view|where)(?:_\d+)*

@@ -196,10 +196,10 @@ def test_a_new_axis_at_a_place_that_is_not_known() -> None:
             id="nothing-but-the-new-axis",
         ),
         pytest.param(
-            SIGNAL,
+            IMAGE,
             "t = Unsqueeze(x, axis) p = ReduceMean(t, last) y = Squeeze(p, axis)",
-            "float[batch, 3, 1] y",
-            {"axis": np.array([2]), "last": np.array([3])},
+            "float[batch, 3, 1, 1] y",
+            {"axis": np.array([2]), "last": np.array([3, 4])},
             id="not-over-the-new-axis",
         ),
     ],

@@ -219,3 +219,9 @@ def test_a_signal_whose_axes_are_an_attribute() -> None:
 def test_nodes_without_inputs_are_passed_by() -> None:
     body = "e = SequenceEmpty() s = SequenceInsert(e, x) y = ConcatFromSequence <axis = 0, new_axis = 1> (s)"
     assert len(applied("float[batch, 3] x", body, "float[1, batch, 3] y")) == 3
+
+
+def test_what_is_there_anyway_is_averaged() -> None:
+    proto = sequence(f"{TURNED} p = GlobalAveragePool(t) y = Flatten(p)", "float[batch, 3] y, float[batch, 3, seq] t")
+    assert found(proto) == ["Transpose", "onnxlift.SpatialMean"]
+    assert "t.mean(2)" in onnxlift.lift(proto).source

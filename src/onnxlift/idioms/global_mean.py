@@ -1,6 +1,6 @@
 """A global pool whose empty axes are dropped at once is a mean.
 
-    Flatten(GlobalAveragePool(x), axis=1)   ->   SpatialMean(x)
+    Flatten(GlobalAveragePool(x), axis=1)   ->   SpatialMean(x, all axes but the first two)
 
 and the same with Reshape or Squeeze for Flatten, or a ReduceMean that keeps its axes for the pool: `x.mean((2, 3))`.
 It applies when the second node's result has exactly the first two sizes of x, and nothing else reads the pool's. Not
@@ -49,8 +49,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         return
     if pool.op_type == "GlobalAveragePool" or _averages_space(pool, len(before)):
         source, axes, moves = _before_moves(edit, pool.inputs[0], list(range(2, len(before))))
-        attributes = [ir.AttrInt64s("axes", axes)] if moves else []
-        edit.replace(node, "SpatialMean", [source], attributes, domain=DOMAIN, named_by=pool)
+        edit.replace(node, "SpatialMean", [source], [ir.AttrInt64s("axes", axes)], domain=DOMAIN, named_by=pool)
         drop_unused(edit, [pool, *moves])
 
 

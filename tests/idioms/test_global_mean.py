@@ -224,4 +224,4 @@ def test_nodes_without_inputs_are_passed_by() -> None:
 def test_what_is_there_anyway_is_averaged() -> None:
     proto = sequence(f"{TURNED} p = GlobalAveragePool(t) y = Flatten(p)", "float[batch, 3] y, float[batch, 3, seq] t")
     assert found(proto) == ["Transpose", "onnxlift.SpatialMean"]
-    assert "t.mean(2)" in onnxlift.lift(proto).source
+    assert ".mean(2)" in onnxlift.lift(proto).source

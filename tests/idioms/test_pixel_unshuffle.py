@@ -45,6 +45,7 @@ def test_blocks() -> None:
         pytest.param("float[2, 3, 8, 6] x", (2, 3, 8, 1, 6, 1), (2, 3, 8, 6), id="of-one-pixel"),
         pytest.param("float[2, 3, 8, 6] x", (2, 3, 3, 2, 4, 2), (2, 12, 3, 4), id="of-other-rows"),
         pytest.param("float[2, 3, 8, 6] x", (2, 3, 4, 2, 3, 2), (2, 3, 16, 3), id="another-result"),
+        pytest.param("float[2, 3, 8, 6] x", (2, 6, 2, 2, 3, 2), (2, 12, 4, 3), id="channels-that-are-split"),
     ],
 )
 def test_other_sizes(inputs: str, blocks: tuple[int, ...], shape: tuple[int, ...]) -> None:

@@ -54,6 +54,7 @@ def test_all_of_an_axis_is_one_window() -> None:
         pytest.param(table(4, 1, 2, 1), id="of-one-place"),
         pytest.param(table(2, 4, 2, 1), id="too-few"),
         pytest.param(table(3, 4, 2, 1) + 1, id="from-the-second-on"),
+        pytest.param(np.where(table(3, 4, 2, 1) == 5, 0, table(3, 4, 2, 1)), id="one-place-is-another"),
         pytest.param(table(3, 4, 2, 1)[:0], id="none"),
         pytest.param(table(3, 4, 2, 1)[:, :0], id="of-nothing"),
     ],
@@ -168,7 +169,7 @@ def test_an_image_without_channels() -> None:
 @pytest.mark.parametrize(
     ("changed", "columns"),
     [
-        pytest.param({"down": table(3, 3, 0, 2)}, 6, id="one-row-again-and-again"),
+        pytest.param({"down": table(3, 4, 0, 2)}, 8, id="one-row-again-and-again"),
         pytest.param({"down": table(3, 3, 1, 0)}, 6, id="one-window-again-and-again"),
         pytest.param({"down": table(3, 2, 1, 2)}, 4, id="too-few"),
         pytest.param({"across": table(2, 2, 1, 3)[::-1].copy()}, 4, id="backwards"),

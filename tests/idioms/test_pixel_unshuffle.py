@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 
 from onnxlift.idioms import pixel_unshuffle
@@ -70,3 +72,19 @@ def test_a_value_that_somebody_else_reads(value: str) -> None:
 def test_nodes_without_inputs_are_passed_by() -> None:
     text = "e = SequenceEmpty() s = SequenceInsert(e, x) y = ConcatFromSequence <axis = 0, new_axis = 1> (s)"
     assert len(operators(text, "float[2, 12, 4] x", shape=(1, 2, 12, 4))) == 3
+
+
+def test_an_order_that_is_known_only_to_the_caller_of_a_function() -> None:
+    """The body of a function stays where the user has an operator for it."""
+    model = onnx.parser.parse_model(f"""<ir_version: 9, opset_import: ["" : 18, "own" : 1]>
+        g (float[2, 3, 8, 6] x, int64[6] blocks, int64[4] shape) => (float[2, 12, 4, 3] y) {{
+            y = own.Unshuffle <order = [0, 1, 3, 5, 2, 4]> (x, blocks, shape)
+        }}
+        <domain: "own", opset_import: ["" : 18]>
+        Unshuffle <order> (x, blocks, shape) => (y) {{ {TEXT.replace("[0, 1, 3, 5, 2, 4]", "@order")} }}
+    """)
+    model.functions[0].node[1].attribute[0].type = onnx.AttributeProto.INTS
+    graph = load(model)
+    normalise(graph, keep=lambda domain, name: domain == "own")
+    assert pixel_unshuffle.run(graph) == 0
+    assert [node.op_type for node in graph.graph] == ["Unshuffle"]

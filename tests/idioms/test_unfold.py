@@ -141,6 +141,10 @@ def test_pads_of_channels_and_pads_that_cut_stay() -> None:
 def test_pads_that_somebody_else_reads_stay() -> None:
     found = operators(f"{IMAGE} z = Exp(a)", PIXELS, 3, ", float[a, b, c, d] z", **KNOWN)
     assert found == ["Pad", "Unfold", "Exp"]
+    given = {name: array for name, array in KNOWN.items() if name in IMAGE}
+    both = "float[batch, 24, 12] y, float[a, b, c, d] z"
+    source = onnxlift.lift(parse(f"g ({PIXELS}) => ({both}) {{ {IMAGE} z = Exp(a) }}", **given)).source
+    assert "F.unfold(" in source and "padding" not in source
 
 
 def test_pads_that_are_an_attribute_stay() -> None:

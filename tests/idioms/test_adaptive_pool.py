@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import onnxlift
+from onnxlift.idioms import adaptive_pool
+from onnxlift.ir.load import load
+from onnxlift.passes import normalise
 
 from .recognising import Array, assert_same_numbers, parse
 
@@ -215,3 +218,154 @@ def test_nodes_without_inputs_are_passed_by() -> None:
         "y = ConcatFromSequence <axis = 0, new_axis = 1> (s) }"
     )
     assert_same_numbers(model)
+
+
+# One condition each. These are shown to the idiom as they are, since simplifying changes some of them.
+
+
+def pools(text: str, inputs: str = "float[2, 3, 10, 10] x", outputs: str = "y", **given: Any) -> list[str]:
+    """The operators after this idiom alone, the constants aside, in a model that the lifted module agrees with."""
+    used = {name: array for name, array in given.items() if name in text}
+    declared = ", ".join(f"float[{', '.join('abcdefg'[: RANKS.get(name, 4)])}] {name}" for name in outputs.split())
+    model = parse(f"g ({inputs}) => ({declared}) {{ {text} }}", **used)
+    assert_same_numbers(model)
+    graph = load(model)
+    normalise(graph)
+    adaptive_pool.run(graph)
+    return [node.op_type for node in graph.graph]
+
+
+RANKS = {"w": 6, "v": 6, "u": 6, "o": 6, "five": 5}
+MASKED = tables((10, 10), (7, 7))
+EVEN = tables((7, 7), (3, 3))
+SUM = summed(3, 3)
+
+
+def test_sums_are_shown_to_the_idiom() -> None:
+    assert pools(SUM, **MASKED) == ["AdaptiveAvgPool"]
+    assert pools(SUM, "float[2, 3, 7, 7] x", **EVEN) == ["AdaptiveAvgPool"]
+
+
+@pytest.mark.parametrize(
+    ("output", "changed"),
+    [
+        pytest.param("five", {"divisor": np.tile(MASKED["divisor"], (4, 1, 1, 1, 1))}, id="more-axes"),
+        pytest.param("five", {"zero": np.zeros((1,) * 7, np.float32)}, id="more-axes-by-the-zero"),
+        pytest.param("y", {"down": np.tile(MASKED["down"], (3, 1, 1, 1, 1))}, id="a-mask-for-each-channel"),
+    ],
+)
+def test_constants_with_more_axes(output: str, changed: dict[str, Array]) -> None:
+    text = SUM.replace("y =", f"{output} =").replace("axis = 3", "axis = -3")
+    assert "AdaptiveAvgPool" not in pools(text, outputs=output, **MASKED | changed)
+
+
+def test_constants_that_make_an_axis_longer() -> None:
+    one = tables((6, 6), (1, 1))
+    assert pools(summed(6, 6), "float[2, 3, 6, 6] x", **one) == ["AdaptiveAvgPool"]
+    longer = one | {"divisor": np.full((4, 1), 36.0, np.float32)}
+    assert "AdaptiveAvgPool" not in pools(summed(6, 6), "float[2, 3, 6, 6] x", **longer)
+    each = tables((5, 5), (5, 5))
+    longer = each | {"down": np.zeros((5, 2, 1, 1), bool)}
+    assert "AdaptiveAvgPool" not in pools(summed(1, 1), "float[2, 3, 5, 5] x", **longer)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("[2, 3, 0, 1]> (x)", "[3, 2, 0, 1]> (x)", id="columns-first"),
+        pytest.param("[4, 5, 0, 1, 2, 3]> (g)", "[4, 5, 2, 1, 0, 3]> (g)", id="rows-and-columns-change-places"),
+        pytest.param("r1 = Gather <axis = 3>", "r1 = Gather <axis = 2>", id="another-row"),
+        pytest.param("t1_1 = Gather <axis = -1>", "t1_1 = Gather <axis = -2>", id="another-column"),
+        pytest.param(
+            "r2 = Gather <axis = 3> (u, i2)",
+            "e = Exp(u) k = Exp(u) o = Add(e, k) r2 = Gather <axis = 3> (e, i2)",
+            id="a-row-of-another",
+        ),
+        pytest.param("t0_0 = Gather <axis = -1> (r0, j0_0)", "t0_0 = Exp(x1)", id="no-row"),
+        pytest.param("t0_0 = Gather <axis = -1> (r0,", "t0_0 = Gather <axis = -1> (x2,", id="a-place-of-no-row"),
+    ],
+)
+def test_other_axes_and_rows(old: str, new: str) -> None:
+    assert old in SUM
+    text = SUM.replace(old, new)
+    more = ", float[2, 3, 3, 3] x1" * ("x1" in text) + ", float[2, 3, 3, 3, 3] x2" * ("x2" in text)
+    outputs = "y o" if "o =" in text else "y"
+    assert "AdaptiveAvgPool" not in pools(text, f"float[2, 3, 7, 7] x{more}", outputs, **EVEN)
+
+
+def test_a_quotient_of_what_is_in_no_windows() -> None:
+    text = "i = Constant <value_int = 1> () t = Gather <axis = -1> (x, i) y = Div(t, divisor)"
+    model = parse(f"g (float[2, 3, 4, 5] x) => (float[2, 3, 4] y) {{ {text} }}", divisor=(4,))
+    assert_same_numbers(model)
+    assert "AdaptiveAvgPool" not in onnxlift.lift(model).source
+
+
+def test_rows_that_stay_axes() -> None:
+    text = SUM
+    for row in range(3):
+        text = text.replace(f"i{row} = Constant <value_int = {row}>", f"i{row} = Constant <value_ints = [{row}]>")
+    assert "AdaptiveAvgPool" not in pools(text.replace("y =", "five ="), "float[2, 3, 7, 7] x", "five", **EVEN)
+
+
+@pytest.mark.parametrize("value", ["u", "r1"])
+def test_places_that_somebody_else_reads(value: str) -> None:
+    output = "o" if value == "u" else "five"
+    assert "AdaptiveAvgPool" not in pools(f"{SUM} {output} = Exp({value})", outputs=f"y {output}", **MASKED)
+
+
+@pytest.mark.parametrize("shape", [(3, 3, 3, 3, 2, 3), (3, 3, 3, 1)], ids=["of-a-batch", "of-rows"])
+def test_tables_of_other_axes(shape: tuple[int, ...]) -> None:
+    """Places of pixels of an image of the batch, and of whole rows: as many axes as windows have."""
+    places = np.random.default_rng(5).integers(0, 2, shape)
+    model = parse(f"g (float[2, 3, 7, 7] x) => (float[a, b, c, d] y) {{ {MEAN} }}", table=places, axes=np.array([3, 5]))
+    assert_same_numbers(model)
+    assert "AdaptiveAvgPool" not in onnxlift.lift(model).source
+
+
+def test_an_image_with_more_axes() -> None:
+    text = MEAN.replace("[2, 3, 0, 1]", "[3, 4, 0, 1, 2]").replace("[4, 5, 0, 1, 2, 3]", "[4, 5, 6, 0, 1, 2, 3]")
+    given = tables((7, 7), (3, 3))
+    operators = pools(text.replace("y =", "five ="), "float[2, 3, 4, 7, 7] x", "five", **given, axes=AXES)
+    assert operators[-1] == "ReduceMean"
+
+
+def test_windows_of_which_there_are_none() -> None:
+    """ONNX Runtime gives a result of another shape, so nothing is compared."""
+    model = parse(f"g (float[2, 3, 7, 7] x) => (float[2, 3, 0, 3] y) {{ {MEAN} }}", table=EVEN["table"][:0], axes=AXES)
+    assert "AdaptiveAvgPool" not in onnxlift.lift(model).source
+
+
+def test_tables_that_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adaptive_pool, "_LARGEST", EVEN["table"].size)
+    assert pools(MEAN, "float[2, 3, 7, 7] x", **EVEN, axes=AXES) == ["AdaptiveAvgPool"]
+    monkeypatch.setattr(adaptive_pool, "_LARGEST", EVEN["table"].size - 1)
+    assert pools(MEAN, "float[2, 3, 7, 7] x", **EVEN, axes=AXES)[-1] == "ReduceMean"
+
+
+SIGNAL = f"x2 = Unsqueeze(x, above) {MEAN.replace('(x)', '(x2)').replace('y =', 'y2 =')} y = Squeeze(y2, above)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "inputs", "counts"),
+    [
+        pytest.param("Squeeze(y2", "ReduceL1 <keepdims = 0> (y2", "float[2, 3, 11] x", (1, 5), id="absolute"),
+        pytest.param("Unsqueeze(x, above)", "Unsqueeze(x, front)", "float[2, 3, 11] x", (1, 5), id="another-new-axis"),
+        pytest.param("Squeeze(y2, above)", "Squeeze(y2, front)", "float[2, 1, 11] x", (3, 5), id="another-axis-goes"),
+    ],
+)
+def test_signals_of_other_axes(old: str, new: str, inputs: str, counts: tuple[int, int]) -> None:
+    height = 3 if "Unsqueeze(x" in old else 1
+    given = {"axes": AXES, "above": np.array([-2]), "front": np.array([-3]), **tables((height, 11), counts)}
+    text = SIGNAL.replace(old, new)
+    used = {name: array for name, array in given.items() if name in text}
+    model = parse(f"g ({inputs}) => (float[a, b, c] y) {{ {text} }}", **used)
+    assert_same_numbers(model)
+    assert "AdaptiveAvgPool1d" not in onnxlift.lift(model).source
+
+
+def test_an_image_of_one_row_that_somebody_else_reads() -> None:
+    given = {"axes": AXES, "above": np.array([-2]), "table": tables((1, 11), (1, 5))["table"]}
+    outputs = "float[2, 3, 5] y, float[2, 3, 1, 5] z"
+    model = parse(f"g (float[2, 3, 11] x) => ({outputs}) {{ {SIGNAL} z = Exp(y2) }}", **given)
+    assert_same_numbers(model)
+    assert "AdaptiveAvgPool1d" not in onnxlift.lift(model).source

@@ -1,3 +1,5 @@
+"""Pools over all of an image, and what they were before axes were moved or added."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -5,10 +7,14 @@ import onnx
 import pytest
 
 import onnxlift
+from onnxlift.idioms import global_mean
+from onnxlift.ir.load import load
+from onnxlift.passes import normalise
 
-from .recognising import found, parse
+from .recognising import Data, assert_same_numbers, found, parse
 
 IMAGE = "float[batch, 3, 5, seq] x"
+SIGNAL = "float[batch, 3, seq] x"
 
 
 def pooled(body: str, output: str = "float[batch, 3] y", opset: int = 18) -> onnx.ModelProto:
@@ -112,3 +118,110 @@ def test_a_signal_that_stays_an_image() -> None:
     assert found(raised(output=output)) == all_of_it
     alone = "t = Unsqueeze(x, axis) p = ReduceMean(t, axis) y = Squeeze(p, axis)"
     assert found(raised(alone, "float[batch, 3, seq] y"))[-1:] != ["ReduceMean"]
+
+
+def applied(inputs: str, body: str, output: str, opset: int = 18, **numbers: Data) -> list[str]:
+    """The operators after this idiom alone, in a model that the lifted module agrees with."""
+    model = parse(f"g ({inputs}) => ({output}) {{ {body} }}", opset, **numbers)
+    assert_same_numbers(model)
+    graph = load(model)
+    normalise(graph)
+    global_mean.run(graph)
+    return [node.op_type for node in graph.graph]
+
+
+SPACE = {"space": np.array([2, 3])}
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_integers_have_a_mean_of_their_own(dtype: str) -> None:
+    body = "p = ReduceMean(x, space) y = Flatten(p)"
+    assert applied(f"{dtype}[batch, 3, 5, seq] x", body, f"{dtype}[batch, 3] y", **SPACE) == ["ReduceMean", "Flatten"]
+
+
+def test_what_else_drops_axes_is_computed() -> None:
+    body = "p = GlobalAveragePool(x) y = ReduceL1 <keepdims = 0> (p, space)"
+    assert applied(IMAGE, body, "float[batch, 3] y", **SPACE) == ["GlobalAveragePool", "ReduceL1"]
+
+
+def test_a_mean_over_another_axis_of_the_same_size() -> None:
+    body = "p = ReduceMean(x, one) y = Reshape(p, flat)"
+    given = {"one": np.array([1]), "flat": np.array([0, 3])}
+    assert applied("float[batch, 3, 3, 1] x", body, "float[batch, 3] y", **given) == ["ReduceMean", "Reshape"]
+
+
+def test_a_mean_over_no_axes() -> None:
+    body = "p = ReduceMean <noop_with_empty_axes = 1> (x, none) y = Reshape(p, flat)"
+    given = {"none": np.zeros(0, np.int64), "flat": np.array([-1, 3])}
+    assert applied("float[batch, 3] x", body, "float[batch, 3] y", **given) == ["ReduceMean", "Reshape"]
+
+
+def test_a_new_axis_at_a_place_that_is_not_known() -> None:
+    body = "least = Min(k, two) axis = Max(least, two) u = Unsqueeze(x, axis) p = GlobalAveragePool(u) y = Flatten(p)"
+    model = parse(
+        f"g ({SIGNAL}, int64[1] k) => (float[batch, 3] y) <float[batch, 3, 1, seq] u> {{ {body} }}", two=np.array([2])
+    )
+    assert "Unsqueeze" in found(model)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "body", "output", "given"),
+    [
+        pytest.param(
+            "float[2, seq] x",
+            "t = Unsqueeze(x, axis) p = ReduceMean(t, both) y = Reshape(p, axis)",
+            "float[2] y",
+            {"axis": np.array([2]), "both": np.array([1, 2])},
+            id="a-shape-is-no-axis",
+        ),
+        pytest.param(
+            SIGNAL,
+            "t = Unsqueeze(x, new) p = ReduceMean(t, all) y = Squeeze(p, new)",
+            "float[batch, 3, 1] y",
+            {"new": np.array([2, 3]), "all": np.array([2, 3, 4])},
+            id="two-new-axes",
+        ),
+        pytest.param(
+            "float[batch, 1, seq] x",
+            "t = Unsqueeze(x, axis) p = ReduceMean <keepdims = 0> (t, both) y = Squeeze(p, axis)",
+            "float[batch] y",
+            {"axis": np.array([1]), "both": np.array([1, 3])},
+            id="no-axes-are-kept",
+        ),
+        pytest.param(
+            SIGNAL,
+            "t = Unsqueeze(x, axis) p = ReduceMean(t, axis) y = Squeeze(p, axis)",
+            "float[batch, 3, seq] y",
+            {"axis": np.array([2])},
+            id="nothing-but-the-new-axis",
+        ),
+        pytest.param(
+            IMAGE,
+            "t = Unsqueeze(x, axis) p = ReduceMean(t, last) y = Squeeze(p, axis)",
+            "float[batch, 3, 1, 1] y",
+            {"axis": np.array([2]), "last": np.array([3, 4])},
+            id="not-over-the-new-axis",
+        ),
+    ],
+)
+def test_no_signal_that_is_an_image_for_a_while(inputs: str, body: str, output: str, given: dict[str, Data]) -> None:
+    operators = applied(inputs, body, output, **given)
+    assert operators[:2] == ["Unsqueeze", "ReduceMean"] and len(operators) == 3
+
+
+def test_a_signal_whose_axes_are_an_attribute() -> None:
+    body = "t = Unsqueeze(x, axis) p = ReduceMean <axes = [2, 3]> (t) y = Squeeze(p, axis)"
+    given = {"axis": np.array([2])}
+    operators = applied(SIGNAL, body, "float[batch, 3, 1] y", 13, **given)
+    assert operators == ["Unsqueeze", "ReduceMean", "Squeeze"]
+
+
+def test_nodes_without_inputs_are_passed_by() -> None:
+    body = "e = SequenceEmpty() s = SequenceInsert(e, x) y = ConcatFromSequence <axis = 0, new_axis = 1> (s)"
+    assert len(applied("float[batch, 3] x", body, "float[1, batch, 3] y")) == 3
+
+
+def test_what_is_there_anyway_is_averaged() -> None:
+    proto = sequence(f"{TURNED} p = GlobalAveragePool(t) y = Flatten(p)", "float[batch, 3] y, float[batch, 3, seq] t")
+    assert found(proto) == ["Transpose", "onnxlift.SpatialMean"]
+    assert ".mean(2)" in onnxlift.lift(proto).source

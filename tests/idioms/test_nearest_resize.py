@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import onnxlift
+from onnxlift.idioms import nearest_resize
 
 from .recognising import Array, assert_same_numbers, parse
 
@@ -103,3 +105,65 @@ def test_integers_and_unknown_sizes() -> None:
     )
     assert_same_numbers(model)
     assert "interpolate" not in onnxlift.lift(model).source
+
+
+def lifted(inputs: str, body: str, axes: int = 4, dtype: str = "float", **given: Array) -> str:
+    """The source of a model that the lifted module agrees with."""
+    model = parse(f"g ({inputs}) => ({dtype}[{', '.join('abcdefg'[:axes])}] y) {{ {body} }}", **given)
+    assert_same_numbers(model)
+    return onnxlift.lift(model).source
+
+
+def test_a_lookup_along_the_images_of_a_batch_as_well() -> None:
+    """The places are those of a change of size, in images of which each row of the table names one."""
+    places = np.broadcast_to(table((5, 7), (8, 11))[:, :, None], (8, 11, 2, 2))
+    other = np.broadcast_to(np.array([1, 0])[:, None], (8, 11, 2, 1))
+    given = np.concatenate([places, other], -1)
+    assert "interpolate" not in lifted("float[2, 3, 5, 7] x", text(2), t=given)
+
+
+def test_a_lookup_of_whole_rows() -> None:
+    assert "interpolate" not in lifted("float[2, 3, 5, 7] x", text(2), t=table((5,), (8,)))
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_a_lookup_along_another_axis_of_a_signal(axis: int) -> None:
+    body = text(1).replace("GatherND(f, t)", f"Gather <axis = {axis}> (f, t)")
+    assert "interpolate" not in lifted("float[5, 5, 5] x", body, 3, t=table((5,), (7,))[:, 0])
+    assert "interpolate" not in lifted("float[5, 5, 5] x", body, 3, t=np.arange(5))
+
+
+def test_a_lookup_of_each_row_of_its_own() -> None:
+    body = text(2).replace("GatherND", "GatherND <batch_dims = 1>")
+    given = table((5, 7), (8, 11))[:5, :, None].repeat(3, 2) % 3
+    assert "interpolate" not in lifted("float[3, 4, 5, 7] x", body, t=given)
+
+
+def test_an_image_with_more_axes_than_there_are_functions_for() -> None:
+    body = (
+        "f = Transpose <perm = [2, 3, 4, 5, 0, 1]> (x) g = GatherND(f, t) y = Transpose <perm = [4, 5, 0, 1, 2, 3]> (g)"
+    )
+    places = table((2, 3, 2, 3), (3, 4, 3, 4))
+    assert "interpolate" not in lifted("float[2, 3, 2, 3, 2, 3] x", body, 6, t=places)
+
+
+def test_an_image_without_channels_or_elements() -> None:
+    """ONNX Runtime does not run a lookup of nothing."""
+    none = {"start": np.array([0]), "axis": np.array([1]), "t": table((5, 7), (8, 11))}
+    cut = f"x = Slice(all, start, start, axis) {text(2)}"
+    assert "interpolate" not in lifted("float[batch, 3, 5, 7] all", cut, **none)
+    model = parse(f"g (float[2, 3, 5, 7] x) => (float[2, 3, 0, 8] y) {{ {text(2)} }}", t=np.zeros((0, 8, 2), np.int64))
+    assert onnxlift.lift(model).module()(torch.randn(2, 3, 5, 7)).shape == (2, 3, 0, 8)
+
+
+def test_a_table_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = table((5, 7), (8, 11))
+    monkeypatch.setattr(nearest_resize, "_LARGEST", places.size)
+    assert "interpolate" in lifted("float[2, 3, 5, 7] x", text(2), t=places)
+    monkeypatch.setattr(nearest_resize, "_LARGEST", places.size - 1)
+    assert "interpolate" not in lifted("float[2, 3, 5, 7] x", text(2), t=places)
+
+
+def test_nodes_without_inputs_are_passed_by() -> None:
+    body = "e = SequenceEmpty() s = SequenceInsert(e, x) y = ConcatFromSequence <axis = 0, new_axis = 1> (s)"
+    assert "interpolate" not in lifted("float[batch, 3] x", body, 3)

@@ -16,12 +16,13 @@ must be known. Each place of the windows is added once. Not if somebody else rea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
-from ..ir.node_view import shape_of
+from ..ir.node_view import Shape, shape_of
 from ..ir.scopes import constant
 from ..passes.edit import Array, Edit, attribute, axes_of, is_standard, sweep
 from ..passes.transposes import permutation
@@ -42,6 +43,8 @@ class _Windows:
     """Elements of the last two axes of `x`: window by window (rows, height, columns, width) the places in a table."""
 
     x: ir.Value
+    size: Shape
+    """Height and width of `x`."""
     table: Array
     missing: Array
     """Which places of the windows are zeros instead."""
@@ -51,8 +54,8 @@ class _Windows:
     def are_adaptive(self, counts: Array | None) -> bool:
         """Whether these are the windows of an adaptive pool, with so many elements each (as many as there are places,
         if they are not given)."""
-        height, width = (shape_of(self.x) or (None, None))[-2:]
         rows, tall, columns, wide, _ = self.table.shape
+        height, width = self.size
         if not isinstance(height, int) or not isinstance(width, int) or 0 in self.table.shape:
             return False
         (tops, heights), (lefts, widths) = _spans(height, rows), _spans(width, columns)
@@ -78,7 +81,7 @@ def _spans(size: int, count: int) -> tuple[Array, Array]:
     return starts, ends - starts
 
 
-def _stretches(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+def _stretches(shape: Sequence[int], target: Sequence[int]) -> bool:
     """Whether an array of this shape broadcasts to the other one."""
     fits = zip(reversed(shape), reversed(target), strict=False)
     return len(shape) <= len(target) and all(have in (1, want) for have, want in fits)
@@ -140,7 +143,7 @@ def _added(edit: Edit, total: ir.Value | None) -> _Windows | None:
     rows = {element.inputs[0]: made_by(edit, element.inputs[0], "Gather") for element in taken}
     known = [row for row in rows.values() if row is not None]
     sources = {row.inputs[0] for row in known}
-    found = _windows(edit, sources.pop()) if len(sources) == 1 and len(known) == len(rows) else None
+    found = _windows(edit, sources.pop()) if len(sources) == 1 else None
     if found is None:
         return None
     _, tall, _, wide, _ = found.table.shape
@@ -156,21 +159,22 @@ def _added(edit: Edit, total: ir.Value | None) -> _Windows | None:
 
 def _place(gather: ir.Node | None, axis: int) -> float:
     """The place that is taken of this axis, which goes; -1 if it is something else."""
-    if gather is None or rank(gather.inputs[1]) != 0:
+    axes = None if gather is None else rank(gather.inputs[0])
+    if gather is None or axes is None or rank(gather.inputs[1]) != 0:
         return -1
-    along, axes, place = attribute(gather, "axis", 0), rank(gather.inputs[0]) or 0, number(gather.inputs[1])
+    along, place = attribute(gather, "axis", 0), number(gather.inputs[1])
     return -1 if place is None or along not in (axis, axes + axis) else place
 
 
 def _windows(edit: Edit, value: ir.Value | None) -> _Windows | None:
     """The windows that `value` is, with zeros where masks say so."""
-    masks: list[Array] = []
+    masks: list[ir.TensorProtocol] = []
     nodes: list[ir.Node] = []
     while (filled := made_by(edit, value, "Where")) is not None and len(masks) < 2:
         tensor = constant(filled.inputs[0])
-        if tensor is None or tensor.size > _LARGEST or number(filled.inputs[1]) != 0 or rank(filled.inputs[1]) != 0:
+        if tensor is None or number(filled.inputs[1]) != 0 or rank(filled.inputs[1]) != 0:
             return None
-        masks.append(tensor.numpy())
+        masks.append(tensor)
         nodes.append(filled)
         value = filled.inputs[2]
         if not is_private(edit, value):
@@ -178,19 +182,21 @@ def _windows(edit: Edit, value: ir.Value | None) -> _Windows | None:
     back = made_by(edit, value, "Transpose")
     taken = made_by(edit, back.inputs[0], "GatherND") if back is not None else None
     front = made_by(edit, taken.inputs[0], "Transpose") if taken is not None else None
-    x, table = (front.inputs[0], constant(taken.inputs[1])) if taken is not None and front is not None else (None, None)
-    outer = (rank(x) or 0) - 2
-    if back is None or taken is None or front is None or x is None or table is None or outer not in (1, 2):
+    if back is None or taken is None or front is None or not is_private(edit, taken.outputs[0]):
         return None
-    is_moved = list(permutation(front) or ()) == [outer, outer + 1, *range(outer)]
-    is_back = list(permutation(back) or ()) == [*range(4, 4 + outer), 0, 1, 2, 3]
-    if not is_moved or not is_back or attribute(taken, "batch_dims", 0) != 0 or not is_private(edit, taken.outputs[0]):
+    x, table, first, last = front.inputs[0], constant(taken.inputs[1]), permutation(front), permutation(back)
+    shape = shape_of(x)
+    if x is None or shape is None or table is None or first is None or last is None:
         return None
-    if len(table.shape) != 5 or table.shape[4] != 2 or table.size > _LARGEST:
+    outer = len(shape) - 2
+    if list(first) != [outer, outer + 1, *range(outer)] or list(last) != [*range(4, 4 + outer), 0, 1, 2, 3]:
+        return None
+    # With so many axes in between, rows of two places (as those of an adaptive pool are) have no axes of batches.
+    if outer not in (1, 2) or len(table.shape) != 5 or table.size > _LARGEST:
         return None
     missing = np.zeros(table.shape.numpy()[:4], bool)
-    if not all(_stretches(mask.shape, missing.shape) for mask in masks):
+    if not all(_stretches(mask.shape.numpy(), missing.shape) for mask in masks):
         return None
     for mask in masks:
-        missing |= mask
-    return _Windows(x, table.numpy(), missing, [*nodes, back, taken, front])
+        missing |= mask.numpy()
+    return _Windows(x, shape[-2:], table.numpy(), missing, [*nodes, back, taken, front])

@@ -44,7 +44,8 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         return
     if x.dtype != ir.DataType.FLOAT or scale.dtype != ir.DataType.FLOAT:
         return
-    if _has_steps(edit, x, scale, zero) and edit.bypass(node, x):
+    if _has_steps(edit, x, scale, zero) and edit.can_redirect(node.outputs[0], x):
+        edit.bypass(node, x)
         drop_unused(edit, [quantize])
         return
     fake = edit.replace(node, "FakeQuantize", [x, scale, zero], [ir.AttrInt64("axis", axis)], domain=DOMAIN)
@@ -61,7 +62,7 @@ def _is_same(first: ir.Value | None, second: ir.Value | None) -> bool:
     if first is second:
         return True
     one, other = constant(first), constant(second)
-    if one is None or other is None or one.dtype != other.dtype or one.shape != other.shape or one.size > _LARGEST:
+    if one is None or other is None or one.dtype != other.dtype or one.size > _LARGEST:
         return False
     return np.array_equal(one.numpy(), other.numpy())
 

@@ -1,9 +1,10 @@
 """A global pool whose empty axes are dropped at once is a mean.
 
-    Flatten(GlobalAveragePool(x), axis=1)   ->   SpatialMean(x)
+    Flatten(GlobalAveragePool(x), axis=1)   ->   SpatialMean(x, all axes but the first two)
 
 and the same with Reshape or Squeeze for Flatten, or a ReduceMean that keeps its axes for the pool: `x.mean((2, 3))`.
-It applies when the second node's result has exactly the first two sizes of x, and nothing else reads the pool's.
+It applies when the second node's result has exactly the first two sizes of x, and nothing else reads the pool's. Not
+for integers, whose means are integers in ONNX and nothing in PyTorch.
 
     SpatialMean(Transpose(x))   ->   SpatialMean(x, axes)      if the axes that stay keep their order
     SpatialMean(Unsqueeze(x))   ->   SpatialMean(x, axes)      if the new axes are not all that go
@@ -25,7 +26,7 @@ from ..ir.domain import DOMAIN
 from ..ir.node_view import shape_of
 from ..passes.edit import Edit, attribute, axes_of, is_standard, sweep
 from ..passes.transposes import permutation
-from .match import drop_unused, is_private, made_by
+from .match import drop_unused, is_float, is_private, made_by
 
 _MOST_MOVES = 8
 
@@ -39,27 +40,28 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if not is_standard(node, "Flatten", "Reshape", "Squeeze"):
         return
     pool = made_by(edit, node.inputs[0], "GlobalAveragePool", "ReduceMean")
-    if pool is None or not is_private(edit, node.inputs[0]) or _of_a_signal(edit, node, pool):
+    if pool is None or not is_private(edit, node.inputs[0]):
+        return
+    if _of_a_signal(edit, node, pool):
         return
     before, after = shape_of(pool.inputs[0]), shape_of(node.outputs[0])
-    if before is None or after is None or len(before) < 3 or after != before[:2] or None in after:
+    if before is None or len(before) < 3 or after != before[:2] or not is_float(pool.inputs[0]):
         return
     if pool.op_type == "GlobalAveragePool" or _averages_space(pool, len(before)):
         source, axes, moves = _before_moves(edit, pool.inputs[0], list(range(2, len(before))))
-        attributes = [ir.AttrInt64s("axes", axes)] if moves else []
-        edit.replace(node, "SpatialMean", [source], attributes, domain=DOMAIN, named_by=pool)
+        edit.replace(node, "SpatialMean", [source], [ir.AttrInt64s("axes", axes)], domain=DOMAIN, named_by=pool)
         drop_unused(edit, [pool, *moves])
 
 
 def _of_a_signal(edit: Edit, node: ir.Node, pool: ir.Node) -> bool:
     """Whether `node` drops an axis that was there only while `pool` averaged; it then is gone."""
     raised = made_by(edit, pool.inputs[0], "Unsqueeze")
-    shape, averaged = shape_of(pool.inputs[0]), axes_of(pool)
-    if raised is None or shape is None or averaged is None or node.op_type != "Squeeze" or len(pool.inputs) != 2:
+    if raised is None or node.op_type != "Squeeze" or len(pool.inputs) != 2:
         return False
-    dropped, new, axes = (
-        sorted(axis % len(shape) for axis in found or ()) for found in (axes_of(node), axes_of(raised), averaged)
-    )
+    shape, gone, added, averaged = shape_of(pool.inputs[0]), axes_of(node), axes_of(raised), axes_of(pool)
+    if shape is None or gone is None or added is None or averaged is None:
+        return False
+    dropped, new, axes = (sorted(axis % len(shape) for axis in found) for found in (gone, added, averaged))
     if len(new) != 1 or dropped != new or new[0] not in axes or len(axes) == 1:
         return False
     if attribute(pool, "keepdims", 1) != 1 or not is_private(edit, pool.inputs[0]):
@@ -96,8 +98,9 @@ def _moved(edit: Edit, value: ir.Value | None, axes: list[int]) -> tuple[ir.Node
         if order is None or [order[axis] for axis in kept] != sorted(order[axis] for axis in kept):
             return None
         return node, sorted(order[axis] for axis in axes)
-    new = {axis % len(shape) for axis in axes_of(node) or ()}
-    if not new or not new < set(axes):
+    added = axes_of(node)
+    new = None if added is None else {axis % len(shape) for axis in added}
+    if new is None or not new < set(axes):
         return None
     return node, [axis - sum(other < axis for other in new) for axis in axes if axis not in new]
 

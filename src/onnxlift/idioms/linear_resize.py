@@ -6,8 +6,8 @@ The rows come by `Transpose(Gather(Transpose(x), indices))`. `low`, `high` and t
 an interpolation from as many elements to as many others, either with the corners aligned or by half pixels: an element
 and the one after it, if there is one, with shares that give the position. (Images have an operator of their own.)
 
-x has three axes, and a last one of known size. Nobody else reads what is in between. The scale is written where it is a
-whole number, since that is what people give; the sizes are the same.
+x is of floating-point numbers and has three axes, channels and a last one of known size. Nobody else reads what is in
+between. The scale is written where it is a whole number, since that is what people give; the sizes are the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..ir.node_view import shape_of
 from ..ir.scopes import constant
 from ..passes.edit import Array, Edit, attribute, is_standard, sweep
 from ..passes.transposes import permutation
-from .match import both_orders, drop_unused, is_private, made_by
+from .match import both_orders, drop_unused, is_float, is_private, made_by
 
 _AXES_SINCE = 18
 """The opset from which a Resize can be of some axes only."""
@@ -44,10 +44,11 @@ def _visit(edit: Edit, node: ir.Node) -> None:
             second = _rows(edit, minus.inputs[0]) if minus is not None and minus.inputs[1] is low else None
             if minus is None or second is None or first[0] is not second[0] or not is_private(edit, difference):
                 continue
-            x, size = first[0], first[1].size
-            mode = _mode(x, first[1], second[1], t)
-            if mode is not None and is_private(edit, minus.inputs[0]):
-                _resize(edit, node, x, size, mode)
+            x, shape = first[0], shape_of(first[0])
+            size = None if shape is None or not is_float(x) or shape[1] == 0 else shape[2]
+            mode = _mode(size, first[1], second[1], t) if isinstance(size, int) else None
+            if isinstance(size, int) and mode is not None and is_private(edit, minus.inputs[0]):
+                _resize(edit, node, x, size, first[1].size, mode)
                 drop_unused(edit, [scaled, minus, *first[2][:2], *second[2][:2], first[2][-1]])
                 return
 
@@ -60,18 +61,17 @@ def _rows(edit: Edit, value: ir.Value | None) -> tuple[ir.Value, Array, list[ir.
     front = made_by(edit, taken.inputs[0], "Transpose") if taken is not None else None
     if back is None or taken is None or front is None or attribute(taken, "axis", 0) != 0:
         return None
-    indices, x = constant(taken.inputs[1]), front.inputs[0]
-    is_last = list(permutation(front) or ()) == [2, 0, 1] and list(permutation(back) or ()) == [1, 2, 0]
-    if not is_last or indices is None or x is None or len(indices.shape) != 1:
+    indices, x, first, last = constant(taken.inputs[1]), front.inputs[0], permutation(front), permutation(back)
+    if indices is None or x is None or first is None or last is None:
         return None
-    return x, indices.numpy(), [back, taken, front]
+    return (x, indices.numpy(), [back, taken, front]) if [*first, *last] == [2, 0, 1, 1, 2, 0] else None
 
 
-def _mode(x: ir.Value, low: Array, high: Array, t: ir.Value) -> str | None:
-    """The way in which positions are counted, if the rows and shares are those of an interpolation."""
-    shape, shares = shape_of(x), constant(t)
-    size = shape[-1] if shape else None
-    if not isinstance(size, int) or shares is None or shares.shape.numpy() != low.shape or low.shape != high.shape:
+def _mode(size: int, low: Array, high: Array, t: ir.Value) -> str | None:
+    """The way in which positions are counted in so many elements, if the rows and shares are those of an
+    interpolation."""
+    shares = constant(t)
+    if shares is None or shares.shape.numpy() != low.shape or low.shape != high.shape or low.size == 0:
         return None
     steps = np.arange(low.size)
     positions = {
@@ -86,12 +86,12 @@ def _mode(x: ir.Value, low: Array, high: Array, t: ir.Value) -> str | None:
     return None
 
 
-def _resize(edit: Edit, node: ir.Node, x: ir.Value, size: int, mode: str) -> None:
-    shape = shape_of(x) or ()
-    whole = isinstance(shape[-1], int) and size % shape[-1] == 0
-    scale = np.array([size // int(shape[-1]) if whole else 1], np.float32)
-    target = edit.constant(f"{x.name}.size", scale if whole else np.array([size], np.int64))
-    inputs = [x, None, target] if whole else [x, None, None, target]
+def _resize(edit: Edit, node: ir.Node, x: ir.Value, size: int, count: int, mode: str) -> None:
+    """Put a Resize from `size` to `count` elements in the place of `node`."""
+    scale, rest = divmod(count, size)
+    target = np.array([count], np.int64) if rest else np.array([scale], np.float32)
+    value = edit.constant(f"{x.name}.size", target)
+    inputs = [x, None, None, value] if rest else [x, None, value]
     attributes = [
         ir.AttrString("mode", "linear"),
         ir.AttrString("coordinate_transformation_mode", mode),

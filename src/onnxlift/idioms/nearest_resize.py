@@ -6,8 +6,8 @@ which is `F.interpolate(x, size=..., mode="nearest-exact")`; the same with three
 becomes longer (of a shorter one it may as well be a slice).
 
 Element i of k along an axis of L is element floor((i + 0.5) * L / k). PyTorch computes that in float32 or in double:
-the table must be what either gives, so L must be known. For numbers in floating point, with batch and channels. Not if
-somebody else reads what is in between. Sound because only elements are moved.
+the table must be what either gives, so L must be known. For numbers in floating point, with batch and channels, and at
+least one element. Not if somebody else reads what is in between. Sound because only elements are moved.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from ..ir.node_view import shape_of
 from ..ir.scopes import constant
-from ..passes.edit import Array, Edit, attribute, is_standard, sweep
+from ..passes.edit import Array, Edit, is_standard, sweep
 from ..passes.transposes import permutation
 from .match import DOMAIN, drop_unused, is_float, is_private, made_by
 
@@ -38,13 +38,13 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if before is None or after is None or table is None or table.size > _LARGEST or len(before) not in (3, 4, 5):
         return
     space = len(before) - 2
-    first = [*range(2, space + 2), 0, 1]
-    back = [space, space + 1, *range(space)]
-    if list(permutation(front) or ()) != first or list(permutation(node) or ()) != back:
+    first, last = permutation(front), permutation(node)
+    if first is None or last is None or before[1] == 0 or table.size == 0:
         return
-    if attribute(taken, "axis", 0) != 0 or attribute(taken, "batch_dims", 0) != 0 or before[1] == 0:
+    if list(first) != [*range(2, space + 2), 0, 1] or list(last) != [space, space + 1, *range(space)]:
         return
-    # Of a Gather, as of one axis, the places are not in rows.
+    # Of a Gather, as of one axis, the places are not in rows; it is along that axis, or that would not become longer.
+    # A GatherND of so many places has no axes of batches, or its result would have fewer axes.
     places = table.numpy()[..., None] if taken.op_type == "Gather" else table.numpy()
     old, new = (tuple(size for size in sizes[2:] if isinstance(size, int)) for sizes in (before, after))
     if len(old) != space or places.shape != (*new, space) or (space == 1 and new <= old):

@@ -14,7 +14,8 @@ import onnx_ir as ir
 
 from ..ir.node_view import shape_of
 from ..ir.symbolic import floor_divide, product
-from ..passes.edit import Edit, attribute, is_standard, sweep
+from ..passes.edit import Edit, is_standard, sweep
+from ..passes.transposes import permutation
 from .match import DOMAIN, drop_unused, is_private, made_by
 
 AXES = [0, 1, 3, 5, 2, 4]
@@ -30,7 +31,8 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         return
     turned = made_by(edit, node.inputs[0], "Transpose")
     split = made_by(edit, turned.inputs[0], "Reshape") if turned is not None else None
-    if turned is None or split is None or list(attribute(turned, "perm", ())) != AXES:
+    order = permutation(turned) if turned is not None else None
+    if turned is None or split is None or order is None or list(order) != AXES:
         return
     if not is_private(edit, node.inputs[0]) or not is_private(edit, turned.inputs[0]):
         return

@@ -53,10 +53,9 @@ def _linear(edit: Edit, node: ir.Node) -> None:
     transposed = attribute(node, "transB", 0)
     plain = attribute(node, "transA", 0) == 0 and attribute(node, "alpha", 1.0) == attribute(node, "beta", 1.0) == 1.0
     stored = _stored(edit, weight, axis=0 if transposed else 1, axes=2)
-    if stored is None or not plain or x is None or x.dtype != ir.DataType.FLOAT or not rank(x):
+    if stored is None or not plain or x is None:
         return
-    outputs = (shape_of(stored[0]) or (None, None))[0 if transposed else 1]
-    if bias is not None and not is_bias(bias, outputs, 2):
+    if bias is not None and not is_bias(bias, _outputs(stored[0], transposed), 2):
         return
     dequantize = weight.producer() if weight is not None else None
     inputs = [x, *stored] if bias is None else [x, *stored, bias]
@@ -67,14 +66,12 @@ def _linear(edit: Edit, node: ir.Node) -> None:
 def _conv(edit: Edit, node: ir.Node) -> None:
     x, weight, bias = (*node.inputs, None)[:3]
     stored = _stored(edit, weight, axis=0, axes=4)
-    pads = attribute(node, "pads", [0, 0, 0, 0])
-    same = pads is not None and len(pads) == 4 and list(pads[:2]) == list(pads[2:]) and min(pads) >= 0
-    if stored is None or x is None or x.dtype != ir.DataType.FLOAT or 0 in (shape_of(x) or ()):
+    pads, shape = attribute(node, "pads", [0, 0, 0, 0]), shape_of(x)
+    if stored is None or x is None or pads is None or (shape is not None and 0 in shape):
         return
-    if not same or attribute(node, "auto_pad", "NOTSET") != "NOTSET":
+    if list(pads[:2]) != list(pads[2:]) or min(pads) < 0 or attribute(node, "auto_pad", "NOTSET") != "NOTSET":
         return
-    shape = shape_of(stored[0]) or ()
-    if bias is not None and not (is_bias(bias, shape[0], 1) and rank(bias) == 1):
+    if bias is not None and not is_bias(bias, _outputs(stored[0], transposed=1), 1):
         return
     dequantize = weight.producer() if weight is not None else None
     attributes = [a for a in node.attributes.values() if a.name in ("dilations", "group", "pads", "strides")]
@@ -86,8 +83,8 @@ def _conv(edit: Edit, node: ir.Node) -> None:
 def _embedding(edit: Edit, node: ir.Node) -> None:
     """Either order: rows of integers that are dequantised, or rows of a dequantised table."""
     first = node.inputs[0]
-    inner = made_by(edit, first, "Gather", "DequantizeLinear")
-    if inner is None or inner.op_type == node.op_type or not is_private(edit, first):
+    inner = made_by(edit, first, "DequantizeLinear" if node.op_type == "Gather" else "Gather")
+    if inner is None or not is_private(edit, first):
         return
     gather, dequantize = (node, inner) if node.op_type == "Gather" else (inner, node)
     table, indices = inner.inputs[0], gather.inputs[1]
@@ -104,13 +101,13 @@ def _dynamic_linear(edit: Edit, node: ir.Node) -> None:
         cast = made_by(edit, total, "Cast", "CastLike")
         product = made_by(edit, cast.inputs[0], "MatMulInteger") if cast is not None else None
         scales = made_by(edit, factor, "Mul")
-        if cast is None or product is None or scales is None or total.dtype != ir.DataType.FLOAT:
+        if cast is None or product is None or scales is None:
             continue
         if not all(is_private(edit, value) for value in (total, factor, product.outputs[0])):
             continue
         numbers, weight, zero, weight_zero = (*product.inputs, None, None)[:4]
         dynamic = made_by(edit, numbers, "DynamicQuantizeLinear")
-        if dynamic is None or zero is not dynamic.outputs[2] or numbers is not dynamic.outputs[0]:
+        if dynamic is None or zero is not dynamic.outputs[2]:
             continue
         for step, scale in both_orders(scales):
             stored = _checked(edit, weight, scale, weight_zero, axis=1, axes=2)
@@ -127,12 +124,18 @@ def _bias(edit: Edit, node: ir.Node) -> None:
         if layer is None or len(layer.inputs) > 4 or not is_private(edit, value):
             continue
         transposed = attribute(layer, "transposed", 0)
-        outputs = (shape_of(layer.inputs[1]) or (None, None))[0 if transposed else 1]
-        if is_bias(bias, outputs, rank(value)):
+        if is_bias(bias, _outputs(layer.inputs[1], transposed), rank(value)):
             inputs, attributes = [*layer.inputs, bias], _transposed(transposed)
             edit.replace(node, layer.op_type, inputs, attributes, domain=DOMAIN, named_by=layer)
             drop_unused(edit, [layer])
             return
+
+
+def _outputs(weight: ir.Value | None, transposed: int) -> int:
+    """How many outputs a layer with this constant as its weight has."""
+    tensor = constant(weight)
+    assert tensor is not None
+    return tensor.shape.numpy()[0 if transposed else 1]
 
 
 def _transposed(transposed: int) -> list[ir.Attr]:
@@ -161,10 +164,11 @@ def _checked(
     edit: Edit, integers: ir.Value | None, scale: ir.Value | None, zero: ir.Value | None, axis: int | None, axes: int
 ) -> list[ir.Value] | None:
     """The three, if they are constants of the right types and shapes; a zero point that is missing is 0."""
-    if constant(integers) is None or constant(scale) is None or (zero is not None and constant(zero) is None):
+    tensor = constant(integers)
+    if tensor is None or constant(scale) is None or (zero is not None and constant(zero) is None):
         return None
     assert integers is not None and scale is not None
-    shape = shape_of(integers) or ()
+    shape = tensor.shape.numpy()
     if integers.dtype not in _STORED or scale.dtype != ir.DataType.FLOAT or len(shape) != axes or 0 in shape:
         return None
     allowed = [(), (1,)] if axis is None else [(), (1,), (shape[axis],)]

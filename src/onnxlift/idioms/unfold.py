@@ -8,7 +8,7 @@ perhaps with a Pad of zeros before the second.
 T has a row for each window, and in it the places `i * step + j`. T1 and T2 have a row for each place of the window, in
 the vertical and in the horizontal direction, and in it `i * dilation + j * stride` for each window. The windows are all
 that fit into the axis, whose size is known: that is what the functions give. The second is for images of floating-point
-numbers, as PyTorch has it.
+numbers that have channels, as PyTorch has it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import onnx_ir as ir
 
 from ..ir.node_view import shape_of, static_elements
 from ..ir.scopes import constant
-from ..ir.types import INTEGERS
 from ..passes.edit import Edit, attribute, is_standard, sweep
 from ..passes.transposes import permutation
 from .match import DOMAIN, drop_unused, is_float, is_private, made_by, number
@@ -49,8 +48,9 @@ class _Table:
 
 
 def _table(value: ir.Value | None) -> _Table | None:
+    """The table that these indices are."""
     tensor = constant(value)
-    if tensor is None or len(tensor.shape) != 2 or not 0 < tensor.size <= _LARGEST or tensor.dtype not in INTEGERS:
+    if tensor is None or len(tensor.shape) != 2 or not 0 < tensor.size <= _LARGEST:
         return None
     array = tensor.numpy().astype(np.int64)
     rows, columns = array.shape
@@ -65,7 +65,7 @@ def _sequence(edit: Edit, node: ir.Node) -> None:
         return
     x, indices = node.inputs
     shape, axis = shape_of(x), attribute(node, "axis", 0)
-    if not shape or axis not in (-1, len(shape) - 1) or not isinstance(shape[-1], int):
+    if shape is None or axis not in (-1, len(shape) - 1) or not isinstance(shape[-1], int):
         return
     table = _table(indices)
     if table is None or table.columns < 2 or table.across != 1:
@@ -81,22 +81,24 @@ def _image(edit: Edit, node: ir.Node) -> None:
     turned = made_by(edit, node.inputs[0], "Transpose")
     across = made_by(edit, turned.inputs[0], "Gather") if turned is not None else None
     down = made_by(edit, across.inputs[0], "Gather") if across is not None else None
-    if turned is None or across is None or down is None or list(permutation(turned) or ()) != [0, 1, 2, 4, 3, 5]:
+    order = permutation(turned) if turned is not None else None
+    if turned is None or across is None or down is None or order is None or list(order) != [0, 1, 2, 4, 3, 5]:
         return
     x = down.inputs[0]
-    shape, tables = shape_of(x), [_table(gather.inputs[1]) for gather in (down, across)]
-    known = [table for table in tables if table is not None]
-    if not is_float(x) or shape is None or len(shape) != 4 or len(known) != 2 or not isinstance(shape[1], int):
+    shape, tall, wide = shape_of(x), _table(down.inputs[1]), _table(across.inputs[1])
+    if not is_float(x) or shape is None or tall is None or wide is None:
         return
     if attribute(down, "axis", 0) != 2 or attribute(across, "axis", 0) not in (4, -1):
         return
-    for table, size in zip(known, shape[2:], strict=True):
+    batch, channels, *sizes = shape  # four, since each table has added an axis
+    if not isinstance(channels, int) or channels == 0:
+        return
+    for table, size in zip((tall, wide), sizes, strict=True):
         if not isinstance(size, int) or not table.covers(
             size, places=table.rows, spacing=table.down, windows=table.columns, step=table.across
         ):
             return
-    tall, wide = known
-    result = (shape[0], shape[1] * tall.rows * wide.rows, tall.columns * wide.columns)
+    result = (batch, channels * tall.rows * wide.rows, tall.columns * wide.columns)
     if shape_of(node.outputs[0]) != result or not all(
         is_private(edit, step.outputs[0]) for step in (turned, across, down)
     ):
@@ -105,10 +107,10 @@ def _image(edit: Edit, node: ir.Node) -> None:
     padding = _padding(edit, pad) if pad is not None else None
     source = x if padding is None or pad is None else pad.inputs[0]
     options = {
-        "kernel_size": [table.rows for table in known],
-        "dilation": [table.down for table in known],
-        "padding": padding or [0, 0],
-        "stride": [table.across for table in known],
+        "kernel_size": [tall.rows, wide.rows],
+        "dilation": [tall.down, wide.down],
+        "padding": [0, 0] if padding is None else padding,
+        "stride": [tall.across, wide.across],
     }
     edit.replace(node, "Unfold", [source], [ir.AttrInt64s(*option) for option in options.items()], domain=DOMAIN)
     drop_unused(edit, [turned, across, down, *([pad] if pad is not None and padding is not None else [])])
@@ -117,7 +119,7 @@ def _image(edit: Edit, node: ir.Node) -> None:
 def _padding(edit: Edit, pad: ir.Node) -> list[int] | None:
     """How many zeros a Pad puts above and below, and left and right, if they are the same on both sides."""
     pads = static_elements(pad.inputs[1]) if len(pad.inputs) in (2, 3) else None
-    if pads is None or len(pads) != 8 or attribute(pad, "mode", "constant") != "constant":
+    if pads is None or attribute(pad, "mode", "constant") != "constant":
         return None
     if len(pad.inputs) == 3 and pad.inputs[2] is not None and number(pad.inputs[2]) != 0:
         return None

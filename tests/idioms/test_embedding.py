@@ -11,6 +11,7 @@ import onnxlift
 from onnxlift.idioms import embedding
 from onnxlift.ir.load import load
 from onnxlift.ir.metadata import FOLDED_FROM
+from onnxlift.passes import normalise
 
 from .recognising import found, parse, simplified
 
@@ -141,11 +142,10 @@ def test_indices_of_a_loop_may_count_down() -> None:
 
 @pytest.mark.parametrize(("domain", "is_embedding"), [("", True), ("acme", False)])
 def test_operators_of_other_domains_may_give_negative_numbers(domain: str, is_embedding: bool) -> None:
-    model = lookup("j = Abs(i) y = Gather(table, j)", "int64[batch, seq] i")
-    model.graph.node[0].domain = domain
-    model.opset_import.add(domain="acme", version=1)
-    model.graph.value_info.append(onnx.helper.make_tensor_value_info("j", onnx.TensorProto.INT64, ("batch", "seq")))
-    assert embedding.run(load(model)) == is_embedding
+    graph = load(lookup("j = Abs(i) y = Gather(table, j)", "int64[batch, seq] i"))
+    normalise(graph)
+    graph.graph[0].domain = domain
+    assert embedding.run(graph) == is_embedding
 
 
 @pytest.mark.parametrize(("name", "expected"), [("weight", "onnxlift.Embedding"), ("table", "Gather")])
@@ -165,10 +165,8 @@ def test_an_empty_table(shape: tuple[int, int]) -> None:
 
 
 def test_a_table_of_which_all_rows_were_looked_up() -> None:
-    text = (
-        "g (float[batch, 9, 4] x) => (float[batch, 9, 4] y) { s = Sin(embedding) a = Add(x, s) y = Mul(a, embedding) }"
-    )
-    model = parse(text, embedding=(9, 4))
+    body = "s = Sin(embedding) a = Add(x, s) y = Mul(a, embedding)"
+    model = parse(f"g (float[batch, 9, 4] x) => (float[batch, 9, 4] y) {{ {body} }}", embedding=(9, 4))
     note = repr(["arange", "words.weight", "val_1"])
     model.graph.value_info.add(name="embedding").metadata_props.add(key=FOLDED_FROM, value=note)
     operators = found(model)

@@ -99,7 +99,8 @@ def test_a_constant_of_any_name() -> None:
 
 def test_each_table_has_its_name() -> None:
     first, second = a_table(), a_table()
-    proto = model(bias_of(first), f"{SCORES} t = Add(scores, val_7) s = MatMul(scores, t) y = Add(s, val_8)")
+    again = "hundredth = Constant <value_float = 0.01> () t = Mul(biased, hundredth) s = MatMul(t, t)"
+    proto = model(bias_of(first), f"{SCORES} biased = Add(scores, val_7) {again} y = Add(s, val_8)")
     proto.graph.initializer.append(onnx.numpy_helper.from_array(bias_of(second), "val_8"))
     found = tables(proto)
     np.testing.assert_array_equal(found["relative_position_bias_table"], first)

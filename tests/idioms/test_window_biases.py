@@ -21,6 +21,7 @@ NOTE = ["add_3", "index", "attn.attn_mask", "attn.table", "attn.positions_index"
 BODY = """images = Shape <start = 0, end = 1> (x) times = Concat <axis = 0> (images, ones) q = Reshape(x, into)
     k = Transpose <perm = [0, 1, 3, 2]> (q) scores = MatMul(q, k) tiled = Tile(val_7, times) y = Add(scores, tiled)"""
 TILE_READ_TWICE = "z = Add(scores, tiled) y = Mul(z, tiled)"
+SCALED = "most = ReduceMax <keepdims = 0> (x) tiled = Mul(val_7, most)"
 NO_SCORES = "z = Sin(scores) y = Add(z, tiled)"
 READ_TWICE = "z = Add(scores, tiled) more = Sin(val_7) most = ReduceMax <keepdims = 0> (more) y = Mul(z, most)"
 
@@ -95,13 +96,21 @@ def almost(total: np.ndarray) -> np.ndarray:
         model(bias_of(a_table()) + a_mask(), BODY.replace("y = Add(scores, tiled)", READ_TWICE)),
         model(bias_of(a_table()) + a_mask(), BODY.replace("y = Add(scores, tiled)", TILE_READ_TWICE)),
         model(bias_of(a_table()) + a_mask(), BODY.replace("y = Add(scores, tiled)", NO_SCORES)),
-        model((99 * bias_of(a_table()) + a_mask()).astype(np.int32)),
+        model((99 * bias_of(a_table())).astype(np.int32) + a_mask().astype(np.int32)),
         model(bias_of(a_table())[0] + a_mask()[:, 0]),
         model((bias_of(a_table()) + a_mask())[:0]),
+        model(bias_of(a_table()) + a_mask(), BODY.replace("tiled = Tile(val_7, times)", SCALED)),
     ],
     ids=[
         *("a number that differs", "any numbers", "nothing hidden", "a parameter", "a factor", "read by others"),
-        *("read by others when it is repeated", "not added to scores", "integers", "no heads", "no windows"),
+        *(
+            "read by others when it is repeated",
+            "not added to scores",
+            "integers",
+            "no heads",
+            "no windows",
+            "not repeated",
+        ),
     ],
 )
 def test_what_is_no_such_sum_stays(proto: onnx.ModelProto) -> None:

@@ -8,6 +8,7 @@ import pytest
 from onnx import numpy_helper
 
 import onnxlift
+from onnxlift.idioms.attention_windows import _are_windows
 
 from .recognising import Data, found, parse, simplified
 
@@ -214,12 +215,11 @@ def test_as_many_windows_as_there_are() -> None:
     assert "onnxlift.WindowMask" not in found(proto)
 
 
-def test_no_windows() -> None:
-    body = "t = Transpose <perm = [0, 1, 3, 2]> (k) s = MatMul(q, t) repeated = Tile(mask, times) a = Add(s, repeated)"
-    inputs = ", ".join(f"float[0, 3, 5, 8] {x}" for x in "qkv") + ", float[0, 1, 5, 5] mask"
-    text = f"g ({inputs}) => (float[0, 3, 5, 8] y) {{ {body} p = Softmax <axis = -1> (a) y = MatMul(p, v) }}"
-    graph = simplified(parse(text, times=np.array((2, 1, 1, 1)))).graph
-    assert "WindowMask" not in {node.op_type for node in graph}
+def test_no_windows_are_no_windows() -> None:
+    """The images would be as many as the batch has entries for each of them."""
+    sizes = (LENGTH, LENGTH)
+    assert _are_windows((8, HEADS, *sizes), (2, WINDOWS, HEADS, *sizes), (WINDOWS, 1, *sizes))
+    assert not _are_windows((0, HEADS, *sizes), (2, 0, HEADS, *sizes), (0, 1, *sizes))
 
 
 def test_a_sum_that_differs_in_the_batch_is_no_bias() -> None:

@@ -128,3 +128,10 @@ def test_a_matrix_far_from_its_parameters_stays(steps: int, expected: int, monke
     monkeypatch.setattr(linear_functions, "MOST_STEPS", steps)  # the part, the whole, where it starts and ends
     model = parse(f"g (float[batch, 6] x) => (float[batch, 3] y) {{ {TURNED} y = MatMul(x, t) }}", w=(5, 6))
     assert rewrites(model) == expected
+
+
+def test_a_matrix_of_a_parameter_and_of_what_is_not_known_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear_functions, "MOST_STEPS", 3)  # the matrix, its two factors
+    body = "a = Sin(v) b = Exp(a) p = Mul(b, w) t = Transpose <perm = [1, 0]> (p) y = MatMul(x, t)"
+    model = parse(f"g (float[batch, 6] x, float[3, 6] v) => (float[batch, 3] y) {{ {body} }}", w=(3, 6))
+    assert rewrites(model) == 0

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+from onnx import numpy_helper
 
 import onnxlift
+from onnxlift.idioms.attention_windows import _are_windows
 
 from .recognising import Data, found, parse, simplified
 
@@ -21,22 +23,27 @@ def model(
     *,
     result: str = "",
     cut: tuple[int, ...] = CUT,
+    heads: int = HEADS,
+    queries: int = LENGTH,
+    extra: str = "",
     **initialisers: Data,
 ) -> onnx.ModelProto:
     """Attention between q, k and v, whose scores `s` (with a bias: `b`) become `a` before the softmax."""
-    parts = [f"{x} = Reshape({x}s, one)" for x in "qkv"]
-    inputs = ", ".join(f"float[batch, {WINDOWS}, {HEADS}, {LENGTH}, 8] {x}s" for x in "qkv")
+    parts = ["q = Reshape(qs, some)", *(f"{x} = Reshape({x}s, one)" for x in "kv")]
+    lengths = {"q": queries, "k": LENGTH, "v": LENGTH}
+    inputs = ", ".join(f"float[batch, {WINDOWS}, {heads}, {length}, 8] {x}s" for x, length in lengths.items()) + extra
     body = f"t = Transpose <perm = [0, 1, 3, 2]> (k) qk = MatMul(q, t) s = Mul(qk, scale) {masked}"
     known: dict[str, Data] = {
         "into": np.array(cut),
         "back": np.array(JOINED),
         "mask": MASK,
         "bias": (HEADS, LENGTH, LENGTH),
-        "one": np.array((-1, HEADS, LENGTH, 8)),
+        "one": np.array((-1, heads, LENGTH, 8)),
+        "some": np.array((-1, heads, queries, 8)),
         "scale": 8**-0.5,
     }
     known |= initialisers
-    outputs = f"float[n, {HEADS}, {LENGTH}, 8] y{result}"
+    outputs = f"float[n, {heads}, {queries}, 8] y{result}"
     body = f"{' '.join(parts)} {body} p = Softmax <axis = -1> (a) y = MatMul(p, v)"
     words = set(body.replace("(", " ").replace(")", " ").replace(",", " ").split())
     used = {name: data for name, data in known.items() if name in words and f"{name} = " not in body}
@@ -82,6 +89,7 @@ def test_a_mask_that_gets_an_axis_for_the_heads() -> None:
         {"mask": MASK[:, :, :1]},  # one row for all queries
         {"mask": (1, 1, LENGTH, LENGTH)},  # the same for all windows
         {"cut": (WINDOWS, -1, HEADS, LENGTH, LENGTH), "mask": (WINDOWS, 1, 1, LENGTH, LENGTH)},  # another order
+        {"cut": (-1, HEADS, WINDOWS, LENGTH, LENGTH), "mask": (HEADS, 1, LENGTH, LENGTH)},  # not cut into windows
     ],
 )
 def test_other_masks_stay(initialisers: dict[str, Data]) -> None:
@@ -156,7 +164,105 @@ def test_other_repetitions_stay(masked: str, initialisers: dict[str, Data]) -> N
     assert "WindowMask" not in {node.op_type for node in graph}
 
 
-@pytest.mark.parametrize("value", ["cut", "c", "a"])
+@pytest.mark.parametrize("value", ["b", "cut", "c", "a"])
 def test_what_else_is_read_stays(value: str) -> None:
-    shape = f"float[images, {WINDOWS}, {HEADS}, {LENGTH}, {LENGTH}]" if value != "a" else "float[n, 3, 5, 5]"
-    assert "onnxlift.Attention" not in found(model(result=f", {shape} {value}"))
+    shape = f"float[images, {WINDOWS}, {HEADS}, {LENGTH}, {LENGTH}]" if value in ("cut", "c") else "float[n, 3, 5, 5]"
+    assert "onnxlift.Attention" not in found(model(WITH_BIAS, result=f", {shape} {value}"))
+
+
+def test_a_sum_with_a_bias_that_is_read_stays() -> None:
+    proto = model(EXPANDED, result=f", float[n, {HEADS}, {LENGTH}, {LENGTH}] both", **MORE, mask=MASK[None])
+    assert "onnxlift.WindowMask" not in found(proto)
+
+
+def test_scores_that_do_not_come_back_in_their_shape() -> None:
+    """Their heads are windows by themselves, from then on."""
+    proto = model(one=np.array((-1, HEADS, LENGTH, 8)), back=np.array((-1, 1, LENGTH, LENGTH)))
+    (values,) = [node for node in proto.graph.node if list(node.output) == ["v"]]
+    values.input[1] = "apart"
+    proto.graph.initializer.append(numpy_helper.from_array(np.array((-1, 1, LENGTH, 8)), "apart"))
+    proto.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 1
+    assert "onnxlift.WindowMask" not in found(proto)
+
+
+def test_scores_without_heads_stay() -> None:
+    proto = model(
+        cut=(-1, WINDOWS, LENGTH, LENGTH),
+        heads=1,
+        some=np.array((-1, LENGTH, 8)),
+        one=np.array((-1, LENGTH, 8)),
+        back=np.array((-1, LENGTH, LENGTH)),
+        mask=MASK[:, 0],
+    )
+    (turned,) = [node for node in proto.graph.node if node.op_type == "Transpose"]
+    turned.attribute[0].ints[:] = [0, 2, 1]
+    del proto.graph.output[0].type.tensor_type.shape.dim[1]
+    assert "onnxlift.WindowMask" not in found(proto)
+
+
+def test_a_mask_that_gets_an_axis_for_the_only_query() -> None:
+    body = f"mask = Unsqueeze(flat, two) {TILED}"
+    proto = model(body, queries=1, flat=(WINDOWS, HEADS, LENGTH), two=np.array([2]), ones=ONES)
+    assert "onnxlift.WindowMask" in found(proto)
+
+
+def test_as_many_windows_as_there_are() -> None:
+    """A number of windows that is not known has no place in the source."""
+    proto = model(TILED, extra=f", float[seq, 1, {LENGTH}, {LENGTH}] mask", ones=ONES, mask=MASK)
+    del proto.graph.initializer[[tensor.name for tensor in proto.graph.initializer].index("mask")]
+    for value in proto.graph.input[:3]:
+        value.type.tensor_type.shape.dim[1].dim_param = "seq"
+    assert "onnxlift.WindowMask" not in found(proto)
+
+
+def test_no_windows_are_no_windows() -> None:
+    """The images would be as many as the batch has entries for each of them."""
+    sizes = (LENGTH, LENGTH)
+    assert _are_windows((8, HEADS, *sizes), (2, WINDOWS, HEADS, *sizes), (WINDOWS, 1, *sizes))
+    assert not _are_windows((0, HEADS, *sizes), (2, 0, HEADS, *sizes), (0, 1, *sizes))
+
+
+def test_a_sum_that_differs_in_the_batch_is_no_bias() -> None:
+    masked = EXPANDED.replace("both = Add(repeated, bias)", "other = Sin(s) both = Add(repeated, other)")
+    assert "onnxlift.WindowMask" not in found(model(masked, **MORE, mask=MASK[None]))
+
+
+def test_a_mask_that_is_repeated_as_often_as_the_caller_says() -> None:
+    """Which may be for more images than the scores are of, if that is one."""
+    proto = model(TILED.replace("(images, ones)", "(count, ones)"), extra=", int64[1] count", ones=ONES)
+    assert "WindowMask" not in {node.op_type for node in simplified(proto).graph}
+
+
+def test_one_mask_for_the_whole_batch_has_no_windows() -> None:
+    proto = model(TILED.replace("(qs)", "(s)"), ones=ONES, mask=MASK[1:2])
+    assert "onnxlift.WindowMask" not in found(proto)
+
+
+def test_a_mask_with_one_row_and_a_bias_is_repeated_as_one() -> None:
+    """Their sum has an entry for each query, the mask itself has none."""
+    shape = f", float[{HEADS}, {LENGTH}, {LENGTH}] given"
+    proto = model(
+        f"total = Add(given, mask) {TILED.replace('mask', 'total')}", extra=shape, ones=ONES, mask=MASK[:, :, :1]
+    )
+    operators = found(proto)
+    assert "onnxlift.WindowMask" in operators and "Add" in operators
+
+
+def test_two_masks_of_windows_are_repeated_as_one() -> None:
+    """None of them is a bias that all windows have, even if an axis of size one comes first."""
+    masked = f"total = Add(given, mask) {EXPANDED.replace('mask', 'total')}".replace("both = Add(repeated, bias)", "")
+    known = {**MORE, "flat": np.array((-1, HEADS, LENGTH, LENGTH)), "mask": MASK[None]}
+    given = f", float[1, {WINDOWS}, {HEADS}, {LENGTH}, {LENGTH}] given"
+    operators = found(model(masked.replace("both", "repeated"), extra=given, **known))
+    assert "onnxlift.WindowMask" in operators and "Add" in operators
+
+
+def test_windows_that_are_expanded_for_more_than_images_stay() -> None:
+    """Each of two windows for two neighbours in the batch."""
+    known = {"more": np.array((1, 2, 1, 1)), "flat": MORE["flat"], "mask": MASK[None, :2]}
+    assert "onnxlift.WindowMask" not in found(model(EXPANDED, **known))
+
+
+def test_windows_whose_queries_become_heads_stay() -> None:
+    known = {"flat": np.array((-1, LENGTH, 1, LENGTH)), "mask": MASK[None], "bias": (LENGTH, LENGTH, LENGTH)}
+    assert "onnxlift.WindowMask" not in found(model(EXPANDED, heads=LENGTH, **{**MORE, **known}))

@@ -7,8 +7,13 @@ import onnx
 import pytest
 
 import onnxlift
+from onnxlift.idioms import bare_weights
+from onnxlift.ir.load import load
+from onnxlift.passes import normalise
 
-from .recognising import assert_same_numbers, parse
+from .recognising import Data, assert_same_numbers, parse
+from .test_bilinear import LAYER, TURNED
+from .test_bilinear import model as bilinear
 
 
 def product(weight: str, shape: tuple[int, int] = (4, 6), bias: str = "", producer: str = "pytorch") -> onnx.ModelProto:
@@ -135,9 +140,17 @@ def noted(model: onnx.ModelProto, **notes: str) -> onnx.ModelProto:
 SLOPE = "g (float[batch, 4, 9] x) => (float[batch, 4, 9] y) { y = PRelu(x, val_1) }"
 
 
-@pytest.mark.parametrize("shape", [(4, 1), (1, 1), (1, 4, 1)])
-def test_a_slope_has_the_name_that_it_was_made_from(shape: tuple[int, ...]) -> None:
-    lifted = onnxlift.lift(noted(parse(SLOPE, val_1=shape), val_1="['inner.slope', 'val_0']"))
+@pytest.mark.parametrize(
+    ("shape", "note"),
+    [
+        ((4, 1), "['inner.slope', 'val_0']"),
+        ((1, 1), "['inner.slope', 'val_0']"),
+        ((1, 4, 1), "['inner.slope', 'val_0']"),
+        ((4, 1), "['x', 'inner.slope']"),  # and the size of an input
+    ],
+)
+def test_a_slope_has_the_name_that_it_was_made_from(shape: tuple[int, ...], note: str) -> None:
+    lifted = onnxlift.lift(noted(parse(SLOPE, val_1=shape), val_1=note))
     assert "F.prelu(x, self.inner.slope)" in lifted.source
     assert {key: array.shape for key, array in lifted.state_dict.items()} == {"inner.slope": (max(shape),)}
     assert dict(lifted.module().named_parameters()).keys() == {"inner.slope"}
@@ -149,8 +162,9 @@ def test_a_slope_has_the_name_that_it_was_made_from(shape: tuple[int, ...]) -> N
         ((4, 1), "['inner.slope', 'exp', 'val_0']"),
         ((4, 1), "['inner.weight', 'val_0']"),
         ((9,), "['inner.slope', 'val_0']"),
+        ((4, 1), "['y', 'inner.slope']"),
     ],
-    ids=["computed", "by a layer's name", "no channel's"],
+    ids=["computed", "by a layer's name", "no channel's", "of something else"],
 )
 def test_other_slopes(shape: tuple[int, ...], note: str) -> None:
     assert "F.prelu" not in onnxlift.lift(noted(parse(SLOPE, val_1=shape), val_1=note)).source
@@ -224,3 +238,192 @@ def test_a_single_number_is_trained_by_its_name() -> None:
     lifted = onnxlift.lift(noted(parse(text, **{"inner.scale": (1,), "onnx::Add_7": (1,)})))
     assert dict(lifted.module().named_parameters()).keys() == {"inner.scale"}
     assert "return x * self.scale + 0.29874554" in lifted.source
+
+
+def rewrites(model: onnx.ModelProto, **notes: str) -> int:
+    """How often the idiom applies where no other has been before."""
+    graph = load(noted(model, **notes))
+    normalise(graph)
+    return bare_weights.run(graph)
+
+
+NUMBER = 'g (float[1, 5] x) => (float[1, n] y) { a = Mul(x, "inner.scale") y = Tanh(a) }'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "shape", "notes", "expected"),
+    [
+        ("", "", (1,), {}, 1),
+        ("Tanh(a)", 'Sub(a, "inner.scale")', (1,), {}, 1),
+        ("", "", (5,), {}, 0),
+        ("inner.scale", "scale", (1,), {}, 0),
+        ("inner.scale", "scale", (1,), {"scale": "PARAMETER"}, 1),
+        ("inner.scale", "mul_3", (1,), {"mul_3": "['inner.scale']"}, 0),
+        ("", "", (1,), {"inner.scale": "BUFFER"}, 0),
+        ("Tanh(a)", 'Concat <axis = 1> (a, "inner.scale")', (1, 1), {}, 0),
+    ],
+    ids=[
+        *("a number", "read twice", "a vector", "by a name of no module", "told as a parameter"),
+        *("computed from another", "a buffer", "more than computed with"),
+    ],
+)
+def test_numbers_to_train(old: str, new: str, shape: tuple[int, ...], notes: dict[str, str], expected: int) -> None:
+    text = NUMBER.replace(old, new)
+    name = text.partition('Mul(x, "')[2].partition('"')[0]
+    assert rewrites(parse(text, **{name: shape}), **notes) == expected
+
+
+def test_a_convolution_of_another_domain() -> None:
+    graph = load(noted(layer(CONV)))
+    normalise(graph)
+    graph.graph[0].domain = "acme"
+    assert bare_weights.run(graph) == 0
+    graph.graph[0].domain = ""
+    assert bare_weights.run(graph) == 1
+
+
+def test_a_kernel_that_is_computed() -> None:
+    model = parse(
+        f'g (float[batch, 4, 9] x) => (float[batch, 4, 7] y) {{ "inner.kernel" = Sin("inner.raw") {CONV} }}',
+        **{"inner.raw": (4, 4, 3), "inner.shift": (4,)},
+    )
+    assert "F.conv1d(x, self.raw.sin(), self.shift)" in onnxlift.lift(noted(model)).source
+
+
+def test_a_kernel_has_the_name_that_it_was_made_from() -> None:
+    model = layer(CONV.replace("inner.kernel", "val_1"))
+    lifted = onnxlift.lift(noted(model, val_1="['inner.kernel']"))
+    assert sorted(lifted.state_dict) == ["inner.kernel", "inner.shift"]
+
+
+def groups(shift: str = "", number: float = 0.5) -> str:
+    """The source of a group norm in a module with others below it."""
+    body = "r = Reshape(x, cut) i = InstanceNormalization(r, ones, zeros) g = Reshape(i, back)"
+    affine = f's = Unsqueeze("inner.gamma", last) t = Mul(g, s) a = Add(t, "{shift}")'
+    body = f'{body} {affine if shift else "a = Identity(g)"} y = PRelu(a, "inner.act.weight")'
+    known: dict[str, Data] = {"cut": np.array((0, 2, -1)), "back": np.array((-1, 4, 9)), "last": np.array([1])}
+    known |= {"ones": np.ones(2, np.float32), "zeros": np.zeros(2, np.float32), "inner.act.weight": (1,)}
+    known |= {"inner.gamma": (4,), shift: np.full((4, 1), number, np.float32)} if shift else {}
+    model = parse(f"g (float[batch, 4, 9] x) => (float[batch, 4, 9] y) {{ {body} }}", **known)
+    for index, node in enumerate(model.graph.node):
+        node.name = f"/inner/{node.op_type}_{index}"
+    return onnxlift.lift(noted(model)).source
+
+
+@pytest.mark.parametrize(
+    ("shift", "number", "written"),
+    [
+        ("inner.beta", 0.5, "F.group_norm(x, 2, self.gamma, self.beta_1)"),  # as a vector, beside what is stored
+        ("onnx::Add_7", 0, "F.group_norm(x, 2, self.gamma)"),
+        ("onnx::Add_7", 0.5, "nn.GroupNorm(2, 4)"),
+        ("", 0, "F.group_norm(x, 2)"),
+    ],
+    ids=["weights", "no shift", "a shift without a name", "no weights"],
+)
+def test_group_norms(shift: str, number: float, written: str) -> None:
+    assert written in groups(shift, number)
+
+
+def test_a_convolution_with_zeros_of_no_name_stays() -> None:
+    text = 'y = Conv(x, "inner.kernel", "onnx::Conv_7")'
+    known: dict[str, Data] = {"inner.kernel": (4, 4, 3), "onnx::Conv_7": np.zeros(4, np.float32)}
+    model = parse(f"g (float[batch, 4, 9] x) => (float[batch, 4, 7] y) {{ {text} }}", **known)
+    assert "nn.Conv1d(4, 4, 3)" in onnxlift.lift(noted(model)).source
+
+
+def test_a_matrix_without_a_name_of_which_no_module_is_told() -> None:
+    text = "g (float[batch, 5, 6] x) => (float[batch, 5, 4] y) { h = MatMul(x, val_7) y = Add(shift, h) }"
+    lifted = onnxlift.lift(noted(parse(text, val_7=(6, 4), shift=(4,)), shift="PARAMETER"))
+    assert "nn.Linear(6, 4)" in lifted.source
+
+
+def again(second: str, bias: str = "", module: str = "") -> str:
+    """The source of a layer that is called, and of one more product with its matrix, in a module."""
+    body = f'''a = Gemm <transB = 1> (x, "fc.weight", "fc.bias") b = Tanh(a)
+        c = Gemm <transB = 1> (b, "{second}"{f', "{bias}"' if bias else ""}) y = PRelu(c, "block.act.weight")'''
+    shapes: dict[str, Data] = {"fc.weight": (6, 6), "fc.bias": (6,), "block.act.weight": (1,), "block.bias": (6,)}
+    used = {name: shape for name, shape in shapes.items() if f'"{name}"' in body}
+    model = parse(f"g (float[batch, 6] x) => (float[batch, 6] y) {{ {body} }}", **used)
+    for node, place in zip(model.graph.node, ("/fc", module, module, "/block/act"), strict=True):
+        node.name = f"{place}/{node.op_type}"
+    return onnxlift.lift(noted(model)).source
+
+
+@pytest.mark.parametrize("module", ["", "/block"])
+def test_the_matrix_of_a_layer_that_is_called_besides(module: str) -> None:
+    source = again("fc.weight", module=module)
+    assert "F.linear(" in source and source.count("= nn.Linear(6, 6)") == 1
+
+
+def test_a_layer_that_is_called_twice() -> None:
+    assert "F.linear(" not in again("fc.weight", "fc.bias")
+
+
+def test_a_layer_that_shares_its_matrix() -> None:
+    assert "F.linear(" not in again("fc.weight", module="/head")
+
+
+def test_a_matrix_with_the_bias_of_a_module_with_modules() -> None:
+    assert "F.linear(" in again("fc.weight", "block.bias", "/block")
+
+
+def test_a_matrix_that_very_many_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bare_weights, "MOST_READERS", 2)
+    assert "F.linear(" in again("fc.weight")
+    monkeypatch.setattr(bare_weights, "MOST_READERS", 1)
+    assert "F.linear(" not in again("fc.weight")
+
+
+def test_weights_of_two_modules_with_modules_are_a_layer() -> None:
+    body = """a = LayerNormalization <axis = -1> (x, "one.weight", "two.bias") b = PRelu(a, "one.act.weight")
+        y = PRelu(b, "two.act.weight")"""
+    shapes: dict[str, Data] = {"one.weight": (9,), "two.bias": (9,), "one.act.weight": (1,), "two.act.weight": (1,)}
+    model = parse(f"g (float[batch, 4, 9] x) => (float[batch, 4, 9] y) {{ {body} }}", **shapes)
+    assert "nn.LayerNorm(9)" in onnxlift.lift(noted(model)).source
+
+
+def test_a_slope_of_vectors_stays() -> None:
+    model = parse("g (float[4] x) => (float[4] y) { y = PRelu(x, val_1) }", val_1=(4,))
+    assert "F.prelu" not in onnxlift.lift(noted(model, val_1="['inner.slope']")).source
+
+
+def test_a_slope_that_is_no_number_keeps_its_name() -> None:
+    slope = {"inner.slope": np.array([0.5, np.nan, 0.25, 2], np.float32)}
+    model = parse('g (float[batch, 4] x) => (float[batch, 4] y) { y = PRelu(x, "inner.slope") }', **slope)
+    assert [*onnxlift.lift(noted(model)).state_dict] == ["inner.slope"]
+
+
+@pytest.mark.parametrize("turned", [f"{TURNED} ", ""])
+def test_a_bilinear_product(turned: str) -> None:
+    names = {"pair.weight": "inner.kernel", "pair.bias": "inner.shift"}
+    model = bilinear(f"{turned}{LAYER}", m=(4, 18))
+    weight = next(t for t in model.graph.initializer if t.name in ("pair.weight", "m"))
+    for tensor in model.graph.initializer:
+        tensor.name = names.get(tensor.name, tensor.name)
+    for node in model.graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+    notes = {} if turned else {"m": "['inner.kernel']"}
+    lifted = onnxlift.lift(noted(model, **notes))
+    assert "F.bilinear(x, z, self.inner.kernel, self.inner.shift)" in lifted.source
+    numbers = onnx.numpy_helper.to_array(weight)
+    kernel = numbers if turned else numbers.reshape(4, 3, 6).swapaxes(0, 1)
+    np.testing.assert_array_equal(lifted.state_dict["inner.kernel"], kernel)
+
+
+@pytest.mark.parametrize(
+    ("is_same", "kind", "expected"),
+    [(True, np.float32, 1), (False, np.float32, 2), (True, np.float64, 2)],
+    ids=["the same", "other numbers", "of another type"],
+)
+def test_a_name_that_is_taken(is_same: bool, kind: type, expected: int) -> None:
+    """What is stored under the name stays, and is the weight only if it has the same numbers."""
+    matrix = np.random.default_rng(3).standard_normal((4, 6)).astype(np.float32)
+    word = "float" if kind == np.float32 else "double"
+    text = f"""g (float[batch, 5, 6] x, {word}[6] v) => (float[batch, 5, 4] y, {word}[4] z)
+        {{ y = MatMul(x, val_1) z = MatMul("inner.matrix", v) }}"""
+    stored = (matrix if is_same else np.sin(matrix)).astype(kind)
+    model = parse(text, **{"val_1": np.ascontiguousarray(matrix.T), "inner.matrix": stored})
+    lifted = onnxlift.lift(noted(model, val_1="['inner.matrix']"))
+    found = [key for key in lifted.state_dict if key.startswith("inner.matrix")]
+    assert len(found) == expected
+    np.testing.assert_array_equal(lifted.state_dict["inner.matrix"], stored)

@@ -1,8 +1,15 @@
+"""Products with matrices that are computed from parameters."""
+
 from __future__ import annotations
 
+import onnx
 import pytest
 
-from .recognising import found, parse
+from onnxlift.idioms import linear_functions
+from onnxlift.ir.load import load
+from onnxlift.passes import normalise
+
+from .recognising import found, parse, simplified
 
 PART = "s = Constant <value_ints = [1]> () e = Constant <value_ints = [4]> () p = Slice(w, s, e) "
 TURNED = PART + "t = Transpose <perm = [1, 0]> (p) "
@@ -61,3 +68,70 @@ def test_a_bias_that_broadcasts_stays() -> None:
     body = f"{TURNED}h = MatMul(x, t) y = Add(h, b)"
     model = parse(f"g (float[batch, 6] x) => (float[batch, 3] y) {{ {body} }}", w=(5, 6), b=(1, 3))
     assert found(model) == ["Slice", FUNCTION, "Add"]
+
+
+@pytest.mark.parametrize("shape", [(1,), (), (3, 3)], ids=["one number", "no axis", "two axes"])
+@pytest.mark.parametrize("product", ["h = MatMul(x, t) y = Add(h, b)", "y = Gemm <transB = 1> (x, p, b)"])
+def test_what_is_no_bias_of_the_matrix_stays(product: str, shape: tuple[int, ...]) -> None:
+    body = f"{TURNED if 'MatMul' in product else PART}{product}"
+    model = parse(f"g (float[3, 6] x) => (float[3, 3] y) {{ {body} }}", w=(5, 6), b=shape)
+    assert found(model)[-1] == ("Add" if "MatMul" in product else "Gemm")
+
+
+def test_a_second_bias_stays() -> None:
+    body = f"{TURNED}{BIAS}h = MatMul(x, t) a = Add(h, q) y = Add(a, c)"
+    model = parse(f"g (float[batch, 6] x) => (float[batch, 3] y) {{ {body} }}", w=(5, 6), b=(5,), c=(3,))
+    assert found(model) == ["Slice", "Slice", FUNCTION, "Add"]
+
+
+def test_a_gemm_with_what_depends_on_an_input_stays() -> None:
+    body = "s = Sin(v) y = Gemm <transB = 1> (x, s)"
+    assert found(parse(f"g (float[batch, 6] x, float[3, 6] v) => (float[batch, 3] y) {{ {body} }}")) == ["Sin", "Gemm"]
+
+
+def test_a_branch_may_read_an_input() -> None:
+    """Which the node with the branches does not show."""
+    branches = """then_branch = yes () => (float[3, 6] a) { a = Sin(v) },
+        else_branch = no () => (float[3, 6] b) { b = Exp(v) }"""
+    body = f"""m = ReduceMax <keepdims = 0> (w) zero = Constant <value_float = 0.0> () c = Greater(m, zero)
+        p = If (c) <{branches}> t = Transpose <perm = [1, 0]> (p) y = MatMul(x, t)"""
+    model = parse(f"g (float[batch, 6] x, float[3, 6] v) => (float[batch, 3] y) {{ {body} }}", w=(5, 6))
+    assert FUNCTION not in found(model)
+
+
+def test_a_matrix_of_no_parameters_is_no_weight() -> None:
+    body = "p = RandomNormal <shape = [3, 6]> () t = Transpose <perm = [1, 0]> (p) y = MatMul(x, t)"
+    graph = simplified(parse(f"g (float[batch, 6] x) => (float[batch, 3] y) {{ {body} }}")).graph
+    assert [node.op_type for node in graph] == ["RandomNormal", "Transpose", "MatMul"]
+
+
+def rewrites(model: onnx.ModelProto) -> int:
+    """How often the idiom applies where no other has been before."""
+    graph = load(model)
+    normalise(graph)
+    return linear_functions.run(graph)
+
+
+@pytest.mark.parametrize(("order", "expected"), [("", 1), ("<perm = [1, 0]>", 1), ("<perm = [0, 1]>", 0)])
+def test_a_matrix_that_is_not_turned_stays(order: str, expected: int) -> None:
+    body = f"s = Sin(w) t = Transpose {order} (s) y = MatMul(x, t)"
+    assert rewrites(parse(f"g (float[batch, 4] x) => (float[batch, 4] y) {{ {body} }}", w=(4, 4))) == expected
+
+
+def test_a_parameter_itself_is_the_weight_of_a_layer() -> None:
+    body = "t = Transpose <perm = [1, 0]> (w) y = MatMul(x, t)"
+    assert rewrites(parse(f"g (float[batch, 4] x) => (float[batch, 3] y) {{ {body} }}", w=(3, 4))) == 0
+
+
+@pytest.mark.parametrize(("steps", "expected"), [(4, 1), (3, 0)])
+def test_a_matrix_far_from_its_parameters_stays(steps: int, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear_functions, "MOST_STEPS", steps)  # the part, the whole, where it starts and ends
+    model = parse(f"g (float[batch, 6] x) => (float[batch, 3] y) {{ {TURNED} y = MatMul(x, t) }}", w=(5, 6))
+    assert rewrites(model) == expected
+
+
+def test_a_matrix_of_a_parameter_and_of_what_is_not_known_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear_functions, "MOST_STEPS", 3)  # the matrix, its two factors
+    body = "a = Sin(v) b = Exp(a) p = Mul(b, w) t = Transpose <perm = [1, 0]> (p) y = MatMul(x, t)"
+    model = parse(f"g (float[batch, 6] x, float[3, 6] v) => (float[batch, 3] y) {{ {body} }}", w=(3, 6))
+    assert rewrites(model) == 0

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx
 import pytest
 
 import onnxlift
+from onnxlift.idioms.rotary import run
+from onnxlift.ir.load import load
+from onnxlift.passes import normalise
 
 from .recognising import found, parse
 
@@ -15,8 +20,15 @@ BODY = f"""{SLICES} n = Neg(second) turned = Concat <axis = -1> (n, first)
     a = Mul(x, cos) b = Mul(turned, sin) y = Add(a, b)"""
 
 
-def rotary(body: str = BODY, outputs: str = "float[batch, 3, seq, 8] y") -> onnx.ModelProto:
-    inputs = "float[batch, 3, seq, 8] x, float[1, 1, seq, 8] cos, float[1, 1, seq, 8] sin"
+INPUTS = "float[batch, 3, seq, 8] x, float[1, 1, seq, 8] cos, float[1, 1, seq, 8] sin"
+
+
+def rotary(
+    body: str = BODY,
+    outputs: str = "float[batch, 3, seq, 8] y",
+    inputs: str = INPUTS,
+    wide: Sequence[int] = (0, 0, 0, -1),
+) -> onnx.ModelProto:
     numbers = {
         "zero": [0],
         "half": [4],
@@ -26,9 +38,10 @@ def rotary(body: str = BODY, outputs: str = "float[batch, 3, seq, 8] y") -> onnx
         "step": [1],
         "one": [1],
         "two": [2],
+        "six": [6],
         "back": [-1],
         "three": [3],
-        "wide": [0, 0, 0, -1],
+        "wide": wide,
     }
     used = {name: np.array(number) for name, number in numbers.items() if name in body}
     return parse(f"g ({inputs}) => ({outputs}) {{ {body} }}", **used)
@@ -59,23 +72,42 @@ def test_all_spellings(old: str, new: str) -> None:
         ("second = Slice(x", "other = Exp(x) second = Slice(other"),
         ("half", "quarter"),
         ("Slice(x, zero, half", "Slice(x, half, end"),
+        (SLICES, SLICES.replace("first", "z").replace("second", "first").replace("z =", "second =")),
+        (SLICES, "first = Slice(x, zero, six, last, step) second = Slice(x, two, half, last, step)"),
+        (SLICES, "first = Slice(x, zero, half, last, step) second = Slice(x, two, six, last, step)"),
     ],
 )
 def test_other_halves_stay(old: str, new: str) -> None:
     assert "onnxlift.Rotary" not in found(rotary(BODY.replace(old, new)))
 
 
-def test_halves_that_are_read_elsewhere_stay() -> None:
-    outputs = "float[batch, 3, seq, 8] y, float[batch, 3, seq, 4] z"
-    assert "onnxlift.Rotary" not in found(rotary(f"{BODY} z = Exp(n)", outputs))
+@pytest.mark.parametrize("value", ["a", "b", "turned", "n", "first", "second"])
+def test_halves_that_are_read_elsewhere_stay(value: str) -> None:
+    outputs = "float[batch, 3, seq, 8] y, float[batch, 3, seq, z] z"
+    assert "onnxlift.Rotary" not in found(rotary(f"{BODY} z = Exp({value})", outputs))
 
 
-def test_halves_along_another_axis_stay() -> None:
-    body = """first, second = Split <axis = 2, num_outputs = 2> (x) n = Neg(second)
-        turned = Concat <axis = 2> (n, first) a = Mul(x, cos) b = Mul(turned, sin) y = Add(a, b)"""
-    shape = "float[batch, 3, 6, 8]"
-    inputs = f"{shape} x, float[1, 1, 6, 8] cos, float[1, 1, 6, 8] sin"
-    assert "onnxlift.Rotary" not in found(parse(f"g ({inputs}) => ({shape} y) {{ {body} }}"))
+@pytest.mark.parametrize(
+    ("split", "joined", "inputs"),
+    [
+        (2, 2, "float[batch, 3, 6, 8] x, float[1, 1, 6, 8] cos, float[1, 1, 6, 8] sin"),
+        (2, 3, "float[batch, 3, 2, 1] x, float[1, 1, 2, 1] cos, float[1, 3, 1, 2] sin"),
+        (3, 2, "float[batch, 3, 1, 2] x, float[1, 3, 1, 2] cos, float[1, 1, 2, 1] sin"),
+    ],
+    ids=["both", "where it is split", "where it is joined"],
+)
+def test_halves_along_another_axis_stay(split: int, joined: int, inputs: str) -> None:
+    body = BODY.replace(SLICES, f"first, second = Split <axis = {split}, num_outputs = 2> (x)")
+    body = body.replace("axis = -1", f"axis = {joined}")
+    assert "onnxlift.Rotary" not in found(rotary(body, "float[batch, 3, h, w] y", inputs))
+
+
+def test_three_parts_stay() -> None:
+    body = BODY.replace("(n, first)", "(n, first, first)").replace("Mul(x, cos)", "Mul(cos, cos)")
+    inputs = INPUTS.replace("seq, 8] cos, float[1, 1, seq, 8]", "seq, 12] cos, float[1, 1, seq, 12]")
+    assert "onnxlift.Rotary" not in found(rotary(body, "float[batch, 3, seq, 12] y", inputs))
+    body = PAIRS.replace("(left, right)", "(left, right, right)").replace("Mul(x, cos)", "Mul(cos, cos)")
+    assert "onnxlift.Rotary" not in found(rotary(body, "float[batch, 3, seq, 12] y", inputs))
 
 
 PAIRS = """even = Slice(x, zero, end, last, two) odd = Slice(x, one, end, last, two) n = Neg(odd)
@@ -115,6 +147,34 @@ def test_neighbours_in_another_order_stay() -> None:
     assert "onnxlift.Rotary" not in found(rotary(body))
 
 
-def test_neighbours_that_are_read_elsewhere_stay() -> None:
-    outputs = "float[batch, 3, seq, 8] y, float[batch, 3, seq, 4, 2] z"
-    assert "onnxlift.Rotary" not in found(rotary(f"{PAIRS} z = Exp(pairs)", outputs))
+@pytest.mark.parametrize("value", ["a", "b", "turned", "pairs", "left", "right", "n"])
+def test_neighbours_that_are_read_elsewhere_stay(value: str) -> None:
+    more = ", w" if value in ("pairs", "left", "right") else ""
+    outputs = f"float[batch, 3, seq, 8] y, float[batch, 3, seq, z{more}] z"
+    assert "onnxlift.Rotary" not in found(rotary(f"{PAIRS} z = Exp({value})", outputs))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("axis = -1", "axis = 2"), ("end, last", "end, two")],
+    ids=["where they are joined", "where they are cut"],
+)
+def test_neighbours_along_another_axis_stay(old: str, new: str) -> None:
+    shape = "float[batch, 3, 6, 8]"
+    model = rotary(PAIRS.replace(old, new), f"{shape} y", INPUTS.replace("seq", "6"), (0, 0, 6, 8))
+    assert "onnxlift.Rotary" not in found(model)
+
+
+def test_neighbours_that_get_another_shape_stay() -> None:
+    inputs = "float[3, 8] x, float[3, 8] cos, float[1, 8] sin"
+    body = PAIRS.replace("last", "one")
+    assert found(rotary(body, "float[3, 8] y", inputs, (3, 8))) == ["onnxlift.Rotary"]
+    assert "onnxlift.Rotary" not in found(rotary(body, "float[3, 3, 8] y", inputs, (3, 1, 8)))
+
+
+@pytest.mark.parametrize(("axis", "expected"), [("back", 1), ("three", 0)])
+def test_neighbours_whose_new_axis_is_not_the_last_one_stay(axis: str, expected: int) -> None:
+    """Before a Reshape that only drops the new axis has become a Squeeze."""
+    graph = load(rotary(PAIRS.replace("n, back", f"n, {axis}").replace("even, back", f"even, {axis}")))
+    normalise(graph)
+    assert run(graph) == expected

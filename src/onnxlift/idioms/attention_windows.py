@@ -79,18 +79,19 @@ def _with_bias(edit: Edit, value: ir.Value) -> Iterator[tuple[ir.Value, ir.Value
 def _before_repetition(edit: Edit, scores: ir.Value, value: ir.Value) -> tuple[ir.Value, list[ir.Node]] | None:
     """The mask that `value` repeats for all images that the scores are of, and the nodes that do it."""
     found = _before_tile(edit, value) or _before_expand(edit, value)
-    batch, *window = shape_of(scores) or (None,)
-    if found is None or batch is None or batch != (shape_of(value) or (None,))[0]:
+    mask = shape_of(found[0]) if found is not None else None
+    shape, whole = shape_of(scores), shape_of(value)
+    if mask is None or shape is None or whole is None or shape[:1] != whole[:1]:
         return None
-    shape = shape_of(found[0]) or ()
-    windows = (*shape[-4:], None)[0]
-    return found if windows != 1 and _are_windows((batch, *window), (batch, windows, *window), shape) else None
+    windows = mask[-4:-3]
+    return found if windows != (1,) and _are_windows(shape, (*shape[:1], *windows, *shape[1:]), mask) else None
 
 
 def _before_tile(edit: Edit, value: ir.Value) -> tuple[ir.Value, list[ir.Node]] | None:
     """Rule 2."""
     tile = made_by(edit, value, "Tile")
-    if tile is None or tile.inputs[0] is None or (elements_of(tile.inputs[1]) or ())[1:] != (1, 1, 1):
+    times = elements_of(tile.inputs[1]) if tile is not None else None
+    if tile is None or tile.inputs[0] is None or times is None or times[1:] != (1, 1, 1):
         return None
     return tile.inputs[0], [tile]
 
@@ -101,20 +102,23 @@ def _before_expand(edit: Edit, value: ir.Value) -> tuple[ir.Value, list[ir.Node]
     expand = made_by(edit, joined.inputs[0], "Expand") if joined is not None else None
     if joined is None or expand is None or expand.inputs[0] is None:
         return None
-    mask, wide, flat = (shape_of(each) or (None,) for each in (expand.inputs[0], joined.inputs[0], value))
-    return (expand.inputs[0], [joined, expand]) if mask[1:] == wide[1:] and mask[2:] == flat[1:] else None
+    mask, wide, flat = (shape_of(each) for each in (expand.inputs[0], joined.inputs[0], value))
+    if mask is None or wide is None or flat is None or mask[1:] != wide[1:] or mask[2:] != flat[1:]:
+        return None
+    return expand.inputs[0], [joined, expand]
 
 
 def _is_of_windows(total: ir.Value, mask: ir.Value) -> bool:
     """Whether a mask has an entry for each window that the total of it and a bias has."""
-    windows, heads, *window = shape_of(total) or (0, 0)
-    return mask is total or shape_of(mask) in ((windows, 1, *window), (windows, heads, *window))
+    whole = shape_of(total)
+    return whole is not None and shape_of(mask) in (whole, (*whole[:1], 1, *whole[2:]))
 
 
 def repeated(edit: Edit, before: ir.Node, mask: ir.Value, bias: ir.Value | None, q: ir.Value) -> ir.Value:
     """The mask, plus `bias`, for all windows of q."""
-    shape = shape_of(mask) or ()
-    name = mask.name or "mask"
+    shape, queries = shape_of(mask), shape_of(q)
+    assert shape is not None
+    name = mask.name
     tensor = constant(mask)
     if len(shape) == 5 and tensor is not None:
         shape = shape[1:]
@@ -123,14 +127,11 @@ def repeated(edit: Edit, before: ir.Node, mask: ir.Value, bias: ir.Value | None,
         axes, attributes = edit.axes(before, [0])
         shape = shape[1:]
         mask = edit.insert(before, "Squeeze", [mask, *axes], attributes, like=mask, shape=shape, name=f"{name}.windows")
-    full = (None, (shape_of(q) or (None, None))[1], *shape[2:])
+    full = (None, queries[1] if queries is not None else None, *shape[2:])
     heads = made_by(edit, mask, "Unsqueeze")
-    if (
-        heads is not None
-        and heads.inputs[0] is not None
-        and (shape_of(heads.inputs[0]) or ()) == (shape[0], *shape[2:])
-    ):
-        mask = heads.inputs[0]  # the axis is made where the mask is used
+    flat = heads.inputs[0] if heads is not None else None
+    if flat is not None and shape_of(flat) == (shape[0], *shape[2:]):
+        mask = flat  # the axis is made where the mask is used
     inputs = [mask, q] if bias is None else [mask, q, bias]
     return edit.insert(before, "WindowMask", inputs, like=mask, shape=full, name=f"{name}.repeated", domain=DOMAIN)
 
@@ -138,12 +139,12 @@ def repeated(edit: Edit, before: ir.Node, mask: ir.Value, bias: ir.Value | None,
 def is_for_all_windows(bias: ir.Value | None) -> bool:
     """Whether what is added to the scores is the same for every entry of the batch."""
     shape = shape_of(bias)
-    return shape is not None and (len(shape) < 4 or shape[0] == 1)
+    return shape is not None and shape[:-3] in ((), (1,))
 
 
 def _are_windows(scores: Sizes | None, cut: Sizes | None, mask: Sizes | None) -> bool:
     """Whether the scores are cut into windows, and the mask has one entry for each."""
-    if scores is None or cut is None or mask is None or len(scores) != 4 or len(cut) != 5:
+    if scores is None or cut is None or mask is None or len(cut) != 5:
         return False
     windows = cut[1:]
     if not all(isinstance(size, int) and size > 0 for size in windows) or windows[1:] != scores[1:]:

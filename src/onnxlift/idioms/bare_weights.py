@@ -55,7 +55,7 @@ _CONVS_AND_NORMS = (
     *("Conv", "ConvTranspose", "InstanceNormalization", "LayerNormalization", "RMSNormalization"),
     *("LayerNorm", "RMSNorm", "GroupNorm"),
 )
-# What the inputs of an operator are to a layer of PyTorch.
+# What the inputs of an operator are to a layer of PyTorch, first of all what each such layer has.
 _ROLES: dict[str, dict[int, str]] = {
     **dict.fromkeys(_CONVS_AND_NORMS, _AFFINE),
     "Linear": _AFFINE,
@@ -105,11 +105,11 @@ def _visit(edit: Edit, node: ir.Node, parents: Collection[str]) -> None:
     inputs: list[ir.Value | None] = [*node.inputs]
     for place in given:
         inputs[place] = _parameter(edit, node, held[place]) if place in held else None
-    attributes = [a for a in node.attributes.values() if a.name != "as_held"]
+    attributes = dict(node.attributes)
     if node.op_type == "Bilinear":
-        attributes.append(ir.AttrInt64("as_held", 1))
+        attributes["as_held"] = ir.AttrInt64("as_held", 1)
     op_type = "BarePRelu" if node.op_type == "PRelu" else node.op_type
-    edit.replace(node, op_type, inputs, attributes, domain=DOMAIN if op_type != node.op_type else None)
+    edit.replace(node, op_type, inputs, attributes.values(), domain=DOMAIN if op_type != node.op_type else None)
 
 
 def _is_trained_number(value: ir.Value, node: ir.Node) -> bool:
@@ -129,7 +129,7 @@ def _names(node: ir.Node, weights: Weights) -> dict[int, str] | None:
         owner, dot, bias = names[2].rpartition(".")
         if bias == IN_BIAS or _is_in(node, owner):
             names = {1: f"{owner}{dot}{IN_WEIGHT if bias == IN_BIAS else 'weight'}", **names}
-    return names if names and names.keys() == weights.keys() else None
+    return names if names.keys() == weights.keys() else None
 
 
 def _is_in(node: ir.Node, module: str) -> bool:
@@ -158,27 +158,27 @@ def _is_of_other_layer(
     edit: Edit, node: ir.Node, weights: Weights, names: Mapping[int, str], parents: Collection[str]
 ) -> bool:
     """Rule 4."""
-    place = next(place for place, role in _ROLES[node.op_type].items() if role in ("weight", "running_mean"))
+    place = next(iter(_ROLES[node.op_type]))
     owner, module = names.get(place, "").rpartition(".")[0], told_module(node)
     others = {name.rpartition(".")[0] for other, name in names.items() if other != place}
     if not owner or owner in others or not reads_layer(module, owner, parents):
         return False
-    return any(told_module(reader) == owner for reader in _other_readers(edit, node, weights[place]))
+    return any(told_module(reader) == owner for reader in _readers(edit, weights[place]))
 
 
-def _other_readers(edit: Edit, node: ir.Node, value: ir.Value) -> list[ir.Node]:
-    """Who else reads a weight; nobody, if these are very many."""
-    uses = value.uses() if value not in edit.shared else ()
+def _readers(edit: Edit, value: ir.Value) -> list[ir.Node]:
+    """Who reads a weight; nobody, if these are very many."""
+    uses = value.uses() if value not in edit.shared else ()  # for speed
     if len(uses) > MOST_READERS:
         edit.shared.add(value)
         return []
-    return [reader for reader, _ in uses if reader is not node]
+    return [reader for reader, _ in uses]
 
 
 def _has_channels_slopes(node: ir.Node) -> bool:
     """Whether a PRelu has one slope, or one for each channel."""
     shape, slopes = shape_of(node.inputs[0]), shape_of(node.inputs[1])
-    if shape is None or slopes is None or len(slopes) > len(shape) or not is_standard(node, "PRelu"):
+    if shape is None or slopes is None or not is_standard(node, "PRelu"):
         return False
     aligned = (1,) * (len(shape) - len(slopes)) + slopes
     return all(size == 1 for size in aligned) or (len(shape) > 1 and aligned == (1, shape[1], *(1 for _ in shape[2:])))
@@ -207,7 +207,8 @@ def _held(edit: Edit, node: ir.Node, value: ir.Value, name: str) -> ir.Value:
 def _stored(edit: Edit, array: Array, name: str) -> ir.Value:
     """The initialiser of this name, if it has these numbers; else a new one."""
     known = edit.graph.initializers.get(name)
-    if known is not None and known.const_value is not None and np.array_equal(known.const_value.numpy(), array):
+    stored = known.const_value.numpy() if known is not None and known.const_value is not None else None
+    if known is not None and stored is not None and stored.dtype == array.dtype and np.array_equal(stored, array):
         return known
     return initialiser(edit.graph, edit.names.fresh(name), array, generated=False)
 

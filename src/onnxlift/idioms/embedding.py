@@ -17,10 +17,12 @@ The second rule is for any reader of a table that `passes/folded_names.py` has m
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import onnx_ir as ir
 
 from ..ir.module_paths import told_module
-from ..ir.node_view import elements_of, shape_of
+from ..ir.node_view import elements_of
 from ..ir.scopes import constant
 from ..ir.symbolic import is_nonnegative
 from ..ir.types import DataType
@@ -38,39 +40,43 @@ _MOVES = frozenset(
 _COMBINES = frozenset({"Add", "Mul", "Min", "Concat", "Where"})
 _MAX_STEPS = 64
 
+Given = Collection[ir.Value]  # the inputs of the model
+
 
 def run(model: ir.Model) -> int:
     """Make embeddings of lookups in parameters; gives how many."""
-    return sweep(model, _visit)
+    given = {*model.graph.inputs}
+    return sweep(model, lambda edit, node: _visit(edit, node, given))
 
 
-def _visit(edit: Edit, node: ir.Node) -> None:
+def _visit(edit: Edit, node: ir.Node, given: Given) -> None:
     for index, value in enumerate(node.inputs):
-        if value is not None and LOOKED_UP in value.meta and node.op_type != "EmbeddingTable":
+        if value is not None and LOOKED_UP in value.meta:
             node.replace_input_with(index, _rows(edit, node, value))
             edit.changes += 1
     if is_standard(node, "Gather"):
-        _lookup(edit, node)
+        _lookup(edit, node, given)
 
 
 def _rows(edit: Edit, node: ir.Node, table: ir.Value) -> ir.Value:
-    rows = shape_of(table) or ()
+    assert table.shape is not None
+    rows = table.shape.numpy()
     return edit.insert(
         node, "EmbeddingTable", [table], like=table, shape=rows, name=f"{table.name}.rows", domain=DOMAIN
     )
 
 
-def _lookup(edit: Edit, node: ir.Node) -> None:
+def _lookup(edit: Edit, node: ir.Node, given: Given) -> None:
     table, indices = node.inputs
     if table is None or indices is None or not is_parameter(table) or attribute(node, "axis", 0) not in (0, -2):
         return
-    if rank(table) != 2 or 0 in (shape_of(table) or ()) or not rank(indices):
+    if rank(table) != 2 or not rank(indices):
         return
-    name = table.name or ""
+    name = str(table.name)
     if _is_list(indices) and told_module(node) not in (None, name.rpartition(".")[0]):
         return
     is_other = name != "weight" and parameter_name(table, node) is not None
-    if name.endswith(".weight") or not (is_other or _may_be_negative(indices)):
+    if name.endswith(".weight") or not (is_other or _may_be_negative(indices, given)):
         edit.replace(node, "Embedding", [table, indices], domain=DOMAIN)
 
 
@@ -78,25 +84,26 @@ def _is_list(indices: ir.Value) -> bool:
     return constant(indices) is not None and rank(indices) == 1
 
 
-def _may_be_negative(value: ir.Value) -> bool:
-    """Whether we cannot say that all elements are at least 0. Inputs of the model count as indices."""
+def _may_be_negative(value: ir.Value, given: Given) -> bool:
+    """Whether we cannot say that all elements are at least 0. Inputs of the model count as indices; those of a loop's
+    body do not, which may count down."""
     stack: list[ir.Value | None] = [value]
     for _ in range(_MAX_STEPS):
         if not stack:
             return False
         current = stack.pop()
-        if current is None or _is_surely_nonnegative(current):
+        if current is None or _is_surely_nonnegative(current, given):
             continue
         node = current.producer()
         if node is None or node.domain not in ("", "ai.onnx"):
             return True
-        if node.op_type in _MOVES and (node.op_type != "Cast" or _is_integer(node.inputs[0])):
+        if node.op_type in _MOVES and _is_integer(node.inputs[0]):  # and no Cast from a float, which may be negative
             stack.append(node.inputs[0])
         elif node.op_type in _COMBINES:
             stack.extend(node.inputs[1:] if node.op_type == "Where" else node.inputs)
         elif node.op_type == "Range":
             start, _, step = node.inputs
-            if not _is_surely_nonnegative(step):
+            if not _is_surely_nonnegative(step, given):
                 return True
             stack.append(start)
         elif node.op_type not in _COUNTS:
@@ -104,16 +111,16 @@ def _may_be_negative(value: ir.Value) -> bool:
     return True
 
 
-def _is_surely_nonnegative(value: ir.Value | None) -> bool:
+def _is_surely_nonnegative(value: ir.Value | None, given: Given) -> bool:
     if value is None:
         return False
-    if value.is_graph_input() or value.dtype == DataType.BOOL:
+    if value in given or value.dtype == DataType.BOOL:
         return True
     elements = elements_of(value)
     if elements is not None:
         return all(element is not None and is_nonnegative(element) for element in elements)
     tensor = constant(value)
-    return tensor is not None and tensor.size > 0 and bool((tensor.numpy() >= 0).all())
+    return tensor is not None and bool((tensor.numpy() >= 0).all())
 
 
 def _is_integer(value: ir.Value | None) -> bool:

@@ -20,7 +20,7 @@ from ..ir.node_view import shape_of
 from ..ir.scopes import subgraphs
 from ..passes.edit import Edit, attribute, is_parameter, is_standard, sweep
 from ..passes.transposes import permutation
-from .match import DOMAIN, both_orders, drop_unused, is_private, made_by, rank
+from .match import DOMAIN, both_orders, drop_unused, is_private, made_by
 
 MOST_STEPS = 16  # from parameters to a matrix
 
@@ -42,7 +42,8 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 def _matmul(edit: Edit, node: ir.Node) -> None:
     x, matrix = node.inputs
     transpose = made_by(edit, matrix, "Transpose")
-    if transpose is not None and list(permutation(transpose) or ()) == [1, 0] and _is_weight(transpose.inputs[0]):
+    order = permutation(transpose) if transpose is not None else None
+    if transpose is not None and order is not None and [*order] == [1, 0] and _is_weight(transpose.inputs[0]):
         edit.replace(node, "BareLinear", [x, transpose.inputs[0]], domain=DOMAIN)
         drop_unused(edit, [transpose])
 
@@ -68,13 +69,14 @@ def _bias(edit: Edit, node: ir.Node) -> None:
 
 
 def _is_weight(value: ir.Value | None) -> bool:
-    return value is not None and rank(value) == 2 and not is_parameter(value) and _is_of_parameters(value)
+    return value is not None and not is_parameter(value) and _is_of_parameters(value)
 
 
 def _is_bias(value: ir.Value | None, weight: ir.Value | None) -> bool:
     shape, matrix = shape_of(value), shape_of(weight)
-    fits = shape is not None and matrix is not None and len(shape) == 1 and shape[0] == matrix[0]
-    return value is not None and fits and (is_parameter(value) or _is_of_parameters(value))
+    if value is None or shape is None or matrix is None or shape != matrix[:1]:
+        return False
+    return _is_of_parameters(value)
 
 
 def _is_of_parameters(value: ir.Value) -> bool:
@@ -90,7 +92,7 @@ def _is_of_parameters(value: ir.Value) -> bool:
             continue
         if subgraphs(maker):
             return False
-        sources = [source for source in maker.inputs if source is not None and source not in seen]
+        sources = [source for source in maker.inputs if source is not None and source not in seen]  # for speed
         seen.update(sources)
         open_ends.extend(sources)
     return found and not open_ends

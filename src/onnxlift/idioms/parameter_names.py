@@ -25,6 +25,5 @@ def parameter_name(value: ir.Value, node: ir.Node) -> str | None:
         return only_source([source for source in folded_from(value) if source not in inputs])
     if has_generated_name(value):
         return None
-    name = value.name or ""
     is_told = SIGNATURE_KIND in value.metadata_props or (node.name or "").startswith("/")
-    return name if "." in name or (is_told and name) else None
+    return value.name if is_told or "." in str(value.name) else None

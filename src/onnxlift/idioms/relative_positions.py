@@ -62,7 +62,7 @@ def run(model: ir.Model) -> int:
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Add") or not rank(node.outputs[0]):
+    if not is_standard(node, "Add"):
         return
     for position, (bias, scores) in enumerate((node.inputs, node.inputs[::-1])):
         tensor = constant(bias)
@@ -72,7 +72,8 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         names = _names(edit, bias)
         if names is None or rows != columns or {*ones} != {1} or not is_private(edit, bias):
             continue
-        if tensor.size > LARGEST or (rank(scores) or 0) < (rank(bias) or 0):
+        axes = rank(scores)
+        if tensor.size > LARGEST or axes is None or axes < max(len(tensor.shape), 3):  # what is looked up has three
             continue
         found = _table(tensor.numpy().reshape(-1, rows, columns))
         if found is not None:
@@ -123,8 +124,8 @@ def _place(node: ir.Node | None, names: _Names) -> None:
     if names.scope:
         node.name = f"{names.scope}/{node.op_type}"
     owner = names.table.rpartition(".")[0]
-    scopes, classes = (string_list(node.metadata_props.get(key)) for key in (NAME_SCOPES, CLASSES))
-    if scopes and classes and len(scopes) == len(classes) > 1 and owner.startswith(f"{scopes[-2]}."):
+    scopes, classes = (string_list(node.metadata_props.get(key)) or [] for key in (NAME_SCOPES, CLASSES))
+    if len(scopes) == len(classes) > 1 and owner.startswith(f"{scopes[-2]}."):
         name = "".join(word.capitalize() for word in owner.rpartition(".")[2].split("_"))
         node.metadata_props[NAME_SCOPES] = repr([*scopes[:-1], owner, scopes[-1]])
         node.metadata_props[CLASSES] = repr([*classes[:-1], name, classes[-1]])
@@ -136,8 +137,10 @@ def _names(edit: Edit, bias: ir.Value) -> _Names | None:
     if note is None:
         if not has_generated_name(bias) and "constant" not in bias.meta:
             return None
-        scope = name.rpartition("/")[0] if (name := bias.name or "").startswith("/") else ""
-        place = scope or edit.names.fresh("relative_positions")  # of which modules forget all up to the slash
+        name = str(bias.name)
+        scope = place = name.rpartition("/")[0] if name.startswith("/") else ""
+        if not scope:
+            place = edit.names.fresh("relative_positions")  # of which modules forget all up to the slash
         return _Names(f"{place}/{_Names.table}", f"{place}/{_Names.index}", scope)
     sources = [source for source in note if not _MOVES.fullmatch(source)]
     if any(source.startswith("arange") for source in sources):
@@ -150,8 +153,8 @@ def _names(edit: Edit, bias: ir.Value) -> _Names | None:
     indices = [source for source in sources if source.endswith("index")]
     if len(tables) != 1 or len(indices) > 1:
         return None
-    owner = tables[0].rpartition(".")[0]
-    return _Names(tables[0], *(indices or [f"{owner}.{_Names.index}" if owner else _Names.index]))
+    owner, dot, _ = tables[0].rpartition(".")
+    return _Names(tables[0], [*indices, f"{owner}{dot}{_Names.index}"][0])
 
 
 def _table(bias: Array) -> tuple[Array, Array] | None:
@@ -178,7 +181,7 @@ def _of_window(bias: Array) -> tuple[Array, Array] | None:
 def _with_class_token(bias: Array) -> tuple[Array, Array] | None:
     """Table and index, if all but the first are."""
     inner, queries, keys = bias[:, 1:, 1:], bias[:, 0, 1:], bias[:, 1:, 0]
-    if not inner.size or _is_of_distances(inner) or not (_is_one(queries) and _is_one(keys)):
+    if _is_of_distances(inner) or not (_is_one(queries) and _is_one(keys)):
         return None
     found = _of_window(inner)
     if found is None:

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ..ir.node_view import shape_of, static_slice
+from ..ir.node_view import static_slice
 from ..passes.edit import Edit, attribute, axes_of, is_standard, sweep
-from .match import DOMAIN, both_orders, drop_unused, is_private, made_by
+from ..passes.no_ops import same_shape
+from .match import DOMAIN, both_orders, drop_unused, is_private, made_by, rank
 from .pieces import piece
 
 
@@ -51,60 +52,62 @@ Turned = tuple[ir.Value, list[ir.Node], list[ir.Attr]]
 def _turned(edit: Edit, value: ir.Value) -> Turned | None:
     """x, and the nodes in between, if `value` is its second half, negated, and then its first."""
     concat = made_by(edit, value, "Concat")
-    axes = len(shape_of(value) or ())
-    if concat is None or len(concat.inputs) != 2 or attribute(concat, "axis", None) not in (-1, axes - 1):
+    if concat is None or len(concat.inputs) != 2 or not is_private(edit, value):
         return None
     negated, first = concat.inputs
     negation = made_by(edit, negated, "Neg")
-    if negation is None or not all(is_private(edit, part) for part in (value, negated)):
+    if negation is None or not is_private(edit, negated):
         return None
-    halves = [_half(edit, first, 0), _half(edit, negation.inputs[0], 1)]
-    if halves[0] is None or halves[0] != halves[1]:
+    second = negation.inputs[0]
+    x = _half(edit, first, 0)
+    if x is None or x is not _half(edit, second, 1) or not _is_last(attribute(concat, "axis", None), x):
         return None
-    parts = [part.producer() for part in (negation.inputs[0], first) if part is not None]
-    return halves[0], [concat, negation, *(part for part in parts if part is not None)], []
+    parts = [part.producer() for part in (second, first) if part is not None]
+    return x, [concat, negation, *(part for part in parts if part is not None)], []
 
 
 def _turned_pairs(edit: Edit, value: ir.Value) -> Turned | None:
     """x, and the nodes in between, if `value` has its neighbours exchanged, the first of each two negated."""
     flat = made_by(edit, value, "Reshape", "Flatten")
     concat = made_by(edit, flat.inputs[0], "Concat") if flat is not None else None
-    axes = len(shape_of(value) or ())
-    if flat is None or concat is None or len(concat.inputs) != 2 or attribute(concat, "axis", None) not in (-1, axes):
+    if flat is None or concat is None or len(concat.inputs) != 2:
         return None
-    columns = [made_by(edit, part, "Unsqueeze") for part in concat.inputs]
-    new = [column for column in columns if column is not None and axes_of(column) in ((-1,), (axes,))]
-    negation = made_by(edit, new[0].inputs[0], "Neg") if len(new) == 2 else None
-    if negation is None:
+    left, right = (made_by(edit, part, "Unsqueeze") for part in concat.inputs)
+    negation = made_by(edit, left.inputs[0], "Neg") if left is not None else None
+    if left is None or right is None or negation is None:
         return None
-    odd, even = negation.inputs[0], new[1].inputs[0]
-    between = (value, flat.inputs[0], *concat.inputs, new[0].inputs[0])
+    odd, even = negation.inputs[0], right.inputs[0]
+    between = (value, flat.inputs[0], *concat.inputs, left.inputs[0])
     x = _every_other(edit, even, 0)
     if x is None or x is not _every_other(edit, odd, 1) or not all(is_private(edit, each) for each in between):
         return None
-    if shape_of(value) != shape_of(x):
+    new = [(attribute(concat, "axis", None),), axes_of(left), axes_of(right)]
+    if any(axes not in ((-1,), (rank(x),)) for axes in new) or not same_shape(value, x):
         return None
     cuts = [part.producer() for part in (odd, even) if part is not None]
-    nodes = [flat, concat, *new, negation, *(cut for cut in cuts if cut is not None)]
+    nodes = [flat, concat, left, right, negation, *(cut for cut in cuts if cut is not None)]
     return x, nodes, [ir.AttrInt64("interleaved", 1)]
 
 
 def _every_other(edit: Edit, value: ir.Value | None, start: int) -> ir.Value | None:
-    """x, if `value` is `x[..., start::2]` and x has an even number of features."""
+    """x, if `value` is `x[..., start::2]`, perhaps without the last of these."""
     cut = made_by(edit, value, "Slice")
-    x = None if cut is None else cut.inputs[0]
-    shape, part = shape_of(x), shape_of(value)
-    if cut is None or not shape or not part or not isinstance(shape[-1], int) or shape[-1] % 2:
+    found = static_slice(cut) if cut is not None else None
+    if cut is None or found is None:
         return None
-    found = static_slice(cut)
-    if found not in (((start,), (len(shape) - 1,), (2,)), ((start,), (-1,), (2,))) or part[-1] != shape[-1] // 2:
-        return None
-    return x
+    starts, axes, steps = found
+    x = cut.inputs[0]
+    return x if (starts, steps) == ((start,), (2,)) and _is_last(axes[0], x) else None
 
 
 def _half(edit: Edit, value: ir.Value | None, which: int) -> ir.Value | None:
     """x, if `value` is the first (0) or second (1) half of its last axis, read here only."""
     half = piece(edit, value) if is_private(edit, value) else None
-    if half is None or half.axis != len(shape_of(half.x) or ()) - 1 or 2 * half.length != half.size:
+    if half is None or not _is_last(half.axis, half.x) or 2 * half.length != half.size:
         return None
     return half.x if half.start == which * half.length else None
+
+
+def _is_last(axis: int | None, x: ir.Value | None) -> bool:
+    axes = rank(x)
+    return axes is not None and axis in (-1, axes - 1)

@@ -18,7 +18,6 @@ import numpy as np
 import onnx_ir as ir
 
 from ..ir.metadata import FOLDED_FROM, string_list
-from ..ir.node_view import shape_of
 from ..ir.scopes import constant
 from ..passes.edit import Array, Edit, has_generated_name, initialiser, is_standard, sweep
 from .attention_mask import is_score
@@ -44,7 +43,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     note = string_list(total.metadata_props.get(FOLDED_FROM))
     if note is None and not has_generated_name(total) and "constant" not in total.meta:
         return
-    found = _parts(tensor.numpy()) if len(tensor.shape) == 4 and tensor.size <= LARGEST else None
+    found = _parts(tensor.numpy()) if len(tensor.shape) == 4 and 0 < tensor.size <= LARGEST else None
     if found is not None:
         node.replace_input_with(0, _sum(edit, node, total, note or [], *found))
         edit.changes += 1
@@ -81,4 +80,5 @@ def _sum(edit: Edit, node: ir.Node, total: ir.Value, note: list[str], bias: Arra
     if note:
         rest = [name for name in note if name not in masks and not _ADDITION.fullmatch(name)]
         constants[0].metadata_props[FOLDED_FROM] = repr(rest)
-    return edit.insert(node, "Add", constants, like=total, shape=shape_of(total) or (), name=f"{total.name}.sum")
+    shape = np.broadcast_shapes(bias.shape, mask.shape)
+    return edit.insert(node, "Add", constants, like=total, shape=shape, name=f"{total.name}.sum")

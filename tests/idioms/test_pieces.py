@@ -30,6 +30,7 @@ def cut(text: str, x: str = "batch, 5, 7") -> tuple[int, int, int, int] | None:
         ("a = Slice(x, far, n3, minus)", (1, 0, 3, 5)),
         ("a = Slice(x, n1, n3, n1, n2)", None),  # every second one
         ("a = Slice(x, n3, n0, n1, minus)", None),
+        ("a = Slice(x, n0, n9, n1, n3)", None),
         ("a = Slice(x, both, both, both)", None),  # along two axes
         ("a = Slice(x, n0, n1, n0)", None),  # of an axis of unknown size
         ("n = Shape <start = 0, end = 1> (x) a = Slice(x, n, n9, n1)", None),

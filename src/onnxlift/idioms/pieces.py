@@ -40,7 +40,7 @@ def piece(edit: Edit, value: ir.Value | None) -> Piece | None:
 
 def _slice_start(node: ir.Node) -> tuple[int | None, int | None]:
     cut = static_slice(node)
-    if cut is None or len(cut[0]) != 1 or cut[2] != (1,):
+    if cut is None or cut[2] != (1,):
         return None, None
     return cut[1][0], cut[0][0]
 

@@ -31,11 +31,6 @@ def test_many_repetitions() -> None:
     assert found(model("batch, 4", (2,), (), (-1, 44), text)) == ["onnxlift.RepeatInterleave"]
 
 
-def test_no_repetition_at_all() -> None:
-    text = REPEAT.replace("Reshape(", "Reshape <allowzero = 1> (")
-    assert unsimplified.found(model("2, 4", (2,), (1, 1, 0), (2, 0), text))[-1] == "onnxlift.RepeatInterleave"
-
-
 @pytest.mark.parametrize(
     ("x", "axis", "wide", "joined"),
     [

@@ -38,7 +38,7 @@ def test_other_elements(x: str, i: str, wide: object) -> None:
 
 
 def test_indices_along_another_axis() -> None:
-    assert gathered(SLICES.replace("axis = 1", "axis = 0"), "5, 3, 4", wide=(5, 1, 4))[-1] == "GatherElements"
+    assert gathered(SLICES.replace("axis = 1", "axis = 0"), "5, 3, 4", wide=(3, 1, 4))[-1] == "GatherElements"
 
 
 def test_indices_of_unknown_shape() -> None:

@@ -64,6 +64,17 @@ def test_axes_apart_are_first_in_pytorch_too() -> None:
     assert "x[self.index, :, self.index_1]" in onnxlift.lift(proto).source
 
 
+def test_axes_apart_behind_another_one_are_first_too() -> None:
+    body = "t = Transpose <perm = [1, 3, 0, 2]> (x) y = GatherND(t, val_3)"
+    proto = model(body, "float[batch, 5, 7, 6] x", "float[4, batch, 7] y")
+    assert found(proto) == ["onnxlift.Index"]
+
+
+def test_the_first_axes_in_another_order() -> None:
+    body = "t = Transpose <perm = [1, 0, 2]> (x) y = GatherND(t, val_3)"
+    assert found(model(body, "float[6, 5, 7] x", "float[4, 7] y")) == ["onnxlift.Index"]
+
+
 def test_a_single_index_leaves_no_axis() -> None:
     body = "t = Transpose <perm = [1, 0, 2]> (x) y = Gather(t, i)"
     assert found(model(body, "float[batch, 6, 7] x, int64 i", "float[batch, 7] y")) == ["Gather"]

@@ -53,6 +53,10 @@ def test_a_number_that_is_repeated() -> None:
     assert "onnxlift.RepeatInterleave" not in unsimplified.found(proto)
 
 
+def test_elements_that_are_there_once() -> None:
+    assert "onnxlift.RepeatInterleave" not in unsimplified.found(model("batch, 4", (2,), (1, 1, 1), (-1, 4)))
+
+
 def test_parts_of_which_one_differs() -> None:
     text = "u = Unsqueeze(x, axis) v = Neg(u) e = Concat <axis = 2> (u, u, v) y = Reshape(e, joined)"
     assert "onnxlift.RepeatInterleave" not in found(model("batch, 4", (2,), (), (-1, 12), text))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from . import unsimplified
-from .recognising import found, parse
+from .recognising import found, parse, simplified
 
 ROLL = "a = Slice(x, n3, n9, n1) b = Slice(x, n0, n3, n1) y = Concat <axis = 1> (a, b)"
 AGAIN = "c = Slice(y, n1, n9, n2) d = Slice(y, n0, n1, n2) z = Concat <axis = 2> (c, d)"
@@ -46,8 +46,10 @@ def test_pieces_along_two_axes_are_none() -> None:
 
 def test_rolls_one_after_the_other_are_one_unless_the_first_is_read_elsewhere() -> None:
     assert rolled(f"{ROLL} {AGAIN}", outputs="z") == ["onnxlift.Roll"]
-    assert rolled(f"{ROLL} {AGAIN}", outputs="z, y") == ["onnxlift.Roll"] * 2
-    assert rolled(f"{ROLL} {AGAIN} o = Exp(y)", outputs="z, o").count("onnxlift.Roll") == 2
+    for text, outputs in ((f"{ROLL} {AGAIN}", "z, y"), (f"{ROLL} {AGAIN} o = Exp(y)", "z, o")):
+        assert rolled(text, outputs=outputs).count("onnxlift.Roll") == 2
+        graph = simplified(parse(f"g (float[batch, 6, 2] x) => ({outputs}) {{ {text} }}", **NUMBERS)).graph
+        assert [[*node.attributes["axes"].as_ints()] for node in graph if node.op_type == "Roll"] == [[1], [2]]
 
 
 def test_rolls_along_one_axis_add_up() -> None:

@@ -36,7 +36,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if data is None or indices is None or joint is None or not is_private(edit, indices):
         return
     arrays = _joined(edit, indices, joint[:-1])
-    if arrays and _broadcast([shape_of(array) for array in arrays]) == joint[:-1]:
+    if arrays and _broadcast(arrays) == joint[:-1]:
         edit.replace(node, "Index", [data, *arrays], domain=DOMAIN)
 
 
@@ -79,13 +79,10 @@ def _columns(edit: Edit, part: ir.Value | None) -> list[ir.Value]:
     return [edit.constant(f"{part.name}.index", numbers[..., column]) for column in range(numbers.shape[-1])]
 
 
-def _broadcast(shapes: list[Shape | None]) -> Shape | None:
-    """The common shape, where names and numbers decide it."""
-    known = [shape for shape in shapes if shape is not None]
-    if len(known) != len(shapes):
-        return None
+def _broadcast(arrays: list[ir.Value]) -> Shape | None:
+    """The common shape, where names and numbers decide it. All shapes are known: that of the joined indices is."""
     try:
-        return broadcast_shapes(known, _unknown)
+        return broadcast_shapes([shape for array in arrays if (shape := shape_of(array)) is not None], _unknown)
     except Unknown:
         return None
 

@@ -46,10 +46,11 @@ def _masked(edit: Edit, node: ir.Node) -> None:
         return
     if data.dtype == DataType.STRING or sizes[: len(masked)] != masked:
         return
-    if node.op_type == "GatherND" and attribute(node, "batch_dims", 0) == 0:
-        edit.replace(node, "Masked", [data, mask], domain=DOMAIN)
-        drop_unused(edit, [places])
-    elif node.op_type == "ScatterND" and attribute(node, "reduction", "none") == "none" and sizes == masked:
+    if node.op_type == "GatherND":
+        if attribute(node, "batch_dims", 0) == 0:
+            edit.replace(node, "Masked", [data, mask], domain=DOMAIN)
+            drop_unused(edit, [places])
+    elif attribute(node, "reduction", "none") == "none" and sizes == masked:
         spread = made_by(edit, node.inputs[2], "Expand")
         filler = spread.inputs[0] if spread is not None else None
         if spread is not None and number(filler) is not None:

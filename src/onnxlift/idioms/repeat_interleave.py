@@ -69,7 +69,7 @@ def repetition(edit: Edit, value: ir.Value) -> Repetition | None:
         return None
     changed = [axis for axis, sizes in enumerate(zip(narrow, repeated, strict=True)) if sizes[0] != sizes[1]]
     added = [axis % len(narrow) for axis in axes]
-    if len(changed) != 1 or changed[0] not in added or changed[0] == 0:
+    if not changed or changed[0] not in added or changed[0] == 0:
         return None
     axis, repeats = changed[0], repeated[changed[0]]
     if not isinstance(repeats, int):

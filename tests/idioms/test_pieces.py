@@ -10,7 +10,6 @@ from onnxlift.idioms.pieces import piece
 from .unsimplified import graph
 
 NUMBERS = {f"n{i}": np.array([i]) for i in (0, 1, 2, 3, 9)} | {"minus": np.array([-2]), "far": np.array([-9])}
-SIZES = "n = Shape <start = 0, end = 1> (x)"
 
 
 def cut(text: str, x: str = "batch, 5, 7") -> tuple[int, int, int, int] | None:
@@ -50,4 +49,12 @@ def test_pieces(text: str, expected: tuple[int, int, int, int] | None) -> None:
 
 def test_pieces_of_what_has_unknown_axes() -> None:
     edit, values = graph("g (float[] x) => (y) { a = Slice(x, n1, n3, n1) y = Neg(a) }", **NUMBERS)
+    assert piece(edit, values["a"]) is None
+
+
+@pytest.mark.parametrize("text", ["a = Slice(x, n1, n2, n9)", "a, b = Split <axis = 9, num_outputs = 2> (x)"])
+def test_an_axis_that_there_is_not(text: str) -> None:
+    """What the file says of the shape may hide it."""
+    used = {name: data for name, data in NUMBERS.items() if name in text}
+    edit, values = graph(f"g (float[4, 5] x) => (float[4, 1] a) {{ {text} }}", **used)
     assert piece(edit, values["a"]) is None

@@ -7,7 +7,8 @@ import pytest
 
 import onnxlift
 
-from .recognising import assert_same_numbers, parse
+from . import unsimplified
+from .recognising import assert_same_numbers, parse, simplified
 
 LARGEST = "i = Cast <to = 7> (x) r = ReduceMax <keepdims = 0> (i, axes) y = Cast <to = 9> (r)"
 SUM = "i = Cast <to = 7> (x) r = ReduceSum <keepdims = 0> (i, axes) y = Greater(r, zero)"
@@ -68,3 +69,53 @@ def test_a_value_that_is_read_elsewhere(value: str, of: str) -> None:
 def test_no_axes_may_mean_none() -> None:
     text = SUM.replace("keepdims = 0", "keepdims = 0, noop_with_empty_axes = 1").replace(", axes", "")
     assert "any(" not in returned(text, "bool[batch, seq, 5] y")
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "of"),
+    [
+        (LARGEST, "y = Cast <to = 9>", "y = Cast <to = 1>", "float"),
+        (LARGEST, "Cast <to = 9> (r)", "Equal(r, zero)", "bool"),
+        (LARGEST, "i = Cast <to = 7> (x)", "j = Cast <to = 6> (x) k = Neg(j) i = Cast <to = 7> (k)", "bool"),
+        (LARGEST, "to = 7", "to = 1", "bool"),
+        (SUM, "Greater(r, zero)", "GreaterOrEqual(r, zero)", "bool"),
+        (SUM, "Greater(r, zero)", "Less(r, zero)", "bool"),
+        (SUM, "Greater(r, zero)", "Greater(r, axes)", "bool"),
+    ],
+)
+def test_other_computations(text: str, old: str, new: str, of: str) -> None:
+    assert old in text
+    assert "any(" not in returned(text.replace(old, new), f"{of}[batch, seq] y")
+
+
+def test_a_zero_that_adds_axes() -> None:
+    text = SUM.replace("y = Greater(r, zero)", "z = Reshape(zero, ones) y = Greater(r, z)")
+    proto = parse(
+        f"g (bool[batch, seq, 5] x) => (bool[1, 1, batch, seq] y) {{ {text} }}",
+        axes=np.array([-1]),
+        zero=np.int64(0),
+        ones=np.array([1, 1, 1, 1]),
+    )
+    assert_same_numbers(proto)
+    assert "any(" not in onnxlift.lift(proto).source
+
+
+def test_no_axes_may_mean_none_but_there_are_some() -> None:
+    text = SUM.replace("keepdims = 0", "keepdims = 0, noop_with_empty_axes = 1")
+    assert returned(text) == "x.any(-1)"
+
+
+def test_axes_that_are_not_known() -> None:
+    text = "n = Shape <start = 0, end = 1> (w) " + SUM.replace("axes", "n")
+    proto = parse(f"g (bool[batch, seq, 5] x, bool[one] w) => (y) {{ {text} }}", zero=np.int64(0))
+    assert "Any" not in [node.op_type for node in simplified(proto).graph]
+
+
+def test_a_single_boolean() -> None:
+    text = "g (float s) => (bool y) { x = IsNaN(s) i = Cast <to = 7> (x) r = ReduceMax(i) y = Cast <to = 9> (r) }"
+    assert "onnxlift.Any" not in unsimplified.found(parse(text))
+
+
+def test_a_question_that_is_also_answered_the_other_way_round() -> None:
+    text = f"{NOT_ANY} o = Identity(a)"
+    assert "x.all(" not in returned(text, "bool[batch, seq] y, bool[batch, seq] o")

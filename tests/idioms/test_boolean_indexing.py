@@ -89,3 +89,34 @@ def test_a_number_where_a_mask_says_so() -> None:
 )
 def test_something_else_where_a_mask_says_so(body: str, data: str) -> None:
     assert found(masked(body, data, output=f"float[{data}] y"))[-1] == "ScatterND"
+
+
+def test_a_filler_with_an_axis() -> None:
+    proto = masked(FILLED.replace("(zero, s)", "(five, s)") + "y = ScatterND(x, p, e)", output="float[batch, seq] y")
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array([5], np.float32), "five"))
+    assert found(proto)[-1] == "Where"
+
+
+def test_a_mask_of_rows_to_write_to() -> None:
+    rows = FILLED.replace("e = Expand(zero, s)", "t = Concat <axis = 0> (s, three) e = Expand(zero, t)")
+    proto = masked(
+        rows.replace("ReduceSum(c)", "ReduceSum(c) ") + "y = ScatterND(x, p, e)", "batch, seq, 3", output="y"
+    )
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array([3]), "three"))
+    assert found(proto)[-1] == "ScatterND"
+
+
+def test_a_mask_that_is_one_boolean() -> None:
+    text = "g (float[batch] x, float s) => (y) { c = IsNaN(s) m = Not(c) PLACES y = GatherND(x, p) }"
+    graph = simplified(parse(text.replace("PLACES", PLACES)))
+    assert [node.op_type for node in graph.graph][-1] == "GatherND"
+
+
+def test_text_is_no_tensor() -> None:
+    proto = parse(f"g (string[batch, seq] x, bool[batch, seq] m) => (y) {{ {PLACES} y = GatherND(x, p) }}")
+    assert [node.op_type for node in simplified(proto).graph][-1] == "GatherND"
+
+
+def test_another_order_of_three_axes() -> None:
+    proto = parse("g (float[batch, seq] x) => (y) { y = Transpose <perm = [1, 0]> (x) }")
+    assert found(proto) == ["Transpose"]

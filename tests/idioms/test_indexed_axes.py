@@ -2,11 +2,16 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 
 import onnxlift
+from onnxlift.idioms import indexed_axes
+from onnxlift.ir.load import load
+from onnxlift.passes import normalise
 
-from .recognising import found, parse
+from . import unsimplified
+from .recognising import found, parse, simplified
 
 PAIRS = np.array([[0, 2], [3, 1], [4, 0], [1, 1]])
 
@@ -59,6 +64,17 @@ def test_axes_apart_are_first_in_pytorch_too() -> None:
     assert "x[self.index, :, self.index_1]" in onnxlift.lift(proto).source
 
 
+def test_axes_apart_behind_another_one_are_first_too() -> None:
+    body = "t = Transpose <perm = [1, 3, 0, 2]> (x) y = GatherND(t, val_3)"
+    proto = model(body, "float[batch, 5, 7, 6] x", "float[4, batch, 7] y")
+    assert found(proto) == ["onnxlift.Index"]
+
+
+def test_the_first_axes_in_another_order() -> None:
+    body = "t = Transpose <perm = [1, 0, 2]> (x) y = GatherND(t, val_3)"
+    assert found(model(body, "float[6, 5, 7] x", "float[4, 7] y")) == ["onnxlift.Index"]
+
+
 def test_a_single_index_leaves_no_axis() -> None:
     body = "t = Transpose <perm = [1, 0, 2]> (x) y = Gather(t, i)"
     assert found(model(body, "float[batch, 6, 7] x, int64 i", "float[batch, 7] y")) == ["Gather"]
@@ -87,3 +103,38 @@ def test_transposed_data_may_be_read_elsewhere() -> None:
     body = transposed([1, 2, 0], "GatherND(t, val_3)", [1, 0])
     operators = found(model(body, "float[batch, 5, 6] x", "float[batch, 4] y, float[5, 6, batch] t"))
     assert sorted(operators) == ["Transpose", "onnxlift.Index"]
+
+
+def test_another_axis_of_what_was_transposed() -> None:
+    body = "t = Transpose <perm = [1, 0, 2]> (x) y = Gather <axis = 2> (t, i)"
+    assert "Transpose" in found(model(body, "float[batch, 6, 7] x, int64[3] i", "float[6, batch, 3] y"))
+
+
+def test_other_operators_on_what_was_transposed() -> None:
+    body = "t = Transpose <perm = [1, 0]> (x) y = MatMul(t, z)"
+    assert found(model(body, "float[5, 6] x, float[5, 4] z", "float[6, 4] y"))[-1] != "onnxlift.Index"
+
+
+def test_an_operator_of_somebody_else() -> None:
+    text = """<ir_version: 9, opset_import: ["" : 18, "mine" : 1]>
+        g (float[5, 6] x, int64[3] i) => (y) { t = Transpose <perm = [1, 0]> (x) y = mine.Index(t, i) }"""
+    graph = load(onnx.parser.parse_model(text))
+    normalise(graph)
+    assert indexed_axes.run(graph) == 0
+
+
+def test_axes_of_what_was_transposed_twice() -> None:
+    body = transposed([1, 2, 0], "GatherND(t, val_3)", [1, 0]).replace("(x)", "(s)")
+    proto = model(f"s = Transpose <perm = [0, 2, 1]> (x) {body}", "float[batch, 6, 5] x", "float[batch, 4] y")
+    assert unsimplified.found(proto)[-1] == "onnxlift.Index"
+
+
+def test_axes_that_are_brought_back_in_a_branch() -> None:
+    text = """g (float[5, 6, 7] x, float s) => (y) {
+        c = IsNaN(s) t = Transpose <perm = [1, 2, 0]> (x) p = GatherND(t, val_3)
+        y = If (c) <
+            then_branch = a () => (float[m, n] u) { u = Transpose <perm = [1, 0]> (p) },
+            else_branch = b () => (float[m, n] v) { v = ReduceSum <keepdims = 0> (x, first) }
+        > }"""
+    proto = parse(text, val_3=PAIRS, first=np.array([0]))
+    assert "Transpose" in [node.op_type for node in simplified(proto).graph]

@@ -8,7 +8,8 @@ import pytest
 
 import onnxlift
 
-from .recognising import Data, found, parse
+from . import unsimplified
+from .recognising import Data, found, parse, simplified
 
 TEXT = """s = Shape(X) n = Gather(s, i) c = Equal(n, one)
     y = If (c) <
@@ -61,3 +62,53 @@ def test_the_number_of_axes_has_a_name() -> None:
     proto = parse(f"g (float[total] o, int64[r] d) => (y) {{ {text} }}")
     source = onnxlift.lift(proto).source
     assert "if x.ndim != 2:" in source and "len(" not in source
+
+
+def test_the_same_axis_of_what_has_unknown_axes() -> None:
+    def operators(**other: Data) -> list[str]:
+        text = TEXT.replace("X", "x")
+        known = {"i": np.array(1), "one": np.array(1), "axes": np.array([1])} | other
+        return [node.op_type for node in simplified(parse(f"g (float[] x) => (z) {{ {text} }}", **known)).graph]
+
+    assert operators()[0] == "OptionalSqueeze"
+    assert "If" in operators(i=np.array(-2))
+    assert "If" in operators(i=np.array(0))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("p = Squeeze(x, axes)", "o = Squeeze(x, axes) p = Neg(o)"),
+        ("p = Squeeze(x, axes)", "p = Constant <value = float[1, 1] {1.5}> ()"),
+        ("q = Identity(x)", "q = Constant <value = float[1, 1, 1] {1.5}> ()"),
+        ("q = Identity(x)", "q = Neg(x)"),
+        ("p = Squeeze(x, axes)", "p = ReduceL1 <keepdims = 0> (x, axes)"),
+        ("Shape(X)", "Shape <start = 1> (X)"),
+    ],
+)
+def test_other_branches_and_questions(old: str, new: str) -> None:
+    assert old in TEXT
+    proto = squeezed(TEXT.replace(old, new), "batch, seq, keys")
+    assert "onnxlift.OptionalSqueeze" not in found(proto)
+    assert "onnxlift.OptionalSqueeze" not in unsimplified.found(proto)
+
+
+def test_two_axes_two_questions_and_text() -> None:
+    def operators(text: str = TEXT, x: str = "float", **other: Data) -> list[str]:
+        known = {"i": np.array(1), "one": np.array(1), "axes": np.array([1])} | other
+        text = text.replace("X", "x").replace("float", x)
+        return [n.op_type for n in simplified(parse(f"g ({x}[batch, seq, keys] x) => (y) {{ {text} }}", **known)).graph]
+
+    text = TEXT.replace("z = Neg(y)", "")
+    assert "OptionalSqueeze" in operators(text)
+    assert "If" in operators(text, axes=np.array([1, 2]))
+    assert "If" in operators(text, i=np.array([1, 0]))
+    assert "If" in operators(text, "string")
+
+
+def test_two_results() -> None:
+    text = TEXT.replace("y = If", "y, w2 = If").replace("[a, b] p) { p", "[a, b] p, float[a, b] p2) { p2 = Neg(w) p")
+    text = text.replace("[a, b, c] q) { q", "[a, b, c] q, float[a, b] q2) { q2 = Exp(w) q")
+    proto = squeezed(f"{text} o = Abs(w2)")
+    proto.graph.output.add(name="o")
+    assert "onnxlift.OptionalSqueeze" not in found(proto)

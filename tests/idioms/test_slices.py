@@ -51,3 +51,47 @@ def test_a_cut_that_others_read_stays() -> None:
 def test_a_cut_that_is_an_output_stays() -> None:
     body = "a = Slice(x, one, five, one, one) y = Slice(a, zero, two, two, one)"
     assert found(model(body, ", float[s, t, u] a")) == ["Slice", "Slice"]
+
+
+def test_cuts_of_all_axes_from_the_first_on_stay() -> None:
+    """Their axes are not written down."""
+    assert found(model("a = Slice(x, one, five, two) y = Slice(a, zero, one)")) == ["Slice", "Slice"]
+
+
+def test_bounds_that_are_attributes_stay() -> None:
+    text = "a = Slice <starts = [1], ends = [5], axes = [1]> (x) y = Slice <starts = [1], ends = [5], axes = [2]> (a)"
+    assert found(parse(f"g (float[batch, 7, 9] x) => (y) {{ {text} }}", 9)) == ["Slice", "Slice"]
+
+
+def test_bounds_of_two_types_stay() -> None:
+    text = "a = Slice(x, s, five, one) y = Slice(a, zero, five, two)"
+    known = {"five": np.array([5], np.int32), "one": np.array([1], np.int32)}
+    more = {"zero": np.array([0]), "two": np.array([2])}
+    operators = found(
+        parse(
+            f"g (float[batch, 7, 9] x, int32[1] s) => (y) {{ {text.replace('zero, five, two', 'zero, end, two')} }}",
+            end=np.array([5]),
+            **known,
+            **more,
+        )
+    )
+    assert operators == ["Slice", "Slice"]
+
+
+def test_a_cut_that_is_padded_afterwards() -> None:
+    text = "a = Slice(x, one, five, one) y = Pad(a, both, fill, two)"
+    known = {"one": [1], "five": [5], "both": [1, 2], "two": [2]}
+    proto = parse(
+        f"g (int64[batch, 7, 9] x) => (y) {{ {text} }}", fill=np.int64(3), **{n: np.array(v) for n, v in known.items()}
+    )
+    assert found(proto) == ["Slice", "Pad"]
+
+
+def test_bounds_of_which_some_are_computed() -> None:
+    text = "a = Slice(x, s, e, one) y = Slice(a, zero, five, two)"
+    known = {"one": [1], "zero": [0], "five": [5], "two": [2]}
+    proto = parse(
+        f"g (float[batch, 7, 9] x, int64[1] s, int64[1] e) => (y) {{ {text} }}",
+        **{n: np.array(v) for n, v in known.items()},
+    )
+    assert found(proto).count("Slice") == 1

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from ..ir.node_view import Shape, Unknown, shape_of
 from ..ir.scopes import constant
-from ..ir.types import Dim, shape_of
+from ..ir.shape_rules import broadcast_shapes
 from ..passes.edit import Edit, attribute, has_generated_name, is_standard, sweep
 from .match import DOMAIN, is_private, made_by
 
@@ -32,14 +33,14 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         return
     data, indices = node.inputs[0], node.inputs[1]
     joint = None if indices is None else shape_of(indices)
-    if data is None or indices is None or not joint or not is_private(edit, indices):
+    if data is None or indices is None or joint is None or not is_private(edit, indices):
         return
     arrays = _joined(edit, indices, joint[:-1])
-    if arrays and _broadcast([shape_of(array) for array in arrays]) == joint[:-1]:
+    if arrays and _broadcast(arrays) == joint[:-1]:
         edit.replace(node, "Index", [data, *arrays], domain=DOMAIN)
 
 
-def _joined(edit: Edit, indices: ir.Value, joint: tuple[Dim, ...]) -> list[ir.Value]:
+def _joined(edit: Edit, indices: ir.Value, joint: Shape) -> list[ir.Value]:
     """The arrays that are joined along the last axis; none if some part is no array."""
     joined = made_by(edit, indices, "Concat")
     if joined is None:
@@ -56,12 +57,12 @@ def _joined(edit: Edit, indices: ir.Value, joint: tuple[Dim, ...]) -> list[ir.Va
     return arrays
 
 
-def _array(part: ir.Value | None, joint: tuple[Dim, ...]) -> ir.Value | None:
+def _array(part: ir.Value | None, joint: Shape) -> ir.Value | None:
     """`a` of `Unsqueeze(a, -1)` or of `Unsqueeze(Expand(a, shape), -1)`."""
     node = part.producer() if part is not None else None
     if part is None or node is None or not is_standard(node, "Unsqueeze") or node.inputs[0] is None:
         return None
-    if shape_of(part) != (*joint, 1) or shape_of(node.inputs[0]) != joint:
+    if shape_of(part) != (*joint, 1):
         return None
     expand = node.inputs[0].producer()
     return expand.inputs[0] if expand is not None and is_standard(expand, "Expand") else node.inputs[0]
@@ -78,16 +79,13 @@ def _columns(edit: Edit, part: ir.Value | None) -> list[ir.Value]:
     return [edit.constant(f"{part.name}.index", numbers[..., column]) for column in range(numbers.shape[-1])]
 
 
-def _broadcast(shapes: list[tuple[Dim, ...] | None]) -> tuple[Dim, ...] | None:
-    """The common shape, where names and numbers decide it."""
-    known = [s for s in shapes if s is not None]
-    if len(known) != len(shapes):
+def _broadcast(arrays: list[ir.Value]) -> Shape | None:
+    """The common shape, where names and numbers decide it. All shapes are known: that of the joined indices is."""
+    try:
+        return broadcast_shapes([shape for array in arrays if (shape := shape_of(array)) is not None], _unknown)
+    except Unknown:
         return None
-    rank = max(map(len, known))
-    result: list[Dim] = []
-    for axis in range(-rank, 0):
-        sizes = {s[axis] for s in known if len(s) >= -axis} - {1}
-        if len(sizes) > 1 or None in sizes:
-            return None
-        result.append(sizes.pop() if sizes else 1)
-    return tuple(result)
+
+
+def _unknown() -> str:
+    raise Unknown

@@ -57,7 +57,7 @@ def _replace(edit: Edit, node: ir.Node, reduced: ir.Node, op_type: str) -> None:
     ):
         return
     attributes = [
-        ir.AttrInt64s("axes", sorted(axis % size for axis in axes or range(size))),
+        ir.AttrInt64s("axes", sorted(axis % size for axis in (axes if axes else range(size)))),
         ir.AttrInt64("keepdims", attribute(reduced, "keepdims", 1)),
     ]
     edit.replace(node, op_type, [mask], attributes, domain=DOMAIN)

@@ -18,7 +18,7 @@ from ..ir.node_view import shape_of
 from ..ir.types import DataType
 from ..passes.edit import Edit, attribute, is_standard, sweep
 from ..passes.transposes import permutation
-from .match import DOMAIN, drop_unused, is_private, made_by, number, rank
+from .match import DOMAIN, drop_unused, is_private, made_by, number
 
 
 def run(model: ir.Model) -> int:
@@ -27,7 +27,8 @@ def run(model: ir.Model) -> int:
 
 
 def _places(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Transpose") or list(permutation(node) or ()) != [1, 0]:
+    order = permutation(node)
+    if order is None or list(order) != [1, 0]:
         return
     found = made_by(edit, node.inputs[0], "NonZero")
     if found is not None and is_private(edit, node.inputs[0]):
@@ -45,12 +46,13 @@ def _masked(edit: Edit, node: ir.Node) -> None:
         return
     if data.dtype == DataType.STRING or sizes[: len(masked)] != masked:
         return
-    if node.op_type == "GatherND" and attribute(node, "batch_dims", 0) == 0:
-        edit.replace(node, "Masked", [data, mask], domain=DOMAIN)
-        drop_unused(edit, [places])
-    elif node.op_type == "ScatterND" and attribute(node, "reduction", "none") == "none" and sizes == masked:
+    if node.op_type == "GatherND":
+        if attribute(node, "batch_dims", 0) == 0:
+            edit.replace(node, "Masked", [data, mask], domain=DOMAIN)
+            drop_unused(edit, [places])
+    elif attribute(node, "reduction", "none") == "none" and sizes == masked:
         spread = made_by(edit, node.inputs[2], "Expand")
         filler = spread.inputs[0] if spread is not None else None
-        if spread is not None and number(filler) is not None and rank(filler) == 0:
+        if spread is not None and number(filler) is not None:
             edit.replace(node, "Where", [mask, filler, data])
             drop_unused(edit, [places, spread])

@@ -38,10 +38,10 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     flat = made_by(edit, node.inputs[0], "Reshape", "Flatten")
     indices, data = node.inputs[1], None if flat is None else flat.inputs[0]
     shape, merged = shape_of(data), shape_of(node.inputs[0])
-    if flat is None or data is None or indices is None or not shape or not merged or len(shape) < 2:
+    if flat is None or data is None or indices is None or shape is None or merged is None or len(shape) < 2:
         return
     width = shape[1]
-    if merged != (symbolic.multiply(shape[0], width), *shape[2:]) or None in merged or not isinstance(width, int):
+    if merged != (symbolic.multiply(shape[0], width), *shape[2:]) or not isinstance(width, int):
         return
     found = _computed(edit, indices, width) or _constants(edit, data, indices, width)
     if found is not None:

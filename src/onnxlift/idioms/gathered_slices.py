@@ -29,13 +29,13 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     wide = made_by(edit, indices, "Tile", "Expand")
     new = made_by(edit, wide.inputs[0], "Unsqueeze") if wide is not None else None
     shape, read, axis = shape_of(data), shape_of(indices), attribute(node, "axis", 0)
-    if wide is None or new is None or data is None or axis is None or not shape or not read:
+    if wide is None or new is None or data is None or axis is None or shape is None or read is None:
         return
     axes, rows = axes_of(new), shape_of(new.inputs[0])
     others = {place for place in range(len(shape)) if place != axis % len(shape)}
     if axes is None or {place % len(shape) for place in axes} != others or rows != (read[axis],):
         return
-    if any(shape[place] is None or shape[place] != read[place] for place in others):
+    if any(shape[place] != read[place] for place in others):
         return
     edit.replace(node, "Gather", [data, new.inputs[0]], [ir.AttrInt64("axis", axis)])
     drop_unused(edit, [wide, new])

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from ..ir.node_view import shape_of
 from ..passes.edit import Edit, attribute, is_standard, sweep
-from .match import DOMAIN, both_orders, drop_unused, is_float, is_private, made_by
+from .match import DOMAIN, both_orders, drop_unused, is_private, made_by
 
 
 def run(model: ir.Model) -> int:
@@ -21,19 +21,19 @@ def run(model: ir.Model) -> int:
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Mul") or not is_float(node.outputs[0]):
+    if not is_standard(node, "Mul"):
         return
     for value, gate in both_orders(node):
         sigmoid = made_by(edit, gate, "Sigmoid")
         split = made_by(edit, value, "Split")
-        if sigmoid is None or split is None or not is_private(edit, gate) or list(split.outputs[:1]) != [value]:
+        if sigmoid is None or split is None or not is_private(edit, gate):
             continue
         if len(split.outputs) != 2 or sigmoid.inputs[0] is not split.outputs[1]:
             continue
         axis, (first, second) = attribute(split, "axis", 0), split.outputs
         if shape_of(first) is None or shape_of(first) != shape_of(second) or axis is None:
             continue
-        if is_private(edit, first) and is_private(edit, second):
+        if is_private(edit, first) and is_private(edit, second):  # so that `value` is the first
             edit.replace(node, "GLU", [split.inputs[0]], [ir.AttrInt64("axis", axis)], domain=DOMAIN)
             drop_unused(edit, [sigmoid, split])
             return

@@ -34,18 +34,17 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     order = None if front is None else permutation(front)
     if front is None or order is None or front.inputs[0] is None:
         return
-    arrays = node.inputs[1:]
+    arrays, axes_left = node.inputs[1:], rank(node.outputs[0])
     axes, others = list(order[: len(arrays)]), list(order[len(arrays) :])
-    joint = (rank(node.outputs[0]) or 0) - len(others)
-    if others != sorted(others) or rank(node.outputs[0]) is None or not axes:
+    if others != sorted(others) or axes_left is None:
         return
-    first = min(axes)
+    first, joint = min(axes), axes_left - len(others)
     is_together = sorted(axes) == list(range(first, first + len(axes)))
     root = node
     if is_together and first > 0 and joint > 0:
         back = _reader(edit, node.outputs[0])
         found = None if back is None else permutation(back)
-        if back is None or list(found or ()) != _places(joint, len(others), first):
+        if back is None or found is None or list(found) != _places(joint, len(others), first):
             return
         root = back
     inputs = [front.inputs[0], *(arrays[axes.index(axis)] for axis in sorted(axes))]

@@ -23,7 +23,7 @@ from ..passes.edit import Edit, attribute, has_generated_name, is_standard
 _PRECISION = {DataType.DOUBLE: 1e-12, DataType.FLOAT: 1e-6, DataType.FLOAT16: 2e-3, DataType.BFLOAT16: 1e-2}
 
 _MANY = 8
-"""No pattern reads a value as often."""
+"""Hardly any pattern reads a value more often."""
 _MAX_STEPS = 5
 _MOST_FILLED = 1 << 20
 _MOVES = ("Slice", "Expand", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Tile")
@@ -37,7 +37,7 @@ def is_float(value: ir.Value | None) -> bool:
 
 def is_close(number: float, expected: float, dtype: ir.DataType | None) -> bool:
     """Whether `number`, computed from constants of this type, stands for `expected`."""
-    return math.isclose(number, expected, rel_tol=_PRECISION.get(dtype or DataType.DOUBLE, 1e-12))
+    return math.isclose(number, expected, rel_tol=1e-12 if dtype is None else _PRECISION.get(dtype, 1e-12))
 
 
 def made_by(edit: Edit, value: ir.Value | None, *op_types: str, domain: str = "") -> ir.Node | None:
@@ -45,12 +45,12 @@ def made_by(edit: Edit, value: ir.Value | None, *op_types: str, domain: str = ""
     node = None if value is None else value.producer()
     if node is None or node.op_type not in op_types or node.graph is not edit.graph:
         return None
-    return node if node.domain == domain or (not domain and node.domain == "ai.onnx") else None
+    return node if node.domain == domain else None
 
 
 def is_private(edit: Edit, value: ir.Value | None, readers: int = 1) -> bool:
     """Whether `value` is read exactly so many times and is no output of the graph."""
-    if value is None or value in edit.shared:
+    if value is None or (readers <= _MANY and value in edit.shared):
         return False
     count = len(value.uses())
     if count > _MANY:
@@ -86,7 +86,7 @@ def arithmetic_after(edit: Edit, node: ir.Node) -> Iterator[ir.Node]:
 def drop_unused(edit: Edit, nodes: Iterable[ir.Node]) -> None:
     """Remove those nodes that nobody reads any more. A node must come before those that make its inputs."""
     for node in nodes:
-        if not edit.is_dropped(node) and not any(out.uses() or edit.is_output(out) for out in node.outputs):
+        if not any(out.uses() or edit.is_output(out) for out in node.outputs):
             edit.drop(node)
 
 
@@ -143,8 +143,8 @@ def with_number(node: ir.Node) -> tuple[ir.Value, float] | None:
     """The other operand and the number, if one operand of a commutative operator is a number. A number with more axes
     than the other operand would give the result more axes, so it does not count."""
     for value, other in both_orders(node):
-        found = number(other)
-        if found is not None and _broadcasts_into(other, value):
+        found = number_beside(value, other)
+        if found is not None:
             return value, found
     return None
 
@@ -152,10 +152,14 @@ def with_number(node: ir.Node) -> tuple[ir.Value, float] | None:
 def divided_by_number(node: ir.Node) -> tuple[ir.Value, float] | None:
     """The dividend and the number, if a Div divides by a number other than 0."""
     value, other = node.inputs
+    found = number_beside(value, other)
+    return (value, found) if value is not None and found else None
+
+
+def number_beside(value: ir.Value | None, other: ir.Value | None) -> float | None:
+    """The number that `other` is, if it does not give more axes to what is computed from both."""
     found = number(other)
-    if value is None or other is None or not found or not _broadcasts_into(other, value):
-        return None
-    return value, found
+    return found if value is not None and other is not None and _broadcasts_into(other, value) else None
 
 
 def _broadcasts_into(scalar: ir.Value, value: ir.Value) -> bool:
@@ -200,13 +204,14 @@ def polynomial(edit: Edit, value: ir.Value | None) -> Polynomial | None:
 
 def _expand(edit: Edit, value: ir.Value, nodes: list[ir.Node], root: bool = False) -> dict[Monomial, float] | None:
     constant_value = number(value)
-    if constant_value is not None and not root:
+    if constant_value is not None:
         return {(): constant_value}
     node = made_by(edit, value, "Add", "Sub", "Mul", "Div", "Pow")
     if node is None or len(nodes) >= _MAX_NODES or not (root or is_private(edit, value)) or not _keeps_shape(node):
         return {(value,): 1.0}
     first, second = node.inputs
-    assert first is not None and second is not None
+    if first is None or second is None:
+        return {(value,): 1.0}
     if (node.op_type == "Div" and not number(second)) or (node.op_type == "Pow" and number(second) not in (2.0, 3.0)):
         return {(value,): 1.0}
     nodes.append(node)
@@ -228,13 +233,8 @@ def _expand(edit: Edit, value: ir.Value, nodes: list[ir.Node], root: bool = Fals
 
 
 def _keeps_shape(node: ir.Node) -> bool:
-    """Whether no operand adds axes to another one, apart from numbers."""
-    first, second = node.inputs
-    if first is None or second is None:
-        return False
-    if number(first) is not None:
-        return _broadcasts_into(first, second)
-    return number(second) is None or _broadcasts_into(second, first)
+    """Whether no number adds axes to the other operand."""
+    return all(number(other) is None or _broadcasts_into(other, value) for value, other in both_orders(node))
 
 
 def _sum(left: dict[Monomial, float], right: dict[Monomial, float], sign: float) -> dict[Monomial, float]:

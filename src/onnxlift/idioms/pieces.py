@@ -40,7 +40,7 @@ def piece(edit: Edit, value: ir.Value | None) -> Piece | None:
 
 def _slice_start(node: ir.Node) -> tuple[int | None, int | None]:
     cut = static_slice(node)
-    if cut is None or len(cut[0]) != 1 or cut[2] != (1,):
+    if cut is None or cut[2] != (1,):
         return None, None
     return cut[1][0], cut[0][0]
 
@@ -48,7 +48,6 @@ def _slice_start(node: ir.Node) -> tuple[int | None, int | None]:
 def _split_start(node: ir.Node, value: ir.Value) -> tuple[int | None, int | None]:
     axis = attribute(node, "axis", 0)
     before = [shape_of(part) for part in node.outputs[: node.outputs.index(value)]]
-    if axis is None or None in before:
-        return None, None
-    lengths = [shape[axis] for shape in before if shape is not None]
-    return axis, sum(int(length) for length in lengths) if all(isinstance(n, int) for n in lengths) else None
+    lengths = [None if shape is None or axis is None else shape[axis] for shape in before]
+    known = [length for length in lengths if isinstance(length, int)]
+    return axis, sum(known) if len(known) == len(lengths) else None

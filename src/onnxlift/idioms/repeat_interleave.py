@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from ..ir import symbolic
 from ..ir.node_view import Shape, shape_of
-from ..passes.edit import Edit, axes_of, is_standard, sweep
+from ..passes.edit import Edit, axes_of, sweep
 from .match import DOMAIN, drop_unused, is_private, made_by
 
 
@@ -41,7 +41,7 @@ def run(model: ir.Model) -> int:
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    found = repetition(edit, node.outputs[0]) if is_standard(node, "Reshape", "Flatten") else None
+    found = repetition(edit, node.outputs[0])
     if found is None or not found.is_closed:
         return
     x = found.x
@@ -65,14 +65,14 @@ def repetition(edit: Edit, value: ir.Value) -> Repetition | None:
         return None
     narrow, repeated, joined = (shape_of(each.outputs[0]) for each in (new, wide, join))
     axes = axes_of(new)
-    if axes is None or narrow is None or repeated is None or len(narrow) != len(repeated) or None in repeated:
+    if axes is None or narrow is None or repeated is None or len(narrow) != len(repeated):
         return None
     changed = [axis for axis, sizes in enumerate(zip(narrow, repeated, strict=True)) if sizes[0] != sizes[1]]
     added = [axis % len(narrow) for axis in axes]
-    if len(changed) != 1 or changed[0] not in added or changed[0] == 0:
+    if not changed or changed[0] not in added or changed[0] == 0:
         return None
     axis, repeats = changed[0], repeated[changed[0]]
-    if not isinstance(repeats, int) or repeats < 2:
+    if not isinstance(repeats, int):
         return None
     if joined != (*narrow[: axis - 1], symbolic.multiply(narrow[axis - 1], repeats), *narrow[axis + 1 :]):
         return None

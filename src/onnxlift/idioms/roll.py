@@ -27,7 +27,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         return
     last, first = (piece(edit, value) if is_private(edit, value) else None for value in node.inputs)
     axes = rank(node.outputs[0])
-    if last is None or first is None or last.x is not first.x or last.axis != first.axis or not axes:
+    if last is None or first is None or last.x is not first.x or last.axis != first.axis or axes is None:
         return
     is_whole = first.start == 0 and first.length == last.start and last.start + last.length == last.size
     if not is_whole or attribute(node, "axis", 1) not in (last.axis, last.axis - axes):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from ..ir.node_view import shape_of, static_elements
+from ..ir.node_view import static_elements
 from ..passes.edit import Edit, is_standard, sweep
 from .match import made_by, rank
 
@@ -40,27 +40,26 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     before = _cut(first) if first is not None else None
     if cut is None or first is None or before is None or edit.is_output(first.outputs[0]):
         return
-    others = [_cut(user) if index == 0 else None for user, index in first.outputs[0].uses()]
+    others = [_cut(user) for user, _ in first.outputs[0].uses()]
     if any(other is None or not {*before.axes}.isdisjoint(other.axes) for other in others):
         return
     cuts = sorted((before, cut), key=lambda each: each.axes)
+    axes = [axis for each in cuts for axis in each.axes]
     joined = {
-        "starts": _joined(edit, node, "starts", [each.starts for each in cuts]),
-        "ends": _joined(edit, node, "ends", [each.ends for each in cuts]),
-        "axes": edit.constant(f"{node.outputs[0].name}.axes", np.array([a for c in cuts for a in c.axes], np.int64)),
+        "starts": _joined(edit, node, "starts", [each.starts for each in cuts], len(axes)),
+        "ends": _joined(edit, node, "ends", [each.ends for each in cuts], len(axes)),
+        "axes": edit.constant(f"{node.outputs[0].name}.axes", np.array(axes, np.int64)),
         "steps": edit.constant(f"{node.outputs[0].name}.steps", np.array([s for c in cuts for s in c.steps], np.int64)),
     }
     edit.replace(node, "Slice", [first.inputs[0], *joined.values()])
 
 
-def _joined(edit: Edit, node: ir.Node, word: str, parts: list[ir.Value]) -> ir.Value:
+def _joined(edit: Edit, node: ir.Node, word: str, parts: list[ir.Value], length: int) -> ir.Value:
     """The bounds of both cuts, one after the other."""
     name = f"{node.outputs[0].name}.{word}"
-    numbers = [static_elements(part) for part in parts]
-    if all(known is not None for known in numbers):
-        return edit.constant(name, np.array([number for known in numbers for number in known or ()], np.int64))
-    sizes = [size[0] if (size := shape_of(part)) else None for part in parts]
-    length = sum(size for size in sizes if isinstance(size, int))
+    known = [numbers for part in parts if (numbers := static_elements(part)) is not None]
+    if len(known) == len(parts):
+        return edit.constant(name, np.array([number for numbers in known for number in numbers], np.int64))
     return edit.insert(node, "Concat", parts, [ir.AttrInt64("axis", 0)], like=parts[0], shape=[length], name=name)
 
 
@@ -70,10 +69,11 @@ def _cut(node: ir.Node) -> _Cut | None:
     if axes_of_x is None:
         return None
     _, starts, ends, axes, *rest = node.inputs
-    known = static_elements(axes) if axes is not None else None
-    steps = static_elements(rest[0]) if rest and rest[0] is not None else (1,) * len(known or ())
-    if known is None or steps is None or starts is None or ends is None:
+    known = static_elements(axes)
+    if known is None or starts is None or ends is None:
         return None
-    cut = _Cut(starts, ends, tuple(axis % axes_of_x for axis in known), tuple(steps))
-    types = {value.dtype for value in (starts, ends)}
-    return cut if len({*cut.axes}) == len(known) and types == {ir.DataType.INT64} else None
+    step = next(iter(rest), None)
+    steps = static_elements(step) if step is not None else (1,) * len(known)
+    if steps is None or {starts.dtype, ends.dtype} != {ir.DataType.INT64}:
+        return None
+    return _Cut(starts, ends, tuple(axis % axes_of_x for axis in known), steps)

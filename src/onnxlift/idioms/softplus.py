@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from ..ir.types import DataType
 from ..passes.edit import Edit, is_standard, sweep
-from .match import DOMAIN, divided_by_number, drop_unused, is_float, is_private, made_by, number, with_number
+from .match import DOMAIN, divided_by_number, drop_unused, is_private, made_by, number_beside, with_number
 
 _THRESHOLD = 20.0
 
@@ -26,11 +26,11 @@ def run(model: ir.Model) -> int:
 
 
 def _guarded(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Where") or not is_float(node.outputs[0]):
+    if not is_standard(node, "Where"):
         return
     test, x, value = node.inputs
     above = made_by(edit, test, "Greater")
-    threshold = number(above.inputs[1]) if above is not None else None
+    threshold = number_beside(*above.inputs) if above is not None else None
     if above is None or threshold is None or x is None or not is_private(edit, test) or not is_private(edit, value):
         return
     softplus = made_by(edit, value, "Softplus")

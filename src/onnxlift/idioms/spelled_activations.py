@@ -16,7 +16,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from ..passes.edit import Edit, is_standard, sweep
-from .match import DOMAIN, both_orders, drop_unused, is_float, is_private, made_by, number, with_number
+from .match import DOMAIN, both_orders, drop_unused, is_float, is_private, made_by, number_beside, with_number
 
 _Shrink = tuple[ir.Value, float, float, list[ir.Node]]
 """What is shrunk, `lambd`, `bias`, and the nodes in between, each before those that make its inputs."""
@@ -68,8 +68,8 @@ def _hard(edit: Edit, node: ir.Node) -> _Shrink | None:
     test, then, x = node.inputs
     below = made_by(edit, test, "LessOrEqual")
     size = made_by(edit, below.inputs[0], "Abs") if below is not None else None
-    limit = number(below.inputs[1]) if below is not None else None
-    if below is None or size is None or limit is None or limit < 0 or x is None or number(then) != 0:
+    limit = number_beside(*below.inputs) if below is not None else None
+    if below is None or size is None or limit is None or limit < 0 or x is None or number_beside(x, then) != 0:
         return None
     is_own = size.inputs[0] is x and is_private(edit, test) and is_private(edit, below.inputs[0])
     return (x, limit, 0.0, [below, size]) if is_own else None
@@ -81,10 +81,11 @@ def _hard_by_sides(edit: Edit, node: ir.Node) -> _Shrink | None:
     either = made_by(edit, test, "Or")
     sides = [_bound(edit, value) for value in either.inputs] if either is not None else []
     found = [side for side in sides if side is not None]
-    if either is None or x is None or len(found) != 2 or number(otherwise) != 0 or not is_private(edit, test):
+    if either is None or x is None or len(found) != 2 or number_beside(x, otherwise) != 0 or not is_private(edit, test):
         return None
     (first, low, one), (second, high, two) = found
-    return (x, abs(low), 0.0, [either, one, two]) if first is second is x and low == -high else None
+    are_opposite = low == -high and one.op_type != two.op_type
+    return (x, abs(low), 0.0, [either, one, two]) if first is second is x and are_opposite else None
 
 
 def _soft(edit: Edit, node: ir.Node) -> _Shrink | None:
@@ -98,7 +99,7 @@ def _soft(edit: Edit, node: ir.Node) -> _Shrink | None:
     size, scaled = made_by(edit, above.inputs[0], "Abs"), made_by(edit, step, "Mul")
     factor = with_number(scaled) if scaled is not None else None
     sign = made_by(edit, factor[0], "Sign") if factor is not None else None
-    limit = number(above.inputs[1])
+    limit = number_beside(*above.inputs)
     if x is None or size is None or scaled is None or factor is None or sign is None or limit is None or limit < 0:
         return None
     is_own = size.inputs[0] is sign.inputs[0] is zero[0] is x and factor[1] == limit
@@ -112,30 +113,32 @@ def _soft_by_sides(edit: Edit, node: ir.Node) -> _Shrink | None:
     if len(found) != 2:
         return None
     (x, low, one), (other, high, two) = found
-    return (x, abs(low), abs(low), [*one, *two]) if x is other and low == -high else None
+    are_opposite = low == -high and one[1].op_type != two[1].op_type
+    return (x, abs(low), abs(low), [*one, *two]) if x is other and are_opposite else None
 
 
 def _one_side(edit: Edit, value: ir.Value | None) -> tuple[ir.Value, float, list[ir.Node]] | None:
-    """`Where(x > l, x - l, 0)`, or the same below -l: x, the limit with its sign, and the nodes."""
+    """`Where(x > l, x - l, 0)`, or the same below -l: x, the limit with its sign, and the nodes, the second of which
+    is the comparison."""
     choice = made_by(edit, value, "Where")
-    if choice is None or not is_private(edit, value) or number(choice.inputs[2]) != 0:
+    if choice is None or not is_private(edit, value):
         return None
-    test, then, _ = choice.inputs
+    test, then, otherwise = choice.inputs
     side, moved = _bound(edit, test), made_by(edit, then, "Add", "Sub")
-    if side is None or moved is None or not is_private(edit, test) or not is_private(edit, then):
+    if side is None or moved is None or not is_private(edit, then) or number_beside(side[0], otherwise) != 0:
         return None
     x, limit, compared = side
     for source, added in both_orders(moved) if moved.op_type == "Add" else [tuple(moved.inputs)]:
-        step = number(added)
+        step = number_beside(source, added)
         if source is x and step == (-limit if moved.op_type == "Add" else limit):
             return x, limit, [choice, compared, moved]
     return None
 
 
 def _bound(edit: Edit, value: ir.Value | None) -> tuple[ir.Value, float, ir.Node] | None:
-    """`x > l` or `x < -l`: x, the number, and the comparison."""
+    """`x > l` or `x < -l`: x, the number, and the comparison, that nobody else reads."""
     node = made_by(edit, value, "Greater", "Less")
-    limit = number(node.inputs[1]) if node is not None else None
+    limit = number_beside(*node.inputs) if node is not None else None
     if node is None or limit is None or node.inputs[0] is None or not is_private(edit, value):
         return None
     fits = limit >= 0 if node.op_type == "Greater" else limit <= 0

@@ -21,7 +21,7 @@ def run(model: ir.Model) -> int:
 
 def _visit(edit: Edit, node: ir.Node) -> None:
     axes, axis = rank(node.outputs[0]), attribute(node, "axis", None)
-    if not is_standard(node, "Concat") or len(node.inputs) < 2 or not axes or axes < 2 or axis is None:
+    if not is_standard(node, "Concat") or axes is None or axes < 2 or axis is None:
         return
     if node.outputs[0].dtype == ir.DataType.STRING:
         return
@@ -33,4 +33,5 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _adds_only(unsqueeze: ir.Node, axis: int, axes: int) -> bool:
-    return [each % axes for each in axes_of(unsqueeze) or ()] == [axis]
+    added = axes_of(unsqueeze)
+    return added is not None and [each % axes for each in added] == [axis]

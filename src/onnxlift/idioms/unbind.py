@@ -5,9 +5,9 @@
 
 The first is one entry in whatever spelling: the piece of length 1 is a Slice, or comes out of a Split, and nobody else
 reads it; the Squeeze may be a Reshape that removes that axis and does nothing else. The second applies to three entries
-or more, up to eight, of an axis of known size, each read once at least by the graph itself, in one module; two are as
-readable as `x[0]` and `x[1]`. x is computed (rows of a table are looked up where they are needed), and no list: those
-may be sizes, which are Python numbers. Sound because the nodes depend on nothing but x.
+or more, up to eight (`readers_of`), of an axis of known size, each read once at least by the graph itself, in one
+module; two are as readable as `x[0]` and `x[1]`. x is computed (rows of a table are looked up where they are needed),
+and no list: those may be sizes, which are Python numbers. Sound because the nodes depend on nothing but x.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..passes.edit import Edit, attribute, is_standard, sweep
 from .match import DOMAIN, drop_unused, is_private, rank, readers_of
 from .pieces import piece
 
-FEWEST, MOST = 3, 8
+FEWEST = 3
 
 
 def run(model: ir.Model) -> int:
@@ -45,28 +45,16 @@ def _index(edit: Edit, node: ir.Node) -> None:
 def _removes(node: ir.Node, axis: int) -> bool:
     """Whether a Squeeze or Reshape removes this axis, which has one entry, and does nothing else."""
     before, after = shape_of(node.inputs[0]), shape_of(node.outputs[0])
-    if before is None:
-        return False
-    if node.op_type == "Squeeze":
-        return _axes(node) in ((axis,), (axis - len(before),))
-    return None not in before and after == (*before[:axis], *before[axis + 1 :])
-
-
-def _axes(squeeze: ir.Node) -> tuple[int, ...] | None:
-    if len(squeeze.inputs) > 1:
-        return static_elements(squeeze.inputs[1])
-    axes = attribute(squeeze, "axes", None)
-    return None if axes is None else tuple(axes)
+    return before is not None and after == (*before[:axis], *before[axis + 1 :])
 
 
 def _unbind(edit: Edit, node: ir.Node) -> None:
     entry = _entry(node)
-    x = node.inputs[0] if node.inputs else None
+    x = None if entry is None else node.inputs[0]
     if entry is None or x is None or x.producer() is None or x.dtype == ir.DataType.STRING or rank(x) == 1:
         return
-    axis, _ = entry
-    size = (shape_of(x) or ())[axis]
-    if not isinstance(size, int) or not FEWEST <= size <= MOST:
+    axis, _, size = entry
+    if size < FEWEST:
         return
     entries: dict[int, ir.Node] = {}
     for user in readers_of(edit, x):
@@ -78,8 +66,8 @@ def _unbind(edit: Edit, node: ir.Node) -> None:
         edit.join(nodes, "Unbind", [x], [ir.AttrInt64("axis", axis)], domain=DOMAIN, before=node)
 
 
-def _entry(node: ir.Node) -> tuple[int, int] | None:
-    """The axis, counted from the front, and the index, if `node` takes one entry."""
+def _entry(node: ir.Node) -> tuple[int, int, int] | None:
+    """The axis, counted from the front, the index, and the size of the axis, if `node` takes one entry."""
     if not is_standard(node, "Gather"):
         return None
     index, shape = static_elements(node.inputs[1]), shape_of(node.inputs[0])
@@ -88,4 +76,4 @@ def _entry(node: ir.Node) -> tuple[int, int] | None:
         return None
     axis %= len(shape)
     size = shape[axis]
-    return (axis, index[0] % size) if isinstance(size, int) and -size <= index[0] < size else None
+    return (axis, index[0] % size, size) if isinstance(size, int) and -size <= index[0] < size else None

@@ -4,8 +4,9 @@
 
 for Gather, GatherElements and ScatterElements along an axis of n elements: this is how ONNX's operators read negative
 indices themselves, and how exporters write PyTorch's indexing. In the place of the last i may be an Expand of i. Not
-with another number than the size of the axis, nor if that is not known to be the same. Sound for all indices that are
-in range; one below -n, which would be in range only when counted from the end twice, is an error afterwards.
+with another number than the size of the axis, nor if that is not known to be the same; nor if the shape of the indices
+is not. Sound for all indices that are in range; one below -n, which would be in range only when counted from the end
+twice, is an error afterwards.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         return
     shape, axis = shape_of(node.inputs[0]), attribute(node, "axis", 0)
     choice = made_by(edit, node.inputs[1], "Where")
-    if choice is None or not shape or axis is None or not -len(shape) <= axis < len(shape) or shape[axis] is None:
+    if choice is None or shape is None or axis is None or not -len(shape) <= axis < len(shape):
         return
     condition, shifted, indices = choice.inputs
     less, add, expand = (made_by(edit, *each) for each in ((condition, "Less"), (shifted, "Add"), (indices, "Expand")))
     plain = indices if expand is None else expand.inputs[0]
-    if less is None or add is None or plain is None or shape_of(indices) != shape_of(choice.outputs[0]):
+    wanted = shape_of(choice.outputs[0])
+    if less is None or add is None or plain is None or wanted is None or shape_of(indices) != wanted:
         return
     if less.inputs[0] not in (plain, indices) or number(less.inputs[1]) != 0:
         return

@@ -3,51 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import onnx
 import pytest
 
 import onnxlift
 
-from .recognising import Array, found, parse, simplified
-
-TEXT = """first = Transpose <perm = [1, 0, 2]> (x)
-    pw = MatMul(first, W) packed = Add(pw, in_proj_bias)
-    split = Reshape(packed, parts) u = Unsqueeze(split, zero) t = Transpose <perm = [3, 1, 2, 0, 4]> (u)
-    three = Squeeze(t, last) qs = Gather(three, i) ks = Gather(three, j) vs = Gather(three, l)
-    qr = Reshape(qs, rows) qt = Transpose <perm = [1, 0, 2]> (qr) q = Reshape(qt, heads)
-    kr = Reshape(ks, rows) kt = Transpose <perm = [1, 2, 0]> (kr) k = Reshape(kt, keys)
-    vr = Reshape(vs, rows) vt = Transpose <perm = [1, 0, 2]> (vr) v = Reshape(vt, heads)
-    qk = MatMul(q, k) scaled = Mul(qk, scale) p = Softmax(scaled) o = MatMul(p, v)
-    back = Transpose <perm = [2, 0, 1, 3]> (o) joined = Reshape(back, width)
-    ow = MatMul(joined, W2) ob = Add(ow, b2) y = Transpose <perm = [1, 0, 2]> (ob)"""
-LAYER = "onnxlift.MultiheadAttention"
-
-
-def layer(
-    text: str = TEXT,
-    shape: str = "float[batch, 5, 12]",
-    output: str = "",
-    more: str = "",
-    outputs: str = "",
-    **other: object,
-) -> onnx.ModelProto:
-    """The layer as torch's exporter writes it, with twelve features in three heads."""
-    integers = {
-        "parts": [0, 0, 3, 12],
-        "rows": [5, -1, 4],
-        "heads": [-1, 3, 5, 4],
-        "keys": [-1, 3, 4, 5],
-        "width": [0, 0, 12],
-        "zero": [0],
-        "last": [3],
-        "i": 0,
-        "j": 1,
-        "l": 2,
-    }
-    known = {name: np.array(value) for name, value in integers.items()}
-    known |= {"scale": 0.5, "W": (12, 36), "in_proj_bias": (36,), "W2": (12, 12), "b2": (12,)} | other  # type: ignore[operator]
-    used = {name: value for name, value in known.items() if f"{name})" in text or f"{name}," in text}
-    return parse(f"g ({shape} x{more}) => ({output or shape} y{outputs}) {{ {text} }}", **used)
+from .multihead_graphs import CROSS, K0, KEYS, LAYER, TEXT, V0, VALUES, ZEROS, appended, cross, layer, masked, weighted
+from .recognising import Array, found, simplified
 
 
 def test_batch_first() -> None:
@@ -85,10 +46,6 @@ def test_other_names_and_the_batch_in_front_are_a_layer_of_its_own() -> None:
     five = np.array([0, 0, 3, 3, 4])
     assert found(layer(text.replace("BIAS", "in_proj_bias"), five=five)) == [LAYER]
     assert LAYER not in found(layer(text.replace("BIAS", "b1"), five=five, b1=(36,)))
-
-
-def masked(how: str) -> str:
-    return TEXT.replace("p = Softmax(scaled)", f"{how} p = Softmax(masked)")
 
 
 def test_mask_by_queries_and_keys() -> None:
@@ -152,26 +109,6 @@ def test_a_bias_that_the_exporter_left_out_is_zero_again() -> None:
     state = onnxlift.lift(proto).state_dict
     (name,) = [name for name in state if name.endswith("out_proj.bias")]
     assert state[name].shape == (12,) and not state[name].any()
-
-
-# Queries from x, keys and values from c.
-CROSS = """first = Transpose <perm = [1, 0, 2]> (x) other = Transpose <perm = [1, 0, 2]> (c)
-    w_q, w_kv = Split <axis = 0> (in_proj_weight, cut) b_q, b_kv = Split <axis = 0> (in_proj_bias, cut)
-    wt_q = Transpose <perm = [1, 0]> (w_q) pq = MatMul(first, wt_q) qs = Add(pq, b_q)
-    wt_kv = Transpose <perm = [1, 0]> (w_kv) pkv = MatMul(other, wt_kv) both = Add(b_kv, pkv)
-    split = Reshape(both, two) t = Transpose <perm = [2, 0, 1, 3]> (split) ks = Gather(t, i) vs = Gather(t, j)
-    qr = Reshape(qs, rows) qt = Transpose <perm = [1, 0, 2]> (qr) q = Reshape(qt, heads)
-    kr = Reshape(ks, others) kt = Transpose <perm = [1, 2, 0]> (kr) k = Reshape(kt, keys)
-    vr = Reshape(vs, others) vt = Transpose <perm = [1, 0, 2]> (vr) v = Reshape(vt, values)
-    qk = MatMul(q, k) scaled = Mul(qk, scale) p = Softmax(scaled) o = MatMul(p, v)
-    back = Transpose <perm = [2, 0, 1, 3]> (o) joined = Reshape(back, width)
-    ow = MatMul(joined, W2) ob = Add(ow, b2) y = Transpose <perm = [1, 0, 2]> (ob)"""
-
-
-def cross(text: str = CROSS, **other: object) -> onnx.ModelProto:
-    sizes = {"in_proj_weight": (36, 12), "cut": np.array([12, 24]), "two": np.array([0, 0, 2, 12])}
-    others = {"others": np.array([7, -1, 4]), "keys": np.array([-1, 3, 4, 7]), "values": np.array([-1, 3, 7, 4])}
-    return layer(text, more=", float[batch, 7, 12] c", **(sizes | others | other))
 
 
 def test_queries_of_one_value_and_keys_and_values_of_another() -> None:
@@ -240,11 +177,6 @@ def test_numbers_where_nothing_is_hidden(otherwise: object, is_mask: bool) -> No
 # What the layer gives back besides its result, and what it appends to its keys.
 
 
-def weighted(more: str, shape: str, **other: object) -> onnx.ModelProto:
-    """The layer, with the probabilities `p`, (batch, heads, queries, keys), read by `more`, which makes `w`."""
-    return layer(f"{TEXT} {more}", outputs=f", float[{shape}] w", **other)
-
-
 def test_weights_by_head() -> None:
     proto = weighted("w = Identity(p)", "batch, 3, 5, 5")
     assert found(proto) == [LAYER]
@@ -282,20 +214,6 @@ def test_values_that_are_made_of_the_weights_stay() -> None:
     text = TEXT.replace("vs = Gather(three, l)", "").replace(made, "")
     text = text.replace("o = MatMul(p, v)", f"{again} o = MatMul(p, v)")
     assert LAYER not in found(layer(text))
-
-
-def appended(keys: str, values: str, text: str = TEXT, more: str = "", **other: object) -> onnx.ModelProto:
-    """The layer with something appended to its keys and values, which have batches and heads in one axis there."""
-    text = text.replace("kt = Transpose <perm = [1, 2, 0]> (kr) k = Reshape(kt, keys)", keys)
-    text = text.replace("vt = Transpose <perm = [1, 0, 2]> (vr) v = Reshape(vt, heads)", values)
-    sizes = {"rows": np.array([5, 6, 4]), "heads": np.array([2, 3, 5, 4]), "keys": np.array([2, 3, 4, 6])}
-    return layer(text, shape="float[2, 5, 12]", more=more, **(sizes | {"heads1": np.array([2, 3, 6, 4])} | other))
-
-
-KEYS = "k1 = Transpose <perm = [1, 0, 2]> (kr) {} kt = Transpose <perm = [0, 2, 1]> (k2) k = Reshape(kt, keys)"
-VALUES = "v1 = Transpose <perm = [1, 0, 2]> (vr) {} v = Reshape(v2, heads1)"
-K0, V0 = "k2 = Concat <axis = 1> (k1, z)", "v2 = Concat <axis = 1> (v1, z)"
-ZEROS = np.zeros((6, 1, 4), np.float32)
 
 
 def test_zeros_behind_the_last_key() -> None:

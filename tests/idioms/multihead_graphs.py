@@ -76,6 +76,40 @@ def cross(text: str = CROSS, **other: Any) -> onnx.ModelProto:
     return layer(text, more=", float[batch, 7, 12] c", **(sizes | others | other))
 
 
+# Queries, keys and values from x, c and d.
+THREE = """first = Transpose <perm = [1, 0, 2]> (x) second = Transpose <perm = [1, 0, 2]> (c)
+    third = Transpose <perm = [1, 0, 2]> (d) CUTS
+    p_q = MatMul(first, t_q) p_k = MatMul(second, t_k) p_v = MatMul(third, t_v)
+    qs = Add(p_q, b_q) ks = Add(p_k, b_k) vs = Add(p_v, b_v)
+    qr = Reshape(qs, rows) qt = Transpose <perm = [1, 0, 2]> (qr) q = Reshape(qt, heads)
+    kr = Reshape(ks, others) k1 = Transpose <perm = [1, 0, 2]> (kr)
+    kt = Transpose <perm = [0, 2, 1]> (k1) k = Reshape(kt, keys)
+    vr = Reshape(vs, values) vt = Transpose <perm = [1, 0, 2]> (vr) v = Reshape(vt, heads1)
+    qk = MatMul(q, k) scaled = Mul(qk, scale) p = Softmax(scaled) o = MatMul(p, v)
+    back = Transpose <perm = [2, 0, 1, 3]> (o) joined = Reshape(back, width)
+    ow = MatMul(joined, W2) ob = Add(ow, b2) y = Transpose <perm = [1, 0, 2]> (ob)"""
+SPLIT = """w_q, w_k, w_v = Split <axis = 0> (in_proj_weight, cut) b_q, b_k, b_v = Split <axis = 0> (in_proj_bias, cut)
+    t_q = Transpose <perm = [1, 0]> (w_q) t_k = Transpose <perm = [1, 0]> (w_k) t_v = Transpose <perm = [1, 0]> (w_v)"""
+
+
+def three(cuts: str = SPLIT, text: str = THREE, keys: int = 7, values: int = 7, **other: Any) -> onnx.ModelProto:
+    """The layer with queries, keys and values of their own, whose weights and biases are what `cuts` makes; without
+    that, parameters."""
+    integers = {
+        "cut": [12, 12, 12],
+        "others": [keys, 6, 4],
+        "values": [values, 6, 4],
+        "keys": [2, 3, 4, values],
+        "heads1": [2, 3, values, 4],
+    }
+    known: dict[str, Any] = {name: np.array(value) for name, value in integers.items()}
+    known |= {"in_proj_weight": (36, 12)}
+    if not cuts:
+        known |= {f"t_{name}": (12, 12) for name in "qkv"} | {f"b_{name}": (12,) for name in "qkv"}
+    sources = f", float[2, {keys}, 12] c, float[2, {values}, 12] d"
+    return layer(text.replace("CUTS", cuts), "float[2, 5, 12]", **({"more": sources} | known | other))
+
+
 def weighted(more: str, shape: str, **other: Any) -> onnx.ModelProto:
     """The layer, with the probabilities `p`, (batch, heads, queries, keys), read by `more`, which makes `w`."""
     return layer(f"{TEXT} {more}", outputs=f", float[{shape}] w", **other)

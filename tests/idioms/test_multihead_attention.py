@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import onnxlift
+from onnxlift.idioms import multihead_attention
 
-from .multihead_graphs import CROSS, K0, KEYS, LAYER, TEXT, V0, VALUES, ZEROS, appended, cross, layer, masked, weighted
-from .recognising import Array, found, simplified
+from .multihead_graphs import (
+    CROSS,
+    K0,
+    KEYS,
+    LAYER,
+    TEXT,
+    THREE,
+    V0,
+    VALUES,
+    ZEROS,
+    appended,
+    cross,
+    layer,
+    masked,
+    named,
+    three,
+    weighted,
+)
+from .recognising import Array, assert_same_numbers, found, simplified
 
 
 def test_batch_first() -> None:
@@ -246,3 +266,171 @@ def test_a_mask_for_the_row_of_zeros(filler: float, is_layer: bool) -> None:
 def test_a_mask_for_all_queries_in_one_row_stays() -> None:
     """The layer takes no mask that it would have to repeat."""
     assert LAYER not in found(layer(masked("masked = Add(scaled, m)"), more=", float[1, 5] m"))
+
+
+# What is no layer.
+
+SINGLE = """packed0 = MatMul(x, W) packed = Add(packed0, in_proj_bias)
+    q, k0, v = Split <axis = AXIS, num_outputs = 3> (packed) k = Transpose <perm = [PERM]> (k0)
+    qk = MatMul(q, k) scaled = Mul(qk, scale) p = Softmax(scaled) o = MatMul(p, v) ow = MatMul(o, W2) y = Add(ow, b2)"""
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "order"), [("batch, 5, 12", "2", "0, 2, 1"), ("batch, 3, 5, 12", "3", "0, 1, 3, 2")]
+)
+def test_attention_without_heads_stays(shape: str, axis: str, order: str) -> None:
+    text = SINGLE.replace("AXIS", axis).replace("PERM", order)
+    assert LAYER not in found(layer(text, f"float[{shape}]", scale=12**-0.5))
+
+
+def test_projections_without_heads_stay() -> None:
+    text = """q = MatMul(x, W_q) k0 = MatMul(x, W_k) v = MatMul(x, W_v) k = Transpose <perm = [0, 2, 1]> (k0)
+        qk = MatMul(q, k) scaled = Mul(qk, scale) p = Softmax(scaled) o = MatMul(p, v) y = MatMul(o, W2)"""
+    weights = {"W_q": (12, 12), "W_k": (12, 12), "W_v": (12, 12)}
+    assert LAYER not in found(named(layer(text, scale=12**-0.5, **weights)))
+
+
+def test_queries_with_a_row_of_zeros_stay() -> None:
+    text = TEXT.replace("q = Reshape(qt, heads)", "q2 = Concat <axis = 1> (qt, z) q = Reshape(q2, heads1)")
+    proto = appended(KEYS.format(K0), VALUES.format(V0), text, z=ZEROS, output="float[2, 6, 12]")
+    assert LAYER not in found(proto)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "row"),
+    [
+        (
+            "kt = Transpose <perm = [0, 2, 1]> (k1)",
+            "kt = Transpose <perm = [0, 2, 1]> (k2)",
+            "k2 = Concat <axis = 1> (k1, z)",
+        ),
+        ("kr = Reshape(ks, others)", "kr = Reshape(k2, values)", "k2 = Concat <axis = 0> (ks, n)"),
+    ],
+    ids=["zeros", "bias"],
+)
+def test_rows_behind_the_keys_only_stay(old: str, new: str, row: str) -> None:
+    """There is one value more than keys, before these get a row."""
+    assert found(three()) == [LAYER]
+    bias = np.random.default_rng(1).standard_normal((1, 1, 12)).astype(np.float32).repeat(2, 1)
+    assert LAYER not in found(three(text=THREE.replace(old, f"{row} {new}"), keys=7, values=8, z=ZEROS, n=bias))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "other"),
+    [
+        ("joined = Reshape(back, width)", "joined0 = Reshape(back, width) joined = Relu(joined0)", {}),
+        ("back = Transpose <perm = [2, 0, 1, 3]> (o)", "back = Transpose <perm = [2, 0, 3, 1]> (o)", {}),
+        ("W2", "W2", {"more": ", float[12, 12] W2"}),
+        ("ob", "ob", {"W2": (12, 8), "b2": (8,), "output": "float[batch, 5, 8]"}),
+        ("ob", "ob", {"b2": (1, 12)}),
+        ("ob", "ob", {"in_proj_bias": (1, 1, 36)}),
+    ],
+    ids=["something in between", "features before heads", "a weight that is given", "width", "bias", "packed bias"],
+)
+def test_other_projections_stay(old: str, new: str, other: dict[str, Any]) -> None:
+    model = layer(TEXT.replace(old, new), **other)
+    if "more" in other:
+        del model.graph.initializer[[tensor.name for tensor in model.graph.initializer].index("W2")]
+    assert LAYER not in found(model)
+
+
+def test_a_packed_bias_of_another_name() -> None:
+    text = TEXT.replace("first = Transpose <perm = [1, 0, 2]> (x)", "first = Identity(x)").replace("in_proj_bias", "b1")
+    text = text.replace("y = Transpose <perm = [1, 0, 2]> (ob)", "y = Identity(ob)")
+    assert found(layer(text, shape="float[5, batch, 12]", b1=(36,))) == [LAYER]
+
+
+# Projections with a weight each.
+
+
+@pytest.mark.parametrize(
+    ("module", "others", "is_layer"),
+    [
+        ("/attn/", {}, True),
+        ("attn/", {}, True),
+        ("/", {}, True),
+        ("", {}, False),
+        ("/attn/", {"p_q": "/attn/q/", "qs": "/attn/q/"}, False),
+    ],
+    ids=["module", "module by another exporter", "the model itself", "not told", "a module of its own"],
+)
+def test_where_the_projections_are_computed(module: str, others: dict[str, str], is_layer: bool) -> None:
+    assert (found(named(three(""), module, **others)) == [LAYER]) is is_layer
+
+
+def test_projections_with_the_batch_in_front_are_linear_layers() -> None:
+    text = """p_q = MatMul(x, t_q) p_k = MatMul(x, t_k) p_v = MatMul(x, t_v)
+        qs = Add(p_q, b_q) ks = Add(p_k, b_k) vs = Add(p_v, b_v)
+        qr = Reshape(qs, four) kr = Reshape(ks, four) vr = Reshape(vs, four) q = Transpose <perm = [0, 2, 1, 3]> (qr)
+        k = Transpose <perm = [0, 2, 3, 1]> (kr) v = Transpose <perm = [0, 2, 1, 3]> (vr)
+        qk = MatMul(q, k) scaled = Mul(qk, scale) p = Softmax(scaled) o = MatMul(p, v)
+        back = Transpose <perm = [0, 2, 1, 3]> (o) joined = Reshape(back, width)
+        ow = MatMul(joined, W2) y = Add(ow, b2)"""
+    assert LAYER not in found(named(three("", text, more="", four=np.array([0, 0, 3, 4]))))
+
+
+def test_what_packed_weights_are_called() -> None:
+    model = named(three(""))
+    (bias,) = [tensor for tensor in model.graph.initializer if tensor.name == "b2"]
+    (addition,) = [node for node in model.graph.node if "b2" in node.input]
+    bias.name = addition.input[1] = "attn.out_proj.bias"
+    names = simplified(model).graph.initializers.keys()
+    assert {"attn.in_proj_weight", "attn.in_proj_bias"} <= set(names)
+
+
+# The weights that it gives back.
+
+
+@pytest.mark.parametrize(
+    ("rows", "causal", "is_layer"), [(False, True, True), (True, False, True), (True, True, False)]
+)
+def test_weights_of_a_causal_attention_with_a_row_of_zeros(rows: bool, causal: bool, is_layer: bool) -> None:
+    """Such a row counts as a later key in the attention that gives no weights back, and only there."""
+    text = (masked("masked = Add(scaled, m)") if causal else TEXT) + " w = Identity(p)"
+    length = 6 if rows else 5
+    known = {"m": np.triu(np.full((5, length), -np.inf, np.float32), 1), "outputs": f", float[2, 3, 5, {length}] w"}
+    model = layer(text, "float[2, 5, 12]", **known)
+    if rows:
+        model = appended(KEYS.format(K0), VALUES.format(V0), text, z=ZEROS, **known)
+    assert (found(model) == [LAYER]) is is_layer
+
+
+def test_weights_of_one_sequence() -> None:
+    text = TEXT.replace("Transpose <perm = [1, 0, 2]> (x)", "Unsqueeze(x, one)")
+    text = text.replace("y = Transpose <perm = [1, 0, 2]> (ob)", "y = Squeeze(ob, one)")
+    text += " w1 = ReduceMean <keepdims = 0> (p, one) w = Squeeze(w1, zero)"
+    assert found(layer(text, "float[5, 12]", outputs=", float[5, 5] w", one=np.array([1]))) == [LAYER]
+
+
+# What else is read inside.
+
+
+@pytest.mark.parametrize("value", ["packed", "qs"])
+def test_values_that_are_outputs_stay(value: str) -> None:
+    width = 36 if value == "packed" else 12
+    assert LAYER not in found(layer(outputs=f", float[5, batch, {width}] {value}"))
+
+
+def test_sizes_may_be_read_elsewhere() -> None:
+    assert LAYER in found(layer(f"{TEXT} z = Shape(qr)", outputs=", int64[3] z"))
+
+
+@pytest.mark.parametrize(("limit", "number"), [("_MAX_REGION", 4), ("_MANY", 0)])
+def test_limits(limit: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(multihead_attention, limit, number)
+    assert LAYER not in found(layer())
+
+
+def test_a_layer_in_a_branch() -> None:
+    """It reads sizes of the graph around it, which stay there."""
+    sizes = "shape = Shape(x) n = Gather(shape, zero) n3 = Mul(n, by) five = Concat <axis = 0> (length, n3, size)"
+    inner = TEXT.replace("rows", "five").replace("y = Transpose", "inner = Transpose")
+    text = f"""{sizes} y = If (c) <
+        then_branch = then_graph () => (float[batch, 5, 12] inner) {{ {inner} }},
+        else_branch = else_graph () => (float[batch, 5, 12] other) {{ other = Relu(x) }}
+    >"""
+    known = {name: np.array([number]) for name, number in {"by": 3, "length": 5, "size": 4}.items()}
+    model = layer(text, more=", bool[1] c", **known)
+    assert_same_numbers(model)
+    (branch,) = [graph for graph in simplified(model).graphs() if graph.name == "then_graph"]
+    assert [node.op_type for node in branch] == [LAYER.partition(".")[2]]

@@ -42,7 +42,12 @@ def integers(**sizes: list[int]) -> dict[str, Any]:
         ("masked = Add(scaled, m)", "", {"m": (1, 3, 1, 3)}),
         ("masked = Add(scaled, m)", "", {"m": (1, 3, 3, 1)}),
         ("u4 = Unsqueeze(m, at) masked = Add(scaled, u4)", ", float[3, 3] m", integers(at=[0, 2])),
-        ("u4 = Reshape(m, at) masked = Add(scaled, u4)", ", float[1, 3, 3] m", integers(at=[1, 3, 1, 3])),
+        (
+            """hidden = Not(m) h3 = Unsqueeze(hidden, zero) w3 = Where(h3, infinity, none) w4 = Reshape(w3, at)
+                masked = Add(scaled, w4)""",
+            ", bool[3, 3] m",
+            integers(at=[1, 3, 1, 3]) | {"infinity": -np.inf, "none": 0.0},
+        ),
         (
             """u4 = Unsqueeze(m, at) e4 = Expand(u4, all) e3 = Squeeze(e4, two) masked = Add(scaled, e3)""",
             ", float[3, 3] m",

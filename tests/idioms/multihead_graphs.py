@@ -127,7 +127,7 @@ def shapes(length: int = 5, heads: int = 3) -> dict[str, Any]:
 
 
 def appended(
-    keys: str, values: str, text: str = TEXT, more: str = "", length: int = 5, **other: Any
+    keys: str, values: str, /, text: str = TEXT, more: str = "", length: int = 5, **other: Any
 ) -> onnx.ModelProto:
     """The layer with something appended to its keys and values, which have batches and heads in one axis there."""
     text = text.replace("kt = Transpose <perm = [1, 2, 0]> (kr) k = Reshape(kt, keys)", keys)

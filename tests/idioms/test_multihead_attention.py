@@ -423,14 +423,16 @@ def test_limits(limit: str, number: int, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_layer_in_a_branch() -> None:
     """It reads sizes of the graph around it, which stay there."""
-    sizes = "shape = Shape(x) n = Gather(shape, zero) n3 = Mul(n, by) five = Concat <axis = 0> (length, n3, size)"
-    inner = TEXT.replace("rows", "five").replace("y = Transpose", "inner = Transpose")
+    sizes = "shape = Shape(x) n = Gather(shape, zero) n3 = Mul(n, by) five = Concat <axis = 0> (n3, one, four)"
+    keys = f"z = ConstantOfShape(five) {KEYS.format(K0)}"
+    inner = TEXT.replace("kt = Transpose <perm = [1, 2, 0]> (kr) k = Reshape(kt, keys)", keys)
+    inner = inner.replace("vt = Transpose <perm = [1, 0, 2]> (vr) v = Reshape(vt, heads)", VALUES.format(V0))
     text = f"""{sizes} y = If (c) <
-        then_branch = then_graph () => (float[batch, 5, 12] inner) {{ {inner} }},
+        then_branch = then_graph () => (float[batch, 5, 12] inner) {{ {inner.replace("y = T", "inner = T")} }},
         else_branch = else_graph () => (float[batch, 5, 12] other) {{ other = Relu(x) }}
     >"""
-    known = {name: np.array([number]) for name, number in {"by": 3, "length": 5, "size": 4}.items()}
-    model = layer(text, more=", bool[1] c", **known)
+    integers = {"by": [3], "one": [1], "four": [4], "keys": [-1, 3, 4, 6], "heads1": [-1, 3, 6, 4]}
+    model = layer(text, more=", bool[1] c", **{name: np.array(numbers) for name, numbers in integers.items()})
     assert_same_numbers(model)
     (branch,) = [graph for graph in simplified(model).graphs() if graph.name == "then_graph"]
     assert [node.op_type for node in branch] == [LAYER.partition(".")[2]]

@@ -53,17 +53,18 @@ def test_weights_that_nobody_reads_are_not_given_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "other"),
+    ("how", "other", "is_layer"),
     [
-        ("masked = Identity(scaled)", {"scale": 0.4}),
-        ("masked = Where(m, scaled, least)", {"least": -1e38}),
+        ("masked = Identity(scaled)", {"scale": 0.4}, False),
+        ("masked = Where(m, scaled, least)", {"least": -1e38}, False),
+        ("masked = Where(m, scaled, least)", {"least": -np.inf}, True),
     ],
-    ids=["scale", "a number where something is hidden"],
+    ids=["scale", "a number where something is hidden", "nothing where something is hidden"],
 )
-def test_other_scores_stay(how: str, other: dict[str, Any]) -> None:
+def test_scores(how: str, other: dict[str, Any], is_layer: bool) -> None:
     text = masked(how) + " w = Identity(p)"
     more = ", bool[5, 5] m" if "m," in how else ""
-    assert LAYER not in found(layer(text, more=more, outputs=", float[batch, 3, 5, 5] w", **other))
+    assert (LAYER in found(layer(text, more=more, outputs=", float[batch, 3, 5, 5] w", **other))) is is_layer
 
 
 MEAN = "ReduceMean <keepdims = 0> (p, one)"

@@ -80,7 +80,7 @@ MEAN = "ReduceMean <keepdims = 0> (p, one)"
         ("w = ReduceMean <keepdims = 0> (p, both)", "float[batch, 5] w", ["ReduceMean"]),
         ("w = Exp(p)", "float[batch, 3, 5, 5] w", ["Exp"]),
         (f"w = Identity(p) s = {MEAN}", "float[batch, 3, 5, 5] w, float[batch, 5, 5] s", ["ReduceMean"]),
-        (f"w = Exp(p) s = {MEAN}", "float[batch, 3, 5, 5] w, float[batch, 5, 5] s", ["Exp", "ReduceMean"]),
+        (f"s = {MEAN} w = Exp(p)", "float[batch, 3, 5, 5] w, float[batch, 5, 5] s", ["ReduceMean", "Exp"]),
     ],
     ids=["one head", "transposed", "an axis that stays", "batches", "two axes", "exp", "an output", "two readers"],
 )

@@ -171,6 +171,13 @@ def test_keys_that_may_be_those_of_all_batches_stay() -> None:
     assert LAYER.partition(".")[2] not in [node.op_type for node in simplified(proto).graph]
 
 
+def test_keys_of_all_batches_stay() -> None:
+    proto = cross()
+    for value, batch in zip((*proto.graph.input, *proto.graph.output), (2, 1, 2), strict=True):
+        value.type.tensor_type.shape.dim[0].dim_value = batch
+    assert LAYER not in found(proto)
+
+
 def test_a_causal_mask_between_sequences_of_two_lengths_stays() -> None:
     text = CROSS.replace("p = Softmax(scaled)", "masked = Add(scaled, m) p = Softmax(masked)")
     assert LAYER not in found(cross(text, m=np.triu(np.full((5, 7), -np.inf, np.float32), 1)))

@@ -96,7 +96,7 @@ def test_arranged(specs: list[Spec], starts: list[int]) -> None:
     [
         PACKED[:2],
         weights(PACKED, *3 * ["longer_weight"]),
-        weights(PACKED, *3 * ["empty_weight"]),
+        weights(biases(PACKED, *3 * [("", 0)]), *3 * ["empty_weight"]),
         biases(PACKED, ("in_proj_bias", 0), ("in_proj_bias", 24), ("in_proj_bias", 12)),
         biases(PACKED, *(("longer.in_proj_bias", start) for start in (0, 12, 24))),
         biases(PACKED, *(("row.in_proj_bias", start) for start in (0, 12, 24))),

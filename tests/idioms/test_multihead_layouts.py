@@ -34,10 +34,9 @@ def test_what_is_moved_around_it(first: str, last: str, shapes: tuple[str, str],
 
 
 def test_a_projection_in_a_branch_stays() -> None:
-    outside, inside = TEXT.split("back = ")
-    inside = inside.replace("y = Transpose", "inner = Transpose")
+    outside, inside = TEXT.replace(FIRST, "Identity(x)").replace(LAST, "").split("ow = ")
     text = f"""{outside} y = If (c) <
-        then_branch = then_graph () => (float[batch, 5, 12] inner) {{ back = {inside} }},
-        else_branch = else_graph () => (float[batch, 5, 12] other) {{ other = Relu(x) }}
+        then_branch = then_graph () => (float[5, batch, 12] ob) {{ ow = {inside} }},
+        else_branch = else_graph () => (float[5, batch, 12] other) {{ other = Relu(x) }}
     >"""
-    assert LAYER not in found(layer(text, more=", bool[1] c"))
+    assert LAYER not in found(layer(text, "float[5, batch, 12]", more=", bool[1] c"))

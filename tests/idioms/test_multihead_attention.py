@@ -2,52 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-import onnx
 import pytest
 
 import onnxlift
+from onnxlift.idioms import multihead_attention
 
-from .recognising import Array, found, parse, simplified
-
-TEXT = """first = Transpose <perm = [1, 0, 2]> (x)
-    pw = MatMul(first, W) packed = Add(pw, in_proj_bias)
-    split = Reshape(packed, parts) u = Unsqueeze(split, zero) t = Transpose <perm = [3, 1, 2, 0, 4]> (u)
-    three = Squeeze(t, last) qs = Gather(three, i) ks = Gather(three, j) vs = Gather(three, l)
-    qr = Reshape(qs, rows) qt = Transpose <perm = [1, 0, 2]> (qr) q = Reshape(qt, heads)
-    kr = Reshape(ks, rows) kt = Transpose <perm = [1, 2, 0]> (kr) k = Reshape(kt, keys)
-    vr = Reshape(vs, rows) vt = Transpose <perm = [1, 0, 2]> (vr) v = Reshape(vt, heads)
-    qk = MatMul(q, k) scaled = Mul(qk, scale) p = Softmax(scaled) o = MatMul(p, v)
-    back = Transpose <perm = [2, 0, 1, 3]> (o) joined = Reshape(back, width)
-    ow = MatMul(joined, W2) ob = Add(ow, b2) y = Transpose <perm = [1, 0, 2]> (ob)"""
-LAYER = "onnxlift.MultiheadAttention"
-
-
-def layer(
-    text: str = TEXT,
-    shape: str = "float[batch, 5, 12]",
-    output: str = "",
-    more: str = "",
-    outputs: str = "",
-    **other: object,
-) -> onnx.ModelProto:
-    """The layer as torch's exporter writes it, with twelve features in three heads."""
-    integers = {
-        "parts": [0, 0, 3, 12],
-        "rows": [5, -1, 4],
-        "heads": [-1, 3, 5, 4],
-        "keys": [-1, 3, 4, 5],
-        "width": [0, 0, 12],
-        "zero": [0],
-        "last": [3],
-        "i": 0,
-        "j": 1,
-        "l": 2,
-    }
-    known = {name: np.array(value) for name, value in integers.items()}
-    known |= {"scale": 0.5, "W": (12, 36), "in_proj_bias": (36,), "W2": (12, 12), "b2": (12,)} | other  # type: ignore[operator]
-    used = {name: value for name, value in known.items() if f"{name})" in text or f"{name}," in text}
-    return parse(f"g ({shape} x{more}) => ({output or shape} y{outputs}) {{ {text} }}", **used)
+from .multihead_graphs import (
+    CROSS,
+    K0,
+    KEYS,
+    LAYER,
+    TEXT,
+    THREE,
+    V0,
+    VALUES,
+    ZEROS,
+    appended,
+    cross,
+    layer,
+    masked,
+    named,
+    three,
+    weighted,
+)
+from .recognising import Array, assert_same_numbers, found, simplified
 
 
 def test_batch_first() -> None:
@@ -85,10 +66,6 @@ def test_other_names_and_the_batch_in_front_are_a_layer_of_its_own() -> None:
     five = np.array([0, 0, 3, 3, 4])
     assert found(layer(text.replace("BIAS", "in_proj_bias"), five=five)) == [LAYER]
     assert LAYER not in found(layer(text.replace("BIAS", "b1"), five=five, b1=(36,)))
-
-
-def masked(how: str) -> str:
-    return TEXT.replace("p = Softmax(scaled)", f"{how} p = Softmax(masked)")
 
 
 def test_mask_by_queries_and_keys() -> None:
@@ -154,26 +131,6 @@ def test_a_bias_that_the_exporter_left_out_is_zero_again() -> None:
     assert state[name].shape == (12,) and not state[name].any()
 
 
-# Queries from x, keys and values from c.
-CROSS = """first = Transpose <perm = [1, 0, 2]> (x) other = Transpose <perm = [1, 0, 2]> (c)
-    w_q, w_kv = Split <axis = 0> (in_proj_weight, cut) b_q, b_kv = Split <axis = 0> (in_proj_bias, cut)
-    wt_q = Transpose <perm = [1, 0]> (w_q) pq = MatMul(first, wt_q) qs = Add(pq, b_q)
-    wt_kv = Transpose <perm = [1, 0]> (w_kv) pkv = MatMul(other, wt_kv) both = Add(b_kv, pkv)
-    split = Reshape(both, two) t = Transpose <perm = [2, 0, 1, 3]> (split) ks = Gather(t, i) vs = Gather(t, j)
-    qr = Reshape(qs, rows) qt = Transpose <perm = [1, 0, 2]> (qr) q = Reshape(qt, heads)
-    kr = Reshape(ks, others) kt = Transpose <perm = [1, 2, 0]> (kr) k = Reshape(kt, keys)
-    vr = Reshape(vs, others) vt = Transpose <perm = [1, 0, 2]> (vr) v = Reshape(vt, values)
-    qk = MatMul(q, k) scaled = Mul(qk, scale) p = Softmax(scaled) o = MatMul(p, v)
-    back = Transpose <perm = [2, 0, 1, 3]> (o) joined = Reshape(back, width)
-    ow = MatMul(joined, W2) ob = Add(ow, b2) y = Transpose <perm = [1, 0, 2]> (ob)"""
-
-
-def cross(text: str = CROSS, **other: object) -> onnx.ModelProto:
-    sizes = {"in_proj_weight": (36, 12), "cut": np.array([12, 24]), "two": np.array([0, 0, 2, 12])}
-    others = {"others": np.array([7, -1, 4]), "keys": np.array([-1, 3, 4, 7]), "values": np.array([-1, 3, 7, 4])}
-    return layer(text, more=", float[batch, 7, 12] c", **(sizes | others | other))
-
-
 def test_queries_of_one_value_and_keys_and_values_of_another() -> None:
     assert found(cross()) == [LAYER]
     assert "(x, c, c, need_weights=False)[0]" in onnxlift.lift(cross()).source
@@ -214,6 +171,13 @@ def test_keys_that_may_be_those_of_all_batches_stay() -> None:
     assert LAYER.partition(".")[2] not in [node.op_type for node in simplified(proto).graph]
 
 
+def test_keys_of_all_batches_stay() -> None:
+    proto = cross()
+    for value, batch in zip((*proto.graph.input, *proto.graph.output), (2, 1, 2), strict=True):
+        value.type.tensor_type.shape.dim[0].dim_value = batch
+    assert LAYER not in found(proto)
+
+
 def test_a_causal_mask_between_sequences_of_two_lengths_stays() -> None:
     text = CROSS.replace("p = Softmax(scaled)", "masked = Add(scaled, m) p = Softmax(masked)")
     assert LAYER not in found(cross(text, m=np.triu(np.full((5, 7), -np.inf, np.float32), 1)))
@@ -238,11 +202,6 @@ def test_numbers_where_nothing_is_hidden(otherwise: object, is_mask: bool) -> No
 
 
 # What the layer gives back besides its result, and what it appends to its keys.
-
-
-def weighted(more: str, shape: str, **other: object) -> onnx.ModelProto:
-    """The layer, with the probabilities `p`, (batch, heads, queries, keys), read by `more`, which makes `w`."""
-    return layer(f"{TEXT} {more}", outputs=f", float[{shape}] w", **other)
 
 
 def test_weights_by_head() -> None:
@@ -284,20 +243,6 @@ def test_values_that_are_made_of_the_weights_stay() -> None:
     assert LAYER not in found(layer(text))
 
 
-def appended(keys: str, values: str, text: str = TEXT, more: str = "", **other: object) -> onnx.ModelProto:
-    """The layer with something appended to its keys and values, which have batches and heads in one axis there."""
-    text = text.replace("kt = Transpose <perm = [1, 2, 0]> (kr) k = Reshape(kt, keys)", keys)
-    text = text.replace("vt = Transpose <perm = [1, 0, 2]> (vr) v = Reshape(vt, heads)", values)
-    sizes = {"rows": np.array([5, 6, 4]), "heads": np.array([2, 3, 5, 4]), "keys": np.array([2, 3, 4, 6])}
-    return layer(text, shape="float[2, 5, 12]", more=more, **(sizes | {"heads1": np.array([2, 3, 6, 4])} | other))
-
-
-KEYS = "k1 = Transpose <perm = [1, 0, 2]> (kr) {} kt = Transpose <perm = [0, 2, 1]> (k2) k = Reshape(kt, keys)"
-VALUES = "v1 = Transpose <perm = [1, 0, 2]> (vr) {} v = Reshape(v2, heads1)"
-K0, V0 = "k2 = Concat <axis = 1> (k1, z)", "v2 = Concat <axis = 1> (v1, z)"
-ZEROS = np.zeros((6, 1, 4), np.float32)
-
-
 def test_zeros_behind_the_last_key() -> None:
     proto = appended(KEYS.format(K0), VALUES.format(V0), z=ZEROS)
     assert found(proto) == [LAYER]
@@ -328,3 +273,173 @@ def test_a_mask_for_the_row_of_zeros(filler: float, is_layer: bool) -> None:
 def test_a_mask_for_all_queries_in_one_row_stays() -> None:
     """The layer takes no mask that it would have to repeat."""
     assert LAYER not in found(layer(masked("masked = Add(scaled, m)"), more=", float[1, 5] m"))
+
+
+# What is no layer.
+
+SINGLE = """packed0 = MatMul(x, W) packed = Add(packed0, in_proj_bias)
+    q, k0, v = Split <axis = AXIS, num_outputs = 3> (packed) k = Transpose <perm = [PERM]> (k0)
+    qk = MatMul(q, k) scaled = Mul(qk, scale) p = Softmax(scaled) o = MatMul(p, v) ow = MatMul(o, W2) y = Add(ow, b2)"""
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "order"), [("batch, 5, 12", "2", "0, 2, 1"), ("batch, 3, 5, 12", "3", "0, 1, 3, 2")]
+)
+def test_attention_without_heads_stays(shape: str, axis: str, order: str) -> None:
+    text = SINGLE.replace("AXIS", axis).replace("PERM", order)
+    assert LAYER not in found(layer(text, f"float[{shape}]", scale=12**-0.5))
+
+
+def test_projections_without_heads_stay() -> None:
+    text = """q = MatMul(x, W_q) k0 = MatMul(x, W_k) v = MatMul(x, W_v) k = Transpose <perm = [0, 2, 1]> (k0)
+        qk = MatMul(q, k) scaled = Mul(qk, scale) p = Softmax(scaled) o = MatMul(p, v) y = MatMul(o, W2)"""
+    weights = {"W_q": (12, 12), "W_k": (12, 12), "W_v": (12, 12)}
+    assert LAYER not in found(named(layer(text, scale=12**-0.5, **weights)))
+
+
+def test_queries_with_a_row_of_zeros_stay() -> None:
+    text = TEXT.replace("q = Reshape(qt, heads)", "q2 = Concat <axis = 1> (qt, z) q = Reshape(q2, heads1)")
+    proto = appended(KEYS.format(K0), VALUES.format(V0), text, z=ZEROS, output="float[2, 6, 12]")
+    assert LAYER not in found(proto)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "row"),
+    [
+        (
+            "kt = Transpose <perm = [0, 2, 1]> (k1)",
+            "kt = Transpose <perm = [0, 2, 1]> (k2)",
+            "k2 = Concat <axis = 1> (k1, z)",
+        ),
+        ("kr = Reshape(ks, others)", "kr = Reshape(k2, values)", "k2 = Concat <axis = 0> (ks, n)"),
+    ],
+    ids=["zeros", "bias"],
+)
+def test_rows_behind_the_keys_only_stay(old: str, new: str, row: str) -> None:
+    """There is one value more than keys, before these get a row."""
+    assert found(three()) == [LAYER]
+    bias = np.random.default_rng(1).standard_normal((1, 1, 12)).astype(np.float32).repeat(2, 1)
+    assert LAYER not in found(three(text=THREE.replace(old, f"{row} {new}"), keys=7, values=8, z=ZEROS, n=bias))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "other"),
+    [
+        ("joined = Reshape(back, width)", "joined0 = Reshape(back, width) joined = Relu(joined0)", {}),
+        ("back = Transpose <perm = [2, 0, 1, 3]> (o)", "back = Transpose <perm = [2, 0, 3, 1]> (o)", {}),
+        ("W2", "W2", {"more": ", float[12, 12] W2"}),
+        ("ob", "ob", {"W2": (12, 8), "b2": (8,), "output": "float[batch, 5, 8]"}),
+        ("ob", "ob", {"b2": (1, 12)}),
+        ("ob", "ob", {"in_proj_bias": (1, 1, 36)}),
+    ],
+    ids=["something in between", "features before heads", "a weight that is given", "width", "bias", "packed bias"],
+)
+def test_other_projections_stay(old: str, new: str, other: dict[str, Any]) -> None:
+    model = layer(TEXT.replace(old, new), **other)
+    if "more" in other:
+        del model.graph.initializer[[tensor.name for tensor in model.graph.initializer].index("W2")]
+    assert LAYER not in found(model)
+
+
+def test_a_packed_bias_of_another_name() -> None:
+    text = TEXT.replace("first = Transpose <perm = [1, 0, 2]> (x)", "first = Identity(x)").replace("in_proj_bias", "b1")
+    text = text.replace("y = Transpose <perm = [1, 0, 2]> (ob)", "y = Identity(ob)")
+    assert found(layer(text, shape="float[5, batch, 12]", b1=(36,))) == [LAYER]
+
+
+# Projections with a weight each.
+
+
+@pytest.mark.parametrize(
+    ("module", "others", "is_layer"),
+    [
+        ("/attn/", {}, True),
+        ("attn/", {}, True),
+        ("/", {}, True),
+        ("", {}, False),
+        ("/attn/", {"p_q": "/attn/q/", "qs": "/attn/q/"}, False),
+    ],
+    ids=["module", "module by another exporter", "the model itself", "not told", "a module of its own"],
+)
+def test_where_the_projections_are_computed(module: str, others: dict[str, str], is_layer: bool) -> None:
+    assert (found(named(three(""), module, **others)) == [LAYER]) is is_layer
+
+
+def test_projections_with_the_batch_in_front_are_linear_layers() -> None:
+    text = """p_q = MatMul(x, t_q) p_k = MatMul(x, t_k) p_v = MatMul(x, t_v)
+        qs = Add(p_q, b_q) ks = Add(p_k, b_k) vs = Add(p_v, b_v)
+        qr = Reshape(qs, four) kr = Reshape(ks, four) vr = Reshape(vs, four) q = Transpose <perm = [0, 2, 1, 3]> (qr)
+        k = Transpose <perm = [0, 2, 3, 1]> (kr) v = Transpose <perm = [0, 2, 1, 3]> (vr)
+        qk = MatMul(q, k) scaled = Mul(qk, scale) p = Softmax(scaled) o = MatMul(p, v)
+        back = Transpose <perm = [0, 2, 1, 3]> (o) joined = Reshape(back, width)
+        ow = MatMul(joined, W2) y = Add(ow, b2)"""
+    assert LAYER not in found(named(three("", text, more="", four=np.array([0, 0, 3, 4]))))
+
+
+def test_what_packed_weights_are_called() -> None:
+    model = named(three(""))
+    (bias,) = [tensor for tensor in model.graph.initializer if tensor.name == "b2"]
+    (addition,) = [node for node in model.graph.node if "b2" in node.input]
+    bias.name = addition.input[1] = "attn.out_proj.bias"
+    names = simplified(model).graph.initializers.keys()
+    assert {"attn.in_proj_weight", "attn.in_proj_bias"} <= set(names)
+
+
+# The weights that it gives back.
+
+
+@pytest.mark.parametrize(
+    ("rows", "causal", "is_layer"), [(False, True, True), (True, False, True), (True, True, False)]
+)
+def test_weights_of_a_causal_attention_with_a_row_of_zeros(rows: bool, causal: bool, is_layer: bool) -> None:
+    """Such a row counts as a later key in the attention that gives no weights back, and only there."""
+    text = (masked("masked = Add(scaled, m)") if causal else TEXT) + " w = Identity(p)"
+    length = 6 if rows else 5
+    known = {"m": np.triu(np.full((5, length), -np.inf, np.float32), 1), "outputs": f", float[2, 3, 5, {length}] w"}
+    model = layer(text, "float[2, 5, 12]", **known)
+    if rows:
+        model = appended(KEYS.format(K0), VALUES.format(V0), text, z=ZEROS, **known)
+    assert (found(model) == [LAYER]) is is_layer
+
+
+def test_weights_of_one_sequence() -> None:
+    text = TEXT.replace("Transpose <perm = [1, 0, 2]> (x)", "Unsqueeze(x, one)")
+    text = text.replace("y = Transpose <perm = [1, 0, 2]> (ob)", "y = Squeeze(ob, one)")
+    text += " w1 = ReduceMean <keepdims = 0> (p, one) w = Squeeze(w1, zero)"
+    assert found(layer(text, "float[5, 12]", outputs=", float[5, 5] w", one=np.array([1]))) == [LAYER]
+
+
+# What else is read inside.
+
+
+@pytest.mark.parametrize("value", ["packed", "qs"])
+def test_values_that_are_outputs_stay(value: str) -> None:
+    width = 36 if value == "packed" else 12
+    assert LAYER not in found(layer(outputs=f", float[5, batch, {width}] {value}"))
+
+
+def test_sizes_may_be_read_elsewhere() -> None:
+    assert LAYER in found(layer(f"{TEXT} z = Shape(qr)", outputs=", int64[3] z"))
+
+
+@pytest.mark.parametrize(("limit", "number"), [("_MAX_REGION", 4), ("_MANY", 0)])
+def test_limits(limit: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(multihead_attention, limit, number)
+    assert LAYER not in found(layer())
+
+
+def test_a_layer_in_a_branch() -> None:
+    """It reads sizes of the graph around it, which stay there."""
+    sizes = "shape = Shape(x) n = Gather(shape, zero) n3 = Mul(n, by) five = Concat <axis = 0> (n3, one, four)"
+    keys = f"z = ConstantOfShape(five) {KEYS.format(K0)}"
+    inner = TEXT.replace("kt = Transpose <perm = [1, 2, 0]> (kr) k = Reshape(kt, keys)", keys)
+    inner = inner.replace("vt = Transpose <perm = [1, 0, 2]> (vr) v = Reshape(vt, heads)", VALUES.format(V0))
+    text = f"""{sizes} y = If (c) <
+        then_branch = then_graph () => (float[batch, 5, 12] inner) {{ {inner.replace("y = T", "inner = T")} }},
+        else_branch = else_graph () => (float[batch, 5, 12] other) {{ other = Relu(x) }}
+    >"""
+    integers = {"by": [3], "one": [1], "four": [4], "keys": [-1, 3, 4, 6], "heads1": [-1, 3, 6, 4]}
+    model = layer(text, more=", bool[1] c", **{name: np.array(numbers) for name, numbers in integers.items()})
+    assert_same_numbers(model)
+    (branch,) = [graph for graph in simplified(model).graphs() if graph.name == "then_graph"]
+    assert [node.op_type for node in branch] == [LAYER.partition(".")[2]]

@@ -37,10 +37,9 @@ from .multihead_core import Core, Returned, find_core, find_returned
 from .multihead_keys import Rows, bias_of, find_rows
 from .multihead_layouts import Layout, find_layouts, only_reader
 from .multihead_masks import Masks, Sizes, find_masks
-from .projection_weights import IN_BIAS, arranged, is_packed, weights_of
+from .projection_weights import IN_BIAS, IN_WEIGHT, arranged, is_named, is_packed, weights_of
 from .projections import Projection, find_projection
 
-_MAX_MOVES = 12
 _MAX_REGION = 400
 _MANY = 32
 _ORDERS: tuple[tuple[str, str], ...] = (("seq", "batch"), ("batch", "seq"))
@@ -125,9 +124,7 @@ def _find(edit: Edit, core: Core) -> _Layer | None:
     projections = arranged([projection for projection in found if projection is not None])
     if projections is None or of_q is None or not isinstance(of_q[-1], int):
         return None
-    width, features = projections[0].columns, of_q[-1]
-    if not features or width % features:
-        return None
+    width, features = projections[0].columns, of_q[-1]  # some, or the scale would not be PyTorch's
     shapes = [shape_of(chain[0].inputs[0]) for chain in chains]
     axes: tuple[Axis, ...] = (("batch",), ("head",), ("seq",), ("feature",))
     if len(of_q) == 3:
@@ -178,23 +175,24 @@ def _sources(layer: _Layer) -> list[tuple[ir.Value, Moved]]:
 
 def _has_biases(projection: Projection, output: ir.Node) -> bool:
     """Whether both projections have a bias or none has; or the last one only lost it."""
-    there = len(output.inputs) > 2 and output.inputs[2] is not None
+    there = len(output.inputs) > 2
     if projection.bias is None:
         return not there
-    return there or (projection.bias.name or "").endswith(IN_BIAS)
+    return there or is_named(projection.bias, IN_BIAS)
 
 
 def _output(edit: Edit, core: ir.Node, moved: Moved, width: int) -> tuple[ir.Node, Moved] | None:
     """The linear layer after the attention, and what goes into it: the heads, joined again."""
     nodes: list[ir.Node] = []
     reader = only_reader(edit, core)
-    while reader is not None and reader.op_type in MOVES and len(nodes) < _MAX_MOVES:
+    while reader is not None and reader.op_type in MOVES:
         nodes.append(reader)
         reader = only_reader(edit, reader)
-    if reader is None or reader.op_type != "Linear" or reader.domain != DOMAIN or not nodes:
+    if reader is None or (reader.domain, reader.op_type) != (DOMAIN, "Linear") or not nodes:
         return None
     joined = moved.after(nodes, nodes[-1].outputs[0])
-    if joined is None or joined.taken or shape_of(reader.inputs[1]) != (width, width):
+    shapes = [shape_of(value) for value in reader.inputs[1:]]
+    if joined is None or shapes not in ([(width, width)], [(width, width), (width,)]):
         return None
     outer = tuple(atom for axis in joined.axes[:-1] for atom in axis)
     leaves = Moved((outer, joined.axes[-1]), {**joined.sizes, "out": width})
@@ -205,10 +203,11 @@ def _output(edit: Edit, core: ir.Node, moved: Moved, width: int) -> tuple[ir.Nod
 def _is_named_so(layer: _Layer) -> bool:
     packed = layer.projections[0]
     if not is_packed(layer.projections):
-        is_told = layer.modules != {""} or (layer.named_by.name or "").startswith("/")  # `/MatMul` is the model's own
+        is_told = layer.modules != {""} or str(layer.named_by.name).startswith("/")  # `/MatMul` is the model's own
         return not layer.is_batch_first and len(layer.modules) == 1 and is_told
-    names = [value.name or "" for value in (packed.weight, packed.bias) if value is not None]
-    return not layer.is_batch_first or any(name.endswith(("in_proj_weight", IN_BIAS)) for name in names)
+    return not layer.is_batch_first or any(
+        is_named(value, IN_WEIGHT, IN_BIAS) for value in (packed.weight, packed.bias)
+    )
 
 
 def _call(edit: Edit, layer: _Layer, layout: Layout) -> _Call | None:
@@ -223,7 +222,7 @@ def _call(edit: Edit, layer: _Layer, layout: Layout) -> _Call | None:
         return _Call(layout, masks, None)
     if core.is_causal and rows:
         return None  # only the attention that gives no weights back counts these rows as later keys
-    leading = (("batch",), ("head",)) if len(core.probabilities.shape or ()) == 4 else (("batch", "head"),)
+    leading = (("batch",), ("head",)) if len(layer.parts[0].axes) == 4 else (("batch", "head"),)
     known = {"batch": layer.parts[0].sizes["batch"], "head": layer.heads}
     known |= {"query": layer.parts[0].sizes["seq"], "key": layer.parts[1].sizes["seq"]}
     axes: tuple[Axis, ...] = ((("batch",),) if layout.is_batched else ()) + (("query",), ("key",))
@@ -241,7 +240,9 @@ def _inside(edit: Edit, layer: _Layer, call: _Call) -> dict[ir.Node, None] | Non
     while pending and len(inside) < _MAX_REGION:
         for value in pending.pop().inputs:
             node = None if value is None else value.producer()
-            if node is None or node in inside or node in outside or node.graph is not edit.graph:
+            if node is None or node in inside:  # for speed
+                continue
+            if node in outside or node.graph is not edit.graph:
                 continue
             if all(_is_read_by(edit, output, inside) for output in node.outputs):
                 inside[node] = None
@@ -252,7 +253,9 @@ def _inside(edit: Edit, layer: _Layer, call: _Call) -> dict[ir.Node, None] | Non
 
 def _is_read_by(edit: Edit, value: ir.Value, nodes: Collection[ir.Node]) -> bool:
     """Whether nobody but these nodes reads a value, its size aside."""
-    if edit.is_output(value) or value in edit.shared:
+    if value in edit.shared:  # for speed
+        return False
+    if edit.is_output(value):
         return False
     users = [user for user, _ in value.uses()]
     if len(users) > _MANY:
@@ -309,7 +312,7 @@ def _write(edit: Edit, layer: _Layer, call: _Call) -> ir.Node:
 
 def _owner(*values: ir.Value | None) -> str:
     """What the names of the layer's parameters begin with, by those of its last projection."""
-    names = ((value.name or "").rpartition("out_proj.") for value in values if value is not None)
+    names = (str(value.name).rpartition("out_proj.") for value in values if value is not None)
     return next((owner for owner, found, _ in names if found), "")
 
 
@@ -317,5 +320,5 @@ def _zeros(edit: Edit, bias: ir.Value) -> ir.Value:
     """The bias of the last projection of the layer that has this `in_proj_bias`."""
     tensor = bias.const_value
     assert tensor is not None
-    name = (bias.name or "").removesuffix(IN_BIAS) + "out_proj.bias"
+    name = str(bias.name).removesuffix(IN_BIAS) + "out_proj.bias"
     return edit.constant(name, np.zeros(tensor.size // 3, tensor.dtype.numpy()))

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
-from ..ir.node_view import shape_of
 from ..passes.edit import Edit, attribute, axes_of, is_standard
 from .attention_scores import find_scores, is_usual_scale, softmax_of_scores
 from .match import DOMAIN, is_private
@@ -48,7 +47,7 @@ def find_core(edit: Edit, node: ir.Node) -> Core | None:
     float32 (ops/attention.py), which the layer does not do."""
     if node.outputs[0].dtype == ir.DataType.FLOAT16:
         return None
-    if node.op_type == "Attention" and node.domain == DOMAIN:
+    if (node.domain, node.op_type) == (DOMAIN, "Attention"):
         return _recognised(node)
     return _with_weights(edit, node) if is_standard(node, "MatMul") else None
 
@@ -105,20 +104,18 @@ def find_returned(edit: Edit, core: Core, moved: Moved, axes: Sequence[Axis]) ->
     found: Returned | None = None
     node = None if core.probabilities is None else core.probabilities.producer()
     by_head = (*axes[:-2], ("head",), *axes[-2:])
-    is_averaged = moved.sizes["head"] == 1
+    after: Moved | None = moved
     for _ in range(_MAX_STEPS):
-        if node is None:
+        if node is None or after is None:
             break
-        shape = shape_of(node.outputs[0])
-        if is_averaged and moved.is_at(axes) and shape == moved.shape(axes):
+        moved = after
+        if moved.is_at(axes) and "head" not in moved.taken:
             found = Returned(node, is_averaged=True)
-        elif "mean" not in moved.taken and moved.is_at(by_head) and shape == moved.shape(by_head):
+        elif moved.is_at(by_head):
             found = Returned(node, is_averaged=False)
         node = _other_reader(edit, node.outputs[0], core.node)
-        after = None if node is None else _mean(moved, node) or moved.after([node], node.outputs[0])
-        if after is None:
-            break
-        moved, is_averaged = after, is_averaged or "mean" in after.taken
+        if node is not None:
+            after = _mean(moved, node) if node.op_type == "ReduceMean" else moved.after([node], node.outputs[0])
     return found
 
 
@@ -131,10 +128,10 @@ def _other_reader(edit: Edit, value: ir.Value, core: ir.Node) -> ir.Node | None:
 
 
 def _mean(moved: Moved, node: ir.Node) -> Moved | None:
-    """What the mean over the heads makes of the probabilities."""
-    axes = axes_of(node) if node.op_type == "ReduceMean" and not attribute(node, "keepdims", 1) else None
-    if axes is None or len(axes) != 1 or moved.large(moved.axes[axes[0]]) != moved.large(("head",)):
+    """What a mean over one axis, the heads perhaps, makes of the probabilities."""
+    axes = axes_of(node)
+    if axes is None or len(axes) != 1 or attribute(node, "keepdims", 1) != 0:
         return None
     left = list(moved.axes)
     del left[axes[0]]
-    return replace(moved, axes=tuple(left), taken={**moved.taken, "mean": 0})
+    return replace(moved, axes=tuple(left))

@@ -72,6 +72,6 @@ def _row(edit: Edit, value: ir.Value) -> ir.Value | None:
     if source is None or tensor is None or tensor.size > _LARGEST or shape is None or len(tensor.shape) != 3:
         return None
     array = tensor.numpy()
-    if array.shape[0] != 1 or array.shape[2] != shape[2] or not (array == array[:, :1]).all():
+    if array.shape[2] != shape[2] or not (array == array[:, :1]).all():
         return None
-    return source if array.any() or (source.name or "").endswith(("bias_k", "bias_v")) else None
+    return source if array.any() or str(source.name).endswith(("bias_k", "bias_v")) else None

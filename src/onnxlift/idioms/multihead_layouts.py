@@ -51,18 +51,14 @@ def find_layouts(
         axes = tuple((atom,) for atom in leading)
         sources = [_source(edit, x, moved, (*axes, ("in",))) for x, moved in projected]
         found = [source for source in sources if source is not None]
-        last = [node for node, moved in results if _has(node.outputs[0], moved, (*axes, ("out",)))]
+        last = [node for node, moved in results if moved.is_at((*axes, ("out",)))]
         if last and len(found) == len(sources):
             yield Layout(tuple(found), last[-1], leading)
 
 
-def _has(value: ir.Value, moved: Moved, axes: Sequence[Axis]) -> bool:
-    return moved.is_at(axes) and shape_of(value) == moved.shape(axes)
-
-
 def _source(edit: Edit, x: ir.Value, moved: Moved, axes: tuple[Axis, ...]) -> ir.Value | None:
     """`x`, or what `x` was made of by moving elements, if that has these axes."""
-    if _has(x, moved, axes):
+    if moved.is_at(axes):
         return x
     node = made_by(edit, x, *MOVES)
     y = None if node is None else node.inputs[0]
@@ -70,7 +66,7 @@ def _source(edit: Edit, x: ir.Value, moved: Moved, axes: tuple[Axis, ...]) -> ir
     if node is None or y is None or shape_of(y) != before.shape(axes):
         return None
     after = before.after([node], x)
-    return y if after is not None and after.is_at(moved.axes) and not after.taken else None
+    return y if after is not None and after.is_at(moved.axes) else None
 
 
 def _results(edit: Edit, output: ir.Node, joined: Moved) -> Iterator[tuple[ir.Node, Moved]]:
@@ -79,7 +75,7 @@ def _results(edit: Edit, output: ir.Node, joined: Moved) -> Iterator[tuple[ir.No
     node: ir.Node | None = output
     moved: Moved | None = Moved((*joined.axes[:-1], ("out",)), joined.sizes)
     for _ in range(_MAX_STEPS):
-        if node is None or moved is None or moved.taken:
+        if node is None or moved is None:
             return
         yield node, moved
         node = only_reader(edit, node)
@@ -89,8 +85,8 @@ def _results(edit: Edit, output: ir.Node, joined: Moved) -> Iterator[tuple[ir.No
 
 
 def only_reader(edit: Edit, node: ir.Node) -> ir.Node | None:
-    """The node of this graph that alone reads what `node` makes, as its first input."""
-    if len(node.outputs) != 1 or not is_private(edit, node.outputs[0]):
+    """The node of this graph that alone reads what `node` makes."""
+    if not is_private(edit, node.outputs[0]):
         return None
-    ((reader, index),) = node.outputs[0].uses()
-    return reader if index == 0 and reader.graph is edit.graph else None
+    ((reader, _),) = node.outputs[0].uses()
+    return reader if reader.graph is edit.graph else None

@@ -7,10 +7,11 @@
     Pad(m), with zeros for the rows that the layer appends to the keys (multihead_keys.py)   ->  m
     Where(hidden, -inf, 0), or Not(hidden), of any of these     ->  hidden: true where a score does not count
 
-Where the attention has batch and heads in two axes, what is above may have got these by a Reshape.
+Where the attention has batch and heads in two axes, what is above may have got these by a Reshape. Reshapes keep the
+order of all numbers, so a mask with as many numbers as (queries, keys) is one by these, if it has no others in front.
 
 Not if a mask has other axes, or if the layer would have to compute it: what a node of the layer's own module makes is
-no argument of its call.
+no argument of its call. And not if it hides the rows that the layer appends.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from ..ir.symbolic import Dim, product
 from ..passes.common_subexpressions import module_of
 from ..passes.edit import Edit, attribute
 from .attention_mask import hides_later
-from .match import is_zeros, made_by, number, rank
+from .match import is_zeros, made_by, number
 from .multihead_core import Core
 
 _MAX_STEPS = 8
@@ -65,48 +66,58 @@ class _Mask:
     value: ir.Value
     hides: bool
 
+    @property
+    def shown(self) -> bool:
+        """What a score has in the mask that counts as it is: true, false, or zero to be added."""
+        return self.value.dtype == ir.DataType.BOOL and not self.hides
+
 
 def find_masks(edit: Edit, core: Core, sizes: Sizes, module: str) -> Masks | None:
     """The masks of an attention in this module, none, one or both; None if it has another that no layer takes."""
     if core.mask is None:
         return Masks()
-    of_query: list[Shape] = [(sizes.queries, sizes.keys)]
-    by_head = product((sizes.batch, sizes.heads))
-    if by_head is not None:
-        of_query.append((by_head, sizes.queries, sizes.keys))
     of_padding: Shape = (sizes.batch, sizes.keys) if sizes.is_batched else (sizes.keys,)
     for whole, inner in _parts(edit, _Mask(core.mask, core.hides), sizes):
-        first = None
-        if whole is not None:
-            found = (_given(edit, whole, shape, sizes.rows) for shape in of_query)
-            first = next((mask for mask in found if mask is not None), None)
+        first = None if whole is None else _by_query(edit, whole, sizes)
         second = None if inner is None else _given(edit, inner, of_padding, sizes.rows)
         if (whole is None) == (first is None) and (inner is None) == (second is None):
             return _masks(edit, first, second, sizes, module)
     return None
 
 
+def _by_query(edit: Edit, mask: _Mask, sizes: Sizes) -> _Mask | None:
+    """The mask by queries and keys that the layer was given, for all heads of all batches alike or for each."""
+    shape, by_head = shape_of(mask.value), product((sizes.batch, sizes.heads))
+    if shape is None or by_head is None:
+        return None
+    axes = (sizes.queries, sizes.keys)
+    found = _given(edit, mask, axes, sizes.rows) if all(size == 1 for size in shape[:-2]) else None
+    return found or _given(edit, mask, (by_head, *axes), sizes.rows)
+
+
 def _masks(edit: Edit, first: _Mask | None, second: _Mask | None, sizes: Sizes, module: str) -> Masks | None:
     """The two masks as arguments of one call."""
-    flags = {not mask.hides for mask in (first, second) if mask is not None and mask.value.dtype == ir.DataType.BOOL}
-    masks = Masks(
-        None if first is None else first.value, None if second is None else second.value, inverted=flags == {True}
-    )
-    if len(flags) > 1 or any(_is_made_in(module, value) for value in (masks.by_query, masks.padding)):
+    given = [mask for mask in (first, second) if mask is not None]
+    if any(_is_made_in(module, mask.value) for mask in given):
         return None
-    if first is None or sizes.queries != sizes.keys or constant(first.value) is None:
+    masks = Masks(
+        None if first is None else first.value,
+        None if second is None else second.value,
+        inverted=any(mask.shown for mask in given),  # then it is the only one: two are added up, as floats
+    )
+    tensor = None if first is None else constant(first.value)
+    if first is None or tensor is None or sizes.queries != sizes.keys:
         return masks
-    return replace(masks, is_causal=hides_later(edit, first.value, inverted=first.hides))
+    # A query may find all keys hidden that are not later ones, if others are hidden too: then it matters how these are.
+    is_usual = second is None or bool(np.isin(tensor.numpy(), (0, -np.inf)).all())
+    return replace(masks, is_causal=is_usual and hides_later(edit, first.value, inverted=first.hides))
 
 
 def _parts(edit: Edit, mask: _Mask, sizes: Sizes) -> Iterator[tuple[_Mask | None, _Mask | None]]:
     """What may be the mask by queries and keys, and the one by batches and keys."""
     if _is_padding(mask.value, sizes):
         yield None, mask
-    value = mask.value
-    split = made_by(edit, value, "Reshape")
-    if split is not None and rank(value) == 4 and rank(split.inputs[0]) == 3 and split.inputs[0] is not None:
-        value = split.inputs[0]
+    value = _before_split(edit, mask.value)
     padding = _for_all_heads(edit, value, sizes)
     if padding is not None:
         yield None, replace(mask, value=padding)
@@ -119,14 +130,25 @@ def _parts(edit: Edit, mask: _Mask, sizes: Sizes) -> Iterator[tuple[_Mask | None
     yield replace(mask, value=value), None
 
 
+def _before_split(edit: Edit, mask: ir.Value) -> ir.Value:
+    """The mask with batches and heads in one axis that was reshaped to this one; else this one."""
+    split = made_by(edit, mask, "Reshape")
+    before = None if split is None else split.inputs[0]
+    shape, whole = shape_of(before), shape_of(mask)
+    if before is None or shape is None or whole is None or len(shape) != 3 or shape[-2:] != whole[-2:]:
+        return mask
+    return before
+
+
 def _is_padding(value: ir.Value | None, sizes: Sizes) -> bool:
     """Whether a mask has numbers for each batch and key, for all heads and queries alike."""
     shape = shape_of(value)
-    if shape is None or sizes.batch == 1:
-        return bool(shape) and all(size == 1 for size in (shape or ())[:-1])
-    if len(shape) == 3:
-        return sizes.heads == 1 and shape[:-1] == (sizes.batch, 1)
-    return shape[:-1] == (sizes.batch, 1, 1)
+    if shape is None:
+        return False
+    leading = shape[:-1]
+    if sizes.batch == 1:
+        return all(size == 1 for size in leading)
+    return leading == (sizes.batch, 1, 1) or (sizes.heads == 1 and leading == (sizes.batch, 1))
 
 
 def _for_all_heads(edit: Edit, mask: ir.Value | None, sizes: Sizes) -> ir.Value | None:
@@ -136,12 +158,12 @@ def _for_all_heads(edit: Edit, mask: ir.Value | None, sizes: Sizes) -> ir.Value 
     rows = made_by(edit, mask, "Reshape", "Squeeze")
     expanded = None if rows is None else made_by(edit, rows.inputs[0], "Expand")
     padding = None if expanded is None else expanded.inputs[0]
-    shape = shape_of(padding)
-    if expanded is None or shape is None or shape[:-1] != (sizes.batch, 1, 1):
+    shape, of_mask = shape_of(padding), shape_of(mask)
+    if expanded is None or shape is None or of_mask is None or shape[:-1] != (sizes.batch, 1, 1):
         return None
     if shape_of(expanded.outputs[0]) != (sizes.batch, sizes.heads, 1, shape[3]):
         return None
-    return padding if (shape_of(mask) or ())[1:] == (1, shape[3]) else None
+    return padding if of_mask[1:] == (1, shape[3]) else None
 
 
 def _given(edit: Edit, mask: _Mask, shape: Shape, rows: int) -> _Mask | None:
@@ -166,15 +188,13 @@ def _before(edit: Edit, mask: _Mask, rows: int) -> tuple[_Mask, int] | None:
         return _Mask(inverted.inputs[0], hides=True), rows
     if choice is not None and shape_of(choice.inputs[0]) == shape_of(value) is not None:
         hidden, then, otherwise = choice.inputs
-        if hidden is not None and number(then) == -math.inf and (number(otherwise) == 0 or is_zeros(edit, otherwise)):
+        if hidden is not None and number(then) == -math.inf and is_zeros(edit, otherwise):
             return _Mask(hidden, hides=True), rows
     if pad is not None and pad.inputs[0] is not None:
-        columns = _columns(pad)
-        return None if columns is None or columns > rows else (replace(mask, value=pad.inputs[0]), rows - columns)
+        columns = None if mask.shown else _columns(pad)
+        return None if columns is None else (replace(mask, value=pad.inputs[0]), rows - columns)
     axes = made_by(edit, value, "Unsqueeze", "Squeeze", "Reshape")
-    if axes is None or axes.inputs[0] is None or not _differ_by_ones(axes.inputs[0], value):
-        return None
-    return replace(mask, value=axes.inputs[0]), rows
+    return None if axes is None or axes.inputs[0] is None else (replace(mask, value=axes.inputs[0]), rows)
 
 
 def _columns(pad: ir.Node) -> int | None:
@@ -183,28 +203,19 @@ def _columns(pad: ir.Node) -> int | None:
     sizes = static_elements(amounts)
     if attribute(pad, "mode", "constant") != "constant" or len(pad.inputs) > 3 or not sizes:
         return None
-    return sizes[-1] if not any(sizes[:-1]) and sizes[-1] >= 0 and (filler is None or number(filler) == 0) else None
+    return sizes[-1] if not any(sizes[:-1]) and (filler is None or number(filler) == 0) else None
 
 
 def _cut(edit: Edit, mask: _Mask, shape: Shape, rows: int) -> _Mask | None:
-    """A constant without the columns for `rows` more keys, which must be zero, and with these axes."""
+    """A constant without the columns for `rows` more keys, which must hide nothing, and with these axes."""
     tensor = constant(mask.value)
     if tensor is None or tensor.size > _LARGEST or not all(isinstance(size, int) for size in shape):
         return None
-    kept, zeros = np.split(tensor.numpy(), [int(shape[-1])], axis=-1)
-    sizes = [int(size) for size in shape]
-    if zeros.any() or tensor.shape[-1] != sizes[-1] + rows or kept.size != math.prod(sizes):
+    array, sizes = np.atleast_1d(tensor.numpy()), [int(size) for size in shape]
+    kept, appended = np.split(array, sizes[-1:], axis=-1)
+    if (appended != mask.shown).any() or array.shape[-1] != sizes[-1] + rows or kept.size != math.prod(sizes):
         return None
     return replace(mask, value=edit.constant(f"{mask.value.name}.given", np.ascontiguousarray(kept).reshape(sizes)))
-
-
-def _differ_by_ones(one: ir.Value, other: ir.Value) -> bool:
-    """Whether two values that are reshaped into each other have the same sizes, but for axes of one element. One open
-    size may have become a number, which it must be then."""
-    first, second = ([size for size in shape_of(value) or () if size != 1] for value in (one, other))
-    pairs = list(zip(first, second, strict=False))
-    differing = [pair for pair in pairs if pair[0] != pair[1]]
-    return len(first) == len(second) and len(differing) <= 1 and not any(type(a) is type(b) for a, b in differing)
 
 
 def _is_made_in(module: str, value: ir.Value | None) -> bool:

@@ -19,6 +19,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..ir.node_view import shape_of
+from ..ir.scopes import constant
 from ..passes.edit import Array, Edit, has_generated_name, initialiser
 from .projections import Projection
 
@@ -43,27 +44,31 @@ def arranged(projections: Sequence[Projection]) -> list[Projection] | None:
         return None
     first = projections[0]
     width = first.columns
-    if any(p.is_transposed != first.is_transposed or not width or p.rows % width for p in projections):
+    if not width or any(p.is_transposed != first.is_transposed for p in projections):
         return None
     if is_packed(projections):
-        sizes = sorted(shape_of(first.weight) or ())
-        aligned = first.bias is None or all(p.bias_start == p.start for p in projections)
-        fits = aligned and all(p.start % width == 0 and p.columns == width for p in projections)
-        return list(projections) if fits and sizes == sorted([width, 3 * width]) else None
+        is_whole = shape_of(first.weight) == _stored(3 * width, width, first.is_transposed)
+        fits = _is_packed_bias(projections, first.bias) and all(p.start % width == 0 for p in projections)
+        return list(projections) if is_whole and fits else None
     weights = {p.weight: p for p in projections}
-    if any(p.start for p in projections) or sum(p.rows for p in weights.values()) != 3 * width:
+    if any(shape_of(p.weight) != _stored(p.rows, p.columns, p.is_transposed) for p in projections):
+        return None
+    if sum(p.rows for p in weights.values()) != 3 * width:
         return None
     if any(p.columns != width for p in projections) and len(weights) < 3:
         return None
     named = zip(projections, _OWN_NAMES, strict=True)
-    if not all(has_generated_name(p.weight) or (p.weight.name or "").endswith(f".{name}") for p, name in named):
+    if not all(has_generated_name(p.weight) or is_named(p.weight, f".{name}") for p, name in named):
         return None
     starts: dict[ir.Value, int] = {}
-    for weight, projection in weights.items():
+    for weight in weights:
         starts[weight] = sum(weights[before].rows for before in starts)
-        if not _is_part(projection, first.bias, starts[weight]):
-            return None
-    return [replace(p, start=starts[p.weight]) for p in projections]
+    found = [replace(p, start=starts[p.weight]) for p in projections]
+    if first.bias is None or is_named(first.bias, IN_BIAS):
+        has_bias = all(p.bias is first.bias for p in found) and _is_packed_bias(found, first.bias)
+    else:
+        has_bias = all(_is_own_bias(p, weights[p.weight].bias) for p in found)
+    return found if has_bias else None
 
 
 def is_packed(projections: Sequence[Projection]) -> bool:
@@ -72,15 +77,28 @@ def is_packed(projections: Sequence[Projection]) -> bool:
     return all(p.weight is first.weight and p.bias is first.bias for p in projections)
 
 
-def _is_part(projection: Projection, of_first: ir.Value | None, start: int) -> bool:
-    """Whether the bias is missing as that of the first projection is, a constant without a name, or the part from
-    `start` on of the bias that the first has a part of."""
-    bias = projection.bias
-    if bias is None or of_first is None:
-        return bias is of_first
-    if (bias.name or "").endswith(IN_BIAS):
-        return bias is of_first and projection.bias_start == start
-    return has_generated_name(bias) and has_generated_name(of_first) and projection.bias_start == 0
+def is_named(value: ir.Value | None, *endings: str) -> bool:
+    """Whether the name of a parameter ends so."""
+    return value is not None and str(value.name).endswith(endings)
+
+
+def _stored(rows: int, columns: int, is_transposed: bool) -> tuple[int, int]:
+    """The shape of a weight with so many rows, stored as PyTorch does or not."""
+    return (rows, columns) if is_transposed else (columns, rows)
+
+
+def _is_packed_bias(projections: Sequence[Projection], bias: ir.Value | None) -> bool:
+    """Whether each projection adds the part of `bias` that goes with its rows of the whole weight, or there is none."""
+    size = 3 * projections[0].columns
+    return bias is None or (shape_of(bias) == (size,) and all(p.bias_start == p.start for p in projections))
+
+
+def _is_own_bias(projection: Projection, of_weight: ir.Value | None) -> bool:
+    """Whether all of a constant without a name is added to all that its weight gives."""
+    bias, tensor = projection.bias, constant(projection.bias)
+    if bias is None or tensor is None or bias is not of_weight:
+        return False
+    return has_generated_name(bias) and tensor.size == projection.rows
 
 
 def weights_of(edit: Edit, projections: Sequence[Projection], owner: str) -> Weights:
@@ -90,7 +108,7 @@ def weights_of(edit: Edit, projections: Sequence[Projection], owner: str) -> Wei
         return Weights(first.weight, first.bias)
     parts = list({p.weight: p for p in projections}.values())
     bias = first.bias
-    if bias is not None and has_generated_name(bias):
+    if bias is not None and not is_named(bias, IN_BIAS):
         biases = [p.bias for p in parts if p.bias is not None]
         bias = _joined(
             edit, f"{owner}{IN_BIAS}", biases, lambda arrays: np.concatenate([a.reshape(-1) for a in arrays])

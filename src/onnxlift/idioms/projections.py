@@ -17,7 +17,7 @@ import onnx_ir as ir
 from ..ir.node_view import shape_of
 from ..passes.edit import Edit, attribute, is_parameter
 from ..passes.transposes import permutation
-from .match import DOMAIN, both_orders, is_private, made_by
+from .match import DOMAIN, both_orders, made_by
 from .pieces import piece
 
 
@@ -49,9 +49,9 @@ def find_projection(edit: Edit, value: ir.Value | None) -> Projection | None:
         linear = made_by(edit, product, "Linear", domain=DOMAIN)
         found = _of_part(edit, product) if linear is None else _of_linear(linear)
         bias = _part(edit, added)
-        if found is None or found.bias is not None or bias is None or not is_private(edit, product):
+        if found is None or found.bias is not None or bias is None:
             continue
-        if bias[2] == found.rows and (linear is not None or bias[1] == found.start):
+        if shape_of(added) == (found.rows,):
             found.bias, found.bias_start, _ = bias
             found.nodes.insert(0, total)
             return found
@@ -72,8 +72,11 @@ def _of_part(edit: Edit, value: ir.Value | None) -> Projection | None:
     """The product with some rows of a weight."""
     product = made_by(edit, value, "MatMul")
     turned = None if product is None else made_by(edit, product.inputs[1], "Transpose")
-    found = None if turned is None or list(permutation(turned) or ()) != [1, 0] else _part(edit, turned.inputs[0])
-    if product is None or product.inputs[0] is None or found is None:
+    order = None if turned is None else permutation(turned)
+    if product is None or product.inputs[0] is None or turned is None or order is None or list(order) != [1, 0]:
+        return None
+    found = _part(edit, turned.inputs[0])
+    if found is None:
         return None
     weight, start, rows = found
     shape = shape_of(weight)

@@ -116,9 +116,8 @@ def _take(edit: Edit, node: ir.Node, op_type: str, inputs: int) -> bool:
         norm = made_by(edit, value, op_type, domain=DOMAIN)
         if norm is None or len(norm.inputs) != inputs or not is_private(edit, value):
             continue
-        shape, weights = shape_of(value), shape_of(weight)
-        axis = norm.attributes["axis"].as_int()
-        if constant(weight) is None or shape is None or weights != shape[axis:] or weight.dtype != value.dtype:
+        shape, axis = shape_of(value), norm.attributes["axis"].as_int()
+        if constant(weight) is None or shape is None or shape_of(weight) != shape[axis:]:
             continue
         attributes = list(norm.attributes.values())
         edit.replace(node, op_type, [*norm.inputs, weight], attributes, domain=DOMAIN, named_by=node)

@@ -49,8 +49,8 @@ def test_the_layer(body: str, groups: int) -> None:
 @pytest.mark.parametrize(
     ("body", "groups", "value", "shape", "operator"),
     [
-        (GROUPED, 3, "n", "batch, 3, 2, 20", "Reshape"),
-        (GROUPED, 3, "split", "batch, 3, 2, 20", "Reshape"),
+        (GROUPED, 3, "n", "batch, 3, 2, 20", "InstanceNormalization"),
+        (GROUPED, 3, "split", "batch, 3, 2, 20", "InstanceNormalization"),
         (AFFINE, 3, "h", "batch, 6, 4, 5", "Add"),
         (AFFINE, 3, "m", "batch, 6, 4, 5", "Add"),
         (EACH, 6, "h", "batch, 6, 4, 5", "Add"),
@@ -60,7 +60,8 @@ def test_the_layer(body: str, groups: int) -> None:
 )
 def test_what_is_read_elsewhere_stays(body: str, groups: int, value: str, shape: str, operator: str) -> None:
     proto = model(f"{body} o = Exp({value})", more=f", float[{shape}] o", groups=groups, nothing=np.zeros(1, "f"))
-    assert operator in found(proto)
+    operators = found(proto)
+    assert operator in operators and (operator == "Add" or "onnxlift.GroupNorm" not in operators)
 
 
 @pytest.mark.parametrize(

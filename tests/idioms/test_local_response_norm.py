@@ -90,3 +90,13 @@ def test_pads_as_an_attribute_stay() -> None:
 def test_what_is_read_elsewhere_stays(value: str, shape: str) -> None:
     proto = model(f"{NORM} o = Exp({value})", outputs=f"float[{SHAPE}] y, float[{shape}] o")
     assert "LRN" not in found(proto)
+
+
+def test_a_power_with_more_axes_stays() -> None:
+    deep = np.full((1, 1, 1, 1, 1), 0.7, np.float32)
+    assert "LRN" not in found(model(outputs=f"float[1, {SHAPE}] y", beta=deep))
+
+
+def test_channels_without_places_stay() -> None:
+    body = NORM.replace("[3, 1, 1]", "[3]")
+    assert "LRN" not in found(model(body, "batch, 5", pads=np.array([0, 0, 1, 0, 0, 1])))

@@ -19,8 +19,8 @@ def model(body: str = NORM, shape: str = "batch, seq, 6", more: str = "", **chan
 
 @pytest.mark.parametrize(
     "known",
-    [{}, {"eps": 2.0}, {"eps": 0.0}, {"eps": -1.0}, {"axis": np.array([-1])}],
-    ids=["least", "that matters", "none", "below all lengths", "from the end"],
+    [{}, {"eps": 2.0}, {"eps": 0.0}, {"eps": -1.0}, {"eps": -np.inf}, {"axis": np.array([-1])}],
+    ids=["least", "that matters", "none", "below all lengths", "lower still", "from the end"],
 )
 def test_vectors_over_their_length(known: dict[str, Data]) -> None:
     assert found(model(**known)) == ["onnxlift.Normalize"]

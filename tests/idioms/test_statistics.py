@@ -72,6 +72,15 @@ def test_what_is_read_elsewhere_stays(body: str, value: str, last: int) -> None:
     assert "Mul" in operators or "onnxlift.RMSNorm" not in operators
 
 
+@pytest.mark.parametrize(
+    ("body", "name", "number"), [(QUOTIENT, "one", 1.0), (POWERS, "power", -0.5), (ROOT, "half", 0.5)]
+)
+def test_a_number_with_more_axes_gives_the_result_more(body: str, name: str, number: float) -> None:
+    proto = model(body.replace(name, "deep"), outputs=f"float[1, {SHAPE}] y")
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.full((1, 1, 1, 1), number, np.float32), "deep"))
+    assert "onnxlift.RMSNorm" not in found(proto)
+
+
 def test_integers_stay() -> None:
     text = POWERS.replace("epsilon", "number")
     proto = parse(
@@ -80,9 +89,11 @@ def test_integers_stay() -> None:
     assert "onnxlift.RMSNorm" not in found(proto)
 
 
-@pytest.mark.parametrize(("axes", "is_norm"), [("-1", True), ("-2", False), ("1", False)])
-def test_axes_of_any_number_of_them(axes: str, is_norm: bool) -> None:
-    proto = model(RMS.replace("[2]", f"[{axes}]"))
+@pytest.mark.parametrize(
+    ("body", "axes", "is_norm"), [(RMS, "-1", True), (POWERS, "-1", True), (RMS, "-2", False), (RMS, "1", False)]
+)
+def test_axes_of_any_number_of_them(body: str, axes: str, is_norm: bool) -> None:
+    proto = model(body.replace("[2]", f"[{axes}]"))
     for value in (*proto.graph.input, *proto.graph.output):
         value.type.tensor_type.ClearField("shape")
     assert ("RMSNorm" in [node.op_type for node in simplified(proto).graph]) == is_norm

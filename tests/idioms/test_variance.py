@@ -163,3 +163,10 @@ def test_what_is_not_corrected_is_spelled_out_if_it_is_centred_anyway(old: str, 
     assert SPELLED.count(old) == 1
     proto = variance(SPELLED.replace(old, new), outputs=f"float[batch, seq, 8] y{more}")
     assert "onnxlift.Variance" not in found(proto, rtol=1e-3, atol=1e-4)
+
+
+def test_a_square_with_more_axes_is_averaged_over_another_one() -> None:
+    known = {"axis": np.array([2]), "deep": np.full((1, 1, 1, 1), 2, np.float32)}
+    body = BIASED.replace("Mul(d, d)", "Pow(d, deep)")
+    proto = parse(f"g (float[batch, seq, 8] x) => (float[1, batch, 8] y) {{ {body} }}", **known)
+    assert "onnxlift.Variance" not in found(proto)

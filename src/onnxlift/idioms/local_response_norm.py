@@ -4,8 +4,8 @@
     x / (s * alpha + k) ** beta   ->   LRN(x, size, alpha, beta, k)
 
 The window is over the channels only, and moves by one of them. The pads are zeros that count: half of it on both sides.
-The averages have the shape of x: so the window is of an odd `size` (for an even one PyTorch's is not ONNX's), and the
-pool has no pads of its own. Nobody else reads what is in between.
+The divisor has the shape of x: so the window is of an odd `size` (for an even one PyTorch's is not ONNX's), and the
+pool has no pads of its own. x has at least three axes, as PyTorch wants it. Nobody else reads what is in between.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         return
     found = _average(edit, factors[0], x)
     private = (divisor, power.inputs[0], sums[0], factors[0])
-    if found is None or not all(is_private(edit, value) for value in private):
+    if found is None or shape_of(divisor) != shape_of(x) or not all(is_private(edit, value) for value in private):
         return
     size, nodes = found
     options = {"alpha": factors[1], "beta": beta, "bias": sums[1]}
@@ -60,7 +60,7 @@ def _average(edit: Edit, value: ir.Value, x: ir.Value) -> tuple[int, list[ir.Nod
     shape = shape_of(x)
     if shape is None or last is None or pool is None or pad is None or first is None or square is None:
         return None
-    if not square.inputs[0] is square.inputs[1] is x or shape_of(value) != shape:
+    if not square.inputs[0] is square.inputs[1] is x or len(shape) < 3:
         return None
     kernel, others = attribute(pool, "kernel_shape", None), len(shape) - 2
     if kernel is None or shape_of(first.outputs[0]) != (shape[0], 1, *shape[1:]):

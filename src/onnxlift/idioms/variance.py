@@ -21,7 +21,7 @@ from ..ir.node_view import shape_of
 from ..ir.symbolic import product
 from ..ir.types import DataType
 from ..passes.edit import Edit, attribute, axes_of, is_standard, sweep
-from .match import DOMAIN, divided_by_number, drop_unused, is_private, made_by, number, with_number
+from .match import DOMAIN, divided_by_number, drop_unused, is_private, made_by, number, rank, with_number
 
 
 def run(model: ir.Model) -> int:
@@ -57,6 +57,8 @@ def _variance(edit: Edit, node: ir.Node) -> None:
     mean = made_by(edit, average, "ReduceMean")
     if x is None or mean is None or mean.inputs[0] is not x or _axes(mean) != axes:
         return
+    if rank(square.outputs[0]) != rank(x):
+        return  # an exponent with more axes
     is_alone = is_private(edit, centred, 2 if square.op_type == "Mul" else 1) and is_private(edit, average)
     if not is_alone and not _is_corrected(edit, node.outputs[0]):
         return

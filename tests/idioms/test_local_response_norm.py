@@ -100,3 +100,9 @@ def test_a_power_with_more_axes_stays() -> None:
 def test_channels_without_places_stay() -> None:
     body = NORM.replace("[3, 1, 1]", "[3]")
     assert "LRN" not in found(model(body, "batch, 5", pads=np.array([0, 0, 1, 0, 0, 1])))
+
+
+def test_a_window_across_rows_stays() -> None:
+    """Five channels of seven rows become seven of five, which as many numbers fit into."""
+    body = NORM.replace("[3, 1, 1]", "[1, 3, 1]").replace("Squeeze(p, axis)", "Reshape(p, whole)")
+    assert "LRN" not in found(model(body, "batch, 5, 7, 6", whole=np.array([-1, 5, 7, 6])))

@@ -72,3 +72,48 @@ def test_what_exporters_write(tmp_path: Path, is_affine: bool, dynamo: bool) -> 
     module = lifted.module()
     module.load_state_dict(original.state_dict(), strict=True)
     torch.testing.assert_close(module(x), original(x))
+
+
+@pytest.mark.parametrize(
+    "proto",
+    [
+        model(TEXT.replace("(x, w, b", "(x, k, b")),
+        model(TEXT.replace("(x, w, b", "(x, w, k")),
+        model(TRAINED.replace("(x, w, b", "(x, k, b")),
+        model(f"{TRAINED} o = Exp(f)", outputs="y, o"),
+    ],
+    ids=["weight", "bias", "weight in training", "new statistics that are read on"],
+)
+def test_what_no_layer_has(proto: onnx.ModelProto) -> None:
+    assert "onnxlift.BatchStatisticsNorm" not in found(proto)
+
+
+def statistics_of(shape: str, dtype: str = "float", channels: int = 4) -> list[str]:
+    """The operators of a normalisation of this shape, by statistics of the batch."""
+    text = "y = BatchNormalization <training_mode = 1> (x, w, b, k, k)"
+    size = (channels,)
+    proto = parse(f"g ({dtype}[{shape}] x, float[{channels}] k) => (y) {{ {text} }}", w=size, b=size)
+    proto.producer_name = "pytorch"
+    return [node.op_type for node in simplified(proto).graph]
+
+
+def test_layers_are_of_two_to_five_axes_and_of_one_type() -> None:
+    assert statistics_of("batch, 4") == statistics_of("batch, 4, 2, 3, 2") == ["BatchStatisticsNorm"]
+    assert statistics_of("batch", channels=1) == statistics_of("batch, 4, 2, 3, 2, 3") == ["BatchNormalization"]
+    assert statistics_of("batch, 4", "float16") == ["BatchNormalization"]
+
+
+@pytest.mark.parametrize(
+    ("weight", "bias", "inputs"),
+    [("val_1", "val_2", 0), ("val_1", "b", 2), ("w", "val_2", 2)],
+    ids=["neither", "bias", "weight"],
+)
+def test_both_weights_or_neither(weight: str, bias: str, inputs: int) -> None:
+    text = TEXT.replace("(x, w, b", f"(x, {weight}, {bias}")
+    known = {"val_1": np.ones(4, np.float32), "val_2": np.zeros(4, np.float32), "w": (4,), "b": (4,)}
+    used = {name: known[name] for name in (weight, bias)}
+    proto = parse(f"g (float[batch, 4, seq] x) => (y) {{ {text} }}", axes=np.array([0, 2]), **used)
+    proto.producer_name = "pytorch"
+    assert found(proto) == ["onnxlift.BatchStatisticsNorm"]
+    (norm,) = simplified(proto).graph
+    assert sum(value is not None for value in norm.inputs[1:]) == inputs

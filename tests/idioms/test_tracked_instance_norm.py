@@ -13,8 +13,11 @@ import torch
 from torch import nn
 
 import onnxlift
+from onnxlift.idioms import tracked_instance_norm
+from onnxlift.ir.load import load
+from onnxlift.passes import normalise
 
-from .recognising import assert_same_numbers, parse
+from .recognising import Data, assert_same_numbers, parse, simplified
 
 TEXT = """n = Shape <start = 0, end = 1> (x) j = Reshape(x, joined)
     w = Tile("norm.weight", n) b = Tile("norm.bias", n) m = Tile("norm.running_mean", n) v = Tile("norm.running_var", n)
@@ -113,3 +116,85 @@ def test_what_exporters_write_for_a_fixed_batch(tmp_path: Path, is_affine: bool,
         key: value.tolist() for key, value in state.items()
     }
     torch.testing.assert_close(lifted(x), model(x))
+
+
+def test_the_other_of_two_fillers_is_a_bias() -> None:
+    assert "affine=True" in source(model(FILLED, val_2=np.float32([0, 0, 2, 0])))
+
+
+def test_a_result_of_another_shape_stays() -> None:
+    proto = model(shape=np.array([-1, 4, 6, 5]))
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    assert "InstanceNorm" not in source(proto)
+
+
+def test_statistics_of_half_the_channels_stay() -> None:
+    text = TEXT.replace('m = Tile("norm.running_mean", n)', "n2 = Mul(n, two) m = Tile(u, n2)")
+    assert "InstanceNorm" not in source(model(text, u=(2,), two=np.array([2])))
+
+
+REPEATED = "j = Reshape(x, joined) z = BatchNormalization (j, val_1, val_2, val_3, val_4) y = Reshape(z, whole)"
+
+
+def operators(
+    text: str, shape: str, joined: tuple[int, ...], opset: int = 18, size: int = 8, **known: Data
+) -> set[str]:
+    """What is left of a normalisation whose statistics an exporter has repeated, without numbers: some of these models
+    are of a training or of types that ONNX Runtime does not run."""
+    vector = np.tile(np.random.default_rng(3).uniform(0.5, 2, max(size // 2, 1)).astype(np.float32), 2)[:size]
+    given: dict[str, Data] = {f"val_{i}": vector for i in range(1, 5)} | {"joined": np.array(joined)} | known
+    proto = parse(f"g ({shape} x) => (y) {{ {text} }}", opset, **given)
+    if "whole)" in text and "whole" not in known:
+        sizes = [dim.dim_value for dim in proto.graph.input[0].type.tensor_type.shape.dim]
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array(sizes), "whole"))
+    return {node.op_type for node in simplified(proto).graph}
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "joined", "opset"),
+    [
+        (REPEATED, "float[2, 4]", (1, 8), 18),
+        (REPEATED, "float[2, 4, 2, 3, 2, 3]", (1, 8, 2, 3, 2, 3), 18),
+        (REPEATED, "float16[2, 4, 5]", (1, 8, 5), 18),
+        (REPEATED.replace("zation (", "zation <training_mode = 1> ("), "float[2, 4, 5]", (1, 8, 5), 18),
+        (REPEATED.replace("z =", "z, f, g, h, i ="), "float[2, 4, 5]", (1, 8, 5), 9),
+    ],
+    ids=["two axes", "six axes", "another type", "in training", "in training, as once written"],
+)
+def test_what_no_layer_does(text: str, shape: str, joined: tuple[int, ...], opset: int) -> None:
+    assert "TrackedInstanceNorm" in operators(REPEATED, "float[2, 4, 5]", (1, 8, 5))
+    assert "BatchNormalization" in operators(text, shape, joined, opset)
+
+
+def test_statistics_of_another_type_stay() -> None:
+    text = TEXT.replace("Reshape(x, joined)", "Reshape(h, joined)").replace(
+        "n = Shape", "h = Cast <to = 10> (x) n = Shape"
+    )
+    assert "BatchNormalization" in {node.op_type for node in simplified(model(text)).graph}
+
+
+def test_vectors_of_a_size_that_cannot_be_do_no_harm() -> None:
+    whole = np.array([2, -1, 5])
+    assert "BatchNormalization" in operators(REPEATED, "float[2, c, 5]", (1, -1, 5), size=9, whole=whole)
+
+
+def test_no_images_have_no_statistics() -> None:
+    text = REPEATED.replace("Reshape", "Reshape <allowzero = 1> ")
+    assert "TrackedInstanceNorm" not in operators(text, "float[0, 4, 5]", (1, 0, 5), size=0)
+
+
+def test_constants_of_any_name_may_be_repeated() -> None:
+    numbers = ", ".join(["0.5, 1.5, 2.0, 0.7"] * 2)
+    constants = " ".join(f"{name} = Constant <value_floats = [{numbers}]> ()" for name in "abcd")
+    text = constants + REPEATED.replace("val_1, val_2, val_3, val_4", "a, b, c, d")
+    assert "TrackedInstanceNorm" in operators(text, "float[2, 4, 5]", (1, 8, 5))
+
+
+def test_what_comes_after_need_not_be_a_reshape() -> None:
+    """A batch of one image: a graph that is not simplified reshapes it to what it is."""
+    text = REPEATED.replace("y = Reshape(z, whole)", "y = Exp(z)")
+    vector = np.float32([0.5, 1.5, 2.0, 0.7])
+    given: dict[str, Data] = {f"val_{i}": vector for i in range(1, 5)} | {"joined": np.array([1, 4, 5])}
+    graph = load(parse(f"g (float[1, 4, 5] x) => (float[1, 4, 5] y) {{ {text} }}", **given))
+    normalise(graph)
+    assert tracked_instance_norm.run(graph) == 0

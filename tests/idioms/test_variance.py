@@ -95,3 +95,78 @@ def test_what_is_centred_by_hand_is_divided_by_its_deviation() -> None:
 def test_with_another_factor_it_is_spelled_out(n: float, n1: float) -> None:
     body = ROOT.replace("y =", "r =").replace("keepdims = 0", "keepdims = 1") + " y = Div(d, r)"
     assert ".std(" not in onnxlift.lift(variance(body, outputs="y", n=n, n1=n1)).source
+
+
+@pytest.mark.parametrize(
+    ("body", "last"),
+    [
+        (BIASED.replace("Mul(d, d)", "Pow(d, three)"), "ReduceMean"),
+        (BIASED.replace(" (x, axis)", " (x)").replace(" (s, axis)", " (s)"), "ReduceMean"),
+        (BIASED.replace("y =", "w =") + " r = Sqrt(w) y = Sqrt(r)", "Sqrt"),
+        (UNBIASED.replace("y =", "w =") + " q = Mul(w, n) y = Div(q, n1)", "Div"),
+        (BIASED.replace("y =", "v =") + " r = Sqrt(v) p = Mul(r, n) y = Div(p, n1)", "Div"),
+    ],
+    ids=["cubes", "all axes", "the root of a root", "corrected twice", "a corrected deviation"],
+)
+def test_what_is_not_quite_a_variance(body: str, last: str) -> None:
+    proto = variance(body, outputs="y")
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.float32(3), "three"))
+    assert found(proto)[-1] == last
+
+
+@pytest.mark.parametrize(
+    ("body", "value", "shape", "last"),
+    [
+        (BIASED, "s", "batch, seq, 8", "ReduceMean"),
+        (BIASED, "d", "batch, seq, 8", "ReduceMean"),
+        (BIASED, "m", "batch, seq, 1", "ReduceMean"),
+        (BIASED.replace("y =", "v =") + " y = Sqrt(v)", "v", "batch, seq", "Sqrt"),
+        (UNBIASED, "v", "batch, seq", "Div"),
+        (UNBIASED, "p", "batch, seq", "Div"),
+        (f"{UNBIASED.replace('y =', 'w =')} y = Unsqueeze(w, axis)", "w", "batch, seq", "Unsqueeze"),
+    ],
+)
+def test_what_is_read_elsewhere_stays(body: str, value: str, shape: str, last: str) -> None:
+    y = "float[batch, seq, 1] y" if "Unsqueeze" in body else "float[batch, seq] y"
+    operators = found(variance(f"{body} o = Exp({value})", outputs=f"{y}, float[{shape}] o"))
+    assert last in operators and (last != "ReduceMean" or "onnxlift.Variance" not in operators)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_an_average_along_another_axis_stays(axis: int) -> None:
+    """It loses its axis, and what is subtracted is stretched along the first one: right for the first only."""
+    known = {"axis": np.array([axis])}
+    proto = parse(f"g (float[6, 6] x) => (float[6] y) {{ {BIASED.replace('keepdims = 1', 'keepdims = 0')} }}", **known)
+    assert "onnxlift.Variance" not in found(proto)
+
+
+def test_integers_have_no_variance() -> None:
+    proto = parse(f"g (int32[batch, seq, 8] x) => (int32[batch, seq] y) {{ {BIASED} }}", axis=np.array([2]))
+    assert "onnxlift.Variance" not in found(proto)
+
+
+SPELLED = ROOT.replace("y =", "r =").replace("keepdims = 0", "keepdims = 1") + " y = Div(d, r)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "more"),
+    [
+        ("p = Mul", "o = Exp(v) p = Mul", ", float[batch, seq, 1] o"),
+        ("w = Div", "o = Exp(p) w = Div", ", float[batch, seq, 1] o"),
+        ("w = Div(p", "w = Sub(p", ""),
+        ("w = Div(p, n1)", "w = Div(p, two)", ""),
+        ("p = Mul(v, n)", "p = Add(v, n)", ""),
+    ],
+    ids=["the variance is read", "the product is read", "a difference", "another divisor", "a sum"],
+)
+def test_what_is_not_corrected_is_spelled_out_if_it_is_centred_anyway(old: str, new: str, more: str) -> None:
+    assert SPELLED.count(old) == 1
+    proto = variance(SPELLED.replace(old, new), outputs=f"float[batch, seq, 8] y{more}")
+    assert "onnxlift.Variance" not in found(proto, rtol=1e-3, atol=1e-4)
+
+
+def test_a_square_with_more_axes_is_averaged_over_another_one() -> None:
+    known = {"axis": np.array([2]), "deep": np.full((1, 1, 1, 1), 2, np.float32)}
+    body = BIASED.replace("Mul(d, d)", "Pow(d, deep)")
+    proto = parse(f"g (float[batch, seq, 8] x) => (float[1, batch, 8] y) {{ {body} }}", **known)
+    assert "onnxlift.Variance" not in found(proto)

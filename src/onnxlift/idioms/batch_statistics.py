@@ -17,7 +17,7 @@ import onnx_ir as ir
 from ..ir.node_view import shape_of
 from ..ir.scopes import constant
 from ..passes.edit import Edit, attribute, axes_of, is_standard, sweep
-from .match import DOMAIN, drop_unused, is_filler, is_float, made_by
+from .match import DOMAIN, drop_unused, is_filler, made_by
 
 
 def run(model: ir.Model) -> int:
@@ -26,11 +26,11 @@ def run(model: ir.Model) -> int:
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "BatchNormalization") or len(node.inputs) != 5:
+    if not is_standard(node, "BatchNormalization"):
         return
     x, weight, bias, mean, variance = node.inputs
     shape = shape_of(x)
-    if x is None or shape is None or not is_float(x) or not 2 <= len(shape) <= 5 or not isinstance(shape[1], int):
+    if x is None or shape is None or not 2 <= len(shape) <= 5 or not isinstance(shape[1], int):
         return
     if any(output.uses() or edit.is_output(output) for output in node.outputs[1:]):
         return
@@ -40,7 +40,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if attribute(node, "training_mode", 0):
         if constant(mean) is not None or constant(variance) is not None:
             return
-    elif not all(maker is not None and _is_of_all(maker, x) for maker in makers):
+    elif not all(maker is not None and _is_of_all(maker, x, len(shape)) for maker in makers):
         return
     is_affine = not is_filler(weight, 1) or not is_filler(bias, 0)
     options = [ir.AttrInt64("channels", shape[1]), ir.AttrFloat32("epsilon", attribute(node, "epsilon", 1e-5))]
@@ -53,9 +53,9 @@ def _is_channels(value: ir.Value | None, x: ir.Value) -> bool:
     return constant(value) is not None and value is not None and value.dtype == x.dtype
 
 
-def _is_of_all(node: ir.Node, x: ir.Value) -> bool:
+def _is_of_all(node: ir.Node, x: ir.Value, rank: int) -> bool:
     """Whether a mean or a variance is that of each channel of `x`."""
-    rank = len(shape_of(x) or ())
-    over = sorted(axis % rank for axis in axes_of(node) or ())
+    axes = axes_of(node)
+    over = None if axes is None else sorted(axis % rank for axis in axes)
     options = [attribute(node, name, default) for name, default in (("keepdims", 1), ("unbiased", 0), ("root", 0))]
     return node.inputs[0] is x and options == [0, 0, 0] and over == [axis for axis in range(rank) if axis != 1]

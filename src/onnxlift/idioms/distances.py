@@ -34,19 +34,20 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         return
     axis = axes[0] % len(shape)
     if node.op_type == "ReduceSum" and not keepdims:
-        _similarity(edit, node, axis)
+        _similarity(edit, node, axis, len(shape))
     elif node.op_type != "ReduceSum" and axis == len(shape) - 1:
         _distance(edit, node, keepdims)
 
 
-def _similarity(edit: Edit, node: ir.Node, axis: int) -> None:
+def _similarity(edit: Edit, node: ir.Node, axis: int, rank: int) -> None:
     product = made_by(edit, node.inputs[0], "Mul")
-    found = [made_by(edit, value, "Normalize", domain=DOMAIN) for value in product.inputs] if product else []
+    found = (
+        [made_by(edit, value, "Normalize", domain=DOMAIN) for value in product.inputs] if product is not None else []
+    )
     parts = [part for part in found if part is not None and is_private(edit, part.outputs[0])]
     shapes = {shape_of(part.inputs[0]) for part in parts}
-    if product is None or len(parts) != 2 or len(shapes) != 1 or None in shapes:
+    if product is None or len(parts) != 2 or len(shapes) != 1:
         return
-    rank = len(shapes.pop() or ())
     spans = {(attribute(part, "axis", 0) % rank, attribute(part, "epsilon", 0.0)) for part in parts}
     if len(spans) != 1 or any(attribute(part, "p", 2) != 2 for part in parts):
         return
@@ -64,7 +65,7 @@ def _distance(edit: Edit, node: ir.Node, keepdims: int) -> None:
     if total is None or found is None or difference is None or not is_close(found[1], _SMALL, found[0].dtype):
         return
     x, y = difference.inputs
-    is_exact = found[0].dtype in (DataType.FLOAT, DataType.DOUBLE)  # half precision has no such small numbers
+    is_exact = found[0].dtype in (DataType.FLOAT, DataType.DOUBLE)  # the number is another one in half precision
     if is_exact and is_private(edit, found[0]) and shape_of(x) == shape_of(y) is not None:
         options = [ir.AttrInt64("p", int(node.op_type[-1])), ir.AttrInt64("keepdims", keepdims)]
         edit.replace(node, "PairwiseDistance", [x, y], options, domain=DOMAIN)

@@ -12,8 +12,8 @@ weight and bias are constants with one number for each channel and axes of size 
 Unsqueeze; a weight without a bias, or the other way round, stays outside: PyTorch's layer has both. With as many groups
 as channels, there is nothing to reshape. Applies if the shapes prove that the second reshape gives x's shape back, or
 its batch and channels at least (what else it does was done before the norm: two reshapes have become one), and the
-first one splits its channels. Not if the instance normalisation has a scale or a bias of its own, and not if
-another node reads what is in between.
+first one splits its channels. Not if the instance normalisation has a scale or a bias of its own, nor for groups of
+single elements, which PyTorch refuses in a batch of one, and not if another node reads what is in between.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def _normalised(edit: Edit, node: ir.Node) -> None:
         return
     if shape != result and (shape[:2] != result[:2] or not _names_sizes(node)):
         return
-    if len(groups) < 3 or groups[0] != shape[0] or not isinstance(groups[1], int) or not isinstance(shape[1], int):
+    if groups[0] != shape[0] or not isinstance(groups[1], int) or not isinstance(shape[1], int):
         return
-    if shape[1] % groups[1] or product(groups[2:]) != product((shape[1] // groups[1], *shape[2:])):
+    if not groups[1] or shape[1] % groups[1] or product(groups[2:]) == 1:
         return
     if not _is_all(norm.inputs[1], 1) or not _is_all(norm.inputs[2], 0):
         return
@@ -72,7 +72,7 @@ def _normalised(edit: Edit, node: ir.Node) -> None:
 def _names_sizes(reshape: ir.Node) -> bool:
     """Whether a Reshape says which sizes it wants, and takes none but the first from what it is given."""
     sizes = elements_of(reshape.inputs[1])
-    return sizes is not None and None not in sizes and 0 not in sizes[1:] and not attribute(reshape, "allowzero", 0)
+    return sizes is not None and None not in sizes and 0 not in sizes[1:]
 
 
 def _affine(edit: Edit, node: ir.Node, program: Program | None) -> None:
@@ -83,13 +83,14 @@ def _affine(edit: Edit, node: ir.Node, program: Program | None) -> None:
         if multiply is None or not is_private(edit, scaled):
             continue
         for value, weight in both_orders(multiply):
-            norm = made_by(edit, value, "GroupNorm", domain=DOMAIN) or _instance_norm(edit, value)
-            if norm is None or not is_private(edit, value) or (norm.domain == DOMAIN and len(norm.inputs) != 1):
+            found = _without_weights(edit, value)
+            if found is None or not is_private(edit, value):
                 continue
+            norm, attributes = found
             stored = [_by_channel(edit, factor, value) for factor in (weight, bias)]
             if None not in stored:
                 is_plain = _is_all(weight, 1) and _is_all(bias, 0) and _are_made_up((weight, bias), program)
-                inputs, attributes = [norm.inputs[0], *([] if is_plain else stored)], _attributes(norm)
+                inputs = [norm.inputs[0], *([] if is_plain else stored)]
                 edit.replace(node, "GroupNorm", inputs, attributes, domain=DOMAIN, named_by=multiply)
                 unsqueezed = (made_by(edit, factor, "Unsqueeze") for factor in (weight, bias))
                 drop_unused(edit, [multiply, norm, *filter(None, unsqueezed)])
@@ -101,27 +102,24 @@ def _without_addition(edit: Edit, node: ir.Node, value: ir.Value) -> bool:
     norm = made_by(edit, value, "GroupNorm", domain=DOMAIN)
     if norm is None or not is_private(edit, value) or shape_of(value) != shape_of(node.outputs[0]):
         return False
-    edit.replace(node, "GroupNorm", list(norm.inputs), _attributes(norm), domain=DOMAIN, named_by=norm)
+    edit.replace(node, "GroupNorm", norm.inputs, norm.attributes.values(), domain=DOMAIN, named_by=norm)
     drop_unused(edit, [norm])
     return True
 
 
-def _instance_norm(edit: Edit, value: ir.Value) -> ir.Node | None:
-    """The node that normalises each channel by itself to make `value`, and does nothing else."""
-    norm = made_by(edit, value, "InstanceNormalization")
-    if norm is None or not _is_all(norm.inputs[1], 1) or not _is_all(norm.inputs[2], 0):
+def _without_weights(edit: Edit, value: ir.Value) -> tuple[ir.Node, list[ir.Attr]] | None:
+    """The node that normalises to make `value` and does nothing else, with its attributes as a group normalisation:
+    one that is recognised, or one of each channel by itself."""
+    group = made_by(edit, value, "GroupNorm", domain=DOMAIN)
+    if group is not None:
+        return (group, [*group.attributes.values()]) if len(group.inputs) == 1 else None
+    norm, shape = made_by(edit, value, "InstanceNormalization"), shape_of(value)
+    if norm is None or shape is None or not _is_all(norm.inputs[1], 1) or not _is_all(norm.inputs[2], 0):
         return None
-    shape = shape_of(value)
-    is_known = shape is not None and len(shape) > 2 and isinstance(shape[1], int)
-    return norm if is_known and attribute(norm, "epsilon", 1e-5) is not None else None
-
-
-def _attributes(norm: ir.Node) -> list[ir.Attr]:
-    if norm.domain == DOMAIN:
-        return list(norm.attributes.values())
-    channels = (shape_of(norm.outputs[0]) or (0, 0))[1]
-    assert isinstance(channels, int)
-    return [ir.AttrInt64("num_groups", channels), ir.AttrFloat32("epsilon", attribute(norm, "epsilon", 1e-5))]
+    epsilon = attribute(norm, "epsilon", 1e-5)
+    if epsilon is None or all(size == 1 for size in shape[2:]) or not isinstance(shape[1], int) or not shape[1]:
+        return None
+    return norm, [ir.AttrInt64("num_groups", shape[1]), ir.AttrFloat32("epsilon", epsilon)]
 
 
 def _is_all(value: ir.Value | None, expected: float) -> bool:
@@ -138,7 +136,7 @@ def _are_made_up(values: Iterable[ir.Value], program: Program | None) -> bool:
 def _by_channel(edit: Edit, value: ir.Value, x: ir.Value) -> ir.Value | None:
     """The constant that has one number for each channel of x, if `value` is that, or that with axes of size 1."""
     shape, of_x = shape_of(value), shape_of(x)
-    if shape is None or of_x is None or len(shape) > len(of_x) or value.dtype != x.dtype:
+    if shape is None or of_x is None:
         return None
     aligned = (1,) * (len(of_x) - len(shape)) + shape
     if aligned != (1, of_x[1], *(1 for _ in of_x[2:])):

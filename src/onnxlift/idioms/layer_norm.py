@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ..ir.node_view import shape_of
 from ..passes.edit import Edit, attribute, is_standard, sweep
 from .match import DOMAIN, drop_unused, is_filler, is_private, made_by, rank
 from .statistics import norm_attributes, reduced_axis, scaled_by_root_mean_square, take_bias, take_casts, take_weight
@@ -58,9 +57,7 @@ def _without_weight(edit: Edit, node: ir.Node) -> None:
         return
     if weight is None or axes is None or axis is None or epsilon is None or len(node.outputs) != 1:
         return
-    shape, is_plain = shape_of(x), is_filler(weight, 1)
-    if attribute(node, "stash_type", 1) != 1 or shape is None or shape_of(weight) != shape[axis % axes :]:
-        return
-    if is_plain or bias is not None:
+    is_plain = is_filler(weight, 1)
+    if attribute(node, "stash_type", 1) == 1 and (is_plain or bias is not None):
         options = [ir.AttrInt64("axis", axis % axes - axes), ir.AttrFloat32("epsilon", epsilon)]
         edit.replace(node, "LayerNorm", [x] if is_plain else [x, weight], options, domain=DOMAIN)

@@ -3,11 +3,14 @@
     s = AveragePool(Pad(x * x with an axis before the channels)), without that axis
     x / (s * alpha + k) ** beta   ->   LRN(x, size, alpha, beta, k)
 
-The window is over the channels only, at each of them, and of an odd `size` (for an even one PyTorch's is not ONNX's).
-The pads are zeros that count: half of it on both sides. Nobody else reads what is in between.
+The window is over the channels only, and moves by one of them. The pads are zeros that count: half of it on both sides.
+The divisor has the shape of x: so the window is of an odd `size` (for an even one PyTorch's is not ONNX's), and the
+pool has no pads of its own. x has at least three axes, as PyTorch wants it. Nobody else reads what is in between.
 """
 
 from __future__ import annotations
+
+import math
 
 import onnx_ir as ir
 
@@ -34,11 +37,11 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     sums = with_number(total) if total is not None else None
     scaled = made_by(edit, sums[0], "Mul") if sums is not None else None
     factors = with_number(scaled) if scaled is not None else None
-    if x is None or beta is None or sums is None or factors is None or power is None or not total or not scaled:
+    if x is None or beta is None or sums is None or factors is None or power is None or total is None or scaled is None:
         return
     found = _average(edit, factors[0], x)
     private = (divisor, power.inputs[0], sums[0], factors[0])
-    if found is None or not all(is_private(edit, value) for value in private):
+    if found is None or shape_of(divisor) != shape_of(x) or not all(is_private(edit, value) for value in private):
         return
     size, nodes = found
     options = {"alpha": factors[1], "beta": beta, "bias": sums[1]}
@@ -57,29 +60,25 @@ def _average(edit: Edit, value: ir.Value, x: ir.Value) -> tuple[int, list[ir.Nod
     shape = shape_of(x)
     if shape is None or last is None or pool is None or pad is None or first is None or square is None:
         return None
-    if not square.inputs[0] is square.inputs[1] is x or shape_of(value) != shape:
+    if not square.inputs[0] is square.inputs[1] is x or len(shape) < 3:
         return None
-    kernel = list(attribute(pool, "kernel_shape", ()))
-    size, spatial = (kernel or [0])[0], len(shape) - 1
-    sides = [0, 0, size // 2, *[0] * (spatial - 1)]
-    if size % 2 == 0 or kernel != [size, *[1] * (spatial - 1)] or not _is_plain(pool, spatial) or not _is_zero(pad):
+    kernel, others = attribute(pool, "kernel_shape", None), len(shape) - 2
+    if kernel is None or shape_of(first.outputs[0]) != (shape[0], 1, *shape[1:]):
         return None
-    if (
-        shape_of(first.outputs[0]) != (shape[0], 1, *shape[1:])
-        or list(static_elements(pad.inputs[1]) or ()) != sides * 2
-    ):
+    size = math.prod(kernel)
+    sides = (0, 0, size // 2, *(0,) * others)
+    if kernel != (size, *(1,) * others) or not _is_at_each_place(pool, others + 1) or not _is_zero(pad):
+        return None
+    if static_elements(pad.inputs[1]) != sides * 2:
         return None
     nodes = [last, pool, pad, first, square]
     return (size, nodes) if all(is_private(edit, node.outputs[0]) for node in nodes[1:]) else None
 
 
-def _is_plain(pool: ir.Node, spatial: int) -> bool:
-    """Whether a pool has no pads of its own, and looks at each place."""
-    ones, zeros = [1] * spatial, [0] * (2 * spatial)
-    steps = [list(attribute(pool, name, ones)) for name in ("strides", "dilations")]
-    return (
-        steps == [ones, ones] and list(attribute(pool, "pads", zeros)) == zeros and not attribute(pool, "ceil_mode", 0)
-    )
+def _is_at_each_place(pool: ir.Node, axes: int) -> bool:
+    """Whether a pool looks at each place, and at neighbours."""
+    ones = (1,) * axes
+    return all(attribute(pool, name, ones) == ones for name in ("strides", "dilations"))
 
 
 def _is_zero(pad: ir.Node) -> bool:

@@ -4,7 +4,7 @@
     Div(x, Max(ReduceL1(x, axis), eps))   ->   Normalize(x, axis, eps, p=1)
 
 or with a Clip from below for the Max: `F.normalize`. The norm keeps its axis and is over one axis of the very x that is
-divided, eps is a positive number, and nobody else reads the norm. Sound because that is how the function is defined.
+divided, eps is a number, and nobody else reads the norm. Sound because that is how the function is defined.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if norm is None or norm.inputs[0] is not x or not is_private(edit, value) or attribute(norm, "keepdims", 1) != 1:
         return
     axes = static_elements(norm.inputs[1]) if len(norm.inputs) > 1 else attribute(norm, "axes", ())
-    if axes is None or len(axes) != 1 or eps <= 0 or rank(x) is None:
+    if axes is None or len(axes) != 1 or rank(x) is None:
         return
     options = [ir.AttrInt64("axis", axes[0]), ir.AttrFloat32("epsilon", eps)]
     if norm.op_type == "ReduceL1":

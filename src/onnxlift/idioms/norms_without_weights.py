@@ -18,7 +18,7 @@ import onnx_ir as ir
 from ..ir.node_view import shape_of
 from ..ir.scopes import constant
 from ..passes.edit import Edit, attribute, is_standard, sweep
-from .match import DOMAIN, is_filler, is_float
+from .match import DOMAIN, is_filler
 
 
 def run(model: ir.Model) -> int:
@@ -30,14 +30,14 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if not is_standard(node, "InstanceNormalization", "BatchNormalization"):
         return
     x, weight, bias, *statistics = node.inputs
-    if len(node.outputs) != 1 or not is_filler(weight, 1) or not is_filler(bias, 0) or not is_float(x):
+    if len(node.outputs) != 1 or not is_filler(weight, 1) or not is_filler(bias, 0):
         return
     epsilon, shape = attribute(node, "epsilon", 1e-5), shape_of(x)
-    if epsilon is None or shape is None or weight is None or x is None or weight.dtype != x.dtype:
+    if epsilon is None or shape is None or x is None:
         return
     options = [ir.AttrFloat32("epsilon", epsilon)]
     if node.op_type == "InstanceNormalization":
-        if 3 <= len(shape) <= 5 and isinstance(shape[1], int) and any(size != 1 for size in shape[2:]):
+        if len(shape) <= 5 and any(size != 1 for size in shape[2:]) and isinstance(shape[1], int):
             edit.replace(node, "InstanceNorm", [x], options, domain=DOMAIN)
     elif _is_settled(node) and 2 <= len(shape) <= 5 and all(_is_like(value, x) for value in statistics):
         options.append(ir.AttrFloat32("momentum", attribute(node, "momentum", 0.9)))

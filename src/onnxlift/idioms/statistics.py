@@ -59,15 +59,23 @@ def _times_inverse_root(edit: Edit, x: ir.Value, factor: ir.Value) -> Scaled | N
         return _over_root(edit, x, inverse.inputs[0], [inverse])
     first, second = inverse.inputs
     if inverse.op_type == "Div":
-        return _over_root(edit, x, second, [inverse]) if number(first) == 1.0 else None
-    return _over_variance(edit, x, first, [inverse]) if number(second) == -0.5 else None
+        return _over_root(edit, x, second, [inverse]) if _number_beside(first, second) == 1.0 else None
+    return _over_variance(edit, x, first, [inverse]) if _number_beside(second, first) == -0.5 else None
 
 
 def _over_root(edit: Edit, x: ir.Value, root: ir.Value | None, nodes: list[ir.Node]) -> Scaled | None:
     node = made_by(edit, root, "Sqrt", "Pow")
-    if node is None or not is_private(edit, root) or (node.op_type == "Pow" and number(node.inputs[1]) != 0.5):
+    if node is None or not is_private(edit, root):
+        return None
+    if node.op_type == "Pow" and _number_beside(node.inputs[1], node.inputs[0]) != 0.5:
         return None
     return _over_variance(edit, x, node.inputs[0], [*nodes, node])
+
+
+def _number_beside(value: ir.Value | None, other: ir.Value | None) -> float | None:
+    """The number that `value` is, if it does not give a result of both more axes than `other` has."""
+    axes, others = rank(value), rank(other)
+    return number(value) if not axes or (others is not None and axes <= others) else None
 
 
 def _over_variance(edit: Edit, x: ir.Value, variance: ir.Value | None, nodes: list[ir.Node]) -> Scaled | None:
@@ -116,9 +124,8 @@ def _take(edit: Edit, node: ir.Node, op_type: str, inputs: int) -> bool:
         norm = made_by(edit, value, op_type, domain=DOMAIN)
         if norm is None or len(norm.inputs) != inputs or not is_private(edit, value):
             continue
-        shape, weights = shape_of(value), shape_of(weight)
-        axis = norm.attributes["axis"].as_int()
-        if constant(weight) is None or shape is None or weights != shape[axis:] or weight.dtype != value.dtype:
+        shape, axis = shape_of(value), norm.attributes["axis"].as_int()
+        if constant(weight) is None or shape is None or shape_of(weight) != shape[axis:]:
             continue
         attributes = list(norm.attributes.values())
         edit.replace(node, op_type, [*norm.inputs, weight], attributes, domain=DOMAIN, named_by=node)

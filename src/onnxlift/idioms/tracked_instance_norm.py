@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ..ir.node_view import shape_of
+from ..ir.node_view import Shape, shape_of
 from ..ir.scopes import constant
 from ..ir.symbolic import multiply
 from ..passes.edit import Edit, attribute, has_generated_name, is_standard, sweep
-from .match import DOMAIN, drop_unused, is_filler, is_float, is_private, made_by
+from .match import DOMAIN, drop_unused, is_filler, is_private, made_by
 
 
 def run(model: ir.Model) -> int:
@@ -33,7 +33,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         return
     x = joined.inputs[0]
     shape = shape_of(x)
-    if x is None or shape is None or not is_float(x) or not 3 <= len(shape) <= 5:
+    if x is None or shape is None or not 3 <= len(shape) <= 5:
         return
     channels = multiply(shape[0], shape[1])
     if shape_of(joined.outputs[0]) != (1, channels, *shape[2:]) or shape_of(node.outputs[0]) != shape:
@@ -41,7 +41,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     repeated = norm.inputs[1:]
     if not all(shape_of(value) == (channels,) for value in repeated):
         return
-    weights = [_repeated(edit, value, x) for value in repeated]
+    weights = [_repeated(edit, value, x, shape) for value in repeated]
     if None in weights:
         return
     if not is_private(edit, node.inputs[0]) or not is_private(edit, norm.inputs[0]):
@@ -56,9 +56,9 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     drop_unused(edit, [norm, joined, *(tile for tile in tiles if tile is not None)])
 
 
-def _repeated(edit: Edit, value: ir.Value | None, x: ir.Value) -> ir.Value | None:
+def _repeated(edit: Edit, value: ir.Value | None, x: ir.Value, shape: Shape) -> ir.Value | None:
     """The constant with a number for each channel of `x` that `value` repeats for each image."""
-    images, channels = (shape_of(x) or ())[:2]
+    images, channels = shape[:2]
     tile, tensor = made_by(edit, value, "Tile"), constant(value)
     if tile is not None:
         part = tile.inputs[0]
@@ -69,4 +69,4 @@ def _repeated(edit: Edit, value: ir.Value | None, x: ir.Value) -> ir.Value | Non
     if not (has_generated_name(value) or "constant" in value.meta):
         return None  # somebody's weight, which may be all ones before training
     rows = tensor.numpy().reshape(images, -1)
-    return edit.constant(value.name or "", rows[0].copy()) if (rows == rows[0]).all() else None
+    return edit.constant(f"{value.name}", rows[0].copy()) if (rows == rows[0]).all() else None

@@ -15,14 +15,13 @@ order of roundings differs.
 
 from __future__ import annotations
 
-import math
-
 import onnx_ir as ir
 
 from ..ir.node_view import shape_of
+from ..ir.symbolic import product
 from ..ir.types import DataType
 from ..passes.edit import Edit, attribute, axes_of, is_standard, sweep
-from .match import DOMAIN, divided_by_number, drop_unused, is_private, made_by, number, with_number
+from .match import DOMAIN, divided_by_number, drop_unused, is_private, made_by, number, rank, with_number
 
 
 def run(model: ir.Model) -> int:
@@ -39,10 +38,9 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         _kept(edit, node)
     elif is_standard(node, "Sqrt"):
         inner = made_by(edit, node.inputs[0], "Variance", domain=DOMAIN)
-        if inner is not None and is_private(edit, node.inputs[0]):
-            edit.replace(
-                node, "Variance", inner.inputs, [*inner.attributes.values(), ir.AttrInt64("root", 1)], domain=DOMAIN
-            )
+        if inner is not None and "root" not in inner.attributes and is_private(edit, node.inputs[0]):
+            options = [*inner.attributes.values(), ir.AttrInt64("root", 1)]
+            edit.replace(node, "Variance", inner.inputs, options, domain=DOMAIN)
             drop_unused(edit, [inner])
 
 
@@ -59,6 +57,8 @@ def _variance(edit: Edit, node: ir.Node) -> None:
     mean = made_by(edit, average, "ReduceMean")
     if x is None or mean is None or mean.inputs[0] is not x or _axes(mean) != axes:
         return
+    if rank(square.outputs[0]) != rank(x):
+        return  # an exponent with more axes
     is_alone = is_private(edit, centred, 2 if square.op_type == "Mul" else 1) and is_private(edit, average)
     if not is_alone and not _is_corrected(edit, node.outputs[0]):
         return
@@ -71,32 +71,32 @@ def _variance(edit: Edit, node: ir.Node) -> None:
 
 def _is_corrected(edit: Edit, mean: ir.Value) -> bool:
     """Whether a mean is only multiplied by a number and divided by the one before it."""
-    product = next((user for user, _ in mean.uses() if is_standard(user, "Mul")), None)
-    factors = with_number(product) if product is not None and is_private(edit, mean) else None
-    if product is None or factors is None or not is_private(edit, product.outputs[0]):
+    if not is_private(edit, mean):
         return False
-    ((user, _),) = product.outputs[0].uses()
+    ((multiply, _),) = mean.uses()
+    factors = with_number(multiply) if is_standard(multiply, "Mul") else None
+    if factors is None or not is_private(edit, multiply.outputs[0]):
+        return False
+    ((user, _),) = multiply.outputs[0].uses()
     quotient = divided_by_number(user) if is_standard(user, "Div") else None
     return quotient is not None and quotient[1] == factors[1] - 1
 
 
 def _unbiased(edit: Edit, node: ir.Node) -> None:
     quotient = divided_by_number(node)
-    product = made_by(edit, quotient[0], "Mul") if quotient is not None else None
-    factors = with_number(product) if product is not None else None
-    if quotient is None or product is None or factors is None or not is_private(edit, quotient[0]):
+    multiply = made_by(edit, quotient[0], "Mul") if quotient is not None else None
+    factors = with_number(multiply) if multiply is not None else None
+    if quotient is None or multiply is None or factors is None or not is_private(edit, quotient[0]):
         return
-    value, count = factors
+    (value, count), less = factors, quotient[1]
     inner = made_by(edit, value, "Variance", domain=DOMAIN)
     if inner is None or not is_private(edit, value) or {"unbiased", "root"} & inner.attributes.keys():
         return
-    shape = shape_of(inner.inputs[0]) or ()
-    sizes = [shape[axis] for axis in attribute(inner, "axes", ())] if shape else [None]
-    known = [size for size in sizes if isinstance(size, int)]
-    if len(known) == len(sizes) and math.prod(known) == count == quotient[1] + 1:
+    shape = shape_of(inner.inputs[0])
+    if shape is not None and product(shape[axis] for axis in inner.attributes["axes"].as_ints()) == count == less + 1:
         options = [*inner.attributes.values(), ir.AttrInt64("unbiased", 1)]
         edit.replace(node, "Variance", inner.inputs, options, domain=DOMAIN)
-        drop_unused(edit, [product, inner])
+        drop_unused(edit, [multiply, inner])
 
 
 def _kept(edit: Edit, node: ir.Node) -> None:
@@ -105,10 +105,10 @@ def _kept(edit: Edit, node: ir.Node) -> None:
     shape = shape_of(inner.inputs[0]) if inner is not None else None
     if inner is None or shape is None or not is_private(edit, node.inputs[0]):
         return
-    axes = attribute(inner, "axes", ())
+    axes = inner.attributes["axes"].as_ints()
     if shape_of(node.outputs[0]) == tuple(1 if axis in axes else size for axis, size in enumerate(shape)):
-        options = [option for option in inner.attributes.values() if option.name != "keepdims"]
-        edit.replace(node, "Variance", inner.inputs, [*options, ir.AttrInt64("keepdims", 1)], domain=DOMAIN)
+        options = dict(inner.attributes) | {"keepdims": ir.AttrInt64("keepdims", 1)}
+        edit.replace(node, "Variance", inner.inputs, options.values(), domain=DOMAIN)
         drop_unused(edit, [inner])
 
 

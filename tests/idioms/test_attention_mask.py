@@ -95,20 +95,10 @@ def test_of_two_products_the_first_are_the_scores() -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "flags"),
-    [("w = Where(all, zero, lowest) m = Add(s, w)", True), ("m = Where(all, s, lowest)", True)],
-)
-def test_a_mask_that_may_hide_something_stays(how: str, flags: bool) -> None:
-    """It hides nothing, but that is not known before the model runs."""
-    proto = model(f"{SCALED} {how} {ATTENDED}", f"{HEADS}, bool[batch, 1, seq, keys] all")
-    assert len(attention(proto)[0]) == 4
-
-
-@pytest.mark.parametrize(
     ("choice", "inputs", "operators"),
     [
-        ("Where(mask, bias, infinity)", "bool[seq, keys] mask, float[3, 1, 1] bias", ["Where"]),
-        ("Where(mask, zero, bias)", "bool[seq, keys] mask, float[3, 1, 1] bias", ["Where"]),
+        ("Where(mask, bias, infinity)", "bool[seq, keys] mask, float[seq, 1] bias", ["Where"]),
+        ("Where(mask, zero, bias)", "bool[seq, keys] mask, float[seq, 1] bias", ["Where"]),
         ("Where(mask, zero, low)", "bool[seq, keys] mask", ["Where"]),
         ("Where(mask, row, infinity)", "bool mask", ["Where", "Unsqueeze"]),
     ],
@@ -133,6 +123,16 @@ def test_a_triangle_hides_only_with_a_huge_number(fill: float) -> None:
 
 def shifted(flags: np.ndarray, text: str = SHIFT, how: str = "m = Add(s, shift)") -> onnx.ModelProto:
     return model(f"{text} {SCALED} {how} {ATTENDED}", HEADS, flags=flags)
+
+
+@pytest.mark.parametrize("how", ["m = Where(all, s, lowest)", "m = Where(all, lowest, s)"])
+@pytest.mark.parametrize("flag", [True, False])
+def test_a_large_constant_that_hides_nothing_goes(how: str, flag: bool) -> None:
+    """So large that no simplification looks at it."""
+    inputs = HEADS.replace("seq", "33").replace("keys", "32")
+    proto = model(f"{SCALED} {how} {ATTENDED}", inputs, "float[batch, 3, 33, 8] y", all=np.full((33, 32), flag))
+    assert found(proto)[-1] == "onnxlift.Attention"
+    assert len(attention(proto)[0]) == (3 if flag == ("s, lowest" in how) else 4)
 
 
 @pytest.mark.parametrize("flags", [LOWEST, -1e4, np.inf, np.nan], ids=["lowest", "large", "infinite", "nan"])

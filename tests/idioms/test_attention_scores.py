@@ -106,24 +106,29 @@ def test_queries_without_features() -> None:
     [
         ("d = Dropout(p, ratio, mode) z = Neg(d)", ", float[batch, 3, seq, keys] z"),
         ("d, m = Dropout(p, ratio, mode) z = Not(m)", ", bool[batch, 3, seq, keys] z"),
-        ("d, m = Dropout(p, none, mode)", ", bool[batch, 3, seq, keys] m"),
     ],
-    ids=["read elsewhere", "its mask is read", "of nothing"],
+    ids=["read elsewhere", "its mask is read"],
 )
 def test_other_dropouts_are_no_part_of_attention(call: str, output: str) -> None:
-    numbers = {"ratio": 0.25, "mode": np.array(True), "none": 0.0}
-    used = {name: number for name, number in numbers.items() if name in call}
-    proto = model(f"{DROPPED} {call} y = MatMul(d, v)", HEADS, f"float[batch, 3, seq, 8] y{output}", **used)
+    text = f"{DROPPED} {call} y = MatMul(d, v)"
+    proto = model(text, HEADS, f"float[batch, 3, seq, 8] y{output}", ratio=0.25, mode=np.array(True))
     assert "Attention" not in operators(proto)
+
+
+OLD = "t = Transpose <perm = [0, 1, 3, 2]> (k) s = MatMul(q, t) p = Softmax <axis = 3> (s)"
 
 
 @pytest.mark.parametrize(
     ("opset", "attributes", "trains"), [(6, "", 1), (6, "is_test = 1, ", 0), (7, "", 0)], ids=["6", "6 in a test", "7"]
 )
 def test_old_dropouts_train_until_they_are_told(opset: int, attributes: str, trains: int) -> None:
-    body = f"""t = Transpose <perm = [0, 1, 3, 2]> (k) s = MatMul(q, t) p = Softmax <axis = 3> (s)
-        d = Dropout <{attributes}ratio = 0.25> (p) y = MatMul(d, v)"""
+    body = f"{OLD} d = Dropout <{attributes}ratio = 0.25> (p) y = MatMul(d, v)"
     assert attention(model(body, opset=opset))[1] == {"scale": 1.0, "dropout": 0.25, "trains": trains}
+
+
+def test_a_dropout_of_everything_is_no_part_of_attention() -> None:
+    proto = model(f"{OLD} d = Dropout <ratio = 1.0> (p) y = MatMul(d, v)", opset=7)
+    assert "Attention" not in operators(proto)
 
 
 def test_scores_of_an_unknown_type_stay() -> None:

@@ -214,9 +214,9 @@ def hides_later(edit: Edit, mask: ir.Value | None, inverted: bool = False) -> bo
 
 
 def _is_triangle(edit: Edit, mask: ir.Value | None, sizes: Shape, inverted: bool) -> bool:
-    """Whether `mask`, of these sizes, says that the position of a key is not after that of the query, or is a triangle of a matrix of
-    one number: the lower triangle of ones marks the keys that count; the upper one without the diagonal marks those
-    that do not, or is added to hide them."""
+    """Whether `mask`, of these sizes, says that the position of a key is not after that of the query, or is a triangle
+    of a matrix of one number: the lower triangle of ones marks the keys that count; the upper one without the diagonal
+    marks those that do not, or is added to hide them."""
     order = Positions().condition(mask)
     if order is not None:
         rows, columns = order.strides[-2:]

@@ -71,6 +71,7 @@ def test_every_spelling_is_cut_into_heads(split: str, merge: str) -> None:
         model(BEFORE, "y = ReduceL1 <keepdims = 0> (a, first)"),
         model(BEHIND, RESHAPED, results=", float[batch, keys, 1, 6] vr"),
         model(BEHIND, RESHAPED, results=", float[batch, seq, 1, 6] t"),
+        model(BEHIND, RESHAPED, results=", float[batch, 1, keys, 6] vh"),
     ],
     ids=[
         "nobody has heads",
@@ -81,6 +82,7 @@ def test_every_spelling_is_cut_into_heads(split: str, merge: str) -> None:
         "another merge",
         "the cut values are read",
         "the swapped result is read",
+        "the swapped values are read",
     ],
 )
 def test_what_is_not_cut_into_heads_stays(proto: onnx.ModelProto) -> None:
@@ -138,3 +140,28 @@ def test_queries_that_come_with_heads_are_not_cut() -> None:
     text = f"g ({inputs}) => (float[batch, seq, 6] y, float[batch, 2, seq, 3] za) {{ {body} }}"
     operators = found(parse(text, **known))
     assert operators.count("onnxlift.Attention") == 2 and "onnxlift.SplitHeads" not in operators
+
+
+def test_queries_whose_axes_move_otherwise_are_not_cut() -> None:
+    inputs = ", ".join(f"float[seq, batch, 6] z{x}, float[batch, seq, 6] {x}" for x in "qkv")
+    heads = " ".join(f"z{x}r = Reshape(z{x}, two) z{x}h = Transpose <perm = [1, 2, 0, 3]> (z{x}r)" for x in "qkv")
+    body = f"{BEFORE} {attention()} {SQUEEZED} {heads} {attention('z', 'less')}"
+    known = {name: KNOWN[name] for name in ("first", "scale", "less", "two")}
+    text = f"g ({inputs}) => (float[batch, seq, 6] y, float[batch, 2, seq, 3] za) {{ {body} }}"
+    operators = found(parse(text, **known))
+    assert operators.count("onnxlift.Attention") == 2 and "onnxlift.SplitHeads" not in operators
+
+
+GELU = "e = Div(oh, root) f = Erf(e) g = Add(f, unit) h = Mul(oh, g) w = Mul(h, half)"
+
+
+@pytest.mark.parametrize("reader", ["w = Sin(oh)", GELU], ids=["of ONNX", "of ours"])
+def test_heads_of_something_else_are_no_company(reader: str) -> None:
+    inputs = ", ".join(f"float[batch, seq, 6] {x}" for x in "qkvo")
+    body = f"{BEFORE} {attention()} {SQUEEZED} or = Reshape(o, two) oh = {SWAP} (or) {reader}"
+    numbers = {"root": 2**0.5, "unit": 1.0, "half": 0.5} if reader == GELU else {}
+    known = {name: KNOWN[name] for name in ("first", "scale", "two")}
+    text = f"g ({inputs}) => (float[batch, seq, 6] y, float[batch, 2, seq, 3] w) {{ {body} }}"
+    operators = found(parse(text, **known, **numbers))
+    assert "onnxlift.SplitHeads" not in operators
+    assert ("onnxlift.Gelu" in operators) == (reader == GELU)

@@ -39,12 +39,23 @@ def test_the_difference_stays_for_other_readers() -> None:
     [
         (shifted(axes="1"), "float"),
         (shifted(axes="1, 2"), "float"),
+        (shifted(axes="2, 1"), "float"),
+        (shifted("Exp(d)"), "float"),
         (shifted().replace("Sub(x, m)", "Sub(m, x)"), "float"),
         (shifted().replace("ReduceMax", "ReduceMin"), "float"),
         (shifted().replace("d = Sub(x, m)", "n = Sin(x) d = Sub(n, m)"), "float"),
         (shifted(), "float16"),
     ],
-    ids=["another axis", "more axes", "turned round", "minimum", "of something else", "half"],
+    ids=[
+        "another axis",
+        "more axes",
+        "more axes behind",
+        "no softmax",
+        "turned round",
+        "minimum",
+        "of something else",
+        "half",
+    ],
 )
 def test_other_differences_stay(body: str, kind: str) -> None:
     assert "Sub" in model(body, kind=kind)
@@ -75,3 +86,9 @@ def test_attention_with_a_shift(exporter: str) -> None:
 def test_a_softmax_over_several_axes() -> None:
     """As they were until opset 12: this one goes over the last two."""
     assert "Sub" in model("m = ReduceMax <axes = [1]> (x) d = Sub(x, m) y = Softmax <axis = 1> (d)", opset=12)
+
+
+def test_a_maximum_that_is_broadcast_along_another_axis_stays() -> None:
+    """Without `keepdims` the maximum of each row is subtracted from a column."""
+    text = f"g (float[6, 6] x) => (float[6, 6] y) {{ {shifted(axes='1', keepdims=0)} }}"
+    assert "Sub" in found(parse(text))

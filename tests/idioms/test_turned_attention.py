@@ -2,10 +2,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import onnx
 import pytest
 
 import onnxlift
+from onnxlift.idioms import turned_attention
+from onnxlift.ir.load import load
+from onnxlift.passes import normalise
 
 from .recognising import found, parse, simplified
 
@@ -131,3 +135,80 @@ def test_not_if_scores_have_fewer_axes_than_values() -> None:
 def test_not_before_opset_13_where_a_softmax_takes_all_axes_that_follow() -> None:
     body = f"{COLUMNS} p = Softmax <axis = 1> (c) y = MatMul(v, p)"
     assert "onnxlift.Attention" not in found(model(body, opset=12))
+
+
+def turned(proto: onnx.ModelProto) -> int:
+    """How many attentions are turned, in a model that is not simplified."""
+    graph = load(proto)
+    normalise(graph)
+    return turned_attention.run(graph)
+
+
+RIGHT_OF_COLUMNS = f"{COLUMNS} p = Softmax <axis = -2> (c) y = MatMul(v, p)"
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs", "output"),
+    [
+        (
+            f"{UPRIGHT} {RIGHT}".replace("[0, 2, 1]", "[1, 0]").replace("axis = 2", "axis = 1"),
+            "float[8, seq] q, float[8, keys] k, float[6, keys] v",
+            "float[6, seq] y",
+        ),
+        (
+            RIGHT_OF_COLUMNS.replace("[0, 2, 1]", "[1, 0]"),
+            "float[8, seq] q, float[8, keys] k, float[batch, 6, keys] v",
+            OUTPUT,
+        ),
+        (RIGHT_OF_COLUMNS, IMAGE.replace("float[batch, 8, seq] q", "float[8, seq] q"), OUTPUT),
+        (f"{UPRIGHT} {RIGHT}", IMAGE.replace("float[batch, 8, keys] k", "float[8, keys] k"), OUTPUT),
+    ],
+    ids=["two axes", "scores with two axes", "queries with two axes", "keys with two axes"],
+)
+def test_not_with_other_numbers_of_axes(body: str, inputs: str, output: str) -> None:
+    proto = model(body, inputs, output)
+    assert turned(proto) == 0
+    assert "onnxlift.Attention" not in found(proto)
+
+
+def test_not_if_a_number_gives_the_weights_more_axes() -> None:
+    body = f"{UPRIGHT.replace('(c)', '(m)').replace('p =', 'm = Where(mask, c, lowest) p =')} {RIGHT}"
+    body = body.replace("axis = 2", "axis = 3").replace(
+        "pt = Transpose <perm = [0, 2, 1]>", "pt = Transpose <perm = [0, 1, 3, 2]>"
+    )
+    text = f"g ({IMAGE}, bool[seq, keys] mask) => (float[1, batch, 6, seq] y) {{ {body} }}"
+    proto = parse(text, scale=1 / ROOT, lowest=np.full((1, 1, 1, 1), -3e38, np.float32))
+    assert turned(proto) == 0
+    assert "onnxlift.Attention" not in found(proto)
+
+
+@pytest.mark.parametrize(
+    ("after", "output"),
+    [
+        ("y = Neg(t)", OUTPUT),
+        ("y = Transpose <perm = [1, 0, 2]> (t)", "float[6, batch, seq] y"),
+        ("y = Transpose <perm = [2, 1, 0]> (t)", "float[seq, 6, batch] y"),
+    ],
+    ids=["no transpose", "of other axes", "of all axes"],
+)
+def test_another_node_that_follows_stays(after: str, output: str) -> None:
+    proto = model(f"{UPRIGHT} {RIGHT.replace('y =', 't =')} {after}", IMAGE, output)
+    assert turned(proto) == 1
+    assert "onnxlift.Attention" in found(proto)
+
+
+def test_a_transpose_that_follows_in_a_branch_stays() -> None:
+    branches = """y = If (flag) <then_branch = inside () => (float[batch, seq, 6] inner)
+        { inner = Transpose <perm = [0, 2, 1]> (t) },
+        else_branch = outside () => (float[batch, seq, 6] other) { other = Transpose <perm = [0, 2, 1]> (w) }>"""
+    body = f"{UPRIGHT} {RIGHT.replace('y =', 't =')} {branches}"
+    proto = model(body, f"{IMAGE}, float[batch, 6, seq] w, bool flag", Y_UPRIGHT)
+    assert turned(proto) == 1
+    assert simplified(proto).graph.outputs[0].name == "y"
+
+
+def test_values_that_were_transposed_otherwise_are_transposed_again() -> None:
+    body = f"{UPRIGHT} vt = Transpose <perm = [1, 0, 2]> (v) {RIGHT.replace('(v,', '(vt,')}"
+    assert "onnxlift.Attention" in found(
+        model(body, IMAGE.replace("float[batch, 6, keys] v", "float[6, batch, keys] v"))
+    )

@@ -50,10 +50,10 @@ def find_queries(
     order = None if moved is None else permutation(moved)
     if moved is None or order is None or not is_private(edit, queries):
         return queries, 1.0
-    unscaled, scale = without_scale(edit, moved.inputs[0], nodes)
-    if unscaled is None or unscaled is moved.inputs[0]:
-        return queries, 1.0
     nodes.append(moved)
+    unscaled, scale = without_scale(edit, moved.inputs[0], nodes)
+    if unscaled is None:
+        return queries, 1.0
     return _transpose(edit, root, unscaled, order, earlier), scale
 
 
@@ -73,12 +73,12 @@ def find_keys(edit: Edit, root: ir.Node, transposed: ir.Value, earlier: Collecti
     node = made_by(edit, transposed, "Transpose")
     order = None if node is None else permutation(node)
     if node is None or order is None or node.inputs[0] is None:
-        return Keys(_transpose(edit, root, transposed, swapped(range(rank(transposed) or 2)), earlier))
+        return Keys(_transpose(edit, root, transposed, swapped_axes(transposed), earlier))
     nodes = [node]
     source, scale = node.inputs[0], 1.0
     if is_private(edit, transposed):
         unscaled, scale = without_scale(edit, source, nodes)
-        source = unscaled or source
+        source = source if unscaled is None else unscaled
     return Keys(_transpose(edit, root, source, swapped(order), earlier), scale, nodes)
 
 
@@ -90,12 +90,9 @@ def _before_split(edit: Edit, root: ir.Node, split: ir.Node) -> Keys | None:
     target, merged, shape = static_elements(split.inputs[1]), shape_of(split.inputs[0]), shape_of(split.outputs[0])
     if node is None or order is None or node.inputs[0] is None or target is None or merged is None or shape is None:
         return None
-    if len(merged) != 3 or len(shape) != 4 or merged[1:] != shape[2:] or 0 in target:
+    if len(merged) != 3 or merged[1:] != shape[2:] or 0 in target:  # a 0 stands for the size in its own place
         return None
-    if swapped(order) == [0, 1, 2]:
-        turned = node.inputs[0]
-    else:
-        turned = _transpose(edit, root, node.inputs[0], swapped(order), ())
+    turned = _transpose(edit, root, node.inputs[0], swapped(order), ())
     merge = made_by(edit, turned, "Reshape")
     if merge is not None and merge.inputs[0] is not None:
         turned = merge.inputs[0]  # of two reshapes the last one counts
@@ -123,7 +120,7 @@ def _before_new_axes(edit: Edit, root: ir.Node, wider: ir.Node, earlier: Collect
 def _new_axis(node: ir.Node) -> int | None:
     """The one axis that an Unsqueeze adds, or a Reshape that does nothing else."""
     narrow, wide = shape_of(node.inputs[0]), shape_of(node.outputs[0])
-    if narrow is None or wide is None or None in narrow:
+    if narrow is None or wide is None:
         return None
     places = (axis for axis in range(len(wide)) if wide == (*narrow[:axis], 1, *narrow[axis:]))
     return next(places, None)
@@ -136,13 +133,20 @@ def _transpose(
     if list(order) == list(range(len(order))):
         return source
     for user, _ in islice(source.uses(), _MAX_LOOKED_AT):
-        usable = user in earlier and user.graph is edit.graph and not edit.is_dropped(user)
-        if usable and list(permutation(user) or ()) == list(order):
+        same = permutation(user) if user in earlier and user.graph is edit.graph else None
+        if same is not None and list(same) == list(order):
             return user.outputs[0]
     shape = shape_of(source)
     dims = [None] * len(order) if shape is None else [shape[axis] for axis in order]
     perm = [ir.AttrInt64s("perm", order)]
     return edit.insert(root, "Transpose", [source], perm, like=source, shape=dims, name=f"{source.name}.keys")
+
+
+def swapped_axes(value: ir.Value) -> list[int]:
+    """The axes of a value, the last two exchanged."""
+    axes = rank(value)
+    assert axes is not None  # an attention is not looked at where they are not known
+    return swapped(range(axes))
 
 
 def swapped(items: Sequence[Item]) -> list[Item]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
-from ..ir.node_view import shape_of, static_elements
+from ..ir.node_view import Shape, shape_of, static_elements
 from ..ir.positions import Positions
 from ..ir.scopes import constant
 from ..ir.types import DataType
@@ -18,6 +18,8 @@ from .match import both_orders, is_float, made_by, number, rank, with_number
 
 _HUGE = -1e30
 """Added to any score, this leaves the same number: the score is lost in rounding."""
+_LARGEST_SHIFT = 64
+"""A larger number that is added to all scores takes digits away from them."""
 _MAX_CAUSAL = 1 << 24
 
 
@@ -34,34 +36,33 @@ class Mask:
     is_causal: bool = False
     windows: ir.Value | None = None
 
-    def fits(self, axes: int | None) -> bool:
-        """Whether PyTorch broadcasts it to the scores, which have `axes` axes."""
+    def fits(self) -> bool:
+        """Whether PyTorch takes it: it has an axis, at least."""
         mask = self.added if self.kept is None else self.kept
-        return mask is None or self.is_causal or (axes is not None and 1 <= (rank(mask) or 0) <= axes)
+        return mask is None or bool(shape_of(mask))
 
     def value(self, edit: Edit, before: ir.Node, q: ir.Value) -> ir.Value | None:
         """The mask as one value: boolean (True where a score counts), or a float to add. May insert nodes."""
         if self.windows is not None:
             return repeated(edit, before, self.windows, self.added, q)
         mask = None if self.is_causal else self._value(edit, before)
-        if mask is None or rank(mask) != 1:
+        shape = shape_of(mask)
+        if mask is None or shape is None or len(shape) != 1:
             return mask
         axes, attributes = edit.axes(before, [0])  # PyTorch wants an axis of queries, even if it has one entry
-        shape = (1, *(shape_of(mask) or (None,)))
-        return edit.insert(
-            before, "Unsqueeze", [mask, *axes], attributes, like=mask, shape=shape, name=f"{mask.name}.row"
-        )
+        name = f"{mask.name}.row"
+        return edit.insert(before, "Unsqueeze", [mask, *axes], attributes, like=mask, shape=(1, *shape), name=name)
 
     def _value(self, edit: Edit, before: ir.Node) -> ir.Value | None:
-        if self.kept is None or self.scores is None:
+        shape = shape_of(self.kept)
+        if self.kept is None or self.scores is None or shape is None:
             return self.added
-        shape = shape_of(self.kept) or (None,) * (rank(self.kept) or 0)
         name = f"{self.kept.name}.mask"
         if self.filled == -np.inf:
             if not self.inverted:
                 return self.kept
             return edit.insert(before, "Not", [self.kept], like=self.kept, shape=shape, name=name)
-        dtype = (self.scores.dtype or DataType.FLOAT).numpy()
+        dtype = (DataType.FLOAT if self.scores.dtype is None else self.scores.dtype).numpy()
         zero = edit.constant(f"{name}.kept", np.array(0, dtype))
         fill = edit.constant(f"{name}.masked", np.array(self.filled, dtype))
         branches = (fill, zero) if self.inverted else (zero, fill)
@@ -78,7 +79,7 @@ def find_mask(edit: Edit, value: ir.Value, nodes: list[ir.Node]) -> Mask:
         if add is None or bias is None or not is_for_all_windows(bias.added):
             return Mask(scores, windows=windows)
         nodes.append(add)
-        return replace(bias, windows=windows)
+        return replace(bias, windows=windows, is_causal=False)  # PyTorch takes one of both
     scores, windows, added = repeated_windows(edit, value, nodes)
     if windows is not None:
         return Mask(scores, added=added, windows=windows)
@@ -99,7 +100,7 @@ def _filled(edit: Edit, where: ir.Node) -> Mask | None:
     kept, then, otherwise = where.inputs
     for scores, fill, inverted in ((then, number(otherwise), False), (otherwise, number(then), True)):
         if fill is not None and fill <= _HUGE and _keeps_shape(scores, kept):
-            if _is_throughout(edit, kept, not inverted):
+            if _hides_nothing(edit, scores, kept, inverted):
                 return Mask(scores)
             causal = _is_causal(edit, scores, kept, inverted)
             return Mask(scores, kept=kept, filled=fill, inverted=inverted, is_causal=causal)
@@ -109,10 +110,10 @@ def _filled(edit: Edit, where: ir.Node) -> Mask | None:
 def _added(edit: Edit, add: ir.Node) -> Mask | None:
     """`Add(scores, mask)` either way round; the mask may be `Where(kept, 0, fill)` or `Where(hidden, fill, 0)`."""
     first, second = add.inputs
-    scores, mask = (second, first) if is_score(edit, second) and not is_score(edit, first) else (first, second)
+    scores, mask = (first, second) if is_score(edit, first) else (second, first)
     if not _keeps_shape(scores, mask):
         return None
-    mask = _without_shift(edit, mask)
+    mask = _without_shift(edit, mask) if _is_within(scores, mask) else mask
     if mask is None or number(mask) == 0:
         return Mask(scores)  # a softmax does not tell -0.0 from 0.0
     choice = made_by(edit, mask, "Where")
@@ -121,7 +122,7 @@ def _added(edit: Edit, add: ir.Node) -> Mask | None:
         for zero, fill, inverted in ((number(then), number(otherwise), False), (number(otherwise), number(then), True)):
             if zero != 0 or fill is None or fill > _HUGE:
                 continue
-            if _is_throughout(edit, kept, not inverted):
+            if _hides_nothing(edit, scores, kept, inverted):
                 return Mask(scores)
             causal = _is_causal(edit, scores, kept, inverted)
             if causal or fill == -np.inf:
@@ -136,28 +137,30 @@ def _without_shift(edit: Edit, mask: ir.Value | None) -> ir.Value | None:
     sums: Iterable[tuple[ir.Value | None, ir.Value | None]] = both_orders(total) if total is not None else ()
     for rest, added in ((None, mask), *sums):
         shift = _number_throughout(edit, added)
-        if shift is not None and np.isfinite(shift) and not is_parameter(added):
+        if shift is not None and abs(shift) <= _LARGEST_SHIFT and not is_parameter(added):
             return rest
     return mask
 
 
-def _is_throughout(edit: Edit, kept: ir.Value | None, wanted: bool) -> bool:
-    """Whether a boolean mask is the same everywhere: it hides nothing."""
-    return kept is not None and kept.dtype == DataType.BOOL and _number_throughout(edit, kept) == wanted
+def _hides_nothing(edit: Edit, scores: ir.Value | None, kept: ir.Value | None, inverted: bool) -> bool:
+    """Whether all scores count after a boolean mask, and are no more than before."""
+    return _is_within(scores, kept) and _number_throughout(edit, kept) == (not inverted)
 
 
 def _number_throughout(edit: Edit, value: ir.Value | None) -> float | None:
-    """The number that a constant, perhaps expanded and cast, has everywhere."""
+    """The number that a constant, perhaps expanded and cast, has everywhere. All types have 0 and 1."""
+    are_floats = is_float(value)
     for op_type in ("Cast", "Expand", "Cast"):
         node = made_by(edit, value, op_type)
         value = value if node is None else node.inputs[0]
+        are_floats = are_floats and is_float(value)
     filled = made_by(edit, value, "ConstantOfShape")
     tensor = constant(value) if filled is None else attribute(filled, "value", None)
     if tensor is None or not (tensor.dtype == DataType.BOOL or is_float(value)) or not 0 < tensor.size <= _MAX_CAUSAL:
         return None
     array = tensor.numpy()
     first = array.reshape(-1)[0]
-    return float(first) if (array == first).all() else None
+    return float(first) if (array == first).all() and (are_floats or first in (0, 1)) else None
 
 
 def is_score(edit: Edit, value: ir.Value | None) -> bool:
@@ -177,10 +180,18 @@ def _keeps_shape(scores: ir.Value | None, mask: ir.Value | None) -> bool:
     return not any(size == 1 and of_mask_too != 1 for size, of_mask_too in aligned)
 
 
+def _is_within(scores: ir.Value | None, mask: ir.Value | None) -> bool:
+    """Whether the scores have the same shape without the mask, whatever the sizes are at run time."""
+    shape, of_mask = shape_of(scores), shape_of(mask)
+    if shape is None or of_mask is None:
+        return False
+    return all(of_one in (1, size) for size, of_one in zip(reversed(shape), reversed(of_mask), strict=False))
+
+
 def _is_causal(edit: Edit, scores: ir.Value | None, mask: ir.Value | None, inverted: bool = False) -> bool:
     """Whether the mask hides exactly the keys after each query, as `is_causal` of PyTorch does."""
     shape, size = shape_of(mask), shape_of(scores)
-    if shape is None or size is None or len(shape) < 2 or shape[-2:] != size[-2:]:
+    if shape is None or size is None or len(shape) < 2 or shape[-2:] != size[-2:] or not _is_within(scores, mask):
         return False
     return hides_later(edit, mask, inverted)
 
@@ -190,7 +201,9 @@ def hides_later(edit: Edit, mask: ir.Value | None, inverted: bool = False) -> bo
     `inverted` if the true in a boolean one hides a key."""
     tensor, shape = constant(mask), shape_of(mask)
     if tensor is None:
-        return shape is not None and all(axis == 1 for axis in shape[:-2]) and _is_triangle(edit, mask, inverted)
+        if shape is None or any(axis != 1 for axis in shape[:-2]):
+            return False
+        return _is_triangle(edit, mask, shape[-2:], inverted)
     if tensor.size > _MAX_CAUSAL:
         return False
     array = tensor.numpy()
@@ -200,22 +213,22 @@ def hides_later(edit: Edit, mask: ir.Value | None, inverted: bool = False) -> bo
     return bool((array[..., visible] == 0).all() and (array[..., ~visible].astype(np.float64) <= _HUGE).all())
 
 
-def _is_triangle(edit: Edit, mask: ir.Value | None, inverted: bool) -> bool:
-    """Whether `mask` says that the position of a key is not after that of the query, or is a triangle of a matrix of
-    one number: the lower triangle of ones marks the keys that count; the upper one without the diagonal marks those
-    that do not, or is added to hide them."""
+def _is_triangle(edit: Edit, mask: ir.Value | None, sizes: Shape, inverted: bool) -> bool:
+    """Whether `mask`, of these sizes, says that the position of a key is not after that of the query, or is a triangle
+    of a matrix of one number: the lower triangle of ones marks the keys that count; the upper one without the diagonal
+    marks those that do not, or is added to hide them."""
     order = Positions().condition(mask)
     if order is not None:
         rows, columns = order.strides[-2:]
         return (rows, columns, order.offset) == ((-1, 1, -1) if inverted else (1, -1, 0))
-    is_added, sizes = is_float(mask), (shape_of(mask) or ())[-2:]
+    is_added = is_float(mask)
     while not is_added and (node := made_by(edit, mask, "Not", "Equal", "Cast", "Unsqueeze")) is not None:
         compared = with_number(node) if node.op_type == "Equal" else (node.inputs[0], 0)
         if compared is None or compared[1] != 0:
             return False
         mask, inverted = compared[0], inverted ^ (node.op_type in ("Not", "Equal"))
-    triangle = made_by(edit, mask, "Trilu")
-    if triangle is None or (shape_of(mask) or ())[-2:] != sizes:
+    triangle, shape = made_by(edit, mask, "Trilu"), shape_of(mask)
+    if triangle is None or shape is None or shape[-2:] != sizes:
         return False
     diagonal = (0,) if len(triangle.inputs) < 2 or triangle.inputs[1] is None else static_elements(triangle.inputs[1])
     filled = _number_throughout(edit, triangle.inputs[0])

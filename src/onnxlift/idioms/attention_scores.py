@@ -35,7 +35,7 @@ class Weights:
 
     def fit(self, axes: int | None) -> bool:
         """Whether queries, keys and mask go with values of so many axes."""
-        return rank(self.scores.q) == rank(self.scores.k_transposed) == axes and self.scores.mask.fits(axes)
+        return rank(self.scores.q) == rank(self.scores.k_transposed) == axes and self.scores.mask.fits()
 
 
 def find_weights(edit: Edit, probabilities: ir.Value | None, nodes: list[ir.Node]) -> Weights | None:
@@ -76,7 +76,8 @@ def find_scores(edit: Edit, masked: ir.Value, nodes: list[ir.Node]) -> Scores | 
 
 def is_usual_scale(q: ir.Value, scale: float) -> bool:
     """Whether the scale is PyTorch's default for these queries."""
-    features = (shape_of(q) or (None,))[-1]
+    shape = shape_of(q)
+    features = None if shape is None else shape[-1]
     return isinstance(features, int) and features > 0 and is_close(scale, 1 / math.sqrt(features), q.dtype)
 
 

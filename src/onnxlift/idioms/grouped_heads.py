@@ -11,6 +11,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from ..ir.node_view import shape_of
+from ..ir.symbolic import Dim
 from ..passes.edit import Edit
 from .repeat_interleave import repetition
 
@@ -22,11 +23,16 @@ def before_repetition(
     keys, values = _unrepeated(edit, k), _unrepeated(edit, v)
     if keys is None or values is None:
         return None
-    heads = [(shape_of(value) or (None, None))[1] for value in (q, k, v)]
-    groups = [(shape_of(source) or (None, None))[1] for source in (keys[0], values[0])]
-    if len(set(heads)) != 1 or len(set(groups)) != 1:
+    heads, groups = _heads(q, k, v), _heads(keys[0], values[0])
+    if len(heads) != 1 or len(groups) != 1:
         return None
     return keys[0], values[0], [*keys[1], *values[1]]
+
+
+def _heads(*values: ir.Value) -> set[Dim | None]:
+    """The numbers of heads that these have."""
+    shapes = [shape_of(value) for value in values]
+    return {None if shape is None else shape[1] for shape in shapes}
 
 
 def _unrepeated(edit: Edit, value: ir.Value) -> tuple[ir.Value, list[ir.Node]] | None:

@@ -18,7 +18,7 @@ import onnx_ir as ir
 
 from ..ir.node_view import Shape, shape_of
 from ..ir.scopes import scopes
-from ..passes.edit import Edit, sweep
+from ..passes.edit import Edit, is_standard, sweep
 from ..passes.transposes import permutation
 from .match import DOMAIN, is_private, made_by
 
@@ -56,7 +56,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if merge is None or not all(splits):
         return
     for split in splits:
-        if split is not None and not edit.is_dropped(split):
+        if split is not None:
             _write_split(edit, split)
     _write_merge(edit, merge, y)
 
@@ -83,7 +83,7 @@ def _merge(edit: Edit, y: ir.Value) -> ir.Node | None:
     if node is not None and tuple(permutation(node) or ()) == _SWAP:
         (y,) = node.outputs
         axis, node = 2, _reader(edit, y)
-    if node is None or node.domain or node.op_type not in ("Squeeze", "Reshape"):
+    if node is None or not is_standard(node, "Squeeze", "Reshape"):
         return None
     return node if _adds_axis(shape_of(node.outputs[0]), shape_of(y), axis) else None
 
@@ -91,8 +91,8 @@ def _merge(edit: Edit, y: ir.Value) -> ir.Node | None:
 def _reader(edit: Edit, value: ir.Value) -> ir.Node | None:
     if not is_private(edit, value):
         return None
-    ((node, place),) = value.uses()
-    return node if place == 0 and node.graph is edit.graph else None
+    ((node, _),) = value.uses()
+    return node if node.graph is edit.graph else None
 
 
 def _adds_axis(narrow: Shape | None, wide: Shape | None, axis: int) -> bool:
@@ -117,7 +117,8 @@ def _is_swapped(value: ir.Value) -> bool:
 def _write_merge(edit: Edit, node: ir.Node, y: ir.Value) -> None:
     swapped = node.inputs[0]
     if swapped is y:
-        batch, heads, length, features = shape_of(y) or (None,) * 4
-        order, shape = [ir.AttrInt64s("perm", _SWAP)], (batch, length, heads, features)
-        swapped = edit.insert(node, "Transpose", [y], order, like=y, shape=shape, name=f"{y.name}.swapped")
+        order, shape = [ir.AttrInt64s("perm", _SWAP)], shape_of(node.outputs[0])
+        assert shape is not None
+        heads = (*shape[:2], 1, shape[2])
+        swapped = edit.insert(node, "Transpose", [y], order, like=y, shape=heads, name=f"{y.name}.swapped")
     edit.replace(node, "MergeHeads", [swapped], domain=DOMAIN)

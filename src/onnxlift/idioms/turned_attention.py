@@ -17,11 +17,12 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from ..ir.node_view import shape_of
+from ..ir.symbolic import Dim
 from ..passes.edit import Edit, attribute, is_standard, sweep
 from ..passes.transposes import permutation
-from .attention_keys import swapped, without_scale
+from .attention_keys import swapped, swapped_axes, without_scale
 from .attention_scores import find_weights
-from .match import drop_unused, is_float, is_private, made_by, rank
+from .match import drop_unused, is_private, made_by, rank
 
 
 def run(model: ir.Model) -> int:
@@ -39,13 +40,13 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     weights = _upright(edit, turned, rank(v), old) or _of_columns(edit, node, turned, rank(v), old)
     if weights is None:
         return
-    root = _swap_of(edit, node.outputs[0]) or node
+    result = node.outputs[0]
+    swap = _swap_of(edit, result)
     values = _transpose(edit, node, v)
-    if root is not node:
-        edit.replace(root, "MatMul", [weights, values])
+    if swap is not None:
+        edit.replace(swap, "MatMul", [weights, values])
     else:
-        result = node.outputs[0]
-        name, shape = f"{result.name}.turned", swapped(shape_of(result) or (None,) * (rank(result) or 0))
+        name, shape = f"{result.name}.turned", _swapped_shape(result)
         product = edit.insert(node, "MatMul", [weights, values], like=result, shape=shape, name=name)
         edit.replace(node, "Transpose", [product], [_order(product)])
     drop_unused(edit, old)
@@ -67,7 +68,7 @@ def _of_columns(edit: Edit, root: ir.Node, turned: ir.Value, axes: int | None, o
     """The transpose of a softmax over the queries' axis, computed as a softmax over the last one; None if `turned` is
     no such softmax of a product."""
     softmax = made_by(edit, turned, "Softmax")
-    if softmax is None or not is_float(turned) or axes is None or attribute(softmax, "axis", -1) not in (-2, axes - 2):
+    if softmax is None or axes is None or attribute(softmax, "axis", -1) not in (-2, axes - 2):
         return None
     nodes = [softmax]
     scores, _ = without_scale(edit, softmax.inputs[0], nodes)
@@ -77,7 +78,7 @@ def _of_columns(edit: Edit, root: ir.Node, turned: ir.Value, axes: int | None, o
     keys, queries = product.inputs
     if edit.scope.opset(softmax) < 13 or keys is None or queries is None or not rank(keys) == rank(queries) == axes:
         return None
-    shape = swapped(shape_of(turned) or (None,) * axes)
+    shape = _swapped_shape(turned)
     factors = [_transpose(edit, root, queries), _transpose(edit, root, keys)]
     upright = edit.insert(root, "MatMul", factors, like=turned, shape=shape, name=f"{turned.name}.scores")
     for step in reversed(nodes[1:]):  # the one that scales
@@ -101,15 +102,19 @@ def _transpose(edit: Edit, root: ir.Node, value: ir.Value) -> ir.Value:
     transpose = made_by(edit, value, "Transpose")
     if transpose is not None and _swaps(transpose) and transpose.inputs[0] is not None:
         return transpose.inputs[0]
-    shape = swapped(shape_of(value) or (None,) * (rank(value) or 0))
-    name = f"{value.name}.turned"
+    name, shape = f"{value.name}.turned", _swapped_shape(value)
     return edit.insert(root, "Transpose", [value], [_order(value)], like=value, shape=shape, name=name)
 
 
 def _swaps(node: ir.Node) -> bool:
-    order = permutation(node) if is_standard(node, "Transpose") else None
+    order = permutation(node)
     return order is not None and list(order) == swapped(range(len(order)))
 
 
 def _order(value: ir.Value) -> ir.Attr:
-    return ir.AttrInt64s("perm", swapped(range(rank(value) or 2)))
+    return ir.AttrInt64s("perm", swapped_axes(value))
+
+
+def _swapped_shape(value: ir.Value) -> list[Dim | None]:
+    shape = shape_of(value)
+    return [None for _ in swapped_axes(value)] if shape is None else [*swapped(shape)]

@@ -8,6 +8,9 @@ import pytest
 import torch
 
 import onnxlift
+from onnxlift.idioms import bilinear
+from onnxlift.ir.load import load
+from onnxlift.passes import normalise
 
 from .recognising import Data, assert_same_numbers, parse
 
@@ -113,10 +116,20 @@ def test_axes_in_front_of_the_features(x: str, z: str, y: str, known: dict[str, 
     assert ("nn.Bilinear(4, 6, 3, bias=False)" in written(proto)) == is_layer
 
 
-def test_a_number_on_one_side() -> None:
-    known = {"m": (4, 3), "cut": np.array([3, 1]), "last": np.array([0]), "end": np.array([3, 1])}
-    proto = parse(f"g (float[4] x, float z) => (float[3, 1] y) {{ {PARTS} y = Reshape(r, end) }}", **known)
-    assert "nn.Bilinear" not in written(proto)
+@pytest.mark.parametrize(
+    ("z", "y", "known"),
+    [
+        ("6", "", {"m": (4, 6), "cut": np.array([6]), "last": np.array([1]), "end": np.array([], np.int64)}),
+        ("", "3", {"m": (4, 3), "cut": np.array([3, 1]), "last": np.array([0]), "end": np.array([3])}),
+    ],
+    ids=["as the result", "on one side"],
+)
+def test_a_number(z: str, y: str, known: dict[str, Data]) -> None:
+    shapes = [f"float[{shape}]" if shape else "float" for shape in (z, y)]
+    text = f"g (float[4] x, {shapes[0]} z) => ({shapes[1]} y) {{ {PARTS} y = Reshape(r, end) }}"
+    graph = load(parse(text, **known))
+    normalise(graph)
+    assert bilinear.run(graph) == 0
 
 
 def test_vectors_without_features() -> None:

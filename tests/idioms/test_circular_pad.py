@@ -39,8 +39,25 @@ def test_circular_padding(axis: int, shape: str) -> None:
         (CIRCLE.replace("minus2", "seven"), "batch, 3, 6, 7", "float", 3),
         (CIRCLE.replace("zero, one", "zero, zero"), "batch, 3, 6, 7", "float", 3),
         (CIRCLE.replace("(a, x, b)", "(a, x, b, x)"), "batch, 3, 6, 7", "float", 3),
+        (CIRCLE.replace("a = Slice(x,", "e = Neg(x) a = Slice(e,"), "batch, 3, 6, 7", "float", 3),
+        (CIRCLE.replace("b = Slice(x,", "e = Neg(x) b = Slice(e,"), "batch, 3, 6, 7", "float", 3),
+        (CIRCLE.replace("minus2, end", "zero, two"), "batch, 3, 6, 7", "float", 3),
+        (CIRCLE.replace("zero, one", "one, two"), "batch, 3, 6, 7", "float", 3),
+        (CIRCLE.replace("axis = 3", "axis = 1"), "batch, 3, 6, 7", "float", 1),
     ],
-    ids=["six axes", "two axes", "integers", "nothing before", "nothing behind", "and more"],
+    ids=[
+        "six axes",
+        "two axes",
+        "integers",
+        "nothing before",
+        "nothing behind",
+        "and more",
+        "another tensor before",
+        "another tensor behind",
+        "the first before",
+        "the second behind",
+        "channels",
+    ],
 )
 def test_what_stays(text: str, shape: str, dtype: str, axis: int) -> None:
     assert "onnxlift.CircularPad" not in found(model(text, shape, dtype, axis=axis))

@@ -69,6 +69,11 @@ def test_what_is_no_constant(text: str, inputs: str) -> None:
     assert "Add" in found(proto)
 
 
+def test_a_convolution_that_is_read_without_its_bias() -> None:
+    proto = model(f"{SUM} z = Neg(h)", outputs="float[batch, 4, 4, 5] y, float[batch, 4, 4, 5] z")
+    assert sorted(found(proto)) == ["Add", "Conv", "Neg"]
+
+
 def test_the_shape_of_what_is_reshaped_must_be_known() -> None:
     """A number for each channel and row, of which there are as many as another input has."""
     text = """s = Shape(z) t = Concat <axis = 0> (four, s, one) b = Reshape(B, t) h = Conv(x, W) y = Add(h, b)"""

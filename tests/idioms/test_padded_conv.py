@@ -42,12 +42,13 @@ def test_the_layer(old: str, new: str) -> None:
     [
         ("strides = [1, 1]", 'auto_pad = "SAME_UPPER"'),
         ("strides = [1, 1]", "pads = [0, 1, 0, 0]"),
+        ("reflect", "constant"),
         ("(x, pads)", "(x, pads, , axes)"),
         ("(x, pads)", "(x, n)"),
         ("p, W, B", "p, V, B"),
         ("p, W, B", "p, W, r"),
     ],
-    ids=["padded by itself", "twice", "axes", "unknown", "weight", "bias"],
+    ids=["padded by itself", "twice", "zeros", "axes", "unknown", "weight", "bias"],
 )
 def test_what_stays(old: str, new: str) -> None:
     text = PADDED.replace(old, new)
@@ -85,6 +86,20 @@ def test_four_axes_are_more_than_a_layer_has() -> None:
     graph = load(parse(f"g {shapes} {{ {text} }}", pads=np.array([0, 0, 1, 1, 1, 1] * 2), W=(5, 3, 2, 2, 2, 2)))
     normalise(graph)
     assert padded_conv.run(graph) == 0
+
+
+def test_a_padded_tensor_that_is_read_elsewhere() -> None:
+    proto = model(f"{PADDED} z = Neg(p)")
+    proto.graph.output.append(onnx.helper.make_tensor_value_info("z", 1, ["batch", 3, 8, 11]))
+    assert "onnxlift.PaddedConv" not in found(proto)
+
+
+def test_circular_pads() -> None:
+    text = "a = Slice(x, last, end, axis) b = Slice(x, zero, one, axis) p = Concat <axis = 2> (a, x, b) y = Conv(p, W)"
+    numbers = {"last": -1, "end": 99, "zero": 0, "one": 1, "axis": 2}
+    known = {name: np.array([number]) for name, number in numbers.items()}
+    proto = parse(f"g (float[batch, 3, 7] x) => (float[batch, 4, 7] y) {{ {text} }}", W=(4, 3, 3), **known)
+    assert found(proto) == ["onnxlift.PaddedConv"]
 
 
 def test_pads_that_are_an_attribute() -> None:

@@ -6,7 +6,7 @@
 The lengths are taken along all axes but one (`dim`, by default the first), which stays; or along all, and then g is a
 single number without axes (`dim=None`). For an axis in the middle PyTorch makes a matrix of v, with that axis in front,
 and turns the lengths of its rows back. Sound because a length does not depend on the order of the others, and lengths
-in one axis keep theirs, however they are reshaped.
+in one axis keep theirs, however they are reshaped, as long as it is one.
 
 It applies to the weight of a linear layer or convolution, if g and v are named as either function names them:
 `weight_g` and `weight_v`, or `parametrizations.weight.original0` and `original1`. Not if g has another shape, which the

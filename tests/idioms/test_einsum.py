@@ -7,6 +7,9 @@ import onnx
 import pytest
 
 import onnxlift
+from onnxlift.idioms import einsum as idiom
+from onnxlift.ir.load import load
+from onnxlift.passes import normalise
 
 from .recognising import found, parse
 
@@ -162,3 +165,12 @@ def test_operands_of_which_not_even_the_number_of_axes_is_known() -> None:
         h = Einsum <equation = "bij,bjh->bhi"> (i, k) y = Softmax(h)
     }"""
     assert "Einsum" not in found(parse(text, rows=np.array([1, -1, 6]), zero=0.0))
+
+
+def test_an_equation_of_another_operator() -> None:
+    shapes = "(float[batch, 5, 8] q, float[batch, 8, 6] k) => (float[batch, 5, 6] y)"
+    model = parse(f'g {shapes} {{ y = acme.Contract <equation = "bid,bde->bie"> (q, k) }}')
+    model.opset_import.add(domain="acme", version=1)
+    graph = load(model)
+    normalise(graph)
+    assert idiom.run(graph) == 0

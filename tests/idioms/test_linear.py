@@ -1,9 +1,16 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
+import torch
 
-from .recognising import found, parse, simplified
+import onnxlift
+from onnxlift.idioms import linear
+from onnxlift.ir.load import load
+from onnxlift.passes import normalise
+
+from .recognising import Data, assert_same_numbers, found, parse, simplified
 
 X = "float[batch, seq, 6] x"
 
@@ -211,3 +218,182 @@ def test_what_pytorch_adds_to_a_layer_is_not_always_its_bias(producer: str, shap
     info.metadata_props.add(key="pkg.torch.export.graph_signature.InputSpec.kind", value=kind)
     is_bias = producer != "pytorch" or (len(shape) == 1 and kind != "BUFFER")
     assert found(model) == (["onnxlift.Linear"] if is_bias else ["onnxlift.Linear", "Add"])
+
+
+@pytest.mark.parametrize(
+    ("text", "weight"),
+    [
+        ("g (float[batch, 6] x, float[6, 4] k) => (float[batch, 4] y) { h = Gemm(x, k) y = Add(h, w) }", (4,)),
+        (
+            "g (float[batch, 6] x, float[4, 6] k) => (float[batch, 4] y) {"
+            " t = Transpose <perm = [1, 0]> (k) h = MatMul(x, t) y = Add(h, w) }",
+            (4,),
+        ),
+        ("g (float[batch, 6] x) => (float[batch, 0] y) { y = MatMul(x, w) }", (6, 0)),
+        ("g (float[batch, 6] x) => (float[batch, 0] y) { y = Gemm <transB = 1> (x, w) }", (0, 6)),
+    ],
+    ids=["an input in a Gemm", "an input that is transposed", "no columns", "no rows"],
+)
+def test_another_matrix_is_no_weight(text: str, weight: tuple[int, ...]) -> None:
+    assert "onnxlift.Linear" not in found(parse(text, w=weight))
+
+
+@pytest.mark.parametrize(("order", "count"), [("[1, 0]", 1), ("[0, 1]", 0)])
+def test_a_transpose_that_leaves_the_weight_as_it_is(order: str, count: int) -> None:
+    text = f"g (float[batch, 6] x) => (float[batch, 6] y) {{ t = Transpose <perm = {order}> (w) y = MatMul(x, t) }}"
+    graph = load(parse(text, w=(6, 6)))
+    normalise(graph)
+    assert linear.run(graph) == count
+
+
+def test_a_second_bias_stays() -> None:
+    text = f"g ({X}) => (float[batch, seq, 4] y) {{ h = MatMul(x, w) k = Add(h, b) y = Add(k, c) }}"
+    assert found(parse(text, w=(6, 4), b=(4,), c=(4,))) == ["onnxlift.Linear", "Add"]
+
+
+@pytest.mark.parametrize(
+    ("bias", "shape"), [(1.5, "batch, seq, 4"), ((1, 1, 1, 4), "1, batch, seq, 4")], ids=["a number", "axes"]
+)
+def test_what_is_one_number_or_adds_axes_is_no_bias(bias: Data, shape: str) -> None:
+    model = parse(f"g ({X}) => (float[{shape}] y) {{ h = MatMul(x, w) y = Add(h, b) }}", w=(6, 4), b=bias)
+    assert found(model) == ["onnxlift.Linear", "Add"]
+
+
+@pytest.mark.parametrize(("shape", "operators"), [((4,), ["Linear"]), ((1, 4), ["Linear", "Add"])])
+def test_a_product_with_any_number_of_axes(shape: tuple[int, ...], operators: list[str]) -> None:
+    """An axis before the outputs of a bias may be one too many for it."""
+    text = """g (float[6] x) => (float[n, 4] y) {
+        s = ReduceSum <keepdims = 0> (x) c = Greater(s, s2)
+        i = If (c) <then_branch = t () => (float[m] p) { p = Neg(x) }, else_branch = e () => (float[k, 6] q) {
+            q = Unsqueeze(x, zero) }>
+        h = MatMul(i, w) y = Add(h, b)
+    }"""
+    model = parse(text, w=(6, 4), b=shape, s2=0.1, zero=np.array([0]))
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    assert [node.op_type for node in simplified(model).graph][-len(operators) :] == operators
+    assert_same_numbers(model)
+
+
+def test_before_opset_7_a_sum_says_which_axis_it_is_along() -> None:
+    text = "g (float[4, 6] x) => (float[4, 4] y) { h = MatMul(x, w) y = Add <broadcast = 1, axis = 0> (h, b) }"
+    model = parse(text, 6, w=(6, 4), b=(4,))
+    weight, bias = (onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer)
+    x = np.random.default_rng(3).standard_normal((4, 6)).astype(np.float32)
+    with torch.no_grad():
+        result = onnxlift.lift(model).module()(torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(result, x @ weight + bias[:, None], rtol=1e-5, atol=1e-6)
+
+
+FLATTENED = "r = Reshape(x, rows) h = MatMul(r, w) y = Reshape(h, target)"
+EMPTY = f"x = Slice(z, zero, zero, zero) {FLATTENED}"
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows", "weight", "target", "operators"),
+    [
+        ("batch, 2, 3, 6", [-1, 6], (6, 4), [-1, 2, 3, 4], ["onnxlift.Linear"]),
+        ("batch, 2, 3, 6", [-1, 6], (6, 4), [-1, 3, 2, 4], ["Reshape", "onnxlift.Linear", "Reshape"]),
+        ("3, 5", [15, 1], (1, 4), [3, 5, 4], ["Reshape", "onnxlift.Linear"]),
+    ],
+    ids=["same axes", "other axes", "an axis more"],
+)
+def test_reshapes_go_only_if_the_axes_stay(
+    shape: str, rows: list[int], weight: tuple[int, ...], target: list[int], operators: list[str]
+) -> None:
+    known = {"rows": np.array(rows), "target": np.array(target), "w": weight}
+    sizes = ", ".join("abcd"[: len(target)])
+    assert found(parse(f"g (float[{shape}] x) => (float[{sizes}] y) {{ {FLATTENED} }}", **known)) == operators
+
+
+def test_a_reshape_to_no_axes_stays() -> None:
+    known = {"rows": np.array([6]), "target": np.array([], np.int64), "w": (6, 1)}
+    graph = load(parse(f"g (float[2, 3] x) => (float y) {{ {FLATTENED} }}", **known))
+    normalise(graph)
+    assert linear.run(graph) == 1
+    assert [node.op_type for node in graph.graph] == ["Reshape", "Linear", "Reshape"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "weight", "target"), [([0, 6], (6, 4), [0, 5, 7]), ([0, 12], (12, 4), [0, 5, 4])], ids=["out", "in"]
+)
+def test_without_rows_anything_can_be_reshaped(rows: list[int], weight: tuple[int, ...], target: list[int]) -> None:
+    known = {"rows": np.array(rows), "target": np.array(target), "w": weight, "zero": np.array([0])}
+    model = parse(f"g (float[batch, 5, 6] z) => (float[a, 5, c] y) {{ {EMPTY} }}", **known)
+    assert found(model)[-3:] == ["Reshape", "onnxlift.Linear", "Reshape"]
+
+
+def test_rows_that_are_read_elsewhere_are_not_computed_twice() -> None:
+    text = CONV1D.format(axes=2).replace("4] y)", "4] y, float[r, 4] z)").replace("y =", "z = Neg(h) y =")
+    model = parse(text, rows=np.array([-1, 6]), out=np.array([4]), w=(6, 4), b=(4,))
+    assert found(model).count("onnxlift.Linear") == 1
+
+
+SCOPES = "pkg.torch.onnx.name_scopes"
+SUM = "g (float[batch, 6] x) => (float[batch, 4] y) { h = MatMul(x, val_1) y = Add(h, b) }"
+
+
+@pytest.mark.parametrize(
+    ("product", "addition", "scopes", "is_bias"),
+    [
+        ("/fc/MatMul", "/fc/Add", (), True),
+        ("/fc/MatMul", "/Add", (), False),
+        ("/fc/MatMul", "add", (), True),
+        ("matmul", "/head/Add", (), True),
+        ("matmul", "add", ("['', 'fc', 'matmul']", "['', 'fc', 'add']"), True),
+        ("matmul", "add", ("['', 'fc', 'matmul']", "['', 'head', 'add']"), False),
+    ],
+)
+def test_pytorch_adds_a_bias_in_the_module_that_multiplies(
+    product: str, addition: str, scopes: tuple[str, ...], is_bias: bool
+) -> None:
+    model = parse(SUM, val_1=(6, 4), b=(4,))
+    model.producer_name = "pytorch"
+    model.graph.node[0].name, model.graph.node[1].name = product, addition
+    for node, scope in zip(model.graph.node, scopes, strict=False):
+        node.metadata_props.add(key=SCOPES, value=scope)
+    assert found(model) == (["onnxlift.Linear"] if is_bias else ["onnxlift.Linear", "Add"])
+
+
+FOLDED_FROM = "pkg.onnxscript.optimizer.folded_from"
+
+
+@pytest.mark.parametrize(
+    ("name", "sources", "is_bias"),
+    [
+        ("onnx::Add_13", None, True),
+        ("b", "['fc.bias']", True),
+        ("b", "['fc.weight', 'fc.bias']", False),
+    ],
+    ids=["a name that tells nothing", "a copy", "computed"],
+)
+def test_what_pytorch_computes_from_parameters_is_no_bias(name: str, sources: str | None, is_bias: bool) -> None:
+    model = parse(SUM.replace("(h, b)", f'(h, "{name}")'), val_1=(6, 4), **{name: (4,)})
+    model.producer_name = "pytorch"
+    if sources is not None:
+        info = model.graph.value_info.add(name=name)
+        info.metadata_props.add(key=FOLDED_FROM, value=sources)
+    assert found(model) == (["onnxlift.Linear"] if is_bias else ["onnxlift.Linear", "Add"])
+
+
+@pytest.mark.parametrize(("sources", "operators"), [(None, ["MatMul"]), ("['fc.weight']", ["onnxlift.Linear"])])
+def test_a_matrix_that_pytorchs_optimiser_has_transposed_is_a_linear_layers(
+    sources: str | None, operators: list[str]
+) -> None:
+    text = 'g (float[batch, 6] x) => (float[batch, 4] y) { y = MatMul(x, "fc.turned") }'
+    model = parse(text, **{"fc.turned": (6, 4)})
+    model.producer_name = "pytorch"
+    if sources is not None:
+        info = model.graph.value_info.add(name="fc.turned")
+        info.metadata_props.add(key=FOLDED_FROM, value=sources)
+    assert found(model) == operators
+
+
+@pytest.mark.parametrize(("domain", "op_type"), [("acme", "Linear"), ("onnxlift", "Bilinear")])
+def test_other_nodes_are_not_taken_for_products_in_the_end(domain: str, op_type: str) -> None:
+    text = f'g (float[batch, 6] x) => (float[batch, 4] y) {{ y = {domain}.{op_type}(x, "fc.weight") }}'
+    model = parse(text, **{"fc.weight": (6, 4)})
+    model.producer_name = "pytorch"
+    model.opset_import.add(domain=domain, version=1)
+    graph = load(model)
+    normalise(graph)
+    assert linear.run(graph) == 0

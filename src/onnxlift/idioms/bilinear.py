@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ..ir.node_view import Shape, shape_of
+from ..ir.node_view import shape_of
 from ..ir.scopes import constant
+from ..ir.symbolic import Dim, product
 from ..passes.edit import Edit, is_parameter, is_standard, sweep
 from ..passes.transposes import permutation
 from .match import DOMAIN, both_orders, drop_unused, is_float, is_private, made_by
@@ -41,46 +42,49 @@ def _products(edit: Edit, node: ir.Node) -> None:
     if last is None or cut is None or column is None or first is None:
         return
     x, matrix, y = *first.inputs, column.inputs[0]
-    left, right = shape_of(x), shape_of(y)
-    if not left or not right or left[:-1] != right[:-1] or not isinstance(right[-1], int) or matrix is None:
+    left, right, result = shape_of(x), shape_of(y), shape_of(node.outputs[0])
+    if matrix is None or left is None or not right or not result:
         return
+    if left[:-1] != right[:-1] or left[:-1] != result[:-1] or shape_of(cut.outputs[0]) != (*result, right[-1]):
+        return
+    # As the numbers of elements fit, the column has the axes of y, and one more.
     if not all(is_private(edit, value) for value in (node.inputs[0], *last.inputs, cut.inputs[0])):
         return
-    parts = shape_of(cut.outputs[0]) or ()
-    out = parts[-2] if len(parts) == len(left) + 1 else None
-    found = _weight(edit, matrix, (left[-1], out, right[-1]))
-    if out is None or found is None or parts != (*left[:-1], out, right[-1]):
-        return
-    if shape_of(column.outputs[0]) != (*right, 1) or shape_of(node.outputs[0]) != (*left[:-1], out):
+    found = _weight(edit, matrix, (left[-1], result[-1], right[-1]))
+    if found is None:
         return
     weight, as_held, nodes = found
     edit.replace(node, "Bilinear", [x, y, weight], [ir.AttrInt64("as_held", int(as_held))], domain=DOMAIN)
     drop_unused(edit, [last, column, cut, first, *nodes])
 
 
-def _weight(edit: Edit, matrix: ir.Value, sizes: tuple[object, ...]) -> tuple[ir.Value, bool, list[ir.Node]] | None:
+def _weight(edit: Edit, matrix: ir.Value, sizes: tuple[Dim, Dim, Dim]) -> tuple[ir.Value, bool, list[ir.Node]] | None:
     """The constant that the matrix is made of, whether that is as PyTorch holds it, and the nodes in between. `sizes`
     are those of the first vector, of the outputs and of the second vector."""
+    if shape_of(matrix) != (sizes[0], product(sizes[1:])) or 0 in sizes:
+        return None
     flat = made_by(edit, matrix, "Reshape", "Flatten")
     source = matrix if flat is None else flat.inputs[0]
     turned = made_by(edit, source, "Transpose")
     weight = source if turned is None else turned.inputs[0]
     if weight is None or constant(weight) is None or not is_float(weight):
         return None
-    if turned is not None and (permutation(turned) != (1, 0, 2) or shape_of(source) != sizes):
+    if flat is not None and shape_of(source) != sizes:
         return None
-    shape: Shape = shape_of(source) or ()
-    rows_fit = shape == sizes if len(shape) == 3 else flat is None and shape[:1] == sizes[:1]
-    nodes = [node for node in (flat, turned) if node is not None]
-    return (weight, turned is not None, nodes) if rows_fit and (shape_of(matrix) or ())[:1] == sizes[:1] else None
+    if turned is not None and permutation(turned) != (1, 0, 2):
+        return None
+    return weight, turned is not None, [node for node in (flat, turned) if node is not None]
 
 
 def _bias(edit: Edit, node: ir.Node) -> None:
+    if "axis" in node.attributes:  # before opset 7 an operand need not belong to the last axes
+        return
     for value, bias in both_orders(node):
         layer = made_by(edit, value, "Bilinear", domain=DOMAIN)
         if layer is None or len(layer.inputs) > 3 or not is_parameter(bias) or not is_private(edit, value):
             continue
-        if shape_of(bias) == (shape_of(value) or ())[-1:]:
+        shape = shape_of(value)
+        if shape is not None and shape_of(bias) == shape[-1:]:
             edit.replace(node, "Bilinear", [*layer.inputs, bias], layer.attributes.values(), domain=DOMAIN)
             drop_unused(edit, [layer])
             return

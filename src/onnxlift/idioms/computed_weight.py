@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from ..ir.scopes import constant
 from ..passes.edit import Array, Edit, attribute, initialiser, is_standard
-from ..passes.transposes import permutation
+from .linear import swaps_two_axes
 
 KEY = "computed_weight"
 """Key in `Value.meta` of the ComputedWeight that a constant stands for."""
@@ -41,7 +41,7 @@ def layer_of(edit: Edit, value: ir.Value) -> str | None:
 def _reader(edit: Edit, node: ir.Node, index: int) -> str | None:
     if node.graph is not edit.graph:
         return None
-    if is_standard(node, "Transpose") and list(permutation(node) or ()) == [1, 0]:
+    if swaps_two_axes(node):
         (result,) = node.outputs
         products = [is_standard(user, "MatMul") and place == 1 for user, place in result.uses()]
         return "Linear" if all(products) and not edit.is_output(result) else None
@@ -50,11 +50,13 @@ def _reader(edit: Edit, node: ir.Node, index: int) -> str | None:
         return None
     if is_standard(node, "Conv", "ConvTranspose"):
         return node.op_type
+    if not is_standard(node, "Gemm"):
+        return None
     factors = {"transA": 0, "transB": 1, "alpha": 1.0, "beta": 1.0}
-    is_linear = is_standard(node, "Gemm") and all(
+    is_plain = all(
         attribute(node, name, float(name in ("alpha", "beta"))) == factor for name, factor in factors.items()
     )
-    return "Linear" if is_linear else None
+    return "Linear" if is_plain else None
 
 
 def put(edit: Edit, node: ir.Node, owner: str, computed: ComputedWeight, array: Callable[[], Array]) -> None:

@@ -13,14 +13,13 @@ else, with a name of its own. The sum is the same but for the order in which it 
 
 from __future__ import annotations
 
-import math
-
 import onnx_ir as ir
 
 from ..ir.node_view import shape_of
 from ..ir.scopes import constant
+from ..ir.symbolic import product
 from ..passes.edit import Edit, attribute, is_standard, sweep
-from .match import both_orders, drop_unused, is_float, is_private, made_by
+from .match import both_orders, drop_unused, is_private, made_by
 
 
 def run(model: ir.Model) -> int:
@@ -29,7 +28,7 @@ def run(model: ir.Model) -> int:
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Add"):
+    if not is_standard(node, "Add") or "axis" in node.attributes:  # which before opset 7 says where the operand lies
         return
     for value, bias in both_orders(node):
         conv = made_by(edit, value, "Conv", "ConvTranspose")
@@ -50,7 +49,7 @@ def _row(edit: Edit, bias: ir.Value, channels: int) -> ir.Value | None:
     reshape = made_by(edit, bias, "Reshape", "Unsqueeze")
     held = bias if reshape is None else reshape.inputs[0]
     tensor = constant(held)
-    if held is None or tensor is None or not is_float(held):
+    if held is None or tensor is None:
         return None
     return held if shape_of(held) == (channels,) else edit.constant(held.name or "bias", tensor.numpy().reshape(-1))
 
@@ -58,7 +57,7 @@ def _row(edit: Edit, bias: ir.Value, channels: int) -> ir.Value | None:
 def _channels(conv: ir.Node) -> int | None:
     """How many channels come out, if the weight is a constant."""
     shape = shape_of(conv.inputs[1]) if constant(conv.inputs[1]) is not None else None
-    if not shape or len(shape) < 3:
+    if shape is None:
         return None
     channels = shape[0] if conv.op_type == "Conv" else shape[1]
     group = 1 if conv.op_type == "Conv" else attribute(conv, "group", 1)
@@ -67,7 +66,7 @@ def _channels(conv: ir.Node) -> int | None:
 
 def _is_per_channel(bias: ir.Value, channels: int, result: ir.Value) -> bool:
     sizes, shape = shape_of(bias), shape_of(result)
-    if sizes is None or shape is None or len(sizes) > len(shape) or not all(isinstance(size, int) for size in sizes):
+    if sizes is None or shape is None or len(sizes) > len(shape):
         return False
-    padded = (1,) * (len(shape) - len(sizes)) + tuple(sizes)
-    return padded[1] == channels == math.prod(size for size in padded if isinstance(size, int))
+    padded = (1,) * (len(shape) - len(sizes)) + sizes
+    return padded[1] == channels == product(padded)

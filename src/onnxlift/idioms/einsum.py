@@ -7,18 +7,19 @@ for two floating-point operands with one letter that is summed over, each letter
 order that needs no transpose but that of the second operand: `a @ b.mT` says it shorter. In front of the softmax of an
 attention and behind it, any order will do (`bqhd,bkhd->bhqk`, `bhqk,bkhd->bqhd`): the operands are transposed, and the
 attention is recognised like any other. Not with a constant: a parameter would be taken for the weight of a layer under
-another name. Sound because both are sums of the same products.
+another name. Not if the letter that is summed over stands for a single number of one operand only, which Einsum takes
+for all. Sound because both are sums of the same products.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
 from ..ir.node_view import shape_of
 from ..ir.scopes import constant
+from ..ir.symbolic import Dim
 from ..passes.edit import Edit, attribute, is_standard, sweep
 from .match import is_float, is_private, made_by
 
@@ -51,8 +52,12 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if not is_standard(node, "Einsum") or len(node.inputs) != 2 or not is_float(node.outputs[0]):
         return
     a, b = node.inputs
-    product = find_product(attribute(node, "equation", None) or "")
+    equation = attribute(node, "equation", None)
+    product = None if equation is None else find_product(equation)
     if a is None or b is None or product is None or constant(a) is not None or constant(b) is not None:
+        return
+    inner = product.wanted[0][-1]
+    if (_sizes(a, product.given[0])[inner] == 1) != (_sizes(b, product.given[1])[inner] == 1):
         return
     if not product.is_plain and not _is_before_softmax(edit, node) and not _is_after_softmax(edit, node):
         return
@@ -64,7 +69,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         edit.replace(node, "MatMul", operands)
         return
     out = product.wanted[2]
-    sizes = dict(zip(product.given[2], shape_of(node.outputs[0]) or (None,) * len(out), strict=True))
+    sizes = _sizes(node.outputs[0], product.given[2])
     name, shape = f"{node.outputs[0].name}.product", [sizes[letter] for letter in out]
     value = edit.insert(node, "MatMul", operands, like=node.outputs[0], shape=shape, name=name)
     perm = [out.index(letter) for letter in product.given[2]]
@@ -73,17 +78,17 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 def find_product(equation: str) -> Product | None:
     """How the equation multiplies two matrices, or two stacks of them, if it does."""
-    terms, arrow, result = equation.replace(" ", "").partition("->")
-    first, comma, second = terms.partition(",")
+    terms, _, result = equation.replace(" ", "").partition("->")
+    first, _, second = terms.partition(",")
     letters = (first, second, result)
-    if not arrow or not comma or not all(term.isalpha() and len(set(term)) == len(term) for term in letters):
+    if not all(len(set(term)) == len(term) for term in letters):  # nor has one an ellipsis
         return None
     common = set(first) & set(second)
     summed = common - set(result)
-    rows = [letter for letter in result if letter in first and letter not in second]
-    columns = [letter for letter in result if letter in second and letter not in first]
+    rows = [letter for letter in result if letter not in second]
+    columns = [letter for letter in result if letter not in first]
     batch = [letter for letter in result if letter in common]
-    if len(summed) != 1 or len(columns) != 1 or not rows or len(batch) + len(rows) + len(columns) != len(result):
+    if len(summed) != 1 or len(columns) != 1 or not rows:
         return None
     if {*batch, *rows, *summed} != set(first) or {*batch, *columns, *summed} != set(second):
         return None
@@ -98,11 +103,15 @@ def _turned(edit: Edit, node: ir.Node, value: ir.Value, given: str, wanted: str)
     """The value with its axes in the wanted order."""
     if given == wanted:
         return value
-    perm = [given.index(letter) for letter in wanted]
-    shape = shape_of(value) or (None,) * len(perm)
-    dims: Sequence[int | str | None] = [shape[axis] for axis in perm]
-    name = f"{value.name}.turned"
-    return edit.insert(node, "Transpose", [value], [ir.AttrInt64s("perm", perm)], like=value, shape=dims, name=name)
+    perm, sizes = [given.index(letter) for letter in wanted], _sizes(value, given)
+    shape, name = [sizes[letter] for letter in wanted], f"{value.name}.turned"
+    return edit.insert(node, "Transpose", [value], [ir.AttrInt64s("perm", perm)], like=value, shape=shape, name=name)
+
+
+def _sizes(value: ir.Value, letters: str) -> dict[str, Dim | None]:
+    """The sizes that the letters stand for, as far as they are known."""
+    shape = shape_of(value)
+    return dict(zip(letters, (None,) * len(letters) if shape is None else shape, strict=True))
 
 
 def _is_before_softmax(edit: Edit, node: ir.Node) -> bool:

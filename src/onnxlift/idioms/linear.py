@@ -32,7 +32,6 @@ from ..ir.metadata import FOLDED_FROM, NAME_SCOPES, SIGNATURE_KIND
 from ..ir.node_view import shape_of
 from ..ir.scopes import constant
 from ..ir.symbolic import product
-from ..ir.types import FLOATS
 from ..passes.common_subexpressions import module_of
 from ..passes.edit import Edit, attribute, is_parameter, is_standard, sweep
 from ..passes.transposes import permutation
@@ -64,7 +63,7 @@ def _matmul(edit: Edit, node: ir.Node) -> None:
         edit.replace(node, "Linear", [x, weight], domain=DOMAIN)
         return
     transpose = made_by(edit, weight, "Transpose")
-    if transpose is not None and _is_matrix(transpose.inputs[0]) and list(permutation(transpose) or ()) == [1, 0]:
+    if transpose is not None and _is_matrix(transpose.inputs[0]) and swaps_two_axes(transpose):
         edit.replace(node, "Linear", [x, transpose.inputs[0]], [ir.AttrInt64("transposed", 1)], domain=DOMAIN)
         drop_unused(edit, [transpose])
 
@@ -81,7 +80,15 @@ def _gemm(edit: Edit, node: ir.Node) -> None:
         edit.replace(node, "Linear", inputs, _transposed(transposed), domain=DOMAIN)
 
 
+def swaps_two_axes(node: ir.Node) -> bool:
+    """Whether this is the transpose of a matrix."""
+    order = permutation(node)
+    return order is not None and tuple(order) == (1, 0)
+
+
 def _bias(edit: Edit, node: ir.Node, by_pytorch: bool) -> None:
+    if "axis" in node.attributes:  # before opset 7 an operand need not belong to the last axes
+        return
     for value, bias in both_orders(node):
         linear = made_by(edit, value, "Linear", domain=DOMAIN)
         if linear is None or len(linear.inputs) > 2:
@@ -105,8 +112,11 @@ def _is_another_bias(bias: ir.Value, addition: ir.Node) -> bool:
 
 def _are_apart(addition: ir.Node, linear: ir.Node) -> bool:
     """Whether the exporter tells that a sum is computed in another module than the product."""
-    told = all((n.name or "").startswith("/") or NAME_SCOPES in n.metadata_props for n in (addition, linear))
-    return told and module_of(addition) != module_of(linear)
+    return _tells_module(addition) and _tells_module(linear) and module_of(addition) != module_of(linear)
+
+
+def _tells_module(node: ir.Node) -> bool:
+    return NAME_SCOPES in node.metadata_props or (node.name is not None and node.name.startswith("/"))
 
 
 def _reshaped(edit: Edit, node: ir.Node) -> None:
@@ -118,13 +128,13 @@ def _reshaped(edit: Edit, node: ir.Node) -> None:
     source = before.inputs[0]
     shape, inner, target = shape_of(source), shape_of(before.outputs[0]), shape_of(node.outputs[0])
     outer = shape_of(node.inputs[0])
-    if source is None or shape is None or not inner or not outer or not target or target[-1] != outer[-1]:
+    if source is None or shape is None or inner is None or outer is None or not target or target[-1] != outer[-1]:
         return
     leading = len(target) - 1
     features = inner[-1]
     if shape[:leading] != target[:-1] or product(shape[leading:]) != features or not isinstance(features, int):
         return
-    if len(shape) > leading + 1 or leading == len(shape):
+    if len(shape) != len(target):
         sizes = edit.constant(f"{source.name}.shape", np.array([0] * leading + [features], np.int64))
         source = edit.insert(
             node,
@@ -162,7 +172,8 @@ def _transposed(transposed: int) -> list[ir.Attr]:
 
 def _is_matrix(value: ir.Value | None) -> bool:
     """Whether this is the weight of a linear layer."""
-    return is_parameter(value) and rank(value) == 2 and 0 not in (shape_of(value) or ())
+    shape = shape_of(value)
+    return is_parameter(value) and shape is not None and len(shape) == 2 and 0 not in shape
 
 
 def _outputs(weight: ir.Value | None, transposed: int) -> int | str | None:
@@ -172,8 +183,8 @@ def _outputs(weight: ir.Value | None, transposed: int) -> int | str | None:
 
 def is_bias(value: ir.Value, outputs: int | str | None, axes: int | None) -> bool:
     """Whether `value` is a constant that adds one number to each output, and no axes to a result that has `axes`."""
-    tensor, shape = constant(value), shape_of(value)
-    if tensor is None or tensor.dtype not in FLOATS or not shape:
+    shape = shape_of(value)
+    if constant(value) is None or not shape:
         return False
     fits = len(shape) == 1 or (axes is not None and len(shape) <= axes)
     return fits and shape[-1] == outputs and all(size == 1 for size in shape[:-1])

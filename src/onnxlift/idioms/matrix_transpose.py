@@ -42,7 +42,7 @@ def _visit(edit: Edit, node: ir.Node, earlier: Collection[ir.Node]) -> None:
     if transpose is None or before is None or list(permutation(transpose) or ()) != [0, 2, 1]:
         return
     merged, target = shape_of(before.outputs[0]), shape_of(node.outputs[0])
-    if merged is None or target is None or len(target) < 3 or target[-2:] != (merged[2], merged[1]):
+    if merged is None or target is None or target[-2:] != (merged[2], merged[1]):
         return
     source = _with_shape(edit, before.inputs[0], (*target[:-2], merged[1], merged[2]), earlier)
     if source is None or not (is_private(edit, node.inputs[0]) and is_private(edit, transpose.inputs[0])):
@@ -59,7 +59,7 @@ def _with_shape(
     if source is None or shape_of(source) == shape:
         return source
     for user, _ in islice(source.uses(), _MAX_LOOKED_AT):
-        if user in earlier and user.graph is edit.graph and not edit.is_dropped(user):
+        if user in earlier and user.graph is edit.graph:
             (output,) = user.outputs
             if user.inputs[0] is source and shape_of(output) == shape:
                 return output

@@ -84,7 +84,7 @@ class Moved:
                 scalar = shape_of(node.inputs[1]) == ()
                 return self._without(node, index[0]) if index is not None and scalar else None
             case "Split":
-                return self._part(node, output, node.outputs.index(output))
+                return self._split(node, output)
             case "Slice":
                 return self._slice(node, output)
             case "Concat":
@@ -93,15 +93,17 @@ class Moved:
 
     def _regrouped(self, shape: Shape | None) -> Moved | None:
         """The same atoms in their order, as many for each axis as give its size."""
-        implied = self._implied(shape or ())
+        if shape is None:
+            return None
+        implied = self._implied(shape)
         if implied:
             return replace(self, sizes={**self.sizes, **implied})._regrouped(shape)
         atoms = [atom for axis in self.axes for atom in axis]
         axes: list[Axis] = []
-        for size in shape or ():
+        for size in shape:
             axis: list[str] = []
             product: Dim | None = 1
-            if size == 1 and atoms and self.sizes[atoms[0]] == 1:
+            if atoms and self.sizes[atoms[0]] == 1:
                 axis.append(atoms.pop(0))  # most likely the one that is meant
             while product != size:
                 if not atoms or product is None:
@@ -109,7 +111,7 @@ class Moved:
                 axis.append(atoms.pop(0))
                 product = symbolic.multiply(product, self.sizes[axis[-1]])
             axes.append(tuple(axis))
-        return replace(self, axes=tuple(axes)) if shape is not None and not self.large(tuple(atoms)) else None
+        return None if self.large(tuple(atoms)) else replace(self, axes=tuple(axes))
 
     def _implied(self, shape: Shape) -> dict[str, int]:
         """The open size of an atom that an exporter took for a number: a reshape to numbers allows for no other."""
@@ -117,7 +119,7 @@ class Moved:
         count = symbolic.product(shape)
         for atom in atoms:
             others = symbolic.product(self.sizes[other] for other in atoms if other != atom)
-            if isinstance(self.sizes[atom], str) and others and count:
+            if isinstance(self.sizes[atom], str) and others and count is not None:
                 size = symbolic.divide_exactly(count, others)
                 if isinstance(size, int):
                     return {atom: size}
@@ -136,36 +138,39 @@ class Moved:
         axes = self.axes[:axis] + self.axes[axis + 1 :]
         return replace(self, axes=axes, taken={**self.taken, atom: index % size})
 
-    def _part(self, node: ir.Node, output: ir.Value, index: int, axis: int | None = None) -> Moved | None:
-        """One index of the outermost atom of an axis: the whole of the other atoms, if `output` is as large."""
-        axis = attribute(node, "axis", 0) if axis is None else axis
-        shape = shape_of(output)
-        if not isinstance(axis, int) or shape is None or not self.large(self.axes[axis]):
+    def _split(self, node: ir.Node, output: ir.Value) -> Moved | None:
+        """One of several outputs, of which those in front of it have the same shape."""
+        axis, index, shape = attribute(node, "axis", 0), node.outputs.index(output), shape_of(output)
+        if not isinstance(axis, int) or any(shape_of(other) != shape for other in node.outputs[:index]):
             return None
-        axis %= len(self.axes)
-        first, *rest = self.large(self.axes[axis])
-        if symbolic.product(self.sizes[atom] for atom in rest) != shape[axis]:
-            return None
-        if not 0 <= index < (size if isinstance(size := self.sizes[first], int) else 0):
-            return None
-        axes = (*self.axes[:axis], tuple(rest), *self.axes[axis + 1 :])
-        return replace(self, axes=axes, taken={**self.taken, first: index})
+        return self._part(axis, index, shape)
 
     def _slice(self, node: ir.Node, output: ir.Value) -> Moved | None:
         cut, shape = static_slice(node), shape_of(output)
-        if cut is None or shape is None or len(cut[0]) != 1 or cut[2] != (1,):
+        if cut is None or shape is None or cut[2] != (1,):
             return None
         (start,), (axis,), _ = cut
         width = shape[axis]
         if not isinstance(width, int) or width == 0 or start < 0 or start % width:
             return None
-        return self._part(node, output, start // width, axis)
+        return self._part(axis, start // width, shape)
+
+    def _part(self, axis: int, index: int, shape: Shape | None) -> Moved | None:
+        """One index of the outermost atom of an axis: the whole of the other atoms, if what is left is as large."""
+        if shape is None or not self.large(self.axes[axis]):
+            return None
+        axis %= len(self.axes)
+        first, *rest = self.large(self.axes[axis])
+        if not isinstance(self.sizes[first], int) or symbolic.product(self.sizes[atom] for atom in rest) != shape[axis]:
+            return None
+        axes = (*self.axes[:axis], tuple(rest), *self.axes[axis + 1 :])
+        return replace(self, axes=axes, taken={**self.taken, first: index})
 
     def _longer(self, node: ir.Node) -> Moved | None:
         """Something appended along an axis that is a single atom."""
         axis, other = attribute(node, "axis", 0), node.inputs[-1]
         shape = shape_of(other)
-        if len(node.inputs) != 2 or other is None or shape is None or len(shape) != len(self.axes):
+        if len(node.inputs) != 2 or other is None or shape is None or not isinstance(axis, int):
             return None
         atoms, length = self.axes[axis], shape[axis]
         size = symbolic.add(self.sizes[atoms[0]], length) if len(atoms) == 1 else None

@@ -36,20 +36,12 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         return
     mode = attribute(pad, "mode", "constant")
     pads = static_elements(pad.inputs[1]) if len(pad.inputs) > 1 else attribute(pad, "pads", None)
-    spatial = len(shape) - 2
-    if mode not in _MODES or pads is None or not 1 <= spatial <= 3 or any(v is not None for v in pad.inputs[3:]):
+    if mode not in _MODES or pads is None or len(shape) > 5 or any(axes is not None for axes in pad.inputs[3:]):
         return
-    begin, end = pads[2 : 2 + spatial], pads[4 + spatial :]
-    if (
-        len(pads) != 2 * len(shape)
-        or tuple(begin) != tuple(end)
-        or any(pads[:2])
-        or any(pads[2 + spatial : 4 + spatial])
-    ):
-        return
-    if not all(size > 0 for size in begin):
+    begin, end = tuple(pads[: len(shape)]), tuple(pads[len(shape) :])
+    if begin != end or any(begin[:2]) or not all(size > 0 for size in begin[2:]):
         return
     options = [each for each in node.attributes.values() if each.name in ("dilations", "group", "strides")]
-    options += [ir.AttrInt64s("pads", begin), ir.AttrString("mode", mode)]
+    options += [ir.AttrInt64s("pads", begin[2:]), ir.AttrString("mode", mode)]
     edit.replace(node, "PaddedConv", [pad.inputs[0], *node.inputs[1:]], options, domain=DOMAIN)
     drop_unused(edit, [pad])

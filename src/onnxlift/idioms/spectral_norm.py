@@ -74,7 +74,7 @@ def _matrix(edit: Edit, matrix: ir.Value, weight: ir.Value) -> tuple[int, list[i
     """The axis of the weight that is the first of the matrix, and the nodes that make one of the other; None if it is
     no matrix of this weight, or has the axes in another order."""
     shape = shape_of(weight)
-    if shape is None or len(shape) < 2:
+    if shape is None:
         return None
     if constant(matrix) is not None and matrix is not weight:
         dims = (dim for dim in range(len(shape)) if np.array_equal(numbers(matrix), _as_matrix(numbers(weight), dim)))

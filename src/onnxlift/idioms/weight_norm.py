@@ -6,7 +6,7 @@
 The lengths are taken along all axes but one (`dim`, by default the first), which stays; or along all, and then g is a
 single number without axes (`dim=None`). For an axis in the middle PyTorch makes a matrix of v, with that axis in front,
 and turns the lengths of its rows back. Sound because a length does not depend on the order of the others, and lengths
-in one axis keep theirs, however they are reshaped.
+in one axis keep theirs, however they are reshaped, as long as it is one.
 
 It applies to the weight of a linear layer or convolution, if g and v are named as either function names them:
 `weight_g` and `weight_v`, or `parametrizations.weight.original0` and `original1`. Not if g has another shape, which the
@@ -30,8 +30,6 @@ _NAMES = {
     "nn.utils.weight_norm": ("weight_g", "weight_v"),
     "nn.utils.parametrizations.weight_norm": ("parametrizations.weight.original0", "parametrizations.weight.original1"),
 }
-
-_MOST_MOVES = 3
 
 
 def run(model: ir.Model) -> int:
@@ -60,15 +58,21 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 def _norm(edit: Edit, lengths: ir.Value | None) -> tuple[ir.Node, list[ir.Node]] | None:
     """The node that computes these lengths, and those that bring them into shape, from the last on."""
     moves: list[ir.Node] = []
-    while is_private(edit, lengths) and len(moves) <= _MOST_MOVES:
+    while is_private(edit, lengths):
         norm, move = made_by(edit, lengths, "ReduceL2"), made_by(edit, lengths, "Reshape", "Unsqueeze", "Transpose")
         if norm is not None:
             return norm, moves
-        if move is None:
+        if move is None or not _is_row(move.inputs[0]):
             return None
         moves.append(move)
         lengths = move.inputs[0]
     return None
+
+
+def _is_row(value: ir.Value | None) -> bool:
+    """Whether no more than one axis is longer than 1: nothing that is done to the axes changes the order."""
+    shape = shape_of(value)
+    return shape is not None and sum(size != 1 for size in shape) <= 1
 
 
 def _matches(edit: Edit, node: ir.Node, norm: ir.Node, divisor: ir.Value | None, g: ir.Value, v: ir.Value) -> bool:
@@ -78,12 +82,12 @@ def _matches(edit: Edit, node: ir.Node, norm: ir.Node, divisor: ir.Value | None,
         return False
     kept = _kept_axes(edit, norm, v, shape)
     names = _names(g, v)
-    if kept is None or names is None or len(kept) > 1:
+    divides = shape_of(divisor)
+    if kept is None or names is None or divides is None:
         return False
     dim = kept[0] if kept else None
-    lengths = () if dim is None else tuple(size if axis == dim else 1 for axis, size in enumerate(shape))
-    divides = shape_of(divisor) or ()
-    if shape_of(g) != lengths or (kept and (1,) * (len(shape) - len(divides)) + divides != lengths):
+    lengths = tuple(size if axis == dim else 1 for axis, size in enumerate(shape))
+    if shape_of(g) != (lengths if kept else ()) or (1,) * (len(shape) - len(divides)) + divides != lengths:
         return False
     function, owner = names
     parts = dict(zip(_NAMES[function], (g, v), strict=True))

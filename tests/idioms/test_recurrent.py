@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from checking import check, model_of
+from checking import check
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
@@ -27,10 +27,17 @@ def layers(body: str, inputs: str = X, outputs: str = "Y", kind: str = "GRU", bo
     """A model of these nodes. The weights of a first layer are W, R and B, those of a second one V, S and D."""
     rows, directions = 6 * GATES[kind], 1 + both
     known: dict[str, Data] = {
-        **{"W": (directions, rows, 4), "R": (directions, rows, 6), "B": (directions, 2 * rows)},
-        **{"V": (directions, rows, 6 * directions), "S": (directions, rows, 6), "D": (directions, 2 * rows)},
+        "W": (directions, rows, 4),
+        "R": (directions, rows, 6),
+        "B": (directions, 2 * rows),
+        "V": (directions, rows, 6 * directions),
+        "S": (directions, rows, 6),
+        "D": (directions, 2 * rows),
         **{name: np.array([place]) for place, name in enumerate(("zero", "one", "two", "three", "four"))},
-        **{"P": (1, 18), "back": np.array([-1]), "flat": np.array([0, 0, -1]), "rows": np.array([5, -1, 6])},
+        "P": (1, 18),
+        "back": np.array([-1]),
+        "flat": np.array([0, 0, -1]),
+        "rows": np.array([5, -1, 6]),
     }
     used = {name: data for name, data in known.items() if re.search(rf"\b{name}\b", body)}
     return parse(f"g ({inputs}) => ({outputs}) {{ {body} }}", **used)
@@ -161,8 +168,9 @@ def test_lengths_of_a_sequence_that_runs_backwards() -> None:
 # Who reads Y
 
 BOTH = GRU.replace("= 6", '= 6, direction = "bidirectional"')
-BRANCH = "y = If (flag) <then_branch = a () => (p) { p = %s }, else_branch = b () => (q) { e = Exp(x) q = ReduceSum (e) }>"
-
+BRANCH = (
+    "y = If (flag) <then_branch = a () => (p) { p = %s }, else_branch = b () => (q) { e = Exp(x) q = ReduceSum (e) }>"
+)
 
 
 @pytest.mark.parametrize(
@@ -198,3 +206,195 @@ def test_other_readers(body: str, outputs: str, operators: list[str]) -> None:
     model = layers(body, f"float[5, 5, 4] x{flag}", outputs, both="bidirectional" in body)
     operators_found = found(model)
     assert operators_found[0] == "onnxlift.GRU" and set(operators) <= {*operators_found}, operators_found
+
+
+# Layers on top of each other
+
+FIRST = f'["/m/GRU"] {GRU} y = Squeeze(Y, one)'
+SECOND = f"""["/m/GRU_1"] {GRU.replace("Y, h", "Z, k").replace("x, W, R, B", "y, V, S, D")} z = Squeeze(Z, one)"""
+TWO = f"{FIRST} {SECOND}"
+STARTED = TWO.replace("B)", 'B, "", a)').replace("D)", 'D, "", b)')
+CUT = "a = Slice(h0, zero, one, zero) b = Slice(h0, one, two, zero)"
+
+
+def test_layers_of_one_module_are_one() -> None:
+    assert found(layers(TWO, outputs="z")) == ["onnxlift.GRU"]
+    assert found(layers(f"{TWO} n = Concat <axis = 0> (h, k)", outputs="z, n")) == ["onnxlift.GRU"]
+    assert found(layers(f"{TWO} n = Concat <axis = -3> (h, k)", outputs="n")) == ["onnxlift.GRU"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "more", "outputs"),
+    [
+        ("/m/GRU_1", "/other/GRU", "", "z"),
+        ("= 6, linear", '= 6, direction = "reverse", linear', "", "z"),
+        ("(y, V, S, D)", "(y, V, S)", "", "z"),
+        ("GRU <hidden_size = 6, linear_before_reset = 1> (x, W, R, B)", "LSTM <hidden_size = 6> (x, E, F, G)", "", "z"),
+        ("B)", 'B, "", h0)', "", "z"),
+        ("", "", "", "z, y"),
+        ("", "", "", "z, h"),
+        ("", "", "n = Concat <axis = 2> (h, k)", "z, n"),
+        ("", "", "n = Concat <axis = 0> (k, h)", "z, n"),
+        ("", "", "n = Concat <axis = 0> (h, k, k)", "z, n"),
+        ("", "", "n = Concat <axis = 0> (h, k)", "z, n, k"),
+        ("", "", "n = Mul (h, k)", "z, n"),
+        ("", "", BRANCH.replace("y =", "n =") % "Concat <axis = 0> (h, k)", "z, n"),
+    ],
+    ids="module backwards bias kind start between state axis order twice read product branch".split(),
+)
+def test_layers_that_are_not_one(old: str, new: str, more: str, outputs: str) -> None:
+    inputs = X + (f", {STATE}" if "h0" in new else "") + (", bool[1] flag" if "flag" in more else "")
+    model = layers(f"{TWO.replace(old, new)} {more}", inputs, outputs)
+    for name, shape in {"E": (1, 24, 4), "F": (1, 24, 6), "G": (1, 48)}.items():
+        if name in new:
+            array = random.normal(0, 0.6, shape).astype(np.float32)
+            model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    assert sum(operator in ("onnxlift.GRU", "onnxlift.LSTM") for operator in found(model)) == 2
+
+
+def test_a_layer_above_in_a_branch() -> None:
+    inner = SECOND.replace("z = Squeeze(Z, one)", "p = Squeeze(Z, one)")
+    body = f"{FIRST} {BRANCH % 'p'}".replace("p = p", inner)
+    assert found(layers(body.replace("y = If", "z = If"), f"{X}, bool[1] flag", "z")) == ["onnxlift.GRU", "If"]
+
+
+def test_a_layer_that_starts_from_the_result_of_another() -> None:
+    body = TWO.replace("(y, V, S, D)", '(x, W, S, D, "", y)')
+    assert found(layers(body, "float[1, batch, 4] x", "z")).count("onnxlift.GRU") == 2
+
+
+def test_two_modules_of_which_one_has_two_layers() -> None:
+    third = (
+        SECOND.replace("GRU_1", "GRU_2")
+        .replace("Z, k", "Q, l")
+        .replace("(y, V", "(z, V")
+        .replace("z = Squeeze(Z", "q = Squeeze(Q")
+    )
+    model = layers(f"{FIRST.replace('/m/', '/other/')} {SECOND} {third}", outputs="q")
+    assert found(model) == ["onnxlift.GRU", "onnxlift.GRU"]
+    assert "nn.GRU(6, 6, num_layers=2)" in onnxlift.lift(model).source
+
+
+PLAIN = '["/m/LSTM"] Y = LSTM <hidden_size = 6> (x, W, R) y = Squeeze(Y, one)'
+
+
+def test_an_operator_that_is_no_layer_on_top_of_one() -> None:
+    """It has the same attributes, but weights from outside."""
+    body = f'{PLAIN} ["/m/LSTM_1"] z = LSTM <hidden_size = 6> (y, U, S)'
+    assert found(layers(body, f"{X}, float[1, 24, 6] U", "z", "LSTM")) == ["onnxlift.LSTM", "LSTM"]
+
+
+def test_a_layer_on_top_of_an_operator_of_the_same_name() -> None:
+    body = PLAIN.replace("x, W", "w, V").replace('["', '["/m/LSTM_1"] w = acme.LSTM <hidden_size = 6> (x) ["')
+    model = layers(body, outputs="y", kind="LSTM")
+    model.opset_import.append(helper.make_opsetid("acme", 1))
+    assert [node.domain for node in simplified(model).graph if node.op_type == "LSTM"] == ["acme", "onnxlift"]
+
+
+@pytest.mark.parametrize(("length", "count"), [("n", 1), ("m", 2)], ids=["same", "others"])
+def test_lengths_of_layers(length: str, count: int) -> None:
+    body = TWO.replace("B)", "B, i)").replace("D)", f"D, {'i' if length == 'n' else 'j'})")
+    casts = f"i = Cast <to = 6> (n) {'' if length == 'n' else 'j = Cast <to = 6> (m)'}"
+    inputs = f"float[5, 2, 4] x, int64[2] n{'' if length == 'n' else ', int64[2] m'}"
+    model = layers(f"{casts} {body}", inputs, "z")
+    model.producer_name = "pytorch"
+    assert check(model, {"x": ARRAYS["x"], "n": [5, 3], "m": [4, 5]}, atol=1e-5).count("nn.GRU(") == count
+
+
+def _nameless(body: str) -> str:
+    return re.sub(r'\["[^"]*"\]', "", body)
+
+
+JOINED = "n = Concat <axis = 0> (h, k)"
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs", "outputs", "count"),
+    [
+        (f"{_nameless(TWO)} {JOINED}", X, "z, n", 1),
+        (f"{CUT} {_nameless(STARTED)}", f"{X}, float[2, batch, 6] h0", "z", 1),
+        (_nameless(TWO), X, "z", 2),
+        (f"{TWO.replace('/m/GRU_1', '/other/GRU')} {JOINED}", X, "z, n", 2),
+    ],
+    ids=["last states", "first states", "neither", "modules"],
+)
+def test_layers_that_share_their_states_are_one(body: str, inputs: str, outputs: str, count: int) -> None:
+    assert found(layers(body, inputs, outputs)).count("onnxlift.GRU") == count
+
+
+@pytest.mark.parametrize(
+    ("cuts", "states", "x", "is_whole"),
+    [
+        (CUT, "float[2, batch, 6] h0", X, True),
+        ("a, b = Split <axis = 0, num_outputs = 2> (h0)", "float[2, batch, 6] h0", X, True),
+        (CUT, "float[3, batch, 6] h0", X, False),
+        (CUT.replace("a =", "c =").replace("b =", "a =").replace("c =", "b ="), "float[2, batch, 6] h0", X, False),
+        (CUT.replace("b = Slice(h0", "b = Slice(h1"), "float[2, batch, 6] h0, float[2, batch, 6] h1", X, False),
+        (
+            "a = Slice(h0, zero, two, one) b = Slice(h0, two, four, one)",
+            "float[1, 4, 6] h0",
+            "float[seq, 2, 4] x",
+            False,
+        ),
+        ("", "float[1, batch, 6] a, float[1, batch, 6] b", X, False),
+    ],
+    ids=["slices", "split", "more", "order", "tensors", "axis", "none"],
+)
+def test_states_of_layers(cuts: str, states: str, x: str, is_whole: bool) -> None:
+    operators = found(layers(f"{cuts} {STARTED}", f"{x}, {states}", "z"))
+    assert operators.count("onnxlift.GRU") == 1 and (len(operators) == 1) == is_whole
+
+
+def test_states_that_are_turned_around() -> None:
+    body = STARTED.replace("= 6, linear", '= 6, direction = "bidirectional", linear')
+    body = re.sub(r"Squeeze\((.), one\)", r"Reshape(\1t, flat)", body)
+    body = re.sub(r"([yz] = Reshape\((.)t)", r"\2t = Transpose <perm = [0, 2, 1, 3]> (\2) \1", body)
+    cuts = "a = Slice(h0, zero, two, zero) b = Slice(h0, two, zero, zero, back)"
+    operators = found(layers(f"{cuts} {body}", f"{X}, float[4, batch, 6] h0", "z", both=True))
+    assert operators.count("onnxlift.GRU") == 1 and "Concat" in operators
+
+
+@pytest.mark.parametrize("is_ranked", [True, False])
+def test_states_that_are_joined_have_a_row_for_each_layer(is_ranked: bool) -> None:
+    model = layers(STARTED, "float[5, 2, 4] x, float[1, 2, 6] a, float[1, 2, 6] b", "z")
+    for value in [] if is_ranked else model.graph.input[1:]:
+        value.type.tensor_type.ClearField("shape")
+    check(model, {"x": ARRAYS["x"], "a": ARRAYS["h0"], "b": -2 * ARRAYS["h0"]}, atol=1e-5)
+    (join,) = (node for node in simplified(model).graph if node.op_type == "Concat")
+    assert join.outputs[0].shape == [2, 2, 6] if is_ranked else join.outputs[0].shape == [2, None, None]
+
+
+# The batch in front
+
+SWAPPED = "<perm = [1, 0, 2]>"
+BATCH_FIRST = f"""t = Transpose {SWAPPED} (x) {GRU.replace("x, W", "t, W")} y = Squeeze(Y, one)
+    z = Transpose {SWAPPED} (y)"""
+BATCHES = "float[batch, seq, 4] x"
+
+
+def test_batch_first() -> None:
+    model = layers(BATCH_FIRST, BATCHES, "z, h")
+    assert found(model) == ["onnxlift.GRU"] and "nn.GRU(4, 6, batch_first=True)" in onnxlift.lift(model).source
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "inputs", "outputs"),
+    [
+        ("", "", BATCHES, "z, y"),
+        ("z =", f"w = Transpose {SWAPPED} (y) z =", BATCHES, "z, w"),
+        ("z =", "w = Exp(y) z =", BATCHES, "z, w"),
+        ("t = Transpose <perm = [1, 0, 2]>", "t = Transpose <perm = [2, 1, 0]>", "float[4, batch, seq] x", "z"),
+        ("z = Transpose <perm = [1, 0, 2]>", "z = Transpose <perm = [2, 1, 0]>", BATCHES, "z"),
+        (f"z = Transpose {SWAPPED} (y)", BRANCH.replace("y =", "z =") % f"Transpose {SWAPPED} (y)", BATCHES, "z"),
+    ],
+    ids=["output", "outputs", "reader", "before", "after", "branch"],
+)
+def test_the_batch_is_not_first(old: str, new: str, inputs: str, outputs: str) -> None:
+    flag = ", bool[1] flag" if "flag" in new else ""
+    model = layers(BATCH_FIRST.replace(old, new), inputs + flag, outputs)
+    assert "onnxlift.GRU" in found(model) and "batch_first" not in onnxlift.lift(model).source
+
+
+def test_other_nodes_between_transposes() -> None:
+    body = f"t = Transpose {SWAPPED} (x) y = CumSum(t, zero) z = Transpose {SWAPPED} (y)"
+    assert "CumSum" in found(layers(body, BATCHES, "z"))

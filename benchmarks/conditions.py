@@ -104,7 +104,7 @@ def _is_compound(test: ast.expr) -> bool:
 def _parts(test: ast.expr) -> list[tuple[int | None, ast.expr]]:
     """What can be dropped of a test. What gives a variable its value cannot."""
     whole = [*enumerate(test.values)] if isinstance(test, ast.BoolOp) else [(None, test)]
-    if any(isinstance(part, ast.NamedExpr) for part in ast.walk(test)):
+    if any(isinstance(part, ast.NamedExpr) for part in ast.walk(test)) or any(_is_default(part) for _, part in whole):
         return []
     return [(index, part) for index, part in whole if not _is_for_types(part)]
 
@@ -113,6 +113,11 @@ def _is_for_types(part: ast.expr) -> bool:
     text = ast.unparse(part)
     is_none = isinstance(part, ast.Compare) and text.endswith((" is None", " is not None"))
     return is_none or text.startswith(("isinstance(", "not isinstance("))
+
+
+def _is_default(part: ast.expr) -> bool:
+    """Whether it is the `()` of `shape or ()`, which is no condition."""
+    return isinstance(part, ast.Constant | ast.Tuple | ast.List | ast.Dict)
 
 
 def _without(test: ast.expr, index: int | None, neutral: bool) -> ast.expr:

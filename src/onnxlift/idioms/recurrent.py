@@ -313,7 +313,7 @@ def _concat(edit: Edit, place: ir.Node, parts: Sequence[ir.Value | None]) -> ir.
     sizes = _sizes(first)
     shape = [rows, *(sizes[1:] if len(sizes) == 3 else (None, None))]
     axis = [ir.AttrInt64("axis", 0)]
-    return edit.insert(place, "Concat", parts, axis, like=first, shape=shape, name=f"{first.name}.layers")  # type: ignore[arg-type]
+    return edit.insert(place, "Concat", parts, axis, like=first, shape=shape, name=f"{first.name}.layers")
 
 
 # The batch comes first

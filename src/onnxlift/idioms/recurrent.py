@@ -202,7 +202,7 @@ def _with_directions(edit: Edit, node: ir.Node, y: ir.Value) -> ir.Value:
 
 def _stack(edit: Edit, node: ir.Node) -> None:
     chain = [node]
-    if not _is_lifted(node, *_STANDARD) or _before(edit, node) is not None:
+    if not is_lifted(node, *_STANDARD) or _before(edit, node) is not None:
         return
     while (following := _after(edit, chain[-1])) is not None:
         chain.append(following)
@@ -256,7 +256,7 @@ def _after(edit: Edit, node: ir.Node) -> ir.Node | None:
     if not is_private(edit, y):
         return None
     ((reader, position),) = y.uses()
-    if position != 0 or not _is_lifted(reader, node.op_type) or reader.graph is not edit.graph:
+    if position != 0 or not is_lifted(reader, node.op_type) or reader.graph is not edit.graph:
         return None
     options = _options(node)
     is_equal = options == _options(reader) and _lengths(node) == _lengths(reader)
@@ -277,7 +277,8 @@ def _is_one_module(edit: Edit, node: ir.Node, reader: ir.Node) -> bool:
     return bool(sources[0] & sources[1] or joins[0] & joins[1])
 
 
-def _is_lifted(node: ir.Node, *kinds: str) -> bool:
+def is_lifted(node: ir.Node, *kinds: str) -> bool:
+    """Whether this is a lifted node of one of these kinds."""
     return node.domain == DOMAIN and node.op_type in kinds
 
 
@@ -320,7 +321,7 @@ def _concat(edit: Edit, place: ir.Node, parts: Sequence[ir.Value | None]) -> ir.
 
 
 def _batch_first(edit: Edit, node: ir.Node) -> None:
-    if not _is_lifted(node, *_STANDARD):
+    if not is_lifted(node, *_STANDARD):
         return
     before = made_by(edit, node.inputs[0], "Transpose")
     y = node.outputs[0]

@@ -302,6 +302,9 @@ def test_readers_of_what_comes_first() -> None:
     """The steps from the last to the first are written first, and read before the others begin."""
     model = directions(f"{BODY} {BACK}", f"{BACK} o = Exp(g3) {BODY}", "z, n, o")
     assert found(model).count("onnxlift.RNN") == 1
+    nodes = [*simplified(model).graph]
+    for place, node in enumerate(nodes):
+        assert not {value.producer() for value in node.inputs if value is not None} & {*nodes[place:]}
 
 
 def test_an_operator_that_is_like_a_concatenation_of_directions() -> None:

@@ -61,6 +61,14 @@ def test_layers(kind: str, body: str) -> None:
     assert found(layers(f"{body} y = Squeeze(Y, one)", outputs="y, h", kind=kind)) == [f"onnxlift.{kind}"]
 
 
+def test_a_layer_with_a_state() -> None:
+    started = GRU.replace("B)", 'B, "", h0)')
+    model = layers(f"{started} y = Squeeze(Y, one)", f"{X}, {STATE}", "y")
+    assert found(model) == ["onnxlift.GRU"]
+    (node,) = simplified(model).graph
+    assert {*node.attributes} == {"hidden_size", "bias"}  # and none that says no
+
+
 @pytest.mark.parametrize(
     ("kind", "body", "old", "new", "inputs"),
     [
@@ -289,6 +297,12 @@ def test_a_layer_on_top_of_an_operator_of_the_same_name() -> None:
     model = layers(body, outputs="y", kind="LSTM")
     model.opset_import.append(helper.make_opsetid("acme", 1))
     assert [node.domain for node in simplified(model).graph if node.op_type == "LSTM"] == ["acme", "onnxlift"]
+
+
+def test_states_that_are_joined_by_an_operator_of_the_same_name() -> None:
+    model = layers(f"{TWO} n = acme.Concat <axis = 0> (h, k)", outputs="z, n")
+    model.opset_import.append(helper.make_opsetid("acme", 1))
+    assert [node.op_type for node in simplified(model).graph].count("GRU") == 2
 
 
 @pytest.mark.parametrize(("length", "count"), [("n", 1), ("m", 2)], ids=["same", "others"])

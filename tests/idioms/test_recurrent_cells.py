@@ -161,8 +161,9 @@ def test_parts_along_the_rows() -> None:
 
 
 @pytest.mark.parametrize("kind", [RNN, LSTM, GRU], ids=LAYERS.values())
-def test_linear_layers_of_other_names_stay(kind: str) -> None:
-    assert f"onnxlift.{LAYERS[kind]}" not in found(cell(kind, names=("x2h", "h2h")))
+@pytest.mark.parametrize("names", [("x2h", "h2h"), ("weight_ih", "h2h"), ("x2h", "weight_hh")])
+def test_linear_layers_of_other_names_stay(kind: str, names: tuple[str, str]) -> None:
+    assert f"onnxlift.{LAYERS[kind]}" not in found(cell(kind, names=names))
 
 
 @pytest.mark.parametrize(

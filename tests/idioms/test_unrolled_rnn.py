@@ -89,7 +89,8 @@ def test_parts_that_others_read_stay(part: str) -> None:
         ("float[3, batch, 4] x, float[2, batch, 6] h0", {}),
         ("float[3, 1, 4] x, float[1, batch, 6] h0", {}),
         ("float[3, 4] x, float[1, 4, 6] h0", {}),
-        ("float[3, batch, 4] x, float[1, batch, 6] h0, float[6] b", {}),
+        (f"{INPUTS}, float[6] b", {}),
+        (f"{INPUTS}, float[6] b, float[6] c", {}),
         (INPUTS, {"W": (3, 4, 6)}),
         (INPUTS, {"W": (4, 1), "b": (1,)}),
         (INPUTS, {"R": (6, 1), "c": (1,)}),
@@ -98,13 +99,12 @@ def test_parts_that_others_read_stay(part: str) -> None:
         (INPUTS, {"b": (1, 1, 6)}),
         (INPUTS, {"c": (1, 1, 6)}),
     ],
-    ids="""longer batch-of-state rows-of-state batch rank input
+    ids="""longer batch-of-state rows-of-state batch rank input inputs
         matrices column state-column number state-number bias-rank state-bias-rank""".split(),
 )
 def test_other_sizes_stay(inputs: str, weights: dict[str, Any]) -> None:
     model = steps(inputs=inputs, **weights)
-    if "] b" in inputs:
-        (bias,) = (tensor for tensor in model.graph.initializer if tensor.name == "b")
+    for bias in [tensor for tensor in model.graph.initializer if f"[6] {tensor.name}" in inputs]:
         model.graph.initializer.remove(bias)
     assert "onnxlift.RNN" not in found(model)
 
@@ -172,6 +172,7 @@ def test_without_biases() -> None:
     body = re.sub(r"p = Add\(m, b\)", "p = Identity(m)", re.sub(r"c(\d) = Add\(r\d, c\)", r"c\1 = Identity(r\1)", BODY))
     assert found(steps(body)) == ["onnxlift.RNN"]
     assert "nn.RNN(4, 6, bias=False)" in onnxlift.lift(steps(body)).source
+    assert "onnxlift.RNN" not in found(steps(body, W=(4, 1)))
     zeros = body.replace("r0 = MatMul(h0, R) c0 = Identity(r0) a0 = Add(c0, p0)", "a0 = Add(computed, p0)")
     for value, count in ((0.0, 1), (0.5, 0)):
         computed = np.full((1, 2, 6), value, np.float32)
@@ -253,8 +254,9 @@ def test_steps_that_do_not_run_backwards(old: str, new: str) -> None:
         ("(y, w)", "(y, w, x)", "z, n"),
         (RESULT, f"z = If (flag) <then_branch = a () => (i) {{ {RESULT.replace('z =', 'i =')} }}, {ELSE}>", "z, n"),
         (RESULT, "", "n, w"),
+        (BACK, BACK.replace("Tanh", "Relu"), "z, n"),
     ],
-    ids="order input axis more rows tensor output reader third branch one".split(),
+    ids="order input axis more rows tensor output reader third branch one activation".split(),
 )
 def test_directions_that_are_not_of_one_layer(old: str, new: str, outputs: str) -> None:
     assert found(directions(old, new, outputs)).count("onnxlift.RNN") == 2

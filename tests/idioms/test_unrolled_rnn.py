@@ -15,6 +15,9 @@ import torch
 from torch import Tensor, nn
 
 import onnxlift
+from onnxlift.idioms import unrolled_rnn
+from onnxlift.ir.load import load
+from onnxlift.passes import normalise
 
 from .recognising import found, parse, simplified
 
@@ -114,6 +117,9 @@ def test_one_step_is_no_layer() -> None:
     cut = "p = Add(m, b) s0 = Slice(p, zero, one, zero) p0 = Squeeze(s0, zero)"
     model = steps(body.replace("p = Add(m, b)", cut), "h1", "float[1, batch, 4] x, float[1, batch, 6] h0")
     assert "onnxlift.RNN" not in found(model)
+    graph = load(model)
+    normalise(graph)  # but not simplified: the piece is the whole
+    assert unrolled_rnn.run(graph) == 0
 
 
 def test_steps_along_another_axis_stay() -> None:

@@ -279,6 +279,13 @@ def test_steps_whose_input_others_read_before_it_is_turned_around() -> None:
     assert found(model).count("onnxlift.RNN") == 1 and "bidirectional" not in onnxlift.lift(model).source
 
 
+def test_rows_that_are_turned_around() -> None:
+    old, new = "(l, last, first, zero, last)", "(l, last, first, one, last)"
+    model = directions(old, new, states="2, 2, 6", steps="3, 2, 4")
+    assert "bidirectional" not in onnxlift.lift(model).source
+    assert found(model).count("onnxlift.RNN") == 1
+
+
 def test_a_layer_that_runs_backwards_over_a_part() -> None:
     """The last three of four steps, from the last on."""
     assert "onnxlift.RNN" not in found(

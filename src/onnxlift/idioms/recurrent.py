@@ -124,8 +124,8 @@ def _directions(node: ir.Node) -> int:
 
 
 def _activations(node: ir.Node) -> tuple[str, ...]:
-    names = attribute(node, "activations", ()) or _STANDARD[node.op_type] * 2
-    return tuple(str(name).lower() for name in names)
+    given = attribute(node, "activations", ())
+    return tuple(str(name).lower() for name in given) if given else _STANDARD[node.op_type] * 2
 
 
 def _sizes(value: ir.Value | None) -> Shape:

@@ -28,17 +28,19 @@ from functools import partial
 import numpy as np
 import onnx_ir as ir
 
-from ..ir.node_view import shape_of, static_elements
+from ..ir.node_view import Shape, shape_of, static_elements
 from ..ir.scopes import constant
 from ..ir.types import DataType
 from ..passes import reshapes, transposed_axes, transposes
 from ..passes.common_subexpressions import module_of
 from ..passes.edit import Edit, attribute, is_standard, sweep
 from ..passes.transposes import permutation
-from .match import DOMAIN, drop_unused, is_float, is_private, is_zeros, made_by
+from .match import DOMAIN, drop_unused, is_private, is_zeros, made_by
+from .pieces import piece
 from .recurrent_weights import parameters
 
 _STANDARD = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh"), "RNN": ("tanh",)}
+_DIRECTIONS = ("forward", "reverse", "bidirectional")
 _H, _C, _WEIGHTS = 1, 2, 3  # positions among the inputs of a lifted node; the first two among its outputs too
 
 
@@ -85,9 +87,10 @@ def _lift(edit: Edit, node: ir.Node, packs: bool) -> None:
     y.shape = None if (shape := _shape_of_y(node)) is None else ir.Shape(shape)
     if readers is None:
         take_over(edit, node.outputs[0], _with_directions(edit, node, y))
-    for reader in readers or ():
-        take_over(edit, reader.outputs[0], y)
-        edit.drop(reader)
+    else:
+        for reader in readers:
+            take_over(edit, reader.outputs[0], y)
+            edit.drop(reader)
     for old, new in zip(node.outputs[1:], rest, strict=False):
         take_over(edit, old, new)
     drop_unused(edit, [user for user, _ in node.outputs[0].uses()])
@@ -97,10 +100,8 @@ def _lift(edit: Edit, node: ir.Node, packs: bool) -> None:
 
 def _is_layer(node: ir.Node) -> bool:
     """Whether PyTorch's layer computes the same."""
-    if any(each.is_ref() for each in node.attributes.values()):
-        return False
     x, w, r, _, _, _, _, peepholes = (*node.inputs, *[None] * 8)[:8]
-    if not is_float(x) or peepholes is not None or 0 in (*_sizes(x), *_sizes(w), *_sizes(r)):
+    if peepholes is not None or _direction(node) not in _DIRECTIONS or 0 in (*_sizes(x), *_sizes(w), *_sizes(r)):
         return False
     if attribute(node, "clip", 0.0) or attribute(node, "input_forget", 0) or attribute(node, "layout", 0):
         return False
@@ -123,19 +124,21 @@ def _directions(node: ir.Node) -> int:
 
 
 def _activations(node: ir.Node) -> tuple[str, ...]:
-    names = attribute(node, "activations", ()) or _STANDARD[node.op_type] * 2
-    return tuple(str(name).lower() for name in names)
+    given = attribute(node, "activations", ())
+    return tuple(str(name).lower() for name in given) if given else _STANDARD[node.op_type] * 2
 
 
-def _sizes(value: ir.Value | None) -> tuple[object, ...]:
-    return shape_of(value) or ()
+def _sizes(value: ir.Value | None) -> Shape:
+    """The shape, empty if it is not known."""
+    shape = shape_of(value)
+    return () if shape is None else shape
 
 
 def _are_full(lengths: ir.Value, x: ir.Value | None) -> bool:
     """Whether all sequences are known to be as long as the input."""
     steps = _sizes(x)[:1]
     known = static_elements(lengths)
-    return known is not None and len(known) > 0 and all((length,) == steps for length in known)
+    return known is not None and all((length,) == steps for length in known)
 
 
 def _as_integers(edit: Edit, node: ir.Node, lengths: ir.Value) -> ir.Value:
@@ -144,16 +147,18 @@ def _as_integers(edit: Edit, node: ir.Node, lengths: ir.Value) -> ir.Value:
     if cast is not None and cast.inputs[0] is not None and cast.inputs[0].dtype == DataType.INT64:
         return cast.inputs[0]
     options, integers = [ir.AttrInt64("to", DataType.INT64)], ir.Value(type=ir.TensorType(DataType.INT64))
+    shape = shape_of(lengths)
+    sizes = (None,) if shape is None else shape
     name = f"{lengths.name}.lengths"
-    return edit.insert(node, "Cast", [lengths], options, like=integers, shape=shape_of(lengths) or (None,), name=name)
+    return edit.insert(node, "Cast", [lengths], options, like=integers, shape=sizes, name=name)
 
 
 def _shape_of_y(node: ir.Node) -> tuple[int | str, ...] | None:
     """(sequence, batch, directions * hidden): Y's shape in PyTorch."""
-    shape = shape_of(node.outputs[0])
-    if shape is None or len(shape) != 4 or not isinstance(shape[1], int) or not isinstance(shape[3], int):
-        return None
-    return shape[0], shape[2], shape[1] * shape[3]
+    match shape_of(node.outputs[0]):
+        case (sequence, int(directions), batch, int(hidden)):
+            return sequence, batch, directions * hidden
+    return None
 
 
 def _readers(edit: Edit, node: ir.Node) -> list[ir.Node] | None:
@@ -176,9 +181,10 @@ def _readers(edit: Edit, node: ir.Node) -> list[ir.Node] | None:
 
 def _with_directions(edit: Edit, node: ir.Node, y: ir.Value) -> ir.Value:
     """What the lifted node gives, as the Y of the ONNX node: (sequence, directions, batch, hidden)."""
-    shape = shape_of(node.outputs[0]) or (None,) * 4
-    sequence, directions, batch, hidden = shape if len(shape) == 4 else (None,) * 4
-    name = node.outputs[0].name or node.op_type
+    known = _sizes(node.outputs[0])
+    shape = known if len(known) == 4 else (None,) * 4
+    sequence, directions, batch, hidden = shape
+    name = str(node.outputs[0].name)
     y.name = edit.names.fresh(f"{name}.layer_output_0")
     if _direction(node) != "bidirectional":
         inputs, attributes = edit.axes(node, [1])
@@ -196,7 +202,7 @@ def _with_directions(edit: Edit, node: ir.Node, y: ir.Value) -> ir.Value:
 
 def _stack(edit: Edit, node: ir.Node) -> None:
     chain = [node]
-    if not _is_lifted(node, *_STANDARD) or _before(edit, node) is not None:
+    if not is_lifted(node, *_STANDARD) or _before(edit, node) is not None:
         return
     while (following := _after(edit, chain[-1])) is not None:
         chain.append(following)
@@ -250,7 +256,7 @@ def _after(edit: Edit, node: ir.Node) -> ir.Node | None:
     if not is_private(edit, y):
         return None
     ((reader, position),) = y.uses()
-    if position != 0 or not _is_lifted(reader, node.op_type) or reader.graph is not edit.graph:
+    if position != 0 or not is_lifted(reader, node.op_type) or reader.graph is not edit.graph:
         return None
     options = _options(node)
     is_equal = options == _options(reader) and _lengths(node) == _lengths(reader)
@@ -267,11 +273,12 @@ def _is_one_module(edit: Edit, node: ir.Node, reader: ir.Node) -> bool:
     for each in (node, reader):
         cuts = [made_by(edit, state, "Slice") for state in each.inputs[_H:_WEIGHTS]]
         sources.append({cut.inputs[0] for cut in cuts if cut is not None})
-        joins.append({user for state in each.outputs[1:] for user, _ in state.uses() if is_standard(user, "Concat")})
+        joins.append({user for state in each.outputs[1:] for user, _ in state.uses()})
     return bool(sources[0] & sources[1] or joins[0] & joins[1])
 
 
-def _is_lifted(node: ir.Node, *kinds: str) -> bool:
+def is_lifted(node: ir.Node, *kinds: str) -> bool:
+    """Whether this is a lifted node of one of these kinds."""
     return node.domain == DOMAIN and node.op_type in kinds
 
 
@@ -289,36 +296,32 @@ def _join(edit: Edit, states: Sequence[ir.Value]) -> ir.Node | None:
 
 
 def _whole(edit: Edit, parts: Sequence[ir.Value | None]) -> ir.Value | None:
-    """The tensor that `parts` are consecutive slices of, from the first row to the last."""
+    """The tensor that `parts` are consecutive pieces of, from the first row to the last."""
     source: ir.Value | None = None
-    end = 0
+    end = rows = 0
     for part in parts:
-        cut = made_by(edit, part, "Slice")
-        if cut is None or len(cut.inputs) != 4 or source not in (None, cut.inputs[0]):
+        cut = piece(edit, part)
+        if cut is None or source not in (None, cut.x) or cut.axis != 0 or cut.start != end:
             return None
-        source = cut.inputs[0]
-        rows = _sizes(part)[:1]
-        starts, axes = static_elements(cut.inputs[1]), static_elements(cut.inputs[3])
-        if starts != (end,) or axes != (0,) or not rows or not isinstance(rows[0], int):
-            return None
-        end += rows[0]
-    return source if _sizes(source)[:1] == (end,) else None
+        source, end, rows = cut.x, end + cut.length, cut.size
+    return source if end == rows else None
 
 
 def _concat(edit: Edit, place: ir.Node, parts: Sequence[ir.Value | None]) -> ir.Value:
     first = parts[0]
     assert first is not None
-    rows = [size for part in parts for size in _sizes(part)[:1] if isinstance(size, int)]
-    shape = [sum(rows), *(_sizes(first)[1:] or (None, None))]
+    rows = len(parts) * (2 if attribute(place, "bidirectional", 0) else 1)
+    sizes = _sizes(first)
+    shape = [rows, *(sizes[1:] if len(sizes) == 3 else (None, None))]
     axis = [ir.AttrInt64("axis", 0)]
-    return edit.insert(place, "Concat", parts, axis, like=first, shape=shape, name=f"{first.name}.layers")  # type: ignore[arg-type]
+    return edit.insert(place, "Concat", parts, axis, like=first, shape=shape, name=f"{first.name}.layers")
 
 
 # The batch comes first
 
 
 def _batch_first(edit: Edit, node: ir.Node) -> None:
-    if not _is_lifted(node, *_STANDARD) or attribute(node, "batch_first", 0):
+    if not is_lifted(node, *_STANDARD):
         return
     before = made_by(edit, node.inputs[0], "Transpose")
     y = node.outputs[0]

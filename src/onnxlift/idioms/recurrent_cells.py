@@ -11,8 +11,9 @@
 
 which are `nn.LSTMCell` and its like. Sums and products may come in either order. The two weights must be called
 `weight_ih` and `weight_hh`, as the layer's own are: whoever wrote two linear layers has them back. Both have a bias, or
-none has. The parts of the gates are equal. If the state is zeros before the first step, c in the LSTM and the last h of
-the GRU may have become 0, or zeros of their own; if all these are constants, the cell starts without a state (see
+none has, all of the layer's sizes, and x, h and the results have as many rows, so that nothing is broadcast: then the
+parts of the gates are equal. If the state is zeros before the first step, c in the LSTM and the last h of the GRU may
+have become 0, or zeros of their own; if all these are constants, the cell starts without a state (see
 passes/first_steps.py). Not if somebody else reads what is in between, but for h' and c'. Sound because these are the
 definitions of the layers in PyTorch; the order of roundings differs.
 """
@@ -25,6 +26,7 @@ import onnx_ir as ir
 
 from ..ir.metadata import FOLDED_FROM
 from ..ir.node_view import shape_of
+from ..ir.scopes import constant
 from ..passes.edit import Edit, attribute, is_standard, sweep
 from .match import DOMAIN, both_orders, drop_unused, is_filler, is_private, is_zeros, made_by, number
 
@@ -59,17 +61,17 @@ def _lstm(edit: Edit, node: ir.Node) -> None:
                 continue
             for (entered, candidate), in_nodes in _products(edit, write, "Sigmoid", "Tanh"):
                 for (forgotten, memory), gate in _gated(edit, forget, "Sigmoid"):
-                    found = _parts(edit, [entered, forgotten, candidate, output])
-                    linear = _linears(edit, found[0]) if found is not None else None
-                    if found is None or linear is None or update is None:
+                    split = _split(edit, [entered, forgotten, candidate, output])
+                    linear = _linears(edit, split.inputs[0], gates=4) if split is not None else None
+                    if split is None or linear is None or update is None:
                         continue
                     (x, h, weights), linears = linear
                     memory = h if _is_zero_too(edit, memory, h) else memory
-                    if shape_of(memory) != shape_of(cell):
+                    if {shape_of(memory), shape_of(cell)} != {shape_of(h)}:
                         continue
                     states = (None, None) if memory is h and is_filler(h, 0) else (h, memory)
                     edit.join([node, update], "LSTMCell", [x, *states, *weights], before=update, domain=DOMAIN)
-                    drop_unused(edit, [*out_nodes, forget, write, *in_nodes, gate, *found[1], *linears])
+                    drop_unused(edit, [*out_nodes, forget, write, *in_nodes, gate, split, *linears])
                     return
 
 
@@ -86,7 +88,8 @@ def _gru(edit: Edit, node: ir.Node) -> None:
             if found is None:
                 continue
             (x, h, weights), nodes = found
-            if h is change.inputs[0] or _is_zero_too(edit, change.inputs[0], h):
+            is_state = h is change.inputs[0] or _is_zero_too(edit, change.inputs[0], h)
+            if is_state and shape_of(node.outputs[0]) == shape_of(h):
                 edit.replace(node, "GRUCell", [x, None if is_filler(h, 0) else h, *weights], domain=DOMAIN)
                 drop_unused(edit, [product, change, update_gate, candidate, *nodes])
                 return
@@ -100,16 +103,16 @@ def _gru_gates(edit: Edit, new: ir.Value | None, update: ir.Value) -> tuple[Inpu
     for input_new, reset_part in both_orders(total):
         product = made_by(edit, reset_part, "Mul")
         for (reset, hidden_new), gate in _gated(edit, product, "Sigmoid") if is_private(edit, reset_part) else ():
-            sums = [made_by(edit, value, "Add") for value in (reset, update)]
-            if None in sums or not (is_private(edit, reset) and is_private(edit, update)):
+            sums = made_by(edit, reset, "Add"), made_by(edit, update, "Add")
+            if sums[0] is None or sums[1] is None or not (is_private(edit, reset) and is_private(edit, update)):
                 continue
-            for of_hidden, of_input in _orders([*filter(None, sums)]):
-                parts = [_parts(edit, [*of_hidden, hidden_new]), _parts(edit, [*of_input, input_new])]
-                layers = [made_by(edit, part[0], "Linear", domain=DOMAIN) for part in parts if part is not None]
-                found = _cell_inputs(edit, [layer for layer in layers if layer is not None])
-                if found is not None and product is not None:
-                    splits = [node for part in parts if part is not None for node in part[1]]
-                    return found, [total, product, gate, *filter(None, sums), *splits, *filter(None, layers)]
+            for of_hidden, of_input in _orders([sums[0], sums[1]]):
+                splits = _split(edit, [*of_hidden, hidden_new]), _split(edit, [*of_input, input_new])
+                if splits[0] is None or splits[1] is None or product is None:
+                    continue
+                found = _cell_inputs(edit, splits[0].inputs[0], splits[1].inputs[0], gates=3)
+                if found is not None:
+                    return found[0], [total, product, gate, sums[0], sums[1], splits[0], splits[1], *found[1]]
     return None
 
 
@@ -121,7 +124,7 @@ def _orders(sums: Nodes) -> Iterator[tuple[tuple[ir.Value, ...], tuple[ir.Value,
 
 
 def _rnn(edit: Edit, node: ir.Node) -> None:
-    found = _linears(edit, node.inputs[0])
+    found = _linears(edit, node.inputs[0], gates=1)
     if found is not None:
         (x, h, weights), nodes = found
         options = [ir.AttrString("nonlinearity", node.op_type.lower())]
@@ -147,61 +150,57 @@ def _gated(edit: Edit, node: ir.Node | None, activation: str) -> Iterator[tuple[
             yield (found.inputs[0], value), found
 
 
-def _parts(edit: Edit, values: list[ir.Value]) -> tuple[ir.Value, Nodes] | None:
-    """What was split into exactly these equal parts along its last axis, and the node that did it."""
+def _split(edit: Edit, values: list[ir.Value]) -> ir.Node | None:
+    """What split something into exactly these parts."""
     split = made_by(edit, values[0], "Split")
-    if split is None or split.inputs[0] is None or [*split.outputs] != values:
+    if split is None or [*split.outputs] != values:
         return None
-    whole, shapes = shape_of(split.inputs[0]), {shape_of(value) for value in values}
-    if whole is None or len(shapes) != 1 or attribute(split, "axis", 0) not in (-1, len(whole) - 1):
-        return None
-    if not all(is_private(edit, value) for value in (split.inputs[0], *values)):
-        return None
-    return split.inputs[0], [split]
+    return split if all(is_private(edit, value) for value in values) else None
 
 
-def _linears(edit: Edit, value: ir.Value | None) -> tuple[Inputs, Nodes] | None:
+def _linears(edit: Edit, value: ir.Value | None, gates: int) -> tuple[Inputs, Nodes] | None:
     """What goes into the two layers whose sum `value` is, and the nodes in between."""
     total = made_by(edit, value, "Add")
     if total is None or not is_private(edit, value):
         return None
-    layers = [made_by(edit, each, "Linear", domain=DOMAIN) for each in total.inputs]
-    found = _cell_inputs(edit, [layer for layer in layers if layer is not None])
-    return None if found is None else (found, [total, *filter(None, layers)])
+    for of_hidden, of_input in both_orders(total):
+        found = _cell_inputs(edit, of_hidden, of_input, gates)
+        if found is not None:
+            return found[0], [total, *found[1]]
+    return None
 
 
-def _cell_inputs(edit: Edit, layers: Nodes) -> Inputs | None:
-    """What goes into a cell, if these are its two layers."""
-    by_role = {role: layer for layer in layers for role in (_IH, _HH) if _name(layer.inputs[1]).endswith(role)}
-    if len(layers) != 2 or len(by_role) != 2:
+def _cell_inputs(
+    edit: Edit, of_hidden: ir.Value | None, of_input: ir.Value | None, gates: int
+) -> tuple[Inputs, Nodes] | None:
+    """What goes into a cell with so many gates, and its two layers, if they give these values."""
+    hh, ih = (made_by(edit, value, "Linear", domain=DOMAIN) for value in (of_hidden, of_input))
+    if hh is None or ih is None or not all(is_private(edit, layer.outputs[0]) for layer in (hh, ih)):
         return None
-    ih, hh = by_role[_IH], by_role[_HH]
-    bias_ih, bias_hh = ((*layer.inputs, None)[2] for layer in (ih, hh))
-    is_plain = all(attribute(layer, "transposed", 0) and is_private(edit, layer.outputs[0]) for layer in layers)
-    if not is_plain or (bias_ih is None) != (bias_hh is None) or ih.inputs[0] is None or hh.inputs[0] is None:
+    (h, weight_hh, bias_hh), (x, weight_ih, bias_ih) = ((*layer.inputs, None)[:3] for layer in (hh, ih))
+    if x is None or h is None or not (_is_called(weight_ih, _IH) and _is_called(weight_hh, _HH)):
         return None
-    if len(shape_of(ih.inputs[0]) or ()) != 2 or len(shape_of(hh.inputs[0]) or ()) != 2:
+    if not all(attribute(layer, "transposed", 0) for layer in (hh, ih)):
         return None
-    return ih.inputs[0], hh.inputs[0], [ih.inputs[1], hh.inputs[1], bias_ih, bias_hh]
+    match shape_of(x), shape_of(weight_ih), shape_of(weight_hh):
+        case (rows, _), (width, _), (_, int(hidden)):
+            bias = None if bias_ih is None else (width,)
+            sizes = [shape_of(value) for value in (h, weight_hh, bias_ih, bias_hh)]
+            if width == gates * hidden and sizes == [(rows, hidden), (width, hidden), bias, bias]:
+                return (x, h, [weight_ih, weight_hh, bias_ih, bias_hh]), [hh, ih]
+    return None
+
+
+def _is_called(weight: ir.Value | None, role: str) -> bool:
+    return weight is not None and str(weight.name).endswith(role)
 
 
 def _is_zero_too(edit: Edit, value: ir.Value | None, state: ir.Value) -> bool:
-    """Whether the state is zeros, and `value` stands for the same: the number, or as many of them."""
+    """Whether the state is zeros, and `value` stands for the same: the number, or some of them."""
     is_computed = value is not None and FOLDED_FROM in value.metadata_props and is_zeros(edit, value)
-    is_same = number(value) == 0 or ((is_filler(value, 0) or is_computed) and shape_of(value) == shape_of(state))
-    return is_same and _is_zero(edit, state)
+    return (number(value) == 0 or is_filler(value, 0) or is_computed) and _is_zero(edit, state)
 
 
 def _is_zero(edit: Edit, value: ir.Value) -> bool:
-    """Whether the value is a tensor of zeros, of whatever shape: the state before the first step."""
-    if is_filler(value, 0):
-        return True
-    zeros, expanded = made_by(edit, value, "ConstantOfShape"), made_by(edit, value, "Expand")
-    if zeros is None:
-        return expanded is not None and number(expanded.inputs[0]) == 0
-    filled = attribute(zeros, "value", None)
-    return "value" not in zeros.attributes or (filled is not None and not filled.numpy().any())
-
-
-def _name(value: ir.Value | None) -> str:
-    return "" if value is None else value.name or ""
+    """Whether the value is a tensor of zeros, and no parameter: the state before the first step."""
+    return is_zeros(edit, value) if constant(value) is None else is_filler(value, 0)

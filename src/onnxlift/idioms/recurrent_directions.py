@@ -13,7 +13,8 @@ of each other are left to the idiom `recurrent`, which runs next.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
@@ -23,7 +24,7 @@ from ..ir.scopes import constant
 from ..passes.edit import Edit, attribute, is_standard, sweep
 from .match import DOMAIN, is_private, made_by
 from .pieces import piece
-from .recurrent import insert_layer, take_over
+from .recurrent import insert_layer, is_lifted, take_over
 
 _START, _WEIGHTS = 1, 3  # positions among the inputs of a lifted layer
 _LAYERS, _FEATURES = (0, -3), (2, -1)  # axes of (layers, batch, features) and (steps, batch, features)
@@ -31,27 +32,29 @@ _LAYERS, _FEATURES = (0, -3), (2, -1)  # axes of (layers, batch, features) and (
 
 def run(model: ir.Model) -> int:
     """Join directions to layers; gives how many."""
-    return sweep(model, _visit)
+    passed: set[ir.Node] = set()
+    return sweep(model, partial(_visit, passed=passed))
 
 
-def _visit(edit: Edit, node: ir.Node) -> None:
-    other = _backwards(edit, node) if node.domain == DOMAIN and node.op_type == "RNN" else None
+def _visit(edit: Edit, node: ir.Node, passed: set[ir.Node]) -> None:
+    passed.add(node)
+    other = _backwards(edit, node) if is_lifted(node, "RNN") else None
     if other is None:
         return
-    weights = _both(edit, node, other)
-    whole, is_start = _start(edit, node, other)
-    if not is_start or weights is None:
+    place = other if other in passed else node  # whoever reads what one of them gives comes after the first of both
+    whole, is_start = _start(edit, place, node, other)
+    if not is_start:
         return
     options = {name: each.value for name, each in node.attributes.items()} | {"bidirectional": 1}
-    layer = insert_layer(edit, node, [node.inputs[0], whole, None, *weights], options, like=node)
+    weights = _both(edit, node, other)
+    layer = insert_layer(edit, place, [node.inputs[0], whole, None, *weights], options, like=node)
     y, h = layer.outputs
     joined = _joined(edit, node, other)
     if joined is not None:
         y.shape = joined.outputs[0].shape
         take_over(edit, joined.outputs[0], y)
         edit.drop(joined)
-    shape = shape_of(node.outputs[1])
-    h.shape = None if shape is None else ir.Shape([2, *shape[1:]])
+    h.shape = ir.Shape(_rows(node.outputs[1], 2))
     _hand_out(edit, h, node.outputs[1], other.outputs[1])
     edit.drop(node)
     edit.drop(other)
@@ -61,14 +64,14 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 def _backwards(edit: Edit, node: ir.Node) -> ir.Node | None:
     """The layer that is the other direction of `node`."""
     options = dict(node.attributes)
-    if "backwards" in options or "bidirectional" in options:
+    if "backwards" in options:
         return None
     y, h = node.outputs
     for join, place in _joins(edit, y, _FEATURES) if _is_read(edit, y) else _joins(edit, h, _LAYERS):
         other = made_by(edit, join.inputs[place + 1], node.op_type, domain=DOMAIN)
         if other is None or other.inputs[0] is not node.inputs[0]:
             continue
-        is_alone = _joined(edit, node, other) is not None or not (_is_read(edit, y) or _is_read(edit, other.outputs[0]))
+        is_alone = _joined(edit, node, other) is not None or not _is_read(edit, other.outputs[0])
         if is_alone and {**options, "backwards": ir.AttrInt64("backwards", 1)} == dict(other.attributes):
             return other
     return None
@@ -99,41 +102,45 @@ def _joined(edit: Edit, node: ir.Node, other: ir.Node) -> ir.Node | None:
     return join if list(join.inputs) == values else None
 
 
-def _start(edit: Edit, node: ir.Node, other: ir.Node) -> tuple[ir.Value | None, bool]:
+def _start(edit: Edit, place: ir.Node, node: ir.Node, other: ir.Node) -> tuple[ir.Value | None, bool]:
     """The states that both begin with, none if these are zeros; and whether there is such a thing."""
     states = [each.inputs[_START] for each in (node, other)]
     if states == [None, None]:
         return None, True
     first, second = (piece(edit, state) for state in states)
-    if first is None or second is None or first.x is not second.x or first.axis != 0 or second.axis != 0:
+    if first is None or second is None or first.x is not second.x:
         return None, False
-    if first.length != 1 or second.length != 1 or second.start != first.start + 1:
+    if first.axis != 0 or second.start != first.start + 1:
         return None, False
     if first.size == 2:
         return first.x, True
     rows = [edit.constant("rows", np.array([row])) for row in (first.start, first.start + 2, 0)]
-    shape = [2, *(shape_of(first.x) or ())[1:]]
-    return edit.insert(node, "Slice", [first.x, *rows], like=first.x, shape=shape, name="states"), True
+    shape = _rows(first.x, 2)
+    return edit.insert(place, "Slice", [first.x, *rows], like=first.x, shape=shape, name="states"), True
 
 
-def _both(edit: Edit, node: ir.Node, other: ir.Node) -> Sequence[ir.Value | None] | None:
-    """The weights of both directions as ONNX packs them."""
+def _rows(value: ir.Value, count: int) -> list[int | str | None]:
+    """The shape of `value` with so many rows."""
+    shape = shape_of(value)
+    return [count, *((None, None) if shape is None else shape[1:])]
+
+
+def _both(edit: Edit, node: ir.Node, other: ir.Node) -> list[ir.Value | None]:
+    """The weights of both directions as ONNX packs them; the biases may be missing."""
     packed: list[ir.Value | None] = []
     for own, others in zip(node.inputs[_WEIGHTS:], other.inputs[_WEIGHTS:], strict=True):
-        tensors = constant(own), constant(others)
-        if own is None and others is None:
+        first, second = constant(own), constant(others)
+        if own is None or first is None or second is None:
             packed.append(None)
-        elif own is None or tensors[0] is None or tensors[1] is None or shape_of(own) != shape_of(others):
-            return None
         else:
-            packed.append(edit.constant(own.name or "", np.concatenate([each.numpy() for each in tensors if each])))
+            packed.append(edit.constant(str(own.name), np.concatenate([first.numpy(), second.numpy()])))
     return packed
 
 
 def _hand_out(edit: Edit, h: ir.Value, forward: ir.Value, backward: ir.Value) -> None:
     """Let everybody who reads the last state of one of the directions read that of both."""
     for join, place in _joins(edit, forward, _LAYERS):
-        if edit.is_dropped(join) or join.inputs[place + 1] is not backward:
+        if join.inputs[place + 1] is not backward:
             continue
         inputs = [*join.inputs[:place], h, *join.inputs[place + 2 :]]
         if len(inputs) > 1:
@@ -146,7 +153,7 @@ def _hand_out(edit: Edit, h: ir.Value, forward: ir.Value, backward: ir.Value) ->
     for row, state in enumerate((forward, backward)):
         if _is_read(edit, state):
             rows = [edit.constant("rows", np.array([each])) for each in (row, row + 1, 0)]
-            shape = shape_of(state) or (1, None, None)
-            take_over(edit, state, edit.insert(layer, "Slice", [h, *rows], like=state, shape=shape, name="state"))
+            cut = edit.insert(layer, "Slice", [h, *rows], like=state, shape=_rows(state, 1), name="state")
+            take_over(edit, state, cut)
     if h.uses() and not h.name:
         h.name = edit.names.fresh("h_n")

@@ -20,6 +20,7 @@ import onnx_ir as ir
 from ..ir.evaluate import evaluate
 from ..ir.packed_weights import Array, unpacked_bias, unpacked_matrix
 from ..ir.scopes import constant
+from ..ir.types import INTEGERS
 from ..passes.edit import Edit, is_parameter
 from .match import made_by
 
@@ -37,10 +38,10 @@ def parameters(
     found: list[ir.Value | Array | None] = []
     for direction in range(directions):
         unpack = partial(unpacked_matrix, kind, direction)
-        found += [packing.part(value, directions, unpack) for value in (w, r)]
+        found += [packing.part(value, unpack) for value in (w, r)]
         if b is not None:
             halves = (partial(unpacked_bias, kind, direction, half) for half in (0, 1))
-            found += [packing.part(b, directions, unpack) for unpack in halves]
+            found += [packing.part(b, unpack) for unpack in halves]
     if any(part is None for part in found):
         return None
     return [
@@ -58,18 +59,16 @@ class _Packing:
         self.first: dict[int, ir.Value] = {}  # number of a parameter's first element -> the parameter
         self.known: dict[ir.Value, Array | None] = {}
 
-    def part(
-        self, packed: ir.Value | None, directions: int, unpack: Callable[[Array], Array]
-    ) -> ir.Value | Array | None:
+    def part(self, packed: ir.Value | None, unpack: Callable[[Array], Array]) -> ir.Value | Array | None:
         """The parameter that `unpack` takes out of W, R or B, or its elements if those are constants."""
         tensor = constant(packed)
         array = self.numbers(packed) if tensor is None else tensor.numpy()
-        if array is None or array.shape[:1] != (directions,):
+        if array is None:
             return None
         return self.owner(unpack(array)) if tensor is None else unpack(array)
 
     def numbers(self, value: ir.Value | None) -> Array | None:
-        """The elements of `value`, each as the number of the parameter's element that it is."""
+        """The elements of `value`, each as the number of the parameter's element that it is; integers as they are."""
         if value is None:
             return None
         if value not in self.known:
@@ -79,7 +78,7 @@ class _Packing:
     def _leaf(self, value: ir.Value) -> Array | None:
         tensor = constant(value)
         if tensor is None or not is_parameter(value):
-            return None if tensor is None else tensor.numpy()
+            return tensor.numpy() if tensor is not None and tensor.dtype in INTEGERS else None
         self.first[self.elements] = value
         start = self.elements
         self.elements += tensor.size

@@ -11,9 +11,9 @@ before the steps, and y joins them from the last to the first, the layer runs ba
 it to the one that runs forwards.
 
 It applies if every step is the same but for its place, in the order of the sequence and to its end, with one activation
-(Tanh or Relu) and constants for the weights, both with a bias or both without; and if nobody reads what is in between,
-nor any state but the last. Sound because this is the definition. Layers on top of each other and batches in front are
-left to the idiom `recurrent`, which runs next.
+(Tanh or Relu) and constants for the weights, both with a bias or both without; if nothing is broadcast, so that all
+states have one shape; and if nobody reads what is in between, nor any state but the last. Sound because this is the
+definition. Layers on top of each other and batches in front are left to the idiom `recurrent`, which runs next.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class _Affine:
 
     x: ir.Value
     weight: ir.Value
+    matrix: ir.TensorProtocol
     bias: ir.Value | None
     nodes: list[ir.Node]
 
@@ -64,10 +65,11 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if not is_standard(node, "Tanh", "Relu") or node.outputs[0].dtype != DataType.FLOAT:
         return
     steps = _steps(edit, node)
-    flip = _flip(edit, steps[0].source) if steps else None
-    source = steps[0].source if flip is None and steps else None if flip is None else flip.inputs[0]
-    whole = _affine(edit, source)
-    hidden = steps[-1].hidden if steps else None
+    if not steps:
+        return
+    flip = _flip(edit, steps[0].source)
+    whole = _affine(edit, steps[0].source if flip is None else flip.inputs[0])
+    hidden = steps[-1].hidden
     if whole is None or not isinstance(hidden, _Affine):
         return
     states = [step.activation.outputs[0] for step in steps]
@@ -75,12 +77,13 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     is_start, start = _start(edit, steps[0], hidden)
     if not is_start or not all(is_private(edit, state, 1 + (joined is not None)) for state in states[:-1]):
         return
+    if {shape_of(state) for state in (*states, start) if state is not None} != {_state_shape(whole.x, hidden)}:
+        return
     weights = _weights(edit, node, whole, hidden)
     if weights is None:
         return
-    size = int((shape_of(hidden.weight) or (0,))[0])
     options: dict[str, int | str] = {
-        "hidden_size": size,
+        "hidden_size": hidden.matrix.shape.numpy()[0],
         "bias": int(whole.bias is not None),
         "nonlinearity": node.op_type.lower(),
         "backwards": int(flip is not None),
@@ -101,7 +104,7 @@ def _steps(edit: Edit, last: ir.Node) -> list[_Step]:
     """The steps that end with this one, the first one first; none if they are not those of one layer."""
     end = _step(edit, last)
     shape = shape_of(end.source) if end is not None else None
-    if end is None or not isinstance(end.hidden, _Affine) or shape is None or len(shape) != 3:
+    if end is None or not isinstance(end.hidden, _Affine) or shape is None:
         return []
     steps = [end]
     if end.place < 1 or shape[0] != end.place + 1 or len(end.source.uses()) != end.place + 1:
@@ -137,11 +140,16 @@ def _start(edit: Edit, first: _Step, other: _Affine) -> tuple[bool, ir.Value | N
     """Whether the first step is like the others, and the state that it begins with; none if that is zeros."""
     hidden = first.hidden
     if isinstance(hidden, _Affine):
-        is_state = _is_same(hidden, other) and (shape_of(hidden.x) or ())[:1] == (1,)
-        return is_state, None if is_zeros(edit, hidden.x) else hidden.x
+        return _is_same(hidden, other), None if is_zeros(edit, hidden.x) else hidden.x
     computed, bias = constant(hidden), constant(other.bias)
     expected = 0.0 if bias is None else bias.numpy()
     return computed is not None and bool((computed.numpy() == expected).all()), None
+
+
+def _state_shape(x: ir.Value, hidden: _Affine) -> tuple[int | str, ...]:
+    """The shape of all states, if nothing is broadcast."""
+    shape = shape_of(x)
+    return () if shape is None else (1, shape[1], hidden.matrix.shape.numpy()[0])
 
 
 def _joined(states: Sequence[ir.Value]) -> ir.Node | None:
@@ -173,7 +181,7 @@ def _cut(edit: Edit, part: ir.Value) -> tuple[Piece, list[ir.Node]] | None:
     inner = part if moved is None else moved.inputs[0]
     cut = piece(edit, inner)
     producer = None if inner is None else inner.producer()
-    if cut is None or cut.axis != 0 or cut.length != 1 or not is_private(edit, part):
+    if cut is None or cut.axis != 0 or not is_private(edit, part):
         return None
     return cut, [node for node in (moved, producer) if node is not None]
 
@@ -185,24 +193,23 @@ def _affine(edit: Edit, value: ir.Value | None) -> _Affine | None:
         if product is None or (total is not None and (rank(bias) != 1 or not is_private(edit, inner))):
             continue
         x, weight = product.inputs
-        if x is not None and weight is not None and constant(weight) is not None and (rank(x), rank(weight)) == (3, 2):
-            return _Affine(x, weight, bias, [node for node in (total, product) if node is not None])
+        matrix = constant(weight)
+        if x is not None and weight is not None and matrix is not None and (rank(x), rank(weight)) == (3, 2):
+            return _Affine(x, weight, matrix, bias, [node for node in (total, product) if node is not None])
     return None
 
 
 def _weights(edit: Edit, node: ir.Node, whole: _Affine, hidden: _Affine) -> list[ir.Value | None] | None:
     """The matrices and biases as ONNX packs them."""
-    sizes, size = shape_of(hidden.weight) or (), (shape_of(whole.weight) or (0, 0))[1]
+    size = whole.matrix.shape.numpy()[1]
     biases = [constant(part.bias) for part in (whole, hidden) if part.bias is not None]
     vectors = [tensor.numpy() for tensor in biases if tensor is not None and tensor.size == size]
-    if sizes != (size, size) or len(vectors) != len(biases) or len(vectors) == 1:
+    if hidden.matrix.shape.numpy() != (size, size) or len(vectors) != len(biases) or len(vectors) == 1:
         return None
     name = f"onnx::RNN_{node.outputs[0].name}"  # which says nothing, so that the layer is called like its module
-    packed: list[ir.Value | None] = []
-    for letter, part in (("W", whole), ("R", hidden)):
-        tensor = constant(part.weight)
-        if tensor is None:
-            return None
-        packed.append(edit.constant(f"{name}_{letter}", np.ascontiguousarray(tensor.numpy().T)[None]))
+    packed: list[ir.Value | None] = [
+        edit.constant(f"{name}_{letter}", np.ascontiguousarray(part.matrix.numpy().T)[None])
+        for letter, part in (("W", whole), ("R", hidden))
+    ]
     bias = edit.constant(f"{name}_B", np.concatenate(vectors)[None]) if vectors else None
     return [*packed, bias]

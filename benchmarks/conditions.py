@@ -284,6 +284,8 @@ def main() -> None:
     prepare()
     context = multiprocessing.get_context("fork")
     with context.Pool(options.jobs, maxtasksperchild=1) as processes:
+        if processes.apply(run_tests, (options.tests,)) != 0:
+            sys.exit("a test fails with all conditions in place")
         deciding = processes.apply(deciding_tests, (files, options.tests))
         tried = [condition for condition in every if condition.name in deciding]
         left = [(condition, "never decides") for condition in every if condition.name not in deciding]

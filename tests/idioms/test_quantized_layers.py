@@ -308,3 +308,9 @@ def test_scales_and_zero_points_of_other_shapes() -> None:
 def test_nodes_without_inputs_are_passed_by() -> None:
     text = "e = SequenceEmpty() s = SequenceInsert(e, x) y = ConcatFromSequence <axis = 0, new_axis = 1> (s)"
     assert len(operators(text, "float[batch, 3] x", "float[1, batch, 3] y")) == 3
+
+
+def test_numbers_of_another_type_than_the_scale_stay() -> None:
+    text = "d = DequantizeLinear <output_dtype = 10> (w, s, z) y = MatMul(x, d)"
+    given = written(text, "float16[batch, seq, 6] x", "float16[batch, seq, 4] y", 23, STORED)
+    assert recognised(given) == KEPT

@@ -32,6 +32,7 @@ _BY_KIND = {
     "DynamicQuantizedLinear": "linear",
     "BlockQuantizedLinear": "linear",
     "QuantizedConv": "conv",
+    "DynamicQuantizedConv": "conv",
     "QuantizedEmbedding": "embedding",
 }
 

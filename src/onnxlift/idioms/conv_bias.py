@@ -35,7 +35,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         if conv is None or any(each is not None for each in conv.inputs[2:]) or not is_private(edit, value):
             continue
         channels = _channels(conv)
-        row = _row(edit, bias, channels) if channels is not None and _is_per_channel(bias, channels, value) else None
+        row = row_of(edit, bias, channels) if channels is not None and is_per_channel(bias, channels, value) else None
         if row is None:
             continue
         options = list(conv.attributes.values())
@@ -44,7 +44,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         return
 
 
-def _row(edit: Edit, bias: ir.Value, channels: int) -> ir.Value | None:
+def row_of(edit: Edit, bias: ir.Value, channels: int) -> ir.Value | None:
     """The numbers as a constant of one axis."""
     reshape = made_by(edit, bias, "Reshape", "Unsqueeze")
     held = bias if reshape is None else reshape.inputs[0]
@@ -64,7 +64,8 @@ def _channels(conv: ir.Node) -> int | None:
     return channels * group if isinstance(channels, int) and isinstance(group, int) else None
 
 
-def _is_per_channel(bias: ir.Value, channels: int, result: ir.Value) -> bool:
+def is_per_channel(bias: ir.Value, channels: int, result: ir.Value) -> bool:
+    """Whether `bias` has one number for each channel of a result that it is added to."""
     sizes, shape = shape_of(bias), shape_of(result)
     if sizes is None or shape is None or len(sizes) > len(shape):
         return False

@@ -65,19 +65,25 @@ def _linear(edit: Edit, node: ir.Node) -> None:
 
 def _conv(edit: Edit, node: ir.Node) -> None:
     x, weight, bias = (*node.inputs, None)[:3]
-    stored = _stored(edit, weight, axis=0, axes=4)
-    pads, shape = attribute(node, "pads", [0, 0, 0, 0]), shape_of(x)
-    if stored is None or x is None or pads is None or (shape is not None and 0 in shape):
-        return
-    if list(pads[:2]) != list(pads[2:]) or min(pads) < 0 or attribute(node, "auto_pad", "NOTSET") != "NOTSET":
+    stored, attributes = _stored(edit, weight, axis=0, axes=4), windows(node)
+    if stored is None or x is None or attributes is None:
         return
     if bias is not None and not is_bias(bias, _outputs(stored[0], transposed=1), 1):
         return
     dequantize = weight.producer() if weight is not None else None
-    attributes = [a for a in node.attributes.values() if a.name in ("dilations", "group", "pads", "strides")]
     inputs = [x, *stored] if bias is None else [x, *stored, bias]
     edit.replace(node, "QuantizedConv", inputs, attributes, domain=DOMAIN)
     drop_unused(edit, [dequantize] if dequantize is not None else [])
+
+
+def windows(convolution: ir.Node) -> list[ir.Attr] | None:
+    """The attributes that a layer takes over from a convolution over two axes, if PyTorch has such a one."""
+    pads, shape = attribute(convolution, "pads", [0, 0, 0, 0]), shape_of(convolution.inputs[0])
+    if pads is None or (shape is not None and 0 in shape):
+        return None
+    if list(pads[:2]) != list(pads[2:]) or min(pads) < 0 or attribute(convolution, "auto_pad", "NOTSET") != "NOTSET":
+        return None
+    return [a for a in convolution.attributes.values() if a.name in ("dilations", "group", "pads", "strides")]
 
 
 def _embedding(edit: Edit, node: ir.Node) -> None:
@@ -110,7 +116,7 @@ def _dynamic_linear(edit: Edit, node: ir.Node) -> None:
         if dynamic is None or zero is not dynamic.outputs[2]:
             continue
         for step, scale in both_orders(scales):
-            stored = _checked(edit, weight, scale, weight_zero, axis=1, axes=2)
+            stored = checked(edit, weight, scale, weight_zero, axis=1, axes=2)
             if step is dynamic.outputs[1] and stored is not None:
                 inputs = [dynamic.inputs[0], *stored]
                 edit.replace(node, "DynamicQuantizedLinear", inputs, domain=DOMAIN, named_by=product)
@@ -157,10 +163,10 @@ def _parameters(
     given = attribute(dequantize, "axis", 1)
     if given is None or (rank(scale) and shape_of(scale) != (1,) and given % axes != axis):
         return None
-    return _checked(edit, integers, scale, zero, axis, axes)
+    return checked(edit, integers, scale, zero, axis, axes)
 
 
-def _checked(
+def checked(
     edit: Edit, integers: ir.Value | None, scale: ir.Value | None, zero: ir.Value | None, axis: int | None, axes: int
 ) -> list[ir.Value] | None:
     """The three, if they are constants of the right types and shapes; a zero point that is missing is 0."""

@@ -16,7 +16,7 @@ from .match import (
     is_float,
     is_private,
     made_by,
-    number,
+    number_beside,
     polynomial,
     rank,
     with_number,
@@ -59,23 +59,17 @@ def _times_inverse_root(edit: Edit, x: ir.Value, factor: ir.Value) -> Scaled | N
         return _over_root(edit, x, inverse.inputs[0], [inverse])
     first, second = inverse.inputs
     if inverse.op_type == "Div":
-        return _over_root(edit, x, second, [inverse]) if _number_beside(first, second) == 1.0 else None
-    return _over_variance(edit, x, first, [inverse]) if _number_beside(second, first) == -0.5 else None
+        return _over_root(edit, x, second, [inverse]) if number_beside(second, first) == 1.0 else None
+    return _over_variance(edit, x, first, [inverse]) if number_beside(first, second) == -0.5 else None
 
 
 def _over_root(edit: Edit, x: ir.Value, root: ir.Value | None, nodes: list[ir.Node]) -> Scaled | None:
     node = made_by(edit, root, "Sqrt", "Pow")
     if node is None or not is_private(edit, root):
         return None
-    if node.op_type == "Pow" and _number_beside(node.inputs[1], node.inputs[0]) != 0.5:
+    if node.op_type == "Pow" and number_beside(*node.inputs) != 0.5:
         return None
     return _over_variance(edit, x, node.inputs[0], [*nodes, node])
-
-
-def _number_beside(value: ir.Value | None, other: ir.Value | None) -> float | None:
-    """The number that `value` is, if it does not give a result of both more axes than `other` has."""
-    axes, others = rank(value), rank(other)
-    return number(value) if not axes or (others is not None and axes <= others) else None
 
 
 def _over_variance(edit: Edit, x: ir.Value, variance: ir.Value | None, nodes: list[ir.Node]) -> Scaled | None:

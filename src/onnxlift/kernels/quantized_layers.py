@@ -122,6 +122,50 @@ class QuantizedConv2d(nn.Module):
         return F.conv2d(x, weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
 
+class DynamicQuantizedConv2d(nn.Module):
+    """QuantizedConv2d that multiplies integers: its input is quantised to the range that it has. A bias is added as an
+    integer, too, if `rounds_bias`."""
+
+    weight: Tensor
+    scale: Tensor
+    zero_point: Tensor
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | tuple[int, int],
+        stride: int | tuple[int, int] = 1,
+        padding: int | tuple[int, int] = 0,
+        dilation: int | tuple[int, int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        per_channel: bool = False,
+        signed: bool = True,
+        rounds_bias: bool = False,
+    ) -> None:
+        super().__init__()
+        self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
+        self.rounds_bias = rounds_bias
+        size = kernel_size if isinstance(kernel_size, tuple) else (kernel_size, kernel_size)
+        dtype = torch.int8 if signed else torch.uint8
+        rows = out_channels if per_channel else 1
+        self.register_buffer("weight", torch.empty(out_channels, in_channels // groups, *size, dtype=dtype))
+        self.register_buffer("scale", torch.empty(rows, 1, 1))
+        self.register_buffer("zero_point", torch.empty(rows, 1, 1, dtype=dtype))
+        self.bias = nn.Parameter(torch.empty(out_channels)) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        x, scale, zero_point = dynamic_quantize(x)
+        scale = scale * self.scale
+        weight = self.weight.double() - self.zero_point.unsqueeze(1)
+        x = F.conv2d(x.double() - zero_point, weight, None, self.stride, self.padding, self.dilation, self.groups)
+        bias = 0 if self.bias is None else self.bias.view(-1, 1, 1)
+        if self.rounds_bias:
+            return (x + (bias / scale).floor()).float() * scale
+        return x.float() * scale + bias
+
+
 class QuantizedEmbedding(nn.Module):
     """nn.Embedding with a table of integers, each of which stands for `(weight - zero_point) * scale`."""
 

@@ -121,6 +121,7 @@ SIGNATURES: dict[str, dict[str, Any]] = {
         "in_features", "out_features", block_size=32, bits=4, zero_points=False, bias=False
     ),
     "QuantizedConv2d": {**_conv(), **_STORED},
+    "DynamicQuantizedConv2d": {**_conv(), **_STORED, **_signature(rounds_bias=False)},
     "QuantizedEmbedding": _signature("num_embeddings", "embedding_dim", signed=True),
 }
 

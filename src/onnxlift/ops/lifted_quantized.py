@@ -72,6 +72,14 @@ def _linear(
 
 @op("QuantizedConv", domain=DOMAIN)
 def QuantizedConv(
+    n: Node, x: Tensor, weight: Constant, scale: Constant, zero_point: Constant, bias: Constant | None, **windows: Any
+) -> Result:
+    """A convolution over two axes, with the same pads on both sides."""
+    return _conv(n, "QuantizedConv2d", x, weight, scale, zero_point, bias, (1, 1, 1), **windows)
+
+
+@op("DynamicQuantizedConv", domain=DOMAIN)
+def DynamicQuantizedConv(
     n: Node,
     x: Tensor,
     weight: Constant,
@@ -79,17 +87,35 @@ def QuantizedConv(
     zero_point: Constant,
     bias: Constant | None,
     *,
+    rounds_bias: int = 0,
+    **windows: Any,
+) -> Result:
+    """The same in products of integers, with `x` quantised to the range that it has, and perhaps the bias, too."""
+    options = {"rounds_bias": bool(rounds_bias)}
+    return _conv(n, "DynamicQuantizedConv2d", x, weight, scale, zero_point, bias, (1, 1), options, **windows)
+
+
+def _conv(
+    n: Node,
+    kind: str,
+    x: Tensor,
+    weight: Constant,
+    scale: Constant,
+    zero_point: Constant,
+    bias: Constant | None,
+    trailing: Ints,
+    more: dict[str, Any] | None = None,
+    *,
     dilations: Ints = (1, 1),
     group: int = 1,
     pads: Ints = (0, 0, 0, 0),
     strides: Ints = (1, 1),
 ) -> Result:
-    """A convolution over two axes, with the same pads on both sides."""
     out_channels, in_channels, *kernel_size = _sizes(weight)
-    steps, options = _steps(n, weight, scale, zero_point, out_channels, (1, 1, 1))
+    steps, options = _steps(n, weight, scale, zero_point, out_channels, trailing)
     return n.layer(
-        "QuantizedConv2d",
-        {"weight": weight, **steps, "bias": bias},
+        kind,
+        {"weight": weight, **steps, "bias": None if bias is None else n.vector(bias)},
         in_channels=in_channels * group,
         out_channels=out_channels,
         kernel_size=compact(tuple(kernel_size)),
@@ -99,6 +125,7 @@ def QuantizedConv(
         groups=group,
         bias=bias is not None,
         **options,
+        **(more or {}),
     )(x)
 
 

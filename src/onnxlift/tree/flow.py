@@ -31,7 +31,7 @@ ACTIVATIONS = {
     *("Relu", "ReLU6", "LeakyRelu", "PRelu", "Clip", "Elu", "Sigmoid", "Tanh"),
     *("SiLU", "Gelu", "HardSwish", "Mish", "HardSigmoid", "QuickGelu"),
 }
-CONVOLUTIONS = {"Conv", "ConvTranspose"}
+CONVOLUTIONS = {"Conv", "ConvTranspose", "QuantizedConv", "DynamicQuantizedConv"}
 # In these, layers of one kind may differ: they become arguments of the class.
 SIZE_ATTRIBUTES = {
     *("kernel_shape", "strides", "pads", "dilations", "group", "output_padding", "output_shape"),

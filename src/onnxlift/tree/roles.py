@@ -23,6 +23,8 @@ from .scopes import Path, Scopes, weights_of
 
 _KINDS = {
     "Conv": "conv",
+    "QuantizedConv": "conv",
+    "DynamicQuantizedConv": "conv",
     "ConvTranspose": "deconv",
     "BatchNormalization": "bn",
     "Linear": "linear",

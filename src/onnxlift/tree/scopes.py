@@ -66,6 +66,7 @@ LAYER_WEIGHTS = {
     "QuantizedLinear": (1, 4),
     "DynamicQuantizedLinear": (1, 4),
     "QuantizedConv": (1, 4),
+    "DynamicQuantizedConv": (1, 4),
     "QuantizedEmbedding": (0,),
     "MatMulNBits": (1, 5),
 }

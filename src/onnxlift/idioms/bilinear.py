@@ -77,8 +77,6 @@ def _weight(edit: Edit, matrix: ir.Value, sizes: tuple[Dim, Dim, Dim]) -> tuple[
 
 
 def _bias(edit: Edit, node: ir.Node) -> None:
-    if "axis" in node.attributes:  # before opset 7 an operand need not belong to the last axes
-        return
     for value, bias in both_orders(node):
         layer = made_by(edit, value, "Bilinear", domain=DOMAIN)
         if layer is None or len(layer.inputs) > 3 or not is_parameter(bias) or not is_private(edit, value):

@@ -28,7 +28,7 @@ def run(model: ir.Model) -> int:
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Add") or "axis" in node.attributes:  # which before opset 7 says where the operand lies
+    if not is_standard(node, "Add"):
         return
     for value, bias in both_orders(node):
         conv = made_by(edit, value, "Conv", "ConvTranspose")

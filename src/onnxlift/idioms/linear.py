@@ -87,8 +87,6 @@ def swaps_two_axes(node: ir.Node) -> bool:
 
 
 def _bias(edit: Edit, node: ir.Node, by_pytorch: bool) -> None:
-    if "axis" in node.attributes:  # before opset 7 an operand need not belong to the last axes
-        return
     for value, bias in both_orders(node):
         linear = made_by(edit, value, "Linear", domain=DOMAIN)
         if linear is None or len(linear.inputs) > 2:

@@ -132,9 +132,10 @@ def rank(value: ir.Value | None) -> int | None:
 
 
 def both_orders(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Value]]:
-    """The two inputs of a commutative operator, either way round."""
+    """The two inputs of a commutative operator, either way round. None of one that says at which axis the second one
+    begins, as before opset 7: they need not belong to the same axes."""
     first, second = node.inputs
-    if first is not None and second is not None:
+    if first is not None and second is not None and "axis" not in node.attributes:
         yield first, second
         yield second, first
 

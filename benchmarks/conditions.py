@@ -26,11 +26,13 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import CodeType, FunctionType
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "onnxlift"
@@ -255,20 +257,26 @@ def is_missed(condition: Condition, tests: dict[str, float]) -> bool:
     return run_tests(["-x", *(test for test, seconds in shortest if (total := total + seconds) < LONGEST)]) != 0
 
 
-def prepare() -> None:
-    """Imports what takes long, once for all processes, and all that is to be changed."""
+def prepare(tests: list[str]) -> None:
+    """Imports what takes long, once for all processes: PyTorch, the package and the tests."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    import onnx.reference
-    import onnx_ir
-    import onnxruntime
-    import onnxscript
-    import pytest
     import torch
 
-    import onnxlift.api
-
-    assert onnx.reference and onnx_ir and onnxruntime and onnxscript and pytest and onnxlift.api
     torch.set_num_threads(1)
+    run_tests(["--collect-only", *tests])
+
+
+def in_a_process(function: Callable[..., Any], *arguments: object) -> Any:
+    """What a function gives in a process that began as this one is. (Those of a pool could not start others, as some
+    tests do.)"""
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=lambda: sender.send(function(*arguments)))
+    process.start()
+    sender.close()
+    result = receiver.recv()
+    process.join()
+    return result
 
 
 def main() -> None:
@@ -281,18 +289,19 @@ def main() -> None:
     files = [SOURCE / options.folder / f"{name}.py" for name in options.idioms]
     files = files or sorted((SOURCE / options.folder).glob("*.py"))
     every = [condition for file in files for condition in conditions(file)]
-    prepare()
-    context = multiprocessing.get_context("fork")
-    with context.Pool(options.jobs, maxtasksperchild=1) as processes:
-        if processes.apply(run_tests, (options.tests,)) != 0:
-            sys.exit("a test fails with all conditions in place")
-        deciding = processes.apply(deciding_tests, (files, options.tests))
-        tried = [condition for condition in every if condition.name in deciding]
-        left = [(condition, "never decides") for condition in every if condition.name not in deciding]
-        print(f"{len(every)} conditions, of which {len(tried)} decide something in a test", file=sys.stderr)
-        jobs = [(condition, deciding[condition.name]) for condition in tried]
-        for condition, missed in zip(tried, processes.starmap(is_missed, jobs, chunksize=1), strict=True):
-            left += [] if missed else [(condition, "is not missed")]
+    prepare(options.tests)
+    if in_a_process(run_tests, options.tests) != 0:
+        sys.exit("a test fails with all conditions in place")
+    deciding = in_a_process(deciding_tests, files, options.tests)
+    tried = [condition for condition in every if condition.name in deciding]
+    left = [(condition, "never decides") for condition in every if condition.name not in deciding]
+    print(f"{len(every)} conditions, of which {len(tried)} decide something in a test", file=sys.stderr)
+    with ThreadPoolExecutor(options.jobs) as threads:
+        missed = threads.map(lambda each: in_a_process(is_missed, each, deciding[each.name]), tried)
+        for condition, is_one in zip(tried, missed, strict=True):
+            if not is_one:
+                left.append((condition, "is not missed"))
+                print(f"{condition}", file=sys.stderr)
     for condition, why in sorted(left, key=lambda item: (item[0].path, item[0].line)):
         print(f"{condition}   # {why}")
     print(f"{len(every) - len(left)} of {len(every)} conditions are missed by a test")

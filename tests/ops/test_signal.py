@@ -114,6 +114,14 @@ def test_stft(names: list[str], onesided: int, step: int) -> None:
         check(node, inputs, opset=17, reference=True, dynamic=dynamic, atol=1e-5)
 
 
+@pytest.mark.parametrize("names", [["x", "step", "window"], ["x", "step", "", "length"]])
+def test_stft_of_signals_without_a_last_axis(names: list[str]) -> None:
+    given = {"x": rand(2, 21), "step": np.int64(4), "window": rand(6), "length": np.int64(6)}
+    inputs = {name: given[name] for name in names if name}
+    for dynamic in (False, True):
+        check(NODE("STFT", names, ["y"]), inputs, opset=17, reference=False, dynamic=dynamic, atol=1e-5)
+
+
 def test_stft_of_complex_numbers() -> None:
     inputs = {"x": rand(2, 21, 2), "step": np.int64(5), "window": rand(6)}
     check(NODE("STFT", list(inputs), ["y"], onesided=0), inputs, opset=17, reference=True, atol=1e-5)

@@ -83,15 +83,19 @@ def _transform(n: Node, x: Tensor, length: Scalar | None, dim: int, inverse: boo
 def STFT(
     n: Node, signal: Tensor, frame_step: Scalar, window: Tensor | None, frame_length: Scalar | None, *, onesided: int
 ) -> Result:
-    """(batch, time, 1 or 2) -> (batch, frame, frequency, 2). A window is as long as the frames."""
-    if window is not None and signal.type.dim(-1) == 1 and signal.type.dtype in TRANSFORMED:
+    """(batch, time, 1 or 2) -> (batch, frame, frequency, 2). A window is as long as the frames. Real numbers
+    may come as (batch, time), which ONNX Runtime takes, too."""
+    is_flat = signal.type.rank == 2
+    if window is not None and (is_flat or signal.type.dim(-1) == 1) and signal.type.dtype in TRANSFORMED:
         options = {"window": window, "center": False, "return_complex": True}
         if not onesided:
             options["onesided"] = False
-        spectrum = torch.stft(signal.squeeze(-1), size_of(window, 0), frame_step, **options)
+        real = signal if is_flat else signal.squeeze(-1)
+        spectrum = torch.stft(real, size_of(window, 0), frame_step, **options)
         return torch.view_as_real(spectrum.transpose(1, 2))
     given = {"window": window, "length": frame_length if window is None else None, "onesided": bool(onesided)}
-    return kernel("stft")(signal, frame_step, **changed(given, window=None, length=None, onesided=True))
+    frames = signal.unsqueeze(-1) if is_flat else signal
+    return kernel("stft")(frames, frame_step, **changed(given, window=None, length=None, onesided=True))
 
 
 @op("MelWeightMatrix")

@@ -222,3 +222,16 @@ def test_an_activation_that_some_do_without_is_a_choice() -> None:
 def test_another_activation_is_another_class() -> None:
     g = Graph()
     assert class_count(g.lift(activated(g, ["Relu", "Elu", "Relu"]))) == 3
+
+
+def test_a_layer_and_an_addition_that_go_together_are_told_by_one_argument() -> None:
+    """Not by an attribute of the layer's name: that is the layer, and always there."""
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i in range(4):
+        h = g.linear(x, f"blocks.{i}.expand") if i else x
+        h = g.linear(g.node("Sin", h, name=f"/blocks.{i}/Sin"), f"blocks.{i}.project")
+        x = g.node("Add", x, h, name=f"/blocks.{i}/Add") if i else h
+    lifted = g.lift(g.node("Tanh", x, name="/Tanh"))
+    assert class_count(lifted) == 2, lifted.source
+    assert "self.residual = expand" in lifted.source and "if self.residual else" in lifted.source, lifted.source

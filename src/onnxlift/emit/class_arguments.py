@@ -66,7 +66,9 @@ class Arguments:
         for name, known in self.attributes.items():
             if known == text:
                 return f"self.{name}"
-        name = text if text.isidentifier() else numbered(role, self.taken | self.values.keys() | self.attributes.keys())
+        name = text
+        if not text.isidentifier() or text in self.taken:
+            name = numbered(role, self.taken | self.values.keys() | self.attributes.keys())
         self.attributes[name] = text
         return f"self.{name}"
 

@@ -58,6 +58,13 @@ def test_a_softmax_in_float_for_other_types_stays(inputs: str, to: int) -> None:
     assert "onnxlift.Attention" not in found(proto, rtol=1e-3, atol=1e-3)
 
 
+def test_masked_scores_in_half_precision_that_are_read_elsewhere_stay() -> None:
+    body = WIDENED.replace("w = Cast <to = 1> (s)", "m = Add(s, mask) w = Cast <to = 1> (m)")
+    inputs = f"{HALF}, float16[batch, 1, seq, keys] mask"
+    assert "Attention" in operators(half(body, inputs))
+    assert "Attention" not in operators(half(body, inputs, f"{Y_HALF}, float16[batch, 3, seq, keys] m"))
+
+
 def test_a_guard_in_float_that_is_read_elsewhere_stays() -> None:
     proto = half(GUARDED, output=f"{Y_HALF}, float[batch, 3, seq, keys] c")
     assert "Attention" not in operators(proto)
@@ -69,7 +76,7 @@ NAN = f"{SCALED} m = Where(mask, s, infinity) p = Softmax(m) nan = IsNaN(p) c = 
 @pytest.mark.parametrize(
     ("old", "new", "output"),
     [
-        ("IsNaN(p)", "IsNaN(s) z = Neg(p)", ", float[batch, 3, seq, keys] z"),
+        ("IsNaN(p)", "IsNaN(other) z = Neg(p)", ", float[batch, 3, seq, keys] z"),
         ("nan =", "nan =", ", bool[batch, 3, seq, keys] nan"),
         ("c =", "z = Neg(p) c =", ", float[batch, 3, seq, keys] z"),
         ("c =", "c =", ", float[batch, 3, seq, keys] c"),
@@ -78,7 +85,7 @@ NAN = f"{SCALED} m = Where(mask, s, infinity) p = Softmax(m) nan = IsNaN(p) c = 
     ids=["of something else", "condition is read", "probabilities are read", "result is read", "another number"],
 )
 def test_other_guards_stay(old: str, new: str, output: str) -> None:
-    inputs = f"{HEADS}, bool[batch, 1, seq, keys] mask"
+    inputs = f"{HEADS}, bool[batch, 1, seq, keys] mask, float[batch, 3, seq, keys] other"
     proto = model(NAN.replace(old, new), inputs, f"float[batch, 3, seq, 8] y{output}")
     assert "onnxlift.Attention" not in found(proto)
 

@@ -156,7 +156,7 @@ def _number_throughout(edit: Edit, value: ir.Value | None) -> float | None:
         are_floats = are_floats and is_float(value)
     filled = made_by(edit, value, "ConstantOfShape")
     tensor = constant(value) if filled is None else attribute(filled, "value", None)
-    if tensor is None or not (tensor.dtype == DataType.BOOL or is_float(value)) or not 0 < tensor.size <= _MAX_CAUSAL:
+    if tensor is None or not 0 < tensor.size <= _MAX_CAUSAL:
         return None
     array = tensor.numpy()
     first = array.reshape(-1)[0]

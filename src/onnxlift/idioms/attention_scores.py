@@ -12,7 +12,7 @@ from ..ir.node_view import shape_of, static_elements
 from ..passes.edit import Edit, attribute
 from .attention_keys import without_scale
 from .attention_mask import Mask, find_mask
-from .match import is_close, is_float, is_private, made_by, number, rank
+from .match import is_close, is_private, made_by, number, rank
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def find_weights(edit: Edit, probabilities: ir.Value | None, nodes: list[ir.Node
 def softmax_of_scores(edit: Edit, probabilities: ir.Value | None) -> ir.Node | None:
     """The softmax over the last axis that makes `probabilities`, if nobody else reads its input."""
     softmax = made_by(edit, probabilities, "Softmax")
-    if softmax is None or not is_float(probabilities):
+    if softmax is None:
         return None
     axis = attribute(softmax, "axis", -1 if edit.scope.opset(softmax) >= 13 else 1)
     axes = rank(softmax.inputs[0])

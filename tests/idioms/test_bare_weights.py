@@ -187,8 +187,13 @@ BATCH_NORM = 'g (float[batch, 4, 9] x) => (float[batch, 4, 9] y) { y = BatchNorm
         ({"w": "n.weight", "b": "n.bias", "m": "n.running_mean", "v": "n.running_var"}, {}, True),
         ({"w": "n.weight", "b": "n.bias", "m": "n.running_mean", "v": "n.running_var"}, {"n.weight": "BUFFER"}, False),
         ({"w": "n.weight", "b": "n.bias", "m": "n.running_mean", "v": "n.running_var"}, {"n.act.weight": ""}, True),
+        (
+            {"w": "n.weight", "b": "n.bias", "m": "n.running_mean", "v": "n.running_var"},
+            {"n.running_mean": "BUFFER", "n.running_var": "BUFFER"},
+            True,
+        ),
     ],
-    ids=["other names", "a layer", "nothing to train", "with modules below it"],
+    ids=["other names", "a layer", "nothing to train", "with modules below it", "statistics are told"],
 )
 def test_batch_norms(names: dict[str, str], kinds: dict[str, str], is_layer: bool) -> None:
     text = BATCH_NORM
@@ -427,3 +432,44 @@ def test_a_name_that_is_taken(is_same: bool, kind: type, expected: int) -> None:
     found = [key for key in lifted.state_dict if key.startswith("inner.matrix")]
     assert len(found) == expected
     np.testing.assert_array_equal(lifted.state_dict["inner.matrix"], stored)
+
+
+def test_integers_are_not_trained() -> None:
+    text = 'g (int64[batch, 5] x) => (int64[batch, 5] y) { y = Add(x, "counter.step") }'
+    lifted = onnxlift.lift(noted(parse(text, **{"counter.step": np.array([3])})))
+    assert not dict(lifted.module().named_parameters())
+
+
+def nameless(text: str, weight: tuple[int, ...], result: str, module: str) -> str:
+    """The source of what reads a weight without a name, and `block.shift`, in a module; there is one below `block`."""
+    text = f'{text} y = PRelu(a, "block.act.weight")'
+    shapes: dict[str, tuple[int, ...]] = {"onnx::W_7": weight, "block.shift": (4,), "block.act.weight": (1,)}
+    model = parse(f"g (float[batch, 5, 6] x) => (float[{result}] y) {{ {text} }}", **shapes)
+    for node in model.graph.node:
+        node.name = f"{module if node.op_type != 'PRelu' else '/block/act'}/{node.op_type}"
+    return onnxlift.lift(noted(model)).source
+
+
+def test_the_name_of_a_kernel_is_not_told_by_its_bias() -> None:
+    source = nameless('a = Conv(x, "onnx::W_7", "block.shift")', (4, 5, 3), "batch, 4, 4", "/block")
+    assert "F.conv1d(" not in source
+
+
+def test_the_name_of_a_matrix_is_not_told_by_a_bias_of_another_module() -> None:
+    text = 'h = MatMul(x, "onnx::W_7") a = Add(h, "block.shift")'
+    assert "self.weight" in nameless(text, (6, 4), "batch, 5, 4", "/block")
+    assert "self.weight" not in nameless(text, (6, 4), "batch, 5, 4", "/other")
+
+
+def test_a_bias_with_another_axis_is_held_as_it_is() -> None:
+    text = 'h = MatMul(x, "inner.kernel") y = Add(h, "inner.shift")'
+    shapes: dict[str, tuple[int, ...]] = {"inner.kernel": (6, 4), "inner.shift": (1, 4)}
+    model = noted(parse(f"g (float[batch, 5, 6] x) => (float[batch, 5, 4] y) {{ {text} }}", **shapes))
+    assert_same_numbers(model)
+    assert onnxlift.lift(model).state_dict["inner.shift"].shape == (1, 4)
+
+
+def test_a_parameter_of_the_model_itself_keeps_its_name() -> None:
+    model = product("kernel")
+    model.graph.node[0].name = "/Gemm"
+    assert [*onnxlift.lift(model).state_dict] == ["kernel"]

@@ -9,6 +9,7 @@ import pytest
 import onnxlift
 
 from .recognising import found, parse, simplified
+from .unsimplified import found as found_unsimplified
 
 PLACES = "n = NonZero(m) p = Transpose <perm = [1, 0]> (n)"
 
@@ -120,3 +121,8 @@ def test_text_is_no_tensor() -> None:
 def test_another_order_of_three_axes() -> None:
     proto = parse("g (float[batch, seq] x) => (y) { y = Transpose <perm = [1, 0]> (x) }")
     assert found(proto) == ["Transpose"]
+
+
+def test_places_in_their_own_order_stay_without_the_simplifier() -> None:
+    text = "g (bool[batch, seq] m) => (int64[2, k] y) { n = NonZero(m) y = Transpose <perm = [0, 1]> (n) }"
+    assert "NonZero" in found_unsimplified(parse(text))

@@ -124,7 +124,7 @@ def _is_trained_number(value: ir.Value, node: ir.Node) -> bool:
 def _names(node: ir.Node, weights: Weights) -> dict[int, str] | None:
     """What the weights were called; None if that is not known of all."""
     names = {place: name for place, value in weights.items() if (name := parameter_name(value, node)) is not None}
-    is_turned = node.op_type == "Linear" and 1 not in names and not attribute(node, "transposed", 0)
+    is_turned = node.op_type == "Linear" and not attribute(node, "transposed", 0)
     if is_turned and 2 in names:
         owner, dot, bias = names[2].rpartition(".")
         if bias == IN_BIAS or _is_in(node, owner):
@@ -178,7 +178,7 @@ def _readers(edit: Edit, value: ir.Value) -> list[ir.Node]:
 def _has_channels_slopes(node: ir.Node) -> bool:
     """Whether a PRelu has one slope, or one for each channel."""
     shape, slopes = shape_of(node.inputs[0]), shape_of(node.inputs[1])
-    if shape is None or slopes is None or not is_standard(node, "PRelu"):
+    if shape is None or slopes is None:
         return False
     aligned = (1,) * (len(shape) - len(slopes)) + slopes
     return all(size == 1 for size in aligned) or (len(shape) > 1 and aligned == (1, shape[1], *(1 for _ in shape[2:])))

@@ -18,7 +18,7 @@ import onnx_ir as ir
 
 from ..passes.edit import Edit, attribute, is_standard, sweep
 from ..passes.transposes import permutation
-from .match import DOMAIN, drop_unused, is_private, made_by, rank
+from .match import DOMAIN, drop_unused, is_lifted, is_private, made_by, rank
 
 
 def run(model: ir.Model) -> int:
@@ -28,7 +28,7 @@ def run(model: ir.Model) -> int:
 
 def _visit(edit: Edit, node: ir.Node) -> None:
     is_gather = is_standard(node, "Gather") and attribute(node, "axis", 0) == 0
-    if not is_gather and (node.op_type != "Index" or node.domain != DOMAIN or "axes" in node.attributes):
+    if not is_gather and (not is_lifted(node, "Index") or "axes" in node.attributes):
         return
     front = made_by(edit, node.inputs[0], "Transpose")
     order = None if front is None else permutation(front)

@@ -40,6 +40,11 @@ def is_close(number: float, expected: float, dtype: ir.DataType | None) -> bool:
     return math.isclose(number, expected, rel_tol=1e-12 if dtype is None else _PRECISION.get(dtype, 1e-12))
 
 
+def is_lifted(node: ir.Node, *kinds: str) -> bool:
+    """Whether this is a lifted node of one of these kinds."""
+    return node.domain == DOMAIN and node.op_type in kinds
+
+
 def made_by(edit: Edit, value: ir.Value | None, *op_types: str, domain: str = "") -> ir.Node | None:
     """The node of this graph that makes `value`, if it is one of these (standard) operators."""
     node = None if value is None else value.producer()

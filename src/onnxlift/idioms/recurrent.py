@@ -35,7 +35,7 @@ from ..passes import reshapes, transposed_axes, transposes
 from ..passes.common_subexpressions import module_of
 from ..passes.edit import Edit, attribute, is_standard, sweep
 from ..passes.transposes import permutation
-from .match import DOMAIN, drop_unused, is_private, is_zeros, made_by
+from .match import DOMAIN, drop_unused, is_lifted, is_private, is_zeros, made_by
 from .pieces import piece
 from .recurrent_weights import parameters
 
@@ -275,11 +275,6 @@ def _is_one_module(edit: Edit, node: ir.Node, reader: ir.Node) -> bool:
         sources.append({cut.inputs[0] for cut in cuts if cut is not None})
         joins.append({user for state in each.outputs[1:] for user, _ in state.uses()})
     return bool(sources[0] & sources[1] or joins[0] & joins[1])
-
-
-def is_lifted(node: ir.Node, *kinds: str) -> bool:
-    """Whether this is a lifted node of one of these kinds."""
-    return node.domain == DOMAIN and node.op_type in kinds
 
 
 def _is_used(edit: Edit, value: ir.Value) -> bool:

@@ -22,9 +22,9 @@ import onnx_ir as ir
 from ..ir.node_view import shape_of
 from ..ir.scopes import constant
 from ..passes.edit import Edit, attribute, is_standard, sweep
-from .match import DOMAIN, is_private, made_by
+from .match import DOMAIN, is_lifted, is_private, made_by
 from .pieces import piece
-from .recurrent import insert_layer, is_lifted, take_over
+from .recurrent import insert_layer, take_over
 
 _START, _WEIGHTS = 1, 3  # positions among the inputs of a lifted layer
 _LAYERS, _FEATURES = (0, -3), (2, -1)  # axes of (layers, batch, features) and (steps, batch, features)

@@ -12,7 +12,7 @@ from onnxlift.idioms import conv_bias
 from onnxlift.ir.load import load
 from onnxlift.passes import normalise
 
-from .recognising import Data, found, parse
+from .recognising import Data, assert_same_numbers, found, parse
 
 SUM = "h = Conv(x, W) y = Add(h, B)"
 IMAGE = "float[batch, 3, 6, 7] x"
@@ -92,3 +92,12 @@ def test_before_opset_7_a_sum_says_which_axis_it_is_along() -> None:
     with torch.no_grad():
         result = onnxlift.lift(proto).module()(x)
     torch.testing.assert_close(result, torch.nn.functional.conv1d(x, weight) + bias[..., None])
+
+
+def test_what_has_more_axes_than_the_result_is_no_bias() -> None:
+    text = "g (float[4, 3, 6] x) => (float[1, 4, 4, 4] y) { h = Conv(x, W) y = Add(h, B) }"
+    proto = parse(text, W=(4, 3, 3), B=(1, 4, 1, 1))
+    assert_same_numbers(proto)
+    graph = load(proto)
+    normalise(graph)
+    assert conv_bias.run(graph) == 0

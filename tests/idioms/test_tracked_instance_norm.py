@@ -166,6 +166,14 @@ def test_what_no_layer_does(text: str, shape: str, joined: tuple[int, ...], opse
     assert "BatchNormalization" in operators(text, shape, joined, opset)
 
 
+def test_a_layer_in_training_whose_result_has_a_known_shape_stays() -> None:
+    text = REPEATED.replace("zation (", "zation <training_mode = 1> (")
+    given: dict[str, Data] = {f"val_{i}": np.float32([1.5, 0.7, 1.5, 0.7]) for i in range(1, 5)}
+    shapes = {"joined": np.array([1, 4, 5]), "whole": np.array([2, 2, 5])}
+    proto = parse(f"g (float[2, 2, 5] x) => (float[2, 2, 5] y) {{ {text} }}", **given, **shapes)
+    assert "BatchNormalization" in {node.op_type for node in simplified(proto).graph}
+
+
 def test_statistics_of_another_type_stay() -> None:
     text = TEXT.replace("Reshape(x, joined)", "Reshape(h, joined)").replace(
         "n = Shape", "h = Cast <to = 10> (x) n = Shape"

@@ -10,7 +10,7 @@ from .recognising import found, parse, simplified
 
 ROLL = "a = Slice(x, n3, n9, n1) b = Slice(x, n0, n3, n1) y = Concat <axis = 1> (a, b)"
 AGAIN = "c = Slice(y, n1, n9, n2) d = Slice(y, n0, n1, n2) z = Concat <axis = 2> (c, d)"
-NUMBERS = {f"n{i}": np.array([i]) for i in (0, 1, 2, 3, 9)}
+NUMBERS = {f"n{i}": np.array([i]) for i in (0, 1, 2, 3, 4, 9)}
 
 
 def rolled(text: str, x: str = "float[batch, 6, 2] x", outputs: str = "y") -> list[str]:
@@ -27,6 +27,10 @@ def test_rolls(text: str) -> None:
 
 def test_a_sum_of_pieces_is_none() -> None:
     assert "onnxlift.Roll" not in rolled(ROLL.replace("Concat <axis = 1>", "Add"))
+
+
+def test_a_piece_that_begins_later_is_none() -> None:
+    assert "onnxlift.Roll" not in rolled(ROLL.replace("Slice(x, n0, n3, n1)", "Slice(x, n1, n4, n1)"))
 
 
 def test_integers_may_be_sizes() -> None:

@@ -77,3 +77,8 @@ def test_in_double_precision_there_are_digits_left_above_the_guard() -> None:
 def test_a_threshold_that_adds_an_axis(text: str) -> None:
     assert "onnxlift.Softplus" not in softplus(text, t=np.full((1, 1, 1), 0.5))
     assert softplus(text, t=np.full((1, 1), 0.5)) == ["onnxlift.Softplus"]
+
+
+def test_a_guard_of_something_else_beside_a_product_that_is_read_twice() -> None:
+    text = f"{GUARDED.replace('Greater(s, t)', 'Greater(z, t)')} o = Exp(s)"
+    assert "onnxlift.Softplus" not in softplus(text, "y, o")

@@ -10,7 +10,7 @@ from onnxlift.idioms import circular_pad
 from onnxlift.ir.load import load
 from onnxlift.passes import normalise
 
-from .recognising import found, parse
+from .recognising import found, parse, simplified
 
 CIRCLE = "a = Slice(x, minus2, end, axis) b = Slice(x, zero, one, axis) y = Concat <axis = 3> (a, x, b)"
 NUMBERS = {"minus2": -2, "minus7": -7, "zero": 0, "one": 1, "two": 2, "six": 6, "seven": 7, "end": 2**31, "axis": 3}
@@ -104,4 +104,7 @@ AGAIN = COLUMNS.replace(" axis)", " two)").replace("axis = 3", "axis = 2")
     ids=["both axes", "one axis twice", "the first is read", "the first is an output"],
 )
 def test_padding_of_what_is_padded(text: str, more: str, count: int) -> None:
-    assert found(model(text, more=more)).count("onnxlift.CircularPad") == count
+    proto = model(text, more=more)
+    assert found(proto).count("onnxlift.CircularPad") == count
+    padded = [node.inputs[0] for node in simplified(proto).graph if node.op_type == "CircularPad"]
+    assert len({*padded}) == count  # each pads what the one before it gives

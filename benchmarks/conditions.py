@@ -230,7 +230,7 @@ class Watch:
     def __init__(self) -> None:
         self.deciding: Deciding = {}
 
-    def pytest_runtest_protocol(self, item, nextitem) -> None:  # type: ignore[no-untyped-def]
+    def pytest_runtest_protocol(self, item: object, nextitem: object) -> None:
         seen.clear()
         self.start = time.perf_counter()
 

@@ -17,8 +17,8 @@ from .recognising import found, simplified
 HEAD = {"one": np.array([1])}
 
 
-def operators(model: onnx.ModelProto, *skip: str) -> list[str]:
-    return [f"{node.domain}.{node.op_type}" for node in simplified(model, *skip).graph]
+def operators(model: onnx.ModelProto, *without: str) -> list[str]:
+    return [f"{node.domain}.{node.op_type}" for node in simplified(model, *without).graph]
 
 
 def test_half_precision_stays() -> None:

@@ -11,7 +11,7 @@ from onnxlift.passes import normalise
 from .recognising import parse
 
 
-def recognised(*skip: str) -> tuple[list[str], dict[str, int]]:
+def recognised(*without: str) -> tuple[list[str], dict[str, int]]:
     """The stages that were told of, and how often each idiom was found."""
     body = "a, b = Split <axis = 1, num_outputs = 2> (x) s = Sigmoid(b) y = Mul(a, s)"
     model = load(parse(f"g (float[batch, 8] x) => (float[batch, 4] y) {{ {body} }}"))
@@ -21,7 +21,7 @@ def recognised(*skip: str) -> tuple[list[str], dict[str, int]]:
     def note(name: str, model: ir.Model) -> None:
         stages.append(name)
 
-    return stages, recognise(model, skip, note)
+    return stages, recognise(model, without, note)
 
 
 def test_stages_are_those_that_changed_something() -> None:

@@ -296,6 +296,33 @@ def test_indices_are_called_by_what_is_looked_up_with_them(layer: str, word: str
     assert f"{word} = " in text, text
 
 
+def test_what_positions_differ_by_and_what_is_looked_up_by_it_have_their_names() -> None:
+    g = Graph()
+    x = g.input("x", "n", 4)
+    zero, one = g.constant("zero", np.int64(0)), g.constant("one", np.int64(1))
+    size = g.node("Squeeze", g.node("Shape", x, start=0, end=1))
+    positions = g.node("Range", zero, size, one)
+    offsets = g.node("Sub", positions, g.node("Unsqueeze", positions, g.constant("last", np.array([1]))))
+    distance = g.node("Min", g.node("Abs", offsets), g.constant("most", np.int64(3)))
+    ahead = g.node("Cast", g.node("Greater", offsets, zero), to=onnx.TensorProto.INT64)
+    index = g.node("Add", g.node("Mul", ahead, g.constant("eight", np.int64(4))), distance)
+    index = g.node("Where", g.node("Less", distance, one), zero, index)
+    near, far = (
+        g.node("Gather", g.weight(f"{at}.weight", 8, 4), index, name=f"/{at}/Gather") for at in ("near", "far")
+    )
+    lifted = g.lift(g.node("Add", g.node("Mul", near, far, name="/Mul"), x, name="/Add"))
+    assert_forward(
+        lifted,
+        [
+            "positions = torch.arange(x.shape[0], device=x.device)",
+            "offsets = positions - positions.unsqueeze(1)",
+            "distance = offsets.abs().clamp(max=3)",
+            "index = torch.where(distance < 1, 0, (offsets > 0).long() * 4 + distance)",
+            "return self.near(index) * self.far(index) + x",
+        ],
+    )
+
+
 def assert_forward(lifted: onnxlift.Lifted, expected: list[str]) -> None:
     """The lines of the last class's forward, that of the whole model, are these."""
     lines = code(lifted).rpartition("def forward")[2].splitlines()[1:]

@@ -69,6 +69,7 @@ VARIABLE = 5  # characters that the name of a variable is taken to have
 MOST_PIECES = 8  # that are joined in one line
 ELEMENT_LENGTH = 58  # of what is computed for each entry of a list, in one line with the loop over it
 STATEMENT = 7  # characters of `return ` or `x = ` in front
+_COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
 
 Inlined = dict[object, Expr]
@@ -113,9 +114,10 @@ def main_line(expr: Expr, inlined: Inlined) -> Iterator[object]:
                 yield variable(expr)
             else:
                 yield from main_line(inner, inlined)
-        case Binary():
-            yield from main_line(expr._left, inlined)
-            yield from main_line(expr._right, inlined)
+        case Binary(_op=op):
+            if op not in _COMPARISONS:
+                yield from main_line(expr._left, inlined)
+                yield from main_line(expr._right, inlined)
         case Unary():
             yield from main_line(expr._operand, inlined)
         case Subscript():

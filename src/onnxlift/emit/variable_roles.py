@@ -48,16 +48,17 @@ _ATTENTION = re.compile(r"(?i)(attention|attn)$")
 RESIDUAL, BIAS = "residual", "bias"
 MASK = "mask"
 WEIGHT = "weight"
+POSITIONS = "positions"
 # What is looked up in an embedding of this name.
 _LOOKED_UP = (
-    (re.compile(r"(?i)pos(itions?)?(_|$)|_positions?$|wpe$"), "positions"),
+    (re.compile(r"(?i)pos(itions?)?(_|$)|_positions?$|wpe$"), POSITIONS),
     (re.compile(r"(?i)token_types?(_|$)|segments?(_|$)"), "token_types"),
 )
 WORDS = {
     "scaled_dot_product_attention": "attn",
     "softmax": "weights",
     "@": "scores",
-    "arange": "positions",
+    "arange": POSITIONS,
     "sigmoid": "gate",
     "cos": "cos",
     "sin": "sin",
@@ -77,13 +78,14 @@ class Hints:
 
 class Roles:
     """`found`: variable -> what it is called elsewhere, or what it is used as; `factors`: the variables that something
-    is multiplied with."""
+    is multiplied with; `indices`: those that are looked up in an embedding."""
 
     def __init__(self, module: Module, inlined: Inlined, hints: Hints, attention: AttentionRoles) -> None:
         self.module = module
         self.inlined = inlined
         self._attention = attention
         self.factors: set[object] = set()
+        self.indices: set[object] = set()
         self.found = self._collect(hints)
 
     def _collect(self, hints: Hints) -> dict[object, str]:
@@ -102,6 +104,8 @@ class Roles:
                 roles = {1: WORDS["cos"], 2: WORDS["sin"]}
             elif isinstance(call._function, Member):
                 roles.update((0, word) for word in self._looked_up(call._function._target))
+                if _is_embedding(call._function._target):
+                    self.indices.add(variable(call._args[0]))
             for position, argument in enumerate(call._args):
                 if position in roles:
                     found.setdefault(variable(argument), roles[position])
@@ -193,7 +197,7 @@ class Roles:
 
     def _looked_up(self, target: object) -> Iterable[str]:
         """What an embedding is given: `self.position_embeddings(x)` -> positions."""
-        if isinstance(target, Layer) and target.kind == "Embedding":
+        if _is_embedding(target):
             name = self.module.name_of(target)[-1]
             yield from (word for pattern, word in _LOOKED_UP if pattern.search(name))
 
@@ -217,6 +221,10 @@ class Roles:
                 case Ref() as ref if ref._key not in seen:
                     seen.add(ref._key)
                     waiting += [e for e in (self.inlined.get(ref._key), written.get(ref._key)) if e is not None]
+
+
+def _is_embedding(target: object) -> bool:
+    return isinstance(target, Layer) and target.kind == "Embedding"
 
 
 def _masked(expr: Expr) -> object:

@@ -42,7 +42,18 @@ from .attention_roles import AttentionRoles
 from .inline import Inlined, main_line, read_variables
 from .meaning import is_counted, meaning, says_more, thing
 from .module import Module
-from .variable_roles import MASK, WORDS, Hints, Roles, counted_in, is_called_again, is_mask, spoken, written_by
+from .variable_roles import (
+    MASK,
+    POSITIONS,
+    WORDS,
+    Hints,
+    Roles,
+    counted_in,
+    is_called_again,
+    is_mask,
+    spoken,
+    written_by,
+)
 
 LETTERS = ("x", "y", "z", "h", "u", "v", "w", "t", "s", "r")
 # What is computed side by side from one value keeps its own name, even where it could take that value's.
@@ -50,6 +61,9 @@ BRANCHES = frozenset({"q", "k", "v", "query", "key", "value", "gate", "up", "que
 # Layers at the start of a line of computation, or on it, whose names say nothing about what the line is.
 _ON_THE_LINE = re.compile(r"(?i)norm|^ln(_?\d*|_\w+)$|^embed|embeddings?$")
 _NUMBER = re.compile(r"_\d+$")
+INDEX = "index"
+# How far positions are from each other, and that without a sign.
+OFFSETS, DISTANCE = "offsets", "distance"
 
 
 @dataclass
@@ -72,7 +86,7 @@ class Variables:
         self.names: dict[object, str] = {}
         self.attention = AttentionRoles(module, inlined)
         roles = Roles(module, inlined, hints, self.attention)
-        self.hints, self.factors = roles.found, roles.factors
+        self.hints, self.factors, self.indices = roles.found, roles.factors, roles.indices
         self.member_names = {path[0] for path in module.members}
         self.main = next(iter(module.inputs), None)  # the parameter that a forward is about
         self.lives: dict[object, _Life] = {}
@@ -205,7 +219,7 @@ class Variables:
             return "x"
         if word is not None and (word not in taken or word == MASK):
             return unique(word, taken)
-        return replaced or self._invent(key, taken)
+        return replaced or (unique(INDEX, taken) if key in self.indices else self._invent(key, taken))
 
     def _replaced(
         self, key: ir.Value, statement: Assign, life: _Life, taken: set[str], holder: dict[str, object]
@@ -265,7 +279,7 @@ class Variables:
         producer = value.producer()
         if producer is not None and producer.op_type == "Range":
             return WORDS["arange"]
-        return "mask" if value.dtype == ir.DataType.BOOL else "index" if value.dtype in INTEGERS else self._letter()
+        return MASK if value.dtype == ir.DataType.BOOL else INDEX if value.dtype in INTEGERS else self._letter()
 
     def _letter(self) -> str:
         return next((letter for letter in LETTERS if letter not in self.used), "x")
@@ -292,12 +306,16 @@ class Variables:
                 return None if name.isdigit() or is_counted(name) or _ON_THE_LINE.search(name) else spoken(name)
             case Call() if is_mask(expr):
                 return MASK
+            case Call(_function=Attribute(_name="abs", _base=base)) if self._are_all(OFFSETS, base):
+                return DISTANCE
             case Call() if isinstance(expr._function, Attribute):
                 return WORDS.get(expr._function._name) or self._word(expr._function._base)
             case Binary(_op="@") if self._is_weights(expr._left) or self.attention.is_weights(expr._right):
                 return WORDS["scaled_dot_product_attention"]
             case Binary(_op="@") if not self.attention.is_scores(expr):
                 return None
+            case Binary(_op="-") if self._are_all(POSITIONS, expr._left) and self._are_all(POSITIONS, expr._right):
+                return OFFSETS
             case Binary(_op="+" | "-" | "*" | "/"):
                 word = self._word(expr._left)
                 return word if word == WORDS["@"] or isinstance(bare(expr._right), Literal) else None
@@ -314,9 +332,16 @@ class Variables:
         names = {self._word(expr), *(self.names.get(key) for key in main_line(expr, self.inlined))}
         return WORDS["softmax"] in names
 
+    def _are_all(self, name: str, expr: Expr) -> bool:
+        """Whether what an expression is made of has a name, or would have."""
+        names = {_NUMBER.sub("", self.names.get(key, "")) for key in main_line(expr, self.inlined)}
+        return names == {name} or self._word(expr) == name
+
     def _invent(self, key: ir.Value, taken: set[str]) -> str:
         if key.dtype == ir.DataType.BOOL:
-            return unique("mask", taken)
+            return unique(MASK, taken)
+        if key.dtype in INTEGERS and self.main in self.names:
+            taken = taken | {self.names[self.main]}  # what is worked on does not become a count
         for letter in LETTERS:
             if letter not in taken:
                 return letter

@@ -97,10 +97,10 @@ class T5Stack(nn.Module):
         x = self.embed_tokens(input_ids)
         mask = attention_mask.bool()[:, None, None]
         positions = torch.arange(input_ids.shape[1], device=input_ids.device)
-        positions = positions - positions.unsqueeze(1)
-        y = positions.abs()
-        z = (((y.float() / 8).log() / math.log(16) * 8).long() + 8).clamp(max=15)
-        index = (positions > 0).long() * 16 + torch.where(y < 8, y, z)
+        offsets = positions - positions.unsqueeze(1)
+        distance = offsets.abs()
+        y = (((distance.float() / 8).log() / math.log(16) * 8).long() + 8).clamp(max=15)
+        index = (offsets > 0).long() * 16 + torch.where(distance < 8, distance, y)
         for block in self.block:
             x, mask = block(x, mask, index)
         return self.final_layer_norm(x)

@@ -32,11 +32,11 @@ class SelfAttention(nn.Module):
         v = self.v(x).unflatten(-1, (4, 8)).transpose(1, 2)
         if self.relative_attention_bias is not None:
             positions = torch.arange(x.shape[1], device=x.device)
-            positions = positions - positions.unsqueeze(1)
-            x = positions.abs()
-            y = (((x.float() / 8).log() / math.log(16) * 8).long() + 8).clamp(max=15)
-            positions = (positions > 0).long() * 16 + torch.where(x < 8, x, y)
-            bias = self.relative_attention_bias(positions).permute(2, 0, 1)
+            offsets = positions - positions.unsqueeze(1)
+            distance = offsets.abs()
+            y = (((distance.float() / 8).log() / math.log(16) * 8).long() + 8).clamp(max=15)
+            index = (offsets > 0).long() * 16 + torch.where(distance < 8, distance, y)
+            bias = self.relative_attention_bias(index).permute(2, 0, 1)
             mask = torch.where(mask, bias, torch.finfo(torch.float32).min)
         attn = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
         return self.o(attn.transpose(1, 2).flatten(2)), mask

@@ -112,3 +112,21 @@ def test_two_results() -> None:
     proto = squeezed(f"{text} o = Abs(w2)")
     proto.graph.output.add(name="o")
     assert "onnxlift.OptionalSqueeze" not in found(proto)
+
+
+def test_a_constant_beside() -> None:
+    """A branch has one node, and a second result that no node makes."""
+    text = TEXT.replace("y = If", "y, w2 = If")
+    text = text.replace("[a, b] p) { p", "[a, b] p, float[2] p2) <float[2] p2 = {1.5, 2.5}> { p")
+    text = text.replace("[a, b, c] q) { q", "[a, b, c] q, float[2] q2) <float[2] q2 = {0.5, 3.5}> { q")
+    proto = squeezed(f"{text} o = Abs(w2)")
+    proto.graph.output.add(name="o")
+    assert "onnxlift.OptionalSqueeze" not in found(proto)
+
+
+def test_an_operator_of_somebody_else() -> None:
+    text = TEXT.replace("X", "x").replace("If (c)", "acme.If (c)")
+    known = {"i": np.array(1), "one": np.array(1), "axes": np.array([1])}
+    proto = parse(f"g (float[batch, seq, keys] x) => (z) {{ {text} }}", **known)
+    proto.opset_import.add(domain="acme", version=1)
+    assert ("acme", "If") in [(node.domain, node.op_type) for node in simplified(proto).graph]

@@ -8,6 +8,7 @@ import pytest
 
 import onnxlift
 
+from . import unsimplified
 from .recognising import Data, found, parse, simplified
 
 SWAP = "Transpose <perm = [0, 2, 1, 3]>"
@@ -99,21 +100,21 @@ def test_axes_that_move_otherwise_stay() -> None:
     assert "onnxlift.SplitHeads" not in found(proto)
 
 
-def in_company(inputs: str, body: str, outputs: str, opset: int = 18) -> onnx.ModelProto:
+def in_company(inputs: str, body: str, outputs: str, opset: int = 18, **other: Data) -> onnx.ModelProto:
     """With an attention between cuts of `o` into two heads."""
     more = " ".join(f"{x}r = Reshape(o, two) {x}h = {SWAP} ({x}r)" for x in ("zq", "zk", "zv"))
     body += f" {more} {attention('z', 'less')} zt = {SWAP} (za) z = Reshape(zt, flat)"
     words = {*body.replace("(", " ").replace(")", " ").replace(",", " ").split()}
     text = f"g (float[batch, seq, 6] o, {inputs}) => (float[batch, seq, 6] z, {outputs}) {{ {body} }}"
-    return parse(text, opset, **{name: data for name, data in KNOWN.items() if name in words})
+    return parse(text, opset, **{name: data for name, data in KNOWN.items() if name in words}, **other)
 
 
 def test_a_length_of_one_is_no_head() -> None:
     """Three axes, of which the one of size 1 is that of queries and keys."""
     inputs = "float[seq, 6] q, float[seq, 6] k, float[seq, 6] v"
     proto = in_company(inputs, f"{BEFORE} {attention().replace('0, 1, 3, 2', '0, 2, 1')} {SQUEEZED}", "float[seq, 6] y")
-    operators = found(proto)
-    assert operators.count("onnxlift.Attention") == 2 and "onnxlift.SplitHeads" not in operators
+    for operators in (found(proto), unsimplified.found(proto)):
+        assert operators.count("onnxlift.Attention") == 2 and "onnxlift.SplitHeads" not in operators
 
 
 def test_a_merge_in_a_branch_stays() -> None:
@@ -165,3 +166,22 @@ def test_heads_of_something_else_are_no_company(reader: str) -> None:
     operators = found(parse(text, **known, **numbers))
     assert "onnxlift.SplitHeads" not in operators
     assert ("onnxlift.Gelu" in operators) == (reader == GELU)
+
+
+def test_rows_that_are_cut_in_two_stay() -> None:
+    """There is one head, but a reshape also makes two rows of one, before the attention."""
+    body = f"{BEFORE} {attention()} {SQUEEZED}"
+    for x in "kv":
+        body = body.replace(f"{x}h = Unsqueeze({x}, first)", f"{x}h = Reshape({x}, rows)")
+    inputs = "float[batch, seq, 6] q, float[batch, keys, 12] k, float[batch, keys, 12] v"
+    proto = in_company(inputs, body, "float[batch, seq, 6] y", rows=np.array((0, 1, -1, 6)))
+    operators = found(proto)
+    assert operators.count("onnxlift.Attention") == 2 and "onnxlift.SplitHeads" not in operators
+
+
+def test_a_result_that_is_cut_in_two_stays() -> None:
+    inputs = "float[batch, seq, 6] q, float[batch, keys, 6] k, float[batch, keys, 6] v"
+    body = f"{BEFORE} {attention()} y = Reshape(a, rows)"
+    proto = in_company(inputs, body, "float[batch, rows, 3] y", rows=np.array((0, -1, 3)))
+    operators = found(proto)
+    assert operators.count("onnxlift.Attention") == 2 and "onnxlift.MergeHeads" not in operators

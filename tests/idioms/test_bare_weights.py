@@ -398,6 +398,14 @@ def test_a_slope_that_is_no_number_keeps_its_name() -> None:
     assert [*onnxlift.lift(noted(model)).state_dict] == ["inner.slope"]
 
 
+def test_a_bias_that_is_no_number_keeps_its_name() -> None:
+    known: dict[str, Data] = {"val_1": (6, 4), "inner.shift": np.array([0.5, np.nan, 0.25, 2], np.float32)}
+    text = 'h = MatMul(x, val_1) y = Add(h, "inner.shift")'
+    model = parse(f"g (float[batch, 5, 6] x) => (float[batch, 5, 4] y) {{ {text} }}", **known)
+    lifted = onnxlift.lift(noted(model, val_1="['inner.kernel']"))
+    assert sorted(lifted.state_dict) == ["inner.kernel", "inner.shift"]
+
+
 @pytest.mark.parametrize("turned", [f"{TURNED} ", ""])
 def test_a_bilinear_product(turned: str) -> None:
     names = {"pair.weight": "inner.kernel", "pair.bias": "inner.shift"}

@@ -63,6 +63,12 @@ def test_what_stays(text: str, shape: str, dtype: str, axis: int) -> None:
     assert "onnxlift.CircularPad" not in found(model(text, shape, dtype, axis=axis))
 
 
+def test_an_operator_of_somebody_else() -> None:
+    proto = model(CIRCLE.replace("= Concat", "= acme.Concat"))
+    proto.opset_import.add(domain="acme", version=1)
+    assert "CircularPad" not in [node.op_type for node in simplified(proto).graph]
+
+
 @pytest.mark.parametrize(("piece", "size"), [("a", 2), ("b", 1)])
 def test_pieces_that_are_read_elsewhere(piece: str, size: int) -> None:
     more = f", float[batch, 3, 6, {size}] z"

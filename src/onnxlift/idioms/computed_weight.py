@@ -34,8 +34,8 @@ class ComputedWeight:
 def layer_of(edit: Edit, value: ir.Value) -> str | None:
     """The operator that `value` is the weight of, held as PyTorch's layers hold it: Conv, ConvTranspose or Linear. None
     if anybody reads it otherwise."""
-    found = {_reader(edit, node, index) for node, index in value.uses()}
-    return found.pop() if len(found) == 1 and not edit.is_output(value) else None
+    found = list(dict.fromkeys(_reader(edit, node, index) for node, index in value.uses()))
+    return found[0] if len(found) == 1 and not edit.is_output(value) else None
 
 
 def _reader(edit: Edit, node: ir.Node, index: int) -> str | None:

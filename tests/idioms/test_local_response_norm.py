@@ -33,11 +33,20 @@ def test_the_layer(pad: str) -> None:
         ("s = Mul(x, x)", "a = Abs(x) s = Mul(x, a)"),
         ("s = Mul(x, x)", "a = Abs(x) s = Mul(a, x)"),
         ("Pad(", 'Pad <mode = "edge"> ('),
+        ("Pad(u, pads)", "Pad(u, pads, two)"),
         ("[3, 1, 1]", "[3, 3, 1], pads = [0, 1, 0, 0, 1, 0]"),
         ("[3, 1, 1]", "[5, 1, 1], pads = [1, 0, 0, 1, 0, 0]"),
         ("Div(x, w)", "Div(w, x)"),
     ],
-    ids=["other second factor", "other first factor", "no zeros", "rows too", "pads that do not count", "upside down"],
+    ids=[
+        "other second factor",
+        "other first factor",
+        "the edge",
+        "no zeros",
+        "rows too",
+        "pads that do not count",
+        "upside down",
+    ],
 )
 def test_other_averages_stay(old: str, new: str) -> None:
     assert "LRN" not in found(model(NORM.replace(old, new)))

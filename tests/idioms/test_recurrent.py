@@ -206,8 +206,9 @@ def test_readers_that_give_it_the_form_it_has_in_pytorch(body: str, both: bool) 
         (f"{GRU} {BRANCH % 'Squeeze(Y, one)'}", "y", ["If"]),
         (f"{BOTH} y = Reshape(Y, flat)", "y", ["Transpose", "Reshape"]),
         (f"{BOTH} t = Transpose <perm = [0, 2, 1, 3]> (Y) y = Reshape(t, rows)", "y, t", ["Reshape"]),
+        (f"{BOTH} t = Transpose <perm = [2, 0, 1, 3]> (Y) y = Reshape(t, flat)", "y", ["Transpose"]),
     ],
-    ids=["squares", "order", "turned", "outputs", "output", "branch", "directions", "both"],
+    ids=["squares", "order", "turned", "outputs", "output", "branch", "directions", "both", "both in another order"],
 )
 def test_other_readers(body: str, outputs: str, operators: list[str]) -> None:
     flag = ", bool[1] flag" if "flag" in body else ""
@@ -266,9 +267,11 @@ def test_a_layer_above_in_a_branch() -> None:
     assert found(layers(body.replace("y = If", "z = If"), f"{X}, bool[1] flag", "z")) == ["onnxlift.GRU", "If"]
 
 
-def test_a_layer_that_starts_from_the_result_of_another() -> None:
-    body = TWO.replace("(y, V, S, D)", '(x, W, S, D, "", y)')
-    assert found(layers(body, "float[1, batch, 4] x", "z")).count("onnxlift.GRU") == 2
+@pytest.mark.parametrize("start", ["", ', "", h0'], ids=["zeros", "a state"])
+def test_a_layer_that_starts_from_the_result_of_another(start: str) -> None:
+    body = TWO.replace("(x, W, R, B)", f"(x, W, R, B{start})").replace("(y, V, S, D)", '(x, W, S, D, "", y)')
+    inputs = f"float[1, batch, 4] x{f', {STATE}' if start else ''}"
+    assert found(layers(body, inputs, "z")).count("onnxlift.GRU") == 2
 
 
 def test_two_modules_of_which_one_has_two_layers() -> None:

@@ -75,10 +75,11 @@ def test_large_graphs_are_not_evaluated(monkeypatch: pytest.MonkeyPatch, limit: 
 
 
 def test_a_slice_that_is_not_known() -> None:
-    """Which axis it is along is an input of the model."""
-    new = "t = Slice(r, zero, six, n) R = Unsqueeze(t, zero)"
-    model = packed("R = Unsqueeze(r, zero)", new, "float[5, 2, 4] x, int64[1] n", six=np.array([6]))
-    x = np.random.default_rng(3).standard_normal((5, 2, 4)).astype(np.float32)
+    """Which axis it is along is an input of the model: along the first it would be all of the matrix."""
+    new = "t = Slice(w, zero, six, n) W = Unsqueeze(t, zero)"
+    inputs = "float[5, 2, features] x, int64[1] n"
+    model = packed("W = Unsqueeze(w, zero)", new, inputs, w=(6, 8), six=np.array([6]))
+    x = np.random.default_rng(3).standard_normal((5, 2, 6)).astype(np.float32)
     assert "onnx_rnn(" in check(model, {"x": x, "n": np.array([1])}, atol=1e-5)
 
 

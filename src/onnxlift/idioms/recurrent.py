@@ -374,8 +374,6 @@ def insert_layer(
 
 def take_over(edit: Edit, old: ir.Value, new: ir.Value) -> None:
     """Let everybody who reads `old` read `new`, under the same name."""
-    if not _is_used(edit, old):
-        return
     edit.redirect(old, new)
     if not new.name:
         new.name, old.name = old.name, None

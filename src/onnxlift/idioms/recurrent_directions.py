@@ -155,5 +155,5 @@ def _hand_out(edit: Edit, h: ir.Value, forward: ir.Value, backward: ir.Value) ->
             rows = [edit.constant("rows", np.array([each])) for each in (row, row + 1, 0)]
             cut = edit.insert(layer, "Slice", [h, *rows], like=state, shape=_rows(state, 1), name="state")
             take_over(edit, state, cut)
-    if h.uses() and not h.name:
+    if not h.name:
         h.name = edit.names.fresh("h_n")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from onnxlift.emit import loops
 from small_graphs import Graph, code
 
 
@@ -186,3 +189,54 @@ def test_a_call_in_between_ends_the_loop() -> None:
         x = block(g, x, path)
     text = code(g.lift(g.node("Cos", x, name="/Cos")))
     assert "for _ in range(3):" in text and "x = self.other(x)\n        return self.layer(x).cos()" in text
+
+
+def alternating(choices: str, late: bool = False, read: int | None = None) -> str:
+    """The code of layers that are given one of the values a and b, as the letters say. If it is `late`, b is computed
+    where it is first needed. What the layer `read` gives is a result of the model."""
+    g = Graph()
+    x, results = g.input("x", "n", 4), []
+    values = {name: g.node("Sigmoid", g.input(name, "n", 4), name=f"/Sigmoid_{name}") for name in "ac"}
+    for i, choice in enumerate(choices):
+        if choice == "b" and "b" not in values:
+            values["b"] = g.node("Sin", g.node("Exp", values["a"], name="/Exp"), name="/Sin")
+        x = block(g, x, f"layers.{i}", values[choice])
+        if i == read:
+            results.append(g.node("Tanh", x, name="/Tanh"))
+        if i == 0 and not late:
+            values["b"] = g.node("Sin", values["a"], name="/Sin")
+    return code(g.lift(g.node("Cos", x, name="/Cos"), *results)).rpartition("def forward")[2]  # compares the numbers
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(
+    ("choices", "condition", "chosen"),
+    [
+        ("abab", "i % 2 == 0", "a"),
+        ("aabaab", "i % 3 == 2", "b"),
+        ("aabaaba", "i % 3 == 2", "b"),
+        ("abbabbabba", "i % 3 == 0", "a"),
+    ],
+)
+def test_what_alternates_is_asked_for_in_the_loop(choices: str, condition: str, chosen: str, late: bool) -> None:
+    text = alternating(choices, late)
+    assert (
+        f"for i, layer in enumerate(self.layers):\n            if {condition}:\n                x = layer(x, " in text
+    )
+    assert text.count("layer(x, ") == 2 and "self.layers[" not in text, text
+
+
+@pytest.mark.parametrize("choices", ["aab", "aabb", "abba", "abaab", "abca", "abcabc"])
+def test_what_does_not_alternate_evenly_is_not(choices: str) -> None:
+    assert "enumerate(" not in alternating(choices)
+
+
+def test_what_alternates_is_no_loop_if_a_result_is_read_elsewhere() -> None:
+    assert "enumerate(" not in alternating("ababab", read=2)
+    assert "enumerate(" in alternating("ababab", read=5)
+
+
+def test_very_much_between_the_calls_stays_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "enumerate(" in alternating("abab", late=True)
+    monkeypatch.setattr(loops, "MOST_BETWEEN", 0)
+    assert "enumerate(" not in alternating("abab", late=True)

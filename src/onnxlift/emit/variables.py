@@ -60,10 +60,10 @@ LETTERS = ("x", "y", "z", "h", "u", "v", "w", "t", "s", "r")
 BRANCHES = frozenset({"q", "k", "v", "query", "key", "value", "gate", "up", "queries", "keys", "values", "Q", "K", "V"})
 # Layers at the start of a line of computation, or on it, whose names say nothing about what the line is.
 _ON_THE_LINE = re.compile(r"(?i)norm|^ln(_?\d*|_\w+)$|^embed|embeddings?$")
-_NUMBER = re.compile(r"_\d+$")
+NUMBER = re.compile(r"_\d+$")  # sets apart what has one name
 INDEX = "index"
-# How far positions are from each other, and that without a sign.
-OFFSETS, DISTANCE = "offsets", "distance"
+# Positions as the rows of a matrix; how far positions are from each other, and that without a sign.
+ROWS, OFFSETS, DISTANCE = "rows", "offsets", "distance"
 
 
 @dataclass
@@ -201,7 +201,7 @@ class Variables:
         if word in BRANCHES and word not in taken and hint != f"{word}_rot":
             return str(word)
         if hint is not None and wanted is None:
-            plain = _NUMBER.sub("", hint)
+            plain = NUMBER.sub("", hint)
             if hint not in taken:
                 return hint
             if len(statement.targets) > 1 or plain == MASK:
@@ -306,15 +306,21 @@ class Variables:
                 return None if name.isdigit() or is_counted(name) or _ON_THE_LINE.search(name) else spoken(name)
             case Call() if is_mask(expr):
                 return MASK
-            case Call(_function=Attribute(_name="abs", _base=base)) if self._are_all(OFFSETS, base):
+            case Call(_function=Attribute(_name="abs", _base=base)) if self._are_all(base, OFFSETS):
                 return DISTANCE
+            case Call(_function=Attribute(_name="unsqueeze", _base=base), _args=[Literal(_value=1)]) if self._are_all(
+                base, POSITIONS
+            ):
+                return ROWS
             case Call() if isinstance(expr._function, Attribute):
                 return WORDS.get(expr._function._name) or self._word(expr._function._base)
             case Binary(_op="@") if self._is_weights(expr._left) or self.attention.is_weights(expr._right):
                 return WORDS["scaled_dot_product_attention"]
             case Binary(_op="@") if not self.attention.is_scores(expr):
                 return None
-            case Binary(_op="-") if self._are_all(POSITIONS, expr._left) and self._are_all(POSITIONS, expr._right):
+            case Binary(_op="-", _left=left, _right=right) if all(
+                self._are_all(side, POSITIONS, ROWS) for side in (left, right)
+            ):
                 return OFFSETS
             case Binary(_op="+" | "-" | "*" | "/"):
                 word = self._word(expr._left)
@@ -332,10 +338,10 @@ class Variables:
         names = {self._word(expr), *(self.names.get(key) for key in main_line(expr, self.inlined))}
         return WORDS["softmax"] in names
 
-    def _are_all(self, name: str, expr: Expr) -> bool:
-        """Whether what an expression is made of has a name, or would have."""
-        names = {_NUMBER.sub("", self.names.get(key, "")) for key in main_line(expr, self.inlined)}
-        return names == {name} or self._word(expr) == name
+    def _are_all(self, expr: Expr, *words: str) -> bool:
+        """Whether all that an expression is made of has one of these names, or would have."""
+        names = {NUMBER.sub("", self.names.get(key, "")) for key in main_line(expr, self.inlined)}
+        return self._word(expr) in words or (bool(names) and names.issubset(words))
 
     def _invent(self, key: ir.Value, taken: set[str]) -> str:
         if key.dtype == ir.DataType.BOOL:

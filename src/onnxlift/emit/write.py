@@ -44,7 +44,7 @@ from .size_sources import read_at_hand
 from .source_map import Origin, Origins
 from .tied_code import tie_lines
 from .variable_roles import BIAS, RESIDUAL, Hints
-from .variables import LETTERS, Variables
+from .variables import LETTERS, NUMBER, Variables
 
 # Layers at the end of a module whose names say nothing about what comes out of it.
 _LAST_LAYER = re.compile(r"(?i)w?o|out(put)?|(c_)?proj(ection)?|down|dense|(fc|linear|lin)_?\d*")
@@ -136,7 +136,7 @@ class ClassWriter:
             child = called_module(call)
             cls = self.class_of.get(id(child)) if child is not None else None
             if cls is not None and isinstance(call, Call):
-                names = [self.variables.word(argument) for argument in call._args]
+                names = _without_numbers([self.variables.word(argument) for argument in call._args])
                 for position, name in _telling(names).items():
                     if names.count(name) == 1:  # what is passed as two things is called by neither of them
                         cls.called_with.setdefault(position, name)
@@ -227,6 +227,8 @@ class ClassWriter:
         for statement in statements:
             text.origins.append(self.origins.of(statement))
             self._statement(statement, text, indent)
+            if isinstance(statement, Branch) and statement.otherwise.statements and statement is not statements[-1]:
+                text.add()
 
     def _is_idle(self, statement: Statement) -> bool:
         """`x = x`: two values that came to share a variable."""
@@ -256,7 +258,6 @@ class ClassWriter:
                 if statement.otherwise.statements:
                     text.add(f"{indent}else:")
                     self._block(statement.otherwise, text, indent + "    ")
-                    text.add()
             case ForLoop():
                 targets = ["_" if t is None else str(self._leaf(t)) for t in statement.targets]
                 text.add(f"{indent}for {', '.join(targets) or '_'} in {write(statement.iterable)}:")
@@ -283,6 +284,12 @@ class Numbers(Renderer):
             text = self._places[id(expr)]
             return text, UNARY if text.startswith("-") else MUL if " " in text else ATOM  # `2 * self.size`
         return super()._render(expr)
+
+
+def _without_numbers(names: Sequence[str | None]) -> list[str | None]:
+    """`x, mask_1` -> x, mask: what several arguments are called where nothing else has to be told from them."""
+    plain = [None if name is None else NUMBER.sub("", name) for name in names]
+    return [short if plain.count(short) == 1 else name for name, short in zip(names, plain, strict=True)]
 
 
 def _telling(names: Sequence[str | None]) -> dict[int, str]:

@@ -212,6 +212,8 @@ SIZES = {
     "d = Sub (l, nine)  y = Abs (d)": "abs(x.shape[2] - 9)",
     "y = Max (l, two)": "max(x.shape[2], 2)",
     "y = Neg (l)": "-x.shape[2]",
+    "y = Mul (l, less)": "-x.shape[2]",
+    "m = Mul (less, l)  y = Add (nine, m)": "9 - x.shape[2]",
     "y = Pow (l, two)": "x.shape[2] ** 2",
     "f = Cast <to = 1> (l)  m = Mul (f, double)  g = Floor (m)  y = Cast <to = 7> (g)": "x.shape[2] * 2",
     "f = Cast <to = 1> (l)  m = Mul (f, half)  g = Floor (m)  y = Cast <to = 7> (g)": "math.floor(x.shape[2] * 0.5)",
@@ -221,7 +223,7 @@ SIZES = {
     "g = Greater (l, two)  y = Where (g, l, two)": "n if n > 2 else 2",
 }
 PRELUDE = """<ir_version: 8, opset_import: ["" : 17]> g (float[N,3,L] x) => (y) <int64 two = {2}, int64 nine = {9},
-    float double = {2.0}, float half = {0.5}, float third = {0.020408163}> {
+    int64 less = {-1}, float double = {2.0}, float half = {0.5}, float third = {0.020408163}> {
     s = Shape (x)  i = Constant <value_int = 2> ()  l = Gather (s, i) """
 
 

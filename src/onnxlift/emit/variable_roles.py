@@ -48,6 +48,7 @@ _ATTENTION = re.compile(r"(?i)(attention|attn)$")
 RESIDUAL, BIAS = "residual", "bias"
 MASK = "mask"
 WEIGHT = "weight"
+_HIDDEN = -1e4  # a score of so much does not count
 POSITIONS = "positions"
 # What is looked up in an embedding of this name.
 _LOOKED_UP = (
@@ -202,12 +203,14 @@ class Roles:
             yield from (word for pattern, word in _LOOKED_UP if pattern.search(name))
 
     def _added_to_scores(self, statements: Iterable[Statement], wholes: Iterable[Expr]) -> Iterable[object]:
-        """The variables that are added to what a softmax is taken of: `(q @ k.mT + bias).softmax(-1)`."""
+        """The variables that are added to what a softmax is taken of, `(q @ k.mT + bias).softmax(-1)`, or to the mask
+        of an attention."""
         written = {variable(s.targets[0]): s.expr for s in statements if isinstance(s, Assign) and len(s.targets) == 1}
         calls = [part for whole in wholes for part in walk(whole) if isinstance(part, Call)]
         waiting = [
             c._function._base for c in calls if isinstance(c._function, Attribute) and c._function._name == SOFTMAX
         ]
+        waiting += [call._kwargs["attn_mask"] for call in calls if "attn_mask" in call._kwargs]
         seen: set[object] = set()
         while waiting:
             match bare(waiting.pop()):
@@ -230,8 +233,8 @@ def _is_embedding(target: object) -> bool:
 def _masked(expr: Expr) -> object:
     """`torch.where(mask, bias, low)` -> bias: what is added to the scores where the mask lets it."""
     match bare(expr):
-        case Call(_function=Attribute(_name="where"), _args=[_, kept, _]):
-            return variable(kept)
+        case Call(_function=Attribute(_name="where"), _args=[_, *choices]):
+            return next((key for choice in choices if (key := variable(choice)) is not None), None)
     return None
 
 
@@ -260,6 +263,12 @@ def is_mask(call: Call) -> bool:
         case Call(_function=Attribute(_name="where"), _args=[_, then, otherwise]):
             return isinstance(bare(then), Literal) and isinstance(bare(otherwise), Literal)
     return False
+
+
+def is_hiding(expr: Expr) -> bool:
+    """Whether this is a number so low that scores which it is added to do not count."""
+    number = bare(expr)
+    return isinstance(number, Literal) and isinstance(number._value, float) and number._value <= _HIDDEN
 
 
 def is_called_again(expr: Expr) -> bool:

@@ -50,6 +50,7 @@ from .variable_roles import (
     Roles,
     counted_in,
     is_called_again,
+    is_hiding,
     is_mask,
     spoken,
     written_by,
@@ -322,6 +323,8 @@ class Variables:
                 self._are_all(side, POSITIONS, ROWS) for side in (left, right)
             ):
                 return OFFSETS
+            case Binary(_op="*", _right=right) if is_hiding(right):
+                return MASK
             case Binary(_op="+" | "-" | "*" | "/"):
                 word = self._word(expr._left)
                 return word if word == WORDS["@"] or isinstance(bare(expr._right), Literal) else None

@@ -9,7 +9,8 @@ q, k and v have the same number of axes, three or four. The forms of each part:
 - k.T: a Transpose (which may do more: then k keeps the rest of it); anything else is transposed for the purpose
 - mask: added to the scaled scores; `Where(m, 0, -inf)` added to them, or `Where(m, scores, -inf)`, is the boolean mask
   m; with a huge negative number in the place of -inf it is added, since then a row without any key is not the same;
-  a mask that hides exactly what lies after each query, a constant or a Trilu of ones, is `is_causal`
+  a mask that hides exactly what lies after each query, a constant or a Trilu of ones, is `is_causal`;
+  two masks, one after the other, are one where `attention_mask.py` says so;
   a small number that is added to all scores alike is left out
 - `Where(IsNaN(p), 0, p)` around the softmax, PyTorch's spelling of "no key, no value": its attention does that itself
 - a Dropout of the probabilities, with a constant ratio and without a seed: `dropout_p`, in train mode only

@@ -1,4 +1,15 @@
-"""The mask of an attention: what is added to its scores, or says which of them count."""
+"""The mask of an attention: what is added to its scores, or says which of them count.
+
+Two of them that are applied one after the other are one, if of a score that one of them hides nothing is left:
+
+    Add(Add(scores, bias), mask)                  ->   scores + (bias + mask)
+    Where(kept, Add(scores, bias), fill)          ->   scores + Where(kept, bias, fill)
+    Add(Where(kept, scores, fill), mask)          ->   scores + (Where(kept, 0, fill) + mask)
+    Where(kept, Where(other, scores, -inf), -inf) ->   the boolean mask And(kept, other)
+
+where `mask` is 0 or a huge negative number everywhere (in the first, the bias may be so instead). Otherwise the order
+in which they are added would count.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +22,11 @@ import onnx_ir as ir
 from ..ir.node_view import Shape, shape_of, static_elements
 from ..ir.positions import Positions
 from ..ir.scopes import constant
-from ..ir.types import DataType
+from ..ir.shape_rules import broadcast_shapes
+from ..ir.types import INTEGERS, DataType
 from ..passes.edit import Edit, attribute, is_parameter
 from .attention_windows import before_windows, is_for_all_windows, repeated, repeated_windows
-from .match import both_orders, is_float, made_by, number, rank, with_number
+from .match import both_orders, is_float, is_private, made_by, number, rank, with_number
 
 _HUGE = -1e30
 """Added to any score, this leaves the same number: the score is lost in rounding."""
@@ -26,7 +38,8 @@ _MAX_CAUSAL = 1 << 24
 @dataclass
 class Mask:
     """How `scores` were masked: by `added`, by the boolean `kept`, or by `filled` (with this number where `kept` says
-    no), where `inverted` turns the boolean's meaning round. Or not at all. Those in `windows` have a mask besides."""
+    no), where `inverted` turns the boolean's meaning round. Or not at all. Those in `windows` have a mask besides; and
+    `earlier` is the mask that was applied before this one."""
 
     scores: ir.Value | None
     added: ir.Value | None = None
@@ -35,11 +48,21 @@ class Mask:
     inverted: bool = False
     is_causal: bool = False
     windows: ir.Value | None = None
+    earlier: Mask | None = None
+
+    @property
+    def given(self) -> ir.Value | None:
+        """The value that is added, or says which scores count."""
+        return self.added if self.kept is None else self.kept
+
+    @property
+    def is_boolean(self) -> bool:
+        """Whether it does no more than say which scores count, all masks before it included."""
+        return self.kept is not None and self.filled == -np.inf and (self.earlier is None or self.earlier.is_boolean)
 
     def fits(self) -> bool:
         """Whether PyTorch takes it: it has an axis, at least."""
-        mask = self.added if self.kept is None else self.kept
-        return mask is None or bool(shape_of(mask))
+        return self.given is None or bool(shape_of(self.given))
 
     def value(self, edit: Edit, before: ir.Node, q: ir.Value) -> ir.Value | None:
         """The mask as one value: boolean (True where a score counts), or a float to add. May insert nodes."""
@@ -54,19 +77,35 @@ class Mask:
         return edit.insert(before, "Unsqueeze", [mask, *axes], attributes, like=mask, shape=(1, *shape), name=name)
 
     def _value(self, edit: Edit, before: ir.Node) -> ir.Value | None:
-        shape = shape_of(self.kept)
-        if self.kept is None or self.scores is None or shape is None:
-            return self.added
-        name = f"{self.kept.name}.mask"
-        if self.filled == -np.inf:
-            if not self.inverted:
-                return self.kept
-            return edit.insert(before, "Not", [self.kept], like=self.kept, shape=shape, name=name)
+        if self.kept is None:
+            earlier = None if self.earlier is None else self.earlier.number(edit, before)
+            return self.added if earlier is None else _inserted(edit, before, "Add", earlier, self.added)
+        if not self.is_boolean:
+            return self.number(edit, before)
+        kept = _inserted(edit, before, "Not", self.kept) if self.inverted else self.kept
+        earlier = None if self.earlier is None else self.earlier._value(edit, before)
+        return kept if earlier is None else _inserted(edit, before, "And", earlier, kept)
+
+    def number(self, edit: Edit, before: ir.Node) -> ir.Value | None:
+        """The mask as a float to add."""
+        if self.kept is None:
+            return self._value(edit, before)
+        assert self.scores is not None
         dtype = (DataType.FLOAT if self.scores.dtype is None else self.scores.dtype).numpy()
-        zero = edit.constant(f"{name}.kept", np.array(0, dtype))
-        fill = edit.constant(f"{name}.masked", np.array(self.filled, dtype))
-        branches = (fill, zero) if self.inverted else (zero, fill)
-        return edit.insert(before, "Where", [self.kept, *branches], like=self.scores, shape=shape, name=name)
+        visible = None if self.earlier is None else self.earlier.number(edit, before)
+        if visible is None:
+            visible = edit.constant(f"{self.kept.name}.mask.kept", np.array(0, dtype))
+        fill = edit.constant(f"{self.kept.name}.mask.masked", np.array(self.filled, dtype))
+        return _inserted(edit, before, "Where", self.kept, *((fill, visible) if self.inverted else (visible, fill)))
+
+
+def _inserted(edit: Edit, before: ir.Node, op_type: str, *inputs: ir.Value | None) -> ir.Value:
+    """The result of a new node, of the type of its last input and the shape that all give together."""
+    first, last = inputs[0], inputs[-1]
+    assert first is not None and last is not None
+    shapes = [shape for value in inputs if (shape := shape_of(value)) is not None]
+    shape = broadcast_shapes(shapes, lambda: edit.names.fresh("size"))
+    return edit.insert(before, op_type, inputs, like=last, shape=shape, name=f"{first.name}.mask", late=True)
 
 
 def find_mask(edit: Edit, value: ir.Value, nodes: list[ir.Node]) -> Mask:
@@ -92,7 +131,53 @@ def find_mask(edit: Edit, value: ir.Value, nodes: list[ir.Node]) -> Mask:
     if mask is None:
         return Mask(value)
     nodes += [node for node in (where, add) if node is not None]
-    return mask
+    return _with_earlier(edit, mask, nodes)
+
+
+def _with_earlier(edit: Edit, mask: Mask, nodes: list[ir.Node]) -> Mask:
+    """The mask together with the one that was applied before it, if both are one."""
+    where, add = made_by(edit, mask.scores, "Where"), made_by(edit, mask.scores, "Add")
+    earlier = _filled(edit, where) if where is not None else _added(edit, add) if add is not None else None
+    if earlier is None or not is_private(edit, mask.scores):
+        return mask
+    is_idle = None in (mask.given, earlier.given)  # one of them hides nothing
+    is_one = (
+        mask.kept is not None
+        or _is_all_or_nothing(edit, mask.added)
+        or (earlier.kept is None and _is_all_or_nothing(edit, earlier.added))
+    )
+    if not is_idle and not is_one:
+        return mask
+    nodes += [node for node in (where, add) if node is not None]
+    if is_idle:
+        return replace(earlier if mask.given is None else mask, scores=earlier.scores)
+    return replace(mask, scores=earlier.scores, is_causal=False, earlier=earlier)
+
+
+def _is_all_or_nothing(edit: Edit, mask: ir.Value | None) -> bool:
+    """Whether a mask is 0 or a huge negative number everywhere."""
+    choice, product = made_by(edit, mask, "Where"), made_by(edit, mask, "Mul")
+    if choice is not None:
+        numbers = [number(value) for value in choice.inputs[1:]]
+        return 0 in numbers and any(each is not None and each <= _HUGE for each in numbers)
+    if product is not None:  # `(1 - mask) * -inf`, with a mask of ones and zeros
+        return any(_is_one_less(edit, value) and (number(other) or 0) <= _HUGE for value, other in both_orders(product))
+    tensor = constant(mask)
+    if tensor is None or tensor.size > _MAX_CAUSAL:
+        return False
+    array = tensor.numpy()
+    return bool(((array == 0) | (array.astype(np.float64) <= _HUGE)).all())
+
+
+def _is_one_less(edit: Edit, value: ir.Value | None) -> bool:
+    """Whether this is 1 minus what was an integer or a boolean."""
+    difference = made_by(edit, value, "Sub")
+    if difference is None or number(difference.inputs[0]) != 1:
+        return False
+    whole = difference.inputs[1]
+    while (moved := made_by(edit, whole, "Cast", "Unsqueeze", "Expand")) is not None and is_float(whole):
+        whole = moved.inputs[0]
+    return whole is not None and (whole.dtype in INTEGERS or whole.dtype == DataType.BOOL)
 
 
 def _filled(edit: Edit, where: ir.Node) -> Mask | None:
@@ -110,7 +195,8 @@ def _filled(edit: Edit, where: ir.Node) -> Mask | None:
 def _added(edit: Edit, add: ir.Node) -> Mask | None:
     """`Add(scores, mask)` either way round; the mask may be `Where(kept, 0, fill)` or `Where(hidden, fill, 0)`."""
     first, second = add.inputs
-    scores, mask = (first, second) if is_score(edit, first) else (second, first)
+    is_first = is_score(edit, first) or (not is_score(edit, second) and _is_masked_score(edit, first))
+    scores, mask = (first, second) if is_first else (second, first)
     if not _keeps_shape(scores, mask):
         return None
     mask = _without_shift(edit, mask) if _is_within(scores, mask) else mask
@@ -126,7 +212,7 @@ def _added(edit: Edit, add: ir.Node) -> Mask | None:
                 return Mask(scores)
             causal = _is_causal(edit, scores, kept, inverted)
             if causal or fill == -np.inf:
-                return Mask(scores, kept=kept, inverted=inverted, is_causal=causal)
+                return Mask(scores, kept=kept, filled=fill, inverted=inverted, is_causal=causal)
     return Mask(scores, added=mask, is_causal=_is_causal(edit, scores, mask))
 
 
@@ -168,6 +254,11 @@ def is_score(edit: Edit, value: ir.Value | None) -> bool:
     scaled = made_by(edit, value, "Mul", "Div")
     inner = [value, *(scaled.inputs if scaled is not None else ())]
     return any(made_by(edit, one, "MatMul") is not None for one in inner)
+
+
+def _is_masked_score(edit: Edit, value: ir.Value | None) -> bool:
+    masked = made_by(edit, value, "Add", "Where")
+    return masked is not None and any(is_score(edit, one) for one in masked.inputs)
 
 
 def _keeps_shape(scores: ir.Value | None, mask: ir.Value | None) -> bool:

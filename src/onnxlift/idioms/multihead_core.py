@@ -71,7 +71,7 @@ def _with_weights(edit: Edit, node: ir.Node) -> Core | None:
     if scores is None or not is_usual_scale(scores.q, scores.scale):
         return None
     mask = scores.mask
-    if mask.windows is not None or (mask.kept is not None and mask.filled != -math.inf):
+    if mask.windows is not None or mask.earlier is not None or (mask.kept is not None and mask.filled != -math.inf):
         return None
     return Core(
         node,
@@ -79,7 +79,7 @@ def _with_weights(edit: Edit, node: ir.Node) -> Core | None:
         scores.k_transposed,
         v,
         has_keys_turned=True,
-        mask=None if mask.is_causal else mask.added if mask.kept is None else mask.kept,
+        mask=None if mask.is_causal else mask.given,
         hides=mask.inverted,
         is_causal=mask.is_causal,
         probabilities=probabilities,

@@ -48,6 +48,8 @@ def multiply(a: Scalar, b: Scalar) -> Scalar | None:
         return b
     if 0 in (a.number, b.number) and not a.type.is_float:
         return Scalar(0, _dtype(a))
+    if -1 in (a.number, b.number):
+        return negative(a if b.number == -1 else b)
     return _combine(lambda x, y: x * y, a, b, nonnegative=a.nonnegative and b.nonnegative)
 
 

@@ -224,11 +224,12 @@ class Edit:
         name: str,
         beside: ir.Node | None = None,
         domain: str = "",
+        late: bool = False,
     ) -> ir.Value:
         """The output of a new node in front of `before`: of the element type of `like` and the given shape,
         with a name after `name` that says it is generated. The node belongs to the module of `beside` (by default of
         `before`). If it reads one node's output, it stands right behind that one, so that the order of the computation
-        stays the author's."""
+        stays the author's; but not if it comes `late`, for something that is made elsewhere, and for many."""
         neighbour = before if beside is None else beside
         output = ir.Value(type=like.type, shape=ir.Shape(shape))
         output.name = self.names.fresh(f"{name}_output_0")
@@ -245,7 +246,7 @@ class Edit:
         )
         sources = {value.producer() for value in inputs if value is not None} - {None}
         source = sources.pop() if len(sources) == 1 else None
-        if source is not None and source.graph is self.graph:
+        if source is not None and source.graph is self.graph and not late:
             self.graph.insert_after(source, node)
         else:
             self.graph.insert_before(before, node)

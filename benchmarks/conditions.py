@@ -4,9 +4,10 @@
 
 Each idiom is exact because of its conditions, and a condition that can be dropped without a test that fails is either
 not needed or not tested. In turn each one is dropped: an operand of `and` and `or`, the test of an early `return` or
-`continue`, of a `... if ... else None`, of a comprehension. First all tests run once beside code that tells in which of
-them a condition decides anything; then each condition is dropped for good, and those tests run until one fails. Left
-are those that decide nothing in any test ("never decides"), and those without which all tests pass ("is not missed").
+`continue`, of a `... if ... else None`, of a `case`, of a comprehension. First all tests run once beside code that
+tells in which of them a condition decides anything; then each condition is dropped for good, and those tests run until
+one fails. Left are those that decide nothing in any test ("never decides"), and those without which all tests pass
+("is not missed").
 
 Comparisons with None are for the types: without them the code would end in an error and not in other numbers. And a
 condition in a line that ends with the comment `# for speed` only leaves out work that would come to nothing.
@@ -90,6 +91,12 @@ class Tests(ast.NodeTransformer):
         is_nothing = ast.unparse(node.orelse) in ("None", "()", "[]", "{}", "False")
         if is_nothing and not _is_compound(node.test):
             node.test = self._test(node.test, neutral=True)
+        return node
+
+    def visit_match_case(self, node: ast.match_case) -> ast.match_case:
+        self.generic_visit(node)
+        if node.guard is not None and not _is_compound(node.guard):
+            node.guard = self._test(node.guard, neutral=True)
         return node
 
     def visit_comprehension(self, node: ast.comprehension) -> ast.comprehension:

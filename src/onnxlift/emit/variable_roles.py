@@ -202,6 +202,16 @@ class Roles:
             name = self.module.name_of(target)[-1]
             yield from (word for pattern, word in _LOOKED_UP if pattern.search(name))
 
+    def _before_moves(self, expr: Expr) -> Expr:
+        """`x.unflatten(0, (-1, 4))` -> x: what only has other axes then."""
+        while True:
+            expr = self.inlined.get(variable(expr), expr)
+            match bare(expr):
+                case Call(_function=Attribute(_base=base, _name="unflatten" | "unsqueeze" | "transpose" | "permute")):
+                    expr = base
+                case _:
+                    return expr
+
     def _added_to_scores(self, statements: Iterable[Statement], wholes: Iterable[Expr]) -> Iterable[object]:
         """The variables that are added to what a softmax is taken of, `(q @ k.mT + bias).softmax(-1)`, or to the mask
         of an attention."""
@@ -216,7 +226,7 @@ class Roles:
             match bare(waiting.pop()):
                 case Binary(_op="+", _left=left, _right=right):
                     waiting += [left, right]
-                    yield from (variable(side) for side in (left, right))
+                    yield from (variable(self._before_moves(side)) for side in (left, right))
                 case Binary(_op="*" | "/", _left=left):
                     waiting.append(left)
                 case Call(_function=Attribute(_base=base)) if not isinstance(base, Name):

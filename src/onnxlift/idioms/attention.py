@@ -30,7 +30,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from ..passes.edit import Edit, is_standard, sweep
-from .attention_keys import Keys, find_keys, find_queries
+from .attention_keys import Keys, find_keys, without_earlier_scale
 from .attention_scores import find_weights, is_usual_scale
 from .grouped_heads import before_repetition
 from .match import DOMAIN, drop_unused, rank
@@ -58,7 +58,7 @@ def _visit(edit: Edit, node: ir.Node, transposes: set[ir.Node]) -> None:
     if weights is None or not weights.fit(rank(v)) or rank(v) != rank(node.outputs[0]):
         return
     scores, mask = weights.scores, weights.scores.mask
-    q, of_q = find_queries(edit, node, scores.q, transposes, nodes)
+    q, of_q = scores.q, without_earlier_scale(edit, scores.q)
     keys: Keys = find_keys(edit, node, scores.k_transposed, transposes)
     k, scale = keys.value, scores.scale * of_q * keys.scale
     attributes = [] if is_usual_scale(q, scale) else [ir.AttrFloat32("scale", scale)]

@@ -13,9 +13,10 @@ import onnx_ir as ir
 from ..ir.node_view import shape_of, static_elements
 from ..passes.edit import Edit
 from ..passes.transposes import permutation
-from .match import divided_by_number, is_private, made_by, rank, with_number
+from .match import divided_by_number, drop_unused, is_private, made_by, rank, with_number
 
 _MAX_LOOKED_AT = 64
+_MOST_MOVES = 3  # of queries, until their heads are in place
 
 Item = TypeVar("Item")
 
@@ -41,20 +42,21 @@ def without_scale(edit: Edit, value: ir.Value | None, nodes: list[ir.Node]) -> t
     return found[0], found[1] if node.op_type == "Mul" else 1 / found[1]
 
 
-def find_queries(
-    edit: Edit, root: ir.Node, queries: ir.Value, earlier: Collection[ir.Node], nodes: list[ir.Node]
-) -> tuple[ir.Value, float]:
-    """The queries before they were multiplied by a number and then transposed, and the number (1 if they were not).
-    What has to be computed for them is inserted before `root`."""
-    moved = made_by(edit, queries, "Transpose")
-    order = None if moved is None else permutation(moved)
-    if moved is None or order is None or not is_private(edit, queries):
-        return queries, 1.0
-    nodes.append(moved)
-    unscaled, scale = without_scale(edit, moved.inputs[0], nodes)
-    if unscaled is None:
-        return queries, 1.0
-    return _transpose(edit, root, unscaled, order, earlier), scale
+def without_earlier_scale(edit: Edit, queries: ir.Value) -> float:
+    """The number that the queries were multiplied by before their axes were split and moved (1 if they were not). They
+    are not, when this is done."""
+    value: ir.Value | None = queries
+    for _ in range(_MOST_MOVES):
+        moved = made_by(edit, value, "Transpose", "Reshape")
+        if moved is None or not is_private(edit, value):
+            break
+        value = moved.inputs[0]
+    nodes: list[ir.Node] = []
+    unscaled, scale = without_scale(edit, value, nodes)
+    if value is not None and unscaled is not None:
+        edit.redirect(value, unscaled)
+        drop_unused(edit, nodes)
+    return scale
 
 
 def find_keys(edit: Edit, root: ir.Node, transposed: ir.Value, earlier: Collection[ir.Node]) -> Keys:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -14,7 +16,7 @@ from . import unsimplified
 from .recognising import Array, Data, found, random_inputs, simplified
 from .test_attention import ATTENDED, HEADS, INFINITY, LOWEST, SCALED, model
 
-MORE = f"{HEADS}, float[batch, 3, seq, keys] bias, bool[batch, 1, 1, keys] kept, bool[seq, keys] other"
+MORE = f"{HEADS}, float[batch, 3, seq, keys] bias, bool[batch, 1, 1, keys] kept, bool[seq, keys] other, bool[keys] far"
 CHOICE = "c = Where(kept, zero, lowest)"
 
 
@@ -33,12 +35,12 @@ def masked(how: str, inputs: str = MORE, **more: Data) -> onnx.ModelProto:
         ("c = Where(kept, zero, infinity) b = Add(s, bias) m = Add(b, c)", ["Where"]),
         ("b = Add(s, bias) m = Where(kept, b, lowest)", ["Where"]),
         ("b = Add(s, bias) m = Where(kept, lowest, b)", ["Where"]),
-        (f"{CHOICE} b = Where(other, s, lowest) m = Add(b, c)", ["Where", "Add"]),
-        (f"{CHOICE} b = Where(other, lowest, s) m = Add(b, c)", ["Where", "Add"]),
+        (f"{CHOICE} b = Where(far, s, lowest) m = Add(b, c)", ["Where", "Add"]),
+        (f"{CHOICE} b = Where(far, lowest, s) m = Add(b, c)", ["Where", "Add"]),
         ("b = Where(other, s, infinity) m = Where(kept, b, infinity)", ["And"]),
         ("h = Not(kept) b = Where(other, s, infinity) m = Where(h, infinity, b)", ["And"]),
         ("h = Not(other) b = Where(h, infinity, s) m = Where(kept, b, infinity)", ["And"]),
-        ("b = Where(other, s, lowest) m = Where(kept, b, infinity)", ["Where", "Where"]),
+        ("b = Where(far, s, lowest) m = Where(kept, b, infinity)", ["Where", "Where"]),
         ("b = Where(other, s, infinity) m = Where(kept, b, lowest)", ["Where", "Where"]),
     ],
 )
@@ -57,9 +59,11 @@ def test_two_masks_are_one(how: str, inserted: list[str]) -> None:
         "c = Where(kept, zero, little) b = Add(s, bias) m = Add(b, c)",
         "c = Where(kept, bias, lowest) b = Add(s, bias) m = Add(b, c)",
         "c = Where(kept, lowest, infinity) b = Add(s, bias) m = Add(b, c)",
-        "b = Where(other, s, lowest) m = Add(b, bias)",  # what is hidden could be brought back
+        "b = Where(far, s, lowest) m = Add(b, bias)",  # what is hidden could be brought back
+        "b = Add(s, bias) m = Where(other, b, lowest)",  # queries that have no keys have other gradients
+        f"{CHOICE} b = Where(other, s, lowest) m = Add(b, c)",
     ],
-    ids=["two biases", "a small number", "a choice of biases", "no zero", "a bias behind"],
+    ids=["two biases", "a small number", "a choice of biases", "no zero", "a bias behind", "queries", "queries before"],
 )
 def test_other_sums_stay(how: str) -> None:
     proto = masked(how, little=-1e4)
@@ -105,6 +109,29 @@ def test_a_large_constant_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> N
     proto = masked("b = Add(s, bias) m = Add(b, hidden)", ONES.replace("keys", "5"), hidden=numbers)
     monkeypatch.setattr("onnxlift.idioms.attention_mask._MAX_CAUSAL", 4)
     assert "Attention" not in [node.op_type for node in simplified(proto).graph]
+
+
+POSITIONS = """n = Shape <start = 2, end = 3> (q) i = Squeeze(n) ks = Shape <start = 2, end = 3> (k) j = Squeeze(ks)
+    queries = Range(first, i, step) of_keys = Range(first, j, step) column = Unsqueeze(queries, behind)
+    near = LessOrEqual(of_keys, column)"""
+COUNTED = {"first": np.array(0), "step": np.array(1), "behind": np.array([1])}
+
+
+def test_a_mask_by_queries_that_is_made_of_positions(monkeypatch: pytest.MonkeyPatch) -> None:
+    proto = masked(f"{POSITIONS} {CHOICE} b = Where(near, s, lowest) m = Add(b, c)", **COUNTED)
+    assert "onnxlift.Attention" in found(proto)
+    monkeypatch.setattr("onnxlift.idioms.attention_mask._MOST_POSITIONS", 3)
+    assert "onnxlift.Attention" not in found(proto)
+
+
+def test_the_mask_of_several_attentions_is_computed_once() -> None:
+    one = f"{SCALED} {CHOICE} b = Add(s, bias) m = Add(b, c) {ATTENDED}"
+    names = ("t", "qk", "s", "b", "m", "p")
+    two = re.sub(rf"\b({'|'.join(names)})\b", r"\g<1>2", one.replace(CHOICE, "")).replace("(q,", "(y,")
+    two = two.replace("y = MatMul", "z = MatMul")
+    proto = model(f"{one} {two}", MORE, "float[batch, 3, seq, 8] z")
+    operators = found(proto)
+    assert operators.count("onnxlift.Attention") == 2 and operators.count("Add") == 1
 
 
 def test_scores_between_two_masks_that_are_read_elsewhere() -> None:

@@ -117,8 +117,10 @@ class Roles:
         for position, value in enumerate(self.module.inputs):
             if value in biases:
                 found.setdefault(value, hints.parameters.get(position, BIAS))
+        of_masks = set(_added_to_masks(statements, found))
         for addend in self._addends(wholes):
-            found.setdefault(addend, RESIDUAL)
+            if addend not in of_masks:
+                found.setdefault(addend, RESIDUAL)
         self._add_operands(self._attention.operands(), found)
         for statement in reversed(statements):
             if not isinstance(statement, Assign):
@@ -238,6 +240,15 @@ class Roles:
 
 def _is_embedding(target: object) -> bool:
     return isinstance(target, Layer) and target.kind == "Embedding"
+
+
+def _added_to_masks(statements: Iterable[Statement], found: Mapping[object, str]) -> Iterator[object]:
+    """`mask = x + y`, where others call this a mask -> x, y."""
+    for statement in statements:
+        if isinstance(statement, Assign) and MASK in [found.get(variable(target)) for target in statement.targets]:
+            match bare(statement.expr):
+                case Binary(_op="+", _left=left, _right=right):
+                    yield from (variable(side) for side in (left, right))
 
 
 def _masked(expr: Expr) -> object:

@@ -8,7 +8,9 @@ Two of them that are applied one after the other are one, if of a score that one
     Where(kept, Where(other, scores, -inf), -inf) ->   the boolean mask And(kept, other)
 
 where `mask` is 0 or a huge negative number everywhere (in the first, the bias may be so instead). Otherwise the order
-in which they are added would count.
+in which they are added would count. And where `fill` is a number and not -inf, `kept` is for keys or made of positions:
+of a query whose keys are all hidden, the result would be the same, but not the gradient, and masks by queries that come
+from data hide whole rows.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from ..ir.positions import Positions
 from ..ir.scopes import constant
 from ..ir.shape_rules import broadcast_shapes
 from ..ir.types import INTEGERS, DataType
-from ..passes.edit import Edit, attribute, is_parameter
+from ..passes.edit import Edit, attribute, is_parameter, is_standard
 from .attention_windows import before_windows, is_for_all_windows, repeated, repeated_windows
 from .match import both_orders, is_float, is_private, made_by, number, rank, with_number
 
@@ -33,6 +35,7 @@ _HUGE = -1e30
 _LARGEST_SHIFT = 64
 """A larger number that is added to all scores takes digits away from them."""
 _MAX_CAUSAL = 1 << 24
+_MOST_POSITIONS = 64  # values that a mask of positions is made of
 
 
 @dataclass
@@ -105,7 +108,7 @@ def _inserted(edit: Edit, before: ir.Node, op_type: str, *inputs: ir.Value | Non
     assert first is not None and last is not None
     shapes = [shape for value in inputs if (shape := shape_of(value)) is not None]
     shape = broadcast_shapes(shapes, lambda: edit.names.fresh("size"))
-    return edit.insert(before, op_type, inputs, like=last, shape=shape, name=f"{first.name}.mask", late=True)
+    return edit.insert(before, op_type, inputs, like=last, shape=shape, name=f"{first.name}.mask", shared=True)
 
 
 def find_mask(edit: Edit, value: ir.Value, nodes: list[ir.Node]) -> Mask:
@@ -146,12 +149,30 @@ def _with_earlier(edit: Edit, mask: Mask, nodes: list[ir.Node]) -> Mask:
         or _is_all_or_nothing(edit, mask.added)
         or (earlier.kept is None and _is_all_or_nothing(edit, earlier.added))
     )
-    if not is_idle and not is_one:
+    if not is_idle and not (is_one and _leaves_keys(mask) and _leaves_keys(earlier)):
         return mask
     nodes += [node for node in (where, add) if node is not None]
     if is_idle:
         return replace(earlier if mask.given is None else mask, scores=earlier.scores)
     return replace(mask, scores=earlier.scores, is_causal=False, earlier=earlier)
+
+
+def _leaves_keys(mask: Mask) -> bool:
+    """Whether a mask is not known to hide all keys of a query by design: it is for keys only, or says the same of them
+    in every run."""
+    shape = shape_of(mask.kept)
+    if mask.kept is None or mask.filled == -np.inf or shape is None or shape[-2:-1] in ((), (1,)):
+        return True
+    waiting, seen = [mask.kept], set[ir.Value]()
+    while waiting:
+        value = waiting.pop()
+        node = value.producer()
+        if (node is None and constant(value) is None) or len(seen) > _MOST_POSITIONS:
+            return False
+        if node is not None and not is_standard(node, "Shape", "Size") and value not in seen:
+            waiting += [each for each in node.inputs if each is not None]
+        seen.add(value)
+    return True
 
 
 def _is_all_or_nothing(edit: Edit, mask: ir.Value | None) -> bool:

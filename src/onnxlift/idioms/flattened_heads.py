@@ -18,6 +18,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..ir.node_view import Shape, shape_of
+from ..passes import reshapes
 from ..passes.edit import Edit, is_standard, sweep
 from ..passes.transposes import permutation
 from .attention_scores import softmax_of_scores
@@ -32,7 +33,10 @@ _MOST_NODES = 16
 
 def run(model: ir.Model) -> int:
     """Give batches and heads an axis each; gives how many results have them."""
-    return sweep(model, _visit)
+    count = sweep(model, _visit)
+    if count:  # what was added may have had both axes before
+        reshapes.run(model)
+    return count
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
@@ -117,7 +121,9 @@ class _Apart:
 
         def insert(op_type: str, *inputs: ir.Value, like: ir.Value = integers, shape: Shape) -> ir.Value:
             options = [ir.AttrInt64("axis", 0)] if op_type in ("Gather", "Concat") else []
-            return self.edit.insert(self.place, op_type, inputs, options, like=like, shape=shape, name=name, late=True)
+            return self.edit.insert(
+                self.place, op_type, inputs, options, like=like, shape=shape, name=name, shared=True
+            )
 
         last, front = (self.edit.constant(name, np.array(numbers)) for numbers in ([1, 2], [-1, heads]))
         sizes = insert("Gather", insert("Shape", value, shape=(3,)), last, shape=(2,))

@@ -21,6 +21,7 @@ from ..ir.scopes import Scope, constant, scopes
 from ..ir.types import FLOATS
 
 Array = np.ndarray[Any, Any]
+_FEW = 16
 
 
 class Names:
@@ -78,6 +79,7 @@ class Edit:
         self.shared: set[ir.Value] = set()
         """Values that were found to have many readers: asking again would make a list of them each time."""
         self._dropped: dict[ir.Node, None] = {}
+        self._shared: dict[tuple[object, ...] | None, ir.Value] = {}
         self._positions: dict[ir.Value, list[int]] = {}
         for position, value in enumerate(self.graph.outputs):
             self._positions.setdefault(value, []).append(position)
@@ -224,12 +226,16 @@ class Edit:
         name: str,
         beside: ir.Node | None = None,
         domain: str = "",
-        late: bool = False,
+        shared: bool = False,
     ) -> ir.Value:
         """The output of a new node in front of `before`: of the element type of `like` and the given shape,
         with a name after `name` that says it is generated. The node belongs to the module of `beside` (by default of
         `before`). If it reads one node's output, it stands right behind that one, so that the order of the computation
-        stays the author's; but not if it comes `late`, for something that is made elsewhere, and for many."""
+        stays the author's. If it is `shared`, whoever asks for the same again gets the same, and it stands in front of
+        the first one who did."""
+        key = (domain, op_type, *map(_identity, inputs), *map(str, attributes)) if shared else None
+        if key in self._shared:
+            return self._shared[key]
         neighbour = before if beside is None else beside
         output = ir.Value(type=like.type, shape=ir.Shape(shape))
         output.name = self.names.fresh(f"{name}_output_0")
@@ -246,10 +252,12 @@ class Edit:
         )
         sources = {value.producer() for value in inputs if value is not None} - {None}
         source = sources.pop() if len(sources) == 1 else None
-        if source is not None and source.graph is self.graph and not late:
+        if source is not None and source.graph is self.graph and not shared:
             self.graph.insert_after(source, node)
         else:
             self.graph.insert_before(before, node)
+        if key is not None:
+            self._shared[key] = output
         return output
 
     def shape(self, before: ir.Node, value: ir.Value) -> ir.Value:
@@ -318,6 +326,14 @@ def initialiser(graph: ir.Graph, name: str, data: ir.TensorProtocol | Array, *, 
         value.meta["constant"] = True
     graph.register_initializer(value)
     return value
+
+
+def _identity(value: ir.Value | None) -> object:
+    """What is the same for the same value, and for constants of one or a few numbers that are the same."""
+    tensor = constant(value)
+    if tensor is None or tensor.size > _FEW or is_parameter(value):
+        return value
+    return tensor.dtype, tuple(tensor.shape.numpy()), tensor.tobytes()
 
 
 def is_standard(node: ir.Node, *op_types: str) -> bool:

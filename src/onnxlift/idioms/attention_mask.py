@@ -166,10 +166,12 @@ def _leaves_keys(mask: Mask) -> bool:
     waiting, seen = [mask.kept], set[ir.Value]()
     while waiting:
         value = waiting.pop()
+        if value in seen:  # for speed
+            continue
         node = value.producer()
         if (node is None and constant(value) is None) or len(seen) > _MOST_POSITIONS:
             return False
-        if node is not None and not is_standard(node, "Shape", "Size") and value not in seen:
+        if node is not None and not is_standard(node, "Shape", "Size"):
             waiting += [each for each in node.inputs if each is not None]
         seen.add(value)
     return True

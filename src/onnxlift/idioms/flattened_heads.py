@@ -18,7 +18,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..ir.node_view import Shape, shape_of
-from ..passes import reshapes
+from ..passes import reshapes, transposes
 from ..passes.edit import Edit, is_standard, sweep
 from ..passes.transposes import permutation
 from .attention_scores import softmax_of_scores
@@ -34,8 +34,9 @@ _MOST_NODES = 16
 def run(model: ir.Model) -> int:
     """Give batches and heads an axis each; gives how many results have them."""
     count = sweep(model, _visit)
-    if count:  # what was added may have had both axes before
-        reshapes.run(model)
+    if count:  # what was added may have had both axes before, and the axes of the keys have been moved already
+        for tidy in (transposes, reshapes):
+            tidy.run(model)
     return count
 
 

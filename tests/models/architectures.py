@@ -81,6 +81,8 @@ ARCHITECTURES = (
     _encoder("modernbert", "ModernBertModel", num_hidden_layers=4, global_attn_every_n_layers=2, local_attention=8),
     _decoder("mistral", "MistralForCausalLM", num_key_value_heads=2),
     _decoder("qwen2", "Qwen2ForCausalLM", num_key_value_heads=2),
+    _decoder("gemma2", "Gemma2ForCausalLM", num_hidden_layers=6, num_key_value_heads=2, head_dim=8, sliding_window=12),
+    _decoder("bloom", "BloomForCausalLM", n_layer=3, n_head=4),
     _decoder("gpt_neox", "GPTNeoXForCausalLM", rotary_pct=0.5),
     _decoder("gptj", "GPTJForCausalLM", n_embd=32, n_inner=48, n_layer=3, n_head=4, n_positions=64, rotary_dim=4),
     _decoder("opt", "OPTForCausalLM", ffn_dim=48, word_embed_proj_dim=32),

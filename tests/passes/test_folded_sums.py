@@ -29,8 +29,9 @@ def scaled(
     return model
 
 
-def test_the_weight_is_itself() -> None:
-    model = scaled()
+@pytest.mark.parametrize("number", ["'val_6'", "'scalar_tensor_default', 'val_4'"])
+def test_the_weight_is_itself(number: str) -> None:
+    model = scaled(sources=f"['norm.weight', {number}]")
     assert folded_sums.run(model) == 1
     add, scale = model.graph
     assert [add.op_type, scale.op_type] == ["Add", "Mul"]
@@ -47,13 +48,14 @@ def test_the_weight_is_itself() -> None:
         scaled(np.stack([SUM, SUM])),
         scaled(SUM.astype(np.float64)),
         scaled(sources="['norm.weight', 'exp', 'val_6']"),
+        scaled(sources="['norm.weight', 'val_5', 'val_6']"),
         scaled(sources="['norm.weight', 'norm.bias']"),
         scaled(sources="['norm.weight']"),
         scaled(sources="['norm.bias', 'val_6']"),
         scaled(name="mul_3"),
         scaled(names=["weight", "bias"]),
     ],
-    ids=["bits", "axes", "type", "another step", "two", "alone", "a bias", "a product", "unknown"],
+    ids=["bits", "axes", "type", "another step", "two numbers", "two", "alone", "a bias", "a product", "unknown"],
 )
 def test_other_constants_stay(model: ir.Model) -> None:
     assert folded_sums.run(model) == 0

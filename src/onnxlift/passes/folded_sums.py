@@ -26,6 +26,7 @@ from .edit import Edit, initialiser, sweep
 
 _SUM = re.compile(r"add(_\d+)?")
 _NUMBER = re.compile(r"val_\d+|scalar_tensor\w*")
+_AS_WEIGHT = re.compile(r"scalar_tensor\w* val_\d+")  # the number, and that in the type of the weight
 
 
 def run(model: ir.Model) -> int:
@@ -62,5 +63,6 @@ def _weight(value: ir.Value, program: Program) -> str | None:
     sources = folded_from(value)
     parameters = [name for name in sources if name in program.names]
     others = [name for name in sources if name not in program.names]
-    is_sum = _SUM.fullmatch(value.name or "") and len(others) == 1 and _NUMBER.fullmatch(others[0])
+    number = " ".join(sorted(others))
+    is_sum = _SUM.fullmatch(value.name or "") and (_NUMBER.fullmatch(number) or _AS_WEIGHT.fullmatch(number))
     return parameters[0] if is_sum and len(parameters) == 1 and parameters[0].endswith(".weight") else None

@@ -323,6 +323,19 @@ def test_what_positions_differ_by_and_what_is_looked_up_by_it_have_their_names()
     )
 
 
+def test_pieces_have_the_words_of_the_name_for_all_of_them() -> None:
+    g = Graph()
+    x = g.node(
+        "MatMul", g.input("x", "n", 4), g.weight("mlp.gate_up_proj.weight", 4, 12), name="/mlp/gate_up_proj/MatMul"
+    )
+    ends = [g.constant(f"end{end}", np.array([end])) for end in (0, 6, 12)]
+    last = g.constant("last", np.array([-1]))
+    gate, up = (g.node("Slice", x, ends[i], ends[i + 1], last, name=f"/mlp/Slice_{i}") for i in range(2))
+    gate = g.node("Mul", gate, g.node("Sigmoid", gate, name="/mlp/Sigmoid"), name="/mlp/Mul")
+    text = code(g.lift(g.node("Cos", g.node("Mul", up, gate, name="/mlp/Mul_1"), name="/Cos")))
+    assert "gate, up = self.gate_up_proj(x).chunk(2, 1)" in text, text
+
+
 def assert_forward(lifted: onnxlift.Lifted, expected: list[str]) -> None:
     """The lines of the last class's forward, that of the whole model, are these."""
     lines = code(lifted).rpartition("def forward")[2].splitlines()[1:]

@@ -227,7 +227,8 @@ def _alternation(
     between: list[Assign] = []
     waiting: list[Assign] = []
     path: Path = ()
-    for statement in statements[start:]:
+    for index in range(start, len(statements)):
+        statement = statements[index]
         if not isinstance(statement, Assign) or len(waiting) > MOST_BETWEEN:
             return None
         child = called_module(statement.expr)

@@ -33,7 +33,7 @@ from ..code.expr import (
     variable,
     walk,
 )
-from ..code.statements import Assign, Block, ForLoop, Statement, WhileLoop, blocks, expressions, walk_statements
+from ..code.statements import Assign, Block, ForLoop, Statement, Target, WhileLoop, blocks, expressions, walk_statements
 from ..ir.domain import USUAL_NAME
 from ..ir.types import FLOATS, INTEGERS, type_of
 from ..ops.operand import Dims, Scalar, Tensor
@@ -195,6 +195,9 @@ class Variables:
         usual = key.meta.get(USUAL_NAME)
         if usual is not None and usual not in taken:
             return str(usual)
+        together = dict(zip(map(_key, statement.targets), self._words(statement), strict=False))
+        if together.get(key, "") not in {*taken, ""}:
+            return together[key]
         word = self._word(statement.expr) if written_by(statement)[0] is key else None  # the main result
         if word == WORDS["sigmoid"] and key not in self.factors:
             word = None  # a probability
@@ -341,6 +344,14 @@ class Variables:
         names = {self._word(expr), *(self.names.get(key) for key in main_line(expr, self.inlined))}
         return WORDS["softmax"] in names
 
+    def _words(self, statement: Assign) -> list[str]:
+        """`self.gate_up_proj(x).chunk(2, -1)` -> gate, up: what pieces are called together."""
+        match bare(statement.expr):
+            case Call(_function=Attribute(_name="chunk" | "split" | "unbind", _base=base)):
+                words = (self._word(base) or "").split("_")
+                return words if 1 < len(words) == len(statement.targets) and {*words} <= BRANCHES else []
+        return []
+
     def _are_all(self, expr: Expr, *words: str) -> bool:
         """Whether all that an expression is made of has one of these names, or would have."""
         names = {NUMBER.sub("", self.names.get(key, "")) for key in main_line(expr, self.inlined)}
@@ -355,6 +366,10 @@ class Variables:
             if letter not in taken:
                 return letter
         return unique("x", taken)
+
+
+def _key(target: Target) -> object:
+    return None if target is None else variable(target)
 
 
 def is_sizes(expr: Expr) -> bool:

@@ -34,6 +34,7 @@ from .prune import called_module
 
 SHORTEST, SHORTEST_PART = 2, 3
 MOST_BETWEEN = 32  # statements between two calls of a loop
+LONGEST_PERIOD = 64  # members after which what they are given comes again
 
 
 class Container:
@@ -242,7 +243,8 @@ def _alternation(
         elif child.calls != 1 or not _continues(run, statement, reads):
             return None
         else:
-            between, waiting = between + waiting, []
+            between += waiting
+            waiting = []
             run.modules.append(child)
             run.calls.append(statement)
         if len(run.modules) == lists[path]:
@@ -258,7 +260,7 @@ def _remainder(given: list[tuple[object, ...]]) -> tuple[int, int] | None:
     choices = list(dict.fromkeys(given))
     if len(choices) != 2:
         return None
-    for period in range(2, len(given) // 2 + 1):
+    for period in range(2, min(len(given) // 2, LONGEST_PERIOD) + 1):
         for choice in choices:
             places = [place for place, each in enumerate(given) if each == choice]
             if places[0] < period and places == list(range(places[0], len(given), period)):

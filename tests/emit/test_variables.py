@@ -7,6 +7,7 @@ import onnx
 import pytest
 
 import onnxlift
+from onnxlift.emit.write import without_numbers
 from small_graphs import Graph, code, compare, step
 
 
@@ -334,6 +335,18 @@ def test_pieces_have_the_words_of_the_name_for_all_of_them() -> None:
     gate = g.node("Mul", gate, g.node("Sigmoid", gate, name="/mlp/Sigmoid"), name="/mlp/Mul")
     text = code(g.lift(g.node("Cos", g.node("Mul", up, gate, name="/mlp/Mul_1"), name="/Cos")))
     assert "gate, up = self.gate_up_proj(x).chunk(2, 1)" in text, text
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["x", "mask_1"], ["x", "mask"]),
+        (["x", "index", "index_1"], ["x", "index", "index_1"]),
+        (["if_1", None], ["if_", None]),  # no word of Python
+    ],
+)
+def test_numbers_that_set_nothing_apart_are_left_out(names: list[str | None], expected: list[str | None]) -> None:
+    assert without_numbers(names) == expected
 
 
 def assert_forward(lifted: onnxlift.Lifted, expected: list[str]) -> None:

@@ -191,3 +191,23 @@ def test_integers_of_64_bits_under_their_other_name() -> None:
     """ONNX Runtime gives `ulonglong`, which torch does not take for uint64."""
     numbers = np.arange(6, dtype=np.ulonglong)
     assert_matches("g (uint64[6] x) => (y) { y = Add (x, x) }", numbers)
+
+
+def test_the_counter_of_a_loop_is_handed_to_a_module() -> None:
+    """It is a variable of the code, and no value of the graph."""
+    assert_matches(
+        """g (float[2,4] x, int64 trips, bool go) => (last, all) {
+            last, all = Loop (trips, go, x) <body = b (int64 i, bool on, float[2,4] s)
+                => (bool on2, float[2,4] t, float[2,4] o) {
+                on2 = Identity (on)
+                ["/m/stages.2/MatMul"] p = MatMul (s, "m.stages.2.fc.weight")
+                ["/m/stages.2/Tanh"] t = Tanh (p)
+                ["/m/stages.2/Cast"] f = Cast <to = 1> (i)
+                ["/m/stages.2/Add"] o = Add (t, f)
+            }>
+        }""",
+        floats(2, 4),
+        np.array(3),
+        np.array(True),
+        **{"m.stages.2.fc.weight": floats(4, 4)},
+    )

@@ -39,7 +39,8 @@ def hand_down(operands: Mapping[ir.Value, Operand]) -> Border:
             return operand
         if (dim, operand.type.dtype) in known:  # but not a size that was cast, or the truth of a comparison
             return known[dim, operand.type.dtype]
-        same = read_size(bare(operand)) or variable(operand) or operand
+        found = (read_size(bare(operand)), variable(operand), operand)
+        same = next(each for each in found if each is not None)
         if (same, operand.type.dtype) not in known:
             known[same, operand.type.dtype] = border.parameters[value] = _handed_scalar(value, operand)
             border.sizes[value] = operand

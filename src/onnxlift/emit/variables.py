@@ -205,7 +205,7 @@ class Variables:
         if word in BRANCHES and word not in taken and hint != f"{word}_rot":
             return str(word)
         if hint is not None and wanted is None:
-            plain = NUMBER.sub("", hint)
+            plain = identifier(NUMBER.sub("", hint))
             if hint not in taken:
                 return hint
             if len(statement.targets) > 1 or plain == MASK:

@@ -28,7 +28,7 @@ from ..code.statements import (
 from ..ir.types import ValueType, type_of
 from ..ops.layers import Layer
 from ..ops.operand import Dims, Operand, Scalar
-from ..tree.names import plain
+from ..tree.names import identifier, plain
 from ..tree.scopes import Path
 from .arrange import arrange
 from .classes import ModuleClass
@@ -136,7 +136,7 @@ class ClassWriter:
             child = called_module(call)
             cls = self.class_of.get(id(child)) if child is not None else None
             if cls is not None and isinstance(call, Call):
-                names = _without_numbers([self.variables.word(argument) for argument in call._args])
+                names = without_numbers([self.variables.word(argument) for argument in call._args])
                 for position, name in _telling(names).items():
                     if names.count(name) == 1:  # what is passed as two things is called by neither of them
                         cls.called_with.setdefault(position, name)
@@ -286,10 +286,10 @@ class Numbers(Renderer):
         return super()._render(expr)
 
 
-def _without_numbers(names: Sequence[str | None]) -> list[str | None]:
+def without_numbers(names: Sequence[str | None]) -> list[str | None]:
     """`x, mask_1` -> x, mask: what several arguments are called where nothing else has to be told from them."""
-    plain = [None if name is None else NUMBER.sub("", name) for name in names]
-    return [short if plain.count(short) == 1 else name for name, short in zip(names, plain, strict=True)]
+    words = [None if name is None else identifier(NUMBER.sub("", name)) for name in names]
+    return [word if words.count(word) == 1 else name for name, word in zip(names, words, strict=True)]
 
 
 def _telling(names: Sequence[str | None]) -> dict[int, str]:

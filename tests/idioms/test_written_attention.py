@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -12,7 +14,7 @@ WIDTH, HEADS, SIZE, LONGEST = 12, 3, 4, 32
 LOWEST = torch.finfo(torch.float32).min
 
 
-class Attention(nn.Module):
+class Attention(nn.Module, ABC):
     """With four projections, that it gives an axis for the heads, and takes it away."""
 
     def __init__(self) -> None:
@@ -28,8 +30,9 @@ class Attention(nn.Module):
     def heads(self, x: Tensor) -> Tensor:
         return x.view(x.size(0), x.size(1), HEADS, SIZE).transpose(1, 2)
 
+    @abstractmethod
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-        raise NotImplementedError
+        """What each query gets of the values."""
 
 
 class OfGPT2(Attention):

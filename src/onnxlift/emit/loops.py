@@ -209,7 +209,7 @@ class Alternation:
         begin, results = _start(self.run)
         item, modules = _members(module, self.run, len(self.run.modules))
         i, chosen = Local("i"), self.run.calls[self.rest :: self.period]
-        others = [call for call in self.run.calls if call not in chosen]
+        others = [call for place, call in enumerate(self.run.calls) if place % self.period != self.rest]
         then, otherwise = (
             Block([_again(self.run, calls[0], item, results, [name for call in calls for name in call.origin])])
             for calls in (chosen, others)

@@ -233,6 +233,7 @@ class Edit:
         `before`). If it reads one node's output, it stands right behind that one, so that the order of the computation
         stays the author's. If it is `shared`, whoever asks for the same again gets the same, and it stands in front of
         the first one who did."""
+        attributes = list(attributes)
         key = (domain, op_type, *map(_identity, inputs), *map(str, attributes)) if shared else None
         if key in self._shared:
             return self._shared[key]

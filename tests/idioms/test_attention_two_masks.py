@@ -124,6 +124,13 @@ def test_a_mask_by_queries_that_is_made_of_positions(monkeypatch: pytest.MonkeyP
     assert "onnxlift.Attention" not in found(proto)
 
 
+def test_a_mask_by_queries_that_a_branch_makes_of_data() -> None:
+    branches = """near = If (many) <then_branch = a () => (bool[seq, keys] yes) { yes = Not(other) },
+        else_branch = z () => (bool[seq, keys] no) { no = Xor(other, far) }>"""
+    how = f"all = Size(q) many = Greater(all, first) {branches} {CHOICE} b = Where(near, s, lowest) m = Add(b, c)"
+    assert "onnxlift.Attention" not in found(masked(how, first=np.array(300)))
+
+
 def test_the_mask_of_several_attentions_is_computed_once() -> None:
     one = f"{SCALED} {CHOICE} b = Add(s, bias) m = Add(b, c) {ATTENDED}"
     names = ("t", "qk", "s", "b", "m", "p")

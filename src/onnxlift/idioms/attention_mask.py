@@ -171,6 +171,8 @@ def _leaves_keys(mask: Mask) -> bool:
         node = value.producer()
         if (node is None and constant(value) is None) or len(seen) > _MOST_POSITIONS:
             return False
+        if node is not None and is_standard(node, "If", "Loop", "Scan"):  # which read more than their inputs
+            return False
         if node is not None and not is_standard(node, "Shape", "Size"):
             waiting += [each for each in node.inputs if each is not None]
         seen.add(value)

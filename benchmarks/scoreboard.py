@@ -28,9 +28,9 @@ from watching import Key, Lift, gradients, watching
 from matrix.case import cases, revisions
 from matrix.running import run_case, unformatted
 from matrix.tables import TABLE
-from onnxlift import bodies
-from onnxlift.ir.domain import DOMAIN
-from onnxlift.ops import registry
+from onnxlift.ir.graph.marks import DOMAIN
+from onnxlift.lifting.ops import registry
+from onnxlift.rewriting import bodies
 
 ROOT = Path(__file__).parent.parent
 OPERATORS = ROOT / "docs" / "OPERATORS.md"

@@ -17,10 +17,10 @@ import pytest
 from onnx import numpy_helper, parser
 
 import onnxlift
-from onnxlift import bodies
 from onnxlift.demo import transformer_block
-from onnxlift.ir.domain import DOMAIN
-from onnxlift.ops import registry
+from onnxlift.ir.graph.marks import DOMAIN
+from onnxlift.lifting.ops import registry
+from onnxlift.rewriting import bodies
 from onnxlift.run import to_torch
 
 ROOT = Path(__file__).parents[1]

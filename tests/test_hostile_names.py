@@ -22,11 +22,11 @@ from onnx.reference import ReferenceEvaluator
 from torch import nn
 
 import onnxlift
-from onnxlift import kernels
-from onnxlift.emit.module import DICT_METHODS
-from onnxlift.emit.variables import LETTERS
+from onnxlift.lifting import kernels
+from onnxlift.lifting.code.identifiers import MODULE_ATTRIBUTES, attribute, class_name, identifier, unique
+from onnxlift.lifting.modules.module import DICT_METHODS
+from onnxlift.lifting.names.variables import LETTERS
 from onnxlift.run import to_torch
-from onnxlift.tree.names import MODULE_ATTRIBUTES, attribute, class_name, identifier, unique
 
 PAYLOAD = 'open("harmed", "w")'
 HOSTILE = [

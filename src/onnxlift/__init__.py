@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from onnxlift.lifting.ops.registry import op
+
     from .api import convert, lift, verify
     from .errors import LoadError, OnnxLiftError, OutputError, UnsupportedError, VerifyError
     from .lifted import Lifted
-    from .ops.registry import op
 
 __version__ = "0.1.0"
 
@@ -18,7 +19,7 @@ _HOMES = {
     "lift": ".api",
     "verify": ".api",
     "Lifted": ".lifted",
-    "op": ".ops.registry",
+    "op": ".lifting.ops.registry",
     "OnnxLiftError": ".errors",
     "LoadError": ".errors",
     "OutputError": ".errors",

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import nn
 
+    from onnxlift.verification.report import Report
+
     from .lifted import Lifted
-    from .verification.report import Report
 
 
 def lift(
@@ -27,8 +28,9 @@ def lift(
     `name` is what its files are called, by default as the ONNX file. Weights beyond `max_shard_size` are spread over
     several files. `simplify` and `skip_passes` leave simplifications out. What is `flat` is a transcript rather than
     lifted: one class, node by node, without idioms, to see what lifting does, or to compare with it."""
+    from onnxlift.lifting.text.weights import parse_size
+
     from . import pipeline
-    from .emit.weights import parse_size
 
     size = parse_size(max_shard_size)
     return pipeline.run(source, name=name, simplify=simplify, skip_passes=skip_passes, flat=flat, max_shard_size=size)
@@ -61,9 +63,9 @@ def verify(
     model, with the `shapes` of inputs and the sizes of named `dims` that are asked for. `rtol` and `atol` replace the
     tolerances of the types. `against` names a saved file, perhaps edited, that is verified instead of a fresh one:
     **it is executed**. Each side may take `timeout` seconds and `memory` bytes. `options` are those of `lift`."""
-    from .emit.weights import parse_size
-    from .verification.child import Limits
-    from .verification.verify import verify as run
+    from onnxlift.lifting.text.weights import parse_size
+    from onnxlift.verification.child import Limits
+    from onnxlift.verification.verify import verify as run
 
     if hasattr(source, "read"):
         source = source.read()

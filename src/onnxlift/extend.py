@@ -8,9 +8,9 @@ a model is lifted.
 
 from __future__ import annotations
 
-from .code.expr import F, torch
-from .ops.node import Node, Unpack
-from .ops.operand import Constant, Dims, Operand, Scalar, Tensor
-from .ops.registry import op
+from onnxlift.lifting.code.expr import F, torch
+from onnxlift.lifting.ops.node import Node, Unpack
+from onnxlift.lifting.ops.operand import Constant, Dims, Operand, Scalar, Tensor
+from onnxlift.lifting.ops.registry import op
 
 __all__ = ["Constant", "Dims", "F", "Node", "Operand", "Scalar", "Tensor", "Unpack", "op", "torch"]

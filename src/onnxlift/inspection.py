@@ -10,10 +10,11 @@ from typing import Any
 
 import onnx_ir as ir
 
-from .ir.load import load
-from .ir.schema import schema_for
-from .ir.types import FLOATS, Dim, type_of
-from .ops import registry
+from onnxlift.ir.graph.schema import schema_for
+from onnxlift.ir.graph.types import FLOATS, Dim, type_of
+from onnxlift.ir.reading.load import load
+from onnxlift.lifting.ops import registry
+
 from .report import format_bytes
 
 

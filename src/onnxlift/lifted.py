@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_ir as ir
 
-from .emit.dump import GraphDump
-from .emit.file import Source
-from .emit.module import Entry, Module, state_entries
-from .emit.save import save_files
-from .emit.source_map import Readers, SourceMap, map_source
-from .emit.ties import find_ties
-from .emit.weights import MAX_SHARD_SIZE, Progress, constants_name, stored_bytes, write_weights
-from .ir.tensors import DataFile, FileTensor
+from onnxlift.ir.reading.tensors import DataFile, FileTensor
+from onnxlift.lifting.modules.module import Entry, Module, state_entries
+from onnxlift.lifting.modules.ties import find_ties
+from onnxlift.lifting.text.dump import GraphDump
+from onnxlift.lifting.text.file import Source
+from onnxlift.lifting.text.save import save_files
+from onnxlift.lifting.text.source_map import Readers, SourceMap, map_source
+from onnxlift.lifting.text.weights import MAX_SHARD_SIZE, Progress, constants_name, stored_bytes, write_weights
+
 from .report import LiftReport
+from .stages import Record
 
 if TYPE_CHECKING:
     from torch import nn
@@ -36,10 +38,9 @@ class Lifted:
         source: Source,
         root: Module,
         model: ir.Model,
-        fired: Mapping[str, int],
+        record: Record,
         *,
         node_count: int = 0,
-        idioms: Mapping[str, int] | None = None,
         readers: Readers | None = None,
         warnings: tuple[str, ...] = (),
         dump: GraphDump | None = None,
@@ -47,7 +48,7 @@ class Lifted:
     ) -> None:
         self.name = name
         self.model = model
-        self.fired = fired
+        self.record = record
         self._source = source
         self._root = root
         entries = dict(state_entries(root))
@@ -55,7 +56,6 @@ class Lifted:
         self._entries = {key: entry for key, entry in entries.items() if entry.persistent and key not in self._ties}
         self._constants = {key: entry for key, entry in entries.items() if not entry.persistent}
         self._node_count = node_count
-        self._idioms = idioms or {}
         self._readers = readers or {}
         self._warnings = warnings
         self._dump = dump or GraphDump()
@@ -90,8 +90,8 @@ class Lifted:
             nodes=self._node_count,
             parameters=sum(prod(entry.weight.shape) for entry in parameters),
             weight_bytes=sum(map(stored_bytes, (self._entries | self._constants).values())),
-            passes={name: count for name, count in self.fired.items() if count},
-            idioms={name: count for name, count in self._idioms.items() if count},
+            steps=self.record.fired(),
+            restless=tuple(self.record.restless),
             classes=self._source.classes,
             lines=len(self.source.splitlines()),
             kernels=tuple(self._source.kernels),

@@ -12,26 +12,26 @@ from typing import Any
 
 import onnx_ir as ir
 
-from .emit.dump import GraphDump
-from .emit.file import write_source
-from .emit.lower import Lowering
-from .emit.member_order import registration_order
-from .emit.module import Module
-from .emit.source_map import readers_of
-from .emit.weights import MAX_SHARD_SIZE
+from onnxlift.ir.reading.load import load
+from onnxlift.lifting.code.identifiers import file_stem
+from onnxlift.lifting.modules.lower import Lowering
+from onnxlift.lifting.modules.member_order import registration_order
+from onnxlift.lifting.modules.module import Module
+from onnxlift.lifting.ops import registry
+from onnxlift.lifting.text.dump import GraphDump
+from onnxlift.lifting.text.file import write_source
+from onnxlift.lifting.text.source_map import readers_of
+from onnxlift.lifting.text.weights import MAX_SHARD_SIZE
+from onnxlift.lifting.tree.build import build_tree
+from onnxlift.lifting.tree.families import find_families
+from onnxlift.lifting.tree.repetition import find_repetition
+from onnxlift.lifting.tree.roles import name_projections
+from onnxlift.lifting.tree.scopes import Scopes, find_inner_scopes, find_scopes, no_scopes
+from onnxlift.rewriting.stages import IDIOMS, NORMAL_FORM, RESTORING, SIMPLIFYING, STAGES
+from onnxlift.stages import Record
+
 from .errors import OnnxLiftError, UnsupportedError
-from .idioms import IDIOMS, recognise
-from .ir.load import load
 from .lifted import Lifted
-from .ops import registry
-from .passes import PASSES, normalise
-from .passes import simplify as simplify_graph
-from .tree.build import build_tree
-from .tree.families import find_families
-from .tree.names import file_stem
-from .tree.repetition import find_repetition
-from .tree.roles import name_projections
-from .tree.scopes import Scopes, find_inner_scopes, find_scopes, no_scopes
 
 
 def run(
@@ -53,9 +53,13 @@ def run(
         readers = readers_of(model)
         registered = registration_order(model.graph)
         dump = GraphDump()
-        normalise(model, dump, supported=registry.is_supported, keep=registry.is_users)
-        fired = simplify_graph(model, [p for p in skip_passes if p in PASSES], dump) if simplify else {}
-        found = {} if flat else recognise(model, skip_passes, dump)
+        record = Record(skip_passes, dump)
+        record.run(NORMAL_FORM, model, supported=registry.is_supported, keep=registry.is_users)
+        record.run(RESTORING, model)
+        if simplify:
+            record.run(SIMPLIFYING, model)
+        if not flat:
+            record.run(IDIOMS, model)
         scopes = no_scopes(model.graph) if flat else _structure(model.graph)
         lowering, root = _lower(model, scopes)
         if lowering.failures:
@@ -66,9 +70,8 @@ def run(
             written,
             root,
             model,
-            fired,
+            record,
             node_count=operators.total(),
-            idioms=found,
             readers=readers,
             warnings=tuple(lowering.warnings),
             dump=dump,
@@ -128,11 +131,13 @@ def _collector_paused() -> Iterator[None]:
 
 
 def _check_names(skip_passes: Collection[str]) -> None:
-    unknown = [p for p in skip_passes if p not in PASSES and p not in IDIOMS]
+    optional = {stage.name: [step.name for step in stage.steps if step.optional] for stage in STAGES}
+    known = {name for names in optional.values() for name in names}
+    unknown = [name for name in skip_passes if name not in known]
     if unknown:
+        lists = "; ".join(f"{stage}: {', '.join(names)}" for stage, names in optional.items() if names)
         raise OnnxLiftError(
-            f"there is no pass {', '.join(map(repr, unknown))} that could be skipped; "
-            f"the passes are {', '.join(PASSES)}; the idioms are {', '.join(IDIOMS)}"
+            f"there is no step {', '.join(map(repr, unknown))} that could be skipped. There are, in {lists}."
         )
 
 

@@ -9,14 +9,15 @@ from typing import Any
 
 @dataclass(frozen=True)
 class LiftReport:
-    """`passes` and `idioms` say how often each of them changed something; those that never did are left out."""
+    """`steps` says by stage how often each step changed something; those that never did are left out. `restless`
+    names the stages that would have gone on changing things, but for the limit of their rounds."""
 
     name: str
     nodes: int
     parameters: int
     weight_bytes: int
-    passes: Mapping[str, int]
-    idioms: Mapping[str, int]
+    steps: Mapping[str, Mapping[str, int]]
+    restless: tuple[str, ...]
     classes: int
     lines: int
     kernels: tuple[str, ...]
@@ -31,12 +32,12 @@ class LiftReport:
             ("nodes", f"{self.nodes:,}"),
             ("parameters", f"{self.parameters:,} ({format_bytes(self.weight_bytes)} of weights)"),
             ("source", f"{_count(self.lines, 'line')}, {_count(self.classes, 'class', 'classes')}"),
-            ("passes", _counts(self.passes)),
-            ("idioms", _counts(self.idioms)),
+            *((stage, _counts(counts)) for stage, counts in self.steps.items()),
+            ("not at rest", ", ".join(self.restless)),
             ("kernels", ", ".join(self.kernels)),
             *(("warning", warning) for warning in self.warnings),
         ]
-        return "\n".join([self.name, *(f"  {title:10}  {text}" for title, text in rows if text)])
+        return "\n".join([self.name, *(f"  {title:13}  {text}" for title, text in rows if text)])
 
 
 def format_bytes(size: float) -> str:

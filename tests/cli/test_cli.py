@@ -12,7 +12,7 @@ import pytest
 from onnx import helper, parser
 
 import onnxlift
-from broken_files import TABLE, BrokenFile
+from ir.reading.broken_files import TABLE, BrokenFile
 from models.handmade import beam_step, tiny_resnet, transformer_block
 from onnxlift.cli import main
 

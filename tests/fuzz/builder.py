@@ -16,8 +16,8 @@ import onnx
 from numpy.typing import ArrayLike
 from onnx import helper, numpy_helper
 
-from .names import Names
-from .runtime import Array, RefusedError, captured_names, run_nodes
+from fuzz.names import Names
+from fuzz.runtime import Array, RefusedError, captured_names, run_nodes
 
 LARGEST_SIZE = 4096
 LARGEST_FLOAT = {np.dtype(np.float16): 200.0}

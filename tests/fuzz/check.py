@@ -22,13 +22,11 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import onnxlift
+from fuzz.runtime import Array, RefusedError, Session, run_model
 from onnxlift.errors import UnsupportedError
-from onnxlift.idioms import IDIOMS
-from onnxlift.passes import PASSES
+from onnxlift.rewriting.stages import STAGES
 from onnxlift.run import to_argument, to_result
 from onnxlift.verification.compare import compare
-
-from .runtime import Array, RefusedError, Session, run_model
 
 Feeds = Mapping[str, Array]
 
@@ -89,7 +87,8 @@ def variants_for(seed: int) -> list[str]:
     if seed % 10 == 0:
         return [*VARIANTS, SAVED]
     if seed % 3 == 0:
-        choose, names = random.Random(seed), [*PASSES, *IDIOMS]
+        choose = random.Random(seed)
+        names = [step.name for stage in STAGES for step in stage.steps if step.optional]
         return [*VARIANTS, WITHOUT + ",".join(choose.sample(names, choose.randint(1, len(names) // 2)))]
     return list(VARIANTS)
 

@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from .builder import Builder, UnsuitableError, Value, element_type
-from .elementwise import partner
+from fuzz.builder import Builder, UnsuitableError, Value, element_type
+from fuzz.elementwise import partner
 
 Grow = Callable[[Builder, int], None]
 """Adds that many random templates to a graph."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import helper
 
-from .builder import Builder, UnsuitableError, Value
+from fuzz.builder import Builder, UnsuitableError, Value
 
 UNARY: dict[str, int] = {  # operator -> the opset that brought it
     **dict.fromkeys("Abs Neg Exp Floor Ceil Sign Sin Cos Tan Atan Sinh Cosh Asinh Tanh Sigmoid Relu".split(), 9),

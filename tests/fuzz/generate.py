@@ -12,11 +12,11 @@ import numpy as np
 import onnx
 from onnx import helper, shape_inference
 
-from . import control, elementwise, imaging, layers, patterns, quantised, shapes, sizes, structures
-from .builder import Builder, Input, UnsuitableError, Value, element_type, feeds_of
-from .names import Names
-from .outline import outline
-from .runtime import NEWEST_OPSET, Array, make_model
+from fuzz import control, elementwise, imaging, layers, patterns, quantised, shapes, sizes, structures
+from fuzz.builder import Builder, Input, UnsuitableError, Value, element_type, feeds_of
+from fuzz.names import Names
+from fuzz.outline import outline
+from fuzz.runtime import NEWEST_OPSET, Array, make_model
 
 SIZES = (1, 2, 3, 4, 4, 5, 6, 8)
 TEMPLATES: dict[Any, tuple[int, int]] = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .builder import Builder, UnsuitableError
-from .shapes import axis_of
-from .sizes import ROOMY
+from fuzz.builder import Builder, UnsuitableError
+from fuzz.shapes import axis_of
+from fuzz.sizes import ROOMY
 
 FLOAT32 = np.dtype(np.float32)
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .builder import Builder, UnsuitableError, Value
-from .shapes import axis_of
-from .sizes import ROOMY
+from fuzz.builder import Builder, UnsuitableError, Value
+from fuzz.shapes import axis_of
+from fuzz.sizes import ROOMY
 
 REDUCTIONS = "Sum Mean Max Min Prod L1 L2 SumSquare LogSum LogSumExp".split()
 

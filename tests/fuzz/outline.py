@@ -7,7 +7,7 @@ import random
 import onnx
 from onnx import helper
 
-from .runtime import captured_names
+from fuzz.runtime import captured_names
 
 DOMAIN = "local"
 

@@ -6,10 +6,10 @@ from math import prod
 
 import numpy as np
 
-from .builder import Builder, UnsuitableError, Value
-from .elementwise import partner
-from .layers import batch_norm_of, conv
-from .sizes import size_value, target
+from fuzz.builder import Builder, UnsuitableError, Value
+from fuzz.elementwise import partner
+from fuzz.layers import batch_norm_of, conv
+from fuzz.sizes import size_value, target
 
 
 def scalar(b: Builder, value: float, like: Value) -> Value:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .builder import Builder, UnsuitableError, Value
-from .layers import window
+from fuzz.builder import Builder, UnsuitableError, Value
+from fuzz.layers import window
 
 STORED: list[type[np.integer[Any]]] = [np.uint8, np.int8]
 

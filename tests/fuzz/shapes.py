@@ -6,8 +6,8 @@ from math import prod
 
 import numpy as np
 
-from .builder import Builder, UnsuitableError, Value
-from .sizes import ANY, ROOMY, target, unsqueeze_at
+from fuzz.builder import Builder, UnsuitableError, Value
+from fuzz.sizes import ANY, ROOMY, target, unsqueeze_at
 
 
 def axis_of(b: Builder, x: Value, lowest_opset_for_negative: int = 11) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from .runtime import Array, RefusedError, captured_names, run_model
+from fuzz.runtime import Array, RefusedError, captured_names, run_model
 
 Candidate = tuple[onnx.ModelProto, dict[str, Array]]
 Fails = Callable[[onnx.ModelProto, dict[str, Array]], bool]

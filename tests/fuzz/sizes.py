@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import numpy_helper
 
-from .builder import Builder, UnsuitableError, Value
-from .elementwise import partner
+from fuzz.builder import Builder, UnsuitableError, Value
+from fuzz.elementwise import partner
 
 ANY = "fib"
 ROOMY = range(1, 5)

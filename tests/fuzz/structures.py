@@ -6,9 +6,9 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from .builder import Builder, UnsuitableError
-from .shapes import axis_of
-from .sizes import ROOMY
+from fuzz.builder import Builder, UnsuitableError
+from fuzz.shapes import axis_of
+from fuzz.sizes import ROOMY
 
 WORDS = np.array(["the", "cat", "Sat", "", "on", "a b", "MAT"], object)
 

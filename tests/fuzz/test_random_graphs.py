@@ -9,10 +9,10 @@ import onnx.parser
 import pytest
 from onnx import helper
 
-from .check import Kind, add_rounding_errors, check, variants_for
-from .generate import generate
-from .runtime import Array, run_model
-from .shrink import shrink
+from fuzz.check import Kind, add_rounding_errors, check, variants_for
+from fuzz.generate import generate
+from fuzz.runtime import Array, run_model
+from fuzz.shrink import shrink
 
 
 @pytest.mark.parametrize("seed", range(150))

@@ -8,8 +8,8 @@ import numpy as np
 import onnx.parser
 from onnx import numpy_helper
 
-from .check import Kind, check
-from .runtime import Array
+from fuzz.check import Kind, check
+from fuzz.runtime import Array
 
 
 def assert_matches(text: str, *inputs: Array, opset: int = 18, **initialisers: Array) -> None:

@@ -12,7 +12,7 @@ import onnxruntime
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from .case import Array
+from matrix.case import Array
 
 # Relative and absolute, by the narrowest floating-point type that takes part.
 TOLERANCES = {

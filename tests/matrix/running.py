@@ -13,12 +13,11 @@ from onnx import helper, numpy_helper
 from torch import Tensor
 
 import onnxlift
+from matrix.case import Case, Optional, attribute_value
+from matrix.oracles import answers, assert_same, tolerance
 from onnxlift.backend import Prepared
-from onnxlift.emit import file
+from onnxlift.lifting.text import file
 from onnxlift.run import to_argument
-
-from .case import Case, Optional, attribute_value
-from .oracles import answers, assert_same, tolerance
 
 ELEMENT = {str: onnx.TensorProto.STRING, int: onnx.TensorProto.INT64, float: onnx.TensorProto.FLOAT}  # in maps
 

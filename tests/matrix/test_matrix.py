@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from .case import Revision, cases, revisions
-from .gaps import REFUSED, WITHOUT_ORACLE
-from .running import lift_case, run_case, unformatted
-from .tables import TABLE
+from matrix.case import Revision, cases, revisions
+from matrix.gaps import REFUSED, WITHOUT_ORACLE
+from matrix.running import lift_case, run_case, unformatted
+from matrix.tables import TABLE
 
 
 @pytest.fixture(autouse=True)

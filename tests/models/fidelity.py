@@ -39,7 +39,7 @@ from models import Inputs
 from models.network import Network
 from models.round_trip import differences, export_again, free_sizes
 from models.running import assert_close, run_onnxruntime, run_torch
-from onnxlift.emit.file import format_source
+from onnxlift.lifting.text.file import format_source
 
 OK = "ok"
 QUICK_CHECKS = ("numbers", "gradients")

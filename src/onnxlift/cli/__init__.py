@@ -10,7 +10,8 @@ import sys
 
 def main() -> None:
     """Run the command line; what goes wrong with a model is one message and exit status 1, without a traceback."""
-    from ..errors import OnnxLiftError
+    from onnxlift.errors import OnnxLiftError
+
     from .app import app
 
     try:

@@ -24,7 +24,7 @@ for command in (convert, verify, inspect, ops):
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from .. import __version__
+        from onnxlift import __version__
 
         print(f"onnxlift {__version__}")
         raise typer.Exit

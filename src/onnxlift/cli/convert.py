@@ -33,7 +33,7 @@ def convert(
 
     Then, in Python: from out.resnet50 import load; model = load()
     """
-    from .. import api
+    from onnxlift import api
 
     with progress(f"Lifting {model.name}"):
         lifted = api.lift(
@@ -49,7 +49,7 @@ def convert(
     print(lifted.report)
     print("\n".join(f"  wrote       {path}" for path in paths))
     if verify:
-        from ..verification.verify import verify as run
+        from onnxlift.verification.verify import verify as run
 
         with progress("Comparing with ONNX Runtime"):
             report = run(model, lifted, against=paths[0])

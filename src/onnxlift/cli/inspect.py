@@ -10,7 +10,7 @@ def inspect(model: Model, json: Json = False) -> None:
 
     Example: onnxlift inspect resnet50.onnx
     """
-    from ..inspection import inspect as look
+    from onnxlift.inspection import inspect as look
 
     inspection = look(model)
     if json:

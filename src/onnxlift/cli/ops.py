@@ -21,10 +21,10 @@ def ops(
 
     Example: onnxlift ops --domain com.microsoft
     """
-    from .. import bodies
-    from ..errors import OnnxLiftError
-    from ..ir.domain import DOMAIN
-    from ..ops import registry
+    from onnxlift.errors import OnnxLiftError
+    from onnxlift.ir.graph.marks import DOMAIN
+    from onnxlift.lifting.ops import registry
+    from onnxlift.rewriting import bodies
 
     table: dict[str, list[str]] = {}
     known = {(operator.domain, operator.op_type) for operator in registry.operators()} | set(bodies.operators())

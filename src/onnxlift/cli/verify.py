@@ -49,7 +49,7 @@ def verify(
 
     Example: onnxlift verify bert.onnx --against out/bert.py --input tokens.npz --trace
     """
-    from .. import api
+    from onnxlift import api
 
     with progress(f"Verifying {model.name}"):
         report = api.verify(

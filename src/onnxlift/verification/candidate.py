@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..emit.forward_statements import forward_statements
-from ..run import to_argument, to_result
+from onnxlift.lifting.text.forward_statements import forward_statements
+from onnxlift.run import to_argument, to_result
 
 Probes = Mapping[str, Mapping[str, Sequence[str | None]]]
 """Line of a statement (as text) -> path of a module -> the names of the values that the statement assigns there."""

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import VerifyError
-from ..report import format_bytes
+from onnxlift.errors import VerifyError
+from onnxlift.report import format_bytes
 
 WORKER = "onnxlift.verification.worker"
 POLL_SECONDS = 0.02

@@ -13,7 +13,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import numpy_helper
 
-from ..errors import VerifyError
+from onnxlift.errors import VerifyError
 
 
 def read_inputs(paths: Sequence[Path]) -> dict[str, Any] | list[Any]:

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..errors import VerifyError
-from ..ir.types import Dim, ValueType, type_of
+from onnxlift.errors import VerifyError
+from onnxlift.ir.graph.types import Dim, ValueType, type_of
+
 from .roles import Role, find_role
 
 Array = np.ndarray[Any, Any]

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from difflib import SequenceMatcher
 
-from ..emit.source_map import SourceMap
+from onnxlift.lifting.text.source_map import SourceMap
+
 from .compare import Comparison
 from .report import Divergence
 

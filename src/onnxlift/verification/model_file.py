@@ -12,8 +12,8 @@ import onnx
 import onnx_ir as ir
 from onnx import TensorProto
 
-from ..errors import VerifyError
-from ..ir.weights import each_tensor
+from onnxlift.errors import VerifyError
+from onnxlift.ir.reading.weights import each_tensor
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from ..ir.types import type_of
+from onnxlift.ir.graph.types import type_of
 
 Kind = Literal["", "index", "mask", "length", "size", "position"]
 

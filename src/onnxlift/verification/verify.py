@@ -14,10 +14,11 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from ..errors import VerifyError
-from ..ir.node_view import shape_of
-from ..ir.scopes import subgraphs
-from ..lifted import Lifted
+from onnxlift.errors import VerifyError
+from onnxlift.ir.graph.walk import subgraphs
+from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.lifted import Lifted
+
 from .byte_products import FACTORS
 from .child import ChildError, Limits, run_child
 from .compare import Comparison, compare

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..case import Row
-from . import elementwise, imaging, indexing, layers, ml, recurrent, reducing, shaping, signals, structures
+from matrix.case import Row
+from matrix.tables import elementwise, imaging, indexing, layers, ml, recurrent, reducing, shaping, signals, structures
 
 _DOMAINS = {
     "": [elementwise, imaging, indexing, layers, recurrent, reducing, shaping, signals, structures],

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import onnx
-from test_activation import UNARY as ACTIVATIONS
 
-from ..case import ELEMENTS, Array, Row, Schema, each, floats, row, some
+from lifting.ops.standard.math.test_activation import UNARY as ACTIVATIONS
+from matrix.case import ELEMENTS, Array, Row, Schema, each, floats, row, some
 
 # Where the numbers of an operator with one input lie.
 UNARY: dict[str, tuple[float, float]] = {

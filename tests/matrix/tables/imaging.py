@@ -8,9 +8,9 @@ import zlib
 import numpy as np
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
-from test_resize import COORDINATES, ROUNDING
 
-from ..case import NEWEST, Array, Row, each, floats, ints, row, some
+from lifting.ops.standard.media.test_resize import COORDINATES, ROUNDING
+from matrix.case import NEWEST, Array, Row, each, floats, ints, row, some
 
 X = floats(1, 2, 4, 5)
 GRID = floats(1, 3, 2, 2, low=-1.3, high=1.3)

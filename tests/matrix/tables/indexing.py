@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from test_index import SLICES
 
-from ..case import Array, Row, each, floats, ints, row, some
+from lifting.ops.standard.shape.test_index import SLICES
+from matrix.case import Array, Row, each, floats, ints, row, some
 
 
 def spread(*shape: int) -> Array:

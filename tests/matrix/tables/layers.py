@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from test_conv import CONV, TRANSPOSED
-from test_linalg import PRODUCTS
-from test_pool import CEILED, DILATED, WINDOWS
 
-from ..case import Array, Row, each, floats, ints, row, some
+from lifting.ops.standard.layers.test_conv import CONV, TRANSPOSED
+from lifting.ops.standard.layers.test_pool import CEILED, DILATED, WINDOWS
+from lifting.ops.standard.math.test_linalg import PRODUCTS
+from matrix.case import Array, Row, each, floats, ints, row, some
 
 POOLS = [*WINDOWS, *CEILED[:4], *DILATED]
 UNIT = {"low": 0.5, "high": 1.5}  # scales and variances

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from ..case import Array, Row, each, floats, ints, row, some
+from matrix.case import Array, Row, each, floats, ints, row, some
 
 WORDS = np.array(["cat", "dog", "bird", "cat", "?"], object)
 NAN = np.array([[1, np.nan, 3], [np.nan, 5, -6]], np.float32)

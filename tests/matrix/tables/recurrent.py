@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 from onnx import parser
-from test_recurrent import GATES, KERNELS
 
-from ..case import Array, Row, each, floats, ints, row, some
+from lifting.ops.standard.layers.test_recurrent import GATES, KERNELS
+from matrix.case import Array, Row, each, floats, ints, row, some
 
 STEPS, BATCH, INPUT, HIDDEN = 4, 3, 2, 5
 SMALL = {"low": -0.7, "high": 0.7}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from test_reduce import AXES, REDUCTIONS
 
-from ..case import Array, Row, each, floats, ints, row, some
+from lifting.ops.standard.math.test_reduce import AXES, REDUCTIONS
+from matrix.case import Array, Row, each, floats, ints, row, some
 
 
 def log_sum(x: Array, axis: int | None) -> Array:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from test_create import RANGES
-from test_shape import EXPANSIONS, PADS, PERMUTATIONS
 
-from ..case import ELEMENTS, Array, Row, each, floats, ints, row, some
+from lifting.ops.standard.shape.test_create import RANGES
+from lifting.ops.standard.shape.test_shape import EXPANSIONS, PADS, PERMUTATIONS
+from matrix.case import ELEMENTS, Array, Row, each, floats, ints, row, some
 
 RESHAPES = [((2, 3, 4), (4, -1)), ((2, 3, 4), (0, 2, -1)), ((2, 3, 4), (24,)), ((1, 1), ()), ((0, 3), (3, 0, 2))]
 AXES: list[tuple[int, ...]] = [(0,), (1, 3), (-1,), (0, -2)]

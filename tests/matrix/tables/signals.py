@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..case import ELEMENTS, Row, each, floats, ints, row, some
+from matrix.case import ELEMENTS, Row, each, floats, ints, row, some
 
 WINDOW = [
     *(row(each(low=n, high=n), periodic=periodic) for n in (10, 7) for periodic in (0, 1)),

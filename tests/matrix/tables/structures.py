@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import parser
 
-from ..case import Optional, Row, each, floats, ints, row, some
+from matrix.case import Optional, Row, each, floats, ints, row, some
 
 SEQUENCE = [floats(2, 3), floats(4, seed=1), floats(1, 5, seed=2)]
 EQUAL = [floats(2, 3), floats(2, 3, seed=1), floats(2, 3, seed=2)]

@@ -1,1 +1,0 @@
-"""From the tree of modules to files: the source, the weights, the source map."""

@@ -1,0 +1,1 @@
+"""Questions about a graph, and how to edit it."""

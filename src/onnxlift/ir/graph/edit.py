@@ -1,0 +1,388 @@
+"""Editing a graph without losing what must stay: its outputs keep their names, order and number.
+
+A pass visits nodes in topological order and redirects the uses of values. Nodes that it drops let go of their inputs
+at once, so that counts of uses stay right, and are taken out of the graph together when the sweep is over (taking
+them out one by one would cost a look at all graph outputs each time).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.inference.node_view import static_elements
+
+from .marks import MADE, STATE_KEY
+from .types import FLOATS
+from .walk import Scope, constant, scopes
+
+Array = np.ndarray[Any, Any]
+_FEW = 16
+
+
+class Names:
+    """The names of all values of a model, collected when first asked for."""
+
+    def __init__(self, model: ir.Model) -> None:
+        self._model = model
+        self._taken: Counter[str] | None = None
+        self._numbers: Counter[str] = Counter()
+
+    def fresh(self, base: str) -> str:
+        """`base`, or `base` with a number where that is taken; nobody gets it again."""
+        taken = self._names()
+        name = base
+        while name in taken:
+            self._numbers[base] += 1
+            name = f"{base}_{self._numbers[base]}"
+        taken[name] += 1
+        return name
+
+    def like(self, name: str) -> str:
+        """A name as its maker might have gone on counting: `linear_7` for another `linear_3`."""
+        base = re.sub(r"_\d{1,9}$", "", name)
+        taken = self._names()
+        while f"{base}_{self._numbers[base]}" in taken:
+            self._numbers[base] += 1
+        return self.fresh(f"{base}_{self._numbers[base]}")
+
+    def distinct(self, name: str) -> str:
+        """The name for a value that is called `name` and moves to another graph: a new one if another has it too."""
+        taken = self._names()
+        if taken[name] <= 1:
+            return name
+        taken[name] -= 1
+        return self.fresh(name)
+
+    def _names(self) -> Counter[str]:
+        if self._taken is None:
+            self._taken = Counter()
+            for scope in scopes(self._model):
+                graph = scope.graph
+                for values in (graph.inputs, graph.initializers.values(), *(node.outputs for node in graph)):
+                    self._taken.update(value.name for value in values if value.name)
+        return self._taken
+
+
+class Edit:
+    """The edits that one pass makes to one graph. `changes` counts the rewrites."""
+
+    def __init__(self, scope: Scope, names: Names) -> None:
+        self.scope = scope
+        self.names = names
+        self.graph = scope.graph
+        self.changes = 0
+        self.shared: set[ir.Value] = set()
+        """Values that were found to have many readers: asking again would make a list of them each time."""
+        self._dropped: dict[ir.Node, None] = {}
+        self._shared: dict[tuple[object, ...] | None, ir.Value] = {}
+        self._positions: dict[ir.Value, list[int]] = {}
+        for position, value in enumerate(self.graph.outputs):
+            self._positions.setdefault(value, []).append(position)
+
+    def redirect(self, old: ir.Value, new: ir.Value) -> bool:
+        """Let everybody who reads `old` read `new`; False, and nothing done, if a graph output stands in the way.
+
+        An output of the graph keeps its name: `new` takes it over, if it is made in this graph and is not itself an
+        input, an initialiser or another output.
+        """
+        if not self.can_redirect(old, new):
+            return False
+        if old in self._positions:
+            name = old.name
+            self._set_outputs(old, new)
+            old.name = None
+            new.name = name
+        for node, index in old.uses():
+            node.replace_input_with(index, new)
+        if new.type is None:
+            new.type = old.type
+        if new.shape is None:
+            new.shape = old.shape
+        return True
+
+    def can_redirect(self, old: ir.Value, new: ir.Value) -> bool:
+        """Whether `redirect` is possible."""
+        producer = new.producer()
+        owned = producer is not None and producer.graph is self.graph and not new.is_graph_output()
+        return owned or old not in self._positions
+
+    def bypass(self, node: ir.Node, source: ir.Value | None) -> bool:
+        """Remove a node that passes on `source`: its first output is replaced by it. True if that was possible."""
+        if source is None or any(output.uses() or output in self._positions for output in node.outputs[1:]):
+            return False
+        if not self.redirect(node.outputs[0], source):
+            return False
+        self.drop(node)
+        self.changes += 1
+        return True
+
+    def fold(self, node: ir.Node, results: Sequence[ir.TensorProtocol | Array]) -> None:
+        """Replace a node by initialisers with the names of its outputs."""
+        outputs = list(node.outputs)
+        names = [output.name for output in outputs]
+        for output, name, result in zip(outputs, names, results, strict=True):
+            if not name or not (output.uses() or output in self._positions):
+                continue
+            output.name = None
+            value = initialiser(self.graph, name, result)
+            if output in self._positions:
+                self._set_outputs(output, value)
+            for user, index in output.uses():
+                user.replace_input_with(index, value)
+        self.drop(node)
+        self.changes += 1
+
+    def replace(
+        self,
+        node: ir.Node,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        attributes: Iterable[ir.Attr] = (),
+        *,
+        domain: str | None = None,
+        named_by: ir.Node | None = None,
+    ) -> ir.Node:
+        """Put a node with one output in the place of `node`, which keeps the output's name, type and shape. It has the
+        same domain unless another is given, and the name and metadata of `named_by` (by default of `node`)."""
+        (old,) = node.outputs
+        output = ir.Value(type=old.type, shape=old.shape)
+        source = node if named_by is None else named_by
+        new = ir.Node(
+            node.domain if domain is None else domain,
+            op_type,
+            inputs,
+            attributes,
+            outputs=[output],
+            version=node.version if domain is None else None,
+            name=source.name,
+            doc_string=source.doc_string,
+            metadata_props=dict(source.metadata_props),
+        )
+        self.graph.insert_before(node, new)
+        self._take_over(old, output)
+        self.drop(node)
+        self.changes += 1
+        return new
+
+    def join(
+        self,
+        nodes: Sequence[ir.Node],
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        attributes: Iterable[ir.Attr] = (),
+        *,
+        before: ir.Node,
+        domain: str | None = None,
+        named_by: ir.Node | None = None,
+    ) -> ir.Node:
+        """Put one node in the place of several that have one output each, in front of `before`, which comes before all
+        who read them: it has all these outputs, in the order of `nodes`, with their names, types and shapes, and the
+        name and metadata of `named_by` (by default of `before`)."""
+        olds = [node.outputs[0] for node in nodes]
+        outputs = [ir.Value(type=old.type, shape=old.shape) for old in olds]
+        source = before if named_by is None else named_by
+        new = ir.Node(
+            before.domain if domain is None else domain,
+            op_type,
+            inputs,
+            attributes,
+            outputs=outputs,
+            version=before.version if domain is None else None,
+            name=source.name,
+            metadata_props=dict(source.metadata_props),
+        )
+        self.graph.insert_before(before, new)
+        for node, old, output in zip(nodes, olds, outputs, strict=True):
+            self._take_over(old, output)
+            self.drop(node)
+        self.changes += 1
+        return new
+
+    def _take_over(self, old: ir.Value, new: ir.Value) -> None:
+        """Let `new` have the name, the metadata and all users of `old`."""
+        new.meta.update(old.meta)
+        new.metadata_props.update(old.metadata_props)
+        name, old.name = old.name, None
+        new.name = name
+        if old in self._positions:
+            self._set_outputs(old, new)
+        for user, index in old.uses():
+            user.replace_input_with(index, new)
+
+    def insert(
+        self,
+        before: ir.Node,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        attributes: Iterable[ir.Attr] = (),
+        *,
+        like: ir.Value,
+        shape: Sequence[int | str | None],
+        name: str,
+        beside: ir.Node | None = None,
+        domain: str = "",
+        shared: bool = False,
+    ) -> ir.Value:
+        """The output of a new node in front of `before`: of the element type of `like` and the given shape,
+        with a name after `name` that says it is generated. The node belongs to the module of `beside` (by default of
+        `before`). If it reads one node's output, it stands right behind that one, so that the order of the computation
+        stays the author's. If it is `shared`, whoever asks for the same again gets the same, and it stands in front of
+        the first one who did."""
+        attributes = list(attributes)
+        key = (domain, op_type, *map(_identity, inputs), *map(str, attributes)) if shared else None
+        if key in self._shared:
+            return self._shared[key]
+        neighbour = before if beside is None else beside
+        output = ir.Value(type=like.type, shape=ir.Shape(shape))
+        output.name = self.names.fresh(f"{name}_output_0")
+        scope, slash, _ = (neighbour.name or "").rpartition("/")
+        node = ir.Node(
+            domain,
+            op_type,
+            inputs,
+            attributes,
+            outputs=[output],
+            version=before.version if not domain else None,
+            name=f"{scope}{slash}{op_type}",
+            metadata_props=dict(neighbour.metadata_props),
+        )
+        sources = {value.producer() for value in inputs if value is not None} - {None}
+        source = sources.pop() if len(sources) == 1 else None
+        if source is not None and source.graph is self.graph and not shared:
+            self.graph.insert_after(source, node)
+        else:
+            self.graph.insert_before(before, node)
+        if key is not None:
+            self._shared[key] = output
+        return output
+
+    def shape(self, before: ir.Node, value: ir.Value) -> ir.Value:
+        """The shape of `value` as a new node gives it, in front of `before`."""
+        integers = ir.Value(type=ir.TensorType(ir.DataType.INT64))
+        axes = None if value.shape is None else len(value.shape)
+        return self.insert(before, "Shape", [value], like=integers, shape=[axes], name=f"{value.name}.shape")
+
+    def axes(self, node: ir.Node, axes: Sequence[int]) -> tuple[list[ir.Value], list[ir.Attr]]:
+        """The axes of a Squeeze or Unsqueeze in the place of `node`: as an input, and before opset 13 an attribute."""
+        if self.scope.opset(node) < 13:
+            return [], [ir.AttrInt64s("axes", axes)]
+        return [self.constant(f"{node.outputs[0].name}.axes", np.array(axes, np.int64))], []
+
+    def constant(self, name: str, array: Array) -> ir.Value:
+        """A new constant of this graph, under this name or a similar one."""
+        return initialiser(self.graph, self.names.fresh(name), array)
+
+    def drop(self, node: ir.Node) -> None:
+        """Take the node out of the graph when the sweep ends; its inputs are free at once."""
+        for index in range(len(node.inputs)):
+            node.replace_input_with(index, None)
+        self._dropped[node] = None
+
+    def is_output(self, value: ir.Value) -> bool:
+        return value in self._positions
+
+    def is_dropped(self, node: ir.Node) -> bool:
+        return node in self._dropped
+
+    def finish(self) -> int:
+        """Carry out the removals; gives the number of changes."""
+        if self._dropped:
+            self.graph.remove(list(self._dropped))
+            self._dropped.clear()
+        return self.changes
+
+    def _set_outputs(self, old: ir.Value, new: ir.Value) -> None:
+        positions = self._positions.pop(old)
+        for position in positions:
+            self.graph.outputs[position] = new
+        self._positions.setdefault(new, []).extend(positions)
+
+
+def sweep(model: ir.Model, visit: Callable[[Edit, ir.Node], object]) -> int:
+    """Show every node of every graph, in topological order, to `visit`; gives the number of changes it made."""
+    changes = 0
+    names = Names(model)
+    for scope in list(scopes(model)):
+        edit = Edit(scope, names)
+        for node in scope.graph:
+            if not edit.is_dropped(node):
+                visit(edit, node)
+        changes += edit.finish()
+    return changes
+
+
+def initialiser(graph: ir.Graph, name: str, data: ir.TensorProtocol | Array, *, generated: bool = True) -> ir.Value:
+    """A new initialiser of `graph`. `generated` marks a constant of the graph as opposed to a trained parameter."""
+    tensor = data if not isinstance(data, np.ndarray) else ir.Tensor(data, name=name)
+    value = ir.Value(
+        name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()), const_value=tensor
+    )
+    value.meta[MADE] = True
+    if generated:
+        value.meta["constant"] = True
+    graph.register_initializer(value)
+    return value
+
+
+def _identity(value: ir.Value | None) -> object:
+    """What is the same for the same value, and for constants of one or a few numbers that are the same."""
+    tensor = constant(value)
+    if tensor is None or tensor.size > _FEW or is_parameter(value):
+        return value
+    return tensor.dtype, tuple(tensor.shape.numpy()), tensor.tobytes()
+
+
+def is_standard(node: ir.Node, *op_types: str) -> bool:
+    """Whether `node` is one of these operators of the default domain."""
+    return node.op_type in op_types and node.domain in ("", "ai.onnx")
+
+
+def has_generated_name(value: ir.Value) -> bool:
+    """Whether the name is one that exporters give to constants: `val_12`, `onnx::Mul_31`, `/attn/Constant_output_0`;
+    and not a key of the state dict."""
+    if STATE_KEY in value.meta:
+        return False
+    name = (value.name or "").lower()
+    return name.startswith("/") or "::" in name or "const" in name or bool(re.fullmatch(r"(val_)?\d+", name))
+
+
+def is_parameter(value: ir.Value | None) -> bool:
+    """Whether `value` may be a trained weight: a floating-point initialiser of the file.
+
+    What came out of a Constant node, or out of folding, is marked as generated and is not; neither is a single number
+    with a name as exporters generate it.
+    """
+    tensor = constant(value)
+    if value is None or tensor is None or tensor.dtype not in FLOATS or "constant" in value.meta:
+        return False
+    return tensor.size > 1 or not has_generated_name(value)
+
+
+def varies(value: ir.Value) -> bool:
+    """Whether the numbers of a constant are not all one, as those of many weights are before training."""
+    tensor = constant(value)
+    array = tensor.numpy() if tensor is not None else np.zeros(())
+    return bool((array != array.flat[:1]).any())
+
+
+def axes_of(node: ir.Node) -> tuple[int, ...] | None:
+    """The axes that a reduction, Squeeze or Unsqueeze works on, as they are written: input or attribute, perhaps
+    negative; None if they are not given, or not known."""
+    if len(node.inputs) > 1:
+        return static_elements(node.inputs[1])
+    axes = attribute(node, "axes", None)
+    return None if axes is None else tuple(axes)
+
+
+def attribute(node: ir.Node, name: str, default: Any) -> Any:
+    """The value of an attribute; None for a reference to a function's attribute, whose value is not known here."""
+    found = node.attributes.get(name)
+    if found is None:
+        return default
+    return None if found.is_ref() else found.value

@@ -1,0 +1,268 @@
+"""The vocabulary of the idioms: who made a value, who reads it, which number a constant is, which polynomial a tree of
+elementwise arithmetic computes.
+
+An idiom is found from its last node, backwards. Every value between the nodes of a pattern must be *private*: read
+within the pattern and nowhere else, and no output of the graph. All questions are about one graph: what a node of the
+graph around it made is an input here, never a part of a pattern.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from .edit import Edit, attribute, has_generated_name, is_standard
+from .marks import DOMAIN as DOMAIN
+from .types import INTEGERS, DataType
+from .walk import constant
+
+# How close a constant must be to the number that it stands for: a few roundings of its type.
+_PRECISION = {DataType.DOUBLE: 1e-12, DataType.FLOAT: 1e-6, DataType.FLOAT16: 2e-3, DataType.BFLOAT16: 1e-2}
+
+_MANY = 8
+"""Hardly any pattern reads a value more often."""
+_MAX_STEPS = 5
+_MOST_FILLED = 1 << 20
+_MOVES = ("Slice", "Expand", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Tile")
+_MAX_MOVES = 8
+
+
+def is_float(value: ir.Value | None) -> bool:
+    """Whether the value is a tensor of a type that PyTorch computes with."""
+    return value is not None and value.dtype in _PRECISION
+
+
+def is_close(number: float, expected: float, dtype: ir.DataType | None) -> bool:
+    """Whether `number`, computed from constants of this type, stands for `expected`."""
+    return math.isclose(number, expected, rel_tol=1e-12 if dtype is None else _PRECISION.get(dtype, 1e-12))
+
+
+def is_lifted(node: ir.Node, *kinds: str) -> bool:
+    """Whether this is a lifted node of one of these kinds."""
+    return node.domain == DOMAIN and node.op_type in kinds
+
+
+def made_by(edit: Edit, value: ir.Value | None, *op_types: str, domain: str = "") -> ir.Node | None:
+    """The node of this graph that makes `value`, if it is one of these (standard) operators."""
+    node = None if value is None else value.producer()
+    if node is None or node.op_type not in op_types or node.graph is not edit.graph:
+        return None
+    return node if node.domain == domain else None
+
+
+def is_private(edit: Edit, value: ir.Value | None, readers: int = 1) -> bool:
+    """Whether `value` is read exactly so many times and is no output of the graph."""
+    if value is None or (readers <= _MANY and value in edit.shared):
+        return False
+    count = len(value.uses())
+    if count > _MANY:
+        edit.shared.add(value)
+    return count == readers and not edit.is_output(value)
+
+
+def readers_of(edit: Edit, value: ir.Value) -> tuple[ir.Node, ...]:
+    """The nodes of this graph that read `value` as their first input; none if they are too many for a pattern."""
+    if value in edit.shared:
+        return ()
+    uses = value.uses()
+    if len(uses) > _MANY:
+        edit.shared.add(value)
+        return ()
+    return tuple(user for user, place in uses if place == 0 and user.graph is edit.graph)
+
+
+def arithmetic_after(edit: Edit, node: ir.Node) -> Iterator[ir.Node]:
+    """The next few nodes of elementwise arithmetic that `node` goes into, as long as nobody else reads what is between:
+    where a pattern around `node` may end."""
+    value = node.outputs[0]
+    for _ in range(_MAX_STEPS):
+        if not is_private(edit, value):
+            return
+        ((user, _),) = value.uses()
+        if user.graph is not edit.graph or not is_standard(user, "Add", "Mul", "Div"):
+            return
+        yield user
+        value = user.outputs[0]
+
+
+def drop_unused(edit: Edit, nodes: Iterable[ir.Node]) -> None:
+    """Remove those nodes that nobody reads any more. A node must come before those that make its inputs."""
+    for node in nodes:
+        if not any(out.uses() or edit.is_output(out) for out in node.outputs):
+            edit.drop(node)
+
+
+def number(value: ir.Value | None) -> float | None:
+    """The one element of a constant; None for any other value."""
+    if value is None or value.const_value is None:
+        return None
+    if "number" not in value.meta:
+        tensor = constant(value)
+        fits = tensor is not None and tensor.size == 1 and (tensor.dtype in _PRECISION or tensor.dtype in INTEGERS)
+        value.meta["number"] = float(tensor.numpy().reshape(-1)[0]) if tensor is not None and fits else None
+    found: float | None = value.meta["number"]
+    return found
+
+
+def is_zeros(edit: Edit, value: ir.Value | None) -> bool:
+    """Whether `value` is nothing but zeros, as far as can be seen: a constant, or zeros moved around."""
+    for _ in range(_MAX_MOVES):
+        moved = made_by(edit, value, *_MOVES)
+        if moved is None:
+            break
+        value = moved.inputs[0]
+    filled = made_by(edit, value, "ConstantOfShape")
+    if filled is not None and "value" not in filled.attributes:
+        return True
+    tensor = constant(value) if filled is None else attribute(filled, "value", None)
+    return tensor is not None and not tensor.numpy().any()
+
+
+def is_filler(value: ir.Value | None, expected: float) -> bool:
+    """Whether `value` is a constant that has this number everywhere and a name as exporters generate it: what stands in
+    the place of a weight that the layer does not have."""
+    tensor = constant(value)
+    if value is None or tensor is None or tensor.size > _MOST_FILLED:
+        return False
+    is_nameless = "constant" in value.meta or has_generated_name(value)
+    return is_nameless and bool((tensor.numpy() == expected).all())
+
+
+def rank(value: ir.Value | None) -> int | None:
+    """The number of axes, if known."""
+    return None if value is None or value.shape is None else len(value.shape)
+
+
+def both_orders(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """The two inputs of a commutative operator, either way round. None of one that says at which axis the second one
+    begins, as before opset 7: they need not belong to the same axes."""
+    first, second = node.inputs
+    if first is not None and second is not None and "axis" not in node.attributes:
+        yield first, second
+        yield second, first
+
+
+def with_number(node: ir.Node) -> tuple[ir.Value, float] | None:
+    """The other operand and the number, if one operand of a commutative operator is a number. A number with more axes
+    than the other operand would give the result more axes, so it does not count."""
+    for value, other in both_orders(node):
+        found = number_beside(value, other)
+        if found is not None:
+            return value, found
+    return None
+
+
+def divided_by_number(node: ir.Node) -> tuple[ir.Value, float] | None:
+    """The dividend and the number, if a Div divides by a number other than 0."""
+    value, other = node.inputs
+    found = number_beside(value, other)
+    return (value, found) if value is not None and found else None
+
+
+def number_beside(value: ir.Value | None, other: ir.Value | None) -> float | None:
+    """The number that `other` is, if it does not give more axes to what is computed from both."""
+    found = number(other)
+    return found if value is not None and other is not None and _broadcasts_into(other, value) else None
+
+
+def _broadcasts_into(scalar: ir.Value, value: ir.Value) -> bool:
+    have, want = rank(scalar), rank(value)
+    return have == 0 or (have is not None and want is not None and have <= want)
+
+
+# Elementwise arithmetic as a polynomial
+
+Monomial = tuple[ir.Value, ...]
+
+_MAX_NODES = 12
+_MAX_TERMS = 4
+_MAX_DEGREE = 4
+
+
+@dataclass
+class Polynomial:
+    """What a tree of Add, Sub, Mul, Div and Pow computes: a coefficient for each product of `leaves`, values that are
+    not such arithmetic or that others read too. `x * 0.5 * (1 + e)` is {(x,): 0.5, (x, e): 0.5} in any grouping."""
+
+    terms: dict[Monomial, float] = field(default_factory=dict)
+    nodes: list[ir.Node] = field(default_factory=list)
+    """The nodes of the tree, each before those that make its inputs."""
+
+    def equals(self, expected: dict[Monomial, float], dtype: ir.DataType | None) -> bool:
+        """Whether it has these terms, the order of factors aside."""
+        ordered = {_ordered(factors): coefficient for factors, coefficient in expected.items()}
+        return ordered.keys() == self.terms.keys() and all(
+            is_close(self.terms[factors], coefficient, dtype) for factors, coefficient in ordered.items()
+        )
+
+
+def polynomial(edit: Edit, value: ir.Value | None) -> Polynomial | None:
+    """The polynomial that makes `value`; None if it is too large for any of the patterns."""
+    if value is None:
+        return None
+    nodes: list[ir.Node] = []
+    terms = _expand(edit, value, nodes, root=True)
+    return None if terms is None else Polynomial(terms, nodes)
+
+
+def _expand(edit: Edit, value: ir.Value, nodes: list[ir.Node], root: bool = False) -> dict[Monomial, float] | None:
+    constant_value = number(value)
+    if constant_value is not None:
+        return {(): constant_value}
+    node = made_by(edit, value, "Add", "Sub", "Mul", "Div", "Pow")
+    if node is None or len(nodes) >= _MAX_NODES or not (root or is_private(edit, value)) or not _keeps_shape(node):
+        return {(value,): 1.0}
+    first, second = node.inputs
+    if first is None or second is None:
+        return {(value,): 1.0}
+    if (node.op_type == "Div" and not number(second)) or (node.op_type == "Pow" and number(second) not in (2.0, 3.0)):
+        return {(value,): 1.0}
+    nodes.append(node)
+    left = _expand(edit, first, nodes)
+    right = _expand(edit, second, nodes)
+    if left is None or right is None:
+        return None
+    match node.op_type:
+        case "Add":
+            return _bounded(_sum(left, right, 1.0))
+        case "Sub":
+            return _bounded(_sum(left, right, -1.0))
+        case "Mul":
+            return _bounded(_product(left, right))
+        case "Div":
+            return {factors: coefficient / right[()] for factors, coefficient in left.items()}
+    square = _bounded(_product(left, left))
+    return square if square is None or right[()] == 2.0 else _bounded(_product(square, left))
+
+
+def _keeps_shape(node: ir.Node) -> bool:
+    """Whether no number adds axes to the other operand."""
+    return all(number(other) is None or _broadcasts_into(other, value) for value, other in both_orders(node))
+
+
+def _sum(left: dict[Monomial, float], right: dict[Monomial, float], sign: float) -> dict[Monomial, float]:
+    terms = dict(left)
+    for factors, coefficient in right.items():
+        terms[factors] = terms.get(factors, 0.0) + sign * coefficient
+    return terms
+
+
+def _product(left: dict[Monomial, float], right: dict[Monomial, float]) -> dict[Monomial, float]:
+    terms: dict[Monomial, float] = {}
+    for some, a in left.items():
+        for more, b in right.items():
+            factors = _ordered(some + more)
+            terms[factors] = terms.get(factors, 0.0) + a * b
+    return terms
+
+
+def _ordered(factors: Monomial) -> Monomial:
+    return tuple(sorted(factors, key=id))
+
+
+def _bounded(terms: dict[Monomial, float]) -> dict[Monomial, float] | None:
+    fits = len(terms) <= _MAX_TERMS and all(len(factors) <= _MAX_DEGREE for factors in terms)
+    return terms if fits else None

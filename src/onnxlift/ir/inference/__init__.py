@@ -1,0 +1,1 @@
+"""Types and symbolic sizes of every value, and the values that can be computed ahead."""

@@ -1,0 +1,132 @@
+"""`load`: from a file that a stranger wrote to a graph that the rest of onnxlift can rely on.
+
+    path, bytes, proto --wire--> proto without weights --limits, weights, prepare--> onnx_ir.Model --order--> sorted
+
+What holds afterwards: every name is defined once, and before it is read; every node has a unique name; every tensor has
+the size that its shape says; nothing in the model refers to a file except through a FileTensor, whose file was judged.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
+
+from onnxlift.errors import LoadError
+from onnxlift.ir.graph.order import sort_nodes
+from onnxlift.ir.graph.types import ONNX_TYPE
+from onnxlift.ir.origin.state_keys import mark_keys
+
+from .external import DataFolder
+from .limits import check_limits
+from .prepare import prepare
+from .sniff import looks_like
+from .tensors import DataFile, Stored, TensorStore
+from .weights import attach_weights, detach_weights, replace_tensors
+from .wire import WireError, cut_weights
+
+Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | onnx.ModelProto | ir.Model
+
+
+def load(source: Source) -> ir.Model:
+    """A model of our own, in normal form, with its weights still where they are.
+
+    Takes a path, the bytes of a file, an open file, a ModelProto or an onnx_ir.Model; the last two are not changed.
+    Raises LoadError if the model is broken, or asks for more than a model may.
+    """
+    store = TensorStore()
+    proto, folder = _read(source, store)
+    check_limits(proto)
+    detach_weights(proto, store, folder)
+    unheld_types = prepare(proto)
+    try:
+        model = ir.from_proto(proto)
+    except Exception as error:
+        # onnx-ir wraps what went wrong once for every level of the graph; the innermost says it best.
+        raise LoadError(f"onnx-ir cannot represent the model: {_root_cause(error)}") from error
+    attach_weights(model, store)
+    for value in (*model.graph.inputs, *model.graph.outputs):
+        if value.name in unheld_types:
+            value.meta[ONNX_TYPE] = unheld_types[value.name]
+    for graph in (model.graph, *(function.graph for function in model.functions.values())):
+        sort_nodes(graph)
+    mark_keys(model)
+    return model
+
+
+def _read(source: Source, store: TensorStore) -> tuple[onnx.ModelProto, DataFolder]:
+    """The model without its large tensors, which go to the store, and where its external files may lie."""
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        file = DataFile.at(path)
+        return _parse(file.map(), file, store, f"{str(path)!r}"), DataFolder.of_model(path)
+    if isinstance(source, ir.Model):
+        return _structure(source, store)
+    if isinstance(source, onnx.ModelProto):
+        try:
+            data = source.SerializeToString()
+        except (EncodeError, ValueError) as error:
+            raise LoadError(
+                "the ModelProto cannot be serialised, as it exceeds 2 GiB or lacks a part: save it with external data, "
+                "and pass the path."
+            ) from error
+    elif isinstance(source, bytes | bytearray | memoryview):
+        data = source if isinstance(source, bytes) else bytes(source)  # a copy, since theirs may change under us
+    elif hasattr(source, "read"):
+        data = source.read()
+    else:
+        raise TypeError(f"a model is a path, bytes, an open file, a ModelProto or an onnx_ir.Model, not {type(source)}")
+    if not isinstance(data, bytes):
+        raise LoadError("the file is open in text mode: open it with mode 'rb'.")
+    return _parse(memoryview(data), memoryview(data), store, "the data"), DataFolder()
+
+
+def _parse(data: memoryview, source: DataFile | memoryview, store: TensorStore, title: str) -> onnx.ModelProto:
+    """The parsed model, with tickets in the place of large tensors."""
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(cut_weights(data, lambda offset, length: store.put(Stored(source, offset, length))))
+        problem = "" if model.HasField("graph") else "it holds no graph"
+    except (WireError, DecodeError) as error:
+        problem = "subgraphs are nested too deeply" if "MaxDepth" in str(error) else str(error)
+    if problem:
+        guess = looks_like(bytes(data[:512]))
+        raise LoadError(f"{title} is not an ONNX model, or a damaged one: {guess or problem}.")
+    return model
+
+
+def _structure(model: ir.Model, store: TensorStore) -> tuple[onnx.ModelProto, DataFolder]:
+    """The proto of a model that the caller holds. Tensors go to the store as they are; external ones stay external."""
+    try:
+        copy = model.clone()
+    except RuntimeError as error:
+        raise LoadError(f"the onnx_ir.Model cannot be copied; is it sorted? {_root_cause(error)}") from error
+    folders: list[Path] = []
+
+    def ticket(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
+        if isinstance(tensor, ir.ExternalTensor):
+            folders.extend([Path(tensor.base_dir)] if tensor.base_dir else [])
+            return tensor
+        if tensor.dtype == ir.DataType.STRING:
+            return tensor
+        written = ir.tensor(np.frombuffer(store.put(tensor), np.uint8))
+        return ir.LazyTensor(lambda: written, tensor.dtype, ir.Shape(tensor.shape.numpy()), name=tensor.name)
+
+    replace_tensors(copy, ticket)
+    try:
+        return ir.to_proto(copy), DataFolder(*folders)
+    except Exception as error:
+        raise LoadError(f"the onnx_ir.Model cannot be serialised: {_root_cause(error)}") from error
+
+
+def _root_cause(error: BaseException) -> str:
+    """The first of a chain of errors, in one line."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0][:300]

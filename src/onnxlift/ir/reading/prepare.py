@@ -1,0 +1,260 @@
+"""One form for what ONNX lets a model say in several ways. Works on the proto, after `limits` and before onnx-ir.
+
+1. `ai.onnx` is written as the empty domain.
+2. An initialiser that is also an input of the model is an initialiser. In a subgraph it is an input: whoever runs a
+   subgraph feeds all of its inputs, so the initialiser is never read.
+3. A sparse initialiser, and the sparse value of a Constant, is dense.
+4. A subgraph that returns a value of an outer graph does so through an Identity.
+5. Every node has a name, unique among the nodes of the graph and its subgraphs, or of its function.
+6. What the file says about the types of intermediate values is dropped, since it may be wrong and inference finds it
+   again; it stays for the outputs of operators without a schema, where it is all that is known.
+7. A negative size in a declared shape is an unknown size, as the exporters that write it mean it.
+8. Types that onnx-ir cannot hold (maps) are taken out, and returned.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx import AttributeProto, numpy_helper
+
+from onnxlift.errors import LoadError
+from onnxlift.ir.origin.metadata import FOLDED_FROM, SIGNATURE_KIND
+
+from .limits import FunctionId, plain_domain, quote
+from .tensors import bytes_needed
+
+MAX_DENSE = 64 << 20
+MAX_DENSE_TOTAL = 256 << 20
+
+
+def prepare(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
+    """Bring `model` into the form above, in place. Returns the types of inputs and outputs that onnx-ir cannot hold."""
+    _plain_domains(model)
+    unheld = {
+        value.name: _copy_type(value.type)
+        for value in (*model.graph.input, *model.graph.output)
+        if not _is_held(value.type)
+    }
+    preparer = _Preparer(model)
+    _inputs_are_not_initializers(model.graph)
+    preparer.graph(model.graph)
+    _name_nodes(_all_nodes(model.graph.node))
+    for function in model.functions:
+        preparer.value_info(function.node, function.value_info)
+        preparer.nodes(function.node)
+        _name_nodes(_all_nodes(function.node))
+    # Where a node runs is not ours to decide; and onnx-ir takes quadratic time to read it.
+    model.ClearField("configuration")
+    return unheld
+
+
+def _plain_domains(model: onnx.ModelProto) -> None:
+    for function in model.functions:
+        function.domain = plain_domain(function.domain)
+    for holder in (model, *model.functions):
+        for entry in holder.opset_import:
+            entry.domain = plain_domain(entry.domain)
+
+
+def _inputs_are_not_initializers(graph: onnx.GraphProto) -> None:
+    constants = {tensor.name for tensor in graph.initializer}
+    constants.update(tensor.values.name for tensor in graph.sparse_initializer)
+    inputs = [value for value in graph.input if value.name not in constants]
+    if len(inputs) < len(graph.input):
+        del graph.input[:]
+        graph.input.extend(inputs)
+
+
+class _Preparer:
+    """Rules 2 to 4 and 6 to 8, for a graph or function and all that it contains."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.model = model
+        self.functions: set[FunctionId] = {(each.domain, each.name, each.overload) for each in model.functions}
+        self.dense_bytes = 0
+
+    @cached_property
+    def value_names(self) -> _Names:
+        """The names of all values that a node or a subgraph defines, reads or returns. Rarely needed."""
+        names: set[str] = set()
+        for body in (self.model.graph.node, *(function.node for function in self.model.functions)):
+            for node in _all_nodes(body):
+                names.update(node.input, node.output)
+                for graph in _subgraphs(node):
+                    names.update(each.name for each in (*graph.input, *graph.initializer, *graph.output))
+        return _Names(names)
+
+    def graph(self, graph: onnx.GraphProto) -> None:
+        for sparse in graph.sparse_initializer:
+            graph.initializer.append(self.dense(sparse))
+        graph.ClearField("sparse_initializer")
+        constants = {tensor.name for tensor in graph.initializer}
+        told = [info for info in graph.value_info if info.name in constants and _tells(info)]
+        self.value_info(graph.node, graph.value_info)
+        for info in told:
+            graph.value_info.add(name=info.name).metadata_props.extend(info.metadata_props)
+        for value in (*graph.input, *graph.output):
+            _hold(value)
+        self.nodes(graph.node)
+
+    def subgraph(self, graph: onnx.GraphProto) -> None:
+        inputs = {value.name for value in graph.input}
+        for kind in (graph.initializer, graph.sparse_initializer):
+            if any(_tensor_name(tensor) in inputs for tensor in kind):
+                kept = [tensor for tensor in kind if _tensor_name(tensor) not in inputs]
+                del kind[:]
+                kind.extend(kept)
+        self.graph(graph)
+        self.return_outer_values(graph, inputs)
+
+    def nodes(self, nodes: Iterable[onnx.NodeProto]) -> None:
+        for node in nodes:
+            node.ClearField("device_configurations")
+            for graph in _subgraphs(node):
+                self.subgraph(graph)
+            for attribute in node.attribute:
+                if attribute.type == AttributeProto.SPARSE_TENSOR and node.op_type == "Constant":
+                    dense = self.dense(attribute.sparse_tensor)
+                    attribute.CopyFrom(onnx.helper.make_attribute("value", dense))
+
+    def value_info(self, nodes: Iterable[onnx.NodeProto], infos: list[onnx.ValueInfoProto]) -> None:
+        if not infos:
+            return
+        unknown = {name for node in nodes if not self.is_known(node) for name in node.output}
+        kept = [info for info in infos if info.name in unknown]
+        for info in kept:
+            _hold(info)
+        del infos[:]
+        infos.extend(kept)
+
+    def is_known(self, node: onnx.NodeProto) -> bool:
+        domain = plain_domain(node.domain)
+        return onnx.defs.has(node.op_type, domain) or (domain, node.op_type, node.overload) in self.functions
+
+    def return_outer_values(self, graph: onnx.GraphProto, defined: set[str]) -> None:
+        defined = defined | {tensor.name for tensor in graph.initializer}
+        defined.update(name for node in graph.node for name in node.output)
+        for output in graph.output:
+            if output.name not in defined:
+                fresh = self.value_names.fresh(output.name)
+                graph.node.add(op_type="Identity", input=[output.name], output=[fresh])
+                output.name = fresh
+
+    def dense(self, sparse: onnx.SparseTensorProto) -> onnx.TensorProto:
+        """The same tensor with its zeros. Raises LoadError if that is too large, or if an index is outside."""
+        name, dims = sparse.values.name, list(sparse.dims)
+        if len(dims) > 32 or any(size < 0 for size in dims) or sparse.values.data_type == onnx.TensorProto.STRING:
+            raise LoadError(f"sparse tensor {quote(name)} has shape {dims[:33]} or holds strings, which cannot be.")
+        needed = bytes_needed(ir.DataType(sparse.values.data_type), tuple(dims))
+        self.dense_bytes += needed
+        if needed > MAX_DENSE or self.dense_bytes > MAX_DENSE_TOTAL:
+            raise LoadError(
+                f"sparse tensor {quote(name)} takes {needed:,} bytes when it is made dense; onnxlift goes up to "
+                f"{MAX_DENSE:,} bytes each and {MAX_DENSE_TOTAL:,} for all together. Store it dense."
+            )
+        values = ir.serde.TensorProtoTensor(sparse.values).numpy().reshape(-1)
+        indices = ir.serde.TensorProtoTensor(sparse.indices).numpy()
+        dense = np.zeros(dims, values.dtype)
+        limits = dense.size if indices.ndim == 1 else np.array(dims)
+        if indices.shape not in {(values.size,), (values.size, len(dims))} or indices.dtype != np.int64:
+            raise LoadError(
+                f"sparse tensor {quote(name)}: {values.size} values do not go with indices {indices.shape}."
+            )
+        if np.any(indices < 0) or np.any(indices >= limits):
+            raise LoadError(f"sparse tensor {quote(name)} has an index outside its shape {dims}.")
+        if indices.ndim == 1:
+            dense.reshape(-1)[indices] = values
+        else:
+            dense[tuple(indices.T)] = values
+        return numpy_helper.from_array(dense, name)
+
+
+def _name_nodes(nodes: Iterable[onnx.NodeProto]) -> None:
+    """Fill missing names as `Conv_3` (operator and position), and number repeated ones."""
+    nodes = list(nodes)
+    names = _Names(node.name for node in nodes)
+    seen: set[str] = set()
+    for position, node in enumerate(nodes):
+        if not node.name:
+            node.name = names.fresh(node.op_type, f"{node.op_type}_{position}")
+        elif node.name in seen:
+            node.name = names.fresh(node.name)
+        seen.add(node.name)
+
+
+class _Names:
+    """Names in use, and new ones that are not."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self.taken = set(taken)
+        self.repeats: Counter[str] = Counter()  # so that a thousand equal names take a thousand steps, not a million
+
+    def fresh(self, base: str, first_choice: str | None = None) -> str:
+        name = first_choice or base
+        while name in self.taken:
+            self.repeats[base] += 1
+            name = f"{base}_{self.repeats[base]}"
+        self.taken.add(name)
+        return name
+
+
+def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    for node in nodes:
+        yield node
+        for graph in _subgraphs(node):
+            yield from _all_nodes(graph.node)
+
+
+def _subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            yield attribute.g
+        elif attribute.type == AttributeProto.GRAPHS:
+            yield from attribute.graphs
+
+
+def _tensor_name(tensor: onnx.TensorProto | onnx.SparseTensorProto) -> str:
+    return tensor.values.name if isinstance(tensor, onnx.SparseTensorProto) else tensor.name
+
+
+def _hold(value: onnx.ValueInfoProto) -> None:
+    if not _is_held(value.type):
+        value.ClearField("type")
+        return
+    type_ = value.type
+    while (kind := type_.WhichOneof("value")) in {"sequence_type", "optional_type"}:
+        type_ = getattr(type_, kind).elem_type
+    if kind in {"tensor_type", "sparse_tensor_type"}:
+        for size in getattr(type_, kind).shape.dim:
+            if size.dim_value < 0:
+                size.ClearField("dim_value")
+
+
+def _is_held(type_: onnx.TypeProto, inside: bool = False) -> bool:
+    kind = type_.WhichOneof("value")
+    if kind in {"sequence_type", "optional_type"}:
+        return _is_held(getattr(type_, kind).elem_type, inside=True)
+    if inside:
+        return kind in {"tensor_type", "sparse_tensor_type"} and bool(getattr(type_, kind).HasField("elem_type"))
+    return bool(kind != "map_type")
+
+
+def _copy_type(type_: onnx.TypeProto) -> onnx.TypeProto:
+    copy = onnx.TypeProto()
+    copy.CopyFrom(type_)
+    return copy
+
+
+def _tells(info: onnx.ValueInfoProto) -> bool:
+    """Whether PyTorch's exporter says what a constant was: made of others, a buffer, or a parameter although its name
+    speaks of no module. All else that such an entry says is in the value itself."""
+    return any(
+        entry.key == FOLDED_FROM or (entry.key == SIGNATURE_KIND and (entry.value == "BUFFER" or "." not in info.name))
+        for entry in info.metadata_props
+    )

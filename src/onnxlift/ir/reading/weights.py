@@ -1,0 +1,195 @@
+"""Every tensor of a model, wherever it sits: checked, taken out of the proto, and given back to the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from math import prod
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx import AttributeProto, TensorProto
+
+from onnxlift.errors import LoadError
+
+from .external import DataFolder, stored_data
+from .limits import quote
+from .tensors import FileTensor, Stored, TensorStore, bytes_needed, size_mismatch
+
+MAX_RANK = 32
+MAX_BYTES = 1 << 62
+
+# The field of TensorProto that holds the elements of a type when `raw_data` does not. All others use int32_data.
+_FIELD: dict[int, str] = {
+    TensorProto.FLOAT: "float_data",
+    TensorProto.COMPLEX64: "float_data",
+    TensorProto.DOUBLE: "double_data",
+    TensorProto.COMPLEX128: "double_data",
+    TensorProto.INT64: "int64_data",
+    TensorProto.UINT32: "uint64_data",
+    TensorProto.UINT64: "uint64_data",
+    TensorProto.STRING: "string_data",
+}
+_TYPED_FIELDS = frozenset(_FIELD.values()) | {"int32_data"}
+_DATA_TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
+_COMPLEX = {TensorProto.COMPLEX64, TensorProto.COMPLEX128}
+
+
+def detach_weights(model: onnx.ModelProto, store: TensorStore, folder: DataFolder) -> None:
+    """Check every tensor, and put those in external files into the store; the proto keeps a ticket.
+
+    After this, a tensor has as many bytes as its shape says, and nothing refers to a file any more.
+    """
+    for tensor in each_tensor(model):
+        _check_header(tensor)
+        if tensor.data_location == TensorProto.EXTERNAL:
+            tensor.raw_data = store.put(stored_data(tensor, folder))
+            tensor.ClearField("data_location")
+        tensor.ClearField("external_data")
+        _check_size(tensor, store)
+
+
+def attach_weights(model: ir.Model, store: TensorStore) -> None:
+    """Exchange the tickets in the graph for the tensors that they stand for."""
+    replace_tensors(model, lambda tensor: _claim(tensor, store))
+
+
+def replace_tensors(model: ir.Model, replacement: Callable[[ir.TensorProtocol], ir.TensorProtocol]) -> None:
+    """Put `replacement(tensor)` in the place of every tensor: initialisers and attributes, here and in functions."""
+    for graph in (model.graph, *(function.graph for function in model.functions.values())):
+        for each in (graph, *graph.subgraphs()):
+            for value in each.initializers.values():
+                if value.const_value is not None:
+                    value.const_value = replacement(value.const_value)
+        for node in graph.all_nodes():
+            _replace_in_attributes(node.attributes, replacement)
+    for function in model.functions.values():
+        _replace_in_attributes(function.attributes, replacement)
+
+
+def _replace_in_attributes(
+    attributes: MutableMapping[str, ir.Attr], replacement: Callable[[ir.TensorProtocol], ir.TensorProtocol]
+) -> None:
+    for name, attribute in attributes.items():  # values change, keys do not
+        if attribute.is_ref():
+            continue
+        if attribute.type == ir.AttributeType.TENSOR:
+            attributes[name] = ir.AttrTensor(name, replacement(attribute.as_tensor()), doc_string=attribute.doc_string)
+        elif attribute.type == ir.AttributeType.TENSORS:
+            tensors = [replacement(tensor) for tensor in attribute.as_tensors()]
+            attributes[name] = ir.AttrTensors(name, tensors, doc_string=attribute.doc_string)
+
+
+def each_tensor(model: onnx.ModelProto) -> Iterator[TensorProto]:
+    """Every tensor: initialisers and attributes of the graph, of its subgraphs and of functions."""
+    yield from _tensors_of_graph(model.graph)
+    for function in model.functions:
+        yield from _tensors_of_attributes(function.attribute_proto)
+        for node in function.node:
+            yield from _tensors_of_attributes(node.attribute)
+
+
+def _tensors_of_graph(graph: onnx.GraphProto) -> Iterator[TensorProto]:
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    for node in graph.node:
+        yield from _tensors_of_attributes(node.attribute)
+
+
+def _tensors_of_attributes(attributes: Iterable[AttributeProto]) -> Iterator[TensorProto]:
+    for attribute in attributes:
+        if attribute.type == AttributeProto.TENSOR and not attribute.ref_attr_name:
+            yield attribute.t
+        elif attribute.type == AttributeProto.TENSORS:
+            yield from attribute.tensors
+        elif attribute.type == AttributeProto.SPARSE_TENSOR and not attribute.ref_attr_name:
+            yield from (attribute.sparse_tensor.values, attribute.sparse_tensor.indices)
+        elif attribute.type == AttributeProto.GRAPH:
+            yield from _tensors_of_graph(attribute.g)
+        elif attribute.type == AttributeProto.GRAPHS:
+            for graph in attribute.graphs:
+                yield from _tensors_of_graph(graph)
+
+
+def _check_header(tensor: TensorProto) -> None:
+    """The type and the shape make sense. First of all checks: a shape of a million sizes takes minutes to multiply."""
+    if tensor.data_type not in _DATA_TYPES:
+        raise LoadError(f"{_title(tensor)} has data type {tensor.data_type}, which this onnx does not know.")
+    if len(tensor.dims) > MAX_RANK:
+        raise LoadError(f"{_title(tensor)} has {len(tensor.dims):,} dimensions; at most {MAX_RANK} make sense.")
+    if any(size < 0 for size in tensor.dims):
+        raise LoadError(f"{_title(tensor)} has a negative size in its shape {list(tensor.dims)}.")
+    # Zeros do not count: numpy cannot even describe an empty array whose other sizes overflow.
+    if prod(size for size in tensor.dims if size) * 16 > MAX_BYTES:
+        raise LoadError(f"{_title(tensor)} of shape {list(tensor.dims)} is larger than any memory.")
+    if tensor.HasField("segment"):
+        raise LoadError(f"{_title(tensor)} is stored in segments, which no ONNX runtime reads.")
+    if tensor.data_type == TensorProto.STRING and (
+        tensor.HasField("raw_data") or tensor.data_location == TensorProto.EXTERNAL
+    ):
+        raise LoadError(f"{_title(tensor)} holds strings as raw bytes; ONNX wants them in string_data.")
+
+
+def _check_size(tensor: TensorProto, store: TensorStore) -> None:
+    """The data has exactly the size of the shape, so that nothing is ever allocated for what the file does not hold."""
+    dtype, shape = ir.DataType(tensor.data_type), tuple(tensor.dims)
+    field = "raw_data" if tensor.HasField("raw_data") else _FIELD.get(tensor.data_type, "int32_data")
+    if any(other != field and len(getattr(tensor, other)) for other in _TYPED_FIELDS):
+        raise LoadError(f"{_title(tensor)} of type {dtype.name} holds data in other fields than {field}.")
+    if field == "raw_data":
+        stored = store.get(tensor.raw_data)
+        if stored is None:
+            length = len(tensor.raw_data)
+        else:
+            length = stored.length if isinstance(stored, Stored) else stored.nbytes
+        if length != bytes_needed(dtype, shape):
+            raise LoadError(size_mismatch(_title(tensor), dtype, shape, length))
+        return
+    elements = prod(shape)
+    if tensor.data_type in _COMPLEX:
+        elements *= 2
+    elif field == "int32_data" and dtype.bitwidth in (2, 4):  # packed, one byte in each int32
+        elements = bytes_needed(dtype, shape)
+    held = len(getattr(tensor, field))
+    if held != elements:
+        raise LoadError(
+            f"{_title(tensor)} of type {dtype.name} and shape {list(shape)} needs {elements:,} entries in "
+            f"{field}, and the model holds {held:,}. The file is damaged or was changed by hand."
+        )
+
+
+def _title(tensor: TensorProto) -> str:
+    return f"tensor {quote(tensor.name)}" if tensor.name else "a tensor without a name"
+
+
+def _claim(tensor: ir.TensorProtocol, store: TensorStore) -> ir.TensorProtocol:
+    if isinstance(tensor, ir.StringTensor):
+        return _string_objects(tensor)
+    if not isinstance(tensor, ir.serde.TensorProtoTensor) or (stored := store.get(tensor.raw.raw_data)) is None:
+        return tensor
+    if not isinstance(stored, Stored):
+        # The caller's own tensor, behind a name of ours: renaming a value renames its tensor.
+        return ir.LazyTensor(lambda: stored, tensor.dtype, tensor.shape, name=tensor.name)
+    return FileTensor(
+        stored,
+        tensor.dtype,
+        tensor.shape,
+        name=tensor.name,
+        doc_string=tensor.doc_string,
+        metadata_props=dict(tensor.metadata_props),
+    )
+
+
+def _string_objects(tensor: ir.StringTensor) -> ir.StringTensor:
+    """The same strings as objects. onnx-ir would hand them to numpy as they come, whose own type for bytes drops zeros
+    at the end and takes room for the longest string as often as there are strings."""
+    array = np.empty(tensor.shape.numpy(), object)
+    array.reshape(-1)[:] = list(tensor.string_data())
+    return ir.StringTensor(
+        array,
+        shape=tensor.shape,
+        name=tensor.name,
+        doc_string=tensor.doc_string,
+        metadata_props=dict(tensor.metadata_props),
+    )

@@ -1,0 +1,120 @@
+"""Names from the model as Python identifiers. The one place where text of a stranger becomes text of our source."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+import sys
+import unicodedata
+from collections.abc import Iterable
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.marks import STATE_KEY
+from onnxlift.lifting import kernels
+
+# What a module's attribute may not be called: everything that nn.Module itself has (listed here because the compiler
+# does not import torch; a test compares the list with the real class), and what `forward` needs under its own name.
+MODULE_ATTRIBUTES = frozenset(
+    """T_destination add_module apply bfloat16 buffers call_super_init children compile cpu cuda double dump_patches
+    eval extra_repr float forward get_buffer get_extra_state get_parameter get_submodule half ipu load_state_dict
+    modules mtia named_buffers named_children named_modules named_parameters parameters register_backward_hook
+    register_buffer register_forward_hook register_forward_pre_hook register_full_backward_hook
+    register_full_backward_pre_hook register_load_state_dict_post_hook register_load_state_dict_pre_hook
+    register_module register_parameter register_state_dict_post_hook register_state_dict_pre_hook requires_grad_
+    set_extra_state set_submodule share_memory state_dict to to_empty train training type xpu zero_grad
+    tie_weights""".split()
+)
+# What the generated file imports or defines itself, besides the kernels.
+GLOBAL_NAMES = frozenset(
+    """CONSTANTS Callable F OrderedDict Path Sequence Tensor WEIGHTS itertools json load load_file math nn np numpy
+    safetensors self torch""".split()
+)
+_BUILTINS = frozenset(name for name in dir(builtins) if not name.startswith("_"))
+
+GENERATED = re.compile(
+    r"""^(?:val_\d+ | onnx::.* | \d+ | _v_\d+ | node_[^.]* | [A-Z]\w*_\d+ | tmp_?\d*(?:_\d+)*
+        | [a-z]_?\d+(?:_[a-z]?\d+)* | _?tensor_?\d* | _\d+
+        | const(?:ant)?(?:_\w*)?_?\d* | initializer_?\d* | .*_output_\d+ | .*::.* | scalar_tensor_default_?\d*
+        | (?:elementwise_)?(?:add|cat|clone|div|expand|mul|neg|permute|pow|reshape|select|slice|squeeze|stack|sub|t|to
+             |transpose|unsqueeze|view|where)(?:_\d+)*
+        | .*_(?:(?:true|false)_graph|split|slice)_\d+
+        | .*\.\.\d+ | p2o\..* | helper\.constant\.\d+ | .*\.tmp_\d+.* )$""",
+    re.VERBOSE,
+)
+
+
+LONGEST_NAME = 1000  # beyond it no name tells a reader anything, and expressions like the one above take their time
+
+
+def is_generated(name: str | None) -> bool:
+    """Whether `name` was made up by an exporter or optimiser, and so means nothing to a reader."""
+    return not name or len(name) > LONGEST_NAME or bool(GENERATED.match(name))
+
+
+def is_nameless(value: ir.Value) -> bool:
+    """Whether a constant's name was made up, and is no key of the state dict that only looks so (`const`, `w1`)."""
+    return STATE_KEY not in value.meta and is_generated(value.name)
+
+
+def plain(text: str | None, length: int = 80) -> str:
+    """`text` as it may stand in a docstring: printable ASCII without quotes or backslashes, and not endless."""
+    return re.sub(r"[^\x20-\x7e]|[\"\\]", "?", (text or "")[:length])
+
+
+def identifier(text: str, default: str = "x") -> str:
+    """`text` as an ASCII identifier that is neither a keyword nor a builtin nor a name that our source relies on."""
+    word = _word(text, default)
+    taken = keyword.iskeyword(word) or keyword.issoftkeyword(word) or word in GLOBAL_NAMES or word in _BUILTINS
+    taken = taken or kernels.exists(word)
+    return f"{word}_" if taken else word
+
+
+def file_stem(text: str) -> str:
+    """`text` as the name of a file that can be imported and does not hide a module that others import: `random_`."""
+    word = identifier(text, "model")
+    return f"{word}_" if word in sys.stdlib_module_names or word == "PIL" else word
+
+
+def attribute(text: str, default: str = "layer") -> str:
+    """`text` as the name of a module's attribute. Digits alone stay as they are: they index a container."""
+    if text.isascii() and text.isdigit() and len(text) < 9:
+        return str(int(text))
+    word = _word(text, default)
+    return f"{word}_" if keyword.iskeyword(word) or word in MODULE_ATTRIBUTES else word
+
+
+def _word(text: str, default: str) -> str:
+    """Letters, digits and single underscores of `text`, a letter first."""
+    ascii_text = unicodedata.normalize("NFKD", text[:200]).encode("ascii", "ignore").decode()
+    word = re.sub(r"[\W_]+", "_", ascii_text).strip("_")[:60].rstrip("_")
+    return word if word[:1].isalpha() else f"{default}_{word}".rstrip("_")
+
+
+def class_name(text: str, default: str = "Model") -> str:
+    """`text` in CapWords: `tiny_resnet` -> `TinyResnet`; what has capitals inside already is kept."""
+    ascii_text = unicodedata.normalize("NFKD", text[:200]).encode("ascii", "ignore").decode()
+    words = [w for w in re.split(r"[\W_]+", ascii_text) if w]
+    name = "".join(w if not w.islower() else w.capitalize() for w in words)[:60]
+    if not name or not name[0].isalpha():
+        return default if not name else f"{default}{name}"
+    name = name[0].upper() + name[1:]
+    if keyword.iskeyword(name) or name in _BUILTINS or name in GLOBAL_NAMES or kernels.exists(name):
+        name += "Model"
+    return name
+
+
+def unique(name: str, taken: Iterable[str] | set[str]) -> str:
+    """`name`, or one of `name_1`, `name_2`, ... that is free."""
+    pool = taken if isinstance(taken, set | frozenset | dict) else set(taken)
+    if name not in pool:
+        return name
+    stem = name.rstrip("_")
+    last, free = 0, 1
+    while f"{stem}_{free}" in pool:
+        last, free = free, 2 * free
+    while free - last > 1:  # by halves: among ten thousand of one name, each would have to step over all the others
+        middle = (last + free) // 2
+        last, free = (middle, free) if f"{stem}_{middle}" in pool else (last, middle)
+    return f"{stem}_{free}"

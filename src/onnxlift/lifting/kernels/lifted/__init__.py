@@ -1,0 +1,1 @@
+"""Layers that idioms recognise and PyTorch does not have."""

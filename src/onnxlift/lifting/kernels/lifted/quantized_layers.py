@@ -1,0 +1,184 @@
+"""Layers whose weights are stored as small integers."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from onnxlift.lifting.kernels.microsoft.quant import dequantize_blocks
+from onnxlift.lifting.kernels.standard.linalg import matmul_integer
+from onnxlift.lifting.kernels.standard.quant import dequantize, dynamic_quantize
+
+
+class QuantizedLinear(nn.Module):
+    """nn.Linear with a weight of integers, each of which stands for `(weight - zero_point) * scale`."""
+
+    weight: Tensor
+    scale: Tensor
+    zero_point: Tensor
+
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, per_channel: bool = False, signed: bool = True
+    ) -> None:
+        super().__init__()
+        dtype = torch.int8 if signed else torch.uint8
+        rows = out_features if per_channel else 1
+        self.register_buffer("weight", torch.empty(out_features, in_features, dtype=dtype))
+        self.register_buffer("scale", torch.empty(rows, 1))
+        self.register_buffer("zero_point", torch.empty(rows, 1, dtype=dtype))
+        self.bias = nn.Parameter(torch.empty(out_features)) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, dequantize(self.weight, self.scale, self.zero_point), self.bias)
+
+
+class DynamicQuantizedLinear(nn.Module):
+    """QuantizedLinear that multiplies integers: its input is quantised to the range that it has."""
+
+    weight: Tensor
+    scale: Tensor
+    zero_point: Tensor
+
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, per_channel: bool = False, signed: bool = True
+    ) -> None:
+        super().__init__()
+        dtype = torch.int8 if signed else torch.uint8
+        rows = out_features if per_channel else 1
+        self.register_buffer("weight", torch.empty(out_features, in_features, dtype=dtype))
+        self.register_buffer("scale", torch.empty(rows))
+        self.register_buffer("zero_point", torch.empty(rows, dtype=dtype))
+        self.bias = nn.Parameter(torch.empty(out_features)) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        x, scale, zero_point = dynamic_quantize(x)
+        x = matmul_integer(x, self.weight.T, zero_point, self.zero_point).float() * (scale * self.scale)
+        return x if self.bias is None else x + self.bias
+
+
+class BlockQuantizedLinear(nn.Module):
+    """nn.Linear with a weight of a few bits, packed into bytes. Each block of a row has a scale of its own, and perhaps
+    a zero point."""
+
+    weight: Tensor
+    scales: Tensor
+    zero_points: Tensor | None
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        block_size: int = 32,
+        bits: int = 4,
+        zero_points: bool = False,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        self.in_features, self.bits = in_features, bits
+        blocks = -(-in_features // block_size)
+        packed = -(-blocks * bits // 8)
+        self.register_buffer("weight", torch.empty(out_features, blocks, block_size * bits // 8, dtype=torch.uint8))
+        self.register_buffer("scales", torch.empty(out_features, blocks))
+        zeros = torch.empty(out_features, packed, dtype=torch.uint8) if zero_points else None
+        self.register_buffer("zero_points", zeros)
+        self.bias = nn.Parameter(torch.empty(out_features)) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight = dequantize_blocks(self.weight, self.scales, self.zero_points, self.bits, self.in_features)
+        return F.linear(x, weight, self.bias)
+
+
+class QuantizedConv2d(nn.Module):
+    """nn.Conv2d with a weight of integers, each of which stands for `(weight - zero_point) * scale`."""
+
+    weight: Tensor
+    scale: Tensor
+    zero_point: Tensor
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | tuple[int, int],
+        stride: int | tuple[int, int] = 1,
+        padding: int | tuple[int, int] = 0,
+        dilation: int | tuple[int, int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        per_channel: bool = False,
+        signed: bool = True,
+    ) -> None:
+        super().__init__()
+        self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
+        size = kernel_size if isinstance(kernel_size, tuple) else (kernel_size, kernel_size)
+        dtype = torch.int8 if signed else torch.uint8
+        rows = out_channels if per_channel else 1
+        self.register_buffer("weight", torch.empty(out_channels, in_channels // groups, *size, dtype=dtype))
+        self.register_buffer("scale", torch.empty(rows, 1, 1, 1))
+        self.register_buffer("zero_point", torch.empty(rows, 1, 1, 1, dtype=dtype))
+        self.bias = nn.Parameter(torch.empty(out_channels)) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight = dequantize(self.weight, self.scale, self.zero_point)
+        return F.conv2d(x, weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class DynamicQuantizedConv2d(nn.Module):
+    """QuantizedConv2d that multiplies integers: its input is quantised to the range that it has. A bias is added as an
+    integer, too, if `rounds_bias`."""
+
+    weight: Tensor
+    scale: Tensor
+    zero_point: Tensor
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | tuple[int, int],
+        stride: int | tuple[int, int] = 1,
+        padding: int | tuple[int, int] = 0,
+        dilation: int | tuple[int, int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        per_channel: bool = False,
+        signed: bool = True,
+        rounds_bias: bool = False,
+    ) -> None:
+        super().__init__()
+        self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
+        self.rounds_bias = rounds_bias
+        size = kernel_size if isinstance(kernel_size, tuple) else (kernel_size, kernel_size)
+        dtype = torch.int8 if signed else torch.uint8
+        rows = out_channels if per_channel else 1
+        self.register_buffer("weight", torch.empty(out_channels, in_channels // groups, *size, dtype=dtype))
+        self.register_buffer("scale", torch.empty(rows, 1, 1))
+        self.register_buffer("zero_point", torch.empty(rows, 1, 1, dtype=dtype))
+        self.bias = nn.Parameter(torch.empty(out_channels)) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        x, scale, zero_point = dynamic_quantize(x)
+        scale = scale * self.scale
+        weight = self.weight.double() - self.zero_point.unsqueeze(1)
+        x = F.conv2d(x.double() - zero_point, weight, None, self.stride, self.padding, self.dilation, self.groups)
+        bias = 0 if self.bias is None else self.bias.view(-1, 1, 1)
+        if self.rounds_bias:
+            return (x + (bias / scale).floor()).float() * scale
+        return x.float() * scale + bias
+
+
+class QuantizedEmbedding(nn.Module):
+    """nn.Embedding with a table of integers, each of which stands for `(weight - zero_point) * scale`."""
+
+    weight: Tensor
+    scale: Tensor
+    zero_point: Tensor
+
+    def __init__(self, num_embeddings: int, embedding_dim: int, signed: bool = True) -> None:
+        super().__init__()
+        dtype = torch.int8 if signed else torch.uint8
+        self.register_buffer("weight", torch.empty(num_embeddings, embedding_dim, dtype=dtype))
+        self.register_buffer("scale", torch.empty(()))
+        self.register_buffer("zero_point", torch.empty((), dtype=dtype))
+
+    def forward(self, indices: Tensor) -> Tensor:
+        return dequantize(self.weight[indices], self.scale, self.zero_point)

@@ -1,0 +1,1 @@
+"""Kernels for operators of ONNX Runtime."""

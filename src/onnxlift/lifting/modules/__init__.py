@@ -1,0 +1,1 @@
+"""Nodes lowered into modules, and modules restructured: loops, lists, shared classes."""

@@ -1,0 +1,109 @@
+"""Statements in the order in which their computations begin.
+
+    k = self.k(x).mT          q = self.q(x).sin()
+    q = self.q(x).sin()  ->   k = self.k(x).mT         (if the graph begins with q)
+
+After inlining a statement stands where its last node stood, while a reader expects it where its first one did: query,
+key, value, and not whichever was transposed first. Applies to runs of assignments to variables that are written once;
+what a statement reads still comes before it, and the calls of one module stay in their order. What works on one part
+each of a tensor that was cut comes in the order of the parts, wherever the graph begins:
+
+    q, k, v = x.chunk(3)        q, k, v = x.chunk(3)
+    k = k.mT               ->   q = q.mT
+    q = q.mT                    k = k.mT
+"""
+
+from __future__ import annotations
+
+import heapq
+from itertools import pairwise
+
+from onnxlift.lifting.code.expr import Expr, Ref, variable, walk
+from onnxlift.lifting.code.statements import Assign, Block, Statement
+
+from .inline import Inlined, read_variables
+from .prune import called_module
+
+
+def arrange(block: Block, inlined: Inlined, begin: dict[int, int]) -> None:
+    """Arrange the statements of a forward; `begin` tells where in the graph each one begins, by the id of it."""
+    arranged: list[Statement] = []
+    run: list[Assign] = []
+    for statement in block.statements:
+        if isinstance(statement, Assign):
+            run.append(statement)
+        else:
+            arranged += _sorted(run, inlined, begin)
+            arranged.append(statement)
+            run = []
+    block.statements = [*arranged, *_sorted(run, inlined, begin)]
+
+
+def _sorted(run: list[Assign], inlined: Inlined, begin: dict[int, int]) -> list[Assign]:
+    writer: dict[object, int] = {}
+    reads = [set(read_variables(statement.expr, inlined)) for statement in run]
+    read = set[object]()
+    for index, statement in enumerate(run):
+        read |= reads[index]
+        for key in (variable(target) for target in statement.targets if target is not None):
+            if key in writer or key in read:
+                return run  # written twice: the order has a meaning
+            writer[key] = index
+    waits = [{writer[key] for key in keys if key in writer} for keys in reads]
+    for calls in _repeated_calls(run, inlined).values():
+        for before, after in pairwise(dict.fromkeys(calls)):
+            waits[after].add(before)
+    starts = _starts(run, inlined, writer, begin)
+    wakes: dict[int, list[int]] = {}
+    for index, sources in enumerate(waits):
+        for source in sources:
+            wakes.setdefault(source, []).append(index)
+    ready = [(starts[index], index) for index, sources in enumerate(waits) if not sources]
+    heapq.heapify(ready)
+    order: list[Assign] = []
+    while ready:
+        _, index = heapq.heappop(ready)
+        order.append(run[index])
+        for waiting in wakes.get(index, ()):
+            waits[waiting].discard(index)
+            if not waits[waiting]:
+                heapq.heappush(ready, (starts[waiting], waiting))
+    return order if len(order) == len(run) else run
+
+
+def _starts(run: list[Assign], inlined: Inlined, writer: dict[object, int], begin: dict[int, int]) -> list[int]:
+    """Where each statement begins. Those that read one part each of the same cut share their places anew."""
+    starts = [begin[id(statement)] for statement in run]
+    readers: dict[int, dict[int, list[int]]] = {}
+    for index, statement in enumerate(run):
+        cut = {
+            (source, place)
+            for key in read_variables(statement.expr, inlined)
+            if (source := writer.get(key, index)) != index and len(run[source].targets) > 1
+            for place, target in enumerate(run[source].targets)
+            if isinstance(target, Ref) and target._key is key
+        }
+        if len(cut) == 1:
+            ((source, place),) = cut
+            readers.setdefault(source, {}).setdefault(place, []).append(index)
+    for parts in readers.values():
+        if all(len(reading) == 1 for reading in parts.values()):
+            indices = [parts[place][0] for place in sorted(parts)]
+            for index, start in zip(indices, sorted(starts[i] for i in indices), strict=True):
+                starts[index] = start
+    return starts
+
+
+def _repeated_calls(run: list[Assign], inlined: Inlined) -> dict[int, list[int]]:
+    """Where in a run each module is called that is called several times."""
+    calls: dict[int, list[int]] = {}
+    for index, statement in enumerate(run):
+        waiting: list[Expr] = [statement.expr]
+        while waiting:
+            for part in walk(waiting.pop()):
+                child = called_module(part)
+                if child is not None and child.calls > 1:
+                    calls.setdefault(id(child), []).append(index)
+                if isinstance(part, Ref) and part._key in inlined:
+                    waiting.append(inlined[part._key])
+    return calls

@@ -1,0 +1,1 @@
+"""Equal modules share one class, whose constructor takes what differs."""

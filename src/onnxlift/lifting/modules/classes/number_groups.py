@@ -1,0 +1,178 @@
+"""The numbers in which the instances of a class differ, and which of them are one.
+
+Numbers that always agree are in one group, if they measure the same kind of thing: that a kernel is as large as there
+are channels is chance. A length in `forward` is what it is equal to (what is cut off is what a layer has added), and
+a number of an optional part is that of a group, wherever the part is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from onnxlift.lifting.code.expr import Literal
+
+LARGEST_FACTOR = 8
+MOST_COMPARED = 40  # widths of one class: each is compared with all others
+DEFAULTS = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1}  # of layers
+
+
+class Absent:
+    """Stands for a number in an instance that lacks the part where it is."""
+
+
+ABSENT = Absent()
+
+
+@dataclass(frozen=True)
+class LayerClass:
+    """Stands for a number where instances differ in the activation that they have: `nn.ReLU`."""
+
+    name: str
+
+
+@dataclass(eq=False)
+class Number:
+    """One place in a module where a number stands: an argument of a layer, or a literal in `forward`; or where an
+    activation does."""
+
+    where: object  # the Literal itself, or (layer or child module or optional part, argument name)
+    role: str
+    value: Any
+    home: object = None  # the path of the member, or the id of the statement, that it is in
+    negated: bool = False  # whether the literal is the number with a minus before it
+
+
+@dataclass(eq=False)
+class Group:
+    """Places whose numbers agree in every instance."""
+
+    family: str
+    column: list[Any]
+    places: list[Number]
+    text: str = ""
+
+    @property
+    def roles(self) -> list[str]:
+        return [place.role for place in self.places]
+
+
+_WIDTHS = frozenset(
+    """in_channels out_channels num_features num_channels channels in_features out_features normalized_shape
+    embedding_dim dim in_dim out_dim input_size hidden_size groups size start hidden length heads head_dim""".split()
+)
+LENGTHS = frozenset({"size", "start", "length"})
+SIZES = LENGTHS | {"heads", "head_dim"}  # of which layers' widths are no multiples
+_MEASURES = frozenset({"padding", "window", "dilation", "shift", "repeats"})  # that may be what a length is
+
+
+def family_of(role: str) -> str:
+    """What kind of thing a number measures."""
+    stem = role.rstrip("0123456789")
+    if stem in _WIDTHS or stem.startswith(("in_", "out_")):
+        return "width"
+    return "window" if stem in ("kernel_size", "kernel", "stride") else stem
+
+
+def place_of(number: Number) -> object:
+    """The key of a number's place: by identity, since equal layers stand in many places."""
+    return (id(number.where[0]), number.where[1]) if isinstance(number.where, tuple) else id(number.where)
+
+
+def is_of_layers(group: Group) -> bool:
+    """Whether it is the width of a layer, and not only a size of what is computed."""
+    return not SIZES.issuperset(group.roles)
+
+
+def are_integers(group: Group) -> bool:
+    return all(type(value) is int for value in group.column)
+
+
+def group_numbers(example: Sequence[Number], columns: Sequence[Sequence[Any]]) -> list[Group] | None:
+    groups: dict[tuple[str, tuple[str, ...]], Group] = {}
+    partial: list[tuple[Number, Sequence[Any]]] = []
+    for number, column in zip(example, columns, strict=True):
+        texts = tuple(repr(value) for value in column)  # by text: NaN is equal to NaN
+        if any(value is ABSENT for value in column):
+            partial.append((number, column))
+        elif len(set(texts)) > 1:
+            family = "flag" if isinstance(number.value, bool) else family_of(number.role)
+            groups.setdefault((family, texts), Group(family, list(column), [])).places.append(number)
+    found = _with_lengths([*groups.values()])
+    for number, column in partial:
+        values = {repr(value) for value in column if value is not ABSENT}
+        if values == {repr(DEFAULTS.get(number.role))}:
+            continue  # a layer's own default, which need not be said
+        group = _fitting(number, column, found)
+        if group is None and len(values) > 1:
+            group = _completed(number, column, partial, found)
+            if group is None:
+                return None
+            found.append(group)
+        if group is not None:
+            group.places.append(number)
+    for group in found:
+        if {"heads", "head_dim"} <= {*group.roles}:  # as many rows as columns: an image is cut, not heads
+            for number in group.places:
+                number.role = "size"
+    position = {id(number): index for index, number in enumerate(example)}
+    return sorted(found, key=lambda group: position[id(group.places[0])])
+
+
+def _with_lengths(groups: list[Group]) -> list[Group]:
+    """The groups, with lengths among those that they are: what is cut off is as long as what a layer has added."""
+    measures = {tuple(g.column): g for g in reversed(groups) if g.family in _MEASURES and are_integers(g)}
+    found: list[Group] = []
+    for group in groups:
+        is_length = LENGTHS.issuperset(group.roles) and are_integers(group)
+        same = measures.get(tuple(group.column)) if is_length else None
+        if same is None:
+            found.append(group)
+        else:
+            same.places += group.places
+    return found
+
+
+def _completed(
+    number: Number, column: Sequence[Any], partial: Sequence[tuple[Number, Sequence[Any]]], groups: list[Group]
+) -> Group | None:
+    """A group for a width of an optional part. Where the part is missing, its input is passed on as its output, and so
+    is as wide as that; other widths are known if they are always the same multiple of one that is."""
+    part = [(n, c) for n, c in partial if n.home == number.home and n.role != "groups"]
+    widths = [(n, c) for n, c in part if family_of(n.role) == "width"]
+    if not any(n is number for n, _ in widths):
+        return None
+    result = _fitting(*widths[-1], groups) or _multiplied(widths[-1][1], groups)
+    if number is widths[0][0] and result is not None:
+        return Group("width", [b if a is ABSENT else a for a, b in zip(column, result.column, strict=True)], [])
+    return _multiplied(column, groups)
+
+
+def _multiplied(column: Sequence[Any], groups: list[Group]) -> Group | None:
+    """A group for widths that are the same multiple of known ones of layers, wherever there are any."""
+    there = [index for index, value in enumerate(column) if value is not ABSENT]
+    for base in [g for g in groups if g.family == "width" and are_integers(g) and is_of_layers(g)][:MOST_COMPARED]:
+        for factor in range(2, LARGEST_FACTOR + 1):
+            if all(column[index] == factor * base.column[index] for index in there):
+                return Group("width", [factor * width for width in base.column], [])
+    return None
+
+
+def _fitting(number: Number, column: Sequence[Any], groups: list[Group]) -> Group | None:
+    """The group whose numbers a place in an optional part has, where it is there: of its own role, if there is one."""
+    fits = [
+        group
+        for group in groups
+        if group.family == family_of(number.role)
+        and all(a is ABSENT or repr(a) == repr(b) for a, b in zip(column, group.column, strict=True))
+    ]
+    same_role = [group for group in fits if any(place.role == number.role for place in group.places)]
+    return next(iter(same_role or fits), None)
+
+
+def ends_of(example: Sequence[Number]) -> list[Number]:
+    """The widths of what comes into the first layer and of what goes out of the last one."""
+    outside_forward = (n for n in example if not isinstance(n.where, Literal))
+    widths = [n for n in outside_forward if family_of(n.role) == "width" and n.role != "groups"]
+    return [*widths[:1], *widths[-1:]]

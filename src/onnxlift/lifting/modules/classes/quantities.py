@@ -1,0 +1,175 @@
+"""Which numbers in a `forward` are quantities, however small, and what they measure.
+
+    x[..., :-2]      size         x * 2, x / 3     scale          x.repeat(1, 3, 1)       repeats
+    x[:, 3]          index        x + 1            offset         x.unflatten(-1, (2, 4)) heads and how wide they are
+    x[:, ::2]        step         x + 1e-5         eps            F.pad(x, (0, 2))        padding
+    x.clamp(-1, 1)   limit        x ** 3           exponent       F.interpolate(x, scale_factor=2)    scale_factor
+
+An axis is none (`x.softmax(1)`, `x.shape[1]`), nor is the place of a result among several: these are part of what the
+code says, and modules that differ in them do different things. Whether an attention is causal is told like a quantity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.types import type_of
+from onnxlift.lifting.code.expr import (
+    Attribute,
+    Binary,
+    Call,
+    Display,
+    Expr,
+    Literal,
+    Name,
+    Ref,
+    SliceExpr,
+    Subscript,
+    bare,
+    walk,
+)
+
+LIMIT = "limit"
+LARGEST_EPSILON = 1e-3
+
+# Quantities that are as well negative; of others, a minus sign is part of what the code says.
+SIGNED = frozenset({"scale", "offset", "exponent", "threshold", "value", "minimum", "maximum"})
+
+_OPERANDS = {
+    **dict.fromkeys(("*", "/"), "scale"),
+    **dict.fromkeys(("+", "-"), "offset"),
+    "**": "exponent",
+    **dict.fromkeys(("//", "%"), "divisor"),
+    **dict.fromkeys(("<", "<=", ">", ">="), "threshold"),
+    **dict.fromkeys(("==", "!="), "value"),
+}
+
+# Of the arguments of a function, after the tensor that it is about.
+_ARGUMENTS: dict[str, tuple[str, ...]] = {
+    "celu": ("alpha",),
+    "chunk": ("chunks",),
+    "clamp": ("minimum", "maximum"),
+    "elu": ("alpha",),
+    "group_norm": ("num_groups",),
+    "hardshrink": ("lambd",),
+    "leaky_relu": ("negative_slope",),
+    "masked_fill": ("", "value"),
+    "pixel_shuffle": ("upscale_factor",),
+    "pixel_unshuffle": ("downscale_factor",),
+    "pow": ("exponent",),
+    "repeat_interleave": ("repeats",),
+    "softplus": ("beta", "threshold"),
+    "softshrink": ("lambd",),
+    "split": ("size",),
+    "topk": ("k",),
+    "tril": ("diagonal",),
+    "triu": ("diagonal",),
+    "where": ("value", "value"),
+}
+_SIZES = {"reshape": "size", "expand": "size", "repeat": "repeats", "tile": "repeats"}
+_CREATED = frozenset({"arange", "empty", "full", "ones", "zeros"})
+_WORDS = {"min": "minimum", "max": "maximum"}  # of keywords that are names of Python's own
+
+
+def quantities(expr: Expr) -> Iterator[tuple[int, str]]:
+    """The ids of the literals in an expression that are quantities, and what they measure."""
+    for part in walk(expr):
+        match part:
+            case Binary() if part._op in _OPERANDS:
+                for operand in (part._left, part._right):
+                    yield from _numbers([operand], _operand_role(part._op, operand))
+            case Subscript():
+                yield from _index(part)
+            case Call():
+                yield from _arguments(part)
+
+
+def _operand_role(op: str, operand: Expr) -> str:
+    value = getattr(bare(operand), "_value", None)
+    is_epsilon = op in "+-" and isinstance(value, float) and 0 < value <= LARGEST_EPSILON
+    return "eps" if is_epsilon else _OPERANDS[op]
+
+
+def _index(part: Subscript) -> Iterator[tuple[int, str]]:
+    base = bare(part._base)
+    if isinstance(base, Attribute) and base._name == "shape":
+        return
+    is_tensor = isinstance(base, Ref) and isinstance(base._key, ir.Value) and type_of(base._key).kind == "tensor"
+    if not is_tensor and len(part._index) == 1:
+        return  # an entry of a list, or one of several results
+    for index in map(bare, part._index):
+        if isinstance(index, SliceExpr):
+            for bound, role in ((index._start, "start"), (index._stop, "size"), (index._step, "step")):
+                yield from _numbers([bound] if bound is not None else [], role)
+        else:
+            yield from _numbers([index], "index")
+
+
+def _arguments(call: Call) -> Iterator[tuple[int, str]]:
+    function = bare(call._function)
+    if not isinstance(function, Attribute):
+        return
+    name, base = function._name, bare(function._base)
+    is_method = not (isinstance(base, Name) and base._name in ("F", "torch"))
+    args = call._args if is_method or name in _CREATED else call._args[1:]
+    target = bare(args[-1]) if args else None
+    if name == "unflatten" and isinstance(target, Display):
+        yield from _positive(target._items, _cut(bare(args[0]), target._items))
+    elif name == "pad" and isinstance(target, Display):
+        yield from _numbers(target._items, "padding")
+    elif name == "roll" and args:
+        yield from _numbers(_items(args[0]), "shift")
+    elif name in _SIZES:
+        yield from _positive(args, [_SIZES[name]] * len(args))
+    elif name in _CREATED:
+        sizes = [size for arg in args for size in _items(arg)]
+        yield from _positive(sizes, ["length"] * len(sizes))
+    elif name == "clamp" and len(args) == 2 and _are_opposite(*map(bare, args)):
+        yield from _numbers(args, LIMIT)
+    else:
+        for arg, role in zip(args, _ARGUMENTS.get(name, ()), strict=False):
+            yield from _numbers(_items(arg), role) if role else ()
+    for word, value in call._kwargs.items():
+        if name == "scaled_dot_product_attention" and word == "is_causal":
+            yield id(bare(value)), word
+        elif not word.startswith(("dim", "axis", "axes")) and not word.endswith(("dim", "dims")):
+            yield from _numbers(_items(value), _WORDS.get(word, word))
+
+
+def _items(expr: Expr) -> Sequence[Expr]:
+    expr = bare(expr)
+    return expr._items if isinstance(expr, Display) else (expr,)
+
+
+def _are_opposite(low: Expr, high: Expr) -> bool:
+    if not isinstance(low, Literal) or not isinstance(high, Literal):
+        return False
+    return isinstance(high._value, int | float) and low._value == -high._value and high._value > 0
+
+
+def _cut(axis: Expr, sizes: Sequence[Expr]) -> Sequence[str]:
+    """What the sizes measure into which an axis is cut: the last one is cut into heads, if all sizes are said."""
+    is_last = isinstance(axis, Literal) and axis._value == -1
+    is_cut = is_last and not any(_is_rest(size) for size in sizes)
+    roles = ["size"] * (len(sizes) - 2) + (["heads", "head_dim"] if is_cut else ["length", "length"])
+    return roles[-len(sizes) :]
+
+
+def _is_rest(size: Expr) -> bool:
+    """Whether a size is what the others leave, -1: there can be only one."""
+    size = bare(size)
+    return isinstance(size, Literal) and size._value == -1
+
+
+def _numbers(items: Sequence[Expr], role: str) -> Iterator[tuple[int, str]]:
+    for item in map(bare, items):
+        if isinstance(item, Literal) and type(item._value) in (int, float):
+            yield id(item), role
+
+
+def _positive(items: Sequence[Expr], roles: Sequence[str]) -> Iterator[tuple[int, str]]:
+    for item, role in zip(map(bare, items), roles, strict=True):
+        if isinstance(item, Literal) and type(item._value) is int and item._value > 0:
+            yield id(item), role

@@ -1,0 +1,55 @@
+"""What is no part of the state dict: numbers that the code brings along, and nobody trained.
+
+    self.register_buffer("inv_freq", torch.empty(32))   ->   self.register_buffer("inv_freq", ..., persistent=False)
+
+The values are stored in a file of their own. What is left in the weights is the state dict of the original: its
+checkpoints load into the lifted module, and the lifted module's into the original.
+
+It applies to a buffer that the newer exporter says was not persistent; and to one with a name that an exporter has
+generated, such as what it computed ahead of time. Not to one that was persistent by PyTorch's list of buffers, nor to
+weights of integers, which belong to quantised layers; and not if no parameter has a name of its own: then nothing is
+known of an original to be the same as.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxlift.ir.origin.exported import persistent_buffers
+from onnxlift.ir.origin.metadata import FOLDED_FROM, PERSISTENT, SIGNATURE_KIND
+from onnxlift.lifting.code.identifiers import is_nameless
+from onnxlift.lifting.tree.weights import is_parameter
+
+from .member_names import is_integer_weight
+from .module import Module, Stored, state_entries
+
+
+def mark_constants(root: Module, graph: ir.Graph) -> None:
+    """Find the buffers below `root` that are not persistent."""
+    if not any(entry.is_parameter and not is_nameless(entry.weight.value) for _, entry in state_entries(root)):
+        return
+    listed = persistent_buffers(graph)
+    for module in root.walk():
+        for path, member in module.members.items():
+            if isinstance(member, Stored) and not member.is_parameter:
+                is_listed = ".".join((*module.path, *path)) in listed
+                member.persistent = is_listed or _is_persistent(member.weight.value)
+
+
+def _is_persistent(value: ir.Value) -> bool:
+    told = value.metadata_props.get(PERSISTENT)
+    if told in ("True", "False"):
+        return told == "True"
+    return is_integer_weight(value) or not is_made_up(value)
+
+
+def has_key(value: ir.Value) -> bool:
+    """Whether a constant is in the state dict under its own name: a parameter, or a buffer that is known as one."""
+    told = value.metadata_props
+    is_buffer = told.get(SIGNATURE_KIND) == "BUFFER" and told.get(PERSISTENT) != "False"
+    return is_parameter(value) or (is_buffer and not is_made_up(value))
+
+
+def is_made_up(value: ir.Value) -> bool:
+    """Whether nobody has given a constant its name: an exporter has generated it, or has computed the numbers."""
+    return is_nameless(value) or "constant" in value.meta or FOLDED_FROM in value.metadata_props

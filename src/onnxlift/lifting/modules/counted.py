@@ -1,0 +1,165 @@
+"""Constants that a line of code makes are not stored.
+
+1. 0, 1, 2, ...                    ->   torch.arange(n)
+2. ones, or one number, up to or   ->   torch.ones(n, n).tril(), torch.full((n, n), float("-inf")).triu(1)
+   from a diagonal, else zeros
+3. one integer, or one truth       ->   torch.zeros(2, n, dtype=torch.int64)
+4. an identity matrix, or its rows ->   torch.eye(n), torch.eye(n).flatten(), ~torch.eye(n, dtype=torch.bool)
+   one after the other, or all else
+5. the places in a triangle        ->   torch.tril_indices(n, n, -1)
+
+Exporters compute positions, segments and masks ahead of time where the sizes are fixed. This applies to what would
+become a buffer, if the name was not given by a person, and every bit of it is as the line would make it. A list that
+counts may have axes of one entry around it, a triangle or an identity before it. None is shorter than `SHORTEST`: so
+little says nothing. Rule 3 leaves floats alone, and rule 4 those that a layer could have as its weight: one may be one
+number throughout, or an identity, before it is trained.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Array
+from onnxlift.ir.graph.types import DataType
+from onnxlift.ir.graph.walk import constant
+from onnxlift.lifting.code.expr import Device, Expr, Ref, torch, walk
+from onnxlift.lifting.code.statements import Assign, Block, Statement, expressions, walk_statements
+from onnxlift.lifting.ops.node import torch_dtype
+from onnxlift.lifting.ops.operand import Dims, exact_number
+from onnxlift.lifting.ops.standard.shape.create import new_filled
+from onnxlift.lifting.tree.scopes import LAYER_WEIGHTS
+
+from .constants import is_made_up
+
+SHORTEST = 3
+_LARGEST = 1 << 24
+_COUNTING = frozenset({DataType.INT64, DataType.INT32, DataType.FLOAT})
+_MARKING = _COUNTING | {DataType.BOOL}
+
+
+def make_in_place(value: ir.Value, body: Block) -> bool:
+    """Write the line that makes a constant before the first that reads it. False if no line does."""
+    expr = _expression(value)
+    if expr is None:
+        return False
+    place = next(place for place, statement in enumerate(body.statements) if _reads(statement, value))
+    body.statements.insert(place, Assign([Ref(value)], expr))
+    return True
+
+
+def _reads(statement: Statement, value: ir.Value) -> bool:
+    inside = (
+        part for inner in walk_statements(Block([statement])) for expr in expressions(inner) for part in walk(expr)
+    )
+    return any(isinstance(part, Ref) and part._key is value for part in inside)
+
+
+def _expression(value: ir.Value) -> Expr | None:
+    tensor = constant(value)
+    if tensor is None or tensor.dtype not in _MARKING or tensor.size > _LARGEST or not is_made_up(value):
+        return None
+    array = tensor.numpy()
+    rules = (rule(array, tensor.dtype) for rule in (_counted, _triangle, _throughout, _places))
+    found = next((found for found in rules if found is not None), None)
+    return _identity(array, tensor.dtype) if found is None and not _is_factor(value) else found
+
+
+def _counted(array: Array, dtype: DataType) -> Expr | None:
+    """Rule 1."""
+    long = [axis for axis, size in enumerate(array.shape) if size != 1]
+    if dtype not in _COUNTING or len(long) != 1 or array.size < SHORTEST:
+        return None
+    if not _is_same(array.reshape(-1), np.arange(array.size)):
+        return None
+    options = {} if dtype == DataType.INT64 else {"dtype": torch_dtype(dtype)}
+    positions = torch.arange(array.size, **options, device=Device())
+    if array.ndim == 1:
+        return positions
+    if array.ndim == 2:
+        return positions.unsqueeze(1 - long[0])
+    return positions.view(*(-1 if axis in long else 1 for axis in range(array.ndim)))
+
+
+def _triangle(array: Array, dtype: DataType) -> Expr | None:
+    """Rule 2."""
+    if array.ndim < 2 or min(array.shape[-2:]) < SHORTEST or array.size != array.shape[-2] * array.shape[-1]:
+        return None
+    upper, lower = (array.reshape(array.shape[-2:])[corner] for corner in ((0, -1), (-1, 0)))
+    if bool(upper) == bool(lower):
+        return None
+    number, cut = (upper, np.triu) if upper else (lower, np.tril)
+    for diagonal in (0, 1, -1):
+        if _is_same(array, cut(np.full_like(array, number), diagonal)):
+            whole = _filled(array.shape, number, dtype)
+            return (whole.triu if upper else whole.tril)(*([diagonal] if diagonal else []))
+    return None
+
+
+def _throughout(array: Array, dtype: DataType) -> Expr | None:
+    """Rule 3."""
+    is_one = dtype != DataType.FLOAT and array.size >= SHORTEST and bool((array == array.flat[0]).all())
+    return _filled(array.shape, array.flat[0], dtype) if is_one else None
+
+
+def _identity(array: Array, dtype: DataType) -> Expr | None:
+    """Rule 4."""
+    long = [axis for axis, size in enumerate(array.shape) if size != 1]
+    rows = columns = math.isqrt(array.size)
+    if len(long) == 2 and long == [array.ndim - 2, array.ndim - 1]:
+        rows, columns = array.shape[-2:]
+    elif len(long) != 1:
+        return None
+    if min(rows, columns) < SHORTEST or rows * columns != array.size:
+        return None
+    expected: Array = np.eye(rows, columns, dtype=array.dtype)
+    is_rest = dtype == DataType.BOOL and _is_same(array, np.logical_not(expected))
+    if not is_rest and not _is_same(array, expected):
+        return None
+    options = {} if dtype == DataType.FLOAT else {"dtype": torch_dtype(dtype)}
+    identity = torch.eye(rows, *([columns] if columns != rows else []), **options, device=Device())
+    identity = ~identity if is_rest else identity
+    if len(long) == 2:
+        if array.ndim == 2:
+            return identity
+        return identity.unsqueeze(0) if array.ndim == 3 else identity.view(*array.shape)
+    return (
+        identity.flatten()
+        if array.ndim == 1
+        else identity.view(*(-1 if axis in long else 1 for axis in range(array.ndim)))
+    )
+
+
+def _is_factor(value: ir.Value) -> bool:
+    return value.dtype == DataType.FLOAT and any(reader.op_type in LAYER_WEIGHTS for reader, _ in value.uses())
+
+
+def _places(array: Array, dtype: DataType) -> Expr | None:
+    """Rule 5."""
+    if dtype != DataType.INT64 or array.ndim != 2 or 2 not in array.shape or array.size < 2 * SHORTEST:
+        return None
+    is_turned = array.shape[0] != 2
+    places = array.T if is_turned else array
+    size = int(places.max()) + 1
+    if size < 2 or size * (size - 1) // 2 > places.shape[1]:  # the fewest that there are in a triangle of the size
+        return None
+    for name, make in (("tril_indices", np.tril_indices), ("triu_indices", np.triu_indices)):
+        for diagonal in (0, -1, 1):
+            expected = make(size, diagonal)
+            if places.shape[1] == len(expected[0]) and (places == expected).all():
+                arguments = [size, size, *([diagonal] if diagonal else [])]
+                found: Expr = getattr(torch, name)(*arguments, device=Device())
+                return found.T if is_turned else found
+    return None
+
+
+def _filled(shape: tuple[int, ...], number: Any, dtype: DataType) -> Expr:
+    return new_filled(Dims.of(shape), exact_number(number, dtype), dtype, Device())
+
+
+def _is_same(array: Array, expected: Array) -> bool:
+    """Whether the numbers are these, zeros with their signs."""
+    return array.tobytes() == expected.astype(array.dtype).tobytes()

@@ -1,0 +1,78 @@
+"""Remove what nobody reads.
+
+    a = f(x)          ->   (gone, if a is not read)
+    a, b = g(x)       ->   _, b = g(x)
+
+Every statement that computes is free of effects, so it may go; a loop or branch goes when its blocks are empty.
+"""
+
+from __future__ import annotations
+
+from onnxlift.lifting.code.expr import Local, Ref, variable, walk
+from onnxlift.lifting.code.statements import (
+    Assign,
+    Block,
+    Branch,
+    Break,
+    Evaluate,
+    ForLoop,
+    Statement,
+    WhileLoop,
+    With,
+    blocks,
+    expressions,
+)
+
+
+def remove_dead_code(block: Block) -> None:
+    """Remove, from the end to the beginning, every assignment whose targets are not read after it."""
+    _sweep(block, set())
+
+
+def _sweep(block: Block, read: set[object]) -> None:
+    kept: list[Statement] = []
+    for statement in reversed(block.statements):
+        if isinstance(statement, Assign):
+            statement.targets = [t if t is not None and variable(t) in read else None for t in statement.targets]
+            if all(t is None for t in statement.targets):
+                continue
+        if isinstance(statement, Evaluate) and _list_of(statement) not in read:
+            continue
+        if isinstance(statement, ForLoop | WhileLoop):
+            # What an iteration reads may be what the one before it wrote: two rounds see every such value.
+            _note(statement, read)
+            _collect(statement.body, read)
+        for inner in blocks(statement):
+            _sweep(inner, read)
+        if isinstance(statement, Branch) and not statement.then.statements and not statement.otherwise.statements:
+            continue
+        if isinstance(statement, ForLoop) and all(isinstance(s, Break) for s in statement.body.statements):
+            continue
+        if isinstance(statement, With) and not statement.body.statements:
+            continue
+        _note(statement, read)
+        kept.append(statement)
+    block.statements = kept[::-1]
+
+
+def _list_of(statement: Evaluate) -> object:
+    """The variable that `trace.append(y)` changes."""
+    for part in walk(statement.expr):
+        if isinstance(part, Ref | Local):
+            return variable(part)
+    return None
+
+
+def _note(statement: Statement, read: set[object]) -> None:
+    for expr in expressions(statement):
+        for part in walk(expr):
+            if isinstance(part, Ref | Local):
+                read.add(variable(part))
+
+
+def _collect(block: Block, read: set[object]) -> None:
+    for statement in block.statements:
+        if not isinstance(statement, Evaluate) or _list_of(statement) in read:
+            _note(statement, read)
+        for inner in blocks(statement):
+            _collect(inner, read)

@@ -1,0 +1,75 @@
+"""A layer that was exported by itself: the model is one, instead of having one.
+
+    self.lstm = nn.LSTM(5, 7)       ->   class Model(nn.LSTM): super().__init__(5, 7)
+    return self.lstm(x)             ->   return super().forward(x)
+
+As a member, the layer would give its weights other keys in the state dict. For a model from PyTorch it applies
+
+1. if a weight of the layer has the name that the layer gives it, and is no module's (`weight_ih_l0`), and no other
+   weight of it says otherwise: some have lost their names, or were packed;
+2. if none of its weights has a name, and the exporter says that they are used in no module (`/MatMul`), and nothing
+   else happens in the model: an `nn.Linear` without a bias.
+
+Not if the model has two such layers, reads the layer otherwise than by calling it, or has another member by a name that
+the layer uses itself. (What is no layer's by its name, or is beside other modules, see idioms/layers/bare_weights.py.)
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.marks import MADE
+from onnxlift.ir.origin.metadata import FOLDED_FROM, NAME_SCOPES
+from onnxlift.lifting.code.expr import Call, Member, bare, walk
+from onnxlift.lifting.code.identifiers import is_nameless
+from onnxlift.lifting.code.statements import expressions, walk_statements
+from onnxlift.lifting.ops.layers import Layer
+from onnxlift.lifting.tree.scopes import Scopes
+from onnxlift.rewriting.idioms.parts.parameter_names import parameter_name
+
+from .member_names import kind_word
+from .module import Module
+
+
+def derive(root: Module, model: ir.Model, scopes: Scopes) -> None:
+    """Let the root module be the layer that it has, if it was one."""
+    if model.producer_name != "pytorch":
+        return
+    layers = [layer for layer in root.members.values() if isinstance(layer, Layer) and _is_the_model(layer)]
+    if not layers and len(root.members) == 1 and len(root.body.statements) == 2:
+        layers = [layer for layer in root.members.values() if isinstance(layer, Layer) and _is_nameless(layer, scopes)]
+    if len(layers) == 1 and _is_only_called(layers[0], root):
+        (layer,) = layers
+        own = {*(name.partition(".")[0] for name in layer.weights), *layer.signature}
+        others = {path: member for path, member in root.members.items() if member is not layer}
+        if not any(path[0] in own or path[0].isdigit() for path in others):
+            root.derived, root.members = layer, others
+            root.name(layer, (kind_word(layer),))
+
+
+def _is_the_model(layer: Layer) -> bool:
+    """Rule 1."""
+    names = {role: _name(weight.value, layer) for role, weight in layer.weights.items()}
+    return any(names.values()) and all(name in (role, None) for role, name in names.items())
+
+
+def _name(value: ir.Value, layer: Layer) -> str | None:
+    """What a weight of the layer was called, unless it has lost its name."""
+    if FOLDED_FROM in value.metadata_props and layer.node is not None:
+        return parameter_name(value, layer.node)
+    return None if is_nameless(value) or MADE in value.meta else value.name
+
+
+def _is_nameless(layer: Layer, scopes: Scopes) -> bool:
+    """Rule 2."""
+    node = layer.node
+    if node is None or not layer.weights or any(_name(w.value, layer) for w in layer.weights.values()):
+        return False
+    return not scopes.path_of(node) and ((node.name or "").startswith("/") or NAME_SCOPES in node.metadata_props)
+
+
+def _is_only_called(layer: Layer, module: Module) -> bool:
+    parts = [p for statement in walk_statements(module.body) for expr in expressions(statement) for p in walk(expr)]
+    read = sum(isinstance(part, Member) and part._target is layer for part in parts)
+    functions = [bare(part._function) for part in parts if isinstance(part, Call)]
+    return read == sum(isinstance(function, Member) and function._target is layer for function in functions)

@@ -1,0 +1,384 @@
+"""Write a value where it is used, where a person would.
+
+    a = self.conv1(x); b = self.bn1(a); c = F.relu(b)   ->   c = F.relu(self.bn1(self.conv1(x)))
+
+    x = self.features(x); return x.softmax(-1)          ->   return self.features(x).softmax(-1)
+
+A value is inlined if it is read once, its line stays readable (length, nesting), and it does not deserve a name. What a
+module of our own computes is a step of the model: it is inlined into sums, and where nothing but the next steps is made
+of it, unless these are numbered alike (`self.layer2(self.layer1(x))` is better read as a list), or where a line of its
+own would call for a new name, since its input is needed later. It is sound because no statement has an effect on what
+another one computes, but for loops, whose variables change: a value from outside is never moved into a loop, nor into
+what is computed for each entry of a list, and none is moved past a line that changes a variable it reads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.types import FLOATS
+from onnxlift.lifting.code.expr import (
+    Attribute,
+    Binary,
+    Call,
+    Comprehension,
+    Display,
+    Expr,
+    Literal,
+    Local,
+    Member,
+    Name,
+    Ref,
+    SliceExpr,
+    Subscript,
+    Unary,
+    Wrapped,
+    bare,
+    children,
+    variable,
+    walk,
+)
+from onnxlift.lifting.code.roots import root_text
+from onnxlift.lifting.code.statements import (
+    Assign,
+    Block,
+    Branch,
+    Evaluate,
+    ForLoop,
+    Return,
+    Statement,
+    WhileLoop,
+    With,
+    blocks,
+    expressions,
+    walk_statements,
+)
+
+from .meaning import meaning, says_more
+from .module import Module
+from .prune import called_module
+
+LENGTH = 82
+WIDTH = 92  # of a line of `forward`, beyond which it would be broken into several
+SHORT_LENGTH = 66  # of what goes on with a step of the model in other ways than with the next one
+NESTING = 4
+VARIABLE = 5  # characters that the name of a variable is taken to have
+MOST_PIECES = 8  # that are joined in one line
+ELEMENT_LENGTH = 58  # of what is computed for each entry of a list, in one line with the loop over it
+STATEMENT = 7  # characters of `return ` or `x = ` in front
+_COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+
+
+Inlined = dict[object, Expr]
+"""Variable -> what is written in its place."""
+
+
+def inline(module: Module, texts: Mapping[object, str] | None = None) -> tuple[Inlined, dict[int, int]]:
+    """Decide what is inlined in the module's forward, and remove the assignments that thereby are not needed. Gives
+    that, and for each statement (by id) the place of the first one that is part of it now. `texts` are what numbers are
+    written as, by id, where they differ between instances: `self.size`."""
+    inliner = _Inliner(module, texts or {})
+    inliner.visit(module.body, {})
+    _remove(module.body, inliner.taken)
+    return inliner.inlined, inliner.begin
+
+
+def is_readable(module: Module, expr: Expr, texts: Mapping[object, str]) -> bool:
+    """Whether what is computed for each entry of a list is short enough to stand in the line that makes the list."""
+    inliner = _Inliner(module, texts)
+    return inliner.length(expr) <= ELEMENT_LENGTH and inliner.nesting(expr) <= NESTING
+
+
+def read_variables(expr: Expr, inlined: Inlined) -> Iterator[object]:
+    """The variables that `expr` reads, those of inlined parts included."""
+    for part in walk(expr):
+        if isinstance(part, Ref | Local):
+            inner = inlined.get(variable(part))
+            if inner is None:
+                yield variable(part)
+            else:
+                yield from read_variables(inner, inlined)
+
+
+def main_line(expr: Expr, inlined: Inlined) -> Iterator[object]:
+    """The variables that `expr` transforms, as opposed to those that it only consults: what stands first."""
+    match expr:
+        case Wrapped():
+            yield from main_line(expr._expr, inlined)
+        case Ref() | Local():
+            inner = inlined.get(variable(expr))
+            if inner is None:
+                yield variable(expr)
+            else:
+                yield from main_line(inner, inlined)
+        case Binary(_op=op):
+            if op not in _COMPARISONS:
+                yield from main_line(expr._left, inlined)
+                yield from main_line(expr._right, inlined)
+        case Unary():
+            yield from main_line(expr._operand, inlined)
+        case Subscript():
+            if not (isinstance(expr._base, Attribute) and expr._base._name == "shape"):
+                yield from main_line(expr._base, inlined)
+        case Attribute(_name="mT" | "T"):
+            yield from main_line(expr._base, inlined)
+        case Call():
+            function = expr._function
+            if isinstance(function, Attribute) and not isinstance(function._base, Name):
+                yield from main_line(function._base, inlined)
+            elif expr._args:
+                yield from main_line(expr._args[0], inlined)
+        case Display():
+            for item in expr._items:
+                yield from main_line(item, inlined)
+
+
+def _remove(block: Block, taken: set[int]) -> None:
+    block.statements = [s for s in block.statements if id(s) not in taken]
+    for statement in block.statements:
+        for inner in blocks(statement):
+            _remove(inner, taken)
+
+
+class _Inliner:
+    def __init__(self, module: Module, texts: Mapping[object, str]) -> None:
+        self.module = module
+        self.texts = texts
+        self.inlined: Inlined = {}
+        self.taken: set[int] = set()
+        self.place = {id(statement): place for place, statement in enumerate(walk_statements(module.body))}
+        self.begin = dict(self.place)
+        self.written: Counter[object] = Counter()  # how often each variable has been written so far
+        self.seen: dict[object, dict[object, int]] = {}  # candidate -> that count for the variables that it reads
+        self.pieces: dict[object, int] = {}  # variable -> the length of the slice that is written in its place
+        self.step_names: dict[object, str] = {}  # variable -> the name of the step that gives it
+        self.reads: Counter[object] = Counter()
+        self.writes: Counter[object] = Counter(module.inputs)
+        self.last_read: dict[object, int] = {}  # variable -> the place of the last statement that reads it
+        for place, statement in enumerate(walk_statements(module.body)):
+            for expr in expressions(statement):
+                read = [variable(part) for part in walk(expr) if isinstance(part, Ref | Local)]
+                self.reads.update(read)
+                self.last_read.update(dict.fromkeys(read, place))
+            if isinstance(statement, Assign):
+                self.writes.update(variable(t) for t in statement.targets if t is not None)
+
+    def visit(self, block: Block, candidates: dict[object, Assign]) -> None:
+        """`candidates` are the assignments that may move here; those of outer blocks too, unless this is a loop or a
+        `with`, into and out of which nothing moves."""
+        for statement in block.statements:
+            for expr in expressions(statement):
+                self.take(statement, expr, candidates)
+            for inner in blocks(statement):
+                self.visit(inner, {} if isinstance(statement, ForLoop | WhileLoop | With) else candidates)
+            if isinstance(statement, Assign):
+                self.written.update(variable(t) for t in statement.targets if t is not None)
+            if isinstance(statement, Assign) and len(statement.targets) == 1 and statement.targets[0] is not None:
+                key = variable(statement.targets[0])
+                if isinstance(statement.expr, Call) and called_module(statement.expr) is not None:
+                    self.step_names[key] = self.step_name(statement.expr)
+                if self.reads[key] == 1 and self.writes[key] == 1:
+                    candidates[key] = statement
+                    self.seen[key] = {k: self.written[k] for k in read_variables(statement.expr, self.inlined)}
+
+    def take(self, statement: Statement, expr: Expr, candidates: dict[object, Assign]) -> None:
+        """Inline into one expression what fits: what is a name itself, then the first operand first (the main line of
+        the computation). Pieces of one variable that are joined stand there all or none."""
+        for part, length in self.joined_pieces(expr, candidates):
+            self.move(statement, part, candidates)
+            self.pieces[variable(part)] = length
+        inside = {id(part) for each in walk(expr) if isinstance(each, Comprehension) for part in walk(each._element)}
+        parts = [part for part in walk(expr) if isinstance(part, Ref | Local) and variable(part) in candidates]
+        parts = [part for part in parts if id(part) not in inside] if inside else parts
+        length = self.length(expr) + STATEMENT if parts else 0
+        for part in sorted(parts, key=lambda part: not _is_attribute(candidates[variable(part)].expr)):
+            definition = candidates[variable(part)]
+            longer = length - VARIABLE + self.length(definition.expr)
+            if self.fits(statement, expr, part, definition, longer):
+                length = longer
+                self.move(statement, part, candidates)
+
+    def move(self, statement: Statement, part: Expr, candidates: dict[object, Assign]) -> None:
+        """Write a candidate in the place of `part` of the statement."""
+        definition = candidates.pop(variable(part))
+        self.inlined[variable(part)] = definition.expr
+        statement.origin[:0] = definition.origin
+        self.taken.add(id(definition))
+        self.begin[id(statement)] = min(self.begin[id(statement)], self.begin[id(definition)])
+
+    def joined_pieces(self, expr: Expr, candidates: Mapping[object, Assign]) -> list[tuple[Expr, int]]:
+        """The items of a list in `expr` that are nothing but slices of one variable, and their lengths, if they fit
+        into the line: `torch.cat((x[:, ::2], x[:, 1::2]), -1)`."""
+        joined = bare(expr._args[0]) if isinstance(expr, Call) and expr._args else None
+        if not isinstance(joined, Display) or not 1 < len(joined._items) <= MOST_PIECES:
+            return []
+        definitions = [candidates.get(variable(item)) for item in joined._items if variable(item) is not None]
+        pieces = [d.expr for d in definitions if d is not None and _is_piece(d.expr)]
+        sources = {(key, self.written[key]) for piece in pieces for key in read_variables(piece, self.inlined)}
+        seen = {pair for item in joined._items for pair in self.seen.get(variable(item), {}).items()}
+        if len(pieces) != len(joined._items) or len(sources) != 1 or seen != sources:
+            return []
+        lengths = [_length_of_piece(piece) for piece in pieces]
+        width = STATEMENT + self.length(expr) + sum(lengths) - VARIABLE * len(lengths)
+        return list(zip(joined._items, lengths, strict=True)) if width <= WIDTH else []
+
+    def fits(self, statement: Statement, expr: Expr, part: Expr, definition: Assign, length: int) -> bool:
+        """Whether the definition may stand in the place of `part`, where the line then has this length. No long line is
+        looked at closely: one that joins thousands of values would be for each of them."""
+        key = variable(part)
+        if any(self.written[k] != count for k, count in self.seen[key].items()):
+            return False  # a variable that it reads has another value by now
+        if _is_attribute(definition.expr):
+            return True
+        longest = WIDTH if isinstance(statement, Return) and expr is part else LENGTH
+        if length > longest or length + self.excess(expr) + self.excess(definition.expr) > WIDTH:
+            return False
+        small = self.length(definition.expr) <= 14
+        if not small and not isinstance(statement, Return) and self.deserves_name(key, definition.expr):
+            return False
+        is_end = isinstance(statement, Return | Evaluate) or isinstance(definition.expr, Comprehension)
+        steps = [] if is_end or _adds(expr, part) else self.steps(definition.expr)
+        if steps and not self.goes_on(expr, steps) and not self.needs_new_name(expr, definition):
+            return False
+        self.inlined[key] = definition.expr
+        nesting = self.nesting(expr)
+        is_chain = all(isinstance(call._function, Member) for call in self.calls(expr))
+        del self.inlined[key]
+        if isinstance(statement, Branch | WhileLoop | ForLoop):
+            return length <= 60 and nesting <= 3
+        if steps and not is_chain:
+            return length <= SHORT_LENGTH and nesting < NESTING
+        return nesting <= NESTING + bool(steps)
+
+    def calls(self, expr: Expr) -> Iterator[Call]:
+        """The calls in `expr`, those in inlined parts included."""
+        for part in walk(expr):
+            if isinstance(part, Call):
+                yield part
+            elif isinstance(part, Ref | Local) and variable(part) in self.inlined:
+                yield from self.calls(self.inlined[variable(part)])
+
+    def steps(self, expr: Expr) -> list[Call]:
+        """The calls of modules of our own, unless they are summed up: steps of the model."""
+        if isinstance(bare(expr), Binary):
+            return []
+        return [call for call in self.calls(expr) if called_module(call) is not None]
+
+    def goes_on(self, expr: Expr, steps: list[Call]) -> bool:
+        """Whether `expr` only goes on with the result of these steps, each of which goes on with that of the one before
+        (`self.head(self.stages(self.stem(x)))`); numbered ones each get their own line."""
+        names = [self.step_name(call) for call in (*self.steps(expr), *steps)]
+        names += [self.step_names[key] for key in main_line(steps[-1], self.inlined) if key in self.step_names]
+        reads = sum(isinstance(part, Ref | Local) for part in walk(expr))
+        return reads == 1 and len(set(names)) == len(names) and all(len(c._args) + len(c._kwargs) == 1 for c in steps)
+
+    def step_name(self, call: Call) -> str:
+        """`layer` of `layer1` and `layer2b`."""
+        return re.sub(r"\d+[a-z]?$", "", self.module.name_of(called_module(call))[-1])
+
+    def needs_new_name(self, expr: Expr, step: Assign) -> bool:
+        """Whether the next step goes on from this one, but its own line could not read `x = self.step(x)`, since `x` is
+        needed later: `self.output(self.dense(x), x)`."""
+        source = next(iter(main_line(step.expr, self.inlined)), None)
+        if called_module(expr) is None or not isinstance(source, ir.Value) or source.dtype not in FLOATS:
+            return False
+        return self.last_read[source] > self.place[id(step)]
+
+    def deserves_name(self, key: object, expr: Expr) -> bool:
+        """A value that the graph names well, at a point where the line is a thought of its own already."""
+        return self.nesting(expr) >= 2 and isinstance(key, ir.Value) and says_more(meaning(self.module, key))
+
+    def length(self, expr: Expr) -> int:
+        """About how many characters `expr` takes."""
+        match expr:
+            case Wrapped():
+                return self.length(expr._expr)
+            case Ref() | Local():
+                inner = self.inlined.get(variable(expr))
+                return VARIABLE if inner is None else self.pieces.get(variable(expr)) or self.length(inner)
+            case Member():
+                return 4 + sum(len(p) + 1 for p in self.module.name_of(expr._target))
+            case Attribute():
+                return VARIABLE if _is_attribute(expr) else self.length(expr._base) + 1 + len(expr._name)
+            case Call():
+                arguments = [self.length(a) for a in expr._args]
+                arguments += [len(k) + 1 + self.length(v) for k, v in expr._kwargs.items()]
+                return self.length(expr._function) + 2 + sum(arguments) + 2 * max(len(arguments) - 1, 0)
+            case Binary():
+                return self.length(expr._left) + len(expr._op) + 2 + self.length(expr._right)
+            case Name():
+                return len(expr._name)
+            case Literal():
+                root = root_text(expr._value) if isinstance(expr._value, float) else None
+                return len(self.texts.get(id(expr), root or repr(expr._value)))
+        parts = children(expr)
+        return 2 + sum(self.length(p) + 2 for p in parts) if parts else 8
+
+    def excess(self, expr: Expr) -> int:
+        """By how much names are longer than a variable's is taken to be: those of parameters and of the model's inputs
+        (`self.position_embeddings`, `pixel_values`) are known; most others are single letters."""
+        excess = 0
+        for part in walk(expr):
+            key = variable(part) if isinstance(part, Ref | Local) else None
+            inner = self.inlined.get(key) if key is not None else None
+            if isinstance(part, Attribute) and _is_attribute(part):
+                excess += self.length(part._base) + 1 + len(part._name) - VARIABLE
+            elif inner is not None:
+                excess += self.excess(inner)
+            elif (stored := self.module.stored_name(key)) is not None:
+                excess += len(".".join(("self", *stored))) - VARIABLE
+            elif not self.module.path and isinstance(key, ir.Value) and key in self.module.inputs:
+                excess += len(meaning(self.module, key) or "x") - VARIABLE
+            elif key is not None:
+                excess += 2 - VARIABLE
+        return excess
+
+    def nesting(self, expr: Expr) -> int:
+        """How deep parentheses with something to read in them lie in one another."""
+        match expr:
+            case Ref() | Local():
+                inner = self.inlined.get(variable(expr))
+                return 0 if inner is None else self.nesting(inner)
+            case Call():
+                inside = max((self.nesting(a) for a in (*expr._args, *expr._kwargs.values())), default=-1)
+                return max(self.nesting(expr._function), inside + 1)
+            case Subscript():
+                return max(self.nesting(p) for p in children(expr))
+        return max((self.nesting(p) for p in children(expr)), default=0)
+
+
+def _is_piece(expr: Expr) -> bool:
+    """`x[:, 1::2]`, with nothing but numbers in it."""
+    if not isinstance(expr, Subscript) or not isinstance(bare(expr._base), Ref):
+        return False
+    return all(isinstance(part, SliceExpr | Literal | Wrapped) for index in expr._index for part in walk(index))
+
+
+def _length_of_piece(expr: Expr) -> int:
+    """How many characters a piece of `x` takes."""
+    match expr := bare(expr):
+        case Subscript():
+            return 1 + 2 * len(expr._index) + sum(map(_length_of_piece, expr._index))
+        case SliceExpr():
+            return 1 + (expr._step is not None) + sum(map(_length_of_piece, children(expr)))
+        case Literal():
+            return len(repr(expr._value))
+    return 0
+
+
+def _is_attribute(expr: Expr) -> bool:
+    """Whether this is `self.embedding.weight`, which is as good a name as a variable would be."""
+    expr = bare(expr)
+    return isinstance(expr, Attribute) and isinstance(bare(expr._base), Member)
+
+
+def _adds(expr: Expr, part: Expr) -> bool:
+    """Whether `part` is a term of a sum: `x + self.attn(self.norm(x))`."""
+    expr = bare(expr)
+    if not isinstance(expr, Binary) or expr._op != "+":
+        return False
+    return variable(part) in (variable(expr._left), variable(expr._right))

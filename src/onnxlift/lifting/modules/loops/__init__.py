@@ -1,0 +1,1 @@
+"""Statements and calls that repeat become loops."""

@@ -1,0 +1,297 @@
+"""What is done again and again with one entry of a list after the other becomes a loop.
+
+    x = F.relu(self.convs[0](x)); x = F.relu(self.convs[1](x))   ->   for conv in self.convs: x = F.relu(conv(x))
+
+    x = self.layers[0][0](x) + x; x = self.layers[0][1](x) + x   ->   for attn, mlp in self.layers:
+    x = self.layers[1][0](x) + x; x = self.layers[1][1](x) + x            x = attn(x) + x; x = mlp(x) + x
+
+    a = self.heads[0](x); b = self.heads[1](x)                   ->   torch.cat([head(x) for head in self.heads], 1)
+    torch.cat((a, b), 1)
+
+    a = self.layers[0](x); b = self.layers[1](a)                 ->   outputs = []
+    torch.cat((a, b), 1)                                              for layer in self.layers:
+                                                                          x = layer(x)
+                                                                          outputs.append(x)
+                                                                      torch.cat(outputs, 1)
+
+    a = self.heads[0](x); b = self.heads[1](y)                   ->   for head, feature in zip(self.heads, (x, y)): ...
+
+Applies to a list of modules, or of lists of one length, if the statements for each entry (`rounds.py`) are the same but
+for what may differ (`round_values.py`). The first entry and the last one may be left out: a sum over all begins with
+the first, and what the last one leaves for the next may be gone. Lists within lists come first.
+
+Results that are joined are a list. It is made in one line if nothing goes from round to round, and if that line can be
+read; else each round appends to it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from onnxlift.lifting.code.expr import (
+    Attribute,
+    Call,
+    Comprehension,
+    Display,
+    Expr,
+    Local,
+    Member,
+    Ref,
+    Star,
+    builtin,
+    variable,
+)
+from onnxlift.lifting.code.statements import Assign, Block, Evaluate, ForLoop, Return, Statement
+from onnxlift.lifting.code.substitute import copied, substitute
+from onnxlift.lifting.modules.inline import is_readable
+from onnxlift.lifting.modules.meaning import in_common
+from onnxlift.lifting.modules.module import Module, Stored, is_list
+from onnxlift.lifting.tree.scopes import Path
+
+from .loops import Container, singular
+from .round_values import Changes, Collected, find_changes, made_in, with_all_bounds
+from .rounds import Facts, Rounds, assigned, find_rounds, member_path, parts, reads
+
+Words = Callable[[object], str]
+"""What a variable that holds a member of a module is called."""
+
+
+def roll_groups(module: Module, words: Words, texts: Mapping[object, str]) -> None:
+    """Roll up what the module's forward does with the entries of its lists. `texts` are what numbers are written as, by
+    id, where they differ between instances."""
+    lists, facts = find_lists(module), Facts(module)
+    lengths = Counter(path[:-1] for path in module.members if lists.get(path[:-1]) == 0)
+    # Lists within lists first, but the modules of an entry are to be told apart, if there is a loop over the entries.
+    for path, width in sorted(lists.items(), key=lambda item: (lists.get(item[0][:-1], 0) > 0, -len(item[0]))):
+        for rounds in find_rounds(facts, path, width, lengths):
+            loop = _loop(module, rounds, lengths, words, texts) or _loop(
+                module, with_all_bounds(rounds), lengths, words, texts
+            )
+            if loop:
+                module.body.statements = loop
+                break
+
+
+def find_lists(module: Module) -> dict[Path, int]:
+    """The lists of modules, and those of lists of one length with that length; the others have 0."""
+    names: dict[Path, set[str]] = {}
+    for path in module.members:
+        for depth in range(1, len(path)):
+            names.setdefault(path[:depth], set()).add(path[depth])
+    found: dict[Path, int] = {}
+    for path, entries in names.items():
+        inner = [names.get((*path, entry), set()) for entry in entries]
+        is_regular = all(part == inner[0] and is_list(part) for part in inner)
+        members = [module.members.get((*path, entry)) for entry in entries]
+        is_flat = not any(inner) and not any(isinstance(member, Stored) for member in members)
+        if len(entries) > 1 and is_list(entries) and (is_flat or is_regular):
+            found[path] = len(inner[0])
+    return found
+
+
+def _loop(
+    module: Module, rounds: Rounds, lengths: Mapping[Path, int], words: Words, texts: Mapping[object, str]
+) -> list[Statement]:
+    """The module's forward with a loop for the rounds; nothing if there cannot be one."""
+    changes = find_changes(module, rounds, lengths, texts)
+    return roll_up(module, rounds, changes, words, texts) if changes is not None else []
+
+
+def roll_up(
+    module: Module, rounds: Rounds, changes: Changes, words: Words, texts: Mapping[object, str]
+) -> list[Statement]:
+    """The module's forward with a loop for the rounds, which differ as `changes` tells; nothing if nobody could read
+    its head."""
+    loop = _Loop(module, rounds, changes, words)
+    return loop.statements(texts) if loop.is_simple else []
+
+
+class _Loop:
+    """The rounds as a loop: its variables, and what takes the place of what in a round, and before and after."""
+
+    def __init__(self, module: Module, rounds: Rounds, changes: Changes, words: Words) -> None:
+        self.module, self.rounds, self.changes, self.words = module, rounds, changes, words
+        self.items: dict[Path, Local] = {}
+        self.index = Local("i")
+        self.parts = {id(cut.statement): Local("parts") for cut in changes.cuts.values()}
+        self.part_of = {cut.part: Local("part") for cut in changes.cuts.values()}
+        self.pieces = {
+            variable(target): self.parts[id(cut.statement)][place]
+            for cut in changes.cuts.values()
+            for place, target in enumerate(cut.statement.targets)
+            if target is not None
+        }
+        self.lists = {id(each.display): Local("outputs") for each in changes.collected}
+        self.given = {key: Local(in_common(values) or "feature") for key, values in changes.given.items()}
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether the head of the loop can be read: it goes over one thing, or several side by side, or counts."""
+        others = len(self.changes.lists) + len(self.changes.cuts) + len(self.given)
+        is_alone = not (self.rounds.width and others) and not (self.changes.counted and (others or self.rounds.width))
+        return is_alone and len(self.given) < 2 and len(self.lists) == len(self.changes.collected)
+
+    def statements(self, texts: Mapping[object, str]) -> list[Statement]:
+        rounds, changes = self.rounds, self.changes
+        body = [copied(statement, self._in_a_round) for statement in rounds.groups[-1]]
+        for statement, *counterparts in zip(body, *rounds.groups, strict=True):
+            statement.origin = [name for each in counterparts for name in each.origin]
+        body = [s for s in body if not _is_idle(s)]
+        origin = [name for group in rounds.groups for statement in group for name in statement.origin]
+        items, entries = self._head()
+        element = self._element(body)
+        before = [self._outside(statement, {}) for statement in rounds.before]
+        if element is not None and is_readable(self.module, element, texts):
+            (outputs,) = self.lists.values()
+            (collected,) = changes.collected
+            made: Statement = Assign([outputs], Comprehension(element, items, entries), origin=origin)
+            joined = {id(collected.display): self._joined(collected, ())}
+            return [*before, made, *(self._outside(statement, joined) for statement in rounds.after)]
+        starts: list[Statement] = []
+        joined = {}
+        for collected in changes.collected:
+            outputs = self.lists[id(collected.display)]
+            initial = self._initial(collected)
+            starts.append(Assign([outputs], Display([substitute(item, self._piece) for item in initial], "[]")))
+            body.append(Evaluate(Call(Attribute(outputs, "append"), [_read(collected.value)], {}), origin=[]))
+            joined[id(collected.display)] = self._joined(collected, initial)
+            self.module.of_rounds.add(collected.value)
+        starts += [Assign([Ref(new)], substitute(_read(old), self._piece)) for new, old in changes.carried.values()]
+        loop = ForLoop([*items], entries, Block(body), origin=origin)
+        return [*before, *starts, loop, *(self._outside(statement, joined) for statement in rounds.after)]
+
+    def _in_a_round(self, expr: Expr) -> Expr | None:
+        """What stands in the loop for a part of the last round."""
+        key = variable(expr) if isinstance(expr, Ref | Local) else None
+        if key in self.changes.carried:
+            return _read(self.changes.carried[key][0])
+        if key in self.part_of:
+            return self.part_of[key]
+        if key in self.given:
+            return self.given[key]
+        if id(expr) in self.changes.counted:
+            start, step = self.changes.counted[id(expr)]
+            return _counted(self.index, start - step * self.rounds.first, step)
+        item = self._item(expr)
+        return self._piece(expr) if item is None else item
+
+    def _item(self, expr: Expr) -> Expr | None:
+        path, rounds = member_path(self.module, expr), self.rounds
+        depth = len(rounds.path)
+        if path is not None and path[:depth] == rounds.path:
+            member = self.module.members.get((*rounds.path, str(rounds.first), *path[depth + 1 :]))
+            word = "layers" if member is None else self.words(member) if rounds.width else self._entry(rounds.path)
+            return self.items.setdefault(path[depth + 1 :], Local(word, member))
+        if path is not None and path[:-1] in self.changes.lists and path[-1] == str(rounds.end - 1):
+            member = self.module.members.get((*path[:-1], str(rounds.first)))
+            return self.items.setdefault(path[:-1], Local(self._entry(path[:-1]), member))
+        return None
+
+    def _entry(self, path: Path) -> str:
+        """What an entry of a list is called: `conv` of `convs`; `cv2`, if there is one of `cv3` beside it."""
+        words = Counter(singular(each[-1]) for each in (self.rounds.path, *self.changes.lists))
+        word = singular(path[-1])
+        return word if words[word] == 1 else path[-1]
+
+    def _piece(self, expr: Expr) -> Expr | None:
+        return self.pieces.get(variable(expr)) if isinstance(expr, Ref | Local) else None
+
+    def _head(self) -> tuple[list[Local | None], Expr]:
+        """The variables of the loop, and what it goes over."""
+        rounds, changes = self.rounds, self.changes
+        targets = [self.items.get((str(place),)) for place in range(rounds.width)] or [self.items.get(())]
+        over = [self._entries(path) for path in (rounds.path, *changes.lists)]
+        targets += [self.items[path] for path in changes.lists]
+        for cut in changes.cuts.values():
+            targets.append(self.part_of[cut.part])
+            last, length = cut.first + len(rounds.groups), len(cut.statement.targets)
+            whole, is_whole = self.parts[id(cut.statement)], cut.first == 0 and last == length
+            over.append(whole if is_whole else whole[cut.first or None : last if last < length else None])
+        for key, values in changes.given.items():
+            targets.append(self.given[key])
+            over.append(Display([substitute(_read(value), self._piece) for value in values], "()"))
+        entries = over[0] if len(over) == 1 else builtin("zip")(*over)
+        if changes.counted:
+            start = [rounds.first] if rounds.first else []
+            targets, entries = [self.index, *targets], builtin("enumerate")(entries, *start)
+        return targets, entries
+
+    def _entries(self, path: Path) -> Expr:
+        """`self.layers[1:]`: the entries of a list that have a round."""
+        container = Container(path)
+        self.module.name(container, path)
+        entries: Expr = Member(container)
+        if len(self.rounds.groups) < self.rounds.count:
+            end = self.rounds.end
+            entries = entries[self.rounds.first or None : end if end < self.rounds.count else None]
+        return entries
+
+    def _element(self, body: Sequence[Statement]) -> Expr | None:
+        """What a round computes as one expression, if nothing else of it is needed."""
+        if self.changes.carried or len(self.changes.collected) != 1:
+            return None
+        (collected,) = self.changes.collected
+        inside = Counter(key for statement in body for key in reads(statement))
+        outside = Counter(key for statement in self.rounds.after for key in reads(statement))
+        values: dict[object, Expr] = {}
+        for statement in body:
+            if not isinstance(statement, Assign) or len(statement.targets) != 1:
+                return None
+            key = variable(statement.targets[0])
+            if (inside[key], outside[key]) != ((0, 1) if key is collected.value else (1, 0)):
+                return None
+            values[key] = substitute(statement.expr, lambda e: values.get(variable(e)) if isinstance(e, Ref) else None)
+        return values[collected.value]
+
+    def _initial(self, collected: Collected) -> Sequence[Expr]:
+        """What the list begins with: what is joined before the results of the rounds, if it is there by then."""
+        initial = collected.display._items[: collected.first]
+        late = {key for statement in self.rounds.after for key in assigned(statement)}
+        late |= {key for group in self.rounds.groups for key in made_in(group)}
+        keys = [variable(item) for item in initial]
+        return initial if all(key is not None and key not in late for key in keys) else ()
+
+    def _joined(self, collected: Collected, initial: Sequence[Expr]) -> Expr:
+        """What takes the place of a list of tensors, of which the initial ones are in the new list, too."""
+        display, outputs = collected.display, self.lists[id(collected.display)]
+        first, end = collected.first, collected.first + len(self.rounds.groups)
+        items = [substitute(item, self._piece) for item in display._items]
+        before, after = items[len(initial) : first], items[end:]
+        is_returned = any(
+            isinstance(statement, Return) and statement.expr is display for statement in self.rounds.after
+        )
+        if not before and not after:
+            return builtin("tuple")(outputs) if is_returned else outputs
+        return Display([*before, Star(outputs), *after], "()" if is_returned else "[]")
+
+    def _outside(self, statement: Statement, joined: Mapping[int, Expr]) -> Statement:
+        """A statement before or after the rounds, in which lists stand for what is in them."""
+        if id(statement) in self.parts:
+            assert isinstance(statement, Assign)
+            return replace(statement, targets=[self.parts[id(statement)]])
+        if self.pieces.keys().isdisjoint(reads(statement)) and not any(id(e) in joined for e in parts(statement)):
+            return statement
+        return copied(statement, lambda expr: joined.get(id(expr), self._piece(expr)))
+
+
+def _counted(index: Local, start: int, step: int) -> Expr:
+    """`start + step * index`, as people write it."""
+    if step == 1:
+        return index + start if start > 0 else index - -start if start < 0 else index
+    if start > 0 and start % step == 0:
+        return (index + start // step) * step
+    return index * step + start if start else index * step
+
+
+def _read(key: object) -> Expr:
+    return key if isinstance(key, Local) else Ref(key)
+
+
+def _is_idle(statement: Statement) -> bool:
+    """`x = x`"""
+    if not isinstance(statement, Assign) or len(statement.targets) != 1:
+        return False
+    key = variable(statement.targets[0])
+    return key is not None and isinstance(statement.expr, Ref) and statement.expr._key is key

@@ -1,0 +1,245 @@
+"""Rounds: what is done with one entry of a list of modules after the other.
+
+    a = self.convs[0](x); b = self.convs[1](x); y = a.relu(); z = b.relu(); ...   ->   [a, y], [b, z], ...
+
+A statement belongs to the last entry that it depends on, and one that depends on none to the one round that reads its
+result, if every round has as many of these: `x[:, 0]` for the first, `x[:, 1]` for the second. So the order in which an
+exporter writes the nodes does not matter: all calls first and then all sums is the same as one after the other. Sound
+because statements have no effect on each other but by their results: what a statement reads still comes before it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from onnxlift.lifting.code.expr import Expr, Local, Member, Ref, variable, walk
+from onnxlift.lifting.code.statements import Assign, Block, Evaluate, ForLoop, Statement, expressions, walk_statements
+from onnxlift.lifting.modules.module import Module
+from onnxlift.lifting.tree.scopes import Path
+
+from .loops import SHORTEST, SHORTEST_PART
+
+
+@dataclass
+class Rounds:
+    """Groups of statements, equally many for each entry of the list at `path`: of `count` entries those from `first`
+    on, each a list of `width`, or a module if that is 0. What is computed before the first round and after the last one
+    is in `before` and `after`."""
+
+    path: Path
+    width: int
+    count: int
+    first: int
+    groups: list[list[Statement]]
+    before: list[Statement]
+    after: list[Statement]
+
+    @property
+    def end(self) -> int:
+        """The first entry after those that have a round."""
+        return self.first + len(self.groups)
+
+
+class Facts:
+    """What each statement of a module reads and writes, and which members it uses, found once."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self._known: dict[int, tuple[Statement, set[object], set[object], list[Path]]] = {}
+
+    def of(self, statement: Statement) -> tuple[Statement, set[object], set[object], list[Path]]:
+        if id(statement) not in self._known:
+            names = (member_path(self.module, part) for part in parts(statement))
+            paths = [name for name in names if name is not None]
+            self._known[id(statement)] = (statement, set(reads(statement)), set(assigned(statement)), paths)
+        return self._known[id(statement)]
+
+
+def find_rounds(facts: Facts, path: Path, width: int, lengths: Mapping[Path, int]) -> Iterator[Rounds]:
+    """The statements for most entries of a list, if these take equally many; those that leave out the fewest come
+    first. What is made of one entry for the next belongs to either. `lengths` are those of the lists of modules: their
+    entries may go with those of this one."""
+    others = {other for other, length in lengths.items() if length == lengths.get(path) and other != path}
+    orders = [_Order(facts, path, width)]
+    if orders[0].groups:
+        orders += [_Order(facts, path, width, is_late=True), *([_Order(facts, path, width, others)] if others else [])]
+    candidates = [(order, begin, end) for order in orders for begin, end in order.candidates()]
+    for order, begin, end in sorted(candidates, key=lambda each: (each[1] - each[2], -each[2])):
+        before, groups, after = order.split(begin, end)
+        yield Rounds(path, width, len(order.groups), begin, groups, before, after)
+
+
+@dataclass
+class _Line:
+    """Statements from a place in `forward` on, what they read and write, and their round; None if they belong to none.
+    What writes one variable several times (the start of a loop and the loop) is together."""
+
+    place: int
+    statements: list[Statement]
+    reads: set[object]
+    writes: set[object]
+    entries: set[int]
+    paths: list[Path]
+    round: int | None = None
+    sources: list[_Line] = field(default_factory=list)
+    readers: list[_Line] = field(default_factory=list)
+
+
+class _Order:
+    """The statements of a forward by the entries of a list that they depend on. `groups` is empty if they cannot be
+    told apart; `length` is how many most of them have."""
+
+    def __init__(
+        self, facts: Facts, path: Path, width: int, others: Collection[Path] = (), *, is_late: bool = False
+    ) -> None:
+        self.lines: list[_Line] = []
+        for place, statements in enumerate(_together(facts)):
+            known = [facts.of(statement) for statement in statements]
+            own = {key for _, keys, _, _ in known for key in keys}
+            written = {key for _, _, keys, _ in known for key in keys}
+            paths = [name for _, _, _, names in known for name in names]
+            self.lines.append(_Line(place, statements, own, written, _entries(paths, path, width), paths))
+        self.groups: list[list[_Line]] = []
+        first_use = list(dict.fromkeys(entry for line in self.lines for entry in sorted(line.entries)))
+        if first_use != [*range(len(first_use))] or len(first_use) < SHORTEST:
+            return
+        writer: dict[object, _Line] = {}
+        for line in self.lines:
+            line.sources = list({id(w): w for key in line.reads if (w := writer.get(key)) is not None}.values())
+            for source in line.sources:
+                source.readers.append(line)
+            before = [source.round for source in line.sources if source.round is not None]
+            beside = [int(name[-1]) for name in line.paths if name[:-1] in others]
+            line.round = max((*line.entries, *before, *beside), default=None)
+            writer.update(dict.fromkeys(line.writes, line))
+        if is_late:
+            self._put_off()
+        self.groups = [[] for _ in first_use]
+        for line in self.lines[:-1]:  # what returns is in no round
+            if line.round is not None:
+                self.groups[line.round].append(line)
+        self._take_what_only_a_round_reads()
+
+    @property
+    def length(self) -> int:
+        sizes = Counter(map(len, self.groups[:-1]))
+        return max(sizes, key=lambda size: (sizes[size], size))
+
+    def candidates(self) -> Iterator[tuple[int, int]]:
+        """The first and the last of entries that take equally many statements."""
+        sizes = [len(group) for group in self.groups]
+        regular = [entry for entry, size in enumerate(sizes[:-1]) if size == self.length] if sizes else []
+        first, last = (regular[0], regular[-1] + 1) if regular else (0, 0)
+        for begin, end in ((first, last), (first + 1, last), (first, last - 1), (first + 1, last - 1)):
+            size = end - begin + 1
+            if size < (SHORTEST if size == len(sizes) else SHORTEST_PART):
+                continue
+            groups = [group[: self.length] for group in self.groups[begin : end + 1]]
+            is_regular = all(sizes[entry] == self.length for entry in range(begin, end)) and sizes[end] >= self.length
+            if is_regular and all(any(line.entries for line in group) for group in groups):
+                yield begin, end
+
+    def _put_off(self) -> None:
+        """Let what only the entry of the next round needs belong to that."""
+        moved: set[int] = set()
+        for line in reversed(self.lines):
+            needs = {reader.round for reader in line.readers if reader.entries or id(reader) in moved}
+            if line.round is None or line.entries or needs != {line.round + 1}:
+                continue
+            if all(reader.entries or id(reader) in moved for reader in line.readers):
+                line.round += 1
+                moved.add(id(line))
+
+    def _take_what_only_a_round_reads(self) -> None:
+        inside = {id(line) for group in (*self.groups[:-1], self.groups[-1][: self.length]) for line in group}
+        own: list[list[_Line]] = [[] for _ in self.groups]
+        homes: dict[int, int] = {}
+        for line in reversed(self.lines):
+            if line.round is None and line.readers:
+                rounds = {reader.round if id(reader) in inside else homes.get(id(reader)) for reader in line.readers}
+                home = rounds.pop() if len(rounds) == 1 else None
+                if home is not None:
+                    homes[id(line)] = home
+                    own[home].insert(0, line)
+        fewest, length = min(map(len, own)), self.length
+        for number, lines in enumerate(own):
+            missing = max(fewest, length - len(self.groups[number]))
+            taken = lines[max(len(lines) - missing, 0) :]
+            for line in taken:
+                line.round = number
+            self.groups[number] = sorted([*taken, *self.groups[number]], key=lambda line: line.place)
+
+    def split(self, begin: int, end: int) -> tuple[list[Statement], list[list[Statement]], list[Statement]]:
+        """What comes before the rounds from `begin` to `end`, the statements of each of these, and what comes after."""
+        groups = [self.groups[entry][: self.length] for entry in range(begin, end + 1)]
+        inside = {id(line) for group in groups for line in group}
+        last = max(line.place for group in groups for line in group if line.entries)
+        needed = _all_sources([line for group in groups for line in group])
+        before: list[Statement] = []
+        after: list[Statement] = []
+        for line in self.lines:
+            if id(line) not in inside:
+                is_free = line.place < last and (line.round is None or line.round < begin)
+                (before if is_free or id(line) in needed else after).extend(line.statements)
+        return before, [[statement for line in group for statement in line.statements] for group in groups], after
+
+
+def _together(facts: Facts) -> Iterator[list[Statement]]:
+    """The statements, those together that write one variable, and what is between them."""
+    statements = facts.module.body.statements
+    last = {key: place for place, statement in enumerate(statements) for key in facts.of(statement)[2]}
+    group: list[Statement] = []
+    end = 0
+    for place, statement in enumerate(statements):
+        group.append(statement)
+        end = max(end, *(last[key] for key in facts.of(statement)[2]), place)
+        if end == place:
+            yield group
+            group = []
+
+
+def _all_sources(lines: Sequence[_Line]) -> set[int]:
+    """The ids of all that these statements depend on."""
+    found: set[int] = set()
+    waiting = list(lines)
+    while waiting:
+        for source in waiting.pop().sources:
+            if id(source) not in found:
+                found.add(id(source))
+                waiting.append(source)
+    return found
+
+
+def _entries(names: Sequence[Path], path: Path, width: int) -> set[int]:
+    """The entries of a list among the members that are used; -1 stands for what lies in an entry of such an entry, and
+    for the list itself."""
+    depth = len(path) + (2 if width else 1)
+    used = [name for name in names if name[: len(path)] == path]
+    return {int(name[len(path)]) if len(name) == depth else -1 for name in used}
+
+
+def member_path(module: Module, part: Expr) -> Path | None:
+    return module.name_of(part._target) if isinstance(part, Member) else None
+
+
+def parts(statement: Statement) -> Iterator[Expr]:
+    """All expressions in a statement and in the blocks under it, the targets of assignments left out."""
+    for inner in walk_statements(Block([statement])):
+        for expr in expressions(inner):
+            yield from walk(expr)
+
+
+def reads(statement: Statement) -> Iterator[object]:
+    """The variables that a statement reads."""
+    return (variable(part) for part in parts(statement) if isinstance(part, Ref | Local))
+
+
+def assigned(statement: Statement) -> Iterator[object]:
+    """The variables that a statement writes, or appends to, those in the blocks under it included."""
+    for inner in walk_statements(Block([statement])):
+        if isinstance(inner, Assign | ForLoop):
+            yield from (variable(target) for target in inner.targets if target is not None)
+        elif isinstance(inner, Evaluate):
+            yield from (variable(part) for part in walk(inner.expr) if isinstance(part, Local))

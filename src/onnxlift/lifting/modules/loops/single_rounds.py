@@ -1,0 +1,108 @@
+"""A list of one module is gone through in a loop if those of relatives are.
+
+    z = self.m[0](y)             ->   outputs = [x, y]
+    torch.cat((x, y, z), 1)           for block in self.m:
+                                          y = block(y)
+                                          outputs.append(y)
+                                      torch.cat(outputs, 1)
+
+From one round nobody can tell what a second one would read. A relative tells, that does the same with several entries:
+which of the values that a round reads are those of the round before, and which results are joined. It applies if the
+statements for the one entry are the same text as a round of the relative's, one after the other. Sound because in one
+round a value of the round before is what there is before the loop, and the list of results has one more in the end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from onnxlift.lifting.code.expr import Display, variable
+from onnxlift.lifting.code.statements import Block
+from onnxlift.lifting.modules.module import Module
+from onnxlift.lifting.tree.scopes import Path
+
+from .group_loops import find_lists, roll_up
+from .round_values import Changes, Collected, Round, find_changes, is_read_first
+from .rounds import Facts, Rounds, find_rounds, parts
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """What a round of the list at `path` is, as text, and how many statements. `carried` are the places, among all
+    variables in that text, of values of the round before, and of what takes their place; `collected` those of results
+    that are joined, and how many others come first there."""
+
+    path: Path
+    text: tuple[str, ...]
+    length: int
+    carried: tuple[tuple[int, int], ...]
+    collected: tuple[tuple[int, int], ...]
+
+
+def find_patterns(module: Module) -> list[Pattern]:
+    """What a module does with all entries of each of its lists, as far as there can be loops."""
+    lists, facts = find_lists(module), Facts(module)
+    lengths = Counter(path[:-1] for path in module.members if lists.get(path[:-1]) == 0)
+    found = (_pattern(module, facts, path, lengths) for path, width in lists.items() if width == 0)
+    return [pattern for pattern in found if pattern is not None]
+
+
+def _pattern(module: Module, facts: Facts, path: Path, lengths: Counter[Path]) -> Pattern | None:
+    for rounds in find_rounds(facts, path, 0, lengths):
+        changes = find_changes(module, rounds, lengths, {}) if len(rounds.groups) == rounds.count else None
+        if changes is None or changes.lists or changes.cuts or changes.given or changes.counted:
+            continue
+        group = rounds.groups[-1]
+        last = Round(module, rounds, lengths, len(rounds.groups) - 1)
+        text = tuple(last.lines(Block(group), ""))
+        places = last.occurrences
+        carried = [
+            (place, places.index(changes.carried[key][0])) for place, key in enumerate(places) if key in changes.carried
+        ]
+        collected = [(places.index(each.value), each.first) for each in changes.collected]
+        return Pattern(path, text, len(group), tuple(carried), tuple(collected))
+    return None
+
+
+def roll_single(module: Module, pattern: Pattern) -> None:
+    """Go through the list of the pattern in a loop, if it has one entry and this is used so."""
+    if [path for path in module.members if path[:-1] == pattern.path] != [(*pattern.path, "0")]:
+        return
+    statements = module.body.statements
+    for start in range(len(statements) - pattern.length):
+        end = start + pattern.length
+        rounds = Rounds(pattern.path, 0, 1, 0, [statements[start:end]], statements[:start], statements[end:])
+        own = Round(module, rounds, {}, 0)
+        if tuple(own.lines(Block(statements[start:end]), "")) == pattern.text:
+            changes = _changes(pattern, own.occurrences, rounds)
+            loop = roll_up(module, rounds, changes, lambda _: "block", {}) if changes is not None else []
+            module.body.statements = loop or statements
+            return
+
+
+def _changes(pattern: Pattern, places: Sequence[object], rounds: Rounds) -> Changes | None:
+    """What the pattern says about the variables in a round's text."""
+    changes = Changes()
+    for old, new in pattern.carried:
+        value = (places[new], places[old])
+        is_first = is_read_first(rounds.groups[0], places[old], places[new])
+        if changes.carried.setdefault(places[old], value) != value or not is_first:
+            return None
+    if any(key is places[old] for old, _ in pattern.carried for key in _others(pattern, places)):
+        return None  # in this module, it is the same value that all rounds would read
+    for place, first in pattern.collected:
+        value_of = places[place]
+        displays = [e for s in rounds.after for e in parts(s) if isinstance(e, Display) and len(e._items) > first]
+        joined = [display for display in displays if variable(display._items[first]) is value_of]
+        if len(joined) != 1:
+            return None
+        changes.collected.append(Collected(value_of, joined[0], first))
+    return changes
+
+
+def _others(pattern: Pattern, places: Sequence[object]) -> list[object]:
+    """The variables in places where all rounds of the pattern have the same one, or one of their own."""
+    carried = {place for place, _ in pattern.carried}
+    return [key for place, key in enumerate(places) if place not in carried]

@@ -1,0 +1,408 @@
+"""Lowering: from a tree of scopes to modules whose `forward` is a list of statements.
+
+Every node is written by its operator function; what the function returns becomes an assignment (a tensor), or is kept
+as it is (sizes: they are written where they are used). Nothing is named, inlined or shared here: that is done by the
+steps that follow, when the whole module is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from itertools import islice, zip_longest
+from typing import Any
+
+import onnx_ir as ir
+
+from onnxlift.errors import UnsupportedNode
+from onnxlift.ir.graph.marks import MADE, USUAL_NAME
+from onnxlift.ir.graph.types import type_of
+from onnxlift.ir.origin.metadata import NAME_SCOPES
+from onnxlift.lifting.code.expr import (
+    Attribute,
+    Binary,
+    Call,
+    Device,
+    Display,
+    Expr,
+    Literal,
+    Member,
+    Ref,
+    Subscript,
+    bare,
+    builtin,
+    np,
+    to_expr,
+    torch,
+    walk,
+)
+from onnxlift.lifting.code.identifiers import attribute, is_nameless
+from onnxlift.lifting.code.statements import Assign, Block, Return, Statement, expressions, walk_statements
+from onnxlift.lifting.ops import registry
+from onnxlift.lifting.ops.layers import Layer, Weight
+from onnxlift.lifting.ops.node import Node, Result, Unpack, Unsupported, torch_dtype
+from onnxlift.lifting.ops.operand import Constant, Dims, Operand, Scalar, Tensor
+from onnxlift.lifting.tree.build import build_branch
+from onnxlift.lifting.tree.scope import Scope
+from onnxlift.lifting.tree.scopes import Path, Scopes, graphs_of, owner_of
+from onnxlift.lifting.tree.steps import without_steps
+from onnxlift.lifting.tree.weights import WEIGHT, is_parameter
+
+from .border import hand_down, handed_down, is_fixed, parameter_order
+from .branches import merge_branches
+from .constants import has_key, is_made_up
+from .counted import make_in_place
+from .dead_code import remove_dead_code
+from .derived import derive
+from .member_names import layer_path, spell_numbers, stored_path
+from .member_order import order_by_use
+from .module import Module, Stored
+from .prune import prune
+from .repeated import Repeated
+from .sequential import find_named_chain, is_layer, make_sequential
+from .shared_tables import add_shared_tables
+from .size_sources import read_from_parameters
+
+LONGEST_SIZES = 120  # names, numbers and operators in a list of sizes that is written where it is used
+
+
+class Lowering:
+    """One lowering of one model. `failures` collects every node that cannot be lifted, `warnings` what the user should
+    know."""
+
+    def __init__(self, model: ir.Model, scopes: Scopes) -> None:
+        self.model = model
+        self.scopes = scopes
+        self.failures: list[UnsupportedNode] = []
+        self.warnings: dict[str, None] = {}
+        self.place: dict[ir.Node, Scope] = {}
+        self.repeated: dict[tuple[int, int], Repeated] = {}  # modules that are called several times, by caller
+        # An exporter with module scopes names values after its own operations.
+        self.names_speak = scopes.guessed or not scopes.called
+
+    def lower(self, root: Scope) -> Module:
+        """The root module, with all below it."""
+        self.find_places(root)
+        module = self._lower_root(root, root.items)
+        if not make_sequential(module, self.scopes) and module.has_numbers:
+            plain = without_steps(root.items)
+            if plain != root.items:
+                self.failures.clear()
+                self.repeated.clear()
+                module = self._lower_root(root, plain)
+            spell_numbers(module)
+        prune(module)
+        add_shared_tables(module, self.model)
+        return module
+
+    def _lower_root(self, root: Scope, items: list[ir.Node | Scope]) -> Module:
+        module = Module((), root.class_hint, names_speak=self.names_speak)
+        body = Body(self, module, root)
+        for value in root.inputs:
+            operand = Tensor(Ref(value), type_of(value))
+            module.inputs[value] = operand
+            body.env[value] = operand
+        body.lower_items(items)
+        results = [body.node_free_tensor(body.operand(value)) for value in root.outputs]
+        module.outputs = list(root.outputs)
+        body.block.append(Return(results[0] if len(results) == 1 else Display(results, "()")))
+        body.finish(keep_inputs=True)
+        derive(module, self.model, self.scopes)
+        return module
+
+    @property
+    def differing(self) -> set[Path]:
+        """The modules whose calls are not the same code after all, so that they cannot be lowered as calls."""
+        return {module.path for module in self.repeated.values() if not module.is_complete}
+
+    def find_places(self, scope: Scope) -> None:
+        """Note where each node in `scope` is, those in branches and loops included."""
+        for item in scope.items:
+            if isinstance(item, Scope):
+                self.find_places(item)
+            else:
+                for node in (item, *_inner_nodes(item)):
+                    self.place[node] = scope
+
+    def opset(self, node: ir.Node) -> int:
+        """The opset in force for a node: its own where a function body has brought one along, else the model's."""
+        if node.version is not None:
+            return node.version
+        return self.model.opset_imports.get(node.domain, 1)
+
+
+class Body:
+    """The code of one block: a `forward`, or a branch or loop body in it. This is the `Host` of the nodes in it."""
+
+    def __init__(self, lowering: Lowering, module: Module, scope: Scope, outer: Body | None = None) -> None:
+        self.lowering = lowering
+        self.module = module
+        self.scope = scope
+        self.outer = outer
+        self.block = module.body if outer is None else Block()
+        self.env: dict[ir.Value, Operand] = {}
+        self.shared: dict[Hashable, Ref] = {}
+
+    # What nodes may ask of their host
+
+    def operand(self, value: ir.Value) -> Operand:
+        body: Body | None = self
+        while body is not None:
+            found = body.env.get(value)
+            if found is not None:
+                return found
+            body = body.outer
+        if value.const_value is not None and WEIGHT in value.meta and type_of(value).size == 1:
+            return Tensor(Ref(value), type_of(value))  # a single number, but one to train
+        if value.const_value is not None:
+            constant = Constant(value, _text_literal(value) if value.dtype == ir.DataType.STRING else None)
+            self.env[value] = constant
+            return constant
+        return Tensor(Ref(value), type_of(value))
+
+    def emit(self, statement: Statement) -> None:
+        self.block.append(statement)
+
+    def warn(self, text: str) -> None:
+        self.lowering.warnings[text] = None
+
+    def add_layer(self, layer: Layer) -> Member:
+        assert layer.node is not None
+        path = self._relative_path(layer.node)
+        identity = layer.identity
+        if path and not layer.weights and attribute(path[-1]).isdigit():
+            identity = (*identity, path)  # a pool or dropout of an `nn.Sequential`: equal ones are one member each
+        elif NAME_SCOPES in layer.node.metadata_props:
+            identity = (*identity, path)  # of the names that layers with one weight have, the exporter tells both
+        existing = self.module.layers.setdefault(identity, layer)
+        if existing is layer:
+            self.module.add(layer_path(layer, path, self.module), layer)
+        return Member(existing)
+
+    def lower_graph(self, graph: ir.Graph, inputs: Sequence[Operand]) -> tuple[Block, list[Operand]]:
+        """The code of a subgraph as a block of its own, and what its outputs are in that block."""
+        inner = Body(self.lowering, self.module, self.scope, self)
+        inner.env.update(zip(graph.inputs, inputs, strict=True))
+        branch = build_branch(graph, self.lowering.scopes, self.scope)
+        self.lowering.find_places(branch)
+        inner.lower_items(branch.items)
+        return inner.block, [inner.operand(value) for value in graph.outputs]
+
+    # Lowering
+
+    def lower_items(self, items: Sequence[ir.Node | Scope]) -> None:
+        for item in items:
+            if isinstance(item, Scope):
+                self._lower_scope(item)
+            else:
+                self._lower_node(item)
+
+    def _lower_node(self, node: ir.Node) -> None:
+        operator = registry.find(node.domain, node.op_type)
+        opset = self.lowering.opset(node)
+        reason = node.meta.get("reason", "")  # why no body could take its place
+        if operator is not None:
+            try:
+                n, result = registry.call(operator, node, opset, self)
+                self._bind(n, result)
+                return
+            except Unsupported as error:
+                reason = str(error)
+        name = node.name or node.op_type
+        self.lowering.failures.append(UnsupportedNode(name, node.op_type, node.domain, opset, reason))
+        for value in node.outputs:
+            self.env[value] = Tensor(Ref(value), type_of(value))
+
+    def _bind(self, n: Node, result: Result) -> None:
+        """Make the outputs of a node what its operator function returned."""
+        outputs = n.ir.outputs
+        if isinstance(result, Unpack):
+            wanted = list(outputs)[: result.count] + [None] * (result.count - len(outputs))
+            targets = [None if v is None or not v.name else Ref(v) for v in wanted]
+            self.emit(Assign(list(targets), result.expr, form=result.form, origin=[n.name]))
+            for value, name in zip_longest(outputs, result.names[: len(outputs)]):
+                self.env[value] = Tensor(Ref(value), type_of(value))
+                if name is not None:
+                    value.meta[USUAL_NAME] = name
+            return
+        results = list(result) if isinstance(result, tuple | list) else [result]
+        for value, one in zip(outputs, results, strict=False):
+            if one is not None and value.name:
+                self.env[value] = self._bind_one(n, value, one)
+
+    def _bind_one(self, n: Node, value: ir.Value, result: Any) -> Operand:
+        match result:
+            case Dims() if not _is_long(result):
+                return result
+            case Scalar() if _is_simple(result):
+                return result
+            case Tensor() if isinstance(result._expr, Ref):
+                return result  # another name for a value that exists already
+        self.emit(Assign([Ref(value)], to_expr(result), origin=[n.name]))
+        if isinstance(result, Scalar | Dims):
+            return handed_down(value, result)
+        return Tensor(Ref(value), type_of(value))
+
+    def _lower_scope(self, scope: Scope) -> None:
+        """A child module and the call of it; or, if it can be neither a class nor an `nn.Sequential` (members that
+        are mere numbers, but no plain chain), its code right here."""
+        failures = len(self.lowering.failures)
+        module = Module(scope.path, scope.class_hint, names_speak=self.lowering.names_speak)
+        body = Body(self.lowering, module, scope)
+        border = hand_down({value: self.operand(value) for value in sorted(scope.inputs, key=parameter_order)})
+        module.inputs.update(border.parameters)
+        body.env.update(border.inside)
+        self.env.update(border.sizes)
+        body.lower_items(scope.items)
+        returned = [body.operand(value) for value in scope.outputs]
+        passed = [(v, o) for v, o in zip(scope.outputs, returned, strict=True) if not is_fixed(o)]
+        module.outputs = [value for value, _ in passed]
+        results = [to_expr(operand) for _, operand in passed]
+        body.block.append(Return(results[0] if len(results) == 1 else Display(results, "()")))
+        body.finish()
+        find_named_chain(module, self.lowering.scopes)
+        module.is_step = scope.is_step and not is_layer(module)
+        is_empty = not passed or (not module.is_step and (scope.is_step or not module.members))
+        if is_empty or (module.has_numbers and not make_sequential(module, self.lowering.scopes)):
+            del self.lowering.failures[failures:]
+            self.lower_items(without_steps(scope.items))
+            return
+        if scope.calls:
+            key = (id(self.module), id(scope.calls))
+            known = self.lowering.repeated.setdefault(key, Repeated(self.module, module, len(scope.calls)))
+            self._call(module, scope, passed, known.join(module))
+        else:
+            self._call(module, scope, passed, module)
+        for value, operand in zip(scope.outputs, returned, strict=True):
+            self.env[value] = operand if is_fixed(operand) else handed_down(value, operand)
+
+    def _call(self, module: Module, scope: Scope, passed: Sequence[tuple[ir.Value, Operand]], called: Module) -> None:
+        """The call of `called`, which is the module as lowered for this call or, if it is the same, for the first."""
+        if called is module:
+            path = self.module.free(tuple(attribute(part) for part in scope.path[len(self.module.path) :]))
+            self.module.add(path, module)
+        arguments = [to_expr(self.operand(value)) for value in module.inputs]
+        call = Call(Member(called), arguments, {})
+        names = [node.name or node.op_type for node in scope.nodes()]
+        self.emit(Assign([Ref(value) for value, _ in passed], call, origin=names))
+        self.module.sizes.update(value for value, operand in passed if isinstance(operand, Scalar | Dims))
+
+    def _relative_path(self, node: ir.Node) -> Path:
+        """Where a layer made from `node` would like to be, below this module."""
+        path = self.lowering.scopes.path_of(node)
+        own = self.module.path
+        return path[len(own) :] if path[: len(own)] == own else ()
+
+    def node_free_tensor(self, operand: Operand) -> Expr:
+        """A result of the model as a tensor, whatever form it has inside."""
+        if isinstance(operand, Scalar | Dims):
+            return torch.tensor(operand, dtype=torch_dtype(operand.type.dtype), device=Device())
+        return operand
+
+    # When the body is complete
+
+    def finish(self, keep_inputs: bool = False) -> None:
+        """Drop what is not used, and give the constants that are used a place."""
+        module = self.module
+        read_from_parameters(module)
+        remove_dead_code(module.body)
+        merge_branches(module.body)
+        values = {
+            part._key: None
+            for statement in walk_statements(module.body)
+            for expr in expressions(statement)
+            for part in walk(expr)
+            if isinstance(part, Ref)
+        }
+        if not keep_inputs:
+            for value in [v for v in module.inputs if v not in values]:
+                del module.inputs[value]
+        constants = [v for v in values if isinstance(v, ir.Value) and v.const_value is not None]
+        for value in sorted(constants, key=is_made_up):  # so that nobody takes a name that is another's
+            if value not in module.inputs:
+                self._place_constant(value)
+        order_by_use(module)
+
+    def _place_constant(self, value: ir.Value) -> None:
+        """A constant that is used as a tensor belongs to this module if nobody else uses it, or if it is small and not
+        in the state dict; otherwise it comes from above, as an argument. So does one that by its name is a module's
+        around this one: it would have another key in the state dict. One that a layer has is read from the layer."""
+        borrowed = self.module.find_parameter(value) if is_parameter(value) else None
+        if borrowed is not None and _is_distinct(value):
+            self.module.constants[value] = borrowed
+            return
+        at_top = not self.module.path
+        if at_top or (_is_private(value, self.scope, self.lowering) and not self._is_owned_above(value)):
+            if not is_parameter(value) and make_in_place(value, self.module.body):
+                return
+            shape = tuple(int(d) for d in value.shape or () if isinstance(d, int))
+            stored = Stored(Weight(value, shape), is_parameter(value))
+            self.module.add(stored_path(value, self.module, stored.is_parameter), stored)
+            self.module.constants[value] = stored
+        else:
+            self.module.inputs[value] = Tensor(Ref(value), type_of(value))
+
+    def _is_owned_above(self, value: ir.Value) -> bool:
+        """Whether PyTorch's name of a parameter or buffer places it in a module that this one lies in."""
+        if not has_key(value) or is_nameless(value) or self.lowering.model.producer_name != "pytorch":
+            return False
+        at_root = "." not in (value.name or "") and MADE not in value.meta
+        owner = () if at_root else owner_of(value.name)
+        return owner is not None and len(owner) < len(self.module.path) and self.module.path[: len(owner)] == owner
+
+
+def _inner_nodes(node: ir.Node) -> Iterator[ir.Node]:
+    for held in node.attributes.values():
+        for graph in graphs_of(held):
+            for inner in graph:
+                yield inner
+                yield from _inner_nodes(inner)
+
+
+def _text_literal(value: ir.Value) -> Expr:
+    """Strings are written into the code: no file of weights holds them."""
+    assert value.const_value is not None
+    texts = [
+        t.decode("utf-8", "surrogateescape") if isinstance(t, bytes) else str(t) for t in value.const_value.numpy().flat
+    ]
+    array = np.array(texts, dtype=builtin("object"))
+    shape = tuple(int(d) for d in value.shape or () if isinstance(d, int))
+    return array if len(shape) == 1 else array.reshape(*shape) if shape else array.reshape(())
+
+
+def _is_distinct(value: ir.Value) -> bool:
+    """Whether a parameter is known by its numbers: equal ones of several modules, like the ones that all norms begin
+    with, are stored once by exporters."""
+    assert value.const_value is not None
+    if len(value.const_value.shape) > 1:
+        return True
+    numbers = value.const_value.numpy()
+    return bool((numbers != numbers[:1]).any())
+
+
+def _is_private(value: ir.Value, scope: Scope, lowering: Lowering) -> bool:
+    users = [user for user, _ in value.uses()]
+    inside = all(_within(lowering.place.get(user), scope) for user in users)
+    return inside or (not has_key(value) and (type_of(value).size or 0) <= 1024)
+
+
+def _within(scope: Scope | None, ancestor: Scope) -> bool:
+    while scope is not None:
+        if scope.path == ancestor.path:  # the same, or another call of the same
+            return True
+        scope = scope.parent
+    return False
+
+
+def _is_simple(scalar: Scalar) -> bool:
+    """A number, `x.shape[0]`, `x.ndim`, or whether one of these is some number: nothing that needs a name."""
+    if scalar.number is not None:
+        return True
+    expr = bare(scalar)
+    if isinstance(expr, Binary) and expr._op in ("==", "!=") and isinstance(bare(expr._right), Literal):
+        expr = bare(expr._left)
+    return isinstance(expr, Subscript | Ref) or (isinstance(expr, Attribute) and expr._name == "ndim")
+
+
+def _is_long(dims: Dims) -> bool:
+    """Whether sizes need a line of their own: each use would repeat the text, and uses of uses repeat it again."""
+    return sum(1 for _ in islice(walk(dims.as_expr()), LONGEST_SIZES + 1)) > LONGEST_SIZES

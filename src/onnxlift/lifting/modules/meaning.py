@@ -1,0 +1,113 @@
+"""What names of the graph say to a reader."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from onnxlift.lifting.code.identifiers import identifier, is_generated
+
+from .module import Module
+
+LONGEST_NAME = 40  # of a variable
+
+_STATES = {"Y_h": "h", "Y_c": "c"}  # ONNX's own names for what recurrent layers leave behind
+# `input.36`, `conv2d:0`: what an exporter adds to set values apart that have the same name.
+_SERIAL = re.compile(r"([.:]\d+)+$")
+_ASSIGNMENT = re.compile(r"(_\d+)+$")
+# `past_key_values.3.key`: which of many modules it belongs to, which says nothing inside of one.
+_COUNTER = re.compile(r"[._]\d+(?=[._][A-Za-z])")
+_SIGNATURE = "serving_default_"  # what TensorFlow puts before the inputs of a model
+# The names that PyTorch's functions give to what they take and return.
+_ANYTHING = frozenset({"input", "result", "ret", "output", "out", "self"})
+# What only a counter tells from other inputs, however short: `h0` is a name, if it is one of an input.
+_COUNTED_INPUT = re.compile(r"(?i)onnx::.*|\d+|val_\d+|.*_output_\d+")
+
+
+def meaning(module: Module, value: ir.Value) -> str | None:
+    """A variable name from the value's own name, without what the module's name says already; None if the name was
+    made up by an exporter."""
+    name = _STATES.get(value.name or "", value.name or "")
+    if value.is_graph_input() and not module.path:
+        name = _SERIAL.sub("", name.removeprefix(_SIGNATURE)) or name
+        return None if not name or "/" in name or _COUNTED_INPUT.fullmatch(name) else identifier(name)
+    if is_generated(name) or "/" in name or _is_exporters(module, value):
+        return None
+    name = _written_again(value, _SERIAL.sub("", name))
+    if (module.path and (value.is_graph_input() or value.is_graph_output())) or value in module.of_rounds:
+        name = _COUNTER.sub("", name)
+    if not name or is_counted(name) or (name.rstrip("0123456789") in _ANYTHING and not value.is_graph_output()):
+        return None
+    for depth in range(len(module.path), 0, -1):
+        prefix = re.sub(r"\W", "_", "_".join(module.path[-depth:])) + "_"
+        if name.startswith(prefix) and len(name) > len(prefix):
+            name = name[len(prefix) :]
+            break
+    return identifier(name)
+
+
+def _written_again(value: ir.Value, name: str) -> str:
+    """`signal_5` -> signal, if an earlier value is called so: what sets apart the values that one variable had in the
+    program that the graph was made from."""
+    first = _ASSIGNMENT.sub("", name)
+    return first if first != name and first in _names(value.graph) else name
+
+
+def _names(graph: ir.Graph | ir.Function | None) -> set[str]:
+    """The names of the inputs and results in a graph."""
+    if graph is None:
+        return set()
+    if "names" not in graph.meta:
+        values = (*graph.inputs, *(value for node in graph for value in node.outputs))
+        graph.meta["names"] = {value.name for value in values}
+    found: set[str] = graph.meta["names"]
+    return found
+
+
+def in_common(values: Sequence[object]) -> str | None:
+    """`past.0.key`, `past.1.key` -> past_key: what the author called each of several values of a graph."""
+    names = [value.name or "" for value in values if isinstance(value, ir.Value)]
+    words = {_COUNTER.sub("", name) for name in names}
+    word = words.pop() if len(words) == 1 and not any(map(is_generated, names)) else ""
+    return identifier(word) if len(word) > 1 and "/" not in word else None
+
+
+def _is_exporters(module: Module, value: ir.Value) -> bool:
+    """Whether the name is one that an exporter gave to an operation (`linear_3`), or the op type itself."""
+    producer = value.producer()
+    if producer is None or value.is_graph_output():
+        return False
+    if not module.names_speak:
+        return True
+    return bool(re.fullmatch(rf"(?i){re.escape(producer.op_type)}(_(out|output))?_?\d*", value.name or ""))
+
+
+_OPERATION = re.compile(
+    r"(?i)(^|_)(conv|c|bn|relu|pool|proj|sum|add|mul|matmul|mm|h|t|flat|gap|bias|norm|act|gelu|reshape|transpose|out)\d*$"
+)
+# An operation or a layer with the number that an exporter counts them by.
+_COUNTED = re.compile(
+    r"(?i)(conv[123]d|conv|linear|dense|fc|gemm|relu|mean|sum|sqrt|rsqrt|pad|eq|softmax|sigmoid|tanh|layer_?norm|embedding"
+    r"|batch_norm)(_\d+)+|(convolution_output|transpose_output|adjusted_input)\d*"
+)
+
+
+def is_counted(name: str) -> bool:
+    """Whether a name says no more than the operation and how many of its kind came before: `conv2d_401`, `mean_2`."""
+    return bool(_COUNTED.fullmatch(name))
+
+
+def thing(name: str) -> str | None:
+    """`Q_t`, `context_h`, `block1_conv_out` -> Q, context, block1: the name without the operation that made it."""
+    name = name.rstrip("_")
+    while match := _OPERATION.search(name):
+        name = name[: match.start()]
+    return name or None
+
+
+def says_more(name: str | None) -> bool:
+    """Whether a value's name tells a reader more than the expression does: `context`, but not `block1_conv_out`, nor
+    what is too long to be read."""
+    return name is not None and len(name) <= LONGEST_NAME and not _OPERATION.search(name.rstrip("_"))

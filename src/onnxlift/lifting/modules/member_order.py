@@ -1,0 +1,121 @@
+"""The order of the members of a module: that of the original constructor where the file tells it, else that of use.
+
+    self.up = ...; self.gate = ...; self.down = ...   ->   self.gate = ...; self.up = ...; self.down = ...
+    return self.down(F.silu(self.gate(x)) * self.up(x))
+
+1. PyTorch's exporters list parameters in the order in which the constructors made them, so optimisers and checkpoints
+   count them as in the original. A member is known if one of these has its path in its name.
+2. The others are in the order in which Python would evaluate them if `forward` were one expression. That depends on
+   what is computed only, and not on where in the graph the exporter has put it. Where some members are known, each of
+   the others follows the one that is used before it.
+
+Parameters and buffers of the module itself come first, as in a state dict. A file whose order can't be that of
+constructors (all names sorted, or in the order of a hash table) does not count: every layer makes its weight before its
+bias. The values are the same in any order, since they are loaded by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import onnx_ir as ir
+
+from onnxlift.ir.origin.exported import parameters_in_order
+from onnxlift.ir.origin.metadata import SIGNATURE_KIND
+from onnxlift.lifting.code.expr import Call, Display, Expr, Local, Member, Ref, bare, children, variable, walk
+from onnxlift.lifting.code.statements import Assign, Block, Return, Statement, blocks, expressions, walk_statements
+from onnxlift.lifting.modules.classes.classes import ModuleClass
+from onnxlift.lifting.tree.scopes import Path, owner_of
+
+from .module import Module, Stored
+
+Registered = Mapping[Path, int]
+"""The path of a module or tensor -> its place among those of the original."""
+
+
+def registration_order(graph: ir.Graph) -> Registered:
+    """The order in which the constructors of the original made its parameters, and the modules that hold these; empty
+    if the file does not keep it. The newer exporter has a list of all, and stores equal ones once; buffers it stores
+    apart, so that their places say nothing."""
+    places: dict[Path, int] = {}
+    for place, name in enumerate(parameters_in_order(graph) or graph.initializers):
+        owner = owner_of(name) if "." in name else ()
+        if owner is not None and not _is_buffer(graph.initializers.get(name)):
+            path = (*owner, name.rpartition(".")[2])
+            for length in range(1, len(path) + 1):
+                places.setdefault(path[:length], place)
+    biases = ((path[:-1], place) for path, place in places.items() if path[-1] == "bias")
+    return {} if any(places.get((*layer, "weight"), -1) > place for layer, place in biases) else places
+
+
+def _is_buffer(value: ir.Value | None) -> bool:
+    return value is not None and value.metadata_props.get(SIGNATURE_KIND) == "BUFFER"
+
+
+def order_by_use(module: Module) -> None:
+    """Rule 2, for all members; layers and modules that `forward` does not use are left out."""
+    used: dict[int, int] = {}
+    for target in _in_order_of_use(module.body):
+        used.setdefault(id(target), len(used))
+    members = [(path, m) for path, m in module.members.items() if isinstance(m, Stored) or id(m) in used]
+    members.sort(key=lambda item: -1 if isinstance(item[1], Stored) else used[id(item[1])])
+    module.members = dict(members)
+
+
+def order_as_registered(cls: ModuleClass, registered: Registered) -> None:
+    """Rule 1, for all instances of a class alike, unless `forward` goes through the members in their order. The one of
+    which most is known tells the order: exporters store equal tensors once, so that another one may have lost its
+    names."""
+    if cls.example.sequential or cls.example.reads_children:
+        return
+    known = [
+        {path: place for path in m.members if (place := registered.get((*m.path, *path))) is not None}
+        for m in cls.instances
+    ]
+    places = max(known, key=len)
+    last, order = -1, {}
+    for index, (path, member) in enumerate(cls.example.members.items()):
+        last = places.get(path, last)
+        is_own = isinstance(member, Stored) and len(path) == 1
+        order[path] = (not is_own, last, -1 if path in places else index)
+    ends = {path[0]: order[path] for path in order}  # of lists that are longer than that of the example
+    for instance in cls.instances:
+        in_order = sorted(instance.members.items(), key=lambda item: order.get(item[0], ends[item[0][0]]))
+        instance.members = dict(in_order)
+
+
+def _in_order_of_use(block: Block) -> Iterator[object]:
+    """The members that a `forward` uses, in the order of evaluation if each value were written where it is used. A
+    result that others are computed from (a mask that is handed on) is not what the computation begins with."""
+    written: dict[object, list[Statement]] = {}
+    read: set[object] = set()
+    for statement in walk_statements(block):
+        if isinstance(statement, Assign):
+            for target in statement.targets:
+                written.setdefault(variable(target), []).append(statement)
+        if not isinstance(statement, Return):
+            read.update(variable(part) for expr in expressions(statement) for part in walk(expr))
+    read.discard(None)
+    results = [r for s in block.statements if isinstance(s, Return) for r in _items(s.expr) if variable(r) not in read]
+    done: set[int] = set()
+    waiting: list[object] = [*reversed(block.statements), *reversed(results)]
+    while waiting:
+        item = waiting.pop()
+        match item:
+            case Statement():
+                if id(item) not in done:
+                    done.add(id(item))
+                    waiting += [s for inner in reversed(blocks(item)) for s in reversed(inner.statements)]
+                    waiting += reversed(expressions(item))
+            case Call() if isinstance(bare(item._function), Member):  # it runs when its arguments are there
+                waiting += reversed((*children(item)[1:], item._function))
+            case Member():
+                yield item._target
+            case Ref() | Local():
+                waiting += reversed(written.get(variable(item), ()))
+            case Expr():
+                waiting += reversed(children(item))
+
+
+def _items(expr: Expr) -> tuple[Expr, ...]:
+    return expr._items if isinstance(expr, Display) else (expr,)

@@ -1,0 +1,206 @@
+"""A module of the generated source, before it is text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.types import FLOATS
+from onnxlift.lifting.code.statements import Block
+from onnxlift.lifting.ops.layers import Layer, Weight
+from onnxlift.lifting.ops.operand import Operand
+from onnxlift.lifting.tree.scopes import DEEPEST, Path
+
+# What a member of an `nn.ModuleDict` cannot be called.
+DICT_METHODS = frozenset({"clear", "items", "keys", "pop", "update", "values"})
+
+
+@dataclass(eq=False)
+class Stored:
+    """A parameter or buffer that the module holds directly. What is not persistent is no part of the state dict."""
+
+    weight: Weight
+    is_parameter: bool
+    persistent: bool = True
+
+
+@dataclass(eq=False)
+class Borrowed:
+    """A parameter of a layer that the module reads itself: `self.embedding.weight`. `holders` are the layer, and before
+    it the modules below this one that it lies in."""
+
+    holders: tuple[Module | Layer, ...]
+    role: str
+
+
+@dataclass(eq=False)
+class Module:
+    """One instance in the tree. `members` maps attribute paths (`("layers", "0")` lies in a container) to what is
+    there, in the order of first use. `inputs` are the values that `forward` takes, in the form in which they come;
+    `sizes` are those that come as Python numbers from the call of another module, `optional` is how many of the last
+    ones a caller may leave out. `calls` is how often its parent calls it. `kin` is equal for modules that are to be of
+    one class, and of no other's. `derived` is the layer that it is itself, and not one of its members."""
+
+    path: Path
+    class_hint: str | None = None
+    inputs: dict[ir.Value, Operand] = field(default_factory=dict)
+    outputs: list[ir.Value] = field(default_factory=list)
+    sizes: set[ir.Value] = field(default_factory=set)
+    optional: int = 0
+    calls: int = 1
+    kin: str = ""
+    members: dict[Path, Layer | Stored | Module] = field(default_factory=dict)
+    body: Block = field(default_factory=Block)
+    derived: Layer | None = None
+    sequential: bool = False
+    is_step: bool = False  # whether it is a layer without weights of an `nn.Sequential`
+    chain: dict[str, Layer | Module] | None = None  # the members that it would have as an `nn.Sequential` with names
+    reads_children: bool = False  # whether forward calls all members in a loop over `children()`
+    of_rounds: set[object] = field(default_factory=set)  # values of the last round of a loop, which stand for all
+    names_speak: bool = True  # whether the names of values come from a person, not from an exporter
+    layers: dict[tuple[object, ...], Layer] = field(default_factory=dict)
+    constants: dict[object, Stored | Borrowed] = field(default_factory=dict)
+    _names: dict[int, Path] = field(default_factory=dict)
+    _containers: set[Path] = field(default_factory=set)
+    _numbers: dict[Path, int] = field(default_factory=dict)
+
+    def add(self, path: Path, member: Layer | Stored | Module) -> None:
+        self.members[path] = member
+        self._names[id(member)] = path
+        self._containers.update(path[:i] for i in range(1, len(path)))
+
+    def name(self, target: object, path: Path) -> None:
+        """Let `name_of` know what is no member itself, but made of members."""
+        self._names[id(target)] = path
+
+    def free(self, path: Path) -> Path:
+        """`path`, changed where it would hide, or be hidden by, another member."""
+        path = (path[0], *(f"{part}_" if part in DICT_METHODS else part for part in path[1:]))
+        if any(path[:i] in self.members for i in range(1, len(path))):
+            path = ("_".join(path),)  # what would be its container is a layer already
+        candidate = path
+        while candidate in self.members or candidate in self._containers:
+            number = self._numbers[path] = self._numbers.get(path, 0) + 1
+            candidate = (*path[:-1], f"{path[-1].rstrip('_')}_{number}")
+        return candidate
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether members are called by mere numbers, as only those of a container can be."""
+        return any(path[0][0].isdigit() for path in self.members)
+
+    @property
+    def base(self) -> str:
+        """The class that it derives from: a layer or a container if it is one, and has a forward of its own."""
+        if self.derived is not None:
+            return self.derived.constructor
+        if self.sequential:
+            return "nn.Sequential"
+        if not self.has_numbers:
+            return "nn.Module"
+        return container({path[0] for path, member in self.members.items() if not isinstance(member, Stored)})
+
+    def name_of(self, target: object) -> Path:
+        """The attribute path of one of the members."""
+        return self._names[id(target)]
+
+    def stored_name(self, key: object) -> Path | None:
+        """The attribute path of a constant that the module holds itself, or one of its layers."""
+        stored = self.constants.get(key)
+        if isinstance(stored, Borrowed):
+            owners = (self, *(holder for holder in stored.holders if isinstance(holder, Module)))
+            steps = (owner.name_of(holder) for owner, holder in zip(owners, stored.holders, strict=True))
+            return (*(part for step in steps for part in step), *stored.role.split("."))
+        return None if stored is None else self._names[id(stored)]
+
+    def find_parameter(self, value: ir.Value) -> Borrowed | None:
+        """The layer below this module that has `value` as a parameter, under the very key that is its name."""
+        parts = tuple((value.name or "").split("."))
+        if parts[: len(self.path)] != self.path:
+            return None
+        holders: list[Module | Layer] = []
+        within, parts = self, parts[len(self.path) :]
+        while True:
+            steps = ((end, within.members.get(parts[:end])) for end in range(1, min(len(parts), DEEPEST)))
+            end, member = next(((end, found) for end, found in steps if found is not None), (0, None))
+            if member is None or isinstance(member, Stored):
+                return None
+            holders.append(member)
+            parts = parts[end:]
+            if isinstance(member, Layer):
+                role = ".".join(parts)
+                weight = member.weights.get(role)
+                is_it = weight is not None and weight.value is value and weight.transform is None
+                return Borrowed(tuple(holders), role) if is_it else None
+            within = member
+
+    def children(self) -> Iterator[tuple[Path, Module]]:
+        for path, member in self.members.items():
+            if isinstance(member, Module):
+                yield path, member
+
+    def walk(self) -> Iterator[Module]:
+        """This module and all below it, children first."""
+        for _, child in self.children():
+            yield from child.walk()
+        yield self
+
+
+def container(names: set[str]) -> str:
+    """The class of a container whose members have these names."""
+    return "nn.ModuleList" if is_list(names) else "nn.ModuleDict"
+
+
+def is_list(names: set[str]) -> bool:
+    """Whether the names are 0, 1, 2, ... without a gap, as those of the members of a list are."""
+    return names == {str(i) for i in range(len(names))}
+
+
+def indexed_containers(module: Module) -> frozenset[Path]:
+    """The containers in a module whose members are numbered, each an `nn.ModuleList`; a Sequential is one itself."""
+    if module.sequential and module.has_numbers:
+        return frozenset({()})
+    names: dict[Path, set[str]] = {}
+    if module.base == "nn.ModuleList":
+        names[()] = set()
+    for path in module.members:
+        for depth in range(1, len(path)):
+            names.setdefault(path[:depth], set()).add(path[depth])
+    return frozenset(path for path, inner in names.items() if is_list(inner))
+
+
+def path_text(path: Path, indexed: frozenset[Path]) -> str:
+    """`.layers[0]`, `.attn.query`: how a member is reached through its containers, of which some are indexed. A number
+    is that of a container, be it the module itself."""
+    text = ""
+    for depth, part in enumerate(path):
+        text += f".{part}" if not part[0].isdigit() else f"[{part}]" if path[:depth] in indexed else f'["{part}"]'
+    return text
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One tensor of the state dict, or a constant: a buffer that is not persistent. `layer` is the identity of the
+    layer that holds it."""
+
+    weight: Weight
+    is_parameter: bool
+    persistent: bool = True
+    layer: tuple[object, ...] = ()
+
+
+def state_entries(module: Module, prefix: Path = ()) -> Iterator[tuple[str, Entry]]:
+    """Key -> tensor, of the state dict and of constants, in the order of the modules."""
+    own = {} if module.derived is None else {(): module.derived}
+    for path, member in (own | module.members).items():
+        full = prefix + path
+        if isinstance(member, Module):
+            yield from state_entries(member, full)
+        elif isinstance(member, Stored):
+            yield ".".join(full), Entry(member.weight, member.is_parameter, member.persistent)
+        else:
+            for name, weight in member.weights.items():
+                is_trained = name not in member.buffers and weight.value.dtype in FLOATS
+                yield ".".join((*full, name)), Entry(weight, is_trained, layer=member.identity)

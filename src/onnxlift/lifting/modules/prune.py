@@ -1,0 +1,110 @@
+"""Remove from the border of modules what nobody needs: results that the caller drops, and arguments that then are
+not read.
+
+    a, b = self.block(x, n)   ->   b = self.block(x)        (if a is not read, and n was needed for a only)
+
+The graph's own edges say what may cross a border; what really does is known only when the code is written, because
+sizes are computed where they are used. From the root down, until nothing changes.
+"""
+
+from __future__ import annotations
+
+from onnxlift.lifting.code.expr import Call, Display, Expr, Local, Member, Ref, walk
+from onnxlift.lifting.code.statements import Assign, Return, expressions, walk_statements
+
+from .dead_code import remove_dead_code
+from .module import Borrowed, Module, Stored
+
+
+def prune(module: Module) -> None:
+    """Prune the module and all below it."""
+    remove_dead_code(module.body)
+    seen: set[int] = set()
+    while sum(_prune_calls(child, calls, seen) for child, calls in _calls(module)):
+        remove_dead_code(module.body)
+    _drop_unused_members(module)
+
+
+def _calls(module: Module) -> list[tuple[Module, list[Assign]]]:
+    """The child modules, with the statements that call each."""
+    found: dict[int, tuple[Module, list[Assign]]] = {}
+    for statement in walk_statements(module.body):
+        child = called_module(statement.expr) if isinstance(statement, Assign) else None
+        if child is not None and isinstance(statement, Assign):
+            found.setdefault(id(child), (child, []))[1].append(statement)
+    return list(found.values())
+
+
+def called_module(expr: Expr) -> Module | None:
+    """The module that `expr` is a call of; in a loop over modules, the first of them."""
+    if not isinstance(expr, Call):
+        return None
+    function = expr._function
+    target = (
+        function._target if isinstance(function, Member) else function._example if isinstance(function, Local) else None
+    )
+    return target if isinstance(target, Module) else None
+
+
+def _prune_calls(child: Module, calls: list[Assign], seen: set[int]) -> bool:
+    """True if an argument went, so that more of the caller may be unused."""
+    kept = [any(target is not None for target in targets) for targets in zip(*(c.targets for c in calls), strict=True)]
+    if not all(kept):
+        _drop_results(child, kept)
+        for call in calls:
+            call.targets = [target for target, is_kept in zip(call.targets, kept, strict=True) if is_kept]
+    elif id(child) in seen:
+        return False
+    seen.add(id(child))
+    prune(child)
+    before = list(child.inputs)
+    drop_unused_inputs(child)
+    for call in calls:
+        assert isinstance(call.expr, Call)
+        arguments = dict(zip(before, call.expr._args, strict=True))
+        call.expr = Call(call.expr._function, [arguments[value] for value in child.inputs], {})
+    return len(child.inputs) != len(before)
+
+
+def _drop_results(module: Module, keep: list[bool]) -> None:
+    last = module.body.statements[-1]
+    assert isinstance(last, Return) and isinstance(last.expr, Display)
+    results: list[Expr] = [e for e, kept in zip(last.expr._items, keep, strict=True) if kept]
+    module.outputs = [v for v, kept in zip(module.outputs, keep, strict=True) if kept]
+    last.expr = results[0] if len(results) == 1 else Display(results, "()")
+
+
+def drop_unused_inputs(module: Module) -> None:
+    """Keep those inputs of the module that its code reads."""
+    if module.sequential:
+        return
+    read = {
+        part._key
+        for statement in walk_statements(module.body)
+        for expr in expressions(statement)
+        for part in walk(expr)
+        if isinstance(part, Ref)
+    }
+    module.inputs = {value: operand for value, operand in module.inputs.items() if value in read}
+
+
+def _drop_unused_members(module: Module) -> None:
+    if module.sequential:
+        return
+    used: set[int] = set()
+    read: set[object] = set()
+    for statement in walk_statements(module.body):
+        for expr in expressions(statement):
+            for part in walk(expr):
+                if isinstance(part, Member):
+                    used.add(id(part._target))
+                elif isinstance(part, Ref | Local):
+                    read.add(part._key if isinstance(part, Ref) else part)
+    constants = {id(stored) for value, stored in module.constants.items() if value in read}
+    borrowed = (stored for value, stored in module.constants.items() if value in read and isinstance(stored, Borrowed))
+    used.update(id(stored.holders[0]) for stored in borrowed)
+    module.members = {
+        path: member
+        for path, member in module.members.items()
+        if id(member) in (constants if isinstance(member, Stored) else used)
+    }

@@ -1,0 +1,106 @@
+"""Weights that are one: an embedding and the output head that shares its matrix, a block that two modules hold.
+
+    self.head.weight = self.embed.weight
+
+1. A constant that two layers hold is tied if it is a matrix or larger, in the same layout in both. A vector is not:
+   exporters merge equal values, and two layers' zero biases are not one parameter.
+2. A matrix that linear layers hold as its transpose is tied, too: the exporters fold the transpose into a constant, the
+   older one for each layer. Of several constants with the same numbers not if some are the matrices of one member of
+   different blocks of a list, or if the layers' biases are two parameters with the same numbers: these are copies, as
+   they are before training. Nor if all numbers are one.
+3. One that layers hold in yet another layout is tied if these have all their weights in common.
+4. If all matrices of two modules are tied, each to the one of the same name, then so are the vectors that the modules
+   have in common: the biases and norms of a block that several modules hold.
+
+The tied tensor is stored once, under the first of its names (exporters disagree on which to keep), and `tie_weights` of
+the root makes the other attributes the same parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from onnxlift.ir.graph.edit import has_generated_name
+from onnxlift.lifting.ops.layers import turned
+from onnxlift.lifting.tree.scopes import Path
+
+from .module import Entry
+
+
+def find_ties(entries: Mapping[str, Entry]) -> dict[str, str]:
+    """Key of the state dict -> the key whose tensor it shares."""
+    matrices: dict[tuple[object, ...], list[str]] = {}
+    vectors: dict[int, list[str]] = {}
+    for key, entry in entries.items():
+        if entry.is_parameter and len(entry.weight.shape) >= 2:
+            matrices.setdefault(_matrix(key, entry), []).append(key)
+        elif entry.is_parameter:
+            vectors.setdefault(id(entry.weight.value), []).append(key)
+    ties: dict[str, str] = {}
+    for keys in matrices.values():
+        ties.update((key, keys[0]) for key in _tied(keys, entries))
+    if ties:
+        inside = _matrices_of_modules(key for keys in matrices.values() for key in keys)
+        for owner, *others in vectors.values():
+            ties.update((key, owner) for key in others if _are_of_one_module(key, owner, inside, ties))
+    return {key: ties[key] for key in entries if key in ties}
+
+
+def _matrix(key: str, entry: Entry) -> tuple[object, ...]:
+    """Equal for those that may be one: of the same numbers, in the same layout."""
+    weight = entry.weight
+    if weight.transform is None:
+        return id(weight.value), weight.shape
+    if weight.transform is not turned:
+        return id(weight.value), weight.shape, entry.layer, key.rpartition(".")[2]
+    stored = weight.value.const_value if has_generated_name(weight.value) else weight.value
+    return id(stored), weight.shape, turned
+
+
+def _tied(keys: Sequence[str], entries: Mapping[str, Entry]) -> Sequence[str]:
+    """Those of some equal matrices that are the first one."""
+    owner, *others = keys
+    weight = entries[owner].weight
+    if weight.transform is None or all(entries[key].weight.value is weight.value for key in others):
+        return others
+    numbers = weight.array()
+    if (numbers == numbers.flat[0]).all() or len({*map(_in_any_block, keys)}) < len(keys):
+        return []
+    return [key for key in others if not _have_equal_biases(key, owner, entries)]
+
+
+def _in_any_block(key: str) -> Path:
+    """`layers.0.fc.weight` and `layers.1.fc.weight` alike."""
+    return tuple("0" if part.isdigit() else part for part in key.split("."))
+
+
+def _have_equal_biases(key: str, other: str, entries: Mapping[str, Entry]) -> bool:
+    """Whether the biases beside two matrices are two parameters with the same numbers, and not by chance."""
+    mine, theirs = (entries.get(f"{name.rpartition('.')[0]}.bias") for name in (key, other))
+    if mine is None or theirs is None or mine.weight.value.const_value is not theirs.weight.value.const_value:
+        return False
+    numbers = mine.weight.array()
+    return bool((numbers != numbers.flat[:1]).any())
+
+
+def _matrices_of_modules(keys: Iterable[str]) -> dict[Path, list[Path]]:
+    """The paths of all matrices in each module."""
+    inside: dict[Path, list[Path]] = {}
+    for key in keys:
+        path = tuple(key.split("."))
+        for depth in range(len(path)):
+            inside.setdefault(path[:depth], []).append(path)
+    return inside
+
+
+def _are_of_one_module(key: str, owner: str, inside: Mapping[Path, list[Path]], ties: Mapping[str, str]) -> bool:
+    """Rule 4, for a vector: whether the innermost module that holds it and matrices is tied to the owner's."""
+    path, other = tuple(key.split(".")), tuple(owner.split("."))
+    for depth in range(1, min(len(path), len(other)) + 1):
+        if path[-depth:] != other[-depth:]:
+            return False
+        module, counterpart = path[:-depth], other[:-depth]
+        if module in inside:
+            tied = ((".".join(m), ".".join((*counterpart, *m[len(module) :]))) for m in inside[module])
+            return all(ties.get(matrix) == expected for matrix, expected in tied)
+    return False

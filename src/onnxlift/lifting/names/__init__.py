@@ -1,0 +1,1 @@
+"""Names of variables and classes."""

@@ -1,0 +1,1 @@
+"""Operators of the domain onnxlift, which the idioms make."""

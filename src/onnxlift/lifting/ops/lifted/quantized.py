@@ -1,0 +1,162 @@
+"""Quantised layers, as the idioms recognise them (idioms/quantised/)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onnxlift.ir.graph.marks import DOMAIN
+from onnxlift.ir.graph.types import DataType
+from onnxlift.lifting.ops.arguments import compact
+from onnxlift.lifting.ops.kernel import kernel
+from onnxlift.lifting.ops.layers import Weight, turned
+from onnxlift.lifting.ops.node import Node, Result
+from onnxlift.lifting.ops.operand import Constant, Tensor
+from onnxlift.lifting.ops.registry import op
+from onnxlift.lifting.ops.standard.layers.quant import aligned, integer_arguments
+
+Ints = tuple[int, ...]
+
+
+@op("FakeQuantize", domain=DOMAIN)
+def FakeQuantize(n: Node, x: Tensor, scale: Tensor, zero_point: Tensor | None, *, axis: int = 1) -> Result:
+    """`x` in whole steps of `scale`."""
+    target = DataType.UINT8 if zero_point is None else zero_point.type.dtype
+    zero = None if zero_point is None else aligned(n, x, zero_point, axis, 0)
+    return kernel("fake_quantize")(x, aligned(n, x, scale, axis, 0), *integer_arguments(zero, target))
+
+
+@op("QuantizedLinear", domain=DOMAIN)
+def QuantizedLinear(
+    n: Node,
+    x: Tensor,
+    weight: Constant,
+    scale: Constant,
+    zero_point: Constant,
+    bias: Constant | None,
+    *,
+    transposed: int = 0,
+) -> Result:
+    """`x @ ((weight - zero_point) * scale) (+ bias)`; `transposed` if the weight is stored as (out, in)."""
+    return _linear(n, "QuantizedLinear", x, weight, scale, zero_point, bias, bool(transposed), trailing=(1,))
+
+
+@op("DynamicQuantizedLinear", domain=DOMAIN)
+def DynamicQuantizedLinear(
+    n: Node, x: Tensor, weight: Constant, scale: Constant, zero_point: Constant, bias: Constant | None
+) -> Result:
+    """The same in products of integers, with `x` quantised to the range that it has."""
+    return _linear(n, "DynamicQuantizedLinear", x, weight, scale, zero_point, bias, False, trailing=())
+
+
+def _linear(
+    n: Node,
+    kind: str,
+    x: Tensor,
+    weight: Constant,
+    scale: Constant,
+    zero_point: Constant,
+    bias: Constant | None,
+    transposed: bool,
+    trailing: Ints,
+) -> Result:
+    rows, columns = _sizes(weight)
+    out_features, in_features = (rows, columns) if transposed else (columns, rows)
+    held = n.weight(weight) if transposed else n.weight(weight, turned, (out_features, in_features))
+    row = None if bias is None else n.vector(bias)
+    steps, options = _steps(n, weight, scale, zero_point, out_features, trailing)
+    sizes = {"in_features": in_features, "out_features": out_features, "bias": bias is not None}
+    return n.layer(kind, {"weight": held, **steps, "bias": row}, **sizes, **options)(x)
+
+
+@op("QuantizedConv", domain=DOMAIN)
+def QuantizedConv(
+    n: Node, x: Tensor, weight: Constant, scale: Constant, zero_point: Constant, bias: Constant | None, **windows: Any
+) -> Result:
+    """A convolution over two axes, with the same pads on both sides."""
+    return _conv(n, "QuantizedConv2d", x, weight, scale, zero_point, bias, (1, 1, 1), **windows)
+
+
+@op("DynamicQuantizedConv", domain=DOMAIN)
+def DynamicQuantizedConv(
+    n: Node,
+    x: Tensor,
+    weight: Constant,
+    scale: Constant,
+    zero_point: Constant,
+    bias: Constant | None,
+    *,
+    rounds_bias: int = 0,
+    **windows: Any,
+) -> Result:
+    """The same in products of integers, with `x` quantised to the range that it has, and perhaps the bias, too."""
+    options = {"rounds_bias": bool(rounds_bias)}
+    return _conv(n, "DynamicQuantizedConv2d", x, weight, scale, zero_point, bias, (1, 1), options, **windows)
+
+
+def _conv(
+    n: Node,
+    kind: str,
+    x: Tensor,
+    weight: Constant,
+    scale: Constant,
+    zero_point: Constant,
+    bias: Constant | None,
+    trailing: Ints,
+    more: dict[str, Any] | None = None,
+    *,
+    dilations: Ints = (1, 1),
+    group: int = 1,
+    pads: Ints = (0, 0, 0, 0),
+    strides: Ints = (1, 1),
+) -> Result:
+    out_channels, in_channels, *kernel_size = _sizes(weight)
+    steps, options = _steps(n, weight, scale, zero_point, out_channels, trailing)
+    return n.layer(
+        kind,
+        {"weight": weight, **steps, "bias": None if bias is None else n.vector(bias)},
+        in_channels=in_channels * group,
+        out_channels=out_channels,
+        kernel_size=compact(tuple(kernel_size)),
+        stride=compact(tuple(strides)),
+        padding=compact(tuple(pads[:2])),
+        dilation=compact(tuple(dilations)),
+        groups=group,
+        bias=bias is not None,
+        **options,
+        **(more or {}),
+    )(x)
+
+
+@op("QuantizedEmbedding", domain=DOMAIN)
+def QuantizedEmbedding(n: Node, table: Constant, scale: Constant, zero_point: Constant, indices: Tensor) -> Result:
+    """Rows of a quantised table."""
+    rows, width = _sizes(table)
+    numbers = {
+        name: n.weight(constant, lambda array: array.reshape(()), ())
+        for name, constant in (("scale", scale), ("zero_point", zero_point))
+    }
+    signed = table.type.dtype == DataType.INT8
+    layer = n.layer(
+        "QuantizedEmbedding", {"weight": table, **numbers}, num_embeddings=rows, embedding_dim=width, signed=signed
+    )
+    return layer(indices)
+
+
+def _steps(
+    n: Node, weight: Constant, scale: Constant, zero_point: Constant, outputs: int, trailing: Ints
+) -> tuple[dict[str, Weight], dict[str, Any]]:
+    """Scale and zero point of a layer, one for all outputs or one for each, and what the constructor hears of them."""
+    per_channel = any(outputs == constant.type.size != 1 for constant in (scale, zero_point))
+    shape = (outputs if per_channel else 1, *trailing)
+
+    def spread(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return np.broadcast_to(array.reshape(-1, *[1] * len(trailing)), shape)
+
+    steps = {"scale": n.weight(scale, spread, shape), "zero_point": n.weight(zero_point, spread, shape)}
+    return steps, {"per_channel": per_channel, "signed": weight.type.dtype == DataType.INT8}
+
+
+def _sizes(weight: Constant) -> Ints:
+    return tuple(size for size in weight.type.shape or () if isinstance(size, int))

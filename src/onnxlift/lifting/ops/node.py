@@ -1,0 +1,253 @@
+"""`Node`: what an operator function knows of the node that it writes, and what it can do besides returning a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NoReturn, Protocol
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.types import TORCH_DTYPE, DataType, ValueType, type_of
+from onnxlift.lifting.code.expr import Device, Expr, Literal, Member, Ref, torch
+from onnxlift.lifting.code.statements import Assign, Block, Statement
+
+from .layers import Layer, Weight
+from .operand import Constant, Dims, Operand, Scalar, Tensor, exact_number
+
+
+class Unsupported(Exception):  # noqa: N818  # it never reaches a user: UnsupportedError gathers them
+    """Raised by an operator function (through `Node.fail`) for a use of the operator that cannot be lifted."""
+
+
+class Unpack:
+    """A call that returns several values at once: `values, indices = x.topk(k)`. `count` is how many it returns,
+    `form` how they are nested, if they are (`{}, ({}, {})`), and `names` what they are usually called."""
+
+    def __init__(self, expr: Expr, count: int, form: str | None = None, names: Sequence[str | None] = ()) -> None:
+        self.expr = expr
+        self.count = count
+        self.form = form
+        self.names = names
+
+
+Result = Operand | Expr | Unpack | Sequence[Any] | None
+
+
+TRAINS = (
+    "the model was exported while training: what drops values or takes the statistics of a batch does so in train mode "
+    "only, as in PyTorch (`module(train=True)` or `model.train()`)"
+)
+
+
+class Host(Protocol):
+    """What the emitter offers to a node while it is being written (see modules/lower.py)."""
+
+    shared: dict[Hashable, Ref]
+    """The variables of this block that several nodes read, by what they asked for."""
+
+    def add_layer(self, layer: Layer) -> Member: ...
+    def warn(self, text: str) -> None: ...
+    def emit(self, statement: Statement) -> None: ...
+    def operand(self, value: ir.Value) -> Operand: ...
+    def lower_graph(self, graph: ir.Graph, inputs: Sequence[Operand]) -> tuple[Block, list[Operand]]: ...
+
+
+class Node:
+    """The node being written. `opset` is the model's version of the node's domain."""
+
+    def __init__(self, node: ir.Node, opset: int, attributes: Mapping[str, Any], host: Host) -> None:
+        self.ir = node
+        self.op_type = node.op_type
+        self.domain = node.domain
+        self.name = node.name or node.op_type
+        self.opset = opset
+        self.attributes = attributes
+        self.host = host
+
+    @property
+    def outputs(self) -> list[ValueType]:
+        """What is known of each output, in the order of the schema."""
+        return [type_of(value) for value in self.ir.outputs]
+
+    @property
+    def output(self) -> ValueType:
+        return type_of(self.ir.outputs[0])
+
+    def wants(self, index: int) -> bool:
+        """Whether anybody reads output `index`."""
+        if index >= len(self.ir.outputs):
+            return False
+        value = self.ir.outputs[index]
+        return bool(value.name) and (bool(value.uses()) or value.is_graph_output())
+
+    def fail(self, reason: str) -> NoReturn:
+        """Give up on this node; `reason` completes the sentence 'not supported: ...'."""
+        raise Unsupported(reason)
+
+    def warn(self, text: str) -> None:
+        """Tell the user something about the model in the report. Said once, however many nodes say it."""
+        self.host.warn(text)
+
+    def layer(self, kind: str, weights: Mapping[str, Constant | Weight | None] | None = None, **arguments: Any) -> Expr:
+        """A member `nn.kind(...)` of the module, ready to be called. Arguments equal to torch's default are not
+        written; `weights` maps the layer's parameter and buffer names to the constants that fill them."""
+        layer = Layer(kind, arguments, node=self.ir)
+        for name, weight in (weights or {}).items():
+            if isinstance(weight, Constant):
+                layer.hold(name, self.weight(weight))
+            elif weight is not None:
+                layer.hold(name, weight)
+        return self.host.add_layer(layer)
+
+    def weight(
+        self,
+        constant: Constant,
+        transform: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None = None,
+        shape: Sequence[int] | None = None,
+    ) -> Weight:
+        """A constant as a layer stores it: read through `transform`, which gives it `shape`."""
+        own = tuple(int(d) for d in constant.type.shape or () if isinstance(d, int))
+        return Weight(constant.value, own if shape is None else tuple(shape), transform)
+
+    def vector(self, constant: Constant) -> Weight:
+        """A constant as a layer stores it that has one number for each channel: without further axes."""
+        if constant.type.rank == 1:
+            return self.weight(constant)
+        return self.weight(constant, lambda array: array.reshape(-1), (constant.type.size or 0,))
+
+    @property
+    def device(self) -> Expr:
+        """Where tensors that `forward` creates belong: `torch.arange(n, device=x.device)`."""
+        return Device()
+
+    def emit(self, statement: Statement) -> None:
+        """Write a statement before the one that computes this node's outputs."""
+        statement.origin.append(self.name)
+        self.host.emit(statement)
+
+    def once(self, what: Hashable, expr: Expr, like: ir.Value) -> Expr:
+        """`expr`, of the type of `like`, in a variable: that of an earlier node of the block that wanted it too."""
+        if what not in self.host.shared:
+            self.host.shared[what] = Ref(ir.Value(name="", type=like.type))
+            self.emit(Assign([self.host.shared[what]], expr))
+        return self.host.shared[what]
+
+    def tensor(self, operand: Operand) -> Tensor:
+        """`operand` as a torch.Tensor: sizes are put into one here, and only here."""
+        match operand:
+            case Scalar():
+                return Tensor(self.new_tensor(operand, operand.type.dtype or DataType.INT64), operand.type)
+            case Dims():
+                return Tensor(self.new_tensor(operand.as_expr(), operand.type.dtype or DataType.INT64), operand.type)
+        return operand
+
+    def new_tensor(self, data: Any, dtype: DataType) -> Expr:
+        """`torch.tensor(data, ...)` of the given element type."""
+        return torch.tensor(data, dtype=torch_dtype(dtype), device=self.device)
+
+    def numbers(self, *operands: Operand) -> list[Any]:
+        """The operands of an elementwise operation, with constants of one element written as numbers (`x * 0.5`)
+        where that changes neither shape nor type of the result: another operand is a tensor of at least their rank."""
+        if not any(isinstance(o, Tensor) and o.number is None for o in operands):
+            operands = tuple(self.tensor(o) for o in operands)
+        tensors = [o for o in operands if isinstance(o, Tensor) and o.number is None]
+        ranks = [t.type.rank for t in tensors]
+        lowest = min((r for r in ranks if r is not None), default=0)
+        if any(r is None for r in ranks):
+            lowest = 0
+        highest = max((r for r in ranks if r is not None), default=0)
+        written: list[Any] = []
+        for operand in operands:
+            if isinstance(operand, Constant) and tensors and operand.number is not None:
+                fits = (operand.type.rank or 0) <= max(lowest, highest)
+                written.append(Literal(_as_people_write(operand.number, tensors)) if fits else operand)
+            elif isinstance(operand, Scalar) and tensors:
+                written.append(operand)
+            elif isinstance(operand, Dims) and operand.length == 1 and highest >= 1:
+                written.append(operand[0])
+            else:
+                written.append(self.tensor(operand))
+        return written
+
+    def on_sizes(self, function: Callable[..., Any], *operands: Operand) -> Scalar | Dims | None:
+        """`function` of the operands element by element, in Python numbers, if all of them are sizes or constants that
+        go with sizes. None if they are not, or if `function` gives None for one of them."""
+        if any(isinstance(o, Scalar | Dims) for o in operands) and all(_is_sizes(o) for o in operands):
+            return _elementwise_sizes(function, operands, self.output.dtype or DataType.INT64)
+        return None
+
+    def elementwise(
+        self, function: Callable[..., Any], *operands: Operand, sizes: Callable[..., Scalar | None] | None = None
+    ) -> Result:
+        """`function` of the operands. If all operands are sizes (or constants that go with sizes) the result stays
+        Python numbers, element by element: those that `sizes` gives, or `function` itself if it means the same on
+        Python numbers as on tensors. `sizes` may answer None: not exact in Python numbers, so tensors it is."""
+        numbers = self.on_sizes(sizes or function, *operands)
+        if numbers is not None:
+            return numbers
+        return function(*self.numbers(*operands))  # type: ignore[no-any-return]
+
+
+def _as_people_write(number: bool | int | float, tensors: Sequence[Tensor]) -> bool | int | float:
+    """`1 - x` says the same as `1.0 - x` if `x` is floating point; a negative zero has no integer."""
+    whole = isinstance(number, float) and number.is_integer() and abs(number) < 2**24 and str(number) != "-0.0"
+    return int(number) if whole and all(t.type.is_float for t in tensors) else number
+
+
+def _is_sizes(operand: Operand) -> bool:
+    """Sizes one by one, or a constant list (or single one) that can go with them."""
+    if isinstance(operand, Dims):
+        return operand.elements is not None
+    if isinstance(operand, Constant):
+        return (
+            (operand.type.rank or 0) <= 1 and (operand.type.size or 0) <= 64 and operand.type.dtype != DataType.STRING
+        )
+    return isinstance(operand, Scalar)
+
+
+def _elementwise_sizes(
+    function: Callable[..., Any], operands: Sequence[Operand], dtype: DataType
+) -> Scalar | Dims | None:
+    lists = [_elements(o) for o in operands]
+    rank = max(1 if isinstance(o, Dims) or (isinstance(o, Constant) and o.type.rank) else 0 for o in operands)
+    length = max(len(items) for items in lists) if all(lists) else 0
+    results = []
+    for i in range(length):
+        result = function(*(items[i % len(items)] for items in lists))
+        if result is None:
+            return None
+        results.append(as_scalar(result, dtype))
+    return Dims(results) if rank else results[0]
+
+
+def as_scalar(result: Any, dtype: DataType) -> Scalar:
+    return result if isinstance(result, Scalar) else Scalar(result, dtype)
+
+
+def _elements(operand: Operand) -> list[Scalar]:
+    match operand:
+        case Scalar():
+            return [operand]
+        case Dims():
+            return operand.elements or []
+        case Constant():
+            dtype = operand.type.dtype or DataType.INT64
+            return [Scalar(exact_number(v, dtype), dtype) for v in operand.const.reshape(-1)]
+    raise TypeError(type(operand).__name__)
+
+
+def data_type(number: int) -> DataType:
+    """The element type that an attribute gives by its number."""
+    try:
+        return DataType(number)
+    except ValueError:
+        raise Unsupported(f"there is no element type {number}") from None
+
+
+def torch_dtype(dtype: DataType | None) -> Expr:
+    """`torch.float16` and the like."""
+    if dtype not in TORCH_DTYPE:
+        raise Unsupported(f"PyTorch has no tensors of {'unknown type' if dtype is None else dtype.name.lower()}")
+    name: Expr = getattr(torch, TORCH_DTYPE[dtype])
+    return name

@@ -1,0 +1,243 @@
+"""The table of operators, and how a node is bound to its operator function.
+
+An operator function is written like the ONNX schema reads: the positional parameters after `n` are the inputs in the
+schema's order, the keyword-only ones are attributes.
+
+    @op("Softmax")
+    def Softmax(n: Node, input: Tensor, *, axis: int) -> Result: ...
+
+Binding rules:
+1. Inputs bind by position, in the form that the parameter's annotation asks for (see `operand`); a missing optional
+   input is None. `*inputs` takes all the remaining ones.
+2. Attributes bind by name with the defaults of the schema that is in force at the model's opset, then with the
+   parameter's own default.
+3. What older opsets had as an attribute and newer ones have as an input (`axes`, `min`, `ratio`, ...) comes as the
+   input: the attribute's value as a constant.
+4. An attribute that the function does not name may not be set to anything but its default: it would be silently lost.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import types
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.schema import attributes_of, default_attributes, schema_for
+from onnxlift.ir.graph.types import DataType, type_of
+
+from .node import Host, Node, Result
+from .operand import Constant, Dims, Operand, Scalar, Tensor, exact_number
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass
+class Operator:
+    """One entry of the table."""
+
+    op_type: str
+    domain: str
+    function: Callable[..., Result]
+    ignores: frozenset[str] = frozenset()
+    inputs: list[inspect.Parameter] = field(default_factory=list)
+    attributes: dict[str, inspect.Parameter] = field(default_factory=dict)
+    variadic: inspect.Parameter | None = None
+    any_attribute: bool = False
+
+    def __post_init__(self) -> None:
+        for parameter in list(inspect.signature(self.function).parameters.values())[1:]:
+            match parameter.kind:
+                case inspect.Parameter.KEYWORD_ONLY:
+                    self.attributes[parameter.name] = parameter
+                case inspect.Parameter.VAR_POSITIONAL:
+                    self.variadic = parameter
+                case inspect.Parameter.VAR_KEYWORD:
+                    self.any_attribute = True
+                case _:
+                    self.inputs.append(parameter)
+
+    @cached_property
+    def forms(self) -> dict[str, type]:
+        """Parameter name -> the operand class its annotation asks for."""
+        return {name: _form(hint) for name, hint in typing.get_type_hints(self.function).items()}
+
+
+def _form(hint: Any) -> type:
+    options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    forms = {option for option in options if option in (Tensor, Scalar, Dims)}
+    return forms.pop() if len(forms) == 1 else object
+
+
+_TABLE: dict[tuple[str, str], Operator] = {}
+
+
+def op(*op_types: str, domain: str = "", ignores: Sequence[str] = ()) -> Callable[[Function], Function]:
+    """Register the decorated function for the given operators; a later registration replaces an earlier one.
+
+    `ignores` names attributes that have no effect on the result (`consumed_inputs` of the first opsets)."""
+
+    def register(function: Function) -> Function:
+        for op_type in op_types:
+            _TABLE[_domain(domain), op_type] = Operator(op_type, _domain(domain), function, frozenset(ignores))
+        return function
+
+    return register
+
+
+def find(domain: str, op_type: str) -> Operator | None:
+    """The operator function for a node, the user's own first."""
+    load_builtin()
+    return _TABLE.get((_domain(domain), op_type))
+
+
+def is_supported(domain: str, op_type: str) -> bool:
+    return find(domain, op_type) is not None
+
+
+def is_users(domain: str, op_type: str) -> bool:
+    """Whether the user registered this operator, rather than onnxlift itself."""
+    operator = find(domain, op_type)
+    return operator is not None and not operator.function.__module__.startswith(f"{__package__}.")
+
+
+def operators() -> list[Operator]:
+    """All registered operators, sorted by domain and name."""
+    load_builtin()
+    return [_TABLE[key] for key in sorted(_TABLE)]
+
+
+@cache
+def load_builtin() -> None:
+    """Import every family of operators; their decorators fill the table. What users registered before stays on top."""
+    users = dict(_TABLE)
+    package = importlib.import_module(__package__)
+    for module in sorted(m.name for m in pkgutil.walk_packages(package.__path__, f"{__package__}.")):
+        importlib.import_module(module)
+    _TABLE.update(users)
+
+
+def _domain(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
+
+
+def call(operator: Operator, node: ir.Node, opset: int, host: Host) -> tuple[Node, Result]:
+    """Bind `node` to its operator function and run it."""
+    attributes = attributes_of(node, opset)
+    n = Node(node, opset, attributes, host)
+    _refuse_lost_attributes(operator, n)
+    positional: list[Any] = []
+    for index, parameter in enumerate(operator.inputs):
+        operand = _input(operator, n, parameter.name, index)
+        positional.append(_convert(n, operand, operator.forms.get(parameter.name, object)))
+    if operator.variadic is not None:
+        form = operator.forms.get(operator.variadic.name, object)
+        rest = [None if value is None else host.operand(value) for value in node.inputs[len(operator.inputs) :]]
+        positional += [_convert(n, operand, form) for operand in rest]
+    elif len(node.inputs) > len(operator.inputs):
+        extra = [v.name for v in node.inputs[len(operator.inputs) :] if v is not None]
+        if extra:
+            n.fail(f"it has more inputs than {node.op_type} is known to take: {', '.join(map(str, extra))}")
+    keywords = {}
+    for name, parameter in operator.attributes.items():
+        value = attributes.get(name)
+        if value is None and parameter.default is not inspect.Parameter.empty:
+            value = parameter.default
+        keywords[name] = value
+    if operator.any_attribute:
+        keywords.update({k: v for k, v in attributes.items() if k not in keywords})
+    return n, operator.function(n, *positional, **keywords)
+
+
+def _refuse_lost_attributes(operator: Operator, n: Node) -> None:
+    if operator.any_attribute:
+        return
+    inputs = {p.name.lower() for p in operator.inputs}
+    defaults = default_attributes(n.domain, n.op_type, n.opset)
+    for name in n.ir.attributes:
+        known = name in operator.attributes or name in operator.ignores or name.lower() in inputs
+        if not known and n.attributes[name] != defaults.get(name):
+            n.fail(f"its attribute {name} is not known for this operator")
+
+
+def _input(operator: Operator, n: Node, name: str, index: int) -> Operand | None:
+    if index < len(n.ir.inputs):
+        value = n.ir.inputs[index]
+        return None if value is None else n.host.operand(value)
+    if name in operator.attributes:
+        return None
+    for attribute, value in n.attributes.items():
+        if attribute.lower() == name.lower() and value is not None:
+            return _attribute_operand(n, name, value)
+    return None
+
+
+def _attribute_operand(n: Node, name: str, value: Any) -> Operand:
+    """An attribute in the place of the input that newer opsets have instead."""
+    if isinstance(value, ir.TensorProtocol):
+        array = value.numpy()
+    elif isinstance(value, float) or (isinstance(value, tuple) and value and isinstance(value[0], float)):
+        with np.errstate(over="ignore"):  # a limit beyond all numbers of half precision is none
+            array = np.asarray(value, _float_of(n))
+    else:
+        array = np.asarray(value, np.int64)
+    return Constant(ir.Value(name=name, const_value=ir.tensor(array), **_type_and_shape(array)))
+
+
+def _type_and_shape(array: np.ndarray[Any, Any]) -> dict[str, Any]:
+    return {"type": ir.TensorType(DataType.from_numpy(array.dtype)), "shape": ir.Shape(array.shape)}
+
+
+def _float_of(n: Node) -> Any:
+    """Attributes are float32; as an input the value has the element type of the data."""
+    dtype = type_of(n.ir.inputs[0]).dtype if n.ir.inputs else None
+    return dtype.numpy() if dtype in (DataType.DOUBLE, DataType.FLOAT16, DataType.BFLOAT16) else np.float32
+
+
+def _convert(n: Node, operand: Operand | None, form: type) -> Any:
+    """`operand` in the form that the operator function asks for."""
+    if operand is None or form is object or isinstance(operand, form):
+        return operand
+    if form is Tensor:
+        return n.tensor(operand)
+    if form is Dims:
+        return _to_dims(n, operand)
+    return _to_scalar(n, operand)
+
+
+def _to_dims(n: Node, operand: Operand) -> Dims:
+    match operand:
+        case Constant():
+            return Dims.of([int(v) for v in operand.const.reshape(-1)])
+        case Scalar():
+            return Dims([operand])
+        case Dims():
+            return operand
+    length = operand.type.dim(0)
+    whole = operand.long() if operand.type.is_float else operand
+    if length == 1 or operand.type.rank == 0:
+        return Dims([Scalar(whole.item())])
+    return Dims(None, whole.tolist(), length if isinstance(length, int) else None)
+
+
+def _to_scalar(n: Node, operand: Operand) -> Scalar:
+    dtype = operand.type.dtype or DataType.INT64
+    match operand:
+        case Constant() if operand.type.size == 1:
+            return Scalar(exact_number(operand.const.reshape(-1)[0], dtype), dtype)
+        case Dims():
+            return operand[0]
+        case Scalar():
+            return operand
+    return Scalar(operand.item(), dtype)  # not `int(x)`: torch.export cannot follow that
+
+
+__all__ = ["Operator", "call", "find", "op", "operators", "schema_for"]

@@ -1,0 +1,1 @@
+"""Control flow, sequences, optionals, and training."""

@@ -1,0 +1,1 @@
+"""Operators with weights: convolution, norms, attention, recurrence, quantisation, pooling."""

@@ -1,0 +1,201 @@
+"""Normalisations. With constant scale and bias they are PyTorch's layers, else its functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onnxlift.ir.graph.types import DataType
+from onnxlift.lifting.code.expr import Expr, F
+from onnxlift.lifting.ops.arguments import attribute_number, changed
+from onnxlift.lifting.ops.kernel import kernel
+from onnxlift.lifting.ops.node import TRAINS, Node, Result, Unpack, torch_dtype
+from onnxlift.lifting.ops.operand import Constant, Tensor, size_of
+from onnxlift.lifting.ops.registry import op
+
+HALF = (DataType.FLOAT16, DataType.BFLOAT16)
+STASH = (DataType.FLOAT, DataType.DOUBLE, *HALF)
+
+
+def _eps(epsilon: float, x: Tensor) -> dict[str, float]:
+    """`eps=...`, unless it is the 1e-5 that PyTorch has as well."""
+    return changed({"eps": attribute_number(epsilon, x)}, eps=1e-5)
+
+
+@op("BatchNormalization", ignores=["consumed_inputs", "is_test"])
+def BatchNormalization(
+    n: Node,
+    X: Tensor,
+    scale: Tensor,
+    B: Tensor,
+    mean: Tensor,
+    var: Tensor,
+    *,
+    epsilon: float,
+    momentum: float,
+    spatial: int = 1,
+    training_mode: int | None = None,
+) -> Result:
+    """From opset 14 `training_mode` says whether the statistics are of this batch; before, asking for more outputs
+    did. Until opset 8 `spatial=0` means statistics for each place, not for each channel. A layer of PyTorch takes those
+    of the batch in train mode: it is also what a training node means whose new statistics nobody reads."""
+    eps = attribute_number(epsilon, X)
+    rank, weights = X.type.rank, (scale, B, mean, var)
+    names = ("weight", "bias", "running_mean", "running_var")
+    constants = {name: w for name, w in zip(names, weights, strict=True) if isinstance(w, Constant)}
+    is_layer = spatial and rank in (2, 3, 4, 5) and _torch_mixes(X, weights) and len(constants) == len(weights)
+    reads_statistics = any(n.wants(i) for i in range(1, 5))
+    if training_mode and is_layer and not reads_statistics:
+        n.warn(TRAINS)
+    elif training_mode or (training_mode is None and reads_statistics):
+        if not spatial:
+            n.fail("training with spatial=0")
+        keep = attribute_number(momentum, X)
+        count = 3 if n.opset >= 14 else 5
+        function = kernel("batch_norm_training" if n.opset >= 14 else "batch_norm_training_saved")
+        return Unpack(function(X, scale, B, mean, var, eps, keep), count)
+    if is_layer:
+        # PyTorch's momentum is the share of the new statistics, ONNX's of the old ones.
+        options = {"eps": eps, "momentum": round(1 - attribute_number(momentum, X), 7)}
+        layer = f"BatchNorm{max((rank or 0) - 2, 1)}d"
+        return n.layer(layer, constants, num_features=scale.type.size, **options)(X)
+    if not spatial:
+        return kernel("batch_norm_everywhere")(X, scale, B, mean, var, eps)
+    if _torch_mixes(X, weights) and (rank is None or rank >= 2):
+        return F.batch_norm(X, mean, var, scale, B, **_eps(epsilon, X))
+    if rank == 1:  # a batch of one channel
+        return F.batch_norm(X.unsqueeze(1), mean, var, scale, B, **_eps(epsilon, X)).squeeze(1)
+    return kernel("batch_norm")(X, scale, B, mean, var, eps)
+
+
+def _torch_mixes(x: Tensor, weights: tuple[Tensor, ...]) -> bool:
+    """PyTorch takes weights of the input's own type, or all of them float32 for a half-precision input."""
+    types = {w.type.dtype for w in weights}
+    return types == {x.type.dtype} or (types == {DataType.FLOAT} and x.type.dtype in HALF)
+
+
+@op("InstanceNormalization", ignores=["consumed_inputs"])
+def InstanceNormalization(n: Node, input: Tensor, scale: Tensor, B: Tensor, *, epsilon: float) -> Result:
+    """PyTorch refuses to normalise over a single element, where the result is the bias."""
+    rank, shape = input.type.rank, input.type.shape or ()
+    if rank == 2 or (rank is not None and all(d == 1 for d in shape[2:])):
+        return kernel("instance_norm")(input, scale, B, attribute_number(epsilon, input))
+    if rank in (3, 4, 5) and isinstance(scale, Constant) and isinstance(B, Constant):
+        options = {"num_features": scale.type.size, "eps": attribute_number(epsilon, input), "affine": True}
+        return n.layer(f"InstanceNorm{rank - 2}d", {"weight": scale, "bias": B}, **options)(input)
+    return F.instance_norm(input, weight=scale, bias=B, **_eps(epsilon, input))
+
+
+@op("GroupNormalization", ignores=["stash_type"])
+def GroupNormalization(n: Node, X: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float, num_groups: int) -> Result:
+    """Until opset 20 scale and bias are one for each group; from 21 one for each channel."""
+    if num_groups < 1:
+        n.fail(f"it has {num_groups} groups")
+    per_group = n.opset < 21
+    channels = X.type.dim(1) if per_group else scale.type.dim(0)
+    if isinstance(scale, Constant) and isinstance(bias, Constant) and isinstance(channels, int):
+        repeat = channels // num_groups if per_group else 1
+        weights = {
+            name: n.weight(c, lambda array: np.repeat(array, repeat), (channels,)) if per_group else c
+            for name, c in (("weight", scale), ("bias", bias))
+        }
+        sizes = {"num_groups": num_groups, "num_channels": channels, "eps": attribute_number(epsilon, X)}
+        return n.layer("GroupNorm", weights, **sizes)(X)
+    weight: Expr = scale
+    offset: Expr = bias
+    if per_group:
+        repeats = size_of(X, 1) // num_groups
+        weight, offset = scale.repeat_interleave(repeats), bias.repeat_interleave(repeats)
+    return F.group_norm(X, num_groups, weight, offset, **_eps(epsilon, X))
+
+
+@op("LayerNormalization")
+def LayerNormalization(
+    n: Node, X: Tensor, Scale: Tensor, B: Tensor | None, *, axis: int, epsilon: float, stash_type: int
+) -> Result:
+    """PyTorch computes the statistics of half-precision inputs in float32, which is `stash_type` 1."""
+    rank = X.type.rank
+    if n.wants(1) or n.wants(2):
+        if stash_type not in STASH:
+            n.fail(f"stash_type {stash_type} is no floating-point type")
+        dtype = torch_dtype(DataType(stash_type))
+        return Unpack(kernel("layer_norm_stats")(X, Scale, B, axis, attribute_number(epsilon, X), dtype), 3)
+    shape = _normalized_shape(X, Scale, axis)
+    if shape is not None and (B is None or B.type.shape == Scale.type.shape):
+        if isinstance(Scale, Constant) and (B is None or isinstance(B, Constant)):
+            options: dict[str, Any] = {"eps": attribute_number(epsilon, X), "bias": B is not None}
+            weights = {"weight": Scale, "bias": B}
+            return n.layer("LayerNorm", weights, normalized_shape=_one_or_all(shape), **options)(X)
+        weight = [Scale] if B is None else [Scale, B]
+        return F.layer_norm(X, shape, *weight, **_eps(epsilon, X))
+    start = axis if rank is None or axis < 0 else axis - rank
+    result = F.layer_norm(X, X.shape[start:], **_eps(epsilon, X)) * Scale
+    return result if B is None else result + B
+
+
+@op("RMSNormalization", ignores=["stash_type"])
+def RMSNormalization(n: Node, X: Tensor, scale: Tensor, *, axis: int, epsilon: float) -> Result:
+    rank = X.type.rank
+    eps = rms_eps(epsilon, X)
+    shape = _normalized_shape(X, scale, axis)
+    if shape is not None:
+        if isinstance(scale, Constant):
+            return n.layer("RMSNorm", {"weight": scale}, normalized_shape=_one_or_all(shape), **eps)(X)
+        return F.rms_norm(X, shape, scale, **eps)
+    start = axis if rank is None or axis < 0 else axis - rank
+    return F.rms_norm(X, X.shape[start:], **eps) * scale
+
+
+def rms_eps(epsilon: float, x: Tensor) -> dict[str, float]:
+    """`eps=...`, unless it is PyTorch's default for RMS norms: the difference between 1 and the next number."""
+    is_default = x.type.dtype == DataType.FLOAT and np.float32(epsilon) == np.finfo(np.float32).eps
+    return {} if is_default else {"eps": attribute_number(epsilon, x)}
+
+
+def _normalized_shape(x: Tensor, scale: Tensor, axis: int) -> tuple[int, ...] | None:
+    """The sizes from `axis` on, if the scale has exactly them (it may be one that broadcasts)."""
+    rank, shape = x.type.rank, scale.type.shape
+    if shape is None or not all(isinstance(d, int) for d in shape):
+        return None
+    if axis >= 0 and rank is None:
+        return None
+    axes = -axis if axis < 0 else (rank or 0) - axis
+    if len(shape) != axes:
+        return None
+    known = [x.type.dim(a) for a in range(-axes, 0)]
+    # A size that is not known can only be the scale's, unless that is 1.
+    if all(have == want or (not isinstance(have, int) and want != 1) for have, want in zip(known, shape, strict=True)):
+        return tuple(int(d or 0) for d in shape)
+    return None
+
+
+def _one_or_all(shape: tuple[int, ...]) -> int | tuple[int, ...]:
+    return shape[0] if len(shape) == 1 else shape
+
+
+@op("LpNormalization")
+def LpNormalization(n: Node, input: Tensor, *, axis: int, p: int) -> Result:
+    """`F.normalize` guards against a norm of 0 with the floor `eps`; the result is then 0 as ONNX wants it. The least
+    positive float is low enough that no other norm meets it."""
+    options = changed({"p": p, "dim": axis}, p=2, dim=1)
+    return F.normalize(input, **{**options, "p": float(p)} if "p" in options else options, eps=_least(input))
+
+
+def _least(x: Tensor) -> float:
+    least = {DataType.DOUBLE: 5e-324, DataType.FLOAT16: 6e-8, DataType.BFLOAT16: 9.2e-41}
+    return least.get(x.type.dtype or DataType.FLOAT, 1e-45)
+
+
+@op("LRN")
+def LRN(n: Node, X: Tensor, *, alpha: float, beta: float, bias: float, size: int) -> Result:
+    """A window of even size has its odd element after the channel in ONNX, before it in PyTorch."""
+    options = {"alpha": attribute_number(alpha, X), "beta": attribute_number(beta, X), "k": attribute_number(bias, X)}
+    if size % 2 and X.type.dtype in (DataType.FLOAT, DataType.DOUBLE):  # it cannot pool half precision on every device
+        return F.local_response_norm(X, size, **changed(options, alpha=1e-4, beta=0.75, k=1.0))
+    return kernel("local_response_norm")(X, size, *options.values())
+
+
+@op("MeanVarianceNormalization")
+def MeanVarianceNormalization(n: Node, X: Tensor, *, axes: tuple[int, ...]) -> Result:
+    return kernel("mean_variance_norm")(X, tuple(axes))

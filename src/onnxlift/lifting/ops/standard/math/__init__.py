@@ -1,0 +1,1 @@
+"""Arithmetic, logic, activations, reductions, matrices, losses, random numbers."""

@@ -1,0 +1,193 @@
+"""Activations: functions of each element, the softmax family, and Dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from onnxlift.ir.graph.types import UNSIGNED, DataType
+from onnxlift.lifting.code.expr import Expr, F, either, torch
+from onnxlift.lifting.ops.arguments import attribute_number
+from onnxlift.lifting.ops.kernel import kernel
+from onnxlift.lifting.ops.node import TRAINS, Node, Result, Unpack
+from onnxlift.lifting.ops.operand import Constant, Scalar, Tensor
+from onnxlift.lifting.ops.registry import op
+
+UNARY: dict[str, Callable[[Tensor], Expr]] = {
+    "HardSwish": lambda x: F.hardswish(x),
+    "Mish": lambda x: F.mish(x),
+    "Relu": lambda x: F.relu(x),
+    "Sigmoid": lambda x: x.sigmoid(),
+    # Above the threshold PyTorch returns x itself; its own, 20, is right up to float32.
+    "Softplus": lambda x: F.softplus(x, threshold=37) if x.type.dtype == DataType.DOUBLE else F.softplus(x),
+    "Softsign": lambda x: F.softsign(x),
+    "Tanh": lambda x: x.tanh(),
+}
+
+
+def _register(op_type: str, function: Callable[[Tensor], Expr]) -> None:
+    @op(op_type, ignores=["consumed_inputs"])
+    def unary(n: Node, X: Tensor) -> Result:
+        return function(X)
+
+
+for _op_type, _function in UNARY.items():
+    _register(_op_type, _function)
+
+
+def _is_float32(value: float, other: float) -> bool:
+    return bool(np.float32(value) == np.float32(other))
+
+
+def _unless(value: float, default: float) -> list[float]:
+    """The argument, if it is not PyTorch's default."""
+    return [] if value == default else [value]
+
+
+@op("Celu")
+def Celu(n: Node, X: Tensor, *, alpha: float) -> Result:
+    return F.celu(X, *_unless(attribute_number(alpha, X), 1.0))
+
+
+@op("Elu", ignores=["consumed_inputs"])
+def Elu(n: Node, X: Tensor, *, alpha: float) -> Result:
+    return F.elu(X, *_unless(attribute_number(alpha, X), 1.0))
+
+
+@op("Gelu")
+def Gelu(n: Node, X: Tensor, *, approximate: str) -> Result:
+    if approximate not in ("none", "tanh"):
+        n.fail(f"approximate {approximate!r} is neither none nor tanh")
+    return F.gelu(X) if approximate == "none" else F.gelu(X, approximate="tanh")
+
+
+@op("HardSigmoid", ignores=["consumed_inputs"])
+def HardSigmoid(n: Node, X: Tensor, *, alpha: float, beta: float) -> Result:
+    if _is_float32(alpha, 1 / 6) and beta == 0.5:
+        return F.hardsigmoid(X)
+    return (X * attribute_number(alpha, X) + attribute_number(beta, X)).clamp(0, 1)
+
+
+@op("LeakyRelu", ignores=["consumed_inputs"])
+def LeakyRelu(n: Node, X: Tensor, *, alpha: float) -> Result:
+    return F.leaky_relu(X, *_unless(attribute_number(alpha, X), 0.01))
+
+
+@op("Selu", ignores=["consumed_inputs"])
+def Selu(n: Node, X: Tensor, *, alpha: float, gamma: float) -> Result:
+    """The defaults were rounded to 1.6732 and 1.0507 in opset 1; from 6 they are PyTorch's, in float32."""
+    same = _is_float32(alpha, 1.6732632423543772) and _is_float32(gamma, 1.0507009873554805)
+    if same and X.type.dtype != DataType.DOUBLE:
+        return F.selu(X)
+    return F.elu(X, attribute_number(alpha, X)) * attribute_number(gamma, X)
+
+
+@op("Shrink")
+def Shrink(n: Node, input: Tensor, *, bias: float, lambd: float) -> Result:
+    """x + bias below -lambd, x - bias above lambd, else 0. PyTorch has it for bias 0 (hard) and lambd (soft)."""
+    if input.type.is_float and lambd >= 0 and bias in (0, lambd):
+        shrink = F.hardshrink if bias == 0 else F.softshrink
+        return shrink(input, *_unless(attribute_number(lambd, input), 0.5))
+    return kernel("shrink")(input, attribute_number(bias, input), attribute_number(lambd, input))
+
+
+@op("Swish")
+def Swish(n: Node, X: Tensor, *, alpha: float) -> Result:
+    return F.silu(X) if alpha == 1 else X * (X * attribute_number(alpha, X)).sigmoid()
+
+
+@op("ThresholdedRelu")
+def ThresholdedRelu(n: Node, X: Tensor, *, alpha: float) -> Result:
+    return F.threshold(X, attribute_number(alpha, X), 0.0)
+
+
+@op("PRelu", ignores=["consumed_inputs"])
+def PRelu(n: Node, X: Tensor, slope: Tensor) -> Result:
+    """Before opset 7 a slope of more than one element went along the channels, axis 1; then it broadcasts like Mul."""
+    if X.type.dtype in UNSIGNED:
+        return X
+    channels = _prelu_channels(n, X, slope)
+    if isinstance(slope, Constant) and channels is not None and X.type.is_float:
+        return n.layer("PReLU", {"weight": n.vector(slope)}, num_parameters=channels)(X)
+    if n.opset < 7 and slope.type.rank == 1 and slope.type.size != 1 and (X.type.rank or 0) > 2:
+        return torch.where(X < 0, X * slope.view(-1, *[1] * ((X.type.rank or 0) - 2)), X)
+    return torch.where(X < 0, X * n.numbers(X, slope)[1], X)
+
+
+def _prelu_channels(n: Node, X: Tensor, slope: Tensor) -> int | None:
+    """How many slopes `nn.PReLU` would have: one, or one for each channel; None if the slopes lie otherwise."""
+    shape, rank = slope.type.shape, X.type.rank
+    if slope.type.size == 1:
+        return 1
+    if shape is None or rank is None or rank < 2:
+        return None
+    if n.opset < 7 and len(shape) == 1:
+        return slope.type.size
+    aligned = (1,) * (rank - len(shape)) + shape
+    others_are_one = all(d == 1 for axis, d in enumerate(aligned) if axis != 1)
+    return slope.type.size if others_are_one and aligned[1:2] == X.type.shape[1:2] else None  # type: ignore[index]
+
+
+@op("Softmax")
+def Softmax(n: Node, input: Tensor, *, axis: int) -> Result:
+    return _over_axis(n, input, axis, lambda x, dim: x.softmax(dim))
+
+
+@op("LogSoftmax")
+def LogSoftmax(n: Node, input: Tensor, *, axis: int) -> Result:
+    return _over_axis(n, input, axis, lambda x, dim: x.log_softmax(dim))
+
+
+@op("Hardmax")
+def Hardmax(n: Node, input: Tensor, *, axis: int) -> Result:
+    return _over_axis(n, input, axis, lambda x, dim: kernel("hardmax")(x, dim))
+
+
+def _over_axis(n: Node, input: Tensor, axis: int, function: Callable[[Expr, int], Expr]) -> Result:
+    """Until opset 12 the input is flattened to 2-D at `axis` (default 1); from 13 it is one axis (default -1)."""
+    rank, shape = input.type.rank, input.type.shape
+    if rank is not None and axis < 0:
+        axis += rank
+    if n.opset >= 13 or (shape is not None and all(d == 1 for d in shape[axis + 1 :]) and axis < len(shape)):
+        return function(input, -1 if rank is not None and axis == rank - 1 else axis)
+    if axis == rank:  # a matrix of one column
+        return function(input.unsqueeze(-1), -1).squeeze(-1)
+    return function(input.flatten(axis), -1).view_as(input)
+
+
+@op("Dropout", ignores=["consumed_inputs"])
+def Dropout(
+    n: Node,
+    data: Tensor,
+    ratio: Scalar | None,
+    training_mode: Scalar | None,
+    *,
+    is_test: int | None = None,
+    seed: int | None = None,
+) -> Result:
+    """`nn.Dropout`, which drops in train mode only: so a model that was exported to predict can be trained further, and
+    one that was exported while training can predict. The first opsets trained unless `is_test`; from 12 an input says
+    so. Where that is known at run time only, and where mask or seed matter, the node means the same in both modes.
+    numpy, which draws from a seed, takes seeds of 32 bits."""
+    training = is_test == 0 if training_mode is None else training_mode.number
+    known = 0.5 if ratio is None else ratio.number
+    if training and known is not None and not n.wants(1) and seed is None:
+        n.warn(TRAINS)
+        training = False
+    if training is not None and not training:
+        output: Expr = data
+        if known is not None and 0 < known < 1:
+            output = n.layer("Dropout", p=attribute_number(known, data))(data)
+        if not n.wants(1):
+            return output
+        return output, torch.ones_like(data, dtype=torch.bool) if n.opset >= 10 else torch.ones_like(data)
+    if n.wants(1) and n.opset < 10:
+        n.fail("the mask of a training Dropout before opset 10")
+    p: Any = 0.5 if ratio is None else ratio
+    if training is None:
+        p = either(training_mode, p, 0.0)
+    if seed is not None:
+        return Unpack(kernel("seeded_dropout")(data, p, seed % 2**32), 2)
+    return Unpack(kernel("dropout_with_mask")(data, p), 2) if n.wants(1) else F.dropout(data, p)

@@ -1,0 +1,62 @@
+"""Losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onnxlift.ir.graph.types import DataType
+from onnxlift.lifting.code.expr import Expr, F, Ref
+from onnxlift.lifting.code.statements import Assign
+from onnxlift.lifting.ops.arguments import changed
+from onnxlift.lifting.ops.node import Node, Result
+from onnxlift.lifting.ops.operand import Tensor
+from onnxlift.lifting.ops.registry import op
+
+from .cast import converted
+
+HALF = (DataType.FLOAT16, DataType.BFLOAT16)
+
+
+@op("NegativeLogLikelihoodLoss")
+def NegativeLogLikelihoodLoss(
+    n: Node, input: Tensor, target: Tensor, weight: Tensor | None, *, ignore_index: int | None, reduction: str
+) -> Result:
+    return _loss(n, F.nll_loss, input, input, target, weight, ignore_index, reduction)
+
+
+@op("SoftmaxCrossEntropyLoss")
+def SoftmaxCrossEntropyLoss(
+    n: Node, scores: Tensor, labels: Tensor, weights: Tensor | None, *, ignore_index: int | None, reduction: str
+) -> Result:
+    """The second output is the logarithm of the probabilities."""
+    if not n.wants(1):
+        return _loss(n, F.cross_entropy, scores, scores, labels, weights, ignore_index, reduction)
+    log_prob = Ref(n.ir.outputs[1])
+    n.emit(Assign([log_prob], F.log_softmax(scores, 1)))
+    loss = _loss(n, F.nll_loss, scores, log_prob, labels, weights, ignore_index, reduction)
+    return [loss, Tensor(log_prob, n.outputs[1])]
+
+
+def _loss(
+    n: Node,
+    function: Expr,
+    scores: Tensor,
+    x: Expr,
+    target: Tensor,
+    weight: Tensor | None,
+    ignore_index: int | None,
+    reduction: str,
+) -> Expr:
+    """Without an index to ignore, PyTorch's own (-100) cannot occur either: targets are numbers of classes."""
+    options: dict[str, Any] = {
+        "weight": weight,
+        "ignore_index": -100 if ignore_index is None else ignore_index,
+        "reduction": reduction,
+    }
+    given = changed(options, weight=None, ignore_index=-100, reduction="mean")
+    labels = target if target.type.dtype == DataType.INT64 else target.long()
+    if scores.type.dtype not in HALF:
+        return function(x, labels, **given)
+    if weight is not None:
+        given["weight"] = weight.float()
+    return converted(function(x.float(), labels, **given), scores.type.dtype)

@@ -1,0 +1,1 @@
+"""Images, signals, and text."""

@@ -1,0 +1,1 @@
+"""The files: source, weights, source map, dump of the graph."""

@@ -1,0 +1,303 @@
+"""The text of a class's constructor: arguments, members, and the numbers that forward reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from onnxlift.ir.graph.types import TORCH_DTYPE, type_of
+from onnxlift.lifting.code.expr import Literal
+from onnxlift.lifting.code.identifiers import identifier
+from onnxlift.lifting.code.render import Renderer, float_text
+from onnxlift.lifting.code.statements import Assign
+from onnxlift.lifting.modules.classes.classes import ModuleClass, made_in_a_loop
+from onnxlift.lifting.modules.classes.depths import first_of
+from onnxlift.lifting.modules.classes.number_groups import LayerClass, Number
+from onnxlift.lifting.modules.loops.dense import Layers
+from onnxlift.lifting.modules.module import Module, Stored, container, is_list
+from onnxlift.lifting.ops.layers import REQUIRED, Layer
+from onnxlift.lifting.tree.scopes import Path
+from onnxlift.rewriting.idioms.parts.computed_weight import ComputedWeight
+
+from .listed import LINE_LENGTH, listed
+
+MOST_BY_POSITION = 4  # arguments of a constructor; more are given by name
+
+
+class Constructor:
+    """Writes the constructor of a class."""
+
+    def __init__(self, cls: ModuleClass, class_of: Mapping[int, ModuleClass]) -> None:
+        self.cls = cls
+        self.module = cls.example
+        self.class_of = class_of
+        self.places = cls.constructor.texts
+        self.loop_variables: set[str] = set()  # of generators around what is being written
+        self.optional = {part.member: part for part in cls.parts if part.member is not None}
+
+    def lines(self) -> Iterator[str]:
+        """The method, but for what ties weights."""
+        arguments = "".join(f", {self._parameter(name)}" for name in self.cls.constructor.values)
+        yield f"def __init__(self{arguments}) -> None:"
+        variables = [f"    {name} = {value}" for name, value in self.cls.constructor.variables.items()]
+        if self.module.sequential and self.module.has_numbers:
+            yield from variables
+            yield f"    super().__init__({listed([*self.module.members.values()], self, starred=True)})"
+            return
+        members = self.module.members
+        if self.module.has_numbers:
+            entries = self._entries({path: m for path, m in members.items() if not isinstance(m, Stored)})
+            yield f"    super().__init__({entries})"
+            members = {path: m for path, m in members.items() if isinstance(m, Stored)}
+        elif self.module.derived is not None:
+            yield f"    {self._made(self.module.derived, 'super().__init__')}"
+            if self.module.derived.computed is not None:
+                yield f"    {_wrapped('self', self.module.derived.computed)}"
+        else:
+            yield "    super().__init__()"
+        yield from variables
+        for name, value in self.cls.constructor.attributes.items():
+            yield f"    self.{name} = {value}"
+        layers = made_in_a_loop(self.module, self.class_of)
+        for line in self._members(members) if layers is None else self._made_in_a_loop(layers):
+            yield f"    {line}"
+
+    def _parameter(self, name: str) -> str:
+        constructor = self.cls.constructor
+        text = f"{name}: {_annotation(constructor.values[name])}"
+        return f"{text} = {literal(constructor.defaults[name])}" if name in constructor.defaults else text
+
+    def _members(self, members: Mapping[Path, Layer | Stored | Module]) -> Iterator[str]:
+        """One line for each attribute; members with longer paths are gathered in their container."""
+        groups: dict[str, dict[Path, Layer | Stored | Module]] = {}
+        for path, member in members.items():
+            groups.setdefault(path[0], {})[path[1:]] = member
+        for attribute, group in groups.items():
+            length = self.places.get((id(self.module), f"depth of {attribute}"))
+            if length is not None:
+                first = self.member(first_of(group.get((), group.get(("0",)))))
+                items = f"{first} for _ in range({length})"
+                yield f"self.{attribute} = " + (
+                    f"nn.Sequential(*({items}))" if () in group else f"nn.ModuleList({items})"
+                )
+            elif () in group:
+                member = group[()]
+                if isinstance(member, Stored) and not member.is_parameter:
+                    yield from self._buffer(attribute, member)
+                elif (attribute,) in self.optional:
+                    yield from self._optional(attribute, member)
+                else:
+                    yield from self._assigned(f"self.{attribute}", member)
+            else:
+                yield f"self.{attribute} = {self._container(group)}"
+
+    def _buffer(self, attribute: str, stored: Stored) -> Iterator[str]:
+        """A buffer on a line, or its tensor before it, by the last word of its name."""
+        persistent, empty = "" if stored.persistent else ", persistent=False", self._empty(stored)
+        if (attribute,) in self.optional:
+            empty = f"{empty} if {self.places[(id(self.optional[(attribute,)]), 'there')]} else None"
+        line, word = f'self.register_buffer("{attribute}", {empty}{persistent})', attribute.rpartition("_")[2]
+        if len(line) <= LINE_LENGTH - 8 or word in self.taken() or identifier(word) != word:
+            yield line
+        else:
+            yield f"{word} = {empty}"
+            yield f'self.register_buffer("{attribute}", {word}{persistent})'
+
+    def _assigned(self, target: str, member: Layer | Stored | Module) -> Iterator[str]:
+        """A member on a line, or, if it is a chain of members with names, each of these on a line."""
+        line = f"{target} = {self.member(member)}"
+        if len(line) <= LINE_LENGTH - 8 or not isinstance(member, Module) or not self._is_named_chain(member):
+            yield line
+            return
+        yield f"{target} = nn.Sequential()"
+        for path, inner in member.members.items():
+            yield from self._assigned(f"{target}.{path[0]}", inner)
+
+    def _made_in_a_loop(self, layers: Layers) -> Iterator[str]:
+        """Members whose numbers grow regularly: `Layer(channels + i * 4)`."""
+        values: dict[str, str] = {}
+        for name, value in layers.arguments.items():
+            values[name] = self._number((self.module, name), value)
+            if name in layers.growth:
+                values[name] += f" + i * {self._number((self.module, f'growth of {name}'), layers.growth[name])}"
+        number = f"i + {layers.first}" if layers.first else "i"
+        cls = self.class_of[id(next(iter(self.module.members.values())))]
+        yield f"for i in range({self._number((self.module, 'count'), layers.count)}):"
+        yield f'    self.add_module(f"{layers.prefix}{{{number}}}", {_instance(cls, values)})'
+
+    def _optional(self, attribute: str, member: Layer | Stored | Module) -> Iterator[str]:
+        """A part that some instances lack."""
+        part = self.optional[(attribute,)]
+        condition = self.places[(id(part), "there")]
+        nothing = "nn.Identity()" if isinstance(part.statement, Assign) else "None"
+        line = f"self.{attribute} = {self.member(member)} if {condition} else {nothing}"
+        if len(line) <= LINE_LENGTH - 8:
+            yield line
+        else:
+            yield f"self.{attribute} = {nothing}"
+            yield f"if {condition}:"
+            yield f"    self.{attribute} = {self.member(member)}"
+
+    def _container(self, group: Mapping[Path, Layer | Stored | Module]) -> str:
+        held = {path[0]: m for path, m in group.items() if isinstance(m, Stored) and len(path) == 1}
+        if set(held) == {"weight"} and len(held["weight"].weight.shape) == 2:
+            return f"nn.Embedding({self._sizes(held['weight'])})"
+        names = {path[0] for path in group}
+        kind = container(names) if not held else "nn.ParameterList" if is_list(names) else "nn.ParameterDict"
+        return f"{kind}({self._entries(group)})"
+
+    def _entries(self, group: Mapping[Path, Layer | Stored | Module]) -> str:
+        """What a container of these members is made from."""
+        parts: dict[str, dict[Path, Layer | Stored | Module]] = {}
+        for path, member in group.items():
+            parts.setdefault(path[0], {})[path[1:]] = member
+        if all(name.isdecimal() for name in parts):  # a list with gaps: what has no weights is not in it
+            parts = {name: parts[name] for name in sorted(parts, key=int)}
+        if is_list(set(parts)) and all(() in inner for inner in parts.values()):
+            return listed([parts[str(i)][()] for i in range(len(parts))], self, starred=False)
+        texts = {
+            name: self.member(inner[()]) if () in inner else self._container(inner) for name, inner in parts.items()
+        }
+        if is_list(set(texts)):
+            ordered = [texts[str(i)] for i in range(len(texts))]
+            is_one = len(ordered) > 1 and len(set(ordered)) == 1
+            return f"{ordered[0]} for _ in range({len(ordered)})" if is_one else f"[{', '.join(ordered)}]"
+        entries = ", ".join(f'"{name}": {text}' for name, text in texts.items())
+        return f"{{{entries}}}"
+
+    def repeated_member(self, member: Layer | Stored | Module, variable: str, numbers: Mapping[object, str]) -> str:
+        """A member for each value of a variable, with these texts for some numbers by their places."""
+        places, variables = self.places, self.loop_variables
+        self.places, self.loop_variables = {**places, **numbers}, {*variables, variable}
+        text = self.member(member)
+        self.places, self.loop_variables = places, variables
+        return text
+
+    def number(self, number: Number) -> str:
+        """What is written for a number."""
+        assert isinstance(number.where, tuple)
+        return self._number(number.where, number.value)
+
+    def taken(self) -> set[str]:
+        """Names of variables in the constructor."""
+        return {*self.cls.constructor.values, *self.cls.constructor.variables, *self.loop_variables}
+
+    def member(self, member: Layer | Stored | Module) -> str:
+        """The constructor call."""
+        match member:
+            case Stored():
+                return f"nn.Parameter({self._empty(member)})"
+            case Module() if id(member) not in self.class_of:
+                if self._is_named_chain(member):
+                    items = ", ".join(f"{path[0]}={self.member(m)}" for path, m in member.members.items())
+                    return f"nn.Sequential(OrderedDict({items}))"
+                return f"nn.Sequential({listed([*member.members.values()], self, starred=True)})"
+            case Module():
+                cls = self.class_of[id(member)]
+                values = cls.arguments[id(member)]
+                return _instance(cls, {name: self._number((member, name), value) for name, value in values.items()})
+        return self._layer(member)
+
+    def _is_named_chain(self, module: Module) -> bool:
+        """Whether it is an `nn.Sequential` without a class of its own whose members have names."""
+        return id(module) not in self.class_of and not module.has_numbers
+
+    def _layer(self, layer: Layer) -> str:
+        if (id(layer), "class") in self.places:
+            return f"{self.places[(id(layer), 'class')]}()"
+        text = self._made(layer, layer.constructor)
+        return text if layer.computed is None else _wrapped(text, layer.computed)
+
+    def _made(self, layer: Layer, constructor: str) -> str:
+        """A call of the constructor with what a layer is made from."""
+        call = ConstructorCall(constructor)
+        alone = REQUIRED not in layer.signature.values()  # `nn.Dropout(0.1)`: the one thing that it is about
+        for position, (name, value) in enumerate(layer.complete_arguments().items()):
+            default = layer.signature[name]
+            is_needed = default is REQUIRED or (id(layer), name) in self.places or value != default
+            by_position = default is REQUIRED or (alone and position == 0)
+            call.add(name, self._number((layer, name), value), is_needed, by_position)
+        return call.text
+
+    def _empty(self, stored: Stored) -> str:
+        size = self._sizes(stored)
+        element = type_of(stored.weight.value).dtype
+        assert element is not None, "constants have a type"
+        dtype = TORCH_DTYPE[element]
+        if stored.is_parameter or dtype.startswith("float"):
+            return f"torch.empty({size})"
+        return f"torch.empty({size}, dtype=torch.{dtype})"
+
+    def _sizes(self, stored: Stored) -> str:
+        sizes = [self._number((stored, str(axis)), size) for axis, size in enumerate(stored.weight.shape)]
+        return ", ".join(sizes) or "()"
+
+    def _number(self, where: tuple[object, str], value: Any) -> str:
+        name = self.places.get((id(where[0]), where[1]))
+        return name if name is not None else literal(value)
+
+
+@dataclass
+class ConstructorCall:
+    """`nn.Conv2d(3, channels, 7, stride, bias=False)`: what has the name of its parameter is given by position, if all
+    before it is."""
+
+    name: str
+    arguments: list[str] = field(default_factory=list)
+    is_open: bool = True  # whether all arguments so far are given by position
+
+    def add(self, name: str, text: str, is_needed: bool, by_position: bool) -> None:
+        self.is_open = self.is_open and is_needed and (by_position or text == name)
+        if is_needed:
+            self.arguments.append(text if self.is_open else f"{name}={text}")
+
+    @property
+    def text(self) -> str:
+        return f"{self.name}({', '.join(self.arguments)})"
+
+
+def _wrapped(text: str, computed: ComputedWeight) -> str:
+    """`weight_norm(nn.Conv1d(...), dim=1)`: a layer that computes its weight."""
+    options = "".join(f", {name}={literal(value)}" for name, value in computed.arguments.items())
+    return f"{computed.function}({text}{options})"
+
+
+def _instance(cls: ModuleClass, values: Mapping[str, str]) -> str:
+    """A call of the class's constructor with these arguments."""
+    defaults = cls.constructor.defaults
+    by_name = len(values) - len(defaults) > MOST_BY_POSITION
+    call = ConstructorCall(cls.name)
+    for name, text in values.items():
+        is_needed = name not in defaults or text != literal(defaults[name])
+        call.add(name, text, is_needed, by_position=name not in defaults and not by_name)
+    return call.text
+
+
+def literal(value: Any) -> str:
+    """A number, or a tuple of numbers, of a layer's arguments."""
+    if isinstance(value, bool) or value is None:
+        return repr(value)
+    if isinstance(value, float):
+        return float_text(value)
+    if isinstance(value, LayerClass):
+        return value.name
+    if isinstance(value, str):
+        return Renderer(lambda leaf: leaf).text(Literal(value))
+    if isinstance(value, tuple | list):
+        items = ", ".join(literal(v) for v in value)
+        return f"({items},)" if len(value) == 1 else f"({items})"
+    return repr(int(value))
+
+
+def _annotation(values: list[Any]) -> str:
+    kinds = {type(v) for v in values}
+    if kinds == {int}:
+        return "int"
+    if kinds <= {int, float}:
+        return "float"
+    if kinds == {bool}:
+        return "bool"
+    if kinds == {LayerClass}:
+        return "type[nn.Module]"
+    return "tuple[int, ...]" if kinds == {tuple} else "int | tuple[int, ...]"

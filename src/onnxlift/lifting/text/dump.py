@@ -1,0 +1,127 @@
+"""NAME.graph.txt: the typed graph as people can read it, whole after normalisation and at the end, and between these
+what each stage changed.
+
+    conv1: Conv(x, conv1.weight, conv1.bias, pads=[1, 1, 1, 1]) -> c1 float32 (batch, 64, 112, 112)
+
+To be cheap enough to be always on, a node is written anew only if it, its inputs or its outputs are others than
+before; and of a graph of more than `MAX_NODES` nodes only the end is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.types import type_of
+from onnxlift.ir.graph.walk import subgraphs
+
+MAX_NODES = 10_000
+MAX_ELEMENTS = 8
+MAX_NAME = 120
+
+
+class GraphDump:
+    """Called with the name of each stage and the model after it; `text(model)` gives the file."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._lines: dict[ir.Node, tuple[tuple[Any, ...], str]] = {}
+        self._order: list[ir.Node] = []
+
+    def __call__(self, stage: str, model: ir.Model) -> None:
+        before = {node: self._lines[node][1] for node in self._order}
+        self._order = list(islice(_nodes(model.graph), MAX_NODES + 1))
+        if len(self._order) > MAX_NODES:
+            self._order.clear()
+            return
+        after = {node: self._line(node) for node in self._order}
+        if not self._parts:
+            self._parts.append(f"# After {stage}\n\n{_whole(model, self._line)}")
+            return
+        removed = [f"- {line}" for node, line in before.items() if after.get(node) != line]
+        added = [f"+ {line}" for node, line in after.items() if before.get(node) != line]
+        if removed or added:
+            self._parts.append("\n".join([f"# {stage}: {len(before)} -> {len(after)} nodes\n", *removed, *added]))
+
+    def text(self, model: ir.Model) -> str:
+        """All that was recorded, and the graph as it is now."""
+        return "\n\n".join([*self._parts, f"# As it is written\n\n{_whole(model, node_line)}"]) + "\n"
+
+    def _line(self, node: ir.Node) -> str:
+        state = (node.op_type, node.inputs, node.outputs, tuple(node.attributes.values()))
+        known = self._lines.get(node)
+        if known is None or known[0] != state:
+            known = self._lines[node] = (state, node_line(node))
+        return known[1]
+
+
+def _whole(model: ir.Model, line: Callable[[ir.Node], str]) -> str:
+    return "\n".join(_graph_lines(model.graph, "", line))
+
+
+def _graph_lines(graph: ir.Graph, indent: str, line: Callable[[ir.Node], str]) -> Iterator[str]:
+    for value in graph.inputs:
+        yield f"{indent}input {_name(value.name)}: {type_of(value)}"
+    for value in graph.initializers.values():
+        yield f"{indent}constant {_name(value.name)}: {type_of(value)}{_elements(value)}"
+    for node in graph:
+        yield indent + line(node)
+        for inner in subgraphs(node):
+            yield f"{indent}  graph {_name(inner.name)}"
+            yield from _graph_lines(inner, indent + "    ", line)
+    for value in graph.outputs:
+        yield f"{indent}output {_name(value.name)}: {type_of(value)}"
+
+
+def _nodes(graph: ir.Graph) -> Iterator[ir.Node]:
+    for node in graph:
+        yield node
+        for inner in subgraphs(node):
+            yield from _nodes(inner)
+
+
+def node_line(node: ir.Node) -> str:
+    """A node on one line: its name, operator, inputs, attributes, and outputs with their types."""
+    arguments = ["_" if value is None else _name(value.name) for value in node.inputs]
+    arguments += [f"{name}={_attribute(attribute)}" for name, attribute in sorted(node.attributes.items())]
+    outputs = ", ".join(f"{_name(value.name)} {type_of(value)}" for value in node.outputs if value.name)
+    operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+    return f"{_name(node.name)}: {_name(operator)}({', '.join(arguments)}) -> {outputs}"
+
+
+def _name(text: str | None) -> str:
+    """A name of the model on a line of ours: no control characters, and not endless."""
+    text = text or ""
+    text = text if text.isprintable() else repr(text)[1:-1]
+    return text if len(text) <= MAX_NAME else f"{text[:MAX_NAME]}..."
+
+
+def _attribute(attribute: ir.Attr) -> str:
+    if attribute.is_ref():
+        return f"@{_name(attribute.ref_attr_name)}"
+    value = attribute.value
+    if isinstance(value, list | tuple):
+        shown = ", ".join(_plain(item) for item in value[:MAX_ELEMENTS])
+        return f"[{shown}, ...]" if len(value) > MAX_ELEMENTS else f"[{shown}]"
+    if attribute.type is ir.AttributeType.TENSOR:
+        return f"{value.dtype.name.lower()} {list(value.shape.numpy())}"
+    if attribute.type is ir.AttributeType.GRAPH:
+        return f"graph {_name(value.name)}"
+    return _plain(value)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.9g}"
+    return _name(repr(value)) if isinstance(value, str | bytes | int) else type(value).__name__
+
+
+def _elements(value: ir.Value) -> str:
+    """` = [1, 2]` for a constant of a few elements."""
+    size = type_of(value).size
+    if value.const_value is None or size is None or size > MAX_ELEMENTS:
+        return ""
+    return f" = [{', '.join(_plain(item) for item in value.const_value.numpy().reshape(-1).tolist())}]"

@@ -1,0 +1,229 @@
+"""The generated file: docstring, imports, kernels, classes, `load`. Formatted by ruff and checked before it is used."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.types import type_of
+from onnxlift.lifting import kernels
+from onnxlift.lifting.code.identifiers import plain
+from onnxlift.lifting.modules.classes.classes import find_classes
+from onnxlift.lifting.modules.constants import mark_constants
+from onnxlift.lifting.modules.handed_on import hand_on
+from onnxlift.lifting.modules.loops.dense import roll_dense
+from onnxlift.lifting.modules.member_order import Registered, order_as_registered
+from onnxlift.lifting.modules.module import Entry, Module, state_entries
+from onnxlift.lifting.modules.signatures import share_signatures
+from onnxlift.lifting.modules.ties import find_ties
+from onnxlift.lifting.names.class_names import name_classes
+
+from .gate import check_source
+from .listed import LINE_LENGTH
+from .source_map import Origin
+from .tied_code import loading_lines
+from .weights import constants_name, index_name, plan_shards
+from .write import ClassWriter, Text
+
+LONGEST_LINE = 300  # of the docstring, which holds names and sizes as the model has them
+
+
+@dataclass
+class Source:
+    """The text of the file and, for every statement of a `forward` in order, what it comes from in the ONNX model."""
+
+    text: str
+    class_name: str
+    origins: list[Origin]
+    classes: int
+    kernels: list[str]
+
+
+def write_source(
+    model: ir.Model,
+    root: Module,
+    name: str,
+    node_count: int,
+    control_flow: Sequence[str],
+    max_shard_size: int,
+    registered: Registered,
+) -> Source:
+    """The generated file for a lowered model that is to be called `name`."""
+    mark_constants(root, model.graph)
+    hand_on(root)
+    share_signatures(root)
+    for module in root.walk():
+        roll_dense(module)
+    classes, class_of = find_classes(root)
+    name_classes(classes, root, model, name)
+    for cls in classes:
+        order_as_registered(cls, registered)
+    entries = dict(state_entries(root))
+    ties = find_ties(entries)
+    writers = [ClassWriter(cls, class_of, ties if cls.example is root else {}) for cls in classes]
+    for writer in writers:
+        writer.prepare()
+    for writer in (*writers, *reversed(writers), *writers):  # names travel up, down, and up again
+        writer.name_variables()
+    body = Text()
+    for writer in writers:
+        body.add()
+        body.add()
+        writer.write(body)
+    root_class = class_of[id(root)].name
+    own = {key: entry for key, entry in entries.items() if entry.persistent and key not in ties}
+    has_constants = not all(entry.persistent for entry in entries.values())
+    loader = _loader(root_class, name, len(plan_shards(own, max_shard_size)), has_constants, ties)
+    code = "\n".join(body.lines)
+    used = kernels.sources(_called_kernels(code), LINE_LENGTH)
+    kernel_text = [part for text in used.values() for part in ("", "", text)]
+    rest = "\n".join([*kernel_text, code, "", "", *loader])
+    header = _docstring(model, root, name, own, node_count, control_flow)
+    text = "\n".join([header, "", *_imports(rest), rest, ""])
+    text = format_source(text)
+    check_source(text)
+    return Source(text, root_class, body.origins, len(classes), list(used))
+
+
+def _called_kernels(code: str) -> set[str]:
+    return {word for word in set(re.findall(r"(?<![\w.])[A-Za-z_]\w*\b(?=\()", code)) if kernels.exists(word)}
+
+
+def _docstring(
+    model: ir.Model,
+    root: Module,
+    name: str,
+    entries: Mapping[str, Entry],
+    node_count: int,
+    control_flow: Sequence[str],
+) -> str:
+    note = f" ({', '.join(control_flow)})" if control_flow else ""
+    opset = model.opset_imports.get("", None)
+    versions = f"opset {opset}" if opset is not None else ", ".join(f"{d} {v}" for d, v in model.opset_imports.items())
+    lines = [f"Lifted from {name}.onnx: {node_count} node{'s' if node_count != 1 else ''}{note}, {versions}.", ""]
+    rows = [("Inputs", v) for v in root.inputs] + [("Outputs", v) for v in model.graph.outputs]
+    width = max((len(plain(v.name)) for _, v in rows), default=0)
+    types = max((len(str(type_of(v)).partition(" (")[0]) for _, v in rows), default=0)
+    previous = ""
+    for title, value in rows:
+        kind, _, shape = str(type_of(value)).partition(" (")
+        label = title if title != previous else ""
+        size = f"({shape}" if shape else ""  # a map has none
+        lines.append(f"{label:8} {plain(value.name):{width}}  {kind:{types}}  {size}".rstrip())
+        previous = title
+    if entries:
+        count = sum(math.prod(e.weight.shape) for e in entries.values() if e.is_parameter)
+        lines.append(f"Weights  {name}.safetensors: {count:,} parameters")
+    text = "\n".join(plain(line, LONGEST_LINE).rstrip() for line in lines)
+    return f'"""{text}\n"""'
+
+
+# Where the names come from that generated code and kernels may use; each group sorted as ruff sorts imports.
+_STANDARD = {
+    **{name: f"import {name}" for name in ("io", "itertools", "json", "math", "re")},
+    "OrderedDict": "from collections import OrderedDict",
+    "Callable": "from collections.abc import Callable",
+    "Sequence": "from collections.abc import Sequence",
+    "Path": "from pathlib import Path",
+    "Any": "from typing import Any",
+}
+_INSTALLED = {
+    "np": "import numpy as np",
+    "torch": "import torch",
+    "Image": "from PIL import Image",
+    "load_file": "from safetensors.torch import load_file",
+    "Tensor": "from torch import Tensor",
+    "nn": "from torch import nn",
+    "F": "from torch.nn import functional as F",
+}
+
+
+def _imports(code: str) -> list[str]:
+    """Imports of what the code uses, and only that."""
+    used = {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
+    groups = [_merged([line for name, line in group.items() if name in used]) for group in (_STANDARD, _INSTALLED)]
+    return "\n\n".join("\n".join(group) for group in groups if group).splitlines()
+
+
+def _merged(lines: list[str]) -> list[str]:
+    """Two imports from one module as one line."""
+    merged: list[str] = []
+    for line in lines:
+        source, _, name = line.rpartition(" import ")
+        if source and merged and merged[-1].startswith(f"{source} import "):
+            merged[-1] += f", {name}"
+        else:
+            merged.append(line)
+    return merged
+
+
+def _loader(root_class: str, name: str, weight_files: int, has_constants: bool, ties: Mapping[str, str]) -> list[str]:
+    if not weight_files:
+        return [
+            f"def load() -> {root_class}:",
+            '    """The model, ready to run."""',
+            f"    return {root_class}().eval()",
+        ]
+    file, weights = f"{name}.safetensors", ["    model.load_state_dict(load_file(path, device=device), assign=True)"]
+    if weight_files > 1:
+        file = index_name(name)
+        weights = [
+            '    shards = json.loads(Path(path).read_text())["weight_map"].values()',
+            "    weights = {}",
+            "    for shard in sorted(set(shards)):",
+            "        weights |= load_file(Path(path).with_name(shard), device=device)",
+            "    model.load_state_dict(weights, assign=True)",
+        ]
+    elif ties:
+        weights = [
+            "    weights = load_file(path, device=device)",
+            "    model.load_state_dict(weights, assign=True)",
+        ]
+    if ties:
+        weights[-1:-1] = loading_lines(ties)
+        weights.append("    model.tie_weights()")
+    paths = [f'WEIGHTS = Path(__file__).with_name("{file}")']
+    if has_constants:
+        paths.append(f'CONSTANTS = Path(__file__).with_name("{constants_name(name)}.safetensors")')
+        weights += [
+            "    for name, constant in load_file(CONSTANTS, device=device).items():",
+            '        owner, _, buffer = name.rpartition(".")',
+            "        model.get_submodule(owner).register_buffer(buffer, constant, persistent=False)",
+        ]
+    return [
+        *paths,
+        "",
+        "",
+        f'def load(path: str | Path = WEIGHTS, device: str = "cpu") -> {root_class}:',
+        '    """The model with its weights, ready to run."""',
+        '    with torch.device("meta"):',
+        f"        model = {root_class}()",
+        *weights,
+        "    return model.eval()",
+    ]
+
+
+def format_source(text: str) -> str:
+    """`text` as ruff formats it, the same on every machine: no configuration file is read."""
+    command = [_ruff(), "format", "--isolated", "--line-length", str(LINE_LENGTH), "--stdin-filename", "model.py", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, encoding="utf-8", check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"the generated source does not parse: {done.stderr.strip()}\n{text[:4000]}")
+    return done.stdout
+
+
+def _ruff() -> str:
+    beside = FilePath(sys.executable).with_name("ruff")
+    if beside.exists():
+        return str(beside)
+    from ruff import find_ruff_bin  # the wheel knows where it put its binary
+
+    return str(find_ruff_bin())

@@ -1,0 +1,29 @@
+"""The statements of a generated file, found by parsing it. Imports little, since `verify` uses it in a child process
+that has enough to import."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from onnxlift.lifting import kernels
+
+
+def forward_statements(tree: ast.Module) -> Iterator[ast.stmt]:
+    """The statements of every `forward` in the order of the text, those of inner blocks included. Layers of our own are
+    kernels: no node of the model is behind their lines."""
+    for cls in tree.body:
+        if isinstance(cls, ast.ClassDef) and cls.name not in kernels.layers():
+            for function in cls.body:
+                if isinstance(function, ast.FunctionDef) and function.name == "forward":
+                    yield from _statements(function.body)
+
+
+def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    for statement in body:
+        if isinstance(statement, ast.Pass):  # stands for an empty block
+            continue
+        yield statement
+        if isinstance(statement, ast.If | ast.For | ast.While):
+            yield from _statements(statement.body)
+            yield from _statements(statement.orelse)

@@ -1,0 +1,79 @@
+"""Files that appear complete or not at all.
+
+Everything is written into a hidden folder inside the target folder, and moved to its place by renaming when it is
+complete, the source last: whoever finds NAME.py finds all that it needs. A full disk, an error or Ctrl-C leaves nothing
+behind; a process that is killed leaves only the hidden folder.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+from onnxlift.errors import OutputError
+
+
+def save_files(
+    directory: Path,
+    name: str,
+    write: Callable[[Path], list[Path]],
+    *,
+    force: bool = False,
+    keep: Collection[Path] = (),
+) -> list[Path]:
+    """The paths in `directory` of what `write(folder)` wrote into the folder given to it, in the order it returned.
+
+    Files of an earlier save under this name are replaced with `force`, and an OutputError without; those of `keep`
+    (the model's own files) never are."""
+    created = False
+    try:
+        created = not directory.exists()
+        directory.mkdir(parents=True, exist_ok=True)
+        earlier = _earlier_files(directory, name)
+        _check(earlier, directory, force, keep)
+        with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=directory) as folder:
+            written = write(Path(folder))
+            targets = [directory / file.name for file in written]
+            for file, target in sorted(zip(written, targets, strict=True), key=lambda pair: pair[0].suffix == ".py"):
+                file.replace(target)
+        for stale in set(earlier) - set(targets):  # such as shards that are one file now
+            stale.unlink()
+        return targets
+    except BaseException as error:
+        if created:
+            _remove_if_empty(directory)
+        if isinstance(error, OSError):
+            raise OutputError(f"cannot write to {str(directory)!r}: {error.strerror or error}.") from error
+        raise
+
+
+def _earlier_files(directory: Path, name: str) -> list[Path]:
+    """What is there already and would be replaced, or belongs to what would be replaced."""
+    ours = re.compile(
+        rf"{re.escape(name)}(\.py|(\.constants)?\.safetensors|\.safetensors\.index\.json|\.graph\.txt|\.map\.json"
+        r"|-\d{5}-of-\d{5}\.safetensors)"
+    )
+    return sorted(path for path in directory.iterdir() if ours.fullmatch(path.name))
+
+
+def _check(earlier: Sequence[Path], directory: Path, force: bool, keep: Collection[Path]) -> None:
+    for path in earlier:
+        if path.resolve() in keep:
+            raise OutputError(f"{str(path)!r} belongs to the ONNX model itself: write to another folder.")
+        if path.is_dir():
+            raise OutputError(f"{str(path)!r} is a folder, where a file should be written: use another folder or name.")
+    if earlier and not force:
+        names = ", ".join(path.name for path in earlier[:3]) + (", ..." if len(earlier) > 3 else "")
+        raise OutputError(
+            f"{str(directory)!r} already holds {names}: pass --force (or force=True) to replace what is there, or "
+            "write to another folder."
+        )
+
+
+def _remove_if_empty(directory: Path) -> None:
+    try:
+        directory.rmdir()
+    except OSError:
+        return  # somebody else has put something there, or it was never made

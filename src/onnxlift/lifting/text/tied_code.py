@@ -1,0 +1,171 @@
+"""The code that ties weights, and that loads them.
+
+    def tie_weights(self) -> None:
+        self.head.weight = self.embed.weight
+        for block in self.blocks[1:]:
+            block.ff = self.blocks[0].ff
+
+1. A layer or module of which everything is tied to one of the same kind, with the same arguments, is that one, if it
+   has more than a weight.
+2. What is tied to one owner in consecutive members of a list is tied in a loop.
+
+The file holds a tied tensor once. When it is loaded, each further name gets its tensor: in a line, or, if there are
+more than a few, in a loop over the names that the module itself knows to be one parameter's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from onnxlift.lifting.modules.classes.classes import ModuleClass
+from onnxlift.lifting.modules.loops.loops import singular
+from onnxlift.lifting.modules.module import Module, Stored, indexed_containers, path_text, state_entries
+from onnxlift.lifting.ops.layers import Layer
+from onnxlift.lifting.tree.scopes import Path
+
+MOST_LINES = 3
+
+Member = Module | Layer | Stored
+
+_LOADED = """
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    owners = {parameters[key]: key for key in weights if key in parameters}
+    weights |= {key: weights[owners[parameter]] for key, parameter in parameters.items()}
+"""
+
+
+def tie_lines(ties: Mapping[str, str], root: Module, class_of: Mapping[int, ModuleClass]) -> list[str]:
+    """The statements that make each key the one that it is tied to."""
+    keys = {tuple(key.split(".")): tuple(owner.split(".")) for key, owner in ties.items()}
+    pairs = _of_modules(keys, dict(_modules(root)), class_of)
+    loops: dict[tuple[Path, int, int], list[str]] = {}
+    lines: list[str | list[str]] = []
+    done: set[Path] = set()
+    for key, owner in pairs.items():
+        if key in done:
+            continue
+        place, last = _run(key, pairs)
+        if not place:
+            lines.append(f"{_reach(key, root)} = {_reach(owner, root)}")
+            continue
+        start, end = int(key[place]), last + 1
+        done.update((*key[:place], str(number), *key[place + 1 :]) for number in range(start, end))
+        if place + 1 == len(key):  # the members themselves
+            members = _reach(key, root).removesuffix(f"[{start}]")
+            lines.append([f"for i in range({start}, {end}):", f"    {members}[i] = {_reach(owner, root)}"])
+            continue
+        loop = (key[:place], start, end)
+        if loop not in loops:
+            loops[loop] = [_head(*loop, root)]
+            lines.append(loops[loop])
+        members = _reach(key[: place + 1], root)
+        variable = singular(key[place - 1])
+        loops[loop].append(f"    {variable}{_reach(key, root).removeprefix(members)} = {_reach(owner, root)}")
+    return [line for entry in lines for line in ([entry] if isinstance(entry, str) else entry)]
+
+
+def loading_lines(ties: Mapping[str, str]) -> list[str]:
+    """The statements that complete `weights`, as the file has them, for the module `model`."""
+    if len(ties) <= MOST_LINES:
+        return [f'    weights["{key}"] = weights["{owner}"]' for key, owner in ties.items()]
+    return _LOADED.strip("\n").split("\n")
+
+
+def _of_modules(
+    pairs: Mapping[Path, Path], modules: Mapping[Path, Module | Layer], class_of: Mapping[int, ModuleClass]
+) -> dict[Path, Path]:
+    """The pairs, with one for each module that is tied as a whole."""
+    found: dict[Path, Path] = {}
+    is_whole: dict[Path, bool] = {}
+    for key, owner in pairs.items():
+        for end in range(1, len(key)):
+            path, other = key[:end], owner[: len(owner) - len(key) + end]
+            if path not in is_whole:
+                module, counterpart = modules.get(path), modules.get(other)
+                parts = [] if module is None or counterpart is None else list(_parts(module))
+                is_tied = len(parts) > 1 and all(pairs.get(path + part) == other + part for part in parts)
+                is_whole[path] = is_tied and _are_alike(module, counterpart, class_of)
+            if is_whole[path]:
+                found[path] = other
+                break
+        else:
+            found[key] = owner
+    return found
+
+
+def _modules(module: Module, prefix: Path = ()) -> Iterator[tuple[Path, Module | Layer]]:
+    for path, member in module.members.items():
+        if not isinstance(member, Stored):
+            yield prefix + path, member
+        if isinstance(member, Module):
+            yield from _modules(member, prefix + path)
+
+
+def _parts(module: Module | Layer) -> Iterator[Path]:
+    """The keys of a module's own state dict."""
+    keys = module.weights if isinstance(module, Layer) else dict(state_entries(module))
+    yield from (tuple(key.split(".")) for key in keys)
+
+
+def _are_alike(module: Member | None, other: Member | None, class_of: Mapping[int, ModuleClass]) -> bool:
+    """Rule 1: whether both are made in the same way."""
+    if isinstance(module, Layer) and isinstance(other, Layer):
+        return _made(module) == _made(other)
+    if not isinstance(module, Module) or not isinstance(other, Module):
+        return type(module) is type(other)
+    cls = class_of.get(id(module))
+    if cls is not None:
+        arguments, absent = cls.arguments, cls.absent
+        is_same = arguments.get(id(module)) == arguments.get(id(other))
+        return class_of.get(id(other)) is cls and is_same and absent.get(id(module)) == absent.get(id(other))
+    pairs = zip(module.members.values(), other.members.values(), strict=False)
+    return module.members.keys() == other.members.keys() and all(_are_alike(a, b, class_of) for a, b in pairs)
+
+
+def _made(layer: Layer) -> tuple[object, ...]:
+    return layer.kind, layer.arguments, layer.wrapper
+
+
+def _run(key: Path, pairs: Mapping[Path, Path]) -> tuple[int, int]:
+    """Where in a key the number of a list is that may be any of several, in a row from its own on, for the same owner,
+    and the last of these; 0, if there is none. A list has a name."""
+    for place, part in enumerate(key[1:], 1):
+        if not part.isdigit() or key[place - 1].isdigit():
+            continue
+        last = int(part)
+        while pairs.get((*key[:place], str(last + 1), *key[place + 1 :])) == pairs[key]:
+            last += 1
+        if last > int(part):
+            return place, last
+    return 0, 0
+
+
+def _head(container: Path, start: int, end: int, root: Module) -> str:
+    members = _reach((*container, "0"), root).removesuffix("[0]")
+    count = _count(container, root)
+    part = "" if (start, end) == (0, count) else f"[{start or ''}:{end if end < count else ''}]"
+    return f"for {singular(container[-1])} in {members}{part}:"
+
+
+def _count(container: Path, module: Module) -> int:
+    """How many members a list has."""
+    own = next((path for path in module.members if container[: len(path)] == path), None)
+    inner = module.members[own] if own is not None else None
+    if own is not None and isinstance(inner, Module):
+        return _count(container[len(own) :], inner)
+    depth = len(container)
+    return len({path[depth] for path in module.members if path[:depth] == container and len(path) > depth})
+
+
+def _reach(key: Path, module: Module) -> str:
+    """A module, or a tensor of the state dict, as an expression: `self.blocks[0].weight`."""
+    path, text = key, ""
+    while path:
+        own = next((p for p in module.members if path[: len(p)] == p), path)
+        text += path_text(own, indexed_containers(module))
+        member, path = module.members.get(own), path[len(own) :]
+        if isinstance(member, Module):
+            module = member
+        elif path:
+            text, path = f"{text}.{'.'.join(path)}", ()
+    return f"self{text}"

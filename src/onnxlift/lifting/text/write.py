@@ -1,0 +1,342 @@
+"""The text of one class: its head, the constructor (`constructor.py`), and `forward` from the statements."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.types import ValueType, type_of
+from onnxlift.lifting.code.expr import Call, Device, Display, Expr, Literal, Member, Ref, Star, variable, walk
+from onnxlift.lifting.code.identifiers import identifier, plain
+from onnxlift.lifting.code.render import ATOM, MUL, UNARY, Renderer
+from onnxlift.lifting.code.statements import (
+    Assign,
+    Block,
+    Branch,
+    Break,
+    Evaluate,
+    ForLoop,
+    Return,
+    Statement,
+    WhileLoop,
+    With,
+    expressions,
+    walk_statements,
+)
+from onnxlift.lifting.modules.arrange import arrange
+from onnxlift.lifting.modules.classes.classes import ModuleClass
+from onnxlift.lifting.modules.inline import inline
+from onnxlift.lifting.modules.loops.group_loops import roll_groups
+from onnxlift.lifting.modules.loops.loops import roll_loops
+from onnxlift.lifting.modules.member_names import kind_word
+from onnxlift.lifting.modules.module import Module, Stored, indexed_containers, path_text
+from onnxlift.lifting.modules.prune import called_module
+from onnxlift.lifting.modules.shared_sizes import share_sizes
+from onnxlift.lifting.modules.size_sources import read_at_hand
+from onnxlift.lifting.names.variable_roles import BIAS, RESIDUAL, Hints
+from onnxlift.lifting.names.variables import LETTERS, NUMBER, Variables
+from onnxlift.lifting.ops.layers import Layer
+from onnxlift.lifting.ops.operand import Dims, Operand, Scalar
+from onnxlift.lifting.tree.scopes import Path
+
+from .constructor import Constructor
+from .source_map import Origin, Origins
+from .tied_code import tie_lines
+
+# Layers at the end of a module whose names say nothing about what comes out of it.
+_LAST_LAYER = re.compile(r"(?i)w?o|out(put)?|(c_)?proj(ection)?|down|dense|(fc|linear|lin)_?\d*")
+
+
+@dataclass
+class Text:
+    """Lines of source. `origins` holds, for each statement of every `forward` in the order of the text, what it comes
+    from in the ONNX model."""
+
+    lines: list[str] = field(default_factory=list)
+    origins: list[Origin] = field(default_factory=list)
+
+    def add(self, line: str = "") -> None:
+        self.lines.append(line)
+
+
+class ClassWriter:
+    """Writes one class."""
+
+    def __init__(
+        self,
+        cls: ModuleClass,
+        class_of: Mapping[int, ModuleClass],
+        ties: Mapping[str, str],
+    ) -> None:
+        self.cls = cls
+        self.ties = ties
+        self.module = cls.example
+        self.class_of = class_of
+        modules = (class_of.get(id(member)) for member in self.module.members.values())
+        self.children = list({id(child): child for child in modules if child is not None}.values())
+        self.known: object = None  # from what the variables got their names
+        self.places = cls.constructor.texts
+
+    def prepare(self) -> None:
+        """Bring the statements into their final form."""
+        if not self.module.sequential:
+            self.origins = Origins(self.cls)
+            roll_loops(self.module)
+            roll_groups(self.module, self._word, self.places)
+            share_sizes(self.module)
+            self.inlined, begin = inline(self.module, self.places)
+            read_at_hand(self.module, self.inlined)
+            arrange(self.module.body, self.inlined, begin)
+
+    def _word(self, member: object) -> str:
+        """`feed_forward`: what a variable that holds a member is called, by its class."""
+        cls = self.class_of.get(id(member))
+        if cls is not None:
+            return (
+                re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.name.rstrip("0123456789"))
+                .lower()
+                .replace("attention", "attn")
+            )
+        return kind_word(member) if isinstance(member, Layer) else "block"
+
+    def name_variables(self) -> None:
+        """Choose names with what callers and callees have chosen so far, and tell them."""
+        if self.module.sequential:
+            return
+        known = (dict(self.cls.called_with), [(cls.parameter_names, cls.result_names) for cls in self.children])
+        if known == self.known:
+            return
+        self.known = known
+        self.variables = Variables(self.module, self.inlined, Hints(self.cls.called_with, self._names_of_child))
+        self.cls.parameter_names = _telling(self.variables.parameters)
+        last = self.module.body.statements[-1]
+        assert isinstance(last, Return)
+        results = last.expr._items if _is_tuple(last.expr) and isinstance(last.expr, Display) else (last.expr,)
+        self.cls.result_names = _telling([self._result_name(result) for result in results]) if len(results) > 1 else {}
+        for statement in walk_statements(self.module.body):
+            for expr in expressions(statement):
+                self._tell_callees(expr)
+
+    def _result_name(self, result: Expr) -> str | None:
+        """What a result is called, unless only by the last layer that it has gone through."""
+        name = self.variables.word(result)
+        return name if variable(result) in self.variables.names or not _LAST_LAYER.fullmatch(name or "") else None
+
+    def _names_of_child(self, child: Module) -> tuple[Mapping[int, str], Mapping[int, str]]:
+        cls = self.class_of.get(id(child))
+        return ({}, {}) if cls is None else (cls.parameter_names, cls.result_names)
+
+    def _tell_callees(self, expr: Expr) -> None:
+        for call in walk(expr):
+            if isinstance(call, Ref) and call._key in self.inlined:
+                self._tell_callees(self.inlined[call._key])
+            child = called_module(call)
+            cls = self.class_of.get(id(child)) if child is not None else None
+            if cls is not None and isinstance(call, Call):
+                names = without_numbers([self.variables.word(argument) for argument in call._args])
+                for position, name in _telling(names).items():
+                    if names.count(name) == 1:  # what is passed as two things is called by neither of them
+                        cls.called_with.setdefault(position, name)
+
+    def write(self, text: Text) -> None:
+        text.add(f"class {self.cls.name}({self.module.base}):")
+        self._docstring(text)
+        if self.module.members or self.module.derived or self.cls.constructor.values:
+            self._constructor(text)
+            text.add()
+        if self.ties:
+            text.add("    def tie_weights(self) -> None:")
+            for line in tie_lines(self.ties, self.module, self.class_of):
+                text.add(f"        {line}")
+            text.add()
+        if not self.module.sequential:
+            self._forward(text)
+
+    def _docstring(self, text: Text) -> None:
+        instances = [m.path for m in self.cls.instances if m.path]
+        if len(instances) > 1:
+            text.add(f'    """{plain(_listing(instances), 200)}"""')
+            text.add()
+
+    def _constructor(self, text: Text) -> None:
+        for line in Constructor(self.cls, self.class_of).lines():
+            text.add(f"    {line}")
+        if self.ties:
+            text.add("        self.tie_weights()")
+
+    # forward
+
+    def _forward(self, text: Text) -> None:
+        self.renderer = Numbers(self._leaf, self.places)
+        parameters = [
+            f"{name}: {_parameter_type(operand)}"
+            for name, operand in zip(self.variables.parameters, self.module.inputs.values(), strict=True)
+        ]
+        required = len(parameters) - self.module.optional
+        parameters[required:] = [f"{parameter} | None = None" for parameter in parameters[required:]]
+        returned = self._return_type()
+        text.add(f"    def forward({', '.join(['self', *parameters])}) -> {returned}:")
+        self._block(self.module.body, text, "        ")
+
+    def _return_type(self) -> str:
+        types = [_tensor_type(type_of(value)) for value in self.module.outputs]
+        last = self.module.body.statements[-1]
+        if isinstance(last, Return) and len(types) > 1 and len({*types}) == 1 and not _is_written_out(last.expr):
+            return f"tuple[{types[0]}, ...]"
+        return types[0] if len(types) == 1 else f"tuple[{', '.join(types)}]"
+
+    def _leaf(self, leaf: Expr) -> str | Expr:
+        match leaf:
+            case Member(_target=target) if target is self.module.derived:
+                return "super().forward"
+            case Member():
+                return self._self(self.module.name_of(leaf._target))
+            case Device():
+                return self._device()
+            case Ref():
+                stored = self.module.stored_name(leaf._key)
+                if stored is not None:
+                    return self._self(stored)
+                inner = self.inlined.get(leaf._key)
+                return self.variables.names[leaf._key] if inner is None else inner
+        inner = self.inlined.get(leaf)
+        return self.variables.names[leaf] if inner is None else inner
+
+    def _device(self) -> str:
+        if self.variables.anchor is not None:
+            return f"{self.variables.names[self.variables.anchor]}.device"
+        for path, member in self.module.members.items():
+            if isinstance(member, Stored):
+                return f"{self._self(path)}.device"
+        return "torch.get_default_device()"
+
+    def _self(self, path: Path) -> str:
+        return f"self{path_text(path, self._indexed)}"
+
+    @cached_property
+    def _indexed(self) -> frozenset[Path]:
+        return indexed_containers(self.module)
+
+    def _block(self, block: Block, text: Text, indent: str) -> None:
+        statements = [statement for statement in block.statements if not self._is_idle(statement)]
+        if not statements:
+            text.add(f"{indent}pass")
+        for statement in statements:
+            text.origins.append(self.origins.of(statement))
+            self._statement(statement, text, indent)
+            if isinstance(statement, Branch) and statement.otherwise.statements and statement is not statements[-1]:
+                text.add()
+
+    def _is_idle(self, statement: Statement) -> bool:
+        """`x = x`: two values that came to share a variable."""
+        if not isinstance(statement, Assign) or len(statement.targets) != 1 or statement.targets[0] is None:
+            return False
+        return self.renderer.text(statement.expr) == self._leaf(statement.targets[0])
+
+    def _bare(self, expr: Expr) -> str:
+        """A tuple without its parentheses: `a, b = b, a`."""
+        text = self.renderer.text(expr)
+        return text[1:-1] if _is_tuple(expr) else text
+
+    def _statement(self, statement: Statement, text: Text, indent: str) -> None:
+        write = self.renderer.text
+        match statement:
+            case Assign():
+                targets = ["_" if t is None else str(self._leaf(t)) for t in statement.targets]
+                form = statement.form or ", ".join(["{}"] * len(targets))
+                text.add(f"{indent}{form.format(*targets)} = {self._bare(statement.expr)}")
+            case Evaluate():
+                text.add(indent + write(statement.expr))
+            case Return():
+                text.add(f"{indent}return {self._bare(statement.expr)}")
+            case Branch():
+                text.add(f"{indent}if {write(statement.condition)}:")
+                self._block(statement.then, text, indent + "    ")
+                if statement.otherwise.statements:
+                    text.add(f"{indent}else:")
+                    self._block(statement.otherwise, text, indent + "    ")
+            case ForLoop():
+                targets = ["_" if t is None else str(self._leaf(t)) for t in statement.targets]
+                text.add(f"{indent}for {', '.join(targets) or '_'} in {write(statement.iterable)}:")
+                self._block(statement.body, text, indent + "    ")
+            case WhileLoop():
+                text.add(f"{indent}while {write(statement.condition)}:")
+                self._block(statement.body, text, indent + "    ")
+            case With():
+                text.add(f"{indent}with {write(statement.context)}:")
+                self._block(statement.body, text, indent + "    ")
+            case Break():
+                text.add(f"{indent}break")
+
+
+class Numbers(Renderer):
+    """Writes the constructor's argument where a number differs between the instances of a class."""
+
+    def __init__(self, name_of: Callable[[Expr], str | Expr], places: Mapping[object, str]) -> None:
+        super().__init__(name_of)
+        self._places = places
+
+    def _render(self, expr: Expr) -> tuple[str, int]:
+        if isinstance(expr, Literal) and id(expr) in self._places:
+            text = self._places[id(expr)]
+            return text, UNARY if text.startswith("-") else MUL if " " in text else ATOM  # `2 * self.size`
+        return super()._render(expr)
+
+
+def without_numbers(names: Sequence[str | None]) -> list[str | None]:
+    """`x, mask_1` -> x, mask: what several arguments are called where nothing else has to be told from them."""
+    words = [None if name is None else identifier(NUMBER.sub("", name)) for name in names]
+    return [word if words.count(word) == 1 else name for name, word in zip(names, words, strict=True)]
+
+
+def _telling(names: Sequence[str | None]) -> dict[int, str]:
+    """Position -> name, of the names that are words and mean the same to callers and callees."""
+    silent = {*LETTERS, RESIDUAL, BIAS}
+    return {i: name for i, name in enumerate(names) if name is not None and name.rstrip("_0123456789") not in silent}
+
+
+def _parameter_type(operand: Operand) -> str:
+    match operand:
+        case Scalar():
+            return "float" if operand.type.is_float else "bool" if operand.type.is_bool else "int"
+        case Dims():
+            return "tuple[int, ...]"
+    return _tensor_type(operand.type)
+
+
+def _tensor_type(type: ValueType) -> str:
+    element = "np.ndarray" if type.dtype == ir.DataType.STRING else "Tensor"
+    maps = {"map": "dict", "list of maps": "list[dict]"}
+    return {"sequence": f"list[{element}]", "optional": f"{element} | None", **maps}.get(type.kind, element)
+
+
+def _is_tuple(expr: Expr) -> bool:
+    return isinstance(expr, Display) and expr._brackets == "()" and len(expr._items) > 1
+
+
+def _is_written_out(expr: Expr) -> bool:
+    """Whether each result has its place in a tuple, and none comes from a list."""
+    return isinstance(expr, Display) and not any(isinstance(item, Star) for item in expr._items)
+
+
+LONGEST_LISTING = 90  # what fits into a line, between quotes and a step in
+
+
+def _listing(paths: list[Path]) -> str:
+    """The instances of a class for its docstring, in one line; numbers that run are written as `*`."""
+    whole = ", ".join(".".join(path) for path in paths)
+    if len(whole) <= 72:
+        return whole
+    first, *others = dict.fromkeys(".".join("*" if p.isdigit() else p for p in path) for path in paths)
+    if len(others) > 2:
+        others = [others[0], "...", others[-1]]
+    line = first
+    for shown in (others, ["...", *others[-1:]], ["..."]) if others else ():
+        line = ", ".join([first, *shown])
+        if len(line) <= LONGEST_LISTING:
+            break
+    return line

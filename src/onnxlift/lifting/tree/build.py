@@ -1,0 +1,450 @@
+"""The tree of modules, cut so that each can be called as one function.
+
+A scope becomes a module if that reads better than its code in the parent's `forward`, and only if it can be called at
+one point in time: nothing that it computes may go out, through another item of the parent, and in again. Rules:
+1. A scope with a single node is not a module: the node joins the parent (as the layer of that name, if it is one);
+   but for a module around one layer (`downsample.0`, `output.dense`), and for a node that is no layer but uses a
+   parameter that the weights' names place in this very scope (`x * gamma` of a LayerScale).
+   The same for a scope with a single layer, called once or several times, and a reshape or two around it.
+2. A scope without weights is not a module, unless the exporter names a class of the user's own for it and it has some
+   length: activations, dropouts and pools are code of the parent; but for the steps of a chain (`steps.py`).
+3. A container (`layers` of `layers.0`, never called itself) is no module: its children join the parent.
+4. Scopes on a cycle of the parent's items (a module called twice, nodes moved by an optimiser) are dissolved into the
+   parent, until no cycle is left: first those that nobody called (a list of layers that are used in between), then all.
+   Their layers keep their names (`self.attn.query`).
+5. What several modules use is computed above them all, if it depends on nothing inside the first of them; but for
+   positions, which each of them counts itself (`local_positions.py`), and for activations that relatives begin with
+   (`local_activations.py`). So are sizes of what comes from outside, if
+   nobody inside uses them: equal ones were merged into the first module that measures.
+6. In a branch or the body of a loop, a scope is a module only if nothing of it is elsewhere: its parts would be apart.
+7. The calls of a module that is called several times are found (`calls.py`), and are scopes of one path. They are what
+   they are together: where one of them is dissolved, all are.
+8. If modules of one kind first join different numbers of inputs (the layers of a DenseNet), their parent joins them, so
+   that they can be of one class.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.types import FLOATS, INTEGERS
+from onnxlift.ir.origin.metadata import NAME_SCOPES
+
+from .calls import find_calls
+from .flow import SIZES
+from .local_activations import activate_locally
+from .local_positions import count_locally
+from .reads import outer_reads
+from .scope import Scope, child_around, is_within, kind, walk
+from .scopes import LAYER_WEIGHTS, Path, Scopes, graphs_of, owner_of
+from .steps import find_steps
+from .weights import is_parameter
+
+LARGEST_SLICE = 40
+CLASS_NODES = 4  # below this many nodes, code without weights is no module of its own
+_RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
+
+
+def build_tree(graph: ir.Graph, scopes: Scopes) -> Scope:
+    """The root scope, which is the model itself."""
+    order = {node: index for index, node in enumerate(graph)}
+    reads = {node: list(outer_reads(node)) for node in order}
+    root = _trie(order, scopes)
+    _divide(root, order, scopes)
+    _dissolve_small(root, scopes.paths, scopes.owned)
+    _hoist_joins(root, reads)
+    count_locally(root, graph, order, reads)
+    activate_locally(root, graph, order, reads)
+    _hoist_shared(root, graph, reads)
+    _settle(root, order, reads)
+    find_steps(root, scopes)
+    _find_borders(root, graph, reads)
+    return root
+
+
+def build_branch(graph: ir.Graph, scopes: Scopes, around: Scope) -> Scope:
+    """The scope of a branch, or of a loop's body, in the code of the module `around`."""
+    order = {node: index for index, node in enumerate(graph)}
+    root = _trie(order, scopes, around.path)
+    root.parent = around
+    _dissolve_small(root, scopes.paths, scopes.owned)
+    _dissolve_divided(root, scopes)
+    reads = {node: list(outer_reads(node)) for node in order}
+    _settle(root, order, reads)
+    _find_borders(root, graph, reads)
+    return root
+
+
+def _dissolve_divided(scope: Scope, scopes: Scopes) -> None:
+    """Rule 6."""
+    items: list[ir.Node | Scope] = []
+    for item in scope.items:
+        if isinstance(item, Scope):
+            _dissolve_divided(item, scopes)
+        if isinstance(item, Scope) and sum(map(_size, item.nodes())) < scopes.population[item.path]:
+            items.extend(_moved_up(item))
+        else:
+            items.append(item)
+    scope.items = items
+
+
+def _size(node: ir.Node) -> int:
+    """The node and all in its branches."""
+    inner = (graph for attribute in node.attributes.values() for graph in graphs_of(attribute))
+    return 1 + sum(_size(each) for graph in inner for each in graph)
+
+
+def _divide(scope: Scope, order: Mapping[ir.Node, int], scopes: Scopes) -> list[ir.Node]:
+    """Rule 7, from the outside in. What the calls of a module share is computed by the module that calls it; it is
+    given back if this scope is none."""
+    items: list[ir.Node | Scope] = []
+    shared: list[ir.Node] = []
+    for item in scope.items:
+        if not isinstance(item, Scope):
+            items.append(item)
+            continue
+        divided = None
+        if item.called and item.path not in scopes.undivided:
+            divided = find_calls(sorted(item.nodes(), key=order.__getitem__), scopes.paths)
+        calls = [item]
+        if divided is not None:
+            calls = [_trie(nodes, scopes, item.path) for nodes in divided.calls]
+            shared += divided.shared
+            for call in calls:
+                call.parent, call.calls = scope, calls
+        for call in calls:
+            shared += _divide(call, order, scopes)
+        items += calls
+    scope.items = [*shared, *items] if scope.called else items
+    return [] if scope.called else shared
+
+
+def _trie(order: Iterable[ir.Node], scopes: Scopes, base: Path = ()) -> Scope:
+    root = Scope(base, class_hint=scopes.classes.get(base), called=True)
+    by_path: dict[Path, Scope] = {base: root}
+
+    def scope_at(path: Path) -> Scope:
+        found = by_path.get(path)
+        if found is None:
+            parent = scope_at(path[:-1])
+            found = Scope(path, [], scopes.classes.get(path), path in scopes.called, parent=parent)
+            parent.items.append(found)
+            by_path[path] = found
+        return found
+
+    for node in order:
+        path = scopes.paths.get(node, ())
+        scope_at(path if path[: len(base)] == base else base).items.append(node)
+    return root
+
+
+def _dissolve_small(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node]) -> None:
+    """Rules 1 to 3, innermost first."""
+    for child in scope.children():
+        _dissolve_small(child, paths, owned)
+    items: list[ir.Node | Scope] = []
+    for item in scope.items:
+        if isinstance(item, Scope) and not _is_module(item, paths, owned):
+            _shorten(item, paths, owned)
+            items.extend(_moved_up(item))
+        else:
+            items.append(item)
+    scope.items = items
+
+
+def _shorten(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node]) -> None:
+    """`dense/einsum/MatMul` -> dense: the only node of a scope has its name, unless it is known to lie deeper."""
+    if len(scope.items) == 1 and isinstance(scope.items[0], ir.Node) and not _is_placed(scope.items[0], owned):
+        paths[scope.items[0]] = scope.path
+
+
+def _is_placed(node: ir.Node, owned: set[ir.Node]) -> bool:
+    """Whether every step of a node's path is a module: its weights say so; or PyTorch does, of recurrent layers, whose
+    weights its exporters turn round."""
+    return node in owned or (node.op_type in _RECURRENT and _is_from_torch(node))
+
+
+def _is_from_torch(node: ir.Node) -> bool:
+    """Whether the path is PyTorch's own: the newer exporter has it in the metadata, the older one writes it like that
+    of a file, `/encoder/rnn/LSTM`. Weights that they have turned round may have no names."""
+    return NAME_SCOPES in node.metadata_props or (node.name or "").startswith("/")
+
+
+def _is_module(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node]) -> bool:
+    if len(scope.items) == 1 and isinstance(scope.items[0], ir.Node):
+        node = scope.items[0]
+        inner = paths.get(node, ())[len(scope.path) :]
+        if node.op_type in LAYER_WEIGHTS and node.op_type != "MatMul":
+            is_inside = len(inner) == 1 and (inner[0].isdigit() or _is_placed(node, owned))
+            return scope.called and _has_weights(node) and is_inside
+        return scope.called and not inner and any(owner_of(v.name) == scope.path for v in _parameters(node))
+    if _is_layer(scope, paths):
+        return False
+    if not scope.called and all(isinstance(i, Scope) and i.path[-1].isdigit() for i in scope.items):
+        return False
+    if any(_has_weights(node) for node in scope.nodes()):
+        return True
+    own_class = scope.class_hint is not None and not scope.class_hint.startswith("aten")
+    return own_class and sum(1 for _ in scope.nodes()) >= CLASS_NODES
+
+
+def _is_layer(scope: Scope, paths: dict[ir.Node, Path]) -> bool:
+    """One layer with some code around it (a reshape before a linear layer), which may be called several times: it is
+    the layer that has the name."""
+    holders = [item for item in scope.items if isinstance(item, ir.Node) and _holds_weights(item)]
+    if not holders or scope.children():
+        return False
+    layer, weights = holders[0], [*_parameters(holders[0])]
+    if layer.op_type not in LAYER_WEIGHTS or any(paths.get(holder) != scope.path for holder in holders):
+        return False
+    if any(holder.op_type != layer.op_type or [*_parameters(holder)] != weights for holder in holders):
+        return False
+    # If it is this very scope that holds the weights, a module around the layer would rename them. Where they have no
+    # names PyTorch's exporters still know: a layer inside would have a scope of its own.
+    is_owner = any(owner_of(weight.name) == scope.path for weight in weights) or (
+        not any(owner_of(weight.name) for weight in weights) and _is_from_torch(layer)
+    )
+    return len(scope.items) - len(holders) < (LARGEST_SLICE if is_owner else CLASS_NODES)
+
+
+def _has_weights(node: ir.Node) -> bool:
+    return any(True for _ in _parameters(node))
+
+
+def _holds_weights(node: ir.Node) -> bool:
+    """Whether a node needs what is trained, and not just a table of numbers."""
+    return any(node.op_type in LAYER_WEIGHTS or is_parameter(value) for value in _parameters(node))
+
+
+def _parameters(node: ir.Node) -> Iterator[ir.Value]:
+    for value in node.inputs:
+        if value is not None and value.const_value is not None and value.dtype in FLOATS and value.shape:
+            yield value
+
+
+def _moved_up(scope: Scope) -> list[ir.Node | Scope]:
+    for item in scope.items:
+        if isinstance(item, Scope):
+            item.parent = scope.parent
+    return scope.items
+
+
+def _hoist_joins(scope: Scope, reads: dict[ir.Node, list[ir.Value]]) -> None:
+    """Rule 8, for the children of a scope, and theirs."""
+    relatives: dict[object, list[Scope]] = {}
+    for child in scope.children():
+        _hoist_joins(child, reads)
+        relatives.setdefault(kind(child), []).append(child)
+    for children in relatives.values():
+        joins = {child: _join_of_inputs(child, reads) for child in children} if len(children) > 1 else {}
+        if len({len(join.inputs) if join is not None else 1 for join in joins.values()}) > 1:
+            for child, join in joins.items():
+                if join is not None:
+                    child.items.remove(join)
+                    scope.items.append(join)
+
+
+def _join_of_inputs(scope: Scope, reads: dict[ir.Node, list[ir.Value]]) -> ir.Node | None:
+    """The node of a scope that joins values from outside, all of which nobody else inside reads."""
+    nodes = set(scope.nodes())
+    for node in scope.items:
+        if isinstance(node, ir.Node) and node.op_type == "Concat":
+            joined = set(node.inputs)
+            outside = all(value is not None and value.producer() not in nodes for value in joined)
+            if outside and not any(joined.intersection(reads[other]) for other in nodes if other is not node):
+                return node
+    return None
+
+
+def _hoist_shared(root: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Value]]) -> None:
+    """Rule 5. A value that several modules use, computed in the first of them from what comes from outside it, is
+    computed where all of them get it from: exporters and optimisers merge equal expressions (masks, positions) into
+    the first module that has them."""
+    home: dict[ir.Node, Scope] = {}
+    for scope in walk(root):
+        home.update((item, scope) for item in scope.items if isinstance(item, ir.Node))
+    users: dict[ir.Value, list[ir.Node]] = {}
+    for node, values in reads.items():
+        for value in values:
+            users.setdefault(value, []).append(node)
+    moved: set[Scope] = set()
+    for node in graph:
+        scope = home[node]
+        places = [home[user] for value in node.outputs for user in users.get(value, ())]
+        inside = [p for p in places if is_within(p, scope)]
+        if scope is root or len(inside) == len(places) or not (inside or _is_size_from_outside(node, scope, home)):
+            continue
+        target = scope
+        while not all(is_within(p, target) for p in places):
+            assert target.parent is not None
+            target = target.parent
+        branches = {child_around(place, target) for place in (scope, *places)} - {target}
+        for part in _slice(node, branches, target, home, reads):
+            moved.add(home[part])
+            home[part] = target
+            target.items.append(part)
+    for scope in moved:
+        scope.items = [i for i in scope.items if isinstance(i, Scope) or home[i] is scope]
+
+
+def _is_size_from_outside(node: ir.Node, scope: Scope, home: Mapping[ir.Node, Scope]) -> bool:
+    """Whether a node of a scope measures what comes from outside: anybody can do that."""
+    if node.op_type not in SIZES or node.inputs[0] is None:
+        return False
+    producer = node.inputs[0].producer()
+    return producer is None or producer not in home or not is_within(home[producer], scope)
+
+
+def _slice(
+    node: ir.Node,
+    branches: Collection[Scope],
+    target: Scope,
+    home: dict[ir.Node, Scope],
+    reads: dict[ir.Node, list[ir.Value]],
+) -> list[ir.Node]:
+    """`node` and what it is computed from inside these `branches` of `target`; nothing if that has weights, or is too
+    much for a detail."""
+    found: dict[ir.Node, None] = {}
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        if part in found or child_around(home[part], target) not in branches:
+            continue
+        if _holds_weights(part) or len(found) >= LARGEST_SLICE:
+            return []
+        found[part] = None
+        for value in reads[part]:
+            producer = value.producer()
+            if producer is not None and producer in home:
+                waiting.append(producer)
+    return list(found)
+
+
+def _settle(scope: Scope, order: dict[ir.Node, int], reads: dict[ir.Node, list[ir.Value]]) -> None:
+    """Rule 4, and the order of execution, from the outside in."""
+    while True:
+        ordered, on_cycle = _topological(scope, order, reads)
+        if not on_cycle:
+            break
+        uncalled = {item for item in on_cycle if isinstance(item, Scope) and not item.called}
+        dissolved = uncalled or on_cycle
+        dissolved |= {call for item in dissolved if isinstance(item, Scope) for call in item.calls}
+        items: list[ir.Node | Scope] = []
+        for item in scope.items:
+            items.extend(_moved_up(item) if item in dissolved and isinstance(item, Scope) else [item])
+        scope.items = items
+    scope.items = ordered
+    for child in scope.children():
+        _settle(child, order, reads)
+
+
+def _topological(
+    scope: Scope, order: dict[ir.Node, int], reads: dict[ir.Node, list[ir.Value]]
+) -> tuple[list[ir.Node | Scope], set[ir.Node | Scope]]:
+    """The items in an order in which each can run (as close to the model's own as can be), and the scopes for which
+    there is none."""
+    item_of: dict[ir.Node, ir.Node | Scope] = {}
+    rank: dict[ir.Node | Scope, int] = {}
+    for item in scope.items:
+        nodes = list(item.nodes()) if isinstance(item, Scope) else [item]
+        rank[item] = max((order[n] for n in nodes), default=0)
+        for node in nodes:
+            item_of[node] = item
+    waits_for: dict[ir.Node | Scope, set[ir.Node | Scope]] = {item: set() for item in scope.items}
+    wakes: dict[ir.Node | Scope, set[ir.Node | Scope]] = {item: set() for item in scope.items}
+    for node, item in item_of.items():
+        for value in reads[node]:
+            producer = value.producer()
+            source = item_of.get(producer) if producer is not None else None
+            if source is not None and source is not item:
+                waits_for[item].add(source)
+                wakes[source].add(item)
+    numbered = {item: index for index, item in enumerate(scope.items)}
+    ready = [(rank[item], numbered[item], item) for item in scope.items if not waits_for[item]]
+    heapq.heapify(ready)
+    ordered: list[ir.Node | Scope] = []
+    while ready:
+        _, _, item = heapq.heappop(ready)
+        ordered.append(item)
+        for waiting in wakes[item]:
+            waits_for[waiting].discard(item)
+            if not waits_for[waiting]:
+                heapq.heappush(ready, (rank[waiting], numbered[waiting], waiting))
+    left = set(scope.items) - set(ordered)
+    return ordered, _on_cycle(left, waits_for)
+
+
+def _on_cycle(
+    items: set[ir.Node | Scope], waits_for: dict[ir.Node | Scope, set[ir.Node | Scope]]
+) -> set[ir.Node | Scope]:
+    """Those of `items` that are on a cycle, and not merely behind one: peel off what nobody waits for."""
+    left = set(items)
+    while True:
+        waited_for = {source for item in left for source in waits_for[item]}
+        kept = left & waited_for
+        if kept == left:
+            return left
+        left = kept
+
+
+def _in_order(values: list[ir.Value], place: Mapping[ir.Value, int]) -> list[ir.Value]:
+    """The values as they are, but those that have a `place` in that order among one another."""
+    placed = iter(sorted((value for value in values if value in place), key=place.__getitem__))
+    return [next(placed) if value in place else value for value in values]
+
+
+def _main_first(
+    outputs: list[ir.Value],
+    by_the_way: Collection[ir.Value],
+    inside: Collection[ir.Node],
+    reads: Mapping[ir.Node, list[ir.Value]],
+) -> list[ir.Value]:
+    """The outputs of a module in the order in which they are computed; but what it makes of all others comes before
+    them, where these only leave the model, like the keys and values that a decoder gives to its next step."""
+    others, waiting = outputs[:-1], outputs[-1:]
+    if not others or not all(value in by_the_way for value in others):
+        return outputs
+    used: set[ir.Value] = set()
+    while waiting:
+        producer = waiting.pop().producer()
+        if producer is not None and producer in inside:
+            new = [value for value in reads[producer] if value not in used]
+            used.update(new)
+            waiting += new
+    return [outputs[-1], *others] if used.issuperset(others) else outputs
+
+
+def _find_borders(scope: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Value]]) -> None:
+    consumers: dict[ir.Value, list[ir.Node]] = {}
+    for node, values in reads.items():
+        for value in values:
+            consumers.setdefault(value, []).append(node)
+    results = set(graph.outputs)
+    declared = {value: number for number, value in enumerate(graph.inputs)}
+    # Which of several indices a module reads first may be different in the source, and so in what is exported from it.
+    integers = (value for node in graph for value in node.outputs if value.dtype in INTEGERS)
+    computed = {value: number for number, value in enumerate(integers)}
+
+    def visit(scope: Scope) -> set[ir.Node]:
+        inside: set[ir.Node] = set()
+        for item in scope.items:
+            inside |= visit(item) if isinstance(item, Scope) else {item}
+        inputs: dict[ir.Value, None] = {}
+        for node in scope.nodes():
+            for value in reads[node]:
+                if value.const_value is None and value.producer() not in inside:
+                    inputs[value] = None
+            for value in node.outputs:
+                if value in results or any(c not in inside for c in consumers.get(value, ())):
+                    scope.outputs.append(value)
+        by_the_way = {v for v in scope.outputs if all(c in inside for c in consumers.get(v, ()))}
+        scope.outputs = _main_first(scope.outputs, by_the_way, inside, reads)
+        scope.inputs = list(inputs) if scope.calls else _in_order(_in_order(list(inputs), declared), computed)
+        return inside
+
+    visit(scope)
+    scope.inputs = [v for v in graph.inputs if v.const_value is None]
+    scope.outputs = list(graph.outputs)

@@ -1,0 +1,288 @@
+"""Modules in a graph that nothing is named in, or by numbers alone: what is there several times becomes a module.
+
+    norm, q, k, v, attention, out, add, norm, up, gelu, down, add, norm, q, ...   ->   layers.0, layers.1, ...
+
+The graph is laid out in a line and cut into pieces (see flow.py). Then:
+1. A body of pieces that is there several times is a block, each time. First come bodies that follow each other (the
+   layers of a transformer), that which saves most before others; but residual blocks of convolutions are blocks one by
+   one, even if there is only one of a kind. Then an attention and an MLP, single pieces, and whatever else repeats.
+2. Where a block begins is free if it stands in a row: there, where fewest values go out, and best before a fork.
+3. A block has at least two layers and four nodes, one result (results of the model aside) and few inputs.
+4. Blocks in a row are a list; in a block, the same again, and the branch of a residual sum is a module (the attention
+   and the MLP of a layer).
+A cut is only a proposal: build.py takes out whatever could not be called at one point in time. All decisions depend on
+the graph alone, and on what is the same in all instances of a block, so that they share a class.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+
+import onnx_ir as ir
+
+from onnxlift.lifting.code.identifiers import is_generated
+
+from .flow import CONVOLUTIONS, Block, Flow, Piece, attends, depth_first, find_flow, is_layer, residual_sum
+from .reads import outer_reads
+from .roles import name_blocks
+from .runs import find_repeats, find_runs, is_run
+from .scopes import Scopes, join_neighbours
+from .sizes import read_sizes_outside
+from .weights import mark_weights
+
+# How Paddle calls the weights of its layers: by a kind and a number (conv2d_7.w_0, conv2d_7.w_0_deepcopy_35).
+_COUNTED = re.compile(r"\w+_\d+\.[wb]_\d+(_deepcopy)?(_\d+)?")
+FEWEST_LAYERS, FEWEST_NODES = 2, 4
+MIXED = CONVOLUTIONS | {"BatchNormalization", "PRelu", "GroupNorm", "InstanceNormalization"}
+MOST_INPUTS = 8
+LARGEST_RESIDUAL = 40  # nodes; what is larger has blocks inside
+ROUNDS = 8  # of splitting pieces that nothing is equal to
+STEPS = 64  # of looking for a body, for each piece
+
+
+def find_repetition(graph: ir.Graph, scopes: Scopes) -> None:
+    """Give the nodes of repeated blocks a path, and weights a name, in a graph where nothing has one that speaks."""
+    are_counted = _are_counted(graph)
+    if any(scopes.paths.values()) and not are_counted:
+        return
+    paths, scopes.paths = scopes.paths, {}
+    flow = find_flow(graph)
+    mark_weights(graph, flow, are_counted)
+    pieces, symbols = _pieces(flow)
+    blocks = Search(flow, pieces, symbols).blocks(0, len(pieces))
+    if not blocks:
+        scopes.paths = paths
+    else:
+        scopes.owned.clear()
+        name_blocks(flow, blocks, scopes)
+        join_neighbours(graph, scopes, {node for node in graph if node not in flow.position})
+        read_sizes_outside(graph, scopes)
+        _sort(graph, flow)
+
+
+def _are_counted(graph: ir.Graph) -> bool:
+    """Whether the names of weights tell no more than which layer of its kind each belongs to: `conv2d_394.w_0`."""
+    names = [name for name in graph.initializers if "." in name and not is_generated(name)]
+    return bool(names) and all(_COUNTED.fullmatch(name) for name in names)
+
+
+def _sort(graph: ir.Graph, flow: Flow) -> None:
+    """Bring the nodes into the order of the line, so that the code of equal blocks is in the same order, too."""
+    nodes = list(graph)
+    needs = {node: [p for v in outer_reads(node) if (p := v.producer()) is not None] for node in nodes}
+    ordered = list(depth_first([*flow.nodes, *nodes], needs))
+    graph.remove(nodes)
+    graph.extend(ordered)
+
+
+def _pieces(flow: Flow) -> tuple[list[Piece], list[int]]:
+    """The pieces of the line, and a number for each that equal ones share."""
+    numbers: dict[object, int] = {}
+    pieces = [(piece, numbers.setdefault(flow.describe(piece), len(numbers))) for piece in flow.pieces()]
+    for _ in range(ROUNDS):
+        count = Counter(symbol for _, symbol in pieces)
+        parts: list[tuple[Piece, int]] = []
+        for piece, symbol in pieces:
+            whole = count[symbol] > 1 or piece[1] - piece[0] == 1 or _is_residual(flow, piece)
+            smaller = [piece] if whole else flow.split(piece)
+            if len(smaller) == 1:
+                parts.append((piece, symbol))
+            else:
+                parts.extend((part, numbers.setdefault(flow.describe(part), len(numbers))) for part in smaller)
+        if len(parts) == len(pieces):
+            break
+        pieces = parts
+    return [piece for piece, _ in pieces], [symbol for _, symbol in pieces]
+
+
+def _is_residual(flow: Flow, piece: Piece) -> bool:
+    """Whether a piece is a residual block of convolutions: that is a block even where no other is equal to it."""
+    nodes = flow.nodes[slice(*piece)]
+    convolutions = sum(1 for node in nodes if node.op_type == "Conv" and is_layer(node))
+    joins = len(nodes) <= LARGEST_RESIDUAL and residual_sum(nodes) is not None
+    return joins and convolutions >= FEWEST_LAYERS and len(flow.entries(piece)) == 1
+
+
+class Search:
+    """The search for blocks in the pieces of one line."""
+
+    def __init__(self, flow: Flow, pieces: list[Piece], symbols: list[int]) -> None:
+        self.flow = flow
+        self.pieces = pieces
+        self.symbols = symbols
+        self.layers = list(accumulate((is_layer(node) for node in flow.nodes), initial=0))  # before each position
+
+    def blocks(self, low: int, high: int, inside: bool = False) -> list[Block]:
+        """The blocks among the pieces from `low` to `high`, in order; `inside` another block or not."""
+        symbols = self.symbols[low:high]
+        where = _positions(symbols)
+        found: list[Block] = []
+
+        def take(body: Sequence[int]) -> bool:
+            """Make all places of a body blocks, if there are several that still can be."""
+            if min(body) < 0:
+                return False
+            places = [(low + s, low + s + len(body)) for s in _places(body, symbols, where)]
+            places = [place for place in places if self._is_block(*place)]
+            if len(places) > 1:
+                found.extend(self._instances(places))
+                for start, end in places:
+                    symbols[start - low : end - low] = [-1] * (end - start)
+            return len(places) > 1
+
+        for body in self._bodies(symbols, where, low):
+            take(body)
+        for i in range(len(symbols) - 1):
+            if min(symbols[i : i + 2]) >= 0 and self._is_layer_of_two(low + i):
+                take(symbols[i : i + 2])
+        singles = [i for i in range(len(symbols)) if symbols[i] >= 0 and self._is_single(low + i, inside)]
+        for symbol in dict.fromkeys(symbols[i] for i in singles):
+            take([symbol])
+        residual = [i for i in singles if symbols[i] >= 0 and _is_residual(self.flow, self.pieces[low + i])]
+        for i in residual if found or len(residual) > 1 else ():
+            found.extend(self._instances([(low + i, low + i + 1)]))
+            symbols[i] = -1
+        for _ in range(ROUNDS):
+            if not [True for start, end in self._stretches(symbols, where, low) if take(symbols[start:end])]:
+                break
+        return sorted(found, key=lambda block: block.start)
+
+    def _bodies(
+        self, symbols: Sequence[int], where: Mapping[int, Sequence[int]], low: int
+    ) -> Iterator[tuple[int, ...]]:
+        """What follows itself, that which saves most first."""
+        budget = STEPS * len(symbols)
+        runs = [run for run in find_runs(symbols) if self._is_worth_it(low + run.start, low + run.start + run.period)]
+        saved = {run: (run.count - 1) * self._size(low + run.start, low + run.start + run.period) for run in runs}
+        for run in sorted(runs, key=lambda run: (-saved[run], run)):
+            start = run.start + self._rotation(low + run.start, run.period, run.rest)
+            budget -= len(where.get(symbols[start], ())) * run.period
+            if budget > 0 and not self._is_mixed(low + start, low + start + run.period):
+                first, last = self._core(low + start, low + start + run.period)
+                body, core = symbols[start : start + run.period], symbols[first - low : last - low]
+                more = len(list(_places(core, symbols, where))) > len(list(_places(body, symbols, where)))
+                yield tuple(core if more and not is_run(core) else body)
+
+    def _core(self, first: int, last: int) -> Piece:
+        """Pieces without the pools and the like at both ends, which are not always there in other places."""
+        while last - first > 1 and not any(is_layer(node) for node in self._nodes(first, first + 1)):
+            first += 1
+        while last - first > 1 and not any(is_layer(node) for node in self._nodes(last - 1, last)):
+            last -= 1
+        return first, last
+
+    def _is_mixed(self, first: int, last: int) -> bool:
+        """Whether the pieces of a body are residual blocks of convolutions and what is between them: these are blocks
+        one by one, in whatever order they come."""
+        kinds = {node.op_type for node in self._nodes(first, last) if is_layer(node)}
+        pieces = self.pieces[first:last]
+        return len(pieces) > 1 and kinds <= MIXED and any(_is_residual(self.flow, piece) for piece in pieces)
+
+    def _stretches(self, symbols: Sequence[int], where: Mapping[int, Sequence[int]], low: int) -> list[Piece]:
+        """What is there several times, that which saves most first."""
+        budget = STEPS * len(symbols)
+        saved: list[tuple[int, Piece]] = []
+        for start, end in sorted(find_repeats(symbols)):
+            budget -= len(where[symbols[start]]) * (end - start)
+            if budget > 0 and self._is_worth_it(low + start, low + end) and not is_run(symbols[start:end]):
+                count = sum(1 for _ in _places(symbols[start:end], symbols, where))
+                saved.append(((1 - count) * self._size(low + start, low + end), (start, end)))
+        return [place for _, place in sorted(saved)]
+
+    def _is_layer_of_two(self, index: int) -> bool:
+        """Whether a piece and the next are an attention and an MLP, each added to what comes in."""
+        first, second = (self._nodes(i, i + 1) for i in (index, index + 1))
+        added = all(residual_sum(nodes) is not None and len(nodes) >= FEWEST_NODES for nodes in (first, second))
+        return added and attends(first) and not attends(second)
+
+    def _is_single(self, index: int, inside: bool) -> bool:
+        """Whether a piece is a block by itself. In a block, only those of convolutions are: others are a branch."""
+        convolves = any(node.op_type in CONVOLUTIONS for node in self._nodes(index, index + 1))
+        return (convolves or not inside) and self._is_block(index, index + 1)
+
+    def _rotation(self, start: int, period: int, rest: int) -> int:
+        """Rule 2: how many pieces later than `start` the first block begins. It is judged by the second one: the first
+        may have more in it."""
+
+        def cost(shift: int) -> tuple[int, bool, bool, int]:
+            first = start + period + shift
+            place = self._range(first, first + period)
+            ends = not any(is_layer(node) for node in self._nodes(first - 1, first))  # a pool, for example
+            return len(self.flow.results(place)), not self._is_fork(first), not ends, shift
+
+        return min(range(min(rest + 1, period, STEPS)), key=cost)
+
+    def _is_fork(self, index: int) -> bool:
+        """Whether what comes into a piece is read more than once in it."""
+        nodes = self._nodes(index, index + 1)
+        entries = set(self.flow.entries(self.pieces[index]))
+        return sum(1 for node in nodes for value in node.inputs if value in entries) > 1
+
+    def _is_block(self, first: int, last: int) -> bool:
+        place = self._range(first, last)
+        inner = [v for v in self.flow.results(place) if self.flow.last_read.get(v, 0) >= place[1]]
+        return self._is_worth_it(first, last) and len(inner) <= 1 and len(self.flow.entries(place)) <= MOST_INPUTS
+
+    def _is_worth_it(self, first: int, last: int) -> bool:
+        start, end = self._range(first, last)
+        return self.layers[end] - self.layers[start] >= FEWEST_LAYERS and end - start >= FEWEST_NODES
+
+    def _instances(self, places: list[Piece]) -> Iterator[Block]:
+        """The blocks at places where the pieces are equal; what is inside is found once."""
+        first, last = places[0]
+        model = Block(*self._range(first, last))
+        if last - first > 1:
+            model.children = self.blocks(first, last, inside=True)
+        covered = {position for child in model.children for position in range(child.start, child.end)}
+        branches = [self._branch(piece) for piece in self.pieces[first:last] if piece[0] not in covered]
+        model.children = sorted([*model.children, *filter(None, branches)], key=lambda block: block.start)
+        for start, _ in places:
+            yield model.moved(self.pieces[start][0] - model.start)
+
+    def _branch(self, piece: Piece) -> Block | None:
+        """What a piece adds to what comes into it, from behind the normalisation: an attention or an MLP."""
+        start, end = piece
+        nodes = self.flow.nodes
+        total = residual_sum(nodes[start:end])
+        entries = self.flow.entries(piece)
+        if total is None or not entries or entries[0] not in total.inputs:
+            return None
+        end = self.flow.position[total]
+        while start < end and is_layer(nodes[start]) and "Norm" in nodes[start].op_type:
+            start += 1
+        kinds = {node.op_type for node in nodes[start:end]}
+        results = self.flow.results((start, end))
+        if kinds & CONVOLUTIONS or len(results) != 1 or results[0] not in total.inputs:
+            return None
+        if self.layers[end] - self.layers[start] < FEWEST_LAYERS or len(self.flow.entries((start, end))) > MOST_INPUTS:
+            return None
+        return Block(start, end, branch=True)
+
+    def _range(self, first: int, last: int) -> Piece:
+        return self.pieces[first][0], self.pieces[last - 1][1]
+
+    def _size(self, first: int, last: int) -> int:
+        start, end = self._range(first, last)
+        return end - start
+
+    def _nodes(self, first: int, last: int) -> list[ir.Node]:
+        return self.flow.nodes[slice(*self._range(first, last))]
+
+
+def _positions(symbols: Sequence[int]) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for position, symbol in enumerate(symbols):
+        found.setdefault(symbol, []).append(position)
+    return found
+
+
+def _places(body: Sequence[int], symbols: Sequence[int], where: Mapping[int, Sequence[int]]) -> Iterator[int]:
+    """Where `body` stands in `symbols`, in places that don't overlap."""
+    wanted, end = list(body), 0
+    for start in where.get(wanted[0], ()):
+        if start >= end and list(symbols[start : start + len(wanted)]) == wanted:
+            yield start
+            end = start + len(wanted)

@@ -1,0 +1,319 @@
+"""What blocks and layers are called that nobody named: by what they do.
+
+Blocks in a row are a list: `layers` if they attend or are linear, `blocks` if they convolve, numbered if there are
+several. Where some attend to what others before them made, they are `encoder_layers` and `decoder_layers`, and so is
+what else is there once on each side. What holds embeddings only is `embeddings`.
+
+In a block the branches are `attention` and `mlp`; `self_attn` and `cross_attn` if one of several attends to something
+else than the others. Layers are named by their part in an attention (`q_proj`) or in an MLP (`up_proj`) or beside a
+residual block (`downsample`), else by their kind and a number (`conv1`, `bn1`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import onnx_ir as ir
+
+from onnxlift.lifting.code.identifiers import is_nameless
+
+from .flow import CONVOLUTIONS, Block, Flow, attends, is_layer, residual_sum
+from .scopes import Path, Scopes, weights_of
+
+_KINDS = {
+    "Conv": "conv",
+    "QuantizedConv": "conv",
+    "DynamicQuantizedConv": "conv",
+    "ConvTranspose": "deconv",
+    "BatchNormalization": "bn",
+    "Linear": "linear",
+    "Gemm": "linear",
+    "MatMul": "linear",
+    "Embedding": "embedding",
+    "LSTM": "lstm",
+    "GRU": "gru",
+    "RNN": "rnn",
+    "PRelu": "act",
+    "MultiheadAttention": "attn",
+}
+_CLASSES = {"encoder_layers": "EncoderLayer", "decoder_layers": "DecoderLayer"}
+_LINEAR = {"Linear", "Gemm", "MatMul"}
+_MEANS = {"GlobalAveragePool", "ReduceMean"}
+
+
+def name_blocks(flow: Flow, blocks: Sequence[Block], scopes: Scopes) -> None:
+    """Give the nodes of `blocks` their paths."""
+    _Naming(flow, scopes).name(blocks, ())
+    scopes.guessed = True
+
+
+def name_projections(graph: ir.Graph, scopes: Scopes) -> None:
+    """Give those layers a path that make queries, keys and values in a module that has a name while they have none: the
+    names of `F.linear(x, self.q_proj.weight)` are lost where an exporter transposes the weight."""
+    modules: dict[Path, list[ir.Node]] = {}
+    for node in graph:
+        path = scopes.paths.get(node, ())
+        modules.setdefault(path[:-1] if node in scopes.owned else path, []).append(node)
+    for path, nodes in modules.items():
+        taken = {scopes.paths[node] for node in nodes}
+        for node, name in _attention_names(nodes).items() if path else ():
+            nameless = scopes.paths[node] == path and all(is_nameless(value) for value in weights_of(node))
+            if nameless and (*path, name) not in taken:
+                scopes.paths[node] = (*path, name)
+
+
+MOST_ATTENTIONS = 8  # of a block; one that has more is no layer of a decoder
+
+Row = tuple[str, list[Block]]
+"""A word for blocks, and the blocks."""
+
+
+class _Naming:
+    def __init__(self, flow: Flow, scopes: Scopes) -> None:
+        self.flow = flow
+        self.scopes = scopes
+
+    def name(self, blocks: Sequence[Block], prefix: Path) -> None:
+        """The paths of blocks that lie in the module at `prefix`."""
+        rows = self._on_two_sides(list(self._rows(blocks)))
+        count = Counter(word for word, _ in rows)
+        number: Counter[str] = Counter()
+        for word, row in rows:
+            number[word] += 1
+            name = word if count[word] == 1 else f"{word}{number[word]}"
+            for index, block in enumerate(row):
+                self._enter(block, (*prefix, name, str(index)) if len(row) > 1 else (*prefix, name))
+
+    def _on_two_sides(self, rows: list[Row]) -> list[Row]:
+        """The rows, with words that tell an encoder from its decoder: the one row that attends to something else."""
+        attending = [i for i, (_, row) in enumerate(rows) if not row[0].branch and self._attends(row[0])]
+        if len(attending) != 2 or [self._crosses(rows[i][1][0]) for i in attending] != [False, True]:
+            return rows
+        sides = ["encoder" if i <= attending[0] else "decoder" for i in range(len(rows))]
+        places: dict[str, list[str]] = {}
+        for side, (word, _) in zip(sides, rows, strict=True):
+            places.setdefault(word, []).append(side)
+        return [
+            (f"{side}_{word}" if places[word] == ["encoder", "decoder"] else word, row)
+            for side, (word, row) in zip(sides, rows, strict=True)
+        ]
+
+    def _rows(self, blocks: Sequence[Block]) -> Iterator[Row]:
+        """Blocks that follow each other and do the same kind of thing, and the word for them."""
+        rows: list[list[Block]] = []
+        for block in blocks:
+            before = rows[-1][-1] if rows else None
+            follows = before is not None and before.end == block.start and not block.branch
+            if before is not None and follows and self._kind(before) == self._kind(block):
+                rows[-1].append(block)
+            else:
+                rows.append([block])
+        crosses = [row[0].branch and self._crosses(row[0]) for row in rows]
+        for row, is_cross in zip(rows, crosses, strict=True):
+            if row[0].branch and self._attends(row[0]):
+                yield ("cross_attn" if is_cross else "self_attn") if any(crosses) else "attention", row
+            elif row[0].branch:
+                yield "mlp", row
+            elif len(row) > 1 and any(not child.branch for child in row[0].children):
+                yield "stages", row
+            elif len(row) > 1:
+                yield ("blocks" if self._kind(row[0]) == "conv" else "layers"), row
+            else:
+                yield ("embeddings" if self._embeds(row[0]) else "block"), row
+
+    def _enter(self, block: Block, path: Path) -> None:
+        self.scopes.called.add(path)
+        self.scopes.classes[path] = _CLASSES.get(path[-2] if len(path) > 1 else "") or self._class(block)
+        inner = {position for child in block.children for position in range(child.start, child.end)}
+        direct = [self.flow.nodes[p] for p in range(block.start, block.end) if p not in inner]
+        names = _layer_names(direct, self._crosses(block))
+        for node in direct:
+            self.scopes.paths[node] = (*path, *names[node].split(".")) if node in names else path
+        self.name(block.children, path)
+
+    def _class(self, block: Block) -> str:
+        if block.branch:
+            return "Attention" if self._attends(block) else "MLP"
+        if any(not child.branch for child in block.children):
+            return "Stage"
+        if self._attends(block):
+            return "TransformerBlock"
+        if self._embeds(block):
+            return "Embeddings"
+        total = residual_sum(self._nodes(block))
+        if self._kind(block) != "conv":
+            return "MLPBlock" if total is not None else "Block"
+        entries = self.flow.entries((block.start, block.end))
+        if total is None:
+            return "SqueezeExcite" if _excites(self._nodes(block)) else "ConvBlock"
+        return "ResidualBlock" if any(value in entries for value in total.inputs) else "DownsampleBlock"
+
+    def _nodes(self, block: Block) -> list[ir.Node]:
+        return self.flow.nodes[block.start : block.end]
+
+    def _attends(self, block: Block) -> bool:
+        return attends(self._nodes(block))
+
+    def _crosses(self, block: Block) -> bool:
+        """Whether an attention of the block has keys of something else than its queries."""
+        nodes = self._nodes(block)
+        inside = set(nodes)
+        attentions = [node for node in nodes if node.op_type in ("Attention", "MultiheadAttention")]
+        return len(attentions) <= MOST_ATTENTIONS and any(_is_cross(node, inside) for node in attentions)
+
+    def _embeds(self, block: Block) -> bool:
+        """Whether all layers of the block are embeddings, and norms behind them."""
+        kinds = [node.op_type for node in self._nodes(block) if is_layer(node)]
+        return "Embedding" in kinds and all(kind == "Embedding" or "Norm" in kind for kind in kinds)
+
+    def _kind(self, block: Block) -> str:
+        if any(not child.branch for child in block.children):
+            return "stage"
+        if self._attends(block):
+            return "attention"
+        return "conv" if any(node.op_type in CONVOLUTIONS for node in self._nodes(block)) else "linear"
+
+
+def _excites(nodes: Sequence[ir.Node]) -> bool:
+    """Whether nodes multiply what comes in with what layers make of its mean over all places."""
+    first, last = nodes[0], nodes[-1]
+    return first.op_type in _MEANS and last.op_type == "Mul" and first.inputs[0] in last.inputs
+
+
+def _layer_names(nodes: Sequence[ir.Node], crosses: bool) -> dict[ir.Node, str]:
+    """What each layer among the nodes of a module is called; it `crosses` if one of its parts attends to something
+    else."""
+    layers = [node for node in nodes if is_layer(node)]
+    names = {
+        **_attention_names(nodes),
+        **(_multihead_names(nodes) if crosses else {}),
+        **_mlp_names(nodes, layers),
+        **_shortcut_names(nodes),
+    }
+    words = {node: _KINDS.get(node.op_type, "norm" if "Norm" in node.op_type else "layer") for node in layers}
+    count = Counter(words[node] for node in layers if node not in names)
+    number: Counter[str] = Counter()
+    for node in layers:
+        if node not in names:
+            word = words[node]
+            number[word] += 1
+            names[node] = word if count[word] == 1 else f"{word}{number[word]}"
+    return names
+
+
+def _attention_names(nodes: Sequence[ir.Node]) -> dict[ir.Node, str]:
+    """Those that make queries, keys and values, and the one behind the attention."""
+    attentions = [node for node in nodes if node.op_type == "Attention"]
+    if len(attentions) != 1:
+        return {}
+    [attention] = attentions
+    inside = set(nodes)
+    names: dict[ir.Node, str] = {}
+    makers: dict[ir.Node, str] = {}
+    for letter, operand in zip("qkv", attention.inputs, strict=False):
+        for node in _before(operand, inside):
+            if node.op_type in _LINEAR:
+                makers[node] = makers.get(node, "") + letter
+            elif is_layer(node):
+                names[node] = f"{letter}_norm"
+    names.update((node, f"{letters}_proj") for node, letters in makers.items())
+    behind = [node for node in nodes if is_layer(node) and node.op_type in _LINEAR and node not in names]
+    if len(behind) == 1:
+        names[behind[0]] = "out_proj"
+    return names
+
+
+def _is_cross(node: ir.Node, inside: set[ir.Node]) -> bool:
+    """Whether a node attends with queries of one value to keys of another."""
+    if node.op_type == "MultiheadAttention":
+        queries, keys = ([value] for value in node.inputs[:2])
+    else:
+        queries, keys = (
+            [maker.inputs[0] for maker in _before(value, inside) if maker.op_type in _LINEAR]
+            for value in node.inputs[:2]
+        )
+    return not _sources(keys, inside) <= _sources(queries, inside)
+
+
+def _sources(values: Sequence[ir.Value | None], inside: set[ir.Node]) -> set[ir.Value]:
+    """The values from outside that `values` are computed from."""
+    waiting = list(values)
+    seen: set[ir.Value] = set()
+    found: set[ir.Value] = set()
+    while waiting:
+        value = waiting.pop()
+        if value is None or value in seen or value.const_value is not None:
+            continue
+        seen.add(value)
+        node = value.producer()
+        if node is not None and node in inside:
+            waiting.extend(node.inputs)
+        else:
+            found.add(value)
+    return found
+
+
+def _multihead_names(nodes: Sequence[ir.Node]) -> dict[ir.Node, str]:
+    """For those in a block of which one attends to something else."""
+    inside = set(nodes)
+    words = {
+        node: "cross_attn" if _is_cross(node, inside) else "self_attn"
+        for node in nodes
+        if node.op_type == "MultiheadAttention"
+    }
+    return words if len(set(words.values())) == len(words) else {}
+
+
+def _before(value: ir.Value | None, inside: set[ir.Node]) -> Iterator[ir.Node]:
+    """The layers that a value comes from, each way back up to the first that is linear."""
+    waiting, seen = [value], set[ir.Node]()
+    while waiting:
+        value = waiting.pop()
+        node = value.producer() if value is not None else None
+        if node is None or node in seen or node not in inside:
+            continue
+        seen.add(node)
+        if is_layer(node):
+            yield node
+        if not (is_layer(node) and node.op_type in _LINEAR):
+            waiting.extend(node.inputs)
+
+
+def _shortcut_names(nodes: Sequence[ir.Node]) -> dict[ir.Node, str]:
+    """The convolution in the short branch of a residual sum, and its norm: `downsample`, if the other is longer."""
+    total = residual_sum(nodes)
+    if total is None:
+        return {}
+    inside = set(nodes)
+    branches = sorted((_chain(value, inside) for value in total.inputs), key=len)
+    short = branches[0][::-1]
+    if not short or len(branches[-1]) <= len(short) or short[0].op_type not in CONVOLUTIONS:
+        return {}
+    if len(short) == 1:
+        return {short[0]: "downsample"}
+    return {node: f"downsample.{i}" for i, node in enumerate(short)} if all(map(is_layer, short)) else {}
+
+
+def _chain(value: ir.Value | None, inside: set[ir.Node]) -> list[ir.Node]:
+    """The nodes that a value comes from, each the only source of the next, from the last to the first."""
+    found: list[ir.Node] = []
+    while value is not None and (node := value.producer()) is not None and node in inside:
+        found.append(node)
+        value = node.inputs[0]
+    return found
+
+
+def _mlp_names(nodes: Sequence[ir.Node], layers: Sequence[ir.Node]) -> dict[ir.Node, str]:
+    """`down(act(up(x)))`, and `down(act(gate(x)) * up(x))`."""
+    if not all(node.op_type in _LINEAR for node in layers) or any(n.op_type == "Attention" for n in nodes):
+        return {}
+    if len(layers) == 2:
+        return dict(zip(layers, ("up_proj", "down_proj"), strict=True))
+    if len(layers) == 3 and layers[0].inputs[0] is layers[1].inputs[0]:
+        gate, up = layers[:2]
+        if any(user.op_type == "Mul" for user, _ in islice(gate.outputs[0].uses(), 1)):
+            gate, up = up, gate
+        return {gate: "gate_proj", up: "up_proj", layers[2]: "down_proj"}
+    return {}

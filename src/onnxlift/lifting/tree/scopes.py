@@ -1,0 +1,429 @@
+"""The path of modules that a node belongs to, from the sources that exporters leave, in order of trust:
+
+1. the exporter's metadata (`pkg.torch.onnx.name_scopes`, with the classes in `class_hierarchy`)
+2. names of the node's own weights: `encoder.layer.0.query.weight` -> encoder, layer, 0, query
+3. scopes in the node's name: `/encoder/layer.0/query/MatMul` -> encoder, layer, 0, query; where such a scope was the
+   call of a model-local function, that is its class; modules that such scopes leave out (tree/gaps.py) are added, and
+   those are left out that they go through beside the layers' own path (tree/detours.py)
+
+A weight's name beats the others for the node that holds it as a layer, because optimisers move nodes between scopes
+(a BatchNorm folded into the Conv before it) but leave weights their names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice, takewhile
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.types import FLOATS
+from onnxlift.ir.origin.metadata import CLASSES, NAME_SCOPES, NO_MODULE, string_list
+from onnxlift.ir.origin.module_paths import joined
+from onnxlift.lifting.code.identifiers import is_generated
+from onnxlift.rewriting.normal_form.expansion import CALLS
+
+from .detours import find_detours, without_detours
+from .gaps import Path as Path
+from .gaps import fill, find_gaps
+
+DEEPEST = 24  # modules within modules; a path that is longer is cut, since it is a stranger who wrote it
+MOST_TIED = 16  # layers that share a weight; more are one layer that is called again and again
+
+# Operators that hold weights as a layer does, and which of their inputs those are.
+LAYER_WEIGHTS = {
+    "Conv": (1, 2),
+    "PaddedConv": (1, 2),
+    "ConvTranspose": (1, 2),
+    "Gemm": (1, 2),
+    "MatMul": (0, 1),
+    "BatchNormalization": (1, 2, 3, 4),
+    "InstanceNormalization": (1, 2),
+    "LayerNormalization": (1, 2),
+    "RMSNormalization": (1,),
+    "GroupNormalization": (1, 2),
+    "PRelu": (1,),
+    "LSTM": (1, 2, 3),
+    "GRU": (1, 2, 3),
+    "RNN": (1, 2, 3),
+    "LSTMCell": (3, 4, 5, 6),
+    "GRUCell": (2, 3, 4, 5),
+    "RNNCell": (2, 3, 4, 5),
+    "Linear": (1, 2),
+    "Bilinear": (2, 3),
+    "MultiheadAttention": (3, 4),
+    "Embedding": (0,),
+    "EmbeddingTable": (0,),
+    "LayerNorm": (1, 2),
+    "RMSNorm": (1,),
+    "GroupNorm": (1, 2),
+    "BatchNorm": (1, 2),
+    "BatchStatisticsNorm": (1, 2),
+    "TrackedInstanceNorm": (1, 2, 3, 4),
+    "QuantizedLinear": (1, 4),
+    "DynamicQuantizedLinear": (1, 4),
+    "QuantizedConv": (1, 4),
+    "DynamicQuantizedConv": (1, 4),
+    "QuantizedEmbedding": (0,),
+    "MatMulNBits": (1, 5),
+}
+
+
+@dataclass
+class Scopes:
+    """Where each node belongs. `called` are the paths that are known to be modules with a `forward` (and not mere
+    containers), `classes` their class names where the exporter tells."""
+
+    paths: dict[ir.Node, Path] = field(default_factory=dict)
+    called: set[Path] = field(default_factory=set)
+    classes: dict[Path, str] = field(default_factory=dict)
+
+    undivided: set[Path] = field(default_factory=set)  # whose calls, if there are several, are not told apart
+    guessed: bool = False  # whether the paths are our own, and not from names in the model
+    completed: dict[ir.Node, Path] = field(default_factory=dict)  # by name, where names of nodes leave out modules
+    by_name: dict[str, Path] = field(default_factory=dict)
+    of_layers: dict[ir.Value, bool] = field(default_factory=dict)  # whether a layer has a weight under its own name
+    owned: set[ir.Node] = field(default_factory=set)  # whose path is the one that their weights have in the model
+
+    @cached_property
+    def population(self) -> Counter[Path]:
+        """How many nodes of the model lie at a path or below it."""
+        return Counter(path[:depth] for path in self.paths.values() for depth in range(len(path) + 1))
+
+    def path_of(self, node: ir.Node) -> Path:
+        """The path of a node of the main graph or of a subgraph; the root's where nothing is known."""
+        path = self.paths.get(node)
+        if path is None:
+            path = self.paths[node] = _own_path(node, self) or ()
+        return path
+
+
+def find_scopes(graph: ir.Graph) -> Scopes:
+    """The path of every node of the main graph. One that nothing is known about joins those who use its values."""
+    scopes = Scopes()
+    _complete_names(graph, scopes)
+    unknown: set[ir.Node] = set()
+    for node in graph:
+        path = _own_path(node, scopes)
+        if path is None:
+            unknown.add(node)
+        else:
+            scopes.paths[node] = path
+    join_neighbours(graph, scopes, unknown)
+    _strip_wrapper(scopes)
+    _forget_calls(scopes)
+    scopes.by_name = {node.name: path for node, path in scopes.paths.items() if node.name}
+    return scopes
+
+
+def find_inner_scopes(graph: ir.Graph, scopes: Scopes) -> None:
+    """Add the paths of the nodes in branches and loops, at any depth. A node around layers is in the module that they
+    all are in."""
+    for node in graph:
+        for inner in (inner for attribute in node.attributes.values() for inner in graphs_of(attribute)):
+            unknown: set[ir.Node] = set()
+            for each in inner:
+                path = _own_path(each, scopes)
+                scopes.paths[each] = path or ()
+                if path is None:
+                    unknown.add(each)
+            join_neighbours(inner, scopes, unknown)
+            find_inner_scopes(inner, scopes)
+            layers = [_around(each, scopes.paths[each]) for each in inner if each in scopes.owned]
+            scopes.paths[node] = _common([scopes.paths.get(node, ()), *layers])
+
+
+def graphs_of(attribute: ir.Attr) -> tuple[ir.Graph, ...]:
+    """The subgraphs that an attribute holds."""
+    if attribute.is_ref():
+        return ()
+    if attribute.type == ir.AttributeType.GRAPH:
+        return (attribute.as_graph(),)
+    return tuple(attribute.as_graphs()) if attribute.type == ir.AttributeType.GRAPHS else ()
+
+
+def join_neighbours(graph: ir.Graph, scopes: Scopes, nodes: Collection[ir.Node]) -> None:
+    """Let each of `nodes` be where all are that use its values; or, if these are here and there, and it works on a
+    single value (the activation of a layer whose name an optimiser kept), where that is made."""
+    for node in reversed(list(graph)):
+        if node in nodes:
+            users = {user for value in node.outputs for user, _ in value.uses() if user in scopes.paths}
+            path = _common([_around(user, scopes.paths[user]) for user in users])
+            scopes.paths[node] = _module(path, scopes) if scopes.guessed else path
+    for node in graph if not scopes.guessed else ():
+        source = _only_source(node) if node in nodes else None
+        path = _around(source, scopes.paths.get(source, ())) if source is not None else ()
+        if len(path) > len(scopes.paths[node]) and path[: len(scopes.paths[node])] == scopes.paths[node]:
+            scopes.paths[node] = path
+
+
+def _only_source(node: ir.Node) -> ir.Node | None:
+    """The node that makes the one value that `node` works on."""
+    values = [value for value in node.inputs if value is not None and value.const_value is None]
+    works = len(values) == 1 and len(node.outputs) == 1 and node.outputs[0].dtype in FLOATS
+    return values[0].producer() if works else None
+
+
+def _module(path: Path, scopes: Scopes) -> Path:
+    """The innermost module that `path` lies in, be it that itself, and not a list of modules."""
+    while path and path not in scopes.called:
+        path = path[:-1]
+    return path
+
+
+def no_scopes(graph: ir.Graph) -> Scopes:
+    """Every node in the root, whatever the names say."""
+    return Scopes(paths=dict.fromkeys(graph.all_nodes(), ()))
+
+
+def _strip_wrapper(scopes: Scopes) -> None:
+    """Forget the scope that TensorFlow and Keras put around everything (`model/conv1/Conv2D`); a path that weights or
+    PyTorch's exporter speak of stays."""
+    if scopes.owned or scopes.classes or any((node.name or "/").startswith("/") for node in scopes.paths):
+        return
+    common = _common(list(scopes.paths.values()))
+    if common:
+        scopes.paths = {node: path[len(common) :] for node, path in scopes.paths.items()}
+        scopes.called = {path[len(common) :] for path in scopes.called if path[: len(common)] == common}
+
+
+_COUNTED = re.compile(r"(.+)_(\d{1,6})")
+
+
+def _forget_calls(scopes: Scopes) -> None:
+    """`/layer_1/Add` -> layer: PyTorch's older exporter adds a number to the name of a module that is called again. It
+    is a call, and no module of that name, if nothing holds weights there, and those of `layer`, or of the module around
+    it if it has none, are read so often. So is `/layer_1/Add` that reads a constant which is called `layer.offset`."""
+    readers: dict[tuple[object, ...], list[Path]] = {}
+    for node, path in scopes.paths.items():
+        weights = weights_of(node) if node.op_type in LAYER_WEIGHTS else ()
+        if weights:
+            readers.setdefault((node.op_type, *weights), []).append(path)
+    calls: dict[Path, int] = {}
+    for home, *others in readers.values():
+        for depth in range(1, len(home) + 1):
+            calls[home[:depth]] = min(1 + len(others), calls.get(home[:depth], 1 + len(others)))
+    for home, again in _read_again(scopes).items():
+        calls.setdefault(home, 1 + len(again))
+    if all(count == 1 for count in calls.values()):
+        return
+    for node, path in scopes.paths.items():
+        known: Path = ()
+        around = 1
+        for part in path:
+            counted = None if (*known, part) in calls else _COUNTED.fullmatch(part)
+            base = (*known, counted[1]) if counted else ()
+            is_call = counted is not None and int(counted[2]) < calls.get(base, around)
+            known = base if is_call else (*known, part)
+            around = calls.get(known, around)
+        scopes.paths[node] = known
+
+
+def _read_again(scopes: Scopes) -> dict[Path, set[str]]:
+    """The modules whose constants other nodes than layers read under the names of further calls, with these."""
+    found: dict[Path, set[str]] = {}
+    for node, path in scopes.paths.items():
+        counted = _COUNTED.fullmatch(path[-1]) if path and node.op_type not in LAYER_WEIGHTS else None
+        if counted is not None:
+            home = (*path[:-1], counted[1])
+            if any(owner_of(value.name) == home for value in weights_of(node)):
+                found.setdefault(home, set()).add(path[-1])
+    return found
+
+
+def _complete_names(graph: ir.Graph, scopes: Scopes) -> None:
+    """Find the paths of those nodes whose names leave out modules, or go through modules that hold none of their
+    layers. Of the modules that are left out, the items of a list are called; those in between are not."""
+    by_name = Scopes()
+    layers = [node for node in graph.all_nodes() if node.op_type in LAYER_WEIGHTS]
+    scopes_of = {node: _from_node_name(node, by_name) or () for node in layers}
+    owners = {node: owner for node in layers if (owner := _from_weights(node, scopes_of[node]))}
+    told = [(scopes_of[node], owner) for node, owner in owners.items()]
+    gaps, detours = find_gaps(told), find_detours(told)
+    if not gaps and not detours:
+        return
+    named = [(node, _from_node_name(node, by_name) or ()) for node in graph.all_nodes()]
+    if not gaps:
+        _leave_out(detours, named, scopes, by_name.called - detours)
+        return
+    paths = fill([(scope, owners.get(node)) for node, scope in named], gaps)
+    for (node, scope), path in zip(named, paths, strict=True):
+        if path != scope:
+            scopes.completed[node] = path
+            above, added = len(_common([scope, path])), len(path) - len(scope)
+            called = [path[: above + added]] if path[above + added - 1].isdigit() else []
+            called += [path[: end + added] for end in range(above + 1, len(scope) + 1)]
+            scopes.called.update(called, (path[:end] for end in range(above + 1)))
+
+
+def _leave_out(
+    detours: Collection[Path], named: Iterable[tuple[ir.Node, Path]], scopes: Scopes, called: Collection[Path]
+) -> None:
+    for node, scope in named:
+        around = [scope[:end] for end in range(len(scope) + 1)]
+        if any(each in detours for each in around):
+            scopes.completed[node] = without_detours(scope, detours)
+            scopes.called.update(without_detours(each, detours) for each in around if each in called)
+
+
+def _own_path(node: ir.Node, scopes: Scopes) -> Path | None:
+    by_exporter = _from_metadata(node, scopes)
+    if by_exporter is None:
+        by_exporter = scopes.completed[node] if node in scopes.completed else _from_node_name(node, scopes)
+    # A parameter by itself stands where it is used.
+    by_weights = _from_weights(node, by_exporter) if node.op_type != "Parameter" else None
+    path = _choose(node, by_exporter, by_weights, scopes)
+    if path is not None and path == by_weights:
+        scopes.owned.add(node)
+    return path
+
+
+def _around(node: ir.Node, path: Path) -> Path:
+    """The module that a node's code is in: for a layer, the one that holds the layer."""
+    return path[:-1] if node.op_type in LAYER_WEIGHTS else path
+
+
+def _common(paths: Sequence[Path]) -> Path:
+    """The longest path that all of `paths` begin with."""
+    if not paths:
+        return ()
+    low, high = min(paths), max(paths)
+    return tuple(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(low, high, strict=False)))
+
+
+def _choose(node: ir.Node, by_exporter: Path | None, by_weights: Path | None, scopes: Scopes) -> Path | None:
+    if by_weights is None:
+        return by_exporter
+    if by_exporter is None:
+        is_code = _is_layers(node, by_weights, scopes) or _is_read_outside(node, by_weights)
+        return None if is_code and node.op_type not in LAYER_WEIGHTS else by_weights
+    if node.op_type in LAYER_WEIGHTS:
+        # Optimisers move nodes to a neighbour; a weight that lives elsewhere altogether is another layer's, shared.
+        is_near = by_weights[:-1] == by_exporter[:-1] or by_weights[: len(by_exporter)] == by_exporter
+        is_own = by_weights == by_exporter or (is_near and not _is_tied(node, by_weights))
+        return by_weights if is_own else by_exporter
+    # A parameter used by an ordinary operator: its owner may lie above the code that uses it, not below, and may be a
+    # layer.
+    is_inside = by_weights[: len(by_exporter)] == by_exporter and not _is_layers(node, by_weights, scopes)
+    return by_weights if is_inside else by_exporter
+
+
+def _is_layers(node: ir.Node, owner: Path, scopes: Scopes) -> bool:
+    """Whether what an operator reads is a layer's, which is called under its own name."""
+    tensors = [value for value in weights_of(node) if owner_of(value.name) == owner]
+    for value in tensors:
+        if value not in scopes.of_layers:
+            layers = (user for user, _ in islice(value.uses(), MOST_TIED) if user.op_type in LAYER_WEIGHTS)
+            scopes.of_layers[value] = any(_by_exporter(user) == owner for user in layers)
+    return any(scopes.of_layers[value] for value in tensors)
+
+
+def _is_read_outside(node: ir.Node, owner: Path) -> bool:
+    """Whether code outside of a module reads what is computed from the parameters of that, and nothing else is: the
+    newer exporter does not say where it cuts a parameter into pieces."""
+    users = {user for value in node.outputs for user, _ in islice(value.uses(), MOST_TIED)}
+    paths = [_by_exporter(user) for user in users]
+    is_outside = bool(paths) and all(path is not None and path[: len(owner)] != owner for path in paths)
+    return is_outside and all(value is None or value.const_value is not None for value in node.inputs)
+
+
+def _is_tied(node: ir.Node, owner: Path) -> bool:
+    """Whether a weight has the name of another layer than the node's own: of one of another kind, such as the embedding
+    whose matrix the output head beside it shares; of one that is never called, such as `shared.weight` of an encoder's
+    and a decoder's embedding; or of one that is called by its own name, which this node's is not, not even with the
+    number of a further call."""
+    tensors = [value for value in weights_of(node) if owner_of(value.name) == owner]
+    readers = {user for value in tensors for user, _ in islice(value.uses(), MOST_TIED + 1)}
+    users = {user for user in readers if user.op_type in LAYER_WEIGHTS}
+    paths = {user: _by_exporter(user) for user in users}
+    owners = [user for user, path in paths.items() if path == owner]
+    own = paths.get(node) or ()
+    is_beside = bool(owners) and bool(own) and own[:-1] == owner[:-1] and _without_count(own[-1]) != owner[-1]
+    is_other = is_beside or all(user.op_type != node.op_type for user in owners)
+    return len(users) > 1 and len(readers) <= MOST_TIED and None not in paths.values() and is_other
+
+
+def _without_count(name: str) -> str:
+    counted = _COUNTED.fullmatch(name)
+    return counted[1] if counted else name
+
+
+def _by_exporter(node: ir.Node) -> Path | None:
+    path = _from_metadata(node, Scopes())
+    return path if path is not None else _from_node_name(node, Scopes())
+
+
+def _from_metadata(node: ir.Node, scopes: Scopes) -> Path | None:
+    names = string_list(node.metadata_props.get(NAME_SCOPES))
+    if not names or names[0] == NO_MODULE:
+        return None
+    classes = string_list(node.metadata_props.get(CLASSES)) or []
+    path: Path = ()
+    for index, name in enumerate(names[:-1]):  # the last one is the operation itself
+        path = _parts(name) if name else ()
+        scopes.called.add(path)
+        if index < len(classes):
+            scopes.classes.setdefault(path, classes[index].rpartition(".")[2])
+    return path
+
+
+def _from_node_name(node: ir.Node, scopes: Scopes) -> Path | None:
+    name = (node.name or "").partition(";")[0]  # TensorFlow Lite joins the names of all that it fused
+    if "/" not in name.strip("/") and not name.startswith("/"):
+        return None
+    path: Path = ()
+    scopes.called.add(path)
+    functions: Mapping[str, str] = node.meta.get(CALLS, {})
+    components = name.strip("/").split("/", DEEPEST)[:-1]
+    for depth, component in enumerate(components, 1):
+        parts = tuple(p for p in _parts(component) if p)
+        path = joined(path, parts)[:DEEPEST]
+        scopes.called.add(path)
+        function = functions.get("/".join(components[:depth]))
+        if function is not None:
+            scopes.classes.setdefault(path, function.rpartition(".")[2])
+    return path
+
+
+def _parts(text: str) -> Path:
+    return tuple(text.split(".", DEEPEST)[:DEEPEST])
+
+
+_FLAT = re.compile(
+    r"^(?:(?:W|w|b|B|weight|bias|kernel)_(?P<after>\w+)|(?P<before>\w+?)_(?:W|R|B|b|w|weights?|bias|kernel|scale|gamma"
+    r"|beta|mean|var|running_mean|running_var))$"
+)
+
+
+def _from_weights(node: ir.Node, by_exporter: Path | None) -> Path | None:
+    """The owner of the node's named weights: of several, as layers that share a matrix have, the exporter's."""
+    owners = [owner for value in weights_of(node) if (owner := owner_of(value.name)) is not None]
+    if by_exporter in owners:
+        return by_exporter
+    return max(owners, key=len) if owners else None
+
+
+def weights_of(node: ir.Node) -> list[ir.Value]:
+    """The weights that a node holds: of a layer those that it has as one, of others all constants of floats."""
+    positions = LAYER_WEIGHTS.get(node.op_type, range(len(node.inputs)))
+    inputs = [node.inputs[i] for i in positions if i < len(node.inputs)]
+    constants = [v for v in inputs if v is not None and v.const_value is not None and v.shape]
+    return [v for v in constants if v.dtype in FLOATS or node.op_type in LAYER_WEIGHTS]
+
+
+def owner_of(name: str | None) -> Path | None:
+    """`encoder.layer.0.query.weight` -> (encoder, layer, 0, query); None for names that no module tree speaks from."""
+    if not name or is_generated(name) or "." not in name or "/" in name or ":" in name:
+        return None
+    parts = tuple(name.split("."))
+    return parts[:-1][:DEEPEST] if all(parts) else None
+
+
+def flat_layer_name(name: str | None) -> str | None:
+    """The layer in names that have no dot for it: `fc_W`, `W_fc`, `attn.in_proj_weight` -> fc, fc, in_proj."""
+    match = _FLAT.match((name or "").rpartition(".")[2].removesuffix("_quantized"))
+    return (match["after"] or match["before"]) if match else None

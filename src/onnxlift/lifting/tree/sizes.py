@@ -1,0 +1,110 @@
+"""Sizes that are needed outside a block are not read inside it.
+
+    y = layer.0.norm(x); bias = table[: y.shape[1]]   ->   bias = table[: x.shape[1]]    if both are called `seq`
+
+Exporters compute a bias or mask that all layers share in the first of them, from the sizes of whatever is to hand
+there. Then neither could the layer be called before the bias is there, nor the bias be made before the layer is called.
+A size that is read inside a block and used outside is therefore taken from a value that is there before, if inference
+gave both the same name (equal names are equal sizes); what cannot be taken so stays, and the block is dissolved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import initialiser
+from onnxlift.ir.inference.node_view import elements_of, shape_of
+
+from .flow import SIZES
+from .scopes import Scopes
+
+
+def read_sizes_outside(graph: ir.Graph, scopes: Scopes) -> None:
+    """Reroute the sizes of the main graph, and remove what nobody reads any more."""
+    outside = _Outside()
+    held_back: dict[ir.Node, None] = {}
+    for value in graph.inputs:
+        outside.add(value)
+    for node in list(graph):
+        waits = any(_is_inside(v, scopes, held_back) for v in node.inputs)
+        if scopes.paths.get(node, ()) or (waits and not _is_size(node)):
+            continue
+        if waits and node.op_type in SIZES:
+            same = outside.shapes.get(shape_of(node.inputs[0]))
+            if same is not None:
+                node.replace_input_with(0, same)
+                waits = False
+        for value in node.outputs if waits else ():
+            same = outside.elements.get(_elements_key(value)) or _measured(value, outside, graph, node)
+            if same is not None and not value.is_graph_output():
+                for user, index in list(value.uses()):
+                    user.replace_input_with(index, same)
+        if waits:
+            held_back[node] = None
+        else:
+            for value in node.outputs:
+                outside.add(value)
+    for node in reversed(held_back):
+        if not any(value.uses() or value.is_graph_output() for value in node.outputs):
+            graph.remove(node, safe=True)
+            scopes.paths.pop(node, None)
+
+
+@dataclass
+class _Outside:
+    """The first value outside of all blocks with each shape, with each list of elements, and with a size on an axis."""
+
+    shapes: dict[object, ir.Value] = field(default_factory=dict)
+    elements: dict[object, ir.Value] = field(default_factory=dict)
+    axes: dict[object, tuple[ir.Value, int]] = field(default_factory=dict)
+
+    def add(self, value: ir.Value) -> None:
+        """Take a value for one that is there from now on."""
+        shape, elements = shape_of(value), _elements_key(value)
+        if shape is not None:
+            self.shapes.setdefault(shape, value)
+            for axis, size in enumerate(shape):
+                self.axes.setdefault(size, (value, axis))
+        if elements is not None:
+            self.elements.setdefault(elements, value)
+
+
+def _measured(value: ir.Value, outside: _Outside, graph: ir.Graph, before: ir.Node) -> ir.Value | None:
+    """A single size, read anew off a value that is there before the node `before`."""
+    known = elements_of(value)
+    if known is None or len(known) != 1 or not isinstance(known[0], str) or value.dtype != ir.DataType.INT64:
+        return None
+    if known[0] not in outside.axes:
+        return None
+    source, axis = outside.axes[known[0]]
+    index = initialiser(graph, f"{value.name}.axis", np.array(axis).reshape([1] * len(value.shape or ())))
+    shape = ir.node("Shape", [source])
+    size = ir.node("Gather", [shape.outputs[0], index], {"axis": 0})
+    sizes = shape_of(source) or ()
+    shape.outputs[0].name, size.outputs[0].name = f"{value.name}.shape", f"{value.name}.outside"
+    shape.outputs[0].meta["dims"], size.outputs[0].meta["dims"] = sizes, value.meta["dims"]
+    for output, own in ((shape.outputs[0], ir.Shape([len(sizes)])), (size.outputs[0], ir.Shape(value.shape or ()))):
+        output.type, output.shape = value.type, own
+    graph.insert_before(before, [shape, size])
+    return size.outputs[0]
+
+
+def _is_inside(value: ir.Value | None, scopes: Scopes, held_back: dict[ir.Node, None]) -> bool:
+    """Whether a value is made in a block, or from what is."""
+    producer = value.producer() if value is not None else None
+    return producer is not None and (producer in held_back or bool(scopes.paths.get(producer)))
+
+
+def _is_size(node: ir.Node) -> bool:
+    return node.op_type in SIZES or all("dims" in value.meta for value in node.outputs)
+
+
+def _elements_key(value: ir.Value) -> object:
+    """Equal for sizes that are equal; None if they are not known."""
+    known = elements_of(value)
+    if known is None or None in known or value.shape is None:
+        return None
+    return known, value.dtype, len(value.shape)

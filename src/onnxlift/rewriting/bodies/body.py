@@ -1,0 +1,203 @@
+"""How the body of an operator is written: a function that gets the node's inputs and attributes and calls operators.
+
+    @body("BiasGelu")
+    def BiasGelu(b: Body, A: Value, B: Value) -> Value:
+        return b.Gelu(b.Add(A, B))
+
+Positional parameters are the inputs in order (None where the node leaves one out), keyword-only ones the attributes
+with their defaults; an attribute that the function does not name may not be set. It returns one value for each output,
+None for those that it does not make.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.schema import attributes_of
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.inference.node_view import shape_of
+
+Value = ir.Value
+MICROSOFT = "com.microsoft"
+
+OPSET = 23
+"""The version of ONNX's operators that the bodies are written with: the first with Attention and RMSNormalization."""
+
+
+class NoBody(Exception):  # noqa: N818  # it never reaches a user: UnsupportedError gathers them
+    """A use of the operator that ONNX's own operators cannot say; the text completes 'not supported: ...'."""
+
+
+class Body:
+    """The body being written. `b.Add(x, y)` appends a node and gives its output."""
+
+    def __init__(self, node: ir.Node) -> None:
+        self.node = node
+        self.nodes: list[ir.Node] = []
+        self.inputs = [None if value is None else _input(value) for value in node.inputs]
+
+    def __getattr__(self, op_type: str) -> Callable[..., Value]:
+        if not op_type[0].isupper():
+            raise AttributeError(op_type)
+        return lambda *inputs, **attributes: self.several(1, op_type, *inputs, **attributes)[0]
+
+    def several(self, count: int, op_type: str, *inputs: Value | None, **attributes: Any) -> list[Value]:
+        """The outputs of a node that has more than one. Attributes that are None are left out."""
+        given = {name: value for name, value in attributes.items() if value is not None}
+        node = ir.node(op_type, list(inputs), given, num_outputs=count, name=op_type)
+        for index, output in enumerate(node.outputs):
+            output.name = f"{op_type}_output_{index}"  # a name that says it is generated
+        self.nodes.append(node)
+        return list(node.outputs)
+
+    def number(self, number: float, like: Value) -> Value:
+        """A constant of the element type of `like`, which is an input."""
+        if like.dtype is None:
+            self.fail("the element type of its input is not known")
+        return self.constant(np.asarray(number, like.dtype.numpy()))
+
+    def ints(self, *numbers: int) -> Value:
+        """A list of axes or sizes."""
+        return self.constant(np.asarray(numbers, np.int64))
+
+    def constant(self, array: np.ndarray[Any, Any]) -> Value:
+        return self.Constant(value=ir.tensor(array))
+
+    def transposed(self, x: Value, order: Sequence[int]) -> Value:
+        """`x` with its axes in another order. Of a constant input it is a constant again, read when it is needed."""
+        tensor = constant(self.node.inputs[self.inputs.index(x)]) if x in self.inputs else None
+        if tensor is None:
+            return self.Transpose(x, perm=list(order))
+        sizes = tensor.shape.numpy()
+        shape = ir.Shape([sizes[axis] for axis in order])
+        return self.Constant(value=ir.LazyTensor(partial(_transpose, tensor, order), tensor.dtype, shape))
+
+    def wants(self, index: int) -> bool:
+        """Whether anybody reads output `index` of the node."""
+        if index >= len(self.node.outputs):
+            return False
+        output = self.node.outputs[index]
+        return bool(output.uses()) or output.is_graph_output()
+
+    def fail(self, reason: str) -> NoReturn:
+        raise NoBody(reason)
+
+
+def _transpose(tensor: ir.TensorProtocol, order: Sequence[int]) -> ir.TensorProtocol:
+    return ir.tensor(np.ascontiguousarray(tensor.numpy().transpose(order)))
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+_TABLE: dict[tuple[str, str], Callable[..., Any]] = {}
+
+
+def body(*op_types: str, domain: str = MICROSOFT) -> Callable[[Function], Function]:
+    """Register the decorated function as the body of the given operators."""
+
+    def register(function: Function) -> Function:
+        for op_type in op_types:
+            _TABLE[domain, op_type] = function
+        return function
+
+    return register
+
+
+def operators() -> list[tuple[str, str]]:
+    """Domain and type of every operator that has a body here."""
+    return sorted(_TABLE)
+
+
+def has_body(node: ir.Node) -> bool:
+    """Whether the operator has a body here."""
+    return (node.domain, node.op_type) in _TABLE
+
+
+def body_of(node: ir.Node) -> ir.Function:
+    """The body of `node`, written for its types and attributes. Raises `NoBody` for a use that has none."""
+    function = _TABLE[node.domain, node.op_type]
+    b = Body(node)
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    positional = _arguments(b, parameters, b.inputs)
+    keywords = {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+    for name, value in attributes_of(node, 1).items():
+        if name not in keywords:
+            b.fail(f"its attribute {name} is not known for this operator")
+        keywords[name] = value
+    missing = [name for name, value in keywords.items() if value is inspect.Parameter.empty]
+    if missing:
+        b.fail(f"its attribute {missing[0]} is missing")
+    try:
+        results = function(b, *positional, **keywords)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # A stranger's attribute may be of any type, and sizes may not divide.
+        b.fail(f"its inputs and attributes do not go together ({error})")
+    outputs = results if isinstance(results, Sequence) else [results]
+    return _function(b, outputs)
+
+
+def _input(value: Value) -> Value:
+    return ir.Value(name=value.name, type=value.type, shape=value.shape)
+
+
+def _arguments(b: Body, parameters: list[inspect.Parameter], inputs: list[Value | None]) -> list[Value | None]:
+    if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
+        return inputs
+    names = [p for p in parameters if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    given = [*inputs, *[None] * (len(names) - len(inputs))]
+    if any(value is not None for value in given[len(names) :]):
+        b.fail(f"it has more inputs than {b.node.op_type} is known to take")
+    for parameter, value in zip(names, given, strict=False):
+        if value is None and "None" not in str(parameter.annotation):
+            b.fail(f"its input {parameter.name} is missing")
+    return given[: len(names)]
+
+
+def _function(b: Body, outputs: Sequence[Value | None]) -> ir.Function:
+    """As many inputs as the node has, and one more that no node gives: what stands for outputs that are not made."""
+    nothing = ir.Value(name="nothing")
+    for index in range(len(b.node.outputs)):
+        if b.wants(index) and (index >= len(outputs) or outputs[index] is None):
+            b.fail(f"its output {index} is not computed")
+    made = [nothing if output is None else output for output in outputs]
+    made += [nothing] * (len(b.node.outputs) - len(made))
+    taken = [ir.Value(name=f"left_out_{i}") if value is None else value for i, value in enumerate(b.inputs)]
+    graph = ir.Graph([*taken, nothing], made, nodes=b.nodes, opset_imports={"": OPSET})
+    return ir.Function(b.node.domain, b.node.op_type, graph=graph, attributes=[])
+
+
+# What ONNX Runtime's optimisers put in front of the name of a node that they have fused.
+_FUSED = re.compile(r"(fused |\w+_\d+-)(?=/)")
+_LAYERS = frozenset({"Conv", "Gemm", "MatMul", "LayerNormalization", "RMSNormalization", "GroupNormalization"})
+
+
+def name_of(call: ir.Node, node: ir.Node) -> str:
+    """What a node of the body of `call` is called. The layer in it has the name of the fused node, which had it from
+    the layer."""
+    name = _FUSED.sub("", call.name or "", count=1) or call.op_type
+    return name if node.op_type in _LAYERS else f"{name}_{node.op_type}"
+
+
+# What several bodies ask about their inputs
+
+
+def rank(value: Value | None) -> int | None:
+    return None if value is None or value.shape is None else len(value.shape)
+
+
+def size(value: Value | None, axis: int) -> int | str | None:
+    """The size of one axis: a number, a name, or None if unknown."""
+    shape = shape_of(value)
+    return shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
+
+
+def is_scalar(value: Value | None) -> bool:
+    """Whether a tensor is known to have one element."""
+    shape = shape_of(value)
+    return shape is not None and all(dim == 1 for dim in shape)

@@ -1,0 +1,88 @@
+"""Activations of the form `x * gate(x)`, and ReLU6.
+
+    x * Sigmoid(x)                                     ->   SiLU(x)
+    x * Tanh(Softplus(x))                              ->   Mish(x)
+    x * Clip(x + 3, 0, 6) / 6                          ->   HardSwish(x)
+    x * HardSigmoid(x, alpha=1/6, beta=1/2)            ->   HardSwish(x)
+    Clip(x, 0, 6)                                      ->   ReLU6(x)
+
+in any order and grouping of the factors. Not if another node reads the gate, nor with other numbers: `x * Sigmoid(c *
+x)` stays as it is. The last one applies to what is not part of the third.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
+from onnxlift.ir.graph.match import (
+    DOMAIN,
+    arithmetic_after,
+    drop_unused,
+    is_close,
+    is_float,
+    is_private,
+    made_by,
+    number,
+    polynomial,
+    with_number,
+)
+from onnxlift.stages import step
+
+
+@step("gates", after={"softplus": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Recognise gated activations; gives how many."""
+    return sweep(model, _gated) + sweep(model, _relu6)
+
+
+def _gated(edit: Edit, node: ir.Node) -> None:
+    found = _gate(edit, node)
+    if found is None:
+        return
+    op_type, x, coefficient, nodes = found
+    for last in arithmetic_after(edit, node):
+        outer = polynomial(edit, last.outputs[0])
+        if outer is not None and outer.equals({(x, node.outputs[0]): coefficient}, x.dtype):
+            edit.replace(last, op_type, [x], domain=DOMAIN)
+            drop_unused(edit, [*outer.nodes, node, *nodes])
+            return
+
+
+def _gate(edit: Edit, node: ir.Node) -> tuple[str, ir.Value, float, list[ir.Node]] | None:
+    """The activation that a product of `node`, a gate of x, with x and a number is; x, the number, and the nodes before
+    the gate."""
+    if not is_standard(node, "Sigmoid", "Tanh", "HardSigmoid", "Clip") or not is_float(node.outputs[0]):
+        return None
+    x = node.inputs[0]
+    if x is None:
+        return None
+    if node.op_type == "Sigmoid":
+        return "SiLU", x, 1.0, []
+    if node.op_type == "Tanh":
+        softplus = made_by(edit, x, "Softplus")
+        if softplus is not None and softplus.inputs[0] is not None and is_private(edit, x):
+            return "Mish", softplus.inputs[0], 1.0, [softplus]
+    elif node.op_type == "HardSigmoid":
+        slope, offset = attribute(node, "alpha", 0.2), attribute(node, "beta", 0.5)
+        if slope is not None and is_close(slope, 1 / 6, ir.DataType.FLOAT) and offset == 0.5:
+            return "HardSwish", x, 1.0, []
+    elif _bounds(node) == (0, 6) and is_private(edit, x):
+        add = made_by(edit, x, "Add")
+        shifted = with_number(add) if add is not None else None
+        if add is not None and shifted is not None and shifted[1] == 3:
+            return "HardSwish", shifted[0], 1 / 6, [add]
+    return None
+
+
+def _relu6(edit: Edit, node: ir.Node) -> None:
+    if is_standard(node, "Clip") and is_float(node.inputs[0]) and _bounds(node) == (0, 6):
+        edit.replace(node, "ReLU6", [node.inputs[0]], domain=DOMAIN)
+
+
+def _bounds(node: ir.Node) -> tuple[float | None, float | None]:
+    """The bounds of a Clip where they are numbers: attributes before opset 11, inputs since."""
+    if len(node.inputs) > 1:
+        low, high = (*node.inputs[1:3], None)[:2]
+        return number(low), number(high)
+    return attribute(node, "min", None), attribute(node, "max", None)

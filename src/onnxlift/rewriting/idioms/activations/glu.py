@@ -1,0 +1,41 @@
+"""One half of the features as the gate of the other.
+
+    a, b = Split(x, axis); Mul(a, Sigmoid(b))   ->   GLU(x, axis)
+
+with two parts of equal size, either order of the product, and nobody else who reads a part or the gate. The first part
+is the one that the gate is for: `b * Sigmoid(a)` is another function.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
+from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
+from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.stages import step
+
+
+@step("glu", after={"gelu": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Recognise gated linear units; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, "Mul"):
+        return
+    for value, gate in both_orders(node):
+        sigmoid = made_by(edit, gate, "Sigmoid")
+        split = made_by(edit, value, "Split")
+        if sigmoid is None or split is None or not is_private(edit, gate):
+            continue
+        if len(split.outputs) != 2 or sigmoid.inputs[0] is not split.outputs[1]:
+            continue
+        axis, (first, second) = attribute(split, "axis", 0), split.outputs
+        if shape_of(first) is None or shape_of(first) != shape_of(second) or axis is None:
+            continue
+        if is_private(edit, first) and is_private(edit, second):  # so that `value` is the first
+            edit.replace(node, "GLU", [split.inputs[0]], [ir.AttrInt64("axis", axis)], domain=DOMAIN)
+            drop_unused(edit, [sigmoid, split])
+            return

@@ -1,0 +1,78 @@
+"""Scaled dot-product attention, spelled out.
+
+    MatMul(Softmax(MatMul(q, k.T) * scale + mask), v)   ->   Attention(q, k, v, mask, scale=...)
+
+q, k and v have the same number of axes, three or four. The forms of each part:
+
+- scale: a Mul or Div by a number, on the scores, on q, on k or on several of them, also before a transpose; without
+  one the scale is 1
+- k.T: a Transpose (which may do more: then k keeps the rest of it); anything else is transposed for the purpose
+- mask: added to the scaled scores; `Where(m, 0, -inf)` added to them, or `Where(m, scores, -inf)`, is the boolean mask
+  m; with a huge negative number in the place of -inf it is added, since then a row without any key is not the same;
+  a mask that hides exactly what lies after each query, a constant or a Trilu of ones, is `is_causal`;
+  two masks, one after the other, are one where `attention_mask.py` says so;
+  a small number that is added to all scores alike is left out
+- `Where(IsNaN(p), 0, p)` around the softmax, PyTorch's spelling of "no key, no value": its attention does that itself
+- a Dropout of the probabilities, with a constant ratio and without a seed: `dropout_p`, in train mode only
+- casts of the scores to float32 and of the result back, which PyTorch's attention does itself
+- what `attention_windows.py` says of masks for the windows of an image
+- k and v repeated for several heads of q (Unsqueeze, Expand, Reshape): grouped queries, `enable_gqa`
+
+Not if the softmax goes over another axis, if another node or the caller reads the scores or the probabilities, or if
+the mask would give the scores more axes. Sound because this is the definition of attention in PyTorch; the order of
+roundings differs. Where every key of a row is masked by -inf, PyTorch gives 0, and so does the model with the guard
+for NaN; without it the row would not be numbers at all. Scores that are NaN for another reason stay so in PyTorch, also
+where the guard would have hidden them.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, is_standard, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, rank
+from onnxlift.rewriting.idioms.attention.parts.grouped_heads import before_repetition
+from onnxlift.rewriting.idioms.attention.parts.keys import Keys, find_keys, without_earlier_scale
+from onnxlift.rewriting.idioms.attention.parts.scores import find_weights, is_usual_scale
+from onnxlift.stages import step
+
+
+@step("attention", after={"turned-attention": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Recognise attention; gives how often."""
+    transposes: set[ir.Node] = set()
+
+    def visit(edit: Edit, node: ir.Node) -> None:
+        if is_standard(node, "MatMul"):
+            _visit(edit, node, transposes)
+        elif is_standard(node, "Transpose"):
+            transposes.add(node)
+
+    return sweep(model, visit)
+
+
+def _visit(edit: Edit, node: ir.Node, transposes: set[ir.Node]) -> None:
+    probabilities, v = node.inputs
+    if rank(node.outputs[0]) not in (3, 4) or v is None:
+        return
+    nodes: list[ir.Node] = []
+    weights = find_weights(edit, probabilities, nodes)
+    if weights is None or not weights.fit(rank(v)) or rank(v) != rank(node.outputs[0]):
+        return
+    scores, mask = weights.scores, weights.scores.mask
+    q, of_q = scores.q, without_earlier_scale(edit, scores.q)
+    keys: Keys = find_keys(edit, node, scores.k_transposed, transposes)
+    k, scale = keys.value, scores.scale * of_q * keys.scale
+    attributes = [] if is_usual_scale(q, scale) else [ir.AttrFloat32("scale", scale)]
+    nodes += keys.nodes
+    grouped = before_repetition(edit, q, k, v)
+    if grouped is not None:
+        k, v, repetition = grouped
+        nodes += repetition
+        attributes.append(ir.AttrInt64("enable_gqa", 1))
+    attributes += weights.dropout
+    if mask.is_causal:
+        attributes.append(ir.AttrInt64("is_causal", 1))
+    added = mask.value(edit, node, q)
+    edit.replace(node, "Attention", [q, k, v] if added is None else [q, k, v, added], attributes, domain=DOMAIN)
+    drop_unused(edit, nodes)

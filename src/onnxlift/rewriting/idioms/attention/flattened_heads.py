@@ -1,0 +1,138 @@
+"""Products of matrices that are counted in one axis, by batch and head, and whose result has two axes for that.
+
+    Reshape(MatMul(Reshape(q, (b * h, n, d)), Reshape(k, (b * h, d, m))), (b, h, n, m))   ->   MatMul(q, k)
+
+where q and k have the axes (b, h, ...). So attention was written for years, with `torch.bmm`: BART, OPT, BLOOM, CLIP.
+Between the first Reshape and the last there may be, in any order: a Transpose of the last two axes, a Cast, a Softmax
+over the last axis, a Mul or Div by a number, and an Add, whose other operand gets a Reshape of its own if it needs one.
+
+Not if somebody else reads what is computed between, or if the batches and heads are not the same everywhere. Sound
+because all of these treat each matrix by itself, however the matrices are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, is_standard, sweep
+from onnxlift.ir.graph.match import drop_unused, is_private, made_by, number_beside
+from onnxlift.ir.inference.node_view import Shape, shape_of
+from onnxlift.rewriting.idioms.attention.parts.scores import softmax_of_scores
+from onnxlift.rewriting.simplifying import reshapes, transposes
+from onnxlift.rewriting.simplifying.transposes import permutation
+from onnxlift.stages import step
+
+Recipe = Callable[[], ir.Value]
+"""Writes the nodes that give a value with two axes in the place of the first."""
+
+_STEPS = ("MatMul", "Transpose", "Softmax", "Cast", "Mul", "Div", "Add")
+_MOST_NODES = 16
+
+
+@step("flattened-heads", after={"rotary": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Give batches and heads an axis each; gives how many results have them."""
+    count = sweep(model, _visit)
+    if count:  # what was added may have had both axes before, and the axes of the keys have been moved already
+        for tidy in (transposes, reshapes):
+            tidy.run(model)
+    return count
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, "Reshape"):
+        return
+    flat, shape, of_flat = node.inputs[0], shape_of(node.outputs[0]), shape_of(node.inputs[0])
+    if flat is None or shape is None or of_flat is None or of_flat[1:] != shape[2:]:
+        return
+    apart = _Apart(edit, node, shape[:2])
+    recipe = apart.step(flat)
+    if recipe is not None and any(each.op_type == "MatMul" for each in apart.old):
+        edit.bypass(node, recipe())
+        drop_unused(edit, apart.old)
+
+
+class _Apart:
+    """Recipes for values whose first axis is counted by the two `leading` sizes; `old` is what they take the place
+    of, the last nodes first."""
+
+    def __init__(self, edit: Edit, place: ir.Node, leading: Shape) -> None:
+        self.edit = edit
+        self.place = place
+        self.leading = leading
+        self.old: list[ir.Node] = []
+
+    def recipe(self, value: ir.Value | None) -> Recipe | None:
+        """How to get the value with both axes: from before they were made one, or by the same computation."""
+        flattened = made_by(self.edit, value, "Reshape")
+        whole = None if flattened is None else flattened.inputs[0]
+        if flattened is None or whole is None:
+            return self.step(value)
+        self.old.append(flattened)
+        return (lambda: whole) if shape_of(whole) == self._shape(value) else None
+
+    def step(self, value: ir.Value | None) -> Recipe | None:
+        """How to compute the value."""
+        node, shape = made_by(self.edit, value, *_STEPS), self._shape(value)
+        if node is None or value is None or shape is None:
+            return None
+        if not is_private(self.edit, value) or len(self.old) >= _MOST_NODES:
+            return None
+        self.old.append(node)
+        attributes = list(node.attributes.values())
+        inputs: list[Recipe | None] = []
+        match node.op_type:
+            case "MatMul":
+                inputs = [self.recipe(operand) for operand in node.inputs]
+            case "Add":
+                found = [(self.recipe(operand), operand) for operand in node.inputs]
+                inputs = [self._cut(operand, value) if recipe is None else recipe for recipe, operand in found]
+            case "Transpose" if tuple(permutation(node) or ()) == (0, 2, 1):
+                inputs, attributes = [self.recipe(node.inputs[0])], [ir.AttrInt64s("perm", (0, 1, 3, 2))]
+            case "Softmax" if softmax_of_scores(self.edit, value) is not None:
+                inputs, attributes = [self.recipe(node.inputs[0])], [ir.AttrInt64("axis", 3)]
+            case "Cast":
+                inputs = [self.recipe(node.inputs[0])]
+            case "Mul" | "Div" if (factor := node.inputs[1]) is not None and number_beside(*node.inputs) is not None:
+                inputs = [self.recipe(node.inputs[0]), lambda: factor]
+        recipes = [recipe for recipe in inputs if recipe is not None]
+        if not recipes or len(recipes) != len(inputs):
+            return None
+        return lambda: self.edit.insert(
+            self.place,
+            node.op_type,
+            [recipe() for recipe in recipes],
+            attributes,
+            like=value,
+            shape=shape,
+            name=str(value.name),
+            beside=node,
+        )
+
+    def _cut(self, value: ir.Value | None, like: ir.Value) -> Recipe | None:
+        """A value with as many matrices as another one, with both axes."""
+        shape, counted, (_, heads) = self._shape(value), shape_of(like), self.leading
+        if value is None or shape is None or counted is None or not isinstance(heads, int):
+            return None
+        return (lambda: self._reshaped(value, heads, shape)) if counted[:1] == (shape_of(value) or ())[:1] else None
+
+    def _reshaped(self, value: ir.Value, heads: int, shape: Shape) -> ir.Value:
+        name, integers = f"{value.name}.heads", ir.Value(type=ir.TensorType(ir.DataType.INT64))
+
+        def insert(op_type: str, *inputs: ir.Value, like: ir.Value = integers, shape: Shape) -> ir.Value:
+            options = [ir.AttrInt64("axis", 0)] if op_type in ("Gather", "Concat") else []
+            return self.edit.insert(
+                self.place, op_type, inputs, options, like=like, shape=shape, name=name, shared=True
+            )
+
+        last, front = (self.edit.constant(name, np.array(numbers)) for numbers in ([1, 2], [-1, heads]))
+        sizes = insert("Gather", insert("Shape", value, shape=(3,)), last, shape=(2,))
+        return insert("Reshape", value, insert("Concat", front, sizes, shape=(4,)), like=value, shape=shape)
+
+    def _shape(self, value: ir.Value | None) -> Shape | None:
+        """What the shape of a value is with both axes, if it has three without."""
+        shape = shape_of(value)
+        return (*self.leading, *shape[1:]) if shape is not None and len(shape) == 3 else None

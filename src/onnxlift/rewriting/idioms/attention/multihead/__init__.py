@@ -1,0 +1,1 @@
+"""What `nn.MultiheadAttention` is recognised by: projections, layouts, masks, added keys."""

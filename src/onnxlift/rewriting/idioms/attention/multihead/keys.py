@@ -1,0 +1,77 @@
+"""What an `nn.MultiheadAttention` appends to its keys and values.
+
+    Concat(k, b), b a row of numbers for all batches         ->   add_bias_kv: the parameter bias_k (or bias_v)
+    Concat(k, zeros)                                         ->   add_zero_attn
+
+One row each, behind the last key, the zeros behind the bias. The exporters repeat the bias for all batches at run time
+(Tile, Expand), or have done so: then all rows of the constant must be equal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, has_generated_name, initialiser
+from onnxlift.ir.graph.match import is_zeros, made_by
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.rewriting.idioms.parts.moved_axes import Moved
+
+_LARGEST = 1 << 20
+_BEFORE_HEADS = (("seq",), ("batch",), ("head", "feature"))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows behind the keys or values: a constant with the bias, and whether there is one of zeros."""
+
+    bias: ir.Value | None = None
+    has_zeros: bool = False
+
+    @property
+    def count(self) -> int:
+        return (self.bias is not None) + self.has_zeros
+
+
+def find_rows(edit: Edit, moved: Moved) -> Rows | None:
+    """What was appended to keys or values on their way into heads; None if a layer does not append that."""
+    rows = Rows()
+    for part in moved.appended:
+        if part.atom != "seq" or part.length != 1 or rows.has_zeros:
+            return None
+        bias = _row(edit, part.value) if part.to.is_at(_BEFORE_HEADS) else None
+        if bias is not None and rows.bias is None:
+            rows = Rows(bias)
+        elif is_zeros(edit, part.value):
+            rows = Rows(rows.bias, has_zeros=True)
+        else:
+            return None
+    return rows
+
+
+def bias_of(edit: Edit, rows: Rows, name: str) -> ir.Value | None:
+    """The parameter that holds the bias: the model's own, or a new one of this name."""
+    value, tensor = rows.bias, constant(rows.bias)
+    if value is None or tensor is None:
+        return None
+    shape = (1, 1, tensor.shape.numpy()[-1])
+    if tensor.shape.numpy() == shape and not has_generated_name(value):
+        return value
+    row = np.ascontiguousarray(tensor.numpy()[:1, :1])
+    return initialiser(edit.graph, edit.names.fresh(name), row, generated=False)
+
+
+def _row(edit: Edit, value: ir.Value) -> ir.Value | None:
+    """The constant that has the same row for every batch in `value`; zeros without the name of a bias are none."""
+    repeated = made_by(edit, value, "Tile", "Expand")
+    source = value if repeated is None else repeated.inputs[0]
+    tensor, shape = constant(source), shape_of(value)
+    if source is None or tensor is None or tensor.size > _LARGEST or shape is None or len(tensor.shape) != 3:
+        return None
+    array = tensor.numpy()
+    if array.shape[2] != shape[2] or not (array == array[:, :1]).all():
+        return None
+    return source if array.any() or str(source.name).endswith(("bias_k", "bias_v")) else None

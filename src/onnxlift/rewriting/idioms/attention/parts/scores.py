@@ -1,0 +1,144 @@
+"""The weights of an attention, from what multiplies the values back to the queries and keys:
+`dropout(softmax(q @ k.T * scale + mask))`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, attribute
+from onnxlift.ir.graph.match import is_close, is_private, made_by, number, rank
+from onnxlift.ir.inference.node_view import shape_of, static_elements
+
+from .keys import without_scale
+from .mask import Mask, find_mask
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What scores are made of: queries, transposed keys, all numbers that either or their product is multiplied by, and
+    what masks them."""
+
+    q: ir.Value
+    k_transposed: ir.Value
+    scale: float
+    mask: Mask
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The softmax of scores, and how some of it is dropped in training."""
+
+    scores: Scores
+    dropout: list[ir.Attr]
+
+    def fit(self, axes: int | None) -> bool:
+        """Whether queries, keys and mask go with values of so many axes."""
+        return rank(self.scores.q) == rank(self.scores.k_transposed) == axes and self.scores.mask.fits()
+
+
+def find_weights(edit: Edit, probabilities: ir.Value | None, nodes: list[ir.Node]) -> Weights | None:
+    """What the weights of an attention are made of, if `probabilities` are such; the nodes that compute them are
+    appended to `nodes`."""
+    probabilities, dropout = _before_dropout(edit, probabilities, nodes)
+    masked = _before_softmax(edit, probabilities, nodes)
+    scores = None if masked is None else find_scores(edit, masked, nodes)
+    return None if scores is None else Weights(scores, dropout)
+
+
+def softmax_of_scores(edit: Edit, probabilities: ir.Value | None) -> ir.Node | None:
+    """The softmax over the last axis that makes `probabilities`, if nobody else reads its input."""
+    softmax = made_by(edit, probabilities, "Softmax")
+    if softmax is None:
+        return None
+    axis = attribute(softmax, "axis", -1 if edit.scope.opset(softmax) >= 13 else 1)
+    axes = rank(softmax.inputs[0])
+    if axis is None or axes is None or axis not in (-1, axes - 1) or not is_private(edit, softmax.inputs[0]):
+        return None
+    return softmax
+
+
+def find_scores(edit: Edit, masked: ir.Value, nodes: list[ir.Node]) -> Scores | None:
+    """The scores in `masked`, which goes into the softmax; the nodes that compute them are appended to `nodes`."""
+    mask = find_mask(edit, masked, nodes)
+    scores, scale = without_scale(edit, mask.scores, nodes)
+    product = made_by(edit, scores, "MatMul")
+    if product is None or not is_private(edit, scores):
+        return None
+    nodes.append(product)
+    q, of_q = without_scale(edit, product.inputs[0], nodes)
+    k_transposed, of_k = without_scale(edit, product.inputs[1], nodes)
+    if q is None or k_transposed is None:
+        return None
+    return Scores(q, k_transposed, scale * of_q * of_k, mask)
+
+
+def is_usual_scale(q: ir.Value, scale: float) -> bool:
+    """Whether the scale is PyTorch's default for these queries."""
+    shape = shape_of(q)
+    features = None if shape is None else shape[-1]
+    return isinstance(features, int) and features > 0 and is_close(scale, 1 / math.sqrt(features), q.dtype)
+
+
+def _before_dropout(
+    edit: Edit, probabilities: ir.Value | None, nodes: list[ir.Node]
+) -> tuple[ir.Value | None, list[ir.Attr]]:
+    """What goes into the Dropout that `probabilities` come from, and how it drops; else `probabilities` themselves."""
+    dropout = made_by(edit, probabilities, "Dropout")
+    if dropout is None or not is_private(edit, probabilities) or "seed" in dropout.attributes:
+        return probabilities, []
+    ratio, training, *_ = *dropout.inputs[1:], None, None
+    share = attribute(dropout, "ratio", 0.5) if ratio is None else number(ratio)
+    until_told = edit.scope.opset(dropout) < 7 and not attribute(dropout, "is_test", 0)
+    trains = (until_told,) if training is None else static_elements(training)
+    mask_is_read = any(output.uses() or output.is_graph_output() for output in dropout.outputs[1:])
+    if share is None or not 0 < share < 1 or trains is None or mask_is_read:
+        return probabilities, []
+    nodes.append(dropout)
+    return dropout.inputs[0], [ir.AttrFloat32("dropout", share), ir.AttrInt64("trains", int(any(trains)))]
+
+
+def _before_softmax(edit: Edit, probabilities: ir.Value | None, nodes: list[ir.Node]) -> ir.Value | None:
+    """What goes into the softmax over the last axis that `probabilities` come from, if nobody else reads those."""
+    if not is_private(edit, probabilities):
+        return None
+    narrowed = made_by(edit, probabilities, "Cast")
+    if narrowed is not None:
+        nodes.append(narrowed)
+        probabilities = narrowed.inputs[0]
+    guard = made_by(edit, probabilities, "Where")
+    readers = 1
+    if guard is not None:
+        if not is_private(edit, probabilities):
+            return None
+        condition, zero, probabilities = guard.inputs
+        is_nan = made_by(edit, condition, "IsNaN")
+        if (
+            is_nan is None
+            or number(zero) != 0
+            or is_nan.inputs[0] is not probabilities
+            or not is_private(edit, condition)
+        ):
+            return None
+        nodes += [guard, is_nan]
+        readers = 2
+    softmax = softmax_of_scores(edit, probabilities)
+    if softmax is None or not is_private(edit, probabilities, readers):
+        return None
+    nodes.append(softmax)
+    if narrowed is None:
+        return softmax.inputs[0]
+    widened = made_by(edit, softmax.inputs[0], "Cast")
+    if widened is None or not _is_half_in_float(widened, narrowed) or not is_private(edit, widened.inputs[0]):
+        return None
+    nodes.append(widened)
+    return widened.inputs[0]
+
+
+def _is_half_in_float(widened: ir.Node, narrowed: ir.Node) -> bool:
+    """Whether the two casts go from half precision to float32 and back."""
+    inner = widened.outputs[0].dtype
+    outer = {value.dtype for value in (widened.inputs[0], narrowed.outputs[0]) if value is not None}
+    return inner == ir.DataType.FLOAT and outer in ({ir.DataType.FLOAT16}, {ir.DataType.BFLOAT16})

@@ -1,0 +1,126 @@
+"""An attention with a single head is cut into heads like those with several, so that all are of one class.
+
+    Unsqueeze(x, 1)                                    ->   Transpose(SplitHeads(x), (0, 2, 1, 3))
+    Transpose(Reshape(x, (b, n, 1, d)), (0, 2, 1, 3))  ->   Transpose(SplitHeads(x), (0, 2, 1, 3))
+    Squeeze(y, 1)                                      ->   MergeHeads(Transpose(y, (0, 2, 1, 3)))
+    Reshape(Transpose(y, (0, 2, 1, 3)), (b, n, d))     ->   MergeHeads(Transpose(y, (0, 2, 1, 3)))
+
+SplitHeads is `x.unflatten(-1, (1, d))` and MergeHeads is `y.flatten(2)`, which a reshape would be with several heads.
+
+Applies to the queries, keys and values of an attention and to its result y, if all four are of these forms and nothing
+else reads them, and if some attention of the model is cut into heads by a reshape: where none is, nobody speaks of
+heads. Sound because moving an axis of size 1 moves no element.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, is_standard, sweep
+from onnxlift.ir.graph.match import DOMAIN, is_private, made_by
+from onnxlift.ir.graph.walk import scopes
+from onnxlift.ir.inference.node_view import Shape, shape_of
+from onnxlift.rewriting.simplifying.transposes import permutation
+from onnxlift.stages import step
+
+_SWAP = (0, 2, 1, 3)
+
+
+@step("single-heads", after={"linear-functions": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Cut single heads like several; gives for how many attentions."""
+    attentions = [node for scope in scopes(model) for node in scope.graph if _is_attention(node)]
+    if not any(_is_cut(node) for node in attentions):
+        return 0
+    return sweep(model, _visit)
+
+
+def _is_attention(node: ir.Node) -> bool:
+    return node.op_type == "Attention" and node.domain == DOMAIN
+
+
+def _is_cut(attention: ir.Node) -> bool:
+    """Whether the queries are cut into heads by a reshape."""
+    q = attention.inputs[0]
+    swap = None if q is None else q.producer()
+    if swap is None or tuple(permutation(swap) or ()) != _SWAP or swap.inputs[0] is None:
+        return False
+    cut = swap.inputs[0].producer()
+    return cut is not None and cut.op_type == "Reshape"
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if not _is_attention(node):
+        return
+    (y,) = node.outputs
+    splits = [_split(edit, value) for value in node.inputs[:3]]
+    merge = _merge(edit, y)
+    if merge is None or not all(splits):
+        return
+    for split in splits:
+        if split is not None:
+            _write_split(edit, split)
+    _write_merge(edit, merge, y)
+
+
+def _split(edit: Edit, value: ir.Value | None) -> ir.Node | None:
+    """The node that gives (batch, length, features) an axis for one head, before or behind the length."""
+    if not is_private(edit, value):
+        return None
+    swap = made_by(edit, value, "Transpose")
+    if swap is not None and tuple(permutation(swap) or ()) != _SWAP:
+        return None
+    cut = value if swap is None else swap.inputs[0]
+    node = made_by(edit, cut, "Unsqueeze", "Reshape")
+    if node is None or not is_private(edit, cut):
+        return None
+    axis = 1 if swap is None else 2
+    return node if _adds_axis(shape_of(node.inputs[0]), shape_of(cut), axis) else None
+
+
+def _merge(edit: Edit, y: ir.Value) -> ir.Node | None:
+    """The node that takes the axis of the head away from (batch, 1, length, features), perhaps behind a swap."""
+    axis = 1
+    node = _reader(edit, y)
+    if node is not None and tuple(permutation(node) or ()) == _SWAP:
+        (y,) = node.outputs
+        axis, node = 2, _reader(edit, y)
+    if node is None or not is_standard(node, "Squeeze", "Reshape"):
+        return None
+    return node if _adds_axis(shape_of(node.outputs[0]), shape_of(y), axis) else None
+
+
+def _reader(edit: Edit, value: ir.Value) -> ir.Node | None:
+    if not is_private(edit, value):
+        return None
+    ((node, _),) = value.uses()
+    return node if node.graph is edit.graph else None
+
+
+def _adds_axis(narrow: Shape | None, wide: Shape | None, axis: int) -> bool:
+    return narrow is not None and len(narrow) == 3 and wide == (*narrow[:axis], 1, *narrow[axis:])
+
+
+def _write_split(edit: Edit, node: ir.Node) -> None:
+    x, shape = node.inputs[0], shape_of(node.inputs[0])
+    assert x is not None and shape is not None
+    if _is_swapped(node.outputs[0]):
+        edit.replace(node, "SplitHeads", [x], domain=DOMAIN)
+        return
+    name = f"{x.name}.heads"
+    cut = edit.insert(node, "SplitHeads", [x], like=x, shape=(*shape[:2], 1, shape[2]), name=name, domain=DOMAIN)
+    edit.replace(node, "Transpose", [cut], [ir.AttrInt64s("perm", _SWAP)])
+
+
+def _is_swapped(value: ir.Value) -> bool:
+    return any(tuple(permutation(user) or ()) == _SWAP for user, _ in value.uses())
+
+
+def _write_merge(edit: Edit, node: ir.Node, y: ir.Value) -> None:
+    swapped = node.inputs[0]
+    if swapped is y:
+        order, shape = [ir.AttrInt64s("perm", _SWAP)], shape_of(node.outputs[0])
+        assert shape is not None
+        heads = (*shape[:2], 1, shape[2])
+        swapped = edit.insert(node, "Transpose", [y], order, like=y, shape=heads, name=f"{y.name}.swapped")
+    edit.replace(node, "MergeHeads", [swapped], domain=DOMAIN)

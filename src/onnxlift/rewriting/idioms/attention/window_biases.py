@@ -1,0 +1,86 @@
+"""Bias and mask of an attention in shifted windows, which PyTorch's exporters have added ahead of time, apart again.
+
+    Tile(total (w, h, n, m), (b, 1, 1, 1))   ->   Tile(Add(bias (h, n, m), mask (w, 1, n, m)), (b, 1, 1, 1))
+
+All windows of an image have the same bias, which differs from head to head; the mask is the same for all heads, and has
+one number where two places of a window do not see each other, else 0. The first window has nothing to hide, so that its
+total is the bias.
+
+It applies if the sum of the two is the total exactly, number by number, and if that is added to scores. Not to a total
+with a name of its own, which was a parameter as it is; nor if others read it; nor if no window hides anything.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Array, Edit, has_generated_name, initialiser, is_standard, sweep
+from onnxlift.ir.graph.match import is_float, is_private
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.origin.metadata import FOLDED_FROM, string_list
+from onnxlift.rewriting.idioms.attention.parts.mask import is_score
+from onnxlift.stages import step
+
+LARGEST = 1 << 24  # elements of a total
+
+_ADDITION = re.compile(r"add(_\d+)*")
+
+
+@step("window-biases", after={"flattened-heads": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Take such totals apart; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, "Tile") or not _meets_scores(edit, node) or not is_private(edit, node.inputs[0]):
+        return
+    total = node.inputs[0]
+    tensor = constant(total)
+    if total is None or tensor is None or not is_float(total):
+        return
+    note = string_list(total.metadata_props.get(FOLDED_FROM))
+    if note is None and not has_generated_name(total) and "constant" not in total.meta:
+        return
+    found = _parts(tensor.numpy()) if len(tensor.shape) == 4 and 0 < tensor.size <= LARGEST else None
+    if found is not None:
+        node.replace_input_with(0, _sum(edit, node, total, note or [], *found))
+        edit.changes += 1
+
+
+def _meets_scores(edit: Edit, tile: ir.Node) -> bool:
+    if not is_private(edit, tile.outputs[0]):
+        return False
+    ((reader, _),) = tile.outputs[0].uses()
+    return is_standard(reader, "Add") and any(is_score(edit, value) for value in reader.inputs)
+
+
+def _parts(total: Array) -> tuple[Array, Array] | None:
+    """Bias and mask, if the total is the sum of such."""
+    bias = total[0]
+    hidden = (total != bias).any(axis=1)
+    if not hidden.any():
+        return None
+    with np.errstate(invalid="ignore", over="ignore"):
+        least = np.rint(np.median((total - bias).transpose(0, 2, 3, 1)[hidden]))  # but for the rounding of each sum
+        mask = np.where(hidden[:, None], least, 0).astype(total.dtype)
+        return (bias, mask) if np.array_equal(bias + mask, total) else None
+
+
+def _sum(edit: Edit, node: ir.Node, total: ir.Value, note: list[str], bias: Array, mask: Array) -> ir.Value:
+    """The total as the sum of two constants, in front of `node`. What it was computed from is said of the bias."""
+    masks = [name for name in note if name.endswith("mask")]
+    place = edit.names.fresh("windows")  # of which modules forget all up to the slash
+    name = masks[0] if len(masks) == 1 else f"{place}/attn_mask"
+    constants = [
+        edit.constant(f"{total.name}.bias", np.ascontiguousarray(bias)),
+        initialiser(edit.graph, edit.names.fresh(name), mask),
+    ]
+    if note:
+        rest = [name for name in note if name not in masks and not _ADDITION.fullmatch(name)]
+        constants[0].metadata_props[FOLDED_FROM] = repr(rest)
+    shape = np.broadcast_shapes(bias.shape, mask.shape)
+    return edit.insert(node, "Add", constants, like=total, shape=shape, name=f"{total.name}.sum")

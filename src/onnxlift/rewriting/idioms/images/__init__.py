@@ -1,0 +1,1 @@
+"""Pooling, padding, resizing and unfolding of images and signals."""

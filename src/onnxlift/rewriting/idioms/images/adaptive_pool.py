@@ -1,0 +1,204 @@
+"""Means over windows that are as even as an image of this size allows.
+
+    windows = Transpose(GatherND(Transpose(x, 2 3 0 1), table), 4 5 0 1 2 3)      (n, c, rows, height, columns, width)
+
+    ReduceMean(windows, axes 3 and 5)                                        ->   AdaptiveAvgPool(x, rows, columns)
+    (windows[:, :, :, 0, :, 0] + windows[:, :, :, 0, :, 1] + ...) / counts   ->   AdaptiveAvgPool(x, rows, columns)
+    Squeeze(AdaptiveAvgPool(Unsqueeze(x, -2), 1, columns), -2)               ->   AdaptiveAvgPool(x, columns)
+
+with or without batch. In the second, for windows of different sizes, what a smaller one does not have is zero:
+`Where(mask, 0, windows)`, once for each direction.
+
+Of an axis of L elements that becomes k, window i goes from floor(i * L / k) to ceil((i + 1) * L / k): the table has all
+these elements in this order, nothing but the places behind them is masked, and the counts are how many they are. So L
+must be known. Each place of the windows is added once. Not if somebody else reads what is in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Array, Edit, attribute, axes_of, is_standard, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_float, is_private, made_by, number, rank
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.inference.node_view import Shape, shape_of
+from onnxlift.rewriting.simplifying.transposes import permutation
+from onnxlift.stages import step
+
+_LARGEST = 1 << 20
+"""Of more entries no table is looked at."""
+_POOL = "AdaptiveAvgPool"
+
+
+@step("adaptive-pool")
+def run(model: ir.Model) -> int:
+    """Recognise adaptive pools; gives how many."""
+    return sweep(model, _image) + sweep(model, _signal)
+
+
+@dataclass
+class _Windows:
+    """Elements of the last two axes of `x`: window by window (rows, height, columns, width) the places in a table."""
+
+    x: ir.Value
+    size: Shape
+    """Height and width of `x`."""
+    table: Array
+    missing: Array
+    """Which places of the windows are zeros instead."""
+    nodes: list[ir.Node]
+    """Those that make the windows, the last one first."""
+
+    def are_adaptive(self, counts: Array | None) -> bool:
+        """Whether these are the windows of an adaptive pool, with so many elements each (as many as there are places,
+        if they are not given)."""
+        rows, tall, columns, wide, _ = self.table.shape
+        height, width = self.size
+        if not isinstance(height, int) or not isinstance(width, int) or 0 in self.table.shape:
+            return False
+        (tops, heights), (lefts, widths) = _spans(height, rows), _spans(width, columns)
+        down, across = np.arange(tall), np.arange(wide)
+        has_row, has_column = down < heights[:, None], across < widths[:, None]
+        present = has_row[:, :, None, None] & has_column
+        elements = np.broadcast_arrays((tops[:, None] + down)[:, :, None, None], lefts[:, None] + across)
+        places, sizes = np.stack(elements, axis=-1), heights[:, None] * widths
+        return (
+            heights.max() <= tall
+            and widths.max() <= wide
+            and np.array_equal(self.missing, ~present)
+            and np.array_equal(self.table[present], places[present])
+            and (counts is None or _stretches(counts.shape, sizes.shape))
+            and bool(np.all(sizes == (tall * wide if counts is None else counts)))
+        )
+
+
+def _spans(size: int, count: int) -> tuple[Array, Array]:
+    """Where the windows over an axis begin, and how long they are."""
+    steps = np.arange(count)
+    starts, ends = steps * size // count, -(-(steps + 1) * size // count)
+    return starts, ends - starts
+
+
+def _stretches(shape: Sequence[int], target: Sequence[int]) -> bool:
+    """Whether an array of this shape broadcasts to the other one."""
+    fits = zip(reversed(shape), reversed(target), strict=False)
+    return len(shape) <= len(target) and all(have in (1, want) for have, want in fits)
+
+
+def _image(edit: Edit, node: ir.Node) -> None:
+    found, counts = None, None
+    if is_standard(node, "ReduceMean"):
+        found = _averaged(edit, node)
+    elif is_standard(node, "Div") and (tensor := constant(node.inputs[1])) is not None and tensor.size <= _LARGEST:
+        found, counts = _added(edit, node.inputs[0]), tensor.numpy()
+    if found is not None and is_float(found.x) and found.are_adaptive(counts):
+        rows, _, columns, *_ = found.table.shape
+        edit.replace(node, _POOL, [found.x], [ir.AttrInt64s("sizes", [rows, columns])], domain=DOMAIN)
+        drop_unused(edit, found.nodes)
+
+
+def _signal(edit: Edit, node: ir.Node) -> None:
+    """A pool along one axis, of an image that is one pixel high."""
+    if not is_standard(node, "Squeeze"):
+        return
+    pool = made_by(edit, node.inputs[0], _POOL, domain=DOMAIN)
+    raised = made_by(edit, pool.inputs[0], "Unsqueeze") if pool is not None else None
+    axes = rank(node.inputs[0])
+    if pool is None or raised is None or axes is None or not is_private(edit, node.inputs[0]):
+        return
+    above = ((-2,), (axes - 2,))
+    if axes_of(node) in above and axes_of(raised) in above:
+        sizes = ir.AttrInt64s("sizes", attribute(pool, "sizes", ())[1:])
+        edit.replace(node, _POOL, [raised.inputs[0]], [sizes], domain=DOMAIN, named_by=pool)
+        drop_unused(edit, [pool, raised])
+
+
+def _averaged(edit: Edit, node: ir.Node) -> _Windows | None:
+    """The windows whose means a ReduceMean gives."""
+    value, axes = node.inputs[0], axes_of(node)
+    count = rank(value)
+    if count is None or axes is None or attribute(node, "keepdims", 1) != 0 or not is_private(edit, value):
+        return None
+    return _windows(edit, value) if sorted(axis % count for axis in axes) == [count - 3, count - 1] else None
+
+
+def _added(edit: Edit, total: ir.Value | None) -> _Windows | None:
+    """The windows of which `total` has every place once, added up."""
+    adds: list[ir.Node] = []
+    taken: list[ir.Node] = []
+    values = [total]
+    while values:
+        value = values.pop()
+        if not is_private(edit, value):
+            return None
+        if (add := made_by(edit, value, "Add")) is not None:
+            adds.append(add)
+            values.extend(add.inputs)
+        elif (element := made_by(edit, value, "Gather")) is not None:
+            taken.append(element)
+        else:
+            return None
+    rows = {element.inputs[0]: made_by(edit, element.inputs[0], "Gather") for element in taken}
+    known = [row for row in rows.values() if row is not None]
+    sources = {row.inputs[0] for row in known}
+    found = _windows(edit, sources.pop()) if len(sources) == 1 else None
+    if found is None:
+        return None
+    _, tall, _, wide, _ = found.table.shape
+    places = sorted((_place(rows[element.inputs[0]], -3), _place(element, -1)) for element in taken)
+    if places != [(row, column) for row in range(tall) for column in range(wide)]:
+        return None
+    readers = [(known[0].inputs[0], tall), *((row.outputs[0], wide) for row in known)]
+    if any(value is None or len(value.uses()) != count or edit.is_output(value) for value, count in readers):
+        return None
+    found.nodes = [*adds, *taken, *known, *found.nodes]
+    return found
+
+
+def _place(gather: ir.Node | None, axis: int) -> float:
+    """The place that is taken of this axis, which goes; -1 if it is something else."""
+    axes = None if gather is None else rank(gather.inputs[0])
+    if gather is None or axes is None or rank(gather.inputs[1]) != 0:
+        return -1
+    along, place = attribute(gather, "axis", 0), number(gather.inputs[1])
+    return -1 if place is None or along not in (axis, axes + axis) else place
+
+
+def _windows(edit: Edit, value: ir.Value | None) -> _Windows | None:
+    """The windows that `value` is, with zeros where masks say so."""
+    masks: list[ir.TensorProtocol] = []
+    nodes: list[ir.Node] = []
+    while (filled := made_by(edit, value, "Where")) is not None and len(masks) < 2:
+        tensor = constant(filled.inputs[0])
+        if tensor is None or number(filled.inputs[1]) != 0 or rank(filled.inputs[1]) != 0:
+            return None
+        masks.append(tensor)
+        nodes.append(filled)
+        value = filled.inputs[2]
+        if not is_private(edit, value):
+            return None
+    back = made_by(edit, value, "Transpose")
+    taken = made_by(edit, back.inputs[0], "GatherND") if back is not None else None
+    front = made_by(edit, taken.inputs[0], "Transpose") if taken is not None else None
+    if back is None or taken is None or front is None or not is_private(edit, taken.outputs[0]):
+        return None
+    x, table, first, last = front.inputs[0], constant(taken.inputs[1]), permutation(front), permutation(back)
+    shape = shape_of(x)
+    if x is None or shape is None or table is None or first is None or last is None:
+        return None
+    outer = len(shape) - 2
+    if list(first) != [outer, outer + 1, *range(outer)] or list(last) != [*range(4, 4 + outer), 0, 1, 2, 3]:
+        return None
+    # With so many axes in between, rows of two places (as those of an adaptive pool are) have no axes of batches.
+    if outer not in (1, 2) or len(table.shape) != 5 or table.size > _LARGEST:
+        return None
+    missing = np.zeros(table.shape.numpy()[:4], bool)
+    if not all(_stretches(mask.shape.numpy(), missing.shape) for mask in masks):
+        return None
+    for mask in masks:
+        missing |= mask.numpy()
+    return _Windows(x, shape[-2:], table.numpy(), missing, [*nodes, back, taken, front])

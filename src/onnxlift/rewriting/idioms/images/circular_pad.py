@@ -1,0 +1,59 @@
+"""A tensor that goes on at one end as it begins at the other.
+
+    Concat(x[-a:], x, x[:b], axis)                   ->   CircularPad(x, pads)     `F.pad(x, (a, b), mode="circular")`
+    CircularPad(CircularPad(x, pads), other pads)    ->   CircularPad(x, both)
+
+for floating-point tensors of three to five axes, padded along those after batch and channels, of known size. The second
+one is for different axes. Not if somebody else reads the pieces or the first of two pads, nor if a piece is not at the
+very end of x. Sound because that is what PyTorch's padding means; a piece is never longer than x.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_float, is_private, made_by, rank
+from onnxlift.rewriting.idioms.parts.pieces import piece
+from onnxlift.stages import step
+
+
+@step("circular-pad", after={"unfold": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Recognise circular padding; gives how often."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    axes = rank(node.outputs[0])
+    if (
+        not is_standard(node, "Concat")
+        or len(node.inputs) != 3
+        or axes not in (3, 4, 5)
+        or not is_float(node.outputs[0])
+    ):
+        return
+    before, x, after = node.inputs
+    last, first = piece(edit, before), piece(edit, after)
+    if x is None or last is None or first is None or not (is_private(edit, before) and is_private(edit, after)):
+        return
+    axis = last.axis
+    if (
+        last.x is not x
+        or first.x is not x
+        or first.axis != axis
+        or attribute(node, "axis", 1) not in (axis, axis - axes)
+    ):
+        return
+    if axis < 2 or first.start != 0 or last.start + last.length != last.size or 0 in (first.length, last.length):
+        return
+    pads = [0] * (2 * axes)
+    pads[axis], pads[axes + axis] = last.length, first.length
+    cuts = [value.producer() for value in (before, after) if value is not None]
+    inner = made_by(edit, x, "CircularPad", domain=DOMAIN)
+    if inner is not None and is_private(edit, x, readers=3) and not attribute(inner, "pads", ())[axis]:
+        x = inner.inputs[0]
+        pads = [ours + theirs for ours, theirs in zip(pads, attribute(inner, "pads", ()), strict=True)]
+    options = [ir.AttrInt64s("pads", pads), ir.AttrString("mode", "wrap")]
+    edit.replace(node, "CircularPad", [x], options, domain=DOMAIN)
+    drop_unused(edit, [*(cut for cut in cuts if cut is not None), *([] if inner is None else [inner])])

@@ -1,0 +1,67 @@
+"""Images whose size changes by taking the nearest pixel, which PyTorch's newer exporter writes as a lookup.
+
+    Transpose(GatherND(Transpose(x, 2 3 0 1), table), 2 3 0 1)   ->   NearestExact(x, sizes)
+
+which is `F.interpolate(x, size=..., mode="nearest-exact")`; the same with three axes, and with Gather for a signal that
+becomes longer (of a shorter one it may as well be a slice).
+
+Element i of k along an axis of L is element floor((i + 0.5) * L / k). PyTorch computes that in float32 or in double:
+the table must be what either gives, so L must be known. For numbers in floating point, with batch and channels, and at
+least one element. Not if somebody else reads what is in between. Sound because only elements are moved.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Array, Edit, is_standard, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_float, is_private, made_by
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.rewriting.simplifying.transposes import permutation
+from onnxlift.stages import step
+
+_LARGEST = 1 << 24
+
+
+@step("nearest-resize", after={"linear-resize": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Recognise images that change their size; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    taken = made_by(edit, node.inputs[0], "Gather", "GatherND") if is_standard(node, "Transpose") else None
+    front = made_by(edit, taken.inputs[0], "Transpose") if taken is not None else None
+    if taken is None or front is None or not is_private(edit, node.inputs[0]) or not is_float(front.inputs[0]):
+        return
+    before, after, table = shape_of(front.inputs[0]), shape_of(node.outputs[0]), constant(taken.inputs[1])
+    if before is None or after is None or table is None or table.size > _LARGEST or len(before) not in (3, 4, 5):
+        return
+    space = len(before) - 2
+    first, last = permutation(front), permutation(node)
+    if first is None or last is None or before[1] == 0 or table.size == 0:
+        return
+    if list(first) != [*range(2, space + 2), 0, 1] or list(last) != [space, space + 1, *range(space)]:
+        return
+    # Of a Gather, as of one axis, the places are not in rows; it is along that axis, or that would not become longer.
+    # A GatherND of so many places has no axes of batches, or its result would have fewer axes.
+    places = table.numpy()[..., None] if taken.op_type == "Gather" else table.numpy()
+    old, new = (tuple(size for size in sizes[2:] if isinstance(size, int)) for sizes in (before, after))
+    if len(old) != space or places.shape != (*new, space) or (space == 1 and new <= old):
+        return
+    if all(_is_nearest(places[..., axis], axis, old[axis]) for axis in range(space)):
+        edit.replace(node, "NearestExact", [front.inputs[0]], [ir.AttrInt64s("sizes", new)], domain=DOMAIN)
+        drop_unused(edit, [taken, front])
+
+
+def _is_nearest(places: Array, axis: int, size: int) -> bool:
+    """Whether the places along an axis of so many elements are the nearest ones, wherever one is along the others."""
+    count = places.shape[axis]
+    middles = np.arange(count) + 0.5
+    single = np.floor(middles.astype(np.float32) * (np.float32(size) / np.float32(count)))
+    wanted = np.minimum(np.floor(middles * (size / count)), size - 1)
+    shape = [count if other == axis else 1 for other in range(places.ndim)]
+    is_sure = np.array_equal(np.minimum(single, size - 1), wanted)
+    return is_sure and bool(np.all(places == wanted.reshape(shape)))

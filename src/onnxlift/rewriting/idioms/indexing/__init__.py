@@ -1,0 +1,1 @@
+"""Indexing, slicing, splitting and joining as PyTorch writes them."""

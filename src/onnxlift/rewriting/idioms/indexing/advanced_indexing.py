@@ -1,0 +1,93 @@
+"""Index arrays that were expanded and joined only to index with them.
+
+    GatherND(data, Concat(Unsqueeze(Expand(a, s), -1), Unsqueeze(Expand(b, s), -1), axis=-1))   ->   Index(data, a, b)
+    GatherND(data, c), c a nameless constant of shape (..., 2)              ->   Index(data, c[..., 0], c[..., 1])
+
+which is `data[a, b]`: indexing broadcasts its index arrays by itself. It applies when the last axis of the indices has
+one entry for each array, there are no batch dimensions, and the arrays broadcast to the shape that they were expanded
+to (so that an Expand may be left out; the joint shape must be known to be the same without it). Constants may stand
+among what is joined. Nothing else may read the joined indices; they would stay otherwise, and nothing would be gained.
+What axes are indexed, and where their place is in the result, is a matter of `indexed_axes.py`.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, attribute, has_generated_name, is_standard, sweep
+from onnxlift.ir.graph.match import DOMAIN, is_private, made_by
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.inference.node_view import Shape, Unknown, shape_of
+from onnxlift.ir.inference.shape_rules import broadcast_shapes
+from onnxlift.stages import step
+
+_MOST_ARRAYS = 8
+
+
+@step("advanced-indexing", after={"repeat-interleave": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Recognise advanced indexing; gives how often."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, "GatherND") or attribute(node, "batch_dims", 0) != 0:
+        return
+    data, indices = node.inputs[0], node.inputs[1]
+    joint = None if indices is None else shape_of(indices)
+    if data is None or indices is None or joint is None or not is_private(edit, indices):
+        return
+    arrays = _joined(edit, indices, joint[:-1])
+    if arrays and _broadcast(arrays) == joint[:-1]:
+        edit.replace(node, "Index", [data, *arrays], domain=DOMAIN)
+
+
+def _joined(edit: Edit, indices: ir.Value, joint: Shape) -> list[ir.Value]:
+    """The arrays that are joined along the last axis; none if some part is no array."""
+    joined = made_by(edit, indices, "Concat")
+    if joined is None:
+        return _columns(edit, indices)
+    if attribute(joined, "axis", None) not in (-1, len(joint)):
+        return []
+    arrays: list[ir.Value] = []
+    for part in joined.inputs:
+        array = _array(part, joint)
+        found = _columns(edit, part) if array is None else [array]
+        if not found:
+            return []
+        arrays += found
+    return arrays
+
+
+def _array(part: ir.Value | None, joint: Shape) -> ir.Value | None:
+    """`a` of `Unsqueeze(a, -1)` or of `Unsqueeze(Expand(a, shape), -1)`."""
+    node = part.producer() if part is not None else None
+    if part is None or node is None or not is_standard(node, "Unsqueeze") or node.inputs[0] is None:
+        return None
+    if shape_of(part) != (*joint, 1):
+        return None
+    expand = node.inputs[0].producer()
+    return expand.inputs[0] if expand is not None and is_standard(expand, "Expand") else node.inputs[0]
+
+
+def _columns(edit: Edit, part: ir.Value | None) -> list[ir.Value]:
+    """The columns of a constant that has no name of its own."""
+    tensor = constant(part)
+    if part is None or tensor is None or not (part.meta.get("constant") or has_generated_name(part)):
+        return []
+    numbers = tensor.numpy()
+    if numbers.ndim < 2 or numbers.shape[-1] > _MOST_ARRAYS:
+        return []
+    return [edit.constant(f"{part.name}.index", numbers[..., column]) for column in range(numbers.shape[-1])]
+
+
+def _broadcast(arrays: list[ir.Value]) -> Shape | None:
+    """The common shape, where names and numbers decide it. All shapes are known: that of the joined indices is."""
+    try:
+        return broadcast_shapes([shape for array in arrays if (shape := shape_of(array)) is not None], _unknown)
+    except Unknown:
+        return None
+
+
+def _unknown() -> str:
+    raise Unknown

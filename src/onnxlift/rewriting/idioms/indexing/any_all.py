@@ -1,0 +1,74 @@
+"""Whether any or all of several booleans are true, as exporters write it, by way of integers.
+
+    Cast(ReduceMax(Cast(mask, int)), bool)            ->   Any(mask)
+    Cast(ReduceMin(Cast(mask, int)), bool)            ->   All(mask)
+    Greater(ReduceSum(Cast(mask, int)), 0)            ->   Any(mask)
+    Not(Any(Not(mask)))                               ->   All(mask)
+
+over the same axes. Casts go to integers that hold any number of elements, 32 bits or more. Nobody else reads what is in
+between. Sound because the integers are 0 and 1. Of no elements ONNX's maximum is the smallest integer, if there is one,
+and so true: PyTorch's `any`, which was exported, says false.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, attribute, axes_of, is_standard, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by, number, rank
+from onnxlift.ir.graph.types import DataType
+from onnxlift.stages import step
+
+_COUNTERS = (DataType.INT32, DataType.INT64)
+_BY_EXTREME = {"ReduceMax": "Any", "ReduceMin": "All"}
+
+
+@step("any-all", after={"spelled-activations": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Recognise questions about several booleans; gives how many rewrites that took."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if is_standard(node, "Cast") and node.outputs[0].dtype == DataType.BOOL:
+        reduced = made_by(edit, node.inputs[0], *_BY_EXTREME)
+        if reduced is not None:
+            _replace(edit, node, reduced, _BY_EXTREME[reduced.op_type])
+    elif is_standard(node, "Greater") and number(node.inputs[1]) == 0 and rank(node.inputs[1]) == 0:
+        reduced = made_by(edit, node.inputs[0], "ReduceSum")
+        if reduced is not None:
+            _replace(edit, node, reduced, "Any")
+    elif is_standard(node, "Not"):
+        _negated(edit, node)
+
+
+def _replace(edit: Edit, node: ir.Node, reduced: ir.Node, op_type: str) -> None:
+    cast = made_by(edit, reduced.inputs[0], "Cast")
+    mask = cast.inputs[0] if cast is not None else None
+    if cast is None or mask is None or mask.dtype != DataType.BOOL or cast.outputs[0].dtype not in _COUNTERS:
+        return
+    if not is_private(edit, node.inputs[0]) or not is_private(edit, reduced.inputs[0]):
+        return
+    axes, size = axes_of(reduced), rank(mask)
+    given = len(reduced.inputs) > 1 and reduced.inputs[1] is not None
+    if (
+        size is None
+        or not size
+        or (given and axes is None)
+        or (not axes and attribute(reduced, "noop_with_empty_axes", 0))
+    ):
+        return
+    attributes = [
+        ir.AttrInt64s("axes", sorted(axis % size for axis in (axes if axes else range(size)))),
+        ir.AttrInt64("keepdims", attribute(reduced, "keepdims", 1)),
+    ]
+    edit.replace(node, op_type, [mask], attributes, domain=DOMAIN)
+    drop_unused(edit, [reduced, cast])
+
+
+def _negated(edit: Edit, node: ir.Node) -> None:
+    found = made_by(edit, node.inputs[0], "Any", domain=DOMAIN)
+    inner = made_by(edit, found.inputs[0], "Not") if found is not None else None
+    if found is not None and inner is not None and is_private(edit, node.inputs[0]):
+        edit.replace(node, "All", [inner.inputs[0]], found.attributes.values(), domain=DOMAIN)
+        drop_unused(edit, [found, inner])

@@ -1,0 +1,60 @@
+"""Masks that exporters turn into the places where they are true.
+
+    places = Transpose(NonZero(x))                ->   places = Places(x)        x.nonzero()
+    GatherND(data, Places(mask))                  ->   Masked(data, mask)        data[mask]
+    ScatterND(data, Places(mask), Expand(a, n))   ->   Where(mask, a, data)      data[mask] = a
+
+The second and third are for masks of booleans, of one axis or more, that have the first sizes of the data: indexing
+with a smaller mask is an error in PyTorch. In the third the mask has all sizes of the data, `a` is one number. Sound
+because a mask takes elements in the order of their places, and no place is there twice. A ScatterND that adds to what
+is there stays; so do a GatherND with batch dimensions, and data of strings, which are no tensors.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by, number
+from onnxlift.ir.graph.types import DataType
+from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.rewriting.simplifying.transposes import permutation
+from onnxlift.stages import step
+
+
+@step("boolean-indexing", after={"indexed-axes": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Recognise masks; gives how many."""
+    return sweep(model, _places) + sweep(model, _masked)
+
+
+def _places(edit: Edit, node: ir.Node) -> None:
+    order = permutation(node)
+    if order is None or list(order) != [1, 0]:
+        return
+    found = made_by(edit, node.inputs[0], "NonZero")
+    if found is not None and is_private(edit, node.inputs[0]):
+        edit.replace(node, "Places", [found.inputs[0]], domain=DOMAIN)
+        drop_unused(edit, [found])
+
+
+def _masked(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, "GatherND", "ScatterND"):
+        return
+    data, places = node.inputs[0], made_by(edit, node.inputs[1], "Places", domain=DOMAIN)
+    mask = places.inputs[0] if places is not None else None
+    sizes, masked = shape_of(data), shape_of(mask)
+    if data is None or places is None or mask is None or sizes is None or not masked or mask.dtype != DataType.BOOL:
+        return
+    if data.dtype == DataType.STRING or sizes[: len(masked)] != masked:
+        return
+    if node.op_type == "GatherND":
+        if attribute(node, "batch_dims", 0) == 0:
+            edit.replace(node, "Masked", [data, mask], domain=DOMAIN)
+            drop_unused(edit, [places])
+    elif attribute(node, "reduction", "none") == "none" and sizes == masked:
+        spread = made_by(edit, node.inputs[2], "Expand")
+        filler = spread.inputs[0] if spread is not None else None
+        if spread is not None and number(filler) is not None:
+            edit.replace(node, "Where", [mask, filler, data])
+            drop_unused(edit, [places, spread])

@@ -1,0 +1,101 @@
+"""Two axes that were merged into one to be indexed.
+
+1. Gather(Reshape(x, (a*b, ...)), Add(j, Mul(i, b)))      ->   Index(x, i, j)                x[i, j]
+2. Gather(Reshape(Transpose(x), (a*b, ...)), c)           ->   Index(Transpose(x), c // b, c % b)
+
+This is how PyTorch's older exporter writes `x[torch.arange(n), t.argmax(-1)]` (the first rule, where i and its product
+may have been folded into one constant) and `x[:, rows, columns]` (the second, for a constant c without a name; the
+transpose brings the two axes to the front, see `indexed_axes.py`).
+
+x has the shape (a, b, ...) with a number b. Not unless every j is known to be in 0, ..., b - 1: the place of the
+greatest of b elements, a remainder of b, or a constant. An index that is not would be one of another row here, and
+counted from the end or an error there. i may be anything: it is out of range, or counted from the end, in both.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, attribute, has_generated_name, is_standard, sweep
+from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by, number, with_number
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.inference import symbolic
+from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.stages import step
+
+_NAME = "onnx::index"
+"""Of constants that have none of their own."""
+
+
+@step("flat-indices", after={"advanced-indexing": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Index the two axes one by one; gives how often."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, "Gather") or attribute(node, "axis", 0) != 0:
+        return
+    flat = made_by(edit, node.inputs[0], "Reshape", "Flatten")
+    indices, data = node.inputs[1], None if flat is None else flat.inputs[0]
+    shape, merged = shape_of(data), shape_of(node.inputs[0])
+    if flat is None or data is None or indices is None or shape is None or merged is None or len(shape) < 2:
+        return
+    width = shape[1]
+    if merged != (symbolic.multiply(shape[0], width), *shape[2:]) or not isinstance(width, int):
+        return
+    found = _computed(edit, indices, width) or _constants(edit, data, indices, width)
+    if found is not None:
+        edit.replace(node, "Index", [data, *found], domain=DOMAIN)
+        drop_unused(edit, [flat])
+
+
+def _computed(edit: Edit, indices: ir.Value, width: int) -> tuple[ir.Value, ir.Value] | None:
+    """The rows and columns that were joined to `indices`."""
+    add = made_by(edit, indices, "Add")
+    for column, row in both_orders(add) if add is not None and is_private(edit, indices) else ():
+        if _is_below(edit, column, width):
+            rows = _rows(edit, row, width)
+            if rows is not None:
+                return rows, column
+    return None
+
+
+def _rows(edit: Edit, value: ir.Value, width: int) -> ir.Value | None:
+    """`i` of `i * width`."""
+    tensor = constant(value)
+    if tensor is not None:
+        numbers = tensor.numpy()
+        return None if (numbers % width).any() else edit.constant(_NAME, numbers // width)
+    product = made_by(edit, value, "Mul")
+    found = None if product is None else with_number(product)
+    return found[0] if found is not None and found[1] == width else None
+
+
+def _is_below(edit: Edit, value: ir.Value, width: int) -> bool:
+    """Whether all elements are known to be in 0, ..., width - 1."""
+    tensor = constant(value)
+    if tensor is not None:
+        numbers = tensor.numpy()
+        return bool(numbers.size and numbers.min() >= 0 and numbers.max() < width)
+    node = made_by(edit, value, "ArgMax", "ArgMin", "Mod")
+    if node is None:
+        return False
+    if node.op_type == "Mod":
+        return number(node.inputs[1]) == width and attribute(node, "fmod", 0) == 0
+    shape, axis = shape_of(node.inputs[0]), attribute(node, "axis", 0)
+    return shape is not None and axis is not None and -len(shape) <= axis < len(shape) and shape[axis] == width
+
+
+def _constants(edit: Edit, data: ir.Value, indices: ir.Value, width: int) -> tuple[ir.Value, ir.Value] | None:
+    """The rows and columns of a constant, if the axes that it indexes were brought to the front."""
+    tensor = constant(indices)
+    if tensor is None or made_by(edit, data, "Transpose") is None:
+        return None
+    numbers = tensor.numpy()
+    is_nameless = "constant" in indices.meta or has_generated_name(indices)
+    if not is_nameless or numbers.ndim == 0 or not numbers.size or numbers.min() < 0:
+        return None
+    rows, columns = np.divmod(numbers, width)
+    return edit.constant(_NAME, rows), edit.constant(_NAME, columns)

@@ -1,0 +1,70 @@
+"""Axes that were brought to the front to be indexed, and brought back.
+
+1. Transpose(Index(Transpose(x, (1, 2, 0)), a, b), (1, 0))   ->   Index(x, a, b, axes=(1, 2))      x[:, a, b]
+2. Index(Transpose(x, (0, 2, 1)), a, b)                      ->   Index(x, a, b, axes=(0, 2))      x[a, :, b]
+3. Transpose(Gather(Transpose(x, (1, 0, 2)), i), (1, 0, 2))  ->   Gather(x, i, axis=1)             x[:, i]
+
+ONNX indexes the first axes only. PyTorch puts what it has picked where the axes were if these are side by side, and
+first otherwise; so the second transpose must do exactly that for the first and third rule, and there is none for the
+second, nor where a single index leaves no axis. The axes that are not indexed keep their order. Not if somebody else
+reads the picked elements before they are brought back; the transposed x may have other readers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_lifted, is_private, made_by, rank
+from onnxlift.rewriting.simplifying.transposes import permutation
+from onnxlift.stages import step
+
+
+@step("indexed-axes", after={"flat-indices": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Index the axes where they are; gives how often."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    is_gather = is_standard(node, "Gather") and attribute(node, "axis", 0) == 0
+    if not is_gather and (not is_lifted(node, "Index") or "axes" in node.attributes):
+        return
+    front = made_by(edit, node.inputs[0], "Transpose")
+    order = None if front is None else permutation(front)
+    if front is None or order is None or front.inputs[0] is None:
+        return
+    arrays, axes_left = node.inputs[1:], rank(node.outputs[0])
+    axes, others = list(order[: len(arrays)]), list(order[len(arrays) :])
+    if others != sorted(others) or axes_left is None:
+        return
+    first, joint = min(axes), axes_left - len(others)
+    is_together = sorted(axes) == list(range(first, first + len(axes)))
+    root = node
+    if is_together and first > 0 and joint > 0:
+        back = _reader(edit, node.outputs[0])
+        found = None if back is None else permutation(back)
+        if back is None or found is None or list(found) != _places(joint, len(others), first):
+            return
+        root = back
+    inputs = [front.inputs[0], *(arrays[axes.index(axis)] for axis in sorted(axes))]
+    if is_gather:
+        edit.replace(root, "Gather", inputs, [ir.AttrInt64("axis", axes[0])], domain="")
+    else:
+        edit.replace(root, "Index", inputs, [ir.AttrInt64s("axes", sorted(axes))], domain=DOMAIN)
+    drop_unused(edit, [node, front])
+
+
+def _places(joint: int, others: int, first: int) -> Sequence[int]:
+    """The order of axes that brings the `joint` axes of what was picked behind the `first` of the others."""
+    rest = list(range(joint, joint + others))
+    return [*rest[:first], *range(joint), *rest[first:]]
+
+
+def _reader(edit: Edit, value: ir.Value) -> ir.Node | None:
+    if not is_private(edit, value):
+        return None
+    ((user, _),) = value.uses()
+    return user if user.graph is edit.graph else None

@@ -1,0 +1,68 @@
+"""Swapping the last two axes through three axes is one transpose.
+
+    Reshape(Transpose(Reshape(x, (-1, m, n)), (0, 2, 1)), (..., n, m))   ->   Transpose(x, swap the last two)
+
+This is how PyTorch's exporter writes `x.transpose(-1, -2)` in attention. Applies if the shapes prove that x is
+(..., m, n) and the result (..., n, m) with the same leading axes. If x has other axes but some reshape of it has those
+(x was itself a reshape, and the two were merged), that one is transposed. Sound because the reshapes only merge the
+leading axes and split them again in the same way. Not if somebody else reads what is in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import islice
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, is_standard, sweep
+from onnxlift.ir.graph.match import drop_unused, is_private, made_by
+from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.inference.symbolic import Dim
+from onnxlift.rewriting.simplifying.transposes import permutation
+from onnxlift.stages import step
+
+_MAX_LOOKED_AT = 64
+
+
+@step("matrix-transpose", after={"relative-positions": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Merge such transposes; gives how many."""
+    reshapes: set[ir.Node] = set()
+
+    def visit(edit: Edit, node: ir.Node) -> None:
+        if is_standard(node, "Reshape"):
+            _visit(edit, node, reshapes)
+            reshapes.add(node)
+
+    return sweep(model, visit)
+
+
+def _visit(edit: Edit, node: ir.Node, earlier: Collection[ir.Node]) -> None:
+    transpose = made_by(edit, node.inputs[0], "Transpose")
+    before = made_by(edit, transpose.inputs[0], "Reshape") if transpose is not None else None
+    if transpose is None or before is None or list(permutation(transpose) or ()) != [0, 2, 1]:
+        return
+    merged, target = shape_of(before.outputs[0]), shape_of(node.outputs[0])
+    if merged is None or target is None or target[-2:] != (merged[2], merged[1]):
+        return
+    source = _with_shape(edit, before.inputs[0], (*target[:-2], merged[1], merged[2]), earlier)
+    if source is None or not (is_private(edit, node.inputs[0]) and is_private(edit, transpose.inputs[0])):
+        return
+    order = [*range(len(target) - 2), len(target) - 1, len(target) - 2]
+    edit.replace(node, "Transpose", [source], [ir.AttrInt64s("perm", order)])
+    drop_unused(edit, [transpose, before])
+
+
+def _with_shape(
+    edit: Edit, source: ir.Value | None, shape: tuple[Dim, ...], earlier: Collection[ir.Node]
+) -> ir.Value | None:
+    """`source`, or one of the `earlier` reshapes of it, that has this shape."""
+    if source is None or shape_of(source) == shape:
+        return source
+    for user, _ in islice(source.uses(), _MAX_LOOKED_AT):
+        if user in earlier and user.graph is edit.graph:
+            (output,) = user.outputs
+            if user.inputs[0] is source and shape_of(output) == shape:
+                return output
+    return None

@@ -1,0 +1,45 @@
+"""A tensor whose elements move along an axis, those that fall off at one end coming back at the other.
+
+    Concat(x[k:], x[:k], axis)       ->   Roll(x, shifts=[-k], axes=[axis])
+    Roll(Roll(x, [s], [a]), [t], [b])   ->   Roll(x, [s, t], [a, b])
+
+for one axis of known size, of which the two pieces are the whole, and with nobody else who reads them or the first of
+two rolls. Shifts are counted in the direction in which they are shorter. Not of an axis of unknown size: where it is
+shorter than k, the pieces are nothing and the whole, while a roll would go round more than once.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_float, is_private, made_by, rank
+from onnxlift.rewriting.idioms.parts.pieces import piece
+from onnxlift.stages import step
+
+
+@step("roll", after={"pixel-unshuffle": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Recognise rolls; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, "Concat") or len(node.inputs) != 2 or not is_float(node.outputs[0]):
+        return
+    last, first = (piece(edit, value) if is_private(edit, value) else None for value in node.inputs)
+    axes = rank(node.outputs[0])
+    if last is None or first is None or last.x is not first.x or last.axis != first.axis or axes is None:
+        return
+    is_whole = first.start == 0 and first.length == last.start and last.start + last.length == last.size
+    if not is_whole or attribute(node, "axis", 1) not in (last.axis, last.axis - axes):
+        return
+    x, shifts, along = last.x, [-last.start if 2 * last.start <= last.size else last.length], [last.axis]
+    cuts = [value.producer() for value in node.inputs if value is not None]
+    inner = made_by(edit, x, "Roll", domain=DOMAIN)
+    if inner is not None and inner.inputs[0] is not None and is_private(edit, x, readers=2):
+        x = inner.inputs[0]
+        shifts, along = [*attribute(inner, "shifts", []), *shifts], [*attribute(inner, "axes", []), *along]
+    attributes = [ir.AttrInt64s("shifts", shifts), ir.AttrInt64s("axes", along)]
+    edit.replace(node, "Roll", [x], attributes, domain=DOMAIN)
+    drop_unused(edit, [*(cut for cut in cuts if cut is not None), *([] if inner is None else [inner])])

@@ -1,0 +1,53 @@
+"""All the pieces of an axis, side by side.
+
+    x[..., :32], x[..., 32:64], x[..., 64:]   ->   Split(x, [32, 32, 64], axis)
+
+for two Slices or more that together are the whole of an axis of known size, each element once, in one module. Not if
+they are two that one node reads, which says it in one line as it is (`torch.cat((x[2:], x[:2]))`), nor of a list: that
+may be sizes, which are Python numbers. Sound because the nodes depend on nothing but x.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, is_standard, sweep
+from onnxlift.ir.graph.match import rank, readers_of
+from onnxlift.rewriting.idioms.parts.pieces import Piece, piece
+from onnxlift.rewriting.simplifying.common_subexpressions import module_of
+from onnxlift.stages import step
+
+
+@step("split", after={"unbind": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Recognise tensors that are cut into pieces; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    first = _piece(edit, node)
+    if first is None or first.x.producer() is None or rank(first.x) == 1:
+        return
+    users = [user for user in readers_of(edit, first.x) if module_of(user) == module_of(node)]
+    cuts = {user: cut for user in dict.fromkeys(users) if (cut := _piece(edit, user)) and cut.axis == first.axis}
+    nodes = sorted(cuts, key=lambda user: cuts[user].start)
+    ends = [cuts[user].start + cuts[user].length for user in nodes]
+    if [cuts[user].start for user in nodes] != [0, *ends[:-1]] or ends[-1] != first.size:
+        return
+    if len(nodes) < 2 or (len(nodes) == 2 and _have_one_reader(*nodes)):
+        return
+    lengths = edit.constant(f"{first.x.name}.pieces", np.array([cuts[user].length for user in nodes], np.int64))
+    edit.join(nodes, "Split", [first.x, lengths], [ir.AttrInt64("axis", first.axis)], before=node)
+
+
+def _piece(edit: Edit, node: ir.Node) -> Piece | None:
+    if not is_standard(node, "Slice"):
+        return None
+    found = piece(edit, node.outputs[0])
+    return found if found is not None and found.length > 0 and edit.scope.opset(node) >= 13 else None
+
+
+def _have_one_reader(first: ir.Node, second: ir.Node) -> bool:
+    readers = {user for node in (first, second) for user, _ in node.outputs[0].uses()}
+    return len(readers) == 1

@@ -1,0 +1,1 @@
+"""Layers with weights: linear, convolution, embedding, and weights that are no layer's."""

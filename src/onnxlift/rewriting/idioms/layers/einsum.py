@@ -1,0 +1,140 @@
+"""Products of matrices that are written as einsum.
+
+    Einsum("bij,bjk->bik", a, b)   ->   MatMul(a, b)
+    Einsum("bid,bjd->bij", a, b)   ->   MatMul(a, Transpose(b, swap the last two))
+
+for two floating-point operands with one letter that is summed over, each letter once in a term, and the others in an
+order that needs no transpose but that of the second operand: `a @ b.mT` says it shorter. In front of the softmax of an
+attention and behind it, any order will do (`bqhd,bkhd->bhqk`, `bhqk,bkhd->bqhd`): the operands are transposed, and the
+attention is recognised like any other. Not with a constant: a parameter would be taken for the weight of a layer under
+another name. Not if the letter that is summed over stands for a single number of one operand only, which Einsum takes
+for all. Sound because both are sums of the same products.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
+from onnxlift.ir.graph.match import is_float, is_private, made_by
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.inference.symbolic import Dim
+from onnxlift.stages import step
+
+_MAX_STEPS = 6
+_BEFORE_SOFTMAX = ("Mul", "Div", "Add", "Where", "Cast")
+_AFTER_SOFTMAX = ("Dropout", "Cast", "Where")
+
+
+@dataclass
+class Product:
+    """The letters of a product of matrices: of both operands and of the result, each as the product wants them (rows
+    and columns last), and as they are."""
+
+    wanted: tuple[str, str, str]
+    given: tuple[str, str, str]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is to be transposed but the last two axes of the second operand."""
+        (a, b, c), (first, second, result) = self.wanted, self.given
+        return a == first and c == result and second in (b, b[:-2] + b[-1] + b[-2])
+
+
+@step("einsum", after={"spectral-norm": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Recognise products of matrices; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, "Einsum") or len(node.inputs) != 2 or not is_float(node.outputs[0]):
+        return
+    a, b = node.inputs
+    equation = attribute(node, "equation", None)
+    product = None if equation is None else find_product(equation)
+    if a is None or b is None or product is None or constant(a) is not None or constant(b) is not None:
+        return
+    inner = product.wanted[0][-1]
+    if (_sizes(a, product.given[0])[inner] == 1) != (_sizes(b, product.given[1])[inner] == 1):
+        return
+    if not product.is_plain and not _is_before_softmax(edit, node) and not _is_after_softmax(edit, node):
+        return
+    operands = [
+        _turned(edit, node, value, *letters)
+        for value, letters in zip((a, b), zip(product.given, product.wanted, strict=True), strict=False)
+    ]
+    if product.wanted[2] == product.given[2]:
+        edit.replace(node, "MatMul", operands)
+        return
+    out = product.wanted[2]
+    sizes = _sizes(node.outputs[0], product.given[2])
+    name, shape = f"{node.outputs[0].name}.product", [sizes[letter] for letter in out]
+    value = edit.insert(node, "MatMul", operands, like=node.outputs[0], shape=shape, name=name)
+    perm = [out.index(letter) for letter in product.given[2]]
+    edit.replace(node, "Transpose", [value], [ir.AttrInt64s("perm", perm)])
+
+
+def find_product(equation: str) -> Product | None:
+    """How the equation multiplies two matrices, or two stacks of them, if it does."""
+    terms, _, result = equation.replace(" ", "").partition("->")
+    first, _, second = terms.partition(",")
+    letters = (first, second, result)
+    if not all(len(set(term)) == len(term) for term in letters):  # nor has one an ellipsis
+        return None
+    common = set(first) & set(second)
+    summed = common - set(result)
+    rows = [letter for letter in result if letter not in second]
+    columns = [letter for letter in result if letter not in first]
+    batch = [letter for letter in result if letter in common]
+    if len(summed) != 1 or len(columns) != 1 or not rows:
+        return None
+    if {*batch, *rows, *summed} != set(first) or {*batch, *columns, *summed} != set(second):
+        return None
+    if len(rows) > 1 and batch:  # several rows go with one matrix, not with a stack of them
+        return None
+    [inner], [column] = summed, columns
+    stack, row = "".join(batch), "".join(rows)
+    return Product((stack + row + inner, stack + inner + column, stack + row + column), letters)
+
+
+def _turned(edit: Edit, node: ir.Node, value: ir.Value, given: str, wanted: str) -> ir.Value:
+    """The value with its axes in the wanted order."""
+    if given == wanted:
+        return value
+    perm, sizes = [given.index(letter) for letter in wanted], _sizes(value, given)
+    shape, name = [sizes[letter] for letter in wanted], f"{value.name}.turned"
+    return edit.insert(node, "Transpose", [value], [ir.AttrInt64s("perm", perm)], like=value, shape=shape, name=name)
+
+
+def _sizes(value: ir.Value, letters: str) -> dict[str, Dim | None]:
+    """The sizes that the letters stand for, as far as they are known."""
+    shape = shape_of(value)
+    return dict(zip(letters, (None,) * len(letters) if shape is None else shape, strict=True))
+
+
+def _is_before_softmax(edit: Edit, node: ir.Node) -> bool:
+    """Whether the result goes into a softmax, perhaps scaled and masked on the way."""
+    for _ in range(_MAX_STEPS):
+        if not is_private(edit, node.outputs[0]):
+            return False
+        ((node, _place),) = node.outputs[0].uses()
+        if node.graph is not edit.graph or not is_standard(node, "Softmax", *_BEFORE_SOFTMAX):
+            return False
+        if node.op_type == "Softmax":
+            return True
+    return False
+
+
+def _is_after_softmax(edit: Edit, node: ir.Node) -> bool:
+    """Whether the first operand comes out of a softmax, perhaps through a dropout."""
+    value = node.inputs[0]
+    for _ in range(_MAX_STEPS):
+        found = made_by(edit, value, "Softmax", *_AFTER_SOFTMAX)
+        if found is None or found.op_type == "Softmax":
+            return found is not None
+        value = found.inputs[2 if found.op_type == "Where" else 0]
+    return False

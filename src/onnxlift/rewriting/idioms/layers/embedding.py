@@ -1,0 +1,129 @@
+"""Rows of a parameter, picked by integers, are an embedding.
+
+    Gather(table, indices, axis=0)   ->   Embedding(table, indices)
+    Add(x, table)                    ->   Add(x, EmbeddingTable(table))    if all rows were looked up before the export
+
+`table` is a parameter of two axes and `indices` has at least one axis (a single index picks out a row: no embedding).
+
+ONNX counts negative indices from the end and `nn.Embedding` refuses them, so it must be unlikely that there are any:
+the table is called `....weight`, as PyTorch names the parameter of an embedding (which refused them before the export
+too); or the indices are an input of the model, or computed in a way that cannot give a negative number. A negative
+index in spite of that is an error at run time, never another result. Everything else stays a Gather; so does a lookup
+in a parameter that is called otherwise (`attention.relative_position_bias_table`): the layer would give it another key
+in the state dict; and rows by a list of numbers, `self.embed.weight[[1, 4, 7]]`, in another module than the table's.
+
+The second rule is for any reader of a table that `restoring/folded_names.py` has marked: the rows are read as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, attribute, is_parameter, is_standard, sweep
+from onnxlift.ir.graph.match import DOMAIN, rank
+from onnxlift.ir.graph.types import DataType
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.inference.node_view import elements_of
+from onnxlift.ir.inference.symbolic import is_nonnegative
+from onnxlift.ir.origin.module_paths import told_module
+from onnxlift.rewriting.idioms.parts.parameter_names import parameter_name
+from onnxlift.rewriting.restoring.folded_names import LOOKED_UP
+from onnxlift.stages import step
+
+# Operators that give no negative number: ever, if their first input has none, or if none of their inputs has any.
+_COUNTS = frozenset({"Shape", "Size", "ArgMax", "ArgMin", "NonZero", "Abs"})
+_MOVES = frozenset(
+    {"Cast", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape", "Slice", "Split"}
+    | {"Squeeze", "Tile", "Transpose", "Unsqueeze", "CumSum", "ReduceMax", "ReduceMin", "ReduceSum"}
+)
+_COMBINES = frozenset({"Add", "Mul", "Min", "Concat", "Where"})
+_MAX_STEPS = 64
+
+Given = Collection[ir.Value]  # the inputs of the model
+
+
+@step("embedding", after={"conv-bias": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Make embeddings of lookups in parameters; gives how many."""
+    given = {*model.graph.inputs}
+    return sweep(model, lambda edit, node: _visit(edit, node, given))
+
+
+def _visit(edit: Edit, node: ir.Node, given: Given) -> None:
+    for index, value in enumerate(node.inputs):
+        if value is not None and LOOKED_UP in value.meta:
+            node.replace_input_with(index, _rows(edit, node, value))
+            edit.changes += 1
+    if is_standard(node, "Gather"):
+        _lookup(edit, node, given)
+
+
+def _rows(edit: Edit, node: ir.Node, table: ir.Value) -> ir.Value:
+    assert table.shape is not None
+    rows = table.shape.numpy()
+    return edit.insert(
+        node, "EmbeddingTable", [table], like=table, shape=rows, name=f"{table.name}.rows", domain=DOMAIN
+    )
+
+
+def _lookup(edit: Edit, node: ir.Node, given: Given) -> None:
+    table, indices = node.inputs
+    if table is None or indices is None or not is_parameter(table) or attribute(node, "axis", 0) not in (0, -2):
+        return
+    if rank(table) != 2 or not rank(indices):
+        return
+    name = str(table.name)
+    if _is_list(indices) and told_module(node) not in (None, name.rpartition(".")[0]):
+        return
+    is_other = name != "weight" and parameter_name(table, node) is not None
+    if name.endswith(".weight") or not (is_other or _may_be_negative(indices, given)):
+        edit.replace(node, "Embedding", [table, indices], domain=DOMAIN)
+
+
+def _is_list(indices: ir.Value) -> bool:
+    return constant(indices) is not None and rank(indices) == 1
+
+
+def _may_be_negative(value: ir.Value, given: Given) -> bool:
+    """Whether we cannot say that all elements are at least 0. Inputs of the model count as indices; those of a loop's
+    body do not, which may count down."""
+    stack: list[ir.Value | None] = [value]
+    for _ in range(_MAX_STEPS):
+        if not stack:
+            return False
+        current = stack.pop()
+        if current is None or _is_surely_nonnegative(current, given):
+            continue
+        node = current.producer()
+        if node is None or node.domain not in ("", "ai.onnx"):
+            return True
+        if node.op_type in _MOVES and _is_integer(node.inputs[0]):  # and no Cast from a float, which may be negative
+            stack.append(node.inputs[0])
+        elif node.op_type in _COMBINES:
+            stack.extend(node.inputs[1:] if node.op_type == "Where" else node.inputs)
+        elif node.op_type == "Range":
+            start, _, step = node.inputs
+            if not _is_surely_nonnegative(step, given):
+                return True
+            stack.append(start)
+        elif node.op_type not in _COUNTS:
+            return True
+    return True
+
+
+def _is_surely_nonnegative(value: ir.Value | None, given: Given) -> bool:
+    if value is None:
+        return False
+    if value in given or value.dtype == DataType.BOOL:
+        return True
+    elements = elements_of(value)
+    if elements is not None:
+        return all(element is not None and is_nonnegative(element) for element in elements)
+    tensor = constant(value)
+    return tensor is not None and bool((tensor.numpy() >= 0).all())
+
+
+def _is_integer(value: ir.Value | None) -> bool:
+    return value is not None and value.dtype in (DataType.INT64, DataType.INT32, DataType.BOOL)

@@ -1,0 +1,190 @@
+"""A product with a constant matrix is a linear layer.
+
+    MatMul(x, W)                     ->  Linear(x, W)
+    MatMul(x, Transpose(W))          ->  Linear(x, W, transposed=1)
+    Gemm(x, W, c)                    ->  Linear(x, W, c), transposed as Gemm says
+    Add(Linear(x, W), b)             ->  Linear(x, W, b)
+    Reshape(Linear(Reshape(x), ..))  ->  Linear(x, ..), or Linear(Reshape(x), ..) with one reshape less
+
+W is a parameter (a floating-point initialiser) of two axes; b and c are constants with one number for each output,
+perhaps with axes of size 1 before it.
+
+From PyTorch, b has one axis, is no buffer (what BART adds to its logits is not the head's) nor computed from parameters
+(`weight.pow(2).sum(1)`), and is added in the module that multiplies.
+
+Not with the matrix on the left, with `alpha`, `beta` or `transA` of a Gemm, with a bias that broadcasts otherwise, and
+not where the product is also read by somebody else before the bias is added. Reshapes go only if the shapes prove that
+they keep the axes in front of the features as they are: a linear layer works on rows, whatever axes number them.
+
+    Linear(x, W, b)   ->   Add(MatMul(x, W), b), in the end, if W is not a linear layer's
+
+PyTorch's linear layers hold their matrix as (out, in). One that PyTorch's exporter multiplies with as it is, under its
+own name, is held as (in, out) by a module of another kind (the `Conv1D` of GPT-2, a bare `nn.Parameter`): as a linear
+layer it would not fit the checkpoint. A matrix that the exporter has transposed itself has no name of its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, attribute, is_parameter, is_standard, sweep
+from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by, rank
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.inference.symbolic import product
+from onnxlift.ir.origin.metadata import FOLDED_FROM, NAME_SCOPES, SIGNATURE_KIND
+from onnxlift.rewriting.idioms.parts.parameter_names import parameter_name
+from onnxlift.rewriting.simplifying.common_subexpressions import module_of
+from onnxlift.rewriting.simplifying.transposes import permutation
+from onnxlift.stages import step
+
+
+@step("linear", after={"bilinear": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Make linear layers of products with constant matrices; gives how many rewrites that took."""
+    by_pytorch = model.producer_name == "pytorch"
+    changes = sweep(model, lambda edit, node: _visit(edit, node, by_pytorch))
+    return changes + sweep(model, _keep_product) if by_pytorch else changes
+
+
+def _visit(edit: Edit, node: ir.Node, by_pytorch: bool) -> None:
+    if is_standard(node, "MatMul"):
+        _matmul(edit, node)
+    elif is_standard(node, "Gemm"):
+        _gemm(edit, node)
+    elif is_standard(node, "Add"):
+        _bias(edit, node, by_pytorch)
+    elif is_standard(node, "Reshape", "Flatten"):
+        _reshaped(edit, node)
+
+
+def _matmul(edit: Edit, node: ir.Node) -> None:
+    x, weight = node.inputs
+    if _is_matrix(weight):
+        edit.replace(node, "Linear", [x, weight], domain=DOMAIN)
+        return
+    transpose = made_by(edit, weight, "Transpose")
+    if transpose is not None and _is_matrix(transpose.inputs[0]) and swaps_two_axes(transpose):
+        edit.replace(node, "Linear", [x, transpose.inputs[0]], [ir.AttrInt64("transposed", 1)], domain=DOMAIN)
+        drop_unused(edit, [transpose])
+
+
+def _gemm(edit: Edit, node: ir.Node) -> None:
+    x, weight, bias = (*node.inputs, None)[:3]
+    transposed = attribute(node, "transB", 0)
+    if not _is_matrix(weight) or attribute(node, "transA", 0) != 0 or attribute(node, "alpha", 1.0) != 1.0:
+        return
+    if transposed is None or (bias is not None and attribute(node, "beta", 1.0) != 1.0):
+        return
+    if bias is None or is_bias(bias, _outputs(weight, transposed), 2):
+        inputs = [x, weight] if bias is None else [x, weight, bias]
+        edit.replace(node, "Linear", inputs, _transposed(transposed), domain=DOMAIN)
+
+
+def swaps_two_axes(node: ir.Node) -> bool:
+    """Whether this is the transpose of a matrix."""
+    order = permutation(node)
+    return order is not None and tuple(order) == (1, 0)
+
+
+def _bias(edit: Edit, node: ir.Node, by_pytorch: bool) -> None:
+    for value, bias in both_orders(node):
+        linear = made_by(edit, value, "Linear", domain=DOMAIN)
+        if linear is None or len(linear.inputs) > 2:
+            continue
+        if by_pytorch and (_is_another_bias(bias, node) or _are_apart(node, linear)):
+            continue
+        x, weight = linear.inputs
+        transposed = attribute(linear, "transposed", 0)
+        if is_private(edit, value) and is_bias(bias, _outputs(weight, transposed), rank(value)):
+            inputs = [x, weight, bias]
+            edit.replace(node, "Linear", inputs, _transposed(transposed), domain=DOMAIN, named_by=linear)
+            drop_unused(edit, [linear])
+            return
+
+
+def _is_another_bias(bias: ir.Value, addition: ir.Node) -> bool:
+    """Whether this is no bias of a layer in PyTorch, which has one axis and is trained, and not computed."""
+    is_computed = FOLDED_FROM in bias.metadata_props and parameter_name(bias, addition) is None
+    return rank(bias) != 1 or is_computed or bias.metadata_props.get(SIGNATURE_KIND) == "BUFFER"
+
+
+def _are_apart(addition: ir.Node, linear: ir.Node) -> bool:
+    """Whether the exporter tells that a sum is computed in another module than the product."""
+    return _tells_module(addition) and _tells_module(linear) and module_of(addition) != module_of(linear)
+
+
+def _tells_module(node: ir.Node) -> bool:
+    return NAME_SCOPES in node.metadata_props or (node.name is not None and node.name.startswith("/"))
+
+
+def _reshaped(edit: Edit, node: ir.Node) -> None:
+    """`Reshape(Linear(Reshape(x)))`: the target shape must be x's first axes and then the features."""
+    linear = made_by(edit, node.inputs[0], "Linear", domain=DOMAIN)
+    before = made_by(edit, linear.inputs[0], "Reshape", "Flatten") if linear is not None else None
+    if linear is None or before is None or not is_private(edit, node.inputs[0]):
+        return
+    source = before.inputs[0]
+    shape, inner, target = shape_of(source), shape_of(before.outputs[0]), shape_of(node.outputs[0])
+    outer = shape_of(node.inputs[0])
+    if source is None or shape is None or inner is None or outer is None or not target or target[-1] != outer[-1]:
+        return
+    leading = len(target) - 1
+    features = inner[-1]
+    if shape[:leading] != target[:-1] or product(shape[leading:]) != features or not isinstance(features, int):
+        return
+    if len(shape) != len(target):
+        sizes = edit.constant(f"{source.name}.shape", np.array([0] * leading + [features], np.int64))
+        source = edit.insert(
+            node,
+            "Reshape",
+            [source, sizes],
+            like=source,
+            shape=[*target[:-1], features],
+            name=f"{source.name}.rows",
+            beside=source.producer(),
+        )
+    inputs = [source, *linear.inputs[1:]]
+    edit.replace(node, "Linear", inputs, list(linear.attributes.values()), domain=DOMAIN, named_by=linear)
+    drop_unused(edit, [linear, before])
+
+
+def _keep_product(edit: Edit, node: ir.Node) -> None:
+    if node.op_type != "Linear" or node.domain != DOMAIN or attribute(node, "transposed", 0):
+        return
+    x, weight, bias = (*node.inputs, None)[:3]
+    if x is None or weight is None or FOLDED_FROM in weight.metadata_props or parameter_name(weight, node) is None:
+        return
+    if bias is None:
+        edit.replace(node, "MatMul", [x, weight], domain="")
+        return
+    result = node.outputs[0]
+    shape = shape_of(result)
+    if shape is not None:
+        multiplied = edit.insert(node, "MatMul", [x, weight], like=result, shape=shape, name=f"{result.name}.product")
+        edit.replace(node, "Add", [multiplied, bias], domain="")
+
+
+def _transposed(transposed: int) -> list[ir.Attr]:
+    return [ir.AttrInt64("transposed", 1)] if transposed else []
+
+
+def _is_matrix(value: ir.Value | None) -> bool:
+    """Whether this is the weight of a linear layer."""
+    shape = shape_of(value)
+    return is_parameter(value) and shape is not None and len(shape) == 2 and 0 not in shape
+
+
+def _outputs(weight: ir.Value | None, transposed: int) -> int | str | None:
+    shape = shape_of(weight)
+    return None if shape is None else shape[0 if transposed else 1]
+
+
+def is_bias(value: ir.Value, outputs: int | str | None, axes: int | None) -> bool:
+    """Whether `value` is a constant that adds one number to each output, and no axes to a result that has `axes`."""
+    shape = shape_of(value)
+    if constant(value) is None or not shape:
+        return False
+    fits = len(shape) == 1 or (axes is not None and len(shape) <= axes)
+    return fits and shape[-1] == outputs and all(size == 1 for size in shape[:-1])

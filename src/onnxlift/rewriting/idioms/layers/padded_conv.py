@@ -1,0 +1,49 @@
+"""A convolution that pads its input otherwise than with zeros.
+
+    Conv(Pad(x, pads, mode), W, B)   ->   PaddedConv(x, W, B, pads, mode)       mode: reflect, edge or wrap
+
+which is `nn.Conv2d(..., padding_mode="reflect")`. The pads must be the same on both sides of an axis, and none along
+batch and channels; the convolution has none of its own; W and B are constants, as in a layer. Not if somebody else
+reads the padded x.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, attribute, is_parameter, is_standard, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.inference.node_view import shape_of, static_elements
+from onnxlift.stages import step
+
+_MODES = ("reflect", "edge", "wrap")
+
+
+@step("padded-conv", after={"circular-pad": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Recognise convolutions with another padding; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, "Conv") or attribute(node, "auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+        return
+    pad, shape = made_by(edit, node.inputs[0], "Pad"), shape_of(node.inputs[1])
+    pad = pad or made_by(edit, node.inputs[0], "CircularPad", domain=DOMAIN)
+    if pad is None or shape is None or any(attribute(node, "pads", ())) or not is_private(edit, node.inputs[0]):
+        return
+    bias = node.inputs[2] if len(node.inputs) > 2 else None
+    if not is_parameter(node.inputs[1]) or (bias is not None and constant(bias) is None):
+        return
+    mode = attribute(pad, "mode", "constant")
+    pads = static_elements(pad.inputs[1]) if len(pad.inputs) > 1 else attribute(pad, "pads", None)
+    if mode not in _MODES or pads is None or len(shape) > 5 or any(axes is not None for axes in pad.inputs[3:]):
+        return
+    begin, end = tuple(pads[: len(shape)]), tuple(pads[len(shape) :])
+    if begin != end or any(begin[:2]) or not all(size > 0 for size in begin[2:]):
+        return
+    options = [each for each in node.attributes.values() if each.name in ("dilations", "group", "strides")]
+    options += [ir.AttrInt64s("pads", begin[2:]), ir.AttrString("mode", mode)]
+    edit.replace(node, "PaddedConv", [pad.inputs[0], *node.inputs[1:]], options, domain=DOMAIN)
+    drop_unused(edit, [pad])

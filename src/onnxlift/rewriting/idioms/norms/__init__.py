@@ -1,0 +1,1 @@
+"""Normalisations, variances and lengths of vectors."""

@@ -1,0 +1,63 @@
+"""Batch normalisation by the statistics of the batch (`track_running_stats=False` in PyTorch).
+
+    BatchNormalization(x, weight, bias, mean of x, variance of x)             ->   BatchStatisticsNorm(x, weight, bias)
+    BatchNormalization(x, weight, bias, .., ..), which computes statistics    ->   the same
+
+which is how PyTorch's exporters, the newer and the older one, write a layer that keeps no statistics. The mean and the
+variance go over all axes but that of the channels. In the second form nobody reads the new statistics, and the old ones
+are no constants: else they are a layer's own. Without weight and bias if an exporter made these of ones and zeros (see
+`norms_without_weights.py`). From PyTorch only, whose layer refuses batches of single numbers. Runs after the idiom of
+variances. Sound because this is what the layer computes.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, attribute, axes_of, is_standard, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_filler, made_by
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.stages import step
+
+
+@step("batch-statistics", after={"variance": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Recognise normalisations by the statistics of a batch; gives how many."""
+    return sweep(model, _visit) if model.producer_name == "pytorch" else 0
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, "BatchNormalization"):
+        return
+    x, weight, bias, mean, variance = node.inputs
+    shape = shape_of(x)
+    if x is None or shape is None or not 2 <= len(shape) <= 5 or not isinstance(shape[1], int):
+        return
+    if any(output.uses() or edit.is_output(output) for output in node.outputs[1:]):
+        return
+    if not all(_is_channels(value, x) for value in (weight, bias)):
+        return
+    makers = [made_by(edit, mean, "ReduceMean"), made_by(edit, variance, "Variance", domain=DOMAIN)]
+    if attribute(node, "training_mode", 0):
+        if constant(mean) is not None or constant(variance) is not None:
+            return
+    elif not all(maker is not None and _is_of_all(maker, x, len(shape)) for maker in makers):
+        return
+    is_affine = not is_filler(weight, 1) or not is_filler(bias, 0)
+    options = [ir.AttrInt64("channels", shape[1]), ir.AttrFloat32("epsilon", attribute(node, "epsilon", 1e-5))]
+    inputs = [x, *((weight, bias) if is_affine else (None, None))]
+    edit.join([node], "BatchStatisticsNorm", inputs, options, before=node, domain=DOMAIN)
+    drop_unused(edit, [maker for maker in makers if maker is not None])
+
+
+def _is_channels(value: ir.Value | None, x: ir.Value) -> bool:
+    return constant(value) is not None and value is not None and value.dtype == x.dtype
+
+
+def _is_of_all(node: ir.Node, x: ir.Value, rank: int) -> bool:
+    """Whether a mean or a variance is that of each channel of `x`."""
+    axes = axes_of(node)
+    over = None if axes is None else sorted(axis % rank for axis in axes)
+    options = [attribute(node, name, default) for name, default in (("keepdims", 1), ("unbiased", 0), ("root", 0))]
+    return node.inputs[0] is x and options == [0, 0, 0] and over == [axis for axis in range(rank) if axis != 1]

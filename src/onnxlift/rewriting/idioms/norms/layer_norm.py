@@ -1,0 +1,72 @@
+"""Layer normalisation, spelled out as exporters did before opset 17.
+
+    d = x - ReduceMean(x)
+    d / Sqrt(ReduceMean(d ** 2) + epsilon)   ->   LayerNorm(x)
+    LayerNorm(x) * weight + bias             ->   LayerNorm(x, weight, bias)
+    LayerNormalization(x, ones, zeros)       ->   LayerNorm(x)
+    LayerNormalization(x, weight, zeros)     ->   LayerNorm(x, weight)
+
+The means go over the same last axes and keep them; the square may be a Pow or a product, the quotient a product with
+the reciprocal. weight and bias are constants of exactly the normalised shape; a weight alone will do, a bias alone
+stays an Add. Casts of a half-precision x to float32 and back go too. Not with another order of the operations (epsilon
+outside the root is another function), and not if another node reads d or what is in between. The last two are how
+exporters write a layer without a weight, which ONNX's operator must have, or without a bias: they apply if the ones and
+zeros (which may be left out) have a name as exporters generate it; a layer's own weight may be all ones too, before
+training.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_filler, is_private, made_by, rank
+from onnxlift.rewriting.idioms.parts.statistics import (
+    norm_attributes,
+    reduced_axis,
+    scaled_by_root_mean_square,
+    take_bias,
+    take_casts,
+    take_weight,
+)
+from onnxlift.stages import step
+
+
+@step("layer-norm", after={"embedding": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Recognise layer normalisation; gives how many rewrites that took."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if is_standard(node, "LayerNormalization"):
+        _without_weight(edit, node)
+        return
+    scaled = scaled_by_root_mean_square(edit, node)
+    if scaled is None:
+        if not take_weight(edit, node, "LayerNorm") and not take_bias(edit, node, "LayerNorm"):
+            take_casts(edit, node, "LayerNorm")
+        return
+    centred = made_by(edit, scaled.x, "Sub")
+    if centred is None or not is_private(edit, scaled.x, scaled.readers):
+        return
+    x, average = centred.inputs
+    mean = made_by(edit, average, "ReduceMean")
+    if x is None or mean is None or mean.inputs[0] is not x or not is_private(edit, average):
+        return
+    if reduced_axis(edit, average) == scaled.axis:
+        edit.replace(node, "LayerNorm", [x], norm_attributes(scaled), domain=DOMAIN)
+        drop_unused(edit, [*scaled.nodes, centred, mean])
+
+
+def _without_weight(edit: Edit, node: ir.Node) -> None:
+    x, weight, bias = (*node.inputs, None)[:3]
+    axes, axis, epsilon = rank(x), attribute(node, "axis", -1), attribute(node, "epsilon", 1e-5)
+    if bias is not None and not is_filler(bias, 0):
+        return
+    if weight is None or axes is None or axis is None or epsilon is None or len(node.outputs) != 1:
+        return
+    is_plain = is_filler(weight, 1)
+    if attribute(node, "stash_type", 1) == 1 and (is_plain or bias is not None):
+        options = [ir.AttrInt64("axis", axis % axes - axes), ir.AttrFloat32("epsilon", epsilon)]
+        edit.replace(node, "LayerNorm", [x] if is_plain else [x, weight], options, domain=DOMAIN)

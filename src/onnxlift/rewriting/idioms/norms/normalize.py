@@ -1,0 +1,56 @@
+"""A vector divided by its length.
+
+    Div(x, Max(ReduceL2(x, axis), eps))   ->   Normalize(x, axis, eps)
+    Div(x, Max(ReduceL1(x, axis), eps))   ->   Normalize(x, axis, eps, p=1)
+
+or with a Clip from below for the Max: `F.normalize`. The norm keeps its axis and is over one axis of the very x that is
+divided, eps is a number, and nobody else reads the norm. Sound because that is how the function is defined.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by, number, rank, with_number
+from onnxlift.ir.graph.types import DataType
+from onnxlift.ir.inference.node_view import static_elements
+from onnxlift.stages import step
+
+
+@step("normalize", after={"any-all": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Recognise normalised vectors; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, "Div") or node.outputs[0].dtype not in (DataType.FLOAT, DataType.DOUBLE):
+        return
+    x, length = node.inputs
+    bound = made_by(edit, length, "Max", "Clip")
+    found = None if bound is None or not is_private(edit, length) else _bounded(bound)
+    if bound is None or found is None or x is None:
+        return
+    value, eps = found
+    norm = made_by(edit, value, "ReduceL1", "ReduceL2")
+    if norm is None or norm.inputs[0] is not x or not is_private(edit, value) or attribute(norm, "keepdims", 1) != 1:
+        return
+    axes = static_elements(norm.inputs[1]) if len(norm.inputs) > 1 else attribute(norm, "axes", ())
+    if axes is None or len(axes) != 1 or rank(x) is None:
+        return
+    options = [ir.AttrInt64("axis", axes[0]), ir.AttrFloat32("epsilon", eps)]
+    if norm.op_type == "ReduceL1":
+        options.append(ir.AttrInt64("p", 1))
+    edit.replace(node, "Normalize", [x], options, domain=DOMAIN)
+    drop_unused(edit, [bound, norm])
+
+
+def _bounded(node: ir.Node) -> tuple[ir.Value, float] | None:
+    """What the node bounds from below, and by which number."""
+    if node.op_type == "Max":
+        return with_number(node) if len(node.inputs) == 2 else None
+    value, low, high = (*node.inputs, None, None)[:3]
+    found = number(low) if len(node.inputs) > 1 else attribute(node, "min", None)
+    upper = high is not None or attribute(node, "max", None) is not None
+    return None if value is None or found is None or upper else (value, found)

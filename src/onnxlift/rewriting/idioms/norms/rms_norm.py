@@ -1,0 +1,38 @@
+"""Root-mean-square normalisation, as Llama and T5 write it.
+
+    x / Sqrt(ReduceMean(x ** 2) + epsilon)   ->   RMSNorm(x)
+    RMSNorm(x) * weight                      ->   RMSNorm(x, weight)
+
+with the variants of `layer-norm`, which runs before: a centred x is not left for this one. The weight is a constant of
+exactly the normalised shape; anything else (`1 + weight`) stays a product. Half precision: the model rounds once
+before it applies the weight, PyTorch once after.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused
+from onnxlift.rewriting.idioms.parts.statistics import (
+    norm_attributes,
+    scaled_by_root_mean_square,
+    take_casts,
+    take_weight,
+)
+from onnxlift.stages import step
+
+
+@step("rms-norm", after={"layer-norm": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Recognise root-mean-square normalisation; gives how many rewrites that took."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    scaled = scaled_by_root_mean_square(edit, node)
+    if scaled is not None:
+        edit.replace(node, "RMSNorm", [scaled.x], norm_attributes(scaled), domain=DOMAIN)
+        drop_unused(edit, scaled.nodes)
+    elif not take_weight(edit, node, "RMSNorm"):
+        take_casts(edit, node, "RMSNorm")

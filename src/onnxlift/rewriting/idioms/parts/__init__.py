@@ -1,0 +1,1 @@
+"""What idioms of several families share."""

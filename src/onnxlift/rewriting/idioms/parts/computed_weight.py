@@ -1,0 +1,85 @@
+"""A weight that a layer computes anew from other parameters whenever it is called: `weight_norm(nn.Conv1d(...))`.
+
+The idioms weight_norm.py and spectral_norm.py put a constant in the place of the arithmetic, so that the layer around
+it is recognised as any other is. What the constant stands for goes along in its `meta`; `Layer.hold` reads it there,
+and the layer is wrapped. The state dict has the parts, as in the original, and gradients go to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Array, Edit, attribute, initialiser, is_standard
+from onnxlift.ir.graph.walk import constant
+from onnxlift.rewriting.idioms.layers.linear import swaps_two_axes
+
+KEY = "computed_weight"
+"""Key in `Value.meta` of the ComputedWeight that a constant stands for."""
+
+
+@dataclass(frozen=True)
+class ComputedWeight:
+    """How a layer's weight comes about: `function(layer, **arguments)` gives the layer these `parts` (by their keys in
+    its state dict) instead of a weight. All but the `buffers` are trained."""
+
+    function: str
+    parts: Mapping[str, ir.Value]
+    arguments: Mapping[str, int | None]
+    buffers: frozenset[str] = frozenset()
+
+
+def layer_of(edit: Edit, value: ir.Value) -> str | None:
+    """The operator that `value` is the weight of, held as PyTorch's layers hold it: Conv, ConvTranspose or Linear. None
+    if anybody reads it otherwise."""
+    found = list(dict.fromkeys(_reader(edit, node, index) for node, index in value.uses()))
+    return found[0] if len(found) == 1 and not edit.is_output(value) else None
+
+
+def _reader(edit: Edit, node: ir.Node, index: int) -> str | None:
+    if node.graph is not edit.graph:
+        return None
+    if swaps_two_axes(node):
+        (result,) = node.outputs
+        products = [is_standard(user, "MatMul") and place == 1 for user, place in result.uses()]
+        return "Linear" if all(products) and not edit.is_output(result) else None
+    bias = node.inputs[2] if len(node.inputs) > 2 else None
+    if index != 1 or (bias is not None and constant(bias) is None):
+        return None
+    if is_standard(node, "Conv", "ConvTranspose"):
+        return node.op_type
+    if not is_standard(node, "Gemm"):
+        return None
+    factors = {"transA": 0, "transB": 1, "alpha": 1.0, "beta": 1.0}
+    is_plain = all(
+        attribute(node, name, float(name in ("alpha", "beta"))) == factor for name, factor in factors.items()
+    )
+    return "Linear" if is_plain else None
+
+
+def put(edit: Edit, node: ir.Node, owner: str, computed: ComputedWeight, array: Callable[[], Array]) -> None:
+    """Put the weight of the module `owner` in the place of `node`, which computes it. `array` gives its numbers, for
+    whoever asks: a layer that is wrapped does not."""
+    (result,) = node.outputs
+    assert result.dtype is not None and result.shape is not None
+    tensor = ir.LazyTensor(lambda: ir.Tensor(array()), dtype=result.dtype, shape=ir.Shape(result.shape))
+    weight = initialiser(edit.graph, edit.names.fresh(f"{owner}.weight".lstrip(".")), tensor, generated=False)
+    weight.meta[KEY] = computed
+    for user, index in result.uses():
+        user.replace_input_with(index, weight)
+    edit.drop(node)
+    edit.changes += 1
+
+
+def numbers(value: ir.Value) -> Array:
+    """The elements of a parameter."""
+    assert value.const_value is not None
+    return value.const_value.numpy()
+
+
+def owner_of(value: ir.Value, key: str) -> str | None:
+    """The path of the module that a parameter with this key belongs to: `encoder.0`, or nothing for the model."""
+    name = f".{value.name}"
+    return name.removesuffix(f".{key}")[1:] if name.endswith(f".{key}") else None

@@ -1,0 +1,151 @@
+"""What the normalisations have in common: dividing by the root of a mean square, and taking in weights and casts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, attribute, axes_of, is_standard
+from onnxlift.ir.graph.match import (
+    DOMAIN,
+    both_orders,
+    drop_unused,
+    is_float,
+    is_private,
+    made_by,
+    number_beside,
+    polynomial,
+    rank,
+    with_number,
+)
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.inference.node_view import shape_of
+
+_HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+
+
+@dataclass
+class Scaled:
+    """`x / sqrt(mean(x ** 2) + epsilon)`, the mean over the last axes from `axis` (negative) on. `readers` is how often
+    the pattern reads x, and `nodes` are its nodes but the last."""
+
+    x: ir.Value
+    axis: int
+    epsilon: float
+    readers: int
+    nodes: list[ir.Node]
+
+
+def scaled_by_root_mean_square(edit: Edit, node: ir.Node) -> Scaled | None:
+    """What `node` computes, if it is the last one of that pattern: a Div, or a Mul by the reciprocal of the root (made
+    by Reciprocal, by 1 / root, or by a power of -0.5)."""
+    if is_standard(node, "Div"):
+        x, root = node.inputs
+        return None if x is None else _over_root(edit, x, root, [])
+    if is_standard(node, "Mul"):
+        for x, factor in both_orders(node):
+            found = _times_inverse_root(edit, x, factor)
+            if found is not None:
+                return found
+    return None
+
+
+def _times_inverse_root(edit: Edit, x: ir.Value, factor: ir.Value) -> Scaled | None:
+    inverse = made_by(edit, factor, "Reciprocal", "Div", "Pow")
+    if inverse is None or not is_private(edit, factor):
+        return None
+    if inverse.op_type == "Reciprocal":
+        return _over_root(edit, x, inverse.inputs[0], [inverse])
+    first, second = inverse.inputs
+    if inverse.op_type == "Div":
+        return _over_root(edit, x, second, [inverse]) if number_beside(second, first) == 1.0 else None
+    return _over_variance(edit, x, first, [inverse]) if number_beside(first, second) == -0.5 else None
+
+
+def _over_root(edit: Edit, x: ir.Value, root: ir.Value | None, nodes: list[ir.Node]) -> Scaled | None:
+    node = made_by(edit, root, "Sqrt", "Pow")
+    if node is None or not is_private(edit, root):
+        return None
+    if node.op_type == "Pow" and number_beside(*node.inputs) != 0.5:
+        return None
+    return _over_variance(edit, x, node.inputs[0], [*nodes, node])
+
+
+def _over_variance(edit: Edit, x: ir.Value, variance: ir.Value | None, nodes: list[ir.Node]) -> Scaled | None:
+    add = made_by(edit, variance, "Add")
+    found = with_number(add) if add is not None else None
+    if add is None or found is None or not is_private(edit, variance) or not is_float(x):
+        return None
+    mean_square, epsilon = found
+    mean, axis = made_by(edit, mean_square, "ReduceMean"), reduced_axis(edit, mean_square)
+    if mean is None or axis is None or not is_private(edit, mean_square):
+        return None
+    square = polynomial(edit, mean.inputs[0])
+    if square is None or not is_private(edit, mean.inputs[0]) or not square.equals({(x, x): 1.0}, x.dtype):
+        return None
+    readers = 1 + sum(value is x for n in square.nodes for value in n.inputs)
+    return Scaled(x, axis, epsilon, readers, [*nodes, add, mean, *square.nodes])
+
+
+def reduced_axis(edit: Edit, value: ir.Value | None) -> int | None:
+    """The (negative) axis from which on a ReduceMean that makes `value` averages, if these are the last axes and it
+    keeps them."""
+    node = made_by(edit, value, "ReduceMean")
+    if node is None or attribute(node, "keepdims", 1) != 1:
+        return None
+    axes, count = axes_of(node), rank(node.inputs[0])
+    if not axes:
+        return None
+    if count is None:
+        return -1 if list(axes) == [-1] else None
+    counted = sorted(axis - count if axis >= 0 else axis for axis in axes)
+    return counted[0] if counted == list(range(-len(counted), 0)) else None
+
+
+def take_weight(edit: Edit, node: ir.Node, op_type: str) -> bool:
+    """`Mul(norm(x), w)` -> `norm(x, w)`, if w is a constant with one number for each normalised element."""
+    return is_standard(node, "Mul") and _take(edit, node, op_type, inputs=1)
+
+
+def take_bias(edit: Edit, node: ir.Node, op_type: str) -> bool:
+    """`Add(norm(x, w), b)` -> `norm(x, w, b)`, likewise."""
+    return is_standard(node, "Add") and _take(edit, node, op_type, inputs=2)
+
+
+def _take(edit: Edit, node: ir.Node, op_type: str, inputs: int) -> bool:
+    for value, weight in both_orders(node):
+        norm = made_by(edit, value, op_type, domain=DOMAIN)
+        if norm is None or len(norm.inputs) != inputs or not is_private(edit, value):
+            continue
+        shape, axis = shape_of(value), norm.attributes["axis"].as_int()
+        if constant(weight) is None or shape is None or shape_of(weight) != shape[axis:]:
+            continue
+        attributes = list(norm.attributes.values())
+        edit.replace(node, op_type, [*norm.inputs, weight], attributes, domain=DOMAIN, named_by=node)
+        drop_unused(edit, [norm])
+        return True
+    return False
+
+
+def take_casts(edit: Edit, node: ir.Node, op_type: str) -> bool:
+    """`Cast(norm(Cast(x, float32)), half)` -> `norm(x)` for a half-precision x and no weights: PyTorch computes the
+    norm of such a tensor in float32 by itself."""
+    wide = node.inputs[0] if is_standard(node, "Cast") else None
+    norm = made_by(edit, wide, op_type, domain=DOMAIN)
+    if norm is None or len(norm.inputs) != 1 or not is_private(edit, wide):
+        return False
+    cast = made_by(edit, norm.inputs[0], "Cast")
+    source = cast.inputs[0] if cast is not None else None
+    if cast is None or source is None or source.dtype != node.outputs[0].dtype:
+        return False
+    if wide is None or wide.dtype != ir.DataType.FLOAT or source.dtype not in _HALF:
+        return False
+    edit.replace(node, op_type, [source], list(norm.attributes.values()), domain=DOMAIN, named_by=norm)
+    drop_unused(edit, [norm, cast])
+    return True
+
+
+def norm_attributes(scaled: Scaled) -> list[ir.Attr]:
+    """The attributes of the norm that starts with this pattern."""
+    return [ir.AttrInt64("axis", scaled.axis), ir.AttrFloat32("epsilon", scaled.epsilon)]

@@ -1,0 +1,1 @@
+"""Layers whose weights are stored in integers, as quantisers leave them."""

@@ -1,0 +1,124 @@
+"""A convolution of integers, whose input is quantised to the range that it has, is one layer.
+
+    Mul(Cast(ConvInteger(q, W, q_zero, z)), step)   ->  DynamicQuantizedConv(x, W, s, z)
+    Mul(Cast(Add(ConvInteger(..), Reshape(Cast(Floor(Div(b, step)))))), step)
+                                                    ->  DynamicQuantizedConv(x, W, s, z, b), rounds_bias
+    Add(DynamicQuantizedConv(x, W, s, z), b)        ->  DynamicQuantizedConv(x, W, s, z, b)
+
+where q, q_scale, q_zero = DynamicQuantizeLinear(x), and step is Mul(q_scale, s). ONNX Runtime's quantiser writes the
+first and the last, and wrote the second in its early years. W, s and z are constants: W of 8-bit integers over two
+axes, s of float32 and one number; b is a constant with one number for each channel. Nobody else reads what lies
+between, apart from the quantised x, which each layer computes again. The pads are the same on both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, is_standard, sweep
+from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.rewriting.idioms.layers.conv_bias import is_per_channel, row_of
+from onnxlift.stages import step
+
+from .quantized_layers import checked, windows
+
+_LAYER = "DynamicQuantizedConv"
+
+
+@step("dynamic-conv", after={"quantized-layers": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Make layers of convolutions of integers; gives how many rewrites that took."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if is_standard(node, "Mul"):
+        any(_layer(edit, node, numbers, step) for numbers, step in both_orders(node))
+    elif is_standard(node, "Add"):
+        any(_bias(edit, node, value, bias) for value, bias in both_orders(node))
+
+
+def _layer(edit: Edit, node: ir.Node, numbers: ir.Value, step: ir.Value) -> bool:
+    cast, scales = made_by(edit, numbers, "Cast"), made_by(edit, step, "Mul")
+    if cast is None or scales is None or not is_private(edit, numbers) or not is_private(edit, cast.inputs[0]):
+        return False
+    bias = _rounded_bias(edit, cast.inputs[0], step)
+    product = made_by(edit, cast.inputs[0] if bias is None else bias.total, "ConvInteger")
+    if product is None or not is_private(edit, product.outputs[0]) or not is_private(edit, step, 2 if bias else 1):
+        return False
+    quantized, weight, zero, weight_zero = (*product.inputs, None, None)[:4]
+    dynamic, attributes = made_by(edit, quantized, "DynamicQuantizeLinear"), windows(product)
+    if dynamic is None or zero is not dynamic.outputs[2] or attributes is None:
+        return False
+    for range_step, scale in both_orders(scales):
+        stored = checked(edit, weight, scale, weight_zero, axis=None, axes=4)
+        if range_step is not dynamic.outputs[1] or stored is None:
+            continue
+        if bias is None or shape_of(bias.held) == (_channels(product),):
+            more = [] if bias is None else [ir.AttrInt64("rounds_bias", 1)]
+            inputs = [dynamic.inputs[0], *stored, *([] if bias is None else [bias.held])]
+            edit.replace(node, _LAYER, inputs, [*attributes, *more], domain=DOMAIN, named_by=product)
+            drop_unused(edit, [cast, *([] if bias is None else bias.nodes), product, scales, dynamic])
+            return True
+    return False
+
+
+@dataclass
+class _RoundedBias:
+    """A bias in whole steps: what it is added to, the constant, and the nodes that add it, the last one first."""
+
+    total: ir.Value
+    held: ir.Value
+    nodes: list[ir.Node]
+
+
+def _rounded_bias(edit: Edit, value: ir.Value | None, step: ir.Value) -> _RoundedBias | None:
+    added = made_by(edit, value, "Add")
+    if added is None:
+        return None
+    for total, steps in both_orders(added):
+        nodes = _chain(edit, steps, ("Reshape", "Unsqueeze"), ("Cast",), ("Floor",), ("Div",))
+        if nodes is None or nodes[-1].inputs[1] is not step:
+            continue
+        held, tensor = nodes[-1].inputs[0], constant(nodes[-1].inputs[0])
+        if held is not None and tensor is not None and is_per_channel(steps, tensor.size, total):
+            return _RoundedBias(total, held, [added, *nodes])
+    return None
+
+
+def _chain(edit: Edit, value: ir.Value | None, *steps: Sequence[str]) -> list[ir.Node] | None:
+    """The nodes that a value comes from, one of these operators after the other, each read by the one before alone."""
+    nodes: list[ir.Node] = []
+    for op_types in steps:
+        node = made_by(edit, value, *op_types) if is_private(edit, value) else None
+        if node is None:
+            return None
+        nodes.append(node)
+        value = node.inputs[0]
+    return nodes
+
+
+def _channels(layer: ir.Node) -> int:
+    """How many channels come out."""
+    weight = constant(layer.inputs[1])
+    assert weight is not None
+    return weight.shape.numpy()[0]
+
+
+def _bias(edit: Edit, node: ir.Node, value: ir.Value, bias: ir.Value) -> bool:
+    layer = made_by(edit, value, _LAYER, domain=DOMAIN)
+    if layer is None or len(layer.inputs) > 4 or not is_private(edit, value):
+        return False
+    channels = _channels(layer)
+    row = row_of(edit, bias, channels) if is_per_channel(bias, channels, value) else None
+    if row is None:
+        return False
+    attributes = [*layer.attributes.values()]
+    edit.replace(node, _LAYER, [*layer.inputs, row], attributes, domain=DOMAIN, named_by=layer)
+    drop_unused(edit, [layer])
+    return True

@@ -1,0 +1,187 @@
+"""A layer whose weight is stored in integers, as quantisers leave it, is one layer.
+
+    MatMul(x, DequantizeLinear(W, s, z)), Gemm(..)   ->  QuantizedLinear(x, W, s, z)
+    Conv(x, DequantizeLinear(W, s, z), b)            ->  QuantizedConv(x, W, s, z, b)
+    DequantizeLinear(Gather(W, indices), s, z)       ->  QuantizedEmbedding(W, s, z, indices); Gather last as well
+    Mul(Cast(MatMulInteger(q, W, q_zero, z)), Mul(q_scale, s)),  where q, q_scale, q_zero = DynamicQuantizeLinear(x)
+                                                     ->  DynamicQuantizedLinear(x, W, s, z)
+    Add(either linear layer, b)                      ->  the layer with its bias
+
+W, s and z are constants: W of 8-bit integers, s of float32, one number or one for each output; b is a constant with one
+number for each output. Nobody else reads what lies between, apart from the quantised x of the last, which is computed
+again by each layer.
+
+Not with scales along another axis or in blocks, not with `alpha`, `beta` or `transA` of a Gemm, and not for a
+convolution over other than two axes or with pads that are not the same on both sides.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
+from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by, rank
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.rewriting.idioms.layers.linear import is_bias
+from onnxlift.stages import step
+
+_STORED = (ir.DataType.INT8, ir.DataType.UINT8)
+_LINEAR = ("QuantizedLinear", "DynamicQuantizedLinear")
+
+
+@step("quantized-layers", after={"fake-quantize": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Make layers of products with quantised weights; gives how many rewrites that took."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if is_standard(node, "MatMul", "Gemm"):
+        _linear(edit, node)
+    elif is_standard(node, "Conv"):
+        _conv(edit, node)
+    elif is_standard(node, "Gather", "DequantizeLinear"):
+        _embedding(edit, node)
+    elif is_standard(node, "Mul"):
+        _dynamic_linear(edit, node)
+    elif is_standard(node, "Add"):
+        _bias(edit, node)
+
+
+def _linear(edit: Edit, node: ir.Node) -> None:
+    x, weight, bias = (*node.inputs, None)[:3]
+    transposed = attribute(node, "transB", 0)
+    plain = attribute(node, "transA", 0) == 0 and attribute(node, "alpha", 1.0) == attribute(node, "beta", 1.0) == 1.0
+    stored = _stored(edit, weight, axis=0 if transposed else 1, axes=2)
+    if stored is None or not plain or x is None:
+        return
+    if bias is not None and not is_bias(bias, _outputs(stored[0], transposed), 2):
+        return
+    dequantize = weight.producer() if weight is not None else None
+    inputs = [x, *stored] if bias is None else [x, *stored, bias]
+    edit.replace(node, "QuantizedLinear", inputs, _transposed(transposed), domain=DOMAIN)
+    drop_unused(edit, [dequantize] if dequantize is not None else [])
+
+
+def _conv(edit: Edit, node: ir.Node) -> None:
+    x, weight, bias = (*node.inputs, None)[:3]
+    stored, attributes = _stored(edit, weight, axis=0, axes=4), windows(node)
+    if stored is None or x is None or attributes is None:
+        return
+    if bias is not None and not is_bias(bias, _outputs(stored[0], transposed=1), 1):
+        return
+    dequantize = weight.producer() if weight is not None else None
+    inputs = [x, *stored] if bias is None else [x, *stored, bias]
+    edit.replace(node, "QuantizedConv", inputs, attributes, domain=DOMAIN)
+    drop_unused(edit, [dequantize] if dequantize is not None else [])
+
+
+def windows(convolution: ir.Node) -> list[ir.Attr] | None:
+    """The attributes that a layer takes over from a convolution over two axes, if PyTorch has such a one."""
+    pads, shape = attribute(convolution, "pads", [0, 0, 0, 0]), shape_of(convolution.inputs[0])
+    if pads is None or (shape is not None and 0 in shape):
+        return None
+    if list(pads[:2]) != list(pads[2:]) or min(pads) < 0 or attribute(convolution, "auto_pad", "NOTSET") != "NOTSET":
+        return None
+    return [a for a in convolution.attributes.values() if a.name in ("dilations", "group", "pads", "strides")]
+
+
+def _embedding(edit: Edit, node: ir.Node) -> None:
+    """Either order: rows of integers that are dequantised, or rows of a dequantised table."""
+    first = node.inputs[0]
+    inner = made_by(edit, first, "DequantizeLinear" if node.op_type == "Gather" else "Gather")
+    if inner is None or not is_private(edit, first):
+        return
+    gather, dequantize = (node, inner) if node.op_type == "Gather" else (inner, node)
+    table, indices = inner.inputs[0], gather.inputs[1]
+    if attribute(gather, "axis", 0) not in (0, -2) or not rank(indices):
+        return
+    stored = _parameters(edit, table, dequantize, axis=None, axes=2)
+    if stored is not None:
+        edit.replace(node, "QuantizedEmbedding", [*stored, indices], domain=DOMAIN, named_by=gather)
+        drop_unused(edit, [inner])
+
+
+def _dynamic_linear(edit: Edit, node: ir.Node) -> None:
+    for total, factor in both_orders(node):
+        cast = made_by(edit, total, "Cast", "CastLike")
+        product = made_by(edit, cast.inputs[0], "MatMulInteger") if cast is not None else None
+        scales = made_by(edit, factor, "Mul")
+        if cast is None or product is None or scales is None:
+            continue
+        if not all(is_private(edit, value) for value in (total, factor, product.outputs[0])):
+            continue
+        numbers, weight, zero, weight_zero = (*product.inputs, None, None)[:4]
+        dynamic = made_by(edit, numbers, "DynamicQuantizeLinear")
+        if dynamic is None or zero is not dynamic.outputs[2]:
+            continue
+        for first, scale in both_orders(scales):
+            stored = checked(edit, weight, scale, weight_zero, axis=1, axes=2)
+            if first is dynamic.outputs[1] and stored is not None:
+                inputs = [dynamic.inputs[0], *stored]
+                edit.replace(node, "DynamicQuantizedLinear", inputs, domain=DOMAIN, named_by=product)
+                drop_unused(edit, [cast, product, scales, dynamic])
+                return
+
+
+def _bias(edit: Edit, node: ir.Node) -> None:
+    for value, bias in both_orders(node):
+        layer = made_by(edit, value, *_LINEAR, domain=DOMAIN)
+        if layer is None or len(layer.inputs) > 4 or not is_private(edit, value):
+            continue
+        transposed = attribute(layer, "transposed", 0)
+        if is_bias(bias, _outputs(layer.inputs[1], transposed), rank(value)):
+            inputs, attributes = [*layer.inputs, bias], _transposed(transposed)
+            edit.replace(node, layer.op_type, inputs, attributes, domain=DOMAIN, named_by=layer)
+            drop_unused(edit, [layer])
+            return
+
+
+def _outputs(weight: ir.Value | None, transposed: int) -> int:
+    """How many outputs a layer with this constant as its weight has."""
+    tensor = constant(weight)
+    assert tensor is not None
+    return tensor.shape.numpy()[0 if transposed else 1]
+
+
+def _transposed(transposed: int) -> list[ir.Attr]:
+    return [ir.AttrInt64("transposed", 1)] if transposed else []
+
+
+def _stored(edit: Edit, value: ir.Value | None, axis: int, axes: int) -> list[ir.Value] | None:
+    """Integers, scale and zero point of a dequantised weight."""
+    dequantize = made_by(edit, value, "DequantizeLinear")
+    return None if dequantize is None else _parameters(edit, dequantize.inputs[0], dequantize, axis, axes)
+
+
+def _parameters(
+    edit: Edit, integers: ir.Value | None, dequantize: ir.Node, axis: int | None, axes: int
+) -> list[ir.Value] | None:
+    _, scale, zero = (*dequantize.inputs, None)[:3]
+    if dequantize.attributes.keys() - {"axis"}:
+        return None
+    given = attribute(dequantize, "axis", 1)
+    if given is None or (rank(scale) and shape_of(scale) != (1,) and given % axes != axis):
+        return None
+    return checked(edit, integers, scale, zero, axis, axes)
+
+
+def checked(
+    edit: Edit, integers: ir.Value | None, scale: ir.Value | None, zero: ir.Value | None, axis: int | None, axes: int
+) -> list[ir.Value] | None:
+    """The three, if they are constants of the right types and shapes; a zero point that is missing is 0."""
+    tensor = constant(integers)
+    if tensor is None or constant(scale) is None or (zero is not None and constant(zero) is None):
+        return None
+    assert integers is not None and scale is not None
+    shape = tensor.shape.numpy()
+    if integers.dtype not in _STORED or scale.dtype != ir.DataType.FLOAT or len(shape) != axes or 0 in shape:
+        return None
+    allowed = [(), (1,)] if axis is None else [(), (1,), (shape[axis],)]
+    if shape_of(scale) not in allowed or (zero is not None and shape_of(zero) not in allowed):
+        return None
+    if zero is None:
+        zero = edit.constant(f"{integers.name}_zero_point", np.zeros((), integers.dtype.numpy()))
+    return [integers, scale, zero]

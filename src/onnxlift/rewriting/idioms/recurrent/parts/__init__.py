@@ -1,0 +1,1 @@
+"""What the idioms of recurrent layers share."""

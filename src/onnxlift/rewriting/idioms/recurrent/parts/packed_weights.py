@@ -1,0 +1,106 @@
+"""The parameters of a recurrent layer, where the graph packs them into W, R and B.
+
+    Unsqueeze(Concat(Slice(weight_ih, ..), ..))   ->   weight_ih
+
+An exporter that does not optimise its graph brings PyTorch's parameters into ONNX's form by nodes of the graph. To find
+them again, every element of every parameter gets a number of its own, the nodes are evaluated on these numbers, and
+what comes out is unpacked: if these are the numbers of one parameter in order, it is that parameter, whatever the nodes
+were. Those of W, R and B that are constants are unpacked as they are: an exporter that folds small tensors only leaves
+the matrices to the graph, and not the biases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, is_parameter
+from onnxlift.ir.graph.match import made_by
+from onnxlift.ir.graph.packed_weights import Array, unpacked_bias, unpacked_matrix
+from onnxlift.ir.graph.types import INTEGERS
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.inference.evaluate import evaluate
+
+_MOVES = ("Slice", "Concat", "Unsqueeze", "Squeeze", "Reshape", "Transpose")
+_MAX_NODES = 100
+_MAX_ELEMENTS = 1 << 26
+
+
+def parameters(
+    edit: Edit, kind: str, directions: int, w: ir.Value | None, r: ir.Value | None, b: ir.Value | None
+) -> list[ir.Value] | None:
+    """For each direction the parameters weight_ih, weight_hh and, if there is B, bias_ih, bias_hh, that the graph packs
+    into W, R and B; None if it does not, or if it makes something else of them."""
+    packing = _Packing(edit)
+    found: list[ir.Value | Array | None] = []
+    for direction in range(directions):
+        unpack = partial(unpacked_matrix, kind, direction)
+        found += [packing.part(value, unpack) for value in (w, r)]
+        if b is not None:
+            halves = (partial(unpacked_bias, kind, direction, half) for half in (0, 1))
+            found += [packing.part(b, unpack) for unpack in halves]
+    if any(part is None for part in found):
+        return None
+    return [
+        edit.constant("weight", part) if isinstance(part, np.ndarray) else part for part in found if part is not None
+    ]
+
+
+class _Packing:
+    """Which element of which parameter ends up where."""
+
+    def __init__(self, edit: Edit) -> None:
+        self.edit = edit
+        self.nodes = 0
+        self.elements = 0
+        self.first: dict[int, ir.Value] = {}  # number of a parameter's first element -> the parameter
+        self.known: dict[ir.Value, Array | None] = {}
+
+    def part(self, packed: ir.Value | None, unpack: Callable[[Array], Array]) -> ir.Value | Array | None:
+        """The parameter that `unpack` takes out of W, R or B, or its elements if those are constants."""
+        tensor = constant(packed)
+        array = self.numbers(packed) if tensor is None else tensor.numpy()
+        if array is None:
+            return None
+        return self.owner(unpack(array)) if tensor is None else unpack(array)
+
+    def numbers(self, value: ir.Value | None) -> Array | None:
+        """The elements of `value`, each as the number of the parameter's element that it is; integers as they are."""
+        if value is None:
+            return None
+        if value not in self.known:
+            self.known[value] = self._leaf(value) if constant(value) is not None else self._moved(value)
+        return self.known[value]
+
+    def _leaf(self, value: ir.Value) -> Array | None:
+        tensor = constant(value)
+        if tensor is None or not is_parameter(value):
+            return tensor.numpy() if tensor is not None and tensor.dtype in INTEGERS else None
+        self.first[self.elements] = value
+        start = self.elements
+        self.elements += tensor.size
+        if self.elements > _MAX_ELEMENTS:
+            return None
+        return np.arange(start, self.elements).reshape(tensor.shape.numpy())
+
+    def _moved(self, value: ir.Value) -> Array | None:
+        node = made_by(self.edit, value, *_MOVES)
+        self.nodes += 1
+        if node is None or self.nodes > _MAX_NODES:
+            return None
+        inputs = [self.numbers(each) for each in node.inputs]
+        if any(array is None and each is not None for array, each in zip(inputs, node.inputs, strict=True)):
+            return None
+        return evaluate(node, self.edit.scope.opset(node), inputs, typed=False)
+
+    def owner(self, numbers: Array) -> ir.Value | None:
+        """The parameter that `numbers` are, all of it and in its order."""
+        start = int(numbers.reshape(-1)[0]) if numbers.size else -1
+        value = self.first.get(start)
+        tensor = constant(value)
+        if tensor is None or tuple(tensor.shape.numpy()) != numbers.shape:
+            return None
+        return value if (numbers.reshape(-1) == np.arange(start, start + numbers.size)).all() else None

@@ -1,0 +1,75 @@
+"""Every constant is an initialiser of the graph it appears in.
+
+    y = Constant(value=t)        ->  initialiser y = t
+    y = Constant(value_ints=..)  ->  initialiser y, likewise for value_int, value_float(s), value_string(s)
+
+Not where the value is a reference to an attribute of the enclosing function, which differs from call to call.
+The initialiser is marked as generated (`value.meta["constant"]`): an exporter keeps weights as initialisers and
+writes Constant nodes for the rest. But if no initialiser is a weight, and a layer's is a Constant (Paddle's exporter
+knows no initialisers), then arrays under names of their own are the model's weights, and not marked.
+A Constant that is a graph output becomes an initialiser that is a graph output.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, has_generated_name, is_parameter, is_standard, sweep
+from onnxlift.stages import step
+
+_LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+
+
+@step("constant-nodes", after={"gradients": "as it was: the reason is still to be written"}, optional=False)
+def run(model: ir.Model) -> int:
+    """Replace all Constant nodes; gives how many."""
+    weights = [value for value in model.graph.initializers.values() if is_parameter(value)]
+    count = sweep(model, _visit)
+    found = [] if weights else [v for v in model.graph.initializers.values() if v.shape and not has_generated_name(v)]
+    if any(_is_weight(value) for value in found):
+        for value in found:
+            value.meta.pop("constant", None)
+    return count
+
+
+def _is_weight(value: ir.Value) -> bool:
+    """Whether this is the matrix or kernel of a layer."""
+    is_array = value.shape is not None and len(value.shape) > 1
+    return is_array and any(place == 1 and is_standard(user, *_LAYERS) for user, place in value.uses())
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if is_standard(node, "Constant") and len(node.outputs) == 1:
+        tensor = _tensor(node)
+        if tensor is not None:
+            edit.fold(node, [tensor])
+
+
+def _tensor(node: ir.Node) -> ir.TensorProtocol | None:
+    for name, attribute in node.attributes.items():
+        if attribute.is_ref():
+            return None
+        output = node.outputs[0].name
+        match name:
+            case "value":
+                tensor: ir.TensorProtocol = attribute.value
+                return tensor
+            case "value_int":
+                return ir.Tensor(np.array(attribute.as_int(), np.int64), name=output)
+            case "value_ints":
+                return ir.Tensor(np.array(attribute.as_ints(), np.int64), name=output)
+            case "value_float":
+                return ir.Tensor(np.array(attribute.as_float(), np.float32), name=output)
+            case "value_floats":
+                return ir.Tensor(np.array(attribute.as_floats(), np.float32), name=output)
+            case "value_string":
+                return _strings([attribute.value], (), output)
+            case "value_strings":
+                return _strings(list(attribute.value), (len(attribute.value),), output)
+    return None
+
+
+def _strings(values: list[str | bytes], shape: tuple[int, ...], name: str | None) -> ir.TensorProtocol:
+    encoded = [value.encode() if isinstance(value, str) else value for value in values]
+    return ir.StringTensor(np.array(encoded, dtype=object).reshape(shape), shape=ir.Shape(shape), name=name)

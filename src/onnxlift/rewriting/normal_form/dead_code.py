@@ -1,0 +1,70 @@
+"""Nothing in the model that no output depends on.
+
+1. A node none of whose outputs is read, or is a graph output, is removed; so are, in turn, the nodes it read from.
+2. An initialiser that nobody reads is removed.
+3. A function that nobody calls is removed.
+
+All ONNX operators are free of side effects, random ones included (each draws from its own seed), so a node whose
+outputs are not read cannot be observed. Inputs of the main graph stay, read or not.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.walk import Scope, scopes, subgraphs
+from onnxlift.stages import step
+
+
+@step("dead-code", after={"identities": "as it was: the reason is still to be written"}, optional=False)
+def run(model: ir.Model) -> int:
+    """Remove what is dead; gives the number of nodes, initialisers and functions."""
+    # Inner graphs first: what dies inside frees values outside.
+    removed = sum(_sweep(scope) for scope in reversed(list(scopes(model))))
+    return removed + _remove_functions(model)
+
+
+def _sweep(scope: Scope) -> int:
+    graph = scope.graph
+    dead: list[ir.Node] = []
+    for node in reversed(graph):
+        if any(output.uses() or output.is_graph_output() for output in node.outputs):
+            continue
+        dead.append(node)
+        release(node)
+    if dead:
+        graph.remove(dead)
+    unused = [
+        name
+        for name, value in graph.initializers.items()
+        if not value.uses() and not value.is_graph_output() and not value.is_graph_input()
+    ]
+    for name in unused:
+        del graph.initializers[name]
+    return len(dead) + len(unused)
+
+
+def release(node: ir.Node) -> None:
+    """Let the node, and all nodes in graphs inside it, read nothing any more."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        for index in range(len(current.inputs)):
+            current.replace_input_with(index, None)
+        for body in subgraphs(current):
+            stack.extend(body)
+
+
+def _remove_functions(model: ir.Model) -> int:
+    called: set[ir.OperatorIdentifier] = set()
+    pending: list[ir.Graph | ir.Function] = [model.graph]
+    while pending:
+        for node in pending.pop().all_nodes():
+            identifier = node.op_identifier()
+            if identifier in model.functions and identifier not in called:
+                called.add(identifier)
+                pending.append(model.functions[identifier])
+    unused = [identifier for identifier in model.functions if identifier not in called]
+    for identifier in unused:
+        del model.functions[identifier]
+    return len(unused)

@@ -1,0 +1,144 @@
+"""An operator that we have no function for, but that ONNX defines by a body, becomes that body.
+
+    y = AffineGrid(theta, size)   ->   the nodes by which the operator's schema defines it
+
+Many schemas carry such a body: one for all uses, or one that is built for the types and attributes of the node at hand.
+Its operators may have to be expanded in turn. The operators of ONNX Runtime have no schema here; their bodies are in
+bodies/, and why there is none for some use of one is left in `node.meta["reason"]`. Types must have been inferred, and
+are afterwards. Sound because the body is the operator's definition; its nodes keep the operator set that it is written
+for (`node.version`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+
+from onnxlift.ir.graph.schema import schema_for
+from onnxlift.ir.graph.walk import subgraphs
+from onnxlift.ir.inference.infer import infer
+from onnxlift.rewriting import bodies
+from onnxlift.stages import step
+
+from .expansion import Expansion, Operators
+
+# Bodies are made of simpler operators, which have simpler bodies: none of ONNX's is deeper than four.
+_MAX_ROUNDS = 8
+
+
+@step(
+    "expand-operators",
+    optional=False,
+    repeats=True,  # a body has constants and Identity nodes of its own
+    after={"types": "which body an operator has depends on the types of its inputs"},
+)
+def run(model: ir.Model, *, supported: Operators | None = None) -> int:
+    """Expand the operators that are not `supported(domain, op_type)`, as far as they have a body; gives how many."""
+    if supported is None:
+        return 0
+    changes = 0
+    for _ in range(_MAX_ROUNDS):
+        waiting = [n for n in model.graph.all_nodes() if _has_body(model, n) and not supported(n.domain, n.op_type)]
+        if not waiting:
+            break
+        bodies = {node: body for node in waiting if (body := _body(model, node)) is not None}
+        expansion = Expansion(model, bodies.get, _name)
+        expansion.expand(model.graph)
+        if not expansion.changes:
+            break
+        changes += expansion.changes
+        infer(model)
+    return changes
+
+
+def _has_body(model: ir.Model, node: ir.Node) -> bool:
+    if bodies.has_body(node):
+        return "reason" not in node.meta
+    schema: Any = schema_for(node.domain, node.op_type, _opset(model, node))  # onnx's stubs do not know the two
+    return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+
+
+def _opset(model: ir.Model, node: ir.Node) -> int:
+    return node.version if node.version is not None else model.opset_imports.get(node.domain, 1)
+
+
+def _name(call: ir.Node, node: ir.Node) -> str:
+    if bodies.has_body(call):
+        return bodies.name_of(call, node)
+    return f"{call.name or call.op_type}_{node.name or node.op_type}"
+
+
+def _body(model: ir.Model, node: ir.Node) -> ir.Function | None:
+    opset = _opset(model, node)
+    if bodies.has_body(node):
+        try:
+            return bodies.body_of(node)
+        except bodies.NoBody as error:
+            node.meta["reason"] = str(error)
+            return None
+    schema = schema_for(node.domain, node.op_type, opset)
+    assert schema is not None
+    proto = _proto(schema, opset, node)
+    if proto is None:
+        return None
+    _drop_missing_outputs(proto)
+    passed = {attribute.name for attribute in proto.attribute_proto} | set(node.attributes)
+    for name, attribute in schema.attributes.items():
+        default = attribute.default_value
+        if name not in passed and default.name:
+            proto.attribute_proto.append(default)
+    function = ir.serde.deserialize_function(proto)
+    _connect_outer_values(function, node)
+    return function
+
+
+def _drop_missing_outputs(proto: onnx.FunctionProto) -> None:
+    """A body made for a call that does not ask for the last outputs lists them all the same, and computes none."""
+    computed = {name for node in proto.node for name in node.output} | set(proto.input)
+    while proto.output and proto.output[-1] not in computed:
+        del proto.output[-1]
+
+
+def _proto(schema: Any, opset: int, node: ir.Node) -> onnx.FunctionProto | None:
+    """The newest body that is not newer than the opset, or else the oldest: all of them define the same operator. None
+    if it depends on a type that is not known (yet: an operator in front of this one may be expanded first), since onnx
+    reads such a type without looking."""
+    versions = schema.function_opset_versions or schema.context_dependent_function_opset_versions
+    version = max((v for v in versions if v <= opset), default=min(versions))
+    if schema.has_function:
+        data = schema.get_function_with_opset_version(version)
+    else:
+        if any(value is not None and value.type is None for value in node.inputs):
+            return None
+        call = ir.serde.serialize_node(node).SerializeToString()
+        types = [_type(value) for value in node.inputs]
+        data = schema.get_context_dependent_function_with_opset_version(version, call, types)
+    return onnx.FunctionProto.FromString(data) if data else None
+
+
+def _type(value: ir.Value | None) -> bytes:
+    proto = onnx.TypeProto()
+    if value is not None and value.type is not None:
+        ir.serde.serialize_type_into(proto, value.type)
+        if value.shape is not None:
+            ir.serde.serialize_shape_into(proto, value.shape)
+    return bytes(proto.SerializeToString())
+
+
+def _connect_outer_values(function: ir.Function, node: ir.Node) -> None:
+    """A body that contains a graph of the node (SequenceMap) reads by name what that graph reads from outside."""
+    outside = {value.name: value for value in _reads_inside(node)}
+    if not outside:
+        return
+    for inner in function.all_nodes():
+        for index, value in enumerate(inner.inputs):
+            if value is not None and value.producer() is None and value.graph is None and value.name in outside:
+                inner.replace_input_with(index, outside[value.name])
+
+
+def _reads_inside(node: ir.Node) -> list[ir.Value]:
+    return [
+        value for graph in subgraphs(node) for inner in graph.all_nodes() for value in inner.inputs if value is not None
+    ]

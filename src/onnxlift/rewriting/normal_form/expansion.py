@@ -1,0 +1,186 @@
+"""A body in the place of a call: what inlining functions and expanding operators have in common.
+
+    y = f(x, alpha=2)   ->   the nodes of f, reading x for f's input, with 2 for references to alpha
+
+Every copy of a body gets value and node names of its own. Nodes whose operator set is of another version in the body
+than in the model say so in `node.version`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import onnx_ir as ir
+
+from onnxlift.errors import LoadError
+from onnxlift.ir.graph.edit import Edit, Names
+from onnxlift.ir.graph.walk import Scope, subgraphs
+from onnxlift.ir.reading.limits import MAX_NESTING, quote
+
+Operators = Callable[[str, str], bool]
+"""A set of operators: asked with domain and op type."""
+
+BodyOf = Callable[[ir.Node], ir.Function | None]
+"""The body that a node stands for; None if the node stays."""
+
+CALLS = "calls"
+"""Key in `Node.meta` of the calls that a node has come out of: the name of the call -> that of the function."""
+
+NameOf = Callable[[ir.Node, ir.Node], str]
+"""What a copy is called, given the call and the node of the body."""
+
+
+class Expansion:
+    """Replaces calls by bodies, also inside the bodies. `changes` counts them."""
+
+    def __init__(self, model: ir.Model, body_of: BodyOf, name_of: NameOf) -> None:
+        self.opsets = model.opset_imports
+        self.body_of = body_of
+        self.name_of = name_of
+        self.changes = 0
+        self._names = Names(model)
+        self._node_names: dict[str, int] = {node.name: 1 for node in model.graph.all_nodes() if node.name}
+
+    def expand(self, graph: ir.Graph, depth: int = 0) -> None:
+        """Expand all calls in `graph` and the graphs inside it."""
+        if depth > MAX_NESTING:
+            raise LoadError(
+                f"subgraphs are nested more than {MAX_NESTING} deep in graph {quote(graph.name or '')}, once the "
+                "functions that it calls are expanded."
+            )
+        edit = Edit(Scope(graph, self.opsets, depth), self._names)
+        waiting = list(reversed(graph))
+        while waiting:
+            node = waiting.pop()
+            body = self.body_of(node)
+            if body is not None:
+                waiting.extend(reversed(self._replace(edit, node, body)))
+                continue
+            for inner in subgraphs(node):
+                self.expand(inner, depth + 1)
+        self.changes += edit.finish()
+
+    def _replace(self, edit: Edit, call: ir.Node, body: ir.Function) -> list[ir.Node]:
+        """Put a copy of `body` before `call` and take the call out; gives the nodes of the copy."""
+        if len(call.inputs) > len(body.inputs) or len(call.outputs) > len(body.outputs):
+            raise LoadError(
+                f"node {quote(call.name or '')} passes {len(call.inputs)} inputs to {quote(body.name)} and takes "
+                f"{len(call.outputs)} outputs from it; it has {len(body.inputs)} and {len(body.outputs)}."
+            )
+        copy = _Copy(self, call, body)
+        nodes = [copy.node(node) for node in body]
+        edit.graph.insert_before(call, nodes)
+        for output, inner in zip(call.outputs, body.outputs, strict=False):
+            result = copy.values.get(inner, inner)
+            if result is None:
+                self._give_nothing(edit, call, output)
+                continue
+            if not edit.can_redirect(output, result):
+                connection = ir.Node("", "Identity", [result], name=call.name, metadata_props=call.metadata_props)
+                connection.outputs[0].name = self._names.fresh(output.name or "output")
+                edit.graph.insert_before(call, connection)
+                result = connection.outputs[0]
+            edit.redirect(output, result)
+            if output.name and result.producer() in nodes and not edit.is_output(result):
+                # The caller's name for it: it says what the result is for.
+                result.name, output.name = output.name, None
+        edit.drop(call)
+        edit.changes += 1
+        return nodes
+
+    def _give_nothing(self, edit: Edit, call: ir.Node, output: ir.Value) -> None:
+        """The body returns an optional input that the call leaves out: so it is left out behind the call too."""
+        if edit.is_output(output):
+            raise LoadError(
+                f"output {quote(output.name or '')} of the graph is an input of {quote(call.op_type)} that node "
+                f"{quote(call.name or '')} does not pass."
+            )
+        for user, index in output.uses():
+            user.replace_input_with(index, None)
+
+    def fresh_node_name(self, name: str) -> str:
+        count = self._node_names.get(name, 0)
+        self._node_names[name] = count + 1
+        return name if not count else self.fresh_node_name(f"{name}_{count}")
+
+    def fresh_value_name(self, name: str) -> str:
+        return self._names.fresh(name)
+
+    def version_in(self, body: ir.Function, domain: str) -> int | None:
+        """The version of an operator set in the body, if it is not the one of the model."""
+        version = body.opset_imports.get(domain)
+        return None if version == self.opsets.get(domain) else version
+
+
+class _Copy:
+    """One copy of a body. `values` maps values of the body to those of the copy, and its inputs to what is passed."""
+
+    def __init__(self, expansion: Expansion, call: ir.Node, body: ir.Function) -> None:
+        self.expansion = expansion
+        self.call = call
+        self.body = body
+        self.attributes = _passed_attributes(call, body)
+        self.calls = {**call.meta.get(CALLS, {}), (call.name or "").strip("/"): body.name}
+        passed = [*call.inputs, *[None] * (len(body.inputs) - len(call.inputs))]
+        self.values: dict[ir.Value, ir.Value | None] = dict(zip(body.inputs, passed, strict=True))
+
+    def node(self, node: ir.Node) -> ir.Node:
+        attributes = [self.attribute(name, attribute) for name, attribute in node.attributes.items()]
+        copy = ir.Node(
+            node.domain,
+            node.op_type,
+            [self.values.get(value, value) if value is not None else None for value in node.inputs],
+            [attribute for attribute in attributes if attribute is not None],
+            overload=node.overload,
+            num_outputs=len(node.outputs),
+            version=self.expansion.version_in(self.body, node.domain),
+            name=self.expansion.fresh_node_name(self.expansion.name_of(self.call, node)),
+            doc_string=node.doc_string,
+            metadata_props={**self.call.metadata_props, **node.metadata_props},
+        )
+        copy.meta[CALLS] = self.calls
+        for old, new in zip(node.outputs, copy.outputs, strict=True):
+            self.adopt(old, new)
+        return copy
+
+    def adopt(self, old: ir.Value, new: ir.Value) -> ir.Value:
+        """Let `new` be `old` in the copy. Its shape is left to inference: names of sizes mean another size in each
+        call."""
+        new.name = self.expansion.fresh_value_name(old.name) if old.name else old.name
+        new.type = old.type
+        self.values[old] = new
+        return new
+
+    def attribute(self, name: str, attribute: ir.Attr) -> ir.Attr | None:
+        """None for a reference to an attribute that the call does not pass: then it is not there."""
+        if attribute.is_ref():
+            found = self.attributes.get(attribute.ref_attr_name or "")
+            return None if found is None else self.attribute(name, found)
+        match attribute.type:
+            case ir.AttributeType.GRAPH:
+                return ir.AttrGraph(name, self.graph(attribute.as_graph()))
+            case ir.AttributeType.GRAPHS:
+                return ir.AttrGraphs(name, [self.graph(graph) for graph in attribute.as_graphs()])
+        return ir.Attr(name, attribute.type, attribute.value, doc_string=attribute.doc_string)
+
+    def graph(self, graph: ir.Graph) -> ir.Graph:
+        inputs = [self.adopt(value, ir.Value(shape=value.shape)) for value in graph.inputs]
+        initialisers = [
+            self.adopt(value, ir.Value(shape=value.shape, const_value=value.const_value))
+            for value in graph.initializers.values()
+        ]
+        nodes = [self.node(node) for node in graph]
+        outputs = [self.values.get(value, value) for value in graph.outputs]
+        return ir.Graph(
+            inputs,
+            [value for value in outputs if value is not None],
+            nodes=nodes,
+            initializers=initialisers,
+            opset_imports=dict(graph.opset_imports),
+            name=graph.name,
+        )
+
+
+def _passed_attributes(call: ir.Node, body: ir.Function) -> Mapping[str, ir.Attr]:
+    defaults = {name: attribute for name, attribute in body.attributes.items() if attribute.value is not None}
+    return {**defaults, **call.attributes}

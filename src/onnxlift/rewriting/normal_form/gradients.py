@@ -1,0 +1,113 @@
+"""A Gradient node holds the graph that it differentiates.
+
+    g = Gradient(a, b, xs=["x"], zs=["z"], y="y")   ->   g = Gradient(a, b, xs=["x"], body=graph (x, z) => y)
+
+In ONNX the node only names values of the graph around it: `y`, and the values that are taken for its variables. The
+body is a copy of what computes `y` from these; everything else that `y` depends on is read from outside. From here on
+names mean nothing, and `y` may go if nobody else reads it.
+
+Sound because a body that is given the very values that it was cut out for computes the very same `y`. Not done where
+a name is not to be found in the graph of the node: then the operator refuses it. A Gradient inside a body is marked
+(`create_graph`): what it gives will be differentiated again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from onnxlift.errors import LoadError
+from onnxlift.ir.graph.edit import Names
+from onnxlift.ir.graph.walk import scopes, subgraphs
+from onnxlift.ir.reading.limits import quote
+from onnxlift.stages import step
+
+DOMAIN = "ai.onnx.preview.training"
+MOST_COPIES = 100_000  # each Gradient of a Gradient copies what the one before it copied
+HIGHEST_ORDER = 10
+
+
+@step("gradients", after={"inline-functions": "as it was: the reason is still to be written"}, optional=False)
+def run(model: ir.Model) -> int:
+    """Give every Gradient node its body; gives how many."""
+    copied = changes = 0
+    names = Names(model)
+    for scope in list(scopes(model)):
+        found = {value.name: value for value in (*scope.graph.initializers.values(), *scope.graph.inputs)}
+        for node in scope.graph:
+            if node.domain == DOMAIN and node.op_type == "Gradient" and "body" not in node.attributes:
+                bounds = [found.get(name) for name in (*_names(node, "xs"), *_names(node, "zs"))]
+                target = found.get(next(iter(_names(node, "y")), None))
+                if target is not None and None not in bounds and len(bounds) == len(node.inputs):
+                    body = _cut_out([value for value in bounds if value is not None], target)
+                    copied += _prepare(body, names)
+                    if copied > MOST_COPIES or _order(body) > HIGHEST_ORDER:
+                        raise LoadError(
+                            f"gradients of gradients are nested too deep at node {quote(node.name or '')}: only up to "
+                            f"order {HIGHEST_ORDER}, and {MOST_COPIES} differentiated nodes in all, are supported."
+                        )
+                    node.attributes["body"] = ir.AttrGraph("body", body)
+                    changes += 1
+            found |= {value.name: value for value in node.outputs if value.name}
+    return changes
+
+
+def _names(node: ir.Node, attribute: str) -> Sequence[str]:
+    given = node.attributes.get(attribute)
+    if given is None or given.is_ref():
+        return ()
+    return (given.as_string(),) if attribute == "y" else given.as_strings()
+
+
+def _cut_out(bounds: list[ir.Value], target: ir.Value) -> ir.Graph:
+    """A copy of the nodes that compute `target` from `bounds`; what else they need they read from outside."""
+    needed: set[ir.Node] = set()
+    outside: dict[ir.Value, None] = {}
+    waiting, seen = [target], set(bounds)
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        node = value.producer()
+        if node is None or node.graph is not target.graph:
+            outside[value] = None
+        elif node not in needed:
+            needed.add(node)
+            waiting += _read_by(node)
+    ordered = [node for node in target.graph or () if node in needed]
+    body = ir.GraphView([*bounds, *outside], [target], nodes=ordered, name="body").clone()
+    for value in reversed(outside):
+        body.inputs.pop().replace_all_uses_with(value)
+    return body
+
+
+def _read_by(node: ir.Node) -> list[ir.Value]:
+    """What a node reads, its subgraphs included."""
+    read = [value for value in node.inputs if value is not None]
+    for graph in subgraphs(node):
+        for inner in graph.all_nodes():
+            read += [value for value in inner.inputs if value is not None and value.graph is not inner.graph]
+    return read
+
+
+def _prepare(body: ir.Graph, names: Names) -> int:
+    """Give the values of a copy names of their own, and mark the gradients in it; gives the number of nodes."""
+    count = 0
+    for value in body.inputs:
+        value.name = names.fresh(value.name or "x")
+        value.const_value = None  # an initialiser by which one differentiates is a variable here
+    for node in body.all_nodes():
+        count += 1
+        for value in node.outputs:
+            value.name = names.fresh(value.name) if value.name else value.name
+        if node.domain == DOMAIN and node.op_type == "Gradient":
+            node.attributes["create_graph"] = ir.AttrInt64("create_graph", 1)
+    return count
+
+
+def _order(body: ir.Graph) -> int:
+    """How many times something is differentiated, if `body` is."""
+    inner = [n.attributes["body"].as_graph() for n in body if n.op_type == "Gradient" and "body" in n.attributes]
+    return 1 + max(map(_order, inner), default=0)

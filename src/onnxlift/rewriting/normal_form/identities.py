@@ -1,0 +1,48 @@
+"""No Identity nodes, except where only a node can connect two ends.
+
+1. y = Identity(w), w an initialiser of the file   ->  a separate initialiser y with the same tensor object.
+   PyTorch's exporter merges weights of equal value and keeps their names this way
+   (`layer.1.bias = Identity(layer.0.bias)`). They are distinct parameters, so the names must not collapse. Not if the
+   newer exporter says which modules the node is in: then the model itself copies a parameter (`weight.clone()`).
+2. y = Identity(x) otherwise                       ->  x for y.
+   If y is a graph output, x takes the name y.
+
+Kept: an Identity from a graph input, an initialiser or another output straight to a graph output, and one that takes
+a value of an outer graph to the output of a subgraph. A value can have only one name and one owner.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, initialiser, is_standard, sweep
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.origin.metadata import NAME_SCOPES
+from onnxlift.stages import step
+
+
+@step("identities", after={"constant-nodes": "as it was: the reason is still to be written"}, optional=False)
+def run(model: ir.Model) -> int:
+    """Remove Identity nodes; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, "Identity") or len(node.inputs) != 1 or len(node.outputs) != 1:
+        return
+    source, output = node.inputs[0], node.outputs[0]
+    if source is None:
+        return
+    tensor = constant(source)
+    separate = tensor is not None and source.graph is edit.graph and "constant" not in source.meta
+    separate = separate and NAME_SCOPES not in node.metadata_props
+    if separate and tensor is not None and not edit.is_output(output):
+        name, output.name = output.name, None
+        if name is None:
+            return
+        copy = initialiser(edit.graph, name, tensor, generated=False)
+        edit.redirect(output, copy)
+        edit.drop(node)
+        edit.changes += 1
+    else:
+        edit.bypass(node, source)

@@ -1,0 +1,1 @@
+"""What exporters folded, merged or dropped is undone, so that the original's parameters come back. For source only."""

@@ -1,0 +1,67 @@
+"""A bias that an exporter has dropped because all of it is zero is there again.
+
+    Gemm(x, head.weight), which says that it read head.bias   ->   Gemm(x, head.weight, head.bias), of zeros
+    Conv(x, conv.weight), which a batch norm was folded into  ->   Conv(x, conv.weight, conv.bias), of zeros
+
+The optimiser of PyTorch's newer exporter leaves out the biases of Gemm, Conv and ConvTranspose that are zero, as most
+are before training. Lifted as it is, the model would have no such parameter, and could never train it.
+
+It applies if the operation of a node without a bias (origin/exported.py) reads one parameter beside the weight that is
+called a bias; and, by the second rule, if the norm has one, whose shift is what the layer's bias would be. Not if the
+parameter is in the file. Sound because zeros are added.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import attribute, initialiser, is_standard
+from onnxlift.ir.graph.types import FLOATS
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.origin.exported import Program, read_program
+from onnxlift.stages import step
+
+
+@step("dropped-biases", after={"first-steps": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Give layers of the main graph such biases; gives how many."""
+    program, made = read_program(model.graph), 0
+    for node in model.graph if program is not None else ():
+        if program is None or not is_standard(node, "Gemm", "Conv", "ConvTranspose") or len(node.inputs) < 2:
+            continue
+        weight, size = node.inputs[1], _outputs(node)
+        if weight is None or weight.dtype not in FLOATS or size is None or any(node.inputs[2:]):
+            continue
+        name = _dropped(node, program)
+        if name is not None and name not in model.graph.initializers:
+            node.resize_inputs(3)
+            zeros = initialiser(model.graph, name, np.zeros(size, weight.dtype.numpy()), generated=False)
+            node.replace_input_with(2, zeros)
+            made += 1
+    return made
+
+
+def _dropped(node: ir.Node, program: Program) -> str | None:
+    """The name of the bias that a node had."""
+    biases = [name for name in program.parameters_of(node) if name.endswith("bias")]
+    if len(biases) != 1:
+        return None
+    if not program.is_fused(node):
+        return biases[0]
+    weight = node.inputs[1]
+    owner, _, last = (weight.name or "").rpartition(".") if weight is not None else ("", "", "")
+    return f"{owner}.bias" if last == "weight" else None
+
+
+def _outputs(node: ir.Node) -> int | None:
+    """How many features or channels a layer has whose weight is a constant: what else a file says can be a lie."""
+    weight = node.inputs[1]
+    tensor = constant(weight) if weight is not None else None
+    if tensor is None or len(tensor.shape) < 2:
+        return None
+    rows, columns = tensor.shape.numpy()[:2]
+    if node.op_type == "ConvTranspose":
+        groups = attribute(node, "group", 1)
+        return columns * groups if 0 < groups <= rows else None
+    return columns if node.op_type == "Gemm" and not attribute(node, "transB", 0) else rows

@@ -1,0 +1,116 @@
+"""A parameter that an exporter has put through functions ahead of time is itself again, and put through them.
+
+    Mul(x, neg), computed from mixer.A_log and exp   ->   Mul(x, Neg(Exp(mixer.A_log)))
+    Mul(x, exp_1), computed from logit_scale         ->   Mul(x, Exp(logit_scale))
+
+Mamba keeps the logarithm of what it uses, CLIP that of its temperature, so that training cannot change the sign.
+PyTorch's newer exporter computes such functions of parameters ahead of time, and notes what it has computed a constant
+from, each step of it by name: the parameter would be missing in the state dict, and what was made of it not be trained.
+
+It applies to exp, log, neg, sigmoid and tanh, up to three of them after one another, of one parameter that is not in
+the file. The name of the constant tells the last one. If there are two before it, then their order is told by the
+numbers: it applies if they can be undone in one order only (exp(-exp(p)) is below one, exp(exp(-p)) above).
+
+Sound because a step of one operand can only be of the step before it, and of two steps none has another operand; and
+because the functions of what was undone must give the constant again, to the last bits. The parameter is that of the
+original but for what the exporter's functions have rounded away: not where they are so flat that this is much.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import permutations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Array, Edit, initialiser, sweep
+from onnxlift.ir.graph.types import DataType
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.origin.exported import Program, folded_from, kind_of, read_program
+from onnxlift.ir.origin.metadata import SIGNATURE_KIND
+from onnxlift.stages import step
+
+MOST_BEFORE = 2
+_PRECISION = 1e-6
+_LARGEST_LOSS = 1e-4
+
+_Function = Callable[[Array], Array]
+# The operator of ONNX, the function, and its inverse.
+_FUNCTIONS: dict[str, tuple[str, _Function, _Function]] = {
+    "neg": ("Neg", np.negative, np.negative),
+    "exp": ("Exp", np.exp, np.log),
+    "log": ("Log", np.log, np.exp),
+    "sigmoid": ("Sigmoid", lambda x: 1 / (1 + np.exp(-x)), lambda y: np.log(y) - np.log1p(-y)),
+    "tanh": ("Tanh", np.tanh, np.arctanh),
+}
+_STEP = re.compile(rf"({'|'.join(_FUNCTIONS)})(?:_\d+)?")
+
+
+@step("folded-functions", after={"folded-sums": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Undo such functions in the main graph; gives how often."""
+    program = read_program(model.graph)
+    if program is None:
+        return 0
+    found: dict[ir.Value, tuple[ir.Value, list[str]]] = {}
+    for value in list(model.graph.initializers.values()):
+        noted = _noted(value, program)
+        if noted is None or noted[0] in model.graph.initializers:
+            continue
+        name, orders = noted
+        undone = [(steps, array) for steps in orders if (array := _undone(value, steps)) is not None]
+        if len(undone) == 1:
+            steps, array = undone[0]
+            parameter = initialiser(model.graph, name, array, generated=False)
+            parameter.metadata_props[SIGNATURE_KIND] = kind_of(model.graph, name)
+            found[value] = (parameter, steps)
+
+    def visit(edit: Edit, node: ir.Node) -> None:
+        for place, value in enumerate(node.inputs):
+            if value in found:
+                result, steps = found[value]
+                for step in steps:
+                    operator, shape = _FUNCTIONS[step][0], shape_of(value) or ()
+                    result = edit.insert(node, operator, [result], like=value, shape=shape, name=value.name or "")
+                node.replace_input_with(place, result)
+
+    if found:
+        sweep(model, visit)
+    return len(found)
+
+
+def _noted(value: ir.Value, program: Program) -> tuple[str, list[list[str]]] | None:
+    """The parameter that a constant was computed from by such functions only, and these in all possible orders."""
+    last, sources = _STEP.fullmatch(value.name or ""), folded_from(value)
+    parameters = [name for name in sources if name in program.names]
+    before = [_STEP.fullmatch(name) for name in sources if name not in program.names]
+    if last is None or len(parameters) != 1 or len(before) > MOST_BEFORE or value.dtype != DataType.FLOAT:
+        return None
+    steps = [match[1] for match in before if match is not None]
+    if len(steps) != len(before):
+        return None
+    orders = sorted({(*order, last[1]) for order in permutations(steps)})
+    return parameters[0], [list(order) for order in orders]
+
+
+def _undone(value: ir.Value, steps: list[str]) -> Array | None:
+    """What gives the constant when these functions are applied to it."""
+    tensor = constant(value)
+    if tensor is None or tensor.size == 0:
+        return None
+    expected = tensor.numpy().astype(np.float64)
+    with np.errstate(all="ignore"):
+        array, nearby = expected, np.nextafter(tensor.numpy(), np.float32(0)).astype(np.float64)
+        for step in reversed(steps):
+            array, nearby = (_FUNCTIONS[step][2](numbers) for numbers in (array, nearby))
+        parameter = array.astype(np.float32)
+        result = parameter.astype(np.float64)
+        for step in steps:
+            result = _FUNCTIONS[step][1](result)
+        is_same = np.isfinite(parameter).all() and (np.abs(result - expected) <= _PRECISION * np.abs(expected)).all()
+        # What the next number would have been made of tells how much the functions have rounded away.
+        is_precise = (np.abs(nearby - array) <= _LARGEST_LOSS * np.maximum(1, np.abs(array))).all()
+    return np.asarray(parameter) if is_same and is_precise else None

@@ -1,0 +1,70 @@
+"""The weight of a norm that an exporter has added one to is itself again.
+
+    Mul(x, add_127), computed from norm.weight and a number   ->   Mul(x, Add(norm.weight, 1))
+
+Some norms scale by `1 + weight` (Gemma's, Nemotron's), so that their weights start with zeros. PyTorch's newer exporter
+computes the sum ahead of time, and notes what it is of, though not the number. Taken for the weight itself, it would
+have the key of another tensor: a checkpoint of the original would load without an error, and compute something else.
+
+It applies to a vector that is the result of one `add`, of one parameter that is called a weight and one number, if the
+parameter is not in the file. The number is one, in all such norms. Sound because 1 + (sum - 1) must be the sum again,
+bit by bit. The weight is that of the original but for what the exporter's addition has rounded away.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, initialiser, sweep
+from onnxlift.ir.graph.types import DataType
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.origin.exported import Program, folded_from, read_program
+from onnxlift.stages import step
+
+_SUM = re.compile(r"add(_\d+)?")
+_NUMBER = re.compile(r"val_\d+|scalar_tensor\w*")
+_AS_WEIGHT = re.compile(r"scalar_tensor\w* val_\d+")  # the number, and that in the type of the weight
+
+
+@step("folded-sums", after={"merged-parameters": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Take such sums of the main graph apart; gives how many."""
+    program = read_program(model.graph)
+    weights: dict[ir.Value, ir.Value] = {}
+    for value in list(model.graph.initializers.values()) if program is not None else ():
+        name = _weight(value, program) if program is not None else None
+        tensor = constant(value)
+        if name is None or name in model.graph.initializers or tensor is None:
+            continue
+        total = tensor.numpy()
+        weight = total - np.float32(1)
+        if (weight + np.float32(1)).tobytes() == total.tobytes():
+            weights[value] = initialiser(model.graph, name, weight, generated=False)
+
+    def visit(edit: Edit, node: ir.Node) -> None:
+        for place, value in enumerate(node.inputs):
+            if value in weights:
+                inputs = [weights[value], edit.constant("one", np.array(1, np.float32))]
+                shape = shape_of(value) or ()
+                total = edit.insert(node, "Add", inputs, like=value, shape=shape, name=value.name or "")
+                node.replace_input_with(place, total)
+
+    if weights:
+        sweep(model, visit)
+    return len(weights)
+
+
+def _weight(value: ir.Value, program: Program) -> str | None:
+    """The name of the parameter that a vector is the sum of with a number."""
+    if value.dtype != DataType.FLOAT or value.shape is None or len(value.shape) != 1:
+        return None
+    sources = folded_from(value)
+    parameters = [name for name in sources if name in program.names]
+    others = [name for name in sources if name not in program.names]
+    number = " ".join(sorted(others))
+    is_sum = _SUM.fullmatch(value.name or "") and (_NUMBER.fullmatch(number) or _AS_WEIGHT.fullmatch(number))
+    return parameters[0] if is_sum and len(parameters) == 1 and parameters[0].endswith(".weight") else None

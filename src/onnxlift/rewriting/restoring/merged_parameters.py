@@ -1,0 +1,63 @@
+"""A parameter that an exporter stored once for several modules, because its numbers are equal, is each module's own
+again.
+
+    LayerNormalization(x, norm1.weight, norm1.bias) in norm2 ->  LayerNormalization(x, norm2.weight, norm2.bias)
+    MatMul(x, val_0) in layers.1.query                       ->  MatMul(x, val_7), computed from layers.1.query.weight
+
+PyTorch's newer exporter keeps one of all initialisers that are equal: of the ones and zeros that norms and biases start
+with before they are trained, and of the layers that are copies of one, as those of nn.TransformerEncoder are. Lifted as
+it is, norm1 would be called twice and norm2 not be there, or be tied to norm1 for ever.
+
+It applies to a parameter of the main graph, and to a constant that was computed from one (the second rule), for all
+nodes that say that they read another one (origin/exported.py), unless the file has this, too. A weight that is tied in
+the model is one parameter there, by one name. Sound because no number changes.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Names, initialiser
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.origin.exported import Program, folded_from, read_program
+from onnxlift.ir.origin.metadata import FOLDED_FROM
+from onnxlift.stages import step
+
+
+@step("merged-parameters", after={"merged-computations": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Give modules their parameters back; gives how many."""
+    program = read_program(model.graph)
+    if program is None:
+        return 0
+    names, made = Names(model), 0
+    for value in list(model.graph.initializers.values()):
+        tensor = constant(value)
+        if tensor is None:
+            continue  # a caller can give another one
+        stored = stored_names(value, program)
+        owners: dict[tuple[str, ...], list[tuple[ir.Node, int]]] = {}
+        for node, place in value.uses() if stored else ():
+            if node.graph is model.graph:
+                owners.setdefault(tuple(program.own_name(node, name) for name in stored), []).append((node, place))
+        is_named = value.name in program.names
+        for own, readers in owners.items():
+            if own != stored and not any(name in model.graph.initializers for name in own):
+                name = own[0] if is_named else names.like(value.name or "val")
+                copy = initialiser(model.graph, name, tensor, generated=False)
+                copy.meta.update(value.meta)
+                copy.metadata_props.update(value.metadata_props)
+                made += 1
+                if not is_named:
+                    renamed = dict(zip(stored, own, strict=True))
+                    copy.metadata_props[FOLDED_FROM] = repr([renamed.get(each, each) for each in folded_from(value)])
+                for node, place in readers:
+                    node.replace_input_with(place, copy)
+    return made
+
+
+def stored_names(value: ir.Value, program: Program) -> tuple[str, ...]:
+    """The parameters that an initialiser has the numbers of: itself, or what it was computed from."""
+    if value.name in program.names:
+        return (value.name,)
+    return tuple(name for name in folded_from(value) if name in program.names)

@@ -1,0 +1,118 @@
+"""What can only be a buffer is marked as one, in a model whose exporter does not say what is.
+
+1. mask in Equal(Slice(mask, ...), 0)      ->   mask is a buffer: no gradient passes a comparison
+2. pe in Add(x, pe), of sines and cosines  ->   pe is a buffer: nobody trains a table that a formula makes
+
+PyTorch's older exporter writes parameters and buffers alike. Taken for a parameter, a mask would be trained, or decayed
+by an optimiser at least.
+
+Rule 1 is for a constant with a name that only comparisons, casts to integers or truths, and the like read: at once, or
+after it was cut or its shape changed. Rule 2 for a table in which each column has the sines, or the cosines, of 0, 1,
+2, ... times a frequency of the column; positions may be along either axis, and axes of one entry anywhere. Each cosine
+has the frequency of a sine beside it or half a row away. A table that is called `weight` is that of an `nn.Embedding`,
+which is trained even if it begins like this.
+
+Not for a constant without a name, which is a buffer anyway, nor where the newer exporter tells. No number changes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Array, attribute, has_generated_name, is_parameter, is_standard
+from onnxlift.ir.graph.types import FLOATS, DataType
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.origin.exported import read_program
+from onnxlift.ir.origin.metadata import FOLDED_FROM, SIGNATURE_KIND
+from onnxlift.stages import step
+
+FEWEST_ROWS = 3
+MOST_READERS = 64
+_ROUNDING = 4e-7
+
+_PASSING_NO_GRADIENT = frozenset(
+    "ArgMax ArgMin Equal Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual NonZero Shape Size".split()
+)
+_MOVING = frozenset(
+    {"Expand", "Flatten", "Gather", "GatherND", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
+)
+
+
+@step("untrained-buffers", after={"folded-parameters": "as it was: the reason is still to be written"})
+def run(model: ir.Model) -> int:
+    """Mark such buffers of the main graph; gives how many."""
+    if read_program(model.graph) is not None:
+        return 0
+    found = [value for value in model.graph.initializers.values() if _is_named(value) and _is_buffer(value)]
+    for value in found:
+        value.metadata_props[SIGNATURE_KIND] = "BUFFER"
+    return len(found)
+
+
+def _is_named(value: ir.Value) -> bool:
+    is_told = SIGNATURE_KIND in value.metadata_props or FOLDED_FROM in value.metadata_props
+    return not is_told and is_parameter(value) and not has_generated_name(value)
+
+
+def _is_buffer(value: ir.Value) -> bool:
+    return _is_untouched_by_gradients(value) or _is_wave_table(value)
+
+
+def _is_untouched_by_gradients(value: ir.Value) -> bool:
+    """Rule 1."""
+    seen = {value: None}
+    waiting = [value]
+    while waiting:
+        read = waiting.pop()
+        if read.is_graph_output() or len(seen) > MOST_READERS:
+            return False
+        for reader, place in read.uses():
+            if is_standard(reader, *_PASSING_NO_GRADIENT) or _makes_no_float(reader):
+                continue
+            if place != 0 or not is_standard(reader, *_MOVING):
+                return False
+            waiting += [output for output in reader.outputs if output not in seen]
+            seen.update(dict.fromkeys(reader.outputs))
+    return len(seen) > 1 or bool(value.uses())
+
+
+def _makes_no_float(reader: ir.Node) -> bool:
+    return is_standard(reader, "Cast") and attribute(reader, "to", None) not in (None, *map(int, FLOATS))
+
+
+def _is_wave_table(value: ir.Value) -> bool:
+    """Rule 2."""
+    sizes = [int(size) for size in shape_of(value) or () if isinstance(size, int) and size != 1]
+    tensor = constant(value)
+    is_weight = (value.name or "").rpartition(".")[2] == "weight"
+    if tensor is None or tensor.dtype != DataType.FLOAT or is_weight or len(sizes) != 2:
+        return False
+    table = tensor.numpy().reshape(sizes)
+    return _has_waves(table) or _has_waves(table.T)
+
+
+def _has_waves(table: Array) -> bool:
+    """Whether there are sines or cosines of positions, from row to row, in each column."""
+    if len(table) < FEWEST_ROWS:
+        return False
+    first, columns = table[0], table.shape[1]
+    sines, cosines = np.flatnonzero(first == 0), np.flatnonzero(first == 1)
+    if not len(sines) or not len(cosines) or len(sines) + len(cosines) != columns:
+        return False
+    frequencies = np.zeros(columns)
+    with np.errstate(invalid="ignore"):
+        frequencies[sines] = np.arcsin(table[1, sines].astype(np.float64))
+    if len(np.unique(frequencies[sines])) < len(sines) or not (np.abs(frequencies) > 0)[sines].all():
+        return False
+    positions = np.arange(len(table), dtype=np.float64)[:, None]
+    for offset in (1, -1, len(sines), -len(cosines), -len(sines), len(cosines)):
+        partners = cosines - offset
+        if ((partners >= 0) & (partners < columns)).all() and np.isin(partners, sines).all():
+            frequencies[cosines] = frequencies[partners]
+            angles = positions * frequencies
+            expected = np.where(first == 0, np.sin(angles), np.cos(angles))
+            if (np.abs(table - expected) <= _ROUNDING * (4 + np.abs(angles))).all():
+                return True
+    return False

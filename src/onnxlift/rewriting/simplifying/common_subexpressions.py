@@ -1,0 +1,150 @@
+"""What is computed twice is computed once: anything inside a module, masks and positions wherever they are.
+
+    y = Op(a, b); z = Op(a, b)   ->   z is y
+
+for nodes with the same operator, inputs (constants by value; the bounds of a Range by their names as sizes; the axes of
+a reduction counted from the front), attributes (compared bit by bit) and number of outputs.
+
+Not merged are nodes that draw random numbers, if only in training (two dropout masks are two masks), nodes that hold
+graphs, calls of functions and operators of other domains, of which nothing is known; and nodes of different graphs.
+
+Of different modules (by the scope in their names or the exporter's metadata) only what is beside the flow of the model
+is merged: integers and booleans, what a Where chooses by them, and numbers that are computed from these alone. The tree
+puts it above the modules that need it (`tree/build.py`). PyTorch's newer exporter merges it before we see it, and so
+does a person who writes `mask = mask[:, None, None]` in front of a loop. Anything else (an activation of one tensor in
+two modules, a product with a parameter) would have to be handed from one module to another, which nobody would write;
+and sizes are read where they are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, Names, axes_of, is_parameter
+from onnxlift.ir.graph.types import INTEGERS
+from onnxlift.ir.graph.walk import constant, scopes
+from onnxlift.ir.inference.node_view import elements_of, shape_of
+from onnxlift.ir.inference.positions import counted
+from onnxlift.stages import step
+
+_RANDOM = frozenset(
+    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"}
+)
+_EXACT = INTEGERS | {ir.DataType.BOOL}
+_PLAIN = frozenset("Abs Add Cast Clip Div Expand Max Min Mul Neg Reshape Squeeze Sub Transpose Trilu Unsqueeze".split())
+_MAX_CONSTANT_BYTES = 1024
+_SCOPE_KEYS = ("pkg.torch.onnx.name_scopes", "namespace")
+
+
+@step("common-subexpressions", after={"copied-weights": "as it was: the reason is still to be written"}, repeats=True)
+def run(model: ir.Model) -> int:
+    """Merge equal nodes; gives how many were removed."""
+    changes = 0
+    names = Names(model)
+    for scope in list(scopes(model)):
+        edit = Edit(scope, names)
+        counts, beside = counted(scope.graph), set[ir.Value]()
+        equal: dict[ir.Value, ir.Value] = {}  # to the first value that is the same, of whatever module
+        seen: dict[Hashable, ir.Node] = {}
+        for node in scope.graph:
+            key = _key(model, node, equal)
+            is_beside = _is_beside(node, beside)
+            if is_beside:
+                beside.update(node.outputs)
+            if key is None:
+                continue
+            if is_beside:
+                equal.update(zip(node.outputs, seen.setdefault(key, node).outputs, strict=True))
+            is_local = not is_beside or any(o in counts or elements_of(o) is not None for o in node.outputs)
+            first = seen.setdefault((key, module_of(node)) if is_local else key, node)
+            if first is not node:
+                _merge(edit, first, node)
+        changes += edit.finish()
+    return changes
+
+
+def _merge(edit: Edit, first: ir.Node, second: ir.Node) -> None:
+    pairs = list(zip(first.outputs, second.outputs, strict=True))
+    if all(edit.can_redirect(old, new) for new, old in pairs):
+        for new, old in pairs:
+            edit.redirect(old, new)
+        edit.drop(second)
+        edit.changes += 1
+
+
+def _is_beside(node: ir.Node, beside: Collection[ir.Value]) -> bool:
+    """Whether a node computes what is beside the flow of the model, given what of that it may read."""
+    read = [value for value in node.inputs if value is not None]
+    if any(is_parameter(value) for value in read):
+        return False
+    if node.op_type == "Where" or all(output.dtype in _EXACT for output in node.outputs):
+        return True
+    return node.op_type in _PLAIN and all(
+        value in beside or value.dtype in _EXACT or constant(value) is not None for value in read
+    )
+
+
+def _key(model: ir.Model, node: ir.Node, equal: Mapping[ir.Value, ir.Value]) -> Hashable | None:
+    """What two nodes must have in common to be the same; None if the node is not to be merged."""
+    if node.domain not in ("", "ai.onnx", "ai.onnx.ml") or node.op_type in _RANDOM:
+        return None
+    if node.op_identifier() in model.functions or not node.inputs:
+        return None
+    attributes = []
+    for name in sorted(node.attributes):
+        attribute = node.attributes[name]
+        value = _attribute_key(attribute)
+        if value is None:
+            return None
+        attributes.append((name, attribute.type, value))
+    used = tuple(bool(output.name) for output in node.outputs)
+    key_of = _bound_key if node.op_type == "Range" else _input_key
+    inputs = tuple(None if value is None else key_of(equal.get(value, value)) for value in node.inputs)
+    axes, shape = axes_of(node) if node.op_type.startswith("Reduce") else None, shape_of(node.inputs[0])
+    if axes is not None and shape is not None and len(inputs) == 2:
+        inputs = (inputs[0], frozenset(axis % len(shape) for axis in axes))
+    return node.domain, node.op_type, node.version, inputs, tuple(attributes), used
+
+
+def _attribute_key(attribute: ir.Attr) -> Hashable | None:
+    if attribute.is_ref():
+        return "reference", attribute.ref_attr_name
+    if attribute.type in (ir.AttributeType.INT, ir.AttributeType.INTS):
+        return attribute.value if isinstance(attribute.value, int) else tuple(attribute.value)
+    if attribute.type == ir.AttributeType.TENSOR:
+        return _tensor_key(attribute.as_tensor())
+    if attribute.type in (ir.AttributeType.FLOAT, ir.AttributeType.FLOATS):
+        return repr(attribute.value)  # tells -0.0 from 0.0, and NaN is itself
+    if attribute.type in (ir.AttributeType.STRING, ir.AttributeType.STRINGS):
+        return repr(attribute.value)
+    return None
+
+
+def _input_key(value: ir.Value) -> Hashable:
+    """Small constants are the same if their values are; anything else only if it is the same value."""
+    tensor = constant(value)
+    if tensor is None or is_parameter(value):
+        return value
+    return _tensor_key(tensor) or value
+
+
+def _bound_key(value: ir.Value) -> Hashable:
+    """Sizes of the same name are the same, wherever they are read."""
+    elements = elements_of(value)
+    return _input_key(value) if elements is None or None in elements else (value.dtype, elements)
+
+
+def _tensor_key(tensor: ir.TensorProtocol) -> Hashable | None:
+    if tensor.dtype == ir.DataType.STRING or tensor.nbytes > _MAX_CONSTANT_BYTES:
+        return None
+    return tensor.dtype, tuple(tensor.shape.numpy()), tensor.tobytes()
+
+
+def module_of(node: ir.Node) -> str:
+    """The module that the node belongs to, as far as the exporter tells."""
+    for key in _SCOPE_KEYS:
+        if key in node.metadata_props:
+            return node.metadata_props[key].rpartition(",")[0]
+    return (node.name or "").rpartition("/")[0]

@@ -1,0 +1,86 @@
+"""A node whose inputs are all constants becomes its result.
+
+    z = Op(constants...)              ->   initialiser z
+    a, b = Split(a nameless constant) ->   initialisers a and b
+
+The second is what is left of several biases that an exporter has joined. Not when
+
+- one of the inputs is a parameter. `Transpose(weight)` is for the idioms to recognise; folded, the weight would be gone
+  from the module under its own name, and with it every checkpoint that has that name. What PyTorch's exporter calls
+  `onnx::Reshape_12` is none: it has folded what was in front of a Reshape (a lookup in a table) and lost the name;
+  so it is with the pieces of a table that a Resize and a Concat follow.
+- the result is larger than the inputs by more than 64 KiB: the file would grow (`ConstantOfShape`, `Expand`, `Tile`).
+- the operator draws random numbers, holds graphs, or is not in the table of `ir.evaluate`, which has only operators
+  that numpy computes exactly as ONNX defines them. Quantised weights keep their DequantizeLinear for the same reason
+  as parameters keep their name.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Array, Edit, attribute, is_parameter, is_standard, sweep
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.inference.evaluate import EVALUATED, evaluate
+from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.origin.metadata import FOLDED_FROM
+from onnxlift.stages import step
+
+_MAX_GROWTH = 64 * 1024
+_FOLDED = ("onnx::Reshape_", "onnx::Resize_", "onnx::Concat_")
+_MAX_INPUT_BYTES = 16 * 1024 * 1024
+
+
+@step("constant-folding", after={"static-shapes": "as it was: the reason is still to be written"}, repeats=True)
+def run(model: ir.Model) -> int:
+    """Fold nodes with constant inputs; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if is_standard(node, "Split"):
+        _visit_split(edit, node)
+    if node.op_type not in EVALUATED or len(node.outputs) != 1:
+        return
+    tensors = [constant(value) for value in node.inputs]
+    if any(tensor is None and value is not None for tensor, value in zip(tensors, node.inputs, strict=True)):
+        return
+    if any(is_parameter(value) and not _is_folded(value) for value in node.inputs):
+        return
+    size = sum(tensor.nbytes for tensor in tensors if tensor is not None)
+    limit = size + _MAX_GROWTH
+    if size > _MAX_INPUT_BYTES or not _fits(node.outputs[0], limit) or not tensors:
+        return
+    if node.op_type == "Identity" and edit.is_output(node.outputs[0]):
+        return  # the one place where an Identity is needed
+    arrays: list[Array | None] = [None if tensor is None else tensor.numpy() for tensor in tensors]
+    result = evaluate(node, edit.scope.opset(node), arrays)
+    if result is not None and result.nbytes <= limit:
+        edit.fold(node, [result])
+
+
+def _visit_split(edit: Edit, node: ir.Node) -> None:
+    value, axis = node.inputs[0], attribute(node, "axis", 0)
+    tensor, shapes = constant(value), [shape_of(output) for output in node.outputs]
+    if value is None or tensor is None or axis is None or any(shape is None for shape in shapes):
+        return
+    made_up = FOLDED_FROM in value.metadata_props or not is_parameter(value)
+    sizes = [shape[axis] for shape in shapes if shape is not None]
+    if made_up and tensor.nbytes <= _MAX_INPUT_BYTES and all(isinstance(size, int) for size in sizes):
+        edit.fold(node, np.split(tensor.numpy(), np.cumsum(sizes)[:-1], axis))
+
+
+def _is_folded(value: ir.Value | None) -> bool:
+    return value is not None and (value.name or "").startswith(_FOLDED)
+
+
+def _fits(output: ir.Value, limit: int) -> bool:
+    """Whether the result is known to be small enough, before it takes memory."""
+    shape = shape_of(output)
+    if shape is None or output.dtype is None or output.dtype == ir.DataType.STRING:
+        return False
+    sizes = [dim for dim in shape if isinstance(dim, int)]
+    return len(sizes) == len(shape) and math.prod(sizes) * output.dtype.itemsize <= limit

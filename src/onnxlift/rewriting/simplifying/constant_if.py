@@ -1,0 +1,73 @@
+"""An If whose condition is known is its taken branch.
+
+    y = If(True, then, else)   ->   the nodes of `then`, and its output for y
+
+The condition is a constant, or inference knows it (`Shape(x)[1] == 12` with a static shape). Nodes, initialisers and
+outputs of the branch move into the enclosing graph, in front of the node, and get new names where another value has
+theirs (two branches may use the same). Sound because a branch reads the enclosing graph only at the place of the If,
+and the other branch would never have run.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, is_standard, sweep
+from onnxlift.ir.inference.node_view import static_elements
+from onnxlift.rewriting.normal_form.dead_code import release
+from onnxlift.stages import step
+
+
+@step("constant-if", repeats=True)
+def run(model: ir.Model) -> int:
+    """Inline the taken branches; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, "If") or len(node.inputs) != 1 or len(node.attributes) != 2:
+        return
+    condition = static_elements(node.inputs[0])
+    branches = [node.attributes.get(name) for name in ("then_branch", "else_branch")]
+    if condition is None or len(condition) != 1 or any(branch is None or branch.is_ref() for branch in branches):
+        return
+    taken = branches[0 if condition[0] else 1]
+    assert taken is not None
+    branch = taken.as_graph()
+    if len(branch.outputs) != len(node.outputs):
+        return
+    results = list(branch.outputs)
+    moved = _move(edit, branch, node)
+    for output, result in zip(node.outputs, results, strict=True):
+        if not edit.redirect(output, result):
+            _connect(edit, node, output, result)
+    release(node)
+    edit.drop(node)
+    edit.changes += 1
+    for inner in moved:
+        _visit(edit, inner)
+
+
+def _move(edit: Edit, branch: ir.Graph, place: ir.Node) -> list[ir.Node]:
+    """Take everything out of `branch` and put it in front of `place`; gives the nodes."""
+    branch.outputs.clear()
+    for name, value in list(branch.initializers.items()):
+        del branch.initializers[name]
+        value.name = edit.names.distinct(name)
+        edit.graph.register_initializer(value)
+    nodes = list(branch)
+    branch.remove(nodes)
+    for node in nodes:
+        for output in node.outputs:
+            if output.name:
+                output.name = edit.names.distinct(output.name)
+    edit.graph.insert_before(place, nodes)
+    return nodes
+
+
+def _connect(edit: Edit, place: ir.Node, output: ir.Value, result: ir.Value) -> None:
+    """Give a graph output a value that cannot take its name: an initialiser, or one from outside."""
+    copy = ir.Node("", "Identity", [result], name=place.name, metadata_props=dict(place.metadata_props))
+    copy.outputs[0].type, copy.outputs[0].shape = output.type, output.shape
+    edit.graph.insert_before(place, copy)
+    edit.redirect(output, copy.outputs[0])

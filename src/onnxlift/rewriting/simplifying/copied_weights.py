@@ -1,0 +1,96 @@
+"""The copies of a weight that exporters make for each call of a layer are one weight again.
+
+    Add(MatMul(x, c), bias), Add(MatMul(y, d), bias)   ->   Add(MatMul(x, c), bias), Add(MatMul(y, c), bias)
+    Conv(x, c, a), Conv(y, d, b)                       ->   Conv(x, c, a), Conv(y, c, a)
+
+A layer that is called several times (ALBERT has one for all its depth) holds its weight once. The exporters fold its
+transpose, or the batch norm behind it, into a nameless constant at each call: lifted as they are, these would be
+parameters of their own, free to drift apart in training.
+
+It applies to nameless matrices and kernels that are equal, element by element, and that belong to one layer: the same
+parameter is added to both products, or both nodes have the name of one module (for the second call, the older exporter
+adds a number to it). Not to those of a single number, as weights are before training: these are equal by chance. The
+biases of convolutions must be equal, too, or be one. (For functions that read the weight of a layer, see
+`folded_parameters.py`.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, has_generated_name, is_parameter, is_standard, sweep, varies
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.origin.metadata import NAME_SCOPES, string_list
+from onnxlift.stages import step
+
+MOST_CANDIDATES = 8  # that belong to one layer and differ: then it is no layer
+
+LAYERS = ("MatMul", "Conv", "ConvTranspose")
+_COUNTED = re.compile(r"_\d+$")
+
+
+@step("copied-weights", after={"zero-biases": "as it was: the reason is still to be written"}, repeats=True)
+def run(model: ir.Model) -> int:
+    """Let all calls of a layer have one weight; gives how many copies were replaced."""
+    seen: dict[object, list[tuple[ir.Value, ir.Value | None]]] = {}
+
+    def visit(edit: Edit, node: ir.Node) -> None:
+        weight = node.inputs[1] if is_standard(node, *LAYERS) and len(node.inputs) > 1 else None
+        if weight is None or node.graph is not model.graph or not _is_nameless(weight):
+            return
+        bias = node.inputs[2] if len(node.inputs) > 2 else None
+        for owner in _owners(node):
+            known = seen.setdefault(owner, [])
+            if (weight, bias) in known:
+                return
+            original = next((pair for pair in known if _is_copy(weight, pair[0]) and _is_same(bias, pair[1])), None)
+            if original is not None:
+                for place, value in enumerate(original[: len(node.inputs) - 1], 1):
+                    node.replace_input_with(place, value)
+                edit.changes += 1
+                return
+            if len(known) < MOST_CANDIDATES:
+                known.append((weight, bias))
+
+    return sweep(model, visit)
+
+
+def _is_nameless(value: ir.Value) -> bool:
+    return (
+        constant(value) is not None
+        and is_parameter(value)
+        and has_generated_name(value)
+        and len(value.shape or ()) >= 2
+    )
+
+
+def _owners(node: ir.Node) -> Iterator[object]:
+    """What tells the layer that a node belongs to."""
+    for user, _ in node.outputs[0].uses() if len(node.outputs[0].uses()) == 1 else ():
+        if is_standard(user, "Add"):
+            yield from (v for v in user.inputs if v is not None and is_parameter(v) and not has_generated_name(v))
+    scopes = string_list(node.metadata_props.get(NAME_SCOPES))
+    if scopes is not None and len(scopes) > 1 and scopes[-2]:
+        yield scopes[-2]
+    elif scope := (node.name or "").rpartition("/")[0]:
+        yield _COUNTED.sub("", scope)
+
+
+def _is_same(bias: ir.Value | None, other: ir.Value | None) -> bool:
+    if bias is None or other is None or not has_generated_name(bias) or not has_generated_name(other):
+        return bias is other
+    mine, theirs = constant(bias), constant(other)
+    return mine is not None and theirs is not None and np.array_equal(mine.numpy(), theirs.numpy())
+
+
+def _is_copy(value: ir.Value, other: ir.Value) -> bool:
+    mine, theirs = constant(value), constant(other)
+    if mine is None or theirs is None or mine.shape != theirs.shape or mine.dtype != theirs.dtype:
+        return False
+    array, original = mine.numpy(), theirs.numpy()
+    # The first row decides nearly always, before all of both is read.
+    return np.array_equal(array[:1], original[:1]) and np.array_equal(array, original) and varies(value)

@@ -1,0 +1,45 @@
+"""A vector that is stored in integers becomes the numbers that it stands for.
+
+    DequantizeLinear(integers, scale, zero_point)   ->   initialiser
+
+for constants of one axis: biases, and the weights of norms. A bias of int32 takes as much room as one of float32, and
+the others are small; as numbers they are what a layer holds. Matrices and kernels stay integers (see the idiom
+quantized-layers). Exact: both factors are, and the product is rounded once, to float32, as ONNX says.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, initialiser, is_standard, sweep
+from onnxlift.ir.graph.walk import constant
+from onnxlift.stages import step
+
+LARGEST = 1 << 20
+_ATTRIBUTES = frozenset({"axis"})  # of one axis it is that one, whatever is said
+_SUFFIX = "_quantized"
+
+
+@step("dequantized-vectors", after={"constant-folding": "as it was: the reason is still to be written"}, repeats=True)
+def run(model: ir.Model) -> int:
+    """Dequantise vectors; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, "DequantizeLinear") or node.attributes.keys() - _ATTRIBUTES:
+        return
+    source, scale, zero = (*node.inputs, None)[:3]
+    integers, factor, point = constant(source), constant(scale), constant(zero)
+    if source is None or integers is None or factor is None or (zero is not None and point is None):
+        return
+    if len(integers.shape) != 1 or integers.size > LARGEST or factor.dtype != ir.DataType.FLOAT:
+        return
+    if integers.dtype not in (ir.DataType.INT32, ir.DataType.INT8, ir.DataType.UINT8):
+        return
+    centred = integers.numpy().astype(np.int64) - (0 if point is None else point.numpy().astype(np.int64))
+    numbers = centred.astype(np.float32) * factor.numpy()
+    if numbers.shape == integers.numpy().shape:
+        name = edit.names.fresh((source.name or "vector").removesuffix(_SUFFIX))
+        edit.bypass(node, initialiser(edit.graph, name, numbers, generated=False))

@@ -1,0 +1,55 @@
+"""Arithmetic with a tensor that has one number everywhere is done with that number.
+
+    Add(ConstantOfShape(sizes, value=0), 8)   ->   ConstantOfShape(sizes, value=8)
+
+for Add, Sub, Mul and Div of floating-point numbers with a constant of one element, either way round: so PyTorch's
+exporter writes `torch.full`. The sum is computed as ONNX would, in the element type of both. Not if the constant has
+more axes than the tensor, which then would have more, too. Integers stay: they may be sizes, which are Python numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Array, Edit, attribute, is_standard, sweep
+from onnxlift.ir.graph.types import DataType
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.stages import step
+
+_COMPUTED: dict[str, Callable[[Array, Array], Array]] = {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Div": np.divide,
+}
+_TYPES = (DataType.FLOAT, DataType.DOUBLE)
+
+
+@step("fills", after={"positions": "as it was: the reason is still to be written"}, repeats=True)
+def run(model: ir.Model) -> int:
+    """Fill with the result at once; gives how often."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, *_COMPUTED) or node.outputs[0].dtype not in _TYPES:
+        return
+    for place, value in enumerate(node.inputs):
+        fill = value.producer() if value is not None else None
+        number = constant(node.inputs[1 - place])
+        if fill is None or number is None or not is_standard(fill, "ConstantOfShape"):
+            continue
+        axes = shape_of(value)
+        if number.size != 1 or axes is None or len(number.shape) > len(axes):
+            continue
+        filled = attribute(fill, "value", None)
+        operands = [np.zeros(1, np.float32) if filled is None else filled.numpy(), number.numpy().reshape(1)]
+        with np.errstate(all="ignore"):
+            result = _COMPUTED[node.op_type](*(operands if place == 0 else operands[::-1]))
+        tensor = ir.AttrTensor("value", ir.tensor(result.astype(operands[0].dtype)))
+        edit.replace(node, "ConstantOfShape", [fill.inputs[0]], [tensor])
+        return

@@ -1,0 +1,88 @@
+"""A size of something inside the model is read from the input that has it.
+
+1. Gather(Shape(h), 1)   ->   Gather(Shape(input_ids), 1)            if both sizes are `sequence`
+2. Gather(Shape(h), 0)   ->   Mul(Gather(Shape(input_ids), 0), 4)    if one is `4*batch`, and the other `batch`
+
+or a Slice that takes one size, or a Shape of one axis; and of several inputs, from the first, but for one that is there
+for its sizes alone. PyTorch's tracing exporter reads a size from whichever tensor the code asked, so that positions and
+masks that are the same in all layers seem to depend on what each layer computes. Read from the input, they are the same
+expression, and are computed once, above the layers. Applies to single sizes that inference knows by the name of a size
+of an input, or as a multiple of one. Sound because equal names are equal sizes. The source reads sizes from what is at
+hand anyway (`modules/size_sources.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, is_standard, sweep
+from onnxlift.ir.inference.node_view import elements_of, shape_of
+from onnxlift.stages import step
+
+
+@dataclass(frozen=True)
+class Source:
+    """The size of one axis of an input, so many times."""
+
+    value: ir.Value
+    axis: int
+    factor: int = 1
+
+
+@step("named-sizes", after={"expands": "as it was: the reason is still to be written"}, repeats=True)
+def run(model: ir.Model) -> int:
+    """Read sizes from inputs; gives how many."""
+    inputs: dict[str, Source] = {}
+    for value in model.graph.inputs:
+        for axis, size in enumerate(shape_of(value) or ()):
+            if isinstance(size, str) and value.const_value is None:
+                inputs.setdefault(size, Source(value, axis))
+
+    def visit(edit: Edit, node: ir.Node) -> None:
+        tensor = _measured(node) if edit.graph is model.graph and inputs else None
+        elements = None if tensor is None else elements_of(node.outputs[0])
+        if tensor is None or elements is None or len(elements) != 1 or not isinstance(size := elements[0], str):
+            return
+        source = inputs.get(size) or (None if tensor.is_graph_input() else _multiple(size, inputs))
+        if source is not None and source.value is not tensor and not (tensor.is_graph_input() and _is_size(tensor)):
+            _read(edit, node, source)
+
+    return sweep(model, visit)
+
+
+def _measured(node: ir.Node) -> ir.Value | None:
+    """What a node gives sizes of."""
+    shape = node if is_standard(node, "Shape") else None
+    if is_standard(node, "Gather", "Slice") and node.inputs[0] is not None:
+        shape = node.inputs[0].producer()
+    return shape.inputs[0] if shape is not None and is_standard(shape, "Shape") else None
+
+
+def _is_size(value: ir.Value) -> bool:
+    """Whether a value is there for its sizes alone: these are read from itself, or it would be of no use."""
+    return all(user.op_type == "Shape" for user, _ in value.uses())
+
+
+def _multiple(size: str, inputs: Mapping[str, Source]) -> Source | None:
+    """Where `batch` is read, so many times, if `size` is `4*batch`."""
+    factor, _, name = size.partition("*")
+    if not factor.isdecimal() or not name.isidentifier() or name not in inputs:
+        return None
+    return replace(inputs[name], factor=int(factor))
+
+
+def _read(edit: Edit, node: ir.Node, source: Source) -> None:
+    output = node.outputs[0]
+    shape = () if output.shape is None else output.shape.numpy()
+    index = edit.constant(f"{output.name}.axis", np.full(shape, source.axis, np.int64))
+    inputs, options = [edit.shape(node, source.value), index], [ir.AttrInt64("axis", 0)]
+    if source.factor == 1:
+        edit.replace(node, "Gather", inputs, options)
+        return
+    size = edit.insert(node, "Gather", inputs, options, like=output, shape=shape, name=f"{output.name}.size")
+    factor = edit.constant(f"{output.name}.factor", np.array(source.factor, np.int64))
+    edit.replace(node, "Mul", [size, factor])

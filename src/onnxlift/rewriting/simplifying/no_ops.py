@@ -1,0 +1,209 @@
+"""Nodes that pass their input on unchanged are removed.
+
+    y = Op(x)   ->   x for y
+
+for: Identity; Cast and CastLike to the type of x; Reshape, Flatten, Squeeze, Unsqueeze, Expand and Tile that leave the
+shape as it is; Transpose that keeps the order; Slice with steps of 1 that leaves the shape; Pad by zero; Resize to the
+sizes that there are; Concat, Sum, Max, Min and Mean of one input; Split into one output; Dropout of nothing; and, with
+a constant operand that is the same element throughout, x * 1, x / 1, x - 0, x ** 1, x & True, x | False, x + 0,
+max(x, -inf), min(x, inf), where(True, x, _) and where(False, _, x).
+
+Not when
+
+- a shape is not known to be the same: names of sizes must be equal, or numbers. `x * ones` may broadcast x, so the
+  output must have x's shape and type.
+- x is a floating-point tensor and the operation is x + 0.0: that turns -0.0 into 0.0. (x - 0.0 and x + -0.0 keep
+  every value, and go; so does x + 0.0 where all that is made of it ends in a softmax, which does not tell the two
+  apart: scores with a mask that hides nothing; and where x has no -0.0, or none that ONNX promises, since it is a sum
+  of products, whose order is open: a total that begins with zeros.)
+- the constant operand may be a parameter: a scale that is 1 before training is still a scale.
+- a Resize is given scales, crops, keeps an aspect ratio, or counts places from elsewhere than their own.
+- a Dropout drops anything when it is trained: it says how to train the model further, and becomes `nn.Dropout`.
+- a second output (a Dropout's mask) is read.
+- x would have to become a graph output, but is an input, an initialiser, another output, or comes from outside.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, attribute, is_parameter, sweep
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.inference.node_view import Shape, shape_of, static_elements
+from onnxlift.stages import step
+
+_SHAPE_ONLY = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand", "Tile"})
+_OF_ONE = frozenset({"Concat", "Sum", "Max", "Min", "Mean"})
+_OWN_PLACES = frozenset({"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"})
+_PASSING_ON = frozenset({"Add", "Sub", "Where", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Expand"})
+_LONGEST_WAY = 16
+_MOVING = frozenset({"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten"})
+_WITHOUT_NEGATIVE_ZERO = frozenset({"Conv", "ConvTranspose", "Exp", "Gemm", "MatMul", "Relu", "Sigmoid", "Softmax"})
+_DEEPEST_SUM = 3
+# op -> (neutral element, whether it may be on the left)
+_NEUTRAL = {
+    "Add": (0, True),
+    "Sub": (0, False),
+    "Mul": (1, True),
+    "Div": (1, False),
+    "Pow": (1, False),
+    "And": (True, True),
+    "Or": (False, True),
+    "Max": (-math.inf, True),
+    "Min": (math.inf, True),
+}
+
+
+@step("no-ops", after={"shape-values": "as it was: the reason is still to be written"}, repeats=True)
+def run(model: ir.Model) -> int:
+    """Remove nodes that change nothing; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if node.domain not in ("", "ai.onnx") or not node.inputs or not node.outputs:
+        return
+    if node.op_type in _NEUTRAL:
+        source = _without_neutral(node)
+    elif node.op_type == "Where":
+        source = _always_chosen(node)
+    else:
+        source = node.inputs[0] if _passes_on(edit, node) else None
+    if source is not None:
+        edit.bypass(node, source)
+
+
+def _passes_on(edit: Edit, node: ir.Node) -> bool:
+    """Whether the first output equals the first input."""
+    op, source, output = node.op_type, node.inputs[0], node.outputs[0]
+    if source is None:
+        return False
+    if op == "Identity":
+        return not is_parameter(source)
+    if op in ("Cast", "CastLike"):
+        return source.dtype is not None and source.dtype == output.dtype
+    if op in _SHAPE_ONLY:
+        return same_shape(source, output)
+    if op == "Transpose":
+        shape, order = shape_of(source), attribute(node, "perm", ())
+        in_order = order is not None and len(order) > 0 and list(order) == list(range(len(order)))
+        return in_order or (shape is not None and len(shape) < 2)
+    if op == "Slice":
+        steps = (1,) if len(node.inputs) < 5 or node.inputs[4] is None else static_elements(node.inputs[4])
+        return steps is not None and set(steps) <= {1} and same_shape(source, output)
+    if op == "Pad":
+        pads = static_elements(node.inputs[1]) if len(node.inputs) > 1 else attribute(node, "pads", None)
+        return pads is not None and set(pads) <= {0}
+    if op == "Resize":
+        return _keeps_sizes(node) and same_shape(source, output)
+    if op in _OF_ONE:
+        return len(node.inputs) == 1
+    if op == "Split":
+        return len(node.outputs) == 1 and same_shape(source, output)
+    return op == "Dropout" and _drops_nothing(edit, node)
+
+
+def _keeps_sizes(node: ir.Node) -> bool:
+    """Whether a Resize gives each place the element of its own, if it leaves the shape as it is."""
+    coordinates = attribute(node, "coordinate_transformation_mode", "half_pixel")
+    is_stretched = attribute(node, "keep_aspect_ratio_policy", "stretch") == "stretch"
+    has_sizes = len(node.inputs) == 4 and node.inputs[3] is not None and node.inputs[2] is None
+    return has_sizes and is_stretched and coordinates in _OWN_PLACES
+
+
+def _drops_nothing(edit: Edit, node: ir.Node) -> bool:
+    if edit.scope.opset(node) < 12:
+        return bool(attribute(node, "ratio", 0.5) == 0)
+    ratio = constant(node.inputs[1]) if len(node.inputs) > 1 and node.inputs[1] is not None else None
+    return ratio is not None and ratio.size == 1 and not ratio.numpy().any()
+
+
+def _without_neutral(node: ir.Node) -> ir.Value | None:
+    """The operand that the node gives unchanged, because the other one is neutral throughout."""
+    neutral, either_side = _NEUTRAL[node.op_type]
+    if len(node.inputs) != 2 or attribute(node, "broadcast", 0) != 0:
+        return None
+    left, right = node.inputs
+    for source, operand in ((left, right), (right, left)) if either_side else ((left, right),):
+        if source is None or operand is None or is_parameter(operand):
+            continue
+        if not same_shape(source, node.outputs[0]) or source.dtype != node.outputs[0].dtype:
+            continue
+        if _is_throughout(operand, neutral, node.op_type):
+            return source
+        is_zero = node.op_type == "Add" and _is_throughout(operand, neutral, "Sub")
+        if is_zero and (_has_no_negative_zero(source) or _forgets_signs(node.outputs[0])):
+            return source
+    return None
+
+
+def _has_no_negative_zero(value: ir.Value, depth: int = 0) -> bool:
+    """Whether a -0.0 cannot be in `value`, or is not promised to be there. A sum is -0.0 only if both summands are."""
+    node = value.producer()
+    if node is None or node.domain not in ("", "ai.onnx") or depth > _DEEPEST_SUM:
+        return False
+    if node.op_type == "Add" or node.op_type in _MOVING:
+        sources = node.inputs if node.op_type == "Add" else node.inputs[:1]
+        return any(source is not None and _has_no_negative_zero(source, depth + 1) for source in sources)
+    return node.op_type in _WITHOUT_NEGATIVE_ZERO
+
+
+def _forgets_signs(value: ir.Value) -> bool:
+    """Whether nobody can tell if a 0 in `value` is negative: all ways from it end in a softmax, or in a shape, and no
+    node on them makes more of a -0.0 than another zero."""
+    seen = {value}
+    waiting = [value]
+    while waiting:
+        read = waiting.pop()
+        if read.is_graph_output() or len(seen) > _LONGEST_WAY:
+            return False
+        for user, index in read.uses():
+            others = [other for place, other in enumerate(user.inputs) if place != index]
+            is_scaled = user.op_type == "Mul" or (user.op_type == "Div" and index == 0)
+            if user.domain not in ("", "ai.onnx"):
+                return False
+            if user.op_type in _PASSING_ON or (is_scaled and all(map(_is_number, others))):
+                waiting += [output for output in user.outputs if output not in seen]
+                seen.update(user.outputs)
+            elif user.op_type not in ("Softmax", "Shape"):
+                return False
+    return True
+
+
+def _is_number(value: ir.Value | None) -> bool:
+    tensor = constant(value)
+    return tensor is not None and tensor.size == 1
+
+
+def _always_chosen(node: ir.Node) -> ir.Value | None:
+    """The branch of a Where that all elements come from."""
+    condition, then, otherwise = node.inputs
+    for source, chosen in ((then, True), (otherwise, False)):
+        if source is None or condition is None or not same_shape(source, node.outputs[0]):
+            continue
+        if _is_throughout(condition, chosen, node.op_type):
+            return source
+    return None
+
+
+def _is_throughout(operand: ir.Value, neutral: float, op: str) -> bool:
+    tensor = constant(operand)
+    if tensor is None or tensor.size == 0 or tensor.size > 1024 or tensor.dtype == ir.DataType.STRING:
+        return False
+    array = tensor.numpy()
+    if math.isinf(neutral) and array.dtype.kind != "f":
+        return False
+    if not (array == np.asarray(neutral, array.dtype)).all():
+        return False
+    if op in ("Add", "Sub") and array.dtype.kind not in "biu":
+        return bool((np.signbit(array.astype(np.float64)) == (op == "Add")).all())
+    return True
+
+
+def same_shape(a: ir.Value, b: ir.Value) -> bool:
+    """Whether two values are known to have the same shape in every run."""
+    left: Shape | None = shape_of(a)
+    return left is not None and left == shape_of(b)

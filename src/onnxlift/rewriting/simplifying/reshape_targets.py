@@ -1,0 +1,54 @@
+"""A reshape to sizes that its input has at the same place says so with a 0, and needs no shape arithmetic.
+
+    Reshape(x, Concat(Shape(x)[0], Shape(x)[1], 12, 64))   ->   Reshape(x, [0, 0, 12, 64])
+
+Applies if every element of the target is a number, or the name of the very size that x has at that place (a 0 copies
+it). At most one other named element becomes -1, if nothing else is -1 and no size of x is known to be 0: it is then
+what is left over. Not if the result's shape has a name for a number of the target: the numbers of elements are equal
+only if it has that size, which a -1 would make the model forget. Not with `allowzero`, where 0 means an empty axis, and
+not if an element is unknown or a number 0 in a target that was not constant. Sound because equal names are equal sizes;
+a run in which x is empty is the one case where -1 could not be inferred, so -1 is only used where the sizes beside it
+are numbers other than 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.inference.node_view import elements_of, shape_of
+from onnxlift.stages import step
+
+
+@step("reshape-targets", after={"transposed-axes": "as it was: the reason is still to be written"}, repeats=True)
+def run(model: ir.Model) -> int:
+    """Make the targets of reshapes constant; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, "Reshape") or len(node.inputs) != 2 or attribute(node, "allowzero", 0) != 0:
+        return
+    target, shape = elements_of(node.inputs[1]), shape_of(node.inputs[0])
+    if target is None or shape is None or constant(node.inputs[1]) is not None:
+        return
+    result = shape_of(node.outputs[0]) or target
+    sizes: list[int] = []
+    for i, size in enumerate(target):
+        if isinstance(size, int) and size > 0 and isinstance(result[i], str):
+            return
+        if isinstance(size, int) and size != 0:
+            sizes.append(size)
+        elif isinstance(size, str) and i < len(shape) and shape[i] == size:
+            sizes.append(0)
+        elif isinstance(size, str):
+            sizes.append(-1)
+        else:
+            return
+    if sizes.count(-1) > 1 or (-1 in sizes and 0 in sizes and -1 not in target):
+        return
+    value = edit.constant(f"{node.outputs[0].name}.shape", np.array(sizes, np.int64))
+    node.replace_input_with(1, value)
+    edit.changes += 1

@@ -1,0 +1,107 @@
+"""Of several reshapings in a row only the last counts.
+
+1. R2(R1(x))                      ->  x                  if the result has the shape of x
+2. Reshape(R1(x), s)              ->  Reshape(x, s)
+3. Unsqueeze(Unsqueeze(x, a), b)  ->  Unsqueeze(x, c)    with the axes of both, counted in the result
+4. R2(R1(x))                      ->  Unsqueeze(x, c)    if the result has the shape of x and axes of size 1 besides
+5. R2(Transpose(R1(x)))           ->  x                  if the result has the shape of x, and only axes of size 1 move
+
+R is Reshape, Flatten, Squeeze or Unsqueeze: they keep the order of the elements, so that the shape alone decides. So
+does a transpose that leaves all axes but those of size 1 in their order: an image that is a single window is cut so.
+
+Rules 1, 4 and 5 need shapes known to be equal (equal names, or numbers). Rule 2 must not be applied if s holds a 0,
+which copies a size of what is being reshaped, unless x has the same size there; nor if elements of s are unknown, as
+one of them may be 0. In each rule the first node stays if somebody else reads it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, attribute, axes_of, is_standard, sweep
+from onnxlift.ir.inference.node_view import elements_of, shape_of
+from onnxlift.stages import step
+
+from .no_ops import same_shape
+from .transposes import permutation
+
+_RESHAPING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+
+
+@step("reshapes", after={"reshape-targets": "as it was: the reason is still to be written"}, repeats=True)
+def run(model: ir.Model) -> int:
+    """Merge chains of reshapings; gives how many rewrites."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    while is_standard(node, *_RESHAPING) and node.inputs and node.inputs[0] is not None:
+        middle = node.inputs[0]
+        first = middle.producer()
+        if first is not None and _moves_only_ones(first):
+            first = None if first.inputs[0] is None else first.inputs[0].producer()
+            source = None if first is None or not is_standard(first, *_RESHAPING) else first.inputs[0]
+            if source is not None and same_shape(source, node.outputs[0]):
+                edit.bypass(node, source)
+            return
+        if first is None or not is_standard(first, *_RESHAPING) or first.inputs[0] is None:
+            return
+        source = first.inputs[0]
+        if same_shape(source, node.outputs[0]) and edit.bypass(node, source):
+            return
+        if node.op_type == "Reshape" and _means_the_same(node, source, middle):
+            node.replace_input_with(0, source)  # and on to what `source` comes from
+            edit.changes += 1
+            continue
+        if node.op_type == first.op_type == "Unsqueeze":
+            _merge_unsqueezes(edit, node, first)
+        else:
+            _only_unsqueeze(edit, node, source)
+        return
+
+
+def _moves_only_ones(node: ir.Node) -> bool:
+    """Whether a node is a Transpose of axes that stay in their order but for those of size 1."""
+    order, shape = permutation(node), shape_of(node.inputs[0]) if node.inputs else None
+    if order is None or shape is None:
+        return False
+    moved = [axis for axis in order if shape[axis] != 1]
+    return moved == sorted(moved)
+
+
+def _means_the_same(node: ir.Node, source: ir.Value, middle: ir.Value) -> bool:
+    """Whether the target shape gives the same for `source` as for `middle`."""
+    target = elements_of(node.inputs[1]) if len(node.inputs) > 1 else None
+    if target is None or None in target:
+        return False
+    copied = [i for i, size in enumerate(target) if size == 0]
+    if not copied or attribute(node, "allowzero", 0) == 1:
+        return True
+    before, after = shape_of(source), shape_of(middle)
+    if before is None or after is None:
+        return False
+    return all(i < min(len(before), len(after)) and before[i] == after[i] for i in copied)
+
+
+def _merge_unsqueezes(edit: Edit, node: ir.Node, first: ir.Node) -> None:
+    inner, outer = axes_of(first), axes_of(node)
+    shape = shape_of(node.outputs[0])
+    if inner is None or outer is None or shape is None or len(node.inputs) != 2:
+        return
+    new = {axis % len(shape) for axis in outer}
+    middle_rank = len(shape) - len(new)
+    old = [i for i in range(len(shape)) if i not in new]
+    axes = sorted(new | {old[axis % middle_rank] for axis in inner})
+    source = first.inputs[0]
+    constant = edit.constant(f"{node.outputs[0].name}.axes", np.array(axes, np.int64))
+    edit.replace(node, "Unsqueeze", [source, constant])
+
+
+def _only_unsqueeze(edit: Edit, node: ir.Node, source: ir.Value) -> None:
+    """Rule 4."""
+    before, after = shape_of(source), shape_of(node.outputs[0])
+    if before is None or after is None or 1 in before or [size for size in after if size != 1] != list(before):
+        return
+    inputs, attributes = edit.axes(node, [axis for axis, size in enumerate(after) if size == 1])
+    edit.replace(node, "Unsqueeze", [source, *inputs], attributes)

@@ -1,0 +1,57 @@
+"""Shape arithmetic that gives one of its own inputs again is left out.
+
+    Where(Equal(s, -1), ones, s)   ->   s      if no element of s can be -1
+
+This is how PyTorch's exporter writes `x.expand(...)`: -1 keeps a size, and the graph looks for it at run time. More
+generally a node goes if inference knows all elements of its output, and one of its inputs has the same elements, type
+and rank (`Mul(s, 1)`, `Max(s, 0)`, `Abs(s)`), or, a few nodes before, one of the sizes that it is computed from
+(`batch * seq // batch`). Sound because names are sizes and hence not negative, and equal names are equal sizes. Values
+elsewhere in the model with the same elements are not taken instead: `x.shape[0]` read again from the local x is better
+code than a size handed down from far away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, is_standard, sweep
+from onnxlift.ir.inference.node_view import elements_of
+from onnxlift.stages import step
+
+_ARITHMETIC = ("Add", "Sub", "Mul", "Div")
+_MAX_SOURCES = 16
+
+
+@step("shape-values", after={"dequantized-vectors": "as it was: the reason is still to be written"}, repeats=True)
+def run(model: ir.Model) -> int:
+    """Remove shape arithmetic without effect; gives how many nodes."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if len(node.outputs) != 1 or "dims" not in node.outputs[0].meta:
+        return
+    output = node.outputs[0]
+    elements = elements_of(output)
+    if elements is None or None in elements or not elements:
+        return
+    for source in _sources(edit, node):
+        if source.dtype != output.dtype or source.shape is None or output.shape is None:
+            continue
+        if len(source.shape) == len(output.shape) and elements_of(source) == elements:
+            edit.bypass(node, source)
+            return
+
+
+def _sources(edit: Edit, node: ir.Node) -> Iterator[ir.Value]:
+    """What the node reads, and then what arithmetic on sizes made that from, for a few nodes."""
+    pending = [value for value in node.inputs if value is not None]
+    for position in range(_MAX_SOURCES):
+        if position >= len(pending):
+            return
+        yield pending[position]
+        producer = pending[position].producer()
+        if producer is not None and producer.graph is edit.graph and is_standard(producer, *_ARITHMETIC):
+            pending += [value for value in producer.inputs if value is not None]

@@ -1,0 +1,63 @@
+"""A tensor that is cut into a sequence, of which every piece is then taken out by its number, is cut into these pieces.
+
+    s = SplitToSequence(x, sizes, axis), SequenceAt(s, 0), SequenceAt(s, 1)   ->   Split(x, sizes, axis)
+
+as PyTorch's newer exporter writes `x.split(...)` and `x.chunk(...)` when it does not optimise. Applies if the size of
+the axis and those of the pieces are known, and each piece is taken out once; not if anything else reads the sequence.
+Sound because the pieces are the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
+from onnxlift.ir.inference.node_view import shape_of, static_elements
+from onnxlift.stages import step
+
+MOST_PIECES = 1000
+OLDEST = 13  # the opset from which on the sizes of Split are an input
+
+
+@step("split-sequences", after={"cast-chains": "as it was: the reason is still to be written"}, repeats=True)
+def run(model: ir.Model) -> int:
+    """Make tensors of such sequences; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, "SplitToSequence") or len(node.inputs) < 2 or edit.scope.opset(node) < OLDEST:
+        return
+    (sequence,) = node.outputs
+    sizes = _sizes(node)
+    readers = [reader for reader, _ in sequence.uses()]
+    if not sizes or len(readers) != len(sizes) or edit.is_output(sequence):
+        return
+    pieces: dict[int, ir.Node] = {}
+    for reader in readers:
+        place = static_elements(reader.inputs[1]) if is_standard(reader, "SequenceAt") else None
+        if place is None or len(place) != 1 or not isinstance(place[0], int) or reader.graph is not edit.graph:
+            return
+        pieces[place[0] % len(sizes)] = reader
+    if len(pieces) == len(sizes):
+        lengths = edit.constant(f"{sequence.name}.sizes", np.array(sizes, np.int64))
+        axis = ir.AttrInt64("axis", attribute(node, "axis", 0))
+        edit.join([pieces[i] for i in range(len(sizes))], "Split", [node.inputs[0], lengths], [axis], before=node)
+
+
+def _sizes(node: ir.Node) -> list[int] | None:
+    """The sizes of the pieces, if they are known."""
+    shape, axis = shape_of(node.inputs[0]), attribute(node, "axis", 0)
+    given = static_elements(node.inputs[1])
+    if not shape or axis is None or not given or not -len(shape) <= axis < len(shape):
+        return None
+    total, sizes = shape[axis], [size for size in given if isinstance(size, int) and size > 0]
+    if not isinstance(total, int) or len(sizes) != len(given):
+        return None
+    if not (node.inputs[1].shape if node.inputs[1] is not None else None):  # one number: all pieces but the last
+        whole, rest = divmod(total, sizes[0])
+        if whole > MOST_PIECES:
+            return None
+        sizes = [sizes[0]] * whole + [rest] * bool(rest)
+    return sizes if sum(sizes) == total else None

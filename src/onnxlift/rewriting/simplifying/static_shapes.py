@@ -1,0 +1,39 @@
+"""Shape arithmetic with a known result becomes that result.
+
+    y = Gather(Shape(x), 1)   with x of shape (batch, 12, 64)   ->   initialiser y = 12
+    and so on for everything that inference follows: Slice, Concat, Unsqueeze, Add, Mul, Where, ...
+
+Applies to an integer or bool vector or scalar all of whose elements inference knows as ints. A size that the model
+names (`batch`) is not an int and is never baked in: what holds it stays. Sound because the declared shapes of the
+inputs, and nothing else, decide these elements.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Array, Edit, sweep
+from onnxlift.ir.inference.node_view import static_elements
+from onnxlift.stages import step
+
+
+@step("static-shapes", after={"constant-if": "as it was: the reason is still to be written"}, repeats=True)
+def run(model: ir.Model) -> int:
+    """Fold nodes of which inference knows the value; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if node.outputs and "dims" in node.outputs[0].meta:
+        arrays = [_array(output) for output in node.outputs]
+        known = [array for array in arrays if array is not None]
+        if len(known) == len(arrays):
+            edit.fold(node, known)
+
+
+def _array(value: ir.Value) -> Array | None:
+    elements = static_elements(value)
+    if elements is None or value.dtype is None or value.shape is None or not value.shape.is_static():
+        return None
+    return np.array(elements, value.dtype.numpy()).reshape(value.shape.numpy())

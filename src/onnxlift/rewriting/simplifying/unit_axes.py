@@ -1,0 +1,52 @@
+"""A reshape that only takes away or adds axes of size 1 says so.
+
+1. Reshape(x, s)   ->   Squeeze(x, axes)     from (batch, 1, 4, 8) to (batch, 4, 8)
+2. Reshape(x, s)   ->   Unsqueeze(x, axes)   from (batch, 8) to (batch, 1, 8)
+
+Applies if both shapes are known, and are the same but for a run of such axes: elements keep their order, so the shape
+alone decides. The tracing exporter writes `x.view(...)` so, and the source says `x.squeeze(0)`, which is another graph
+when it is exported again; and other passes need to look for one operator only. Not if a matrix is left of pooled
+channels and the like, (batch, 8, 1, 1), which people write as `x.flatten(1)`; and not from (batch, seq, 8) to
+(batch, seq, 1, 8), which may be a cut into heads, of which there is one (`idioms/attention/single_heads.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.edit import Edit, is_standard, sweep
+from onnxlift.ir.inference.node_view import Shape, shape_of
+from onnxlift.stages import step
+
+
+@step("unit-axes", after={"split-sequences": "as it was: the reason is still to be written"}, repeats=True)
+def run(model: ir.Model) -> int:
+    """Write such reshapes as Squeeze or Unsqueeze; gives how many."""
+    return sweep(model, _visit)
+
+
+def _visit(edit: Edit, node: ir.Node) -> None:
+    if not is_standard(node, "Reshape"):
+        return
+    before, after = shape_of(node.inputs[0]), shape_of(node.outputs[0])
+    if before is None or after is None:
+        return
+    gone, new = _ones(before, after), _ones(after, before)
+    to_matrix = len(after) == 2 and 0 not in gone
+    is_head = len(after) == 4 and list(new) == [2]
+    if gone and not to_matrix:
+        inputs, attributes = edit.axes(node, gone)
+        edit.replace(node, "Squeeze", [node.inputs[0], *inputs], attributes)
+    elif new and not is_head:
+        inputs, attributes = edit.axes(node, new)
+        edit.replace(node, "Unsqueeze", [node.inputs[0], *inputs], attributes)
+
+
+def _ones(longer: Shape, shorter: Shape) -> Sequence[int]:
+    """The axes of size 1 that `longer` has and `shorter` lacks, if that is all they differ in."""
+    first = next((i for i, sizes in enumerate(zip(longer, shorter, strict=False)) if len({*sizes}) > 1), len(shorter))
+    axes = range(first, first + len(longer) - len(shorter))
+    same = all(longer[axis] == 1 for axis in axes) and longer[axes.stop :] == shorter[first:]
+    return axes if same else ()

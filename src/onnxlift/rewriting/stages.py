@@ -1,0 +1,79 @@
+"""The stages that rewrite a graph, each a table of the steps that the files of its folder declare."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.marks import DOMAIN
+from onnxlift.ir.graph.walk import mark_flat
+from onnxlift.ir.inference.infer import infer
+from onnxlift.rewriting import idioms, normal_form, restoring, simplifying
+from onnxlift.rewriting.normal_form import dead_code
+from onnxlift.stages import Stage, Step, step, steps_in
+
+MOST_ROUNDS = 12
+
+
+@step(
+    "types",
+    optional=False,
+    after={"dead-code": "what is dead need not have a type"},
+)
+def infer_types(model: ir.Model) -> int:
+    """Every value has a type and a shape, with symbolic sizes; wrong ones in the file are replaced."""
+    infer(model)
+    return 0
+
+
+@step("flat-graphs", optional=False, after={"expand-operators": "a body may hold graphs of its own"})
+def find_flat_graphs(model: ir.Model) -> int:
+    """A main graph without subgraphs is marked, so that nobody has to look for them again."""
+    mark_flat(model)
+    return 0
+
+
+@step(
+    "unused-nodes",
+    optional=False,
+    after={"slices": "it is the last idiom, and what only the replaced nodes read goes when all are done"},
+)
+def remove_unused(model: ir.Model) -> int:
+    """Shape arithmetic, masks and weights that only the replaced nodes used are removed."""
+    for graph in (model.graph, *(function.graph for function in model.functions.values())):
+        if any(node.domain == DOMAIN for node in graph.all_nodes()):
+            graph.opset_imports.setdefault(DOMAIN, 1)
+    return dead_code.run(model)
+
+
+NORMAL_FORM = Stage(
+    "normal form",
+    "one form for all that ONNX lets a model say in several ways",
+    steps_in(normal_form, infer_types, find_flat_graphs),
+    rounds=3,
+)
+RESTORING = Stage(
+    "restoring",
+    "what exporters folded, merged or dropped is undone",
+    steps_in(restoring),
+)
+SIMPLIFYING = Stage(
+    "simplifying",
+    "the simplest graph that means the same",
+    steps_in(
+        simplifying,
+        Step(
+            "dead-code",
+            dead_code.run.function,
+            after={"common-subexpressions": "it leaves nodes that nobody reads"},
+            repeats=True,
+        ),
+    ),
+    rounds=MOST_ROUNDS,
+    between=infer,
+)
+IDIOMS = Stage(
+    "idioms",
+    "what several nodes mean together becomes one node",
+    steps_in(idioms, remove_unused),
+)
+STAGES = (NORMAL_FORM, RESTORING, SIMPLIFYING, IDIOMS)

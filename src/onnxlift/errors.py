@@ -25,6 +25,11 @@ class VerifyError(OnnxLiftError):
 LONGEST_TEXT = 200  # of the model's own, in a message
 
 
+def quote(name: str | bytes) -> str:
+    """Quote a name of the model for a message: without control characters, and not endless."""
+    return repr(name) if len(name) <= LONGEST_TEXT else f"{name[:150]!r}... ({len(name):,} characters)"
+
+
 @dataclass(frozen=True)
 class UnsupportedNode:
     """One node that cannot be lifted, with all that a user needs to find it."""

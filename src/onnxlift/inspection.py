@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.schema import schema_for
 from onnxlift.ir.graph.types import FLOATS, Dim, type_of
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.lifting.ops import registry
 
 from .report import format_bytes

@@ -12,7 +12,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.lifting.code.identifiers import file_stem
 from onnxlift.lifting.modules.lower import Lowering
 from onnxlift.lifting.modules.member_order import registration_order
@@ -46,14 +46,14 @@ def run(
     """The model in `source`, lifted; or only transcribed node by node into one class, if it is to be `flat`."""
     _check_names(skip_passes)
     with _collector_paused():
-        model = load(source)
+        dump = GraphDump()
+        record = Record(skip_passes, dump)
+        model = load(source, record)
         name = file_stem(name or name_of(source, model))
         operators = Counter(node.op_type for node in model.graph.all_nodes())
         control_flow = [op for op in ("If", "Loop", "Scan") if op in operators]
         readers = readers_of(model)
         registered = registration_order(model.graph)
-        dump = GraphDump()
-        record = Record(skip_passes, dump)
         record.run(NORMAL_FORM, model, supported=registry.is_supported, keep=registry.is_users)
         record.run(RESTORING, model)
         if simplify:

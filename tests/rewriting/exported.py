@@ -11,7 +11,7 @@ import onnx.parser
 import onnx_ir as ir
 from onnx import numpy_helper
 
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 
 Array = np.ndarray[Any, Any]
 

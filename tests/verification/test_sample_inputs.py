@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 
 import onnxlift
 from onnxlift.errors import VerifyError
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.verification.files import read_inputs
 from onnxlift.verification.inputs import make_inputs
 from onnxlift.verification.values import read_values, write_values

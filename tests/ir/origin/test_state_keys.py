@@ -11,7 +11,7 @@ from onnx import numpy_helper
 
 from onnxlift.ir.graph.edit import has_generated_name
 from onnxlift.ir.graph.marks import STATE_KEY
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.lifting.code.identifiers import is_nameless
 
 SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"

@@ -8,7 +8,7 @@ import pytest
 
 from ir.reading.broken_files import TABLE, BrokenFile
 from onnxlift.errors import LoadError
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 
 
 @pytest.mark.timeout(20)

@@ -15,7 +15,7 @@ from onnx import numpy_helper
 
 from ir.reading.broken_files import external, model
 from onnxlift.errors import LoadError
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.ir.reading.tensors import FileTensor, TensorStore
 
 RNG = np.random.default_rng(11)

@@ -9,8 +9,8 @@ import onnx
 import pytest
 
 import onnxlift
+from onnxlift.ir.load import load
 from onnxlift.ir.origin.metadata import SIGNATURE_KIND
-from onnxlift.ir.reading.load import load
 from onnxlift.lifting.modules.member_order import registration_order
 from small_graphs import Graph
 

@@ -14,7 +14,7 @@ import torch
 from onnx import numpy_helper
 
 import onnxlift
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from rewriting.running_stages import normalise, recognise, simplify
 
 Array = np.ndarray[Any, Any]

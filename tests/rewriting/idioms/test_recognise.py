@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from rewriting.idioms.recognising import parse
 from rewriting.running_stages import normalise, recognise
 

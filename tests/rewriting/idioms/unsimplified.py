@@ -11,7 +11,7 @@ import torch
 import onnxlift
 from onnxlift.ir.graph.edit import Edit, Names
 from onnxlift.ir.graph.walk import scopes
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from rewriting.idioms import recognising
 from rewriting.running_stages import normalise, recognise
 

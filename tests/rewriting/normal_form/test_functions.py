@@ -14,7 +14,7 @@ from onnx import helper
 
 import onnxlift
 from onnxlift.errors import LoadError
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.rewriting.normal_form import expand_operators, inline_functions
 from rewriting.running_stages import normalise
 

@@ -16,7 +16,7 @@ from onnx import numpy_helper
 from torch import Tensor, nn
 
 from onnxlift import lift
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.rewriting.restoring import first_steps
 from rewriting.running_stages import normalise
 

@@ -8,8 +8,8 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from onnxlift.ir.load import load
 from onnxlift.ir.origin.metadata import FOLDED_FROM
-from onnxlift.ir.reading.load import load
 from onnxlift.rewriting.restoring import folded_parameters
 from rewriting.graphs import Array, operators, proto_of, random, run, with_tensors
 

@@ -11,7 +11,7 @@ from onnx import numpy_helper
 from torch import Tensor, nn
 
 import onnxlift
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.rewriting.restoring import folded_parameters
 from onnxlift.rewriting.restoring.numbers.stored_parameters import MOST_ALIKE
 from rewriting.exported import exported

@@ -13,8 +13,8 @@ from onnx import numpy_helper
 from torch import Tensor, nn
 
 import onnxlift
+from onnxlift.ir.load import load
 from onnxlift.ir.origin.metadata import SIGNATURE_KIND
-from onnxlift.ir.reading.load import load
 from onnxlift.rewriting.restoring import untrained_buffers
 from rewriting.exported import exported
 from rewriting.idioms.attention.multihead_layers import exported as export

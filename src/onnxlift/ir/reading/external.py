@@ -14,9 +14,8 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 import onnx
 import onnx_ir as ir
 
-from onnxlift.errors import LoadError
+from onnxlift.errors import LoadError, quote
 
-from .limits import quote
 from .tensors import DataFile, Stored, bytes_needed
 
 NO_FOLDER = "a model without a path has no folder to look in: pass the path of the .onnx file instead"

@@ -10,10 +10,9 @@ import onnx
 import onnx_ir as ir
 from onnx import AttributeProto, TensorProto
 
-from onnxlift.errors import LoadError
+from onnxlift.errors import LoadError, quote
 
 from .external import DataFolder, stored_data
-from .limits import quote
 from .tensors import FileTensor, Stored, TensorStore, bytes_needed, size_mismatch
 
 MAX_RANK = 32

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 
 import onnx_ir as ir
 
-from onnxlift.errors import LoadError
+from onnxlift.errors import LoadError, quote
+from onnxlift.ir.checking.form import MAX_NESTING
 from onnxlift.ir.graph.edit import Edit, Names
 from onnxlift.ir.graph.walk import Scope, subgraphs
-from onnxlift.ir.reading.limits import MAX_NESTING, quote
 
 Operators = Callable[[str, str], bool]
 """A set of operators: asked with domain and op type."""

@@ -17,10 +17,9 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from onnxlift.errors import LoadError
+from onnxlift.errors import LoadError, quote
 from onnxlift.ir.graph.edit import Names
 from onnxlift.ir.graph.walk import scopes, subgraphs
-from onnxlift.ir.reading.limits import quote
 from onnxlift.stages import step
 
 DOMAIN = "ai.onnx.preview.training"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.attention import attention as idiom
 from rewriting.idioms.attention.test_attention import HEADS, SCALED, TURNED, attention, model
 from rewriting.idioms.recognising import found, parse

@@ -8,7 +8,7 @@ import pytest
 
 from onnxlift.ir.graph.edit import Edit, Names
 from onnxlift.ir.graph.walk import scopes
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.attention.parts import mask as attention_mask
 from onnxlift.rewriting.idioms.attention.parts.mask import find_mask
 from rewriting.idioms.attention.test_attention import (

@@ -9,7 +9,7 @@ import pytest
 
 from onnxlift.ir.graph.edit import Edit, Names
 from onnxlift.ir.graph.walk import scopes
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.attention.multihead.projections import Projection, find_projection
 from onnxlift.rewriting.idioms.layers import linear
 from rewriting.idioms.recognising import parse

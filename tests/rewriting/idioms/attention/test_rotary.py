@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 import onnxlift
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.attention.rotary import run
 from rewriting.idioms.recognising import found, parse
 from rewriting.running_stages import normalise

@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 import onnxlift
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.attention import turned_attention
 from rewriting.idioms.recognising import found, parse, simplified
 from rewriting.running_stages import normalise

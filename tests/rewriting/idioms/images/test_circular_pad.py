@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.images import circular_pad
 from rewriting.idioms.recognising import found, parse, simplified
 from rewriting.running_stages import normalise

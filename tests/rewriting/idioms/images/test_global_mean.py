@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 import onnxlift
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.images import global_mean
 from rewriting.idioms.recognising import Data, assert_same_numbers, found, parse
 from rewriting.running_stages import normalise

@@ -7,7 +7,7 @@ import onnx
 import onnx.parser
 import pytest
 
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.images import pixel_unshuffle
 from rewriting.idioms.recognising import assert_same_numbers, parse
 from rewriting.running_stages import normalise

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import onnxlift
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.images import unfold
 from rewriting.idioms.recognising import Array, assert_same_numbers, parse
 from rewriting.running_stages import normalise

@@ -6,7 +6,7 @@ import onnx.parser
 import pytest
 
 import onnxlift
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.indexing import indexed_axes
 from rewriting.idioms import unsimplified
 from rewriting.idioms.recognising import found, parse, simplified

@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 import onnxlift
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.layers import bare_weights
 from rewriting.idioms.layers.test_bilinear import LAYER, TURNED
 from rewriting.idioms.layers.test_bilinear import model as bilinear

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import onnxlift
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.layers import bilinear
 from rewriting.idioms.recognising import Data, assert_same_numbers, parse
 from rewriting.running_stages import normalise

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import onnxlift
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.layers import conv_bias
 from rewriting.idioms.recognising import Data, assert_same_numbers, found, parse
 from rewriting.running_stages import normalise

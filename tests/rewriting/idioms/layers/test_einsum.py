@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 import onnxlift
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.layers import einsum as idiom
 from rewriting.idioms.recognising import found, parse
 from rewriting.running_stages import normalise

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import onnxlift
+from onnxlift.ir.load import load
 from onnxlift.ir.origin.metadata import FOLDED_FROM
-from onnxlift.ir.reading.load import load
 from onnxlift.rewriting.idioms.layers import embedding
 from rewriting.idioms.recognising import found, parse, simplified
 from rewriting.running_stages import normalise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 import pytest
 
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.layers import linear_functions
 from rewriting.idioms.recognising import found, parse, simplified
 from rewriting.running_stages import normalise

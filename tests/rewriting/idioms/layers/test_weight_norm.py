@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 import onnxlift
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.layers import weight_norm
 from rewriting.idioms.layers.test_computed_weights import LINEAR, OLD, WEIGHT, V, normed, turned, written
 from rewriting.idioms.recognising import Data, assert_same_numbers, parse

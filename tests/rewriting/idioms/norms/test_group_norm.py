@@ -7,8 +7,8 @@ import onnx
 import pytest
 
 import onnxlift
+from onnxlift.ir.load import load
 from onnxlift.ir.origin.metadata import FOLDED_FROM, SIGNATURE
-from onnxlift.ir.reading.load import load
 from onnxlift.rewriting.idioms.norms import group_norm
 from rewriting.idioms.recognising import Data, found, parse, simplified
 from rewriting.running_stages import normalise

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import onnxlift
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.norms import tracked_instance_norm
 from rewriting.idioms.recognising import Data, assert_same_numbers, parse, simplified
 from rewriting.running_stages import normalise

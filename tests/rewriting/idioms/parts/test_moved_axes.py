@@ -12,7 +12,7 @@ import onnx
 import onnxruntime
 import pytest
 
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.parts.moved_axes import Moved
 from rewriting.idioms.recognising import parse
 from rewriting.running_stages import normalise

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.quantised import fake_quantize
 from rewriting.idioms.recognising import Array, Data, assert_same_numbers, parse
 from rewriting.running_stages import normalise

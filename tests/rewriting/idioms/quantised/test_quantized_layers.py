@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.quantised import quantized_layers
 from rewriting.idioms.recognising import Array, assert_same_numbers, parse
 from rewriting.running_stages import normalise

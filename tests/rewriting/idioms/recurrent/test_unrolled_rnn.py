@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 import onnxlift
-from onnxlift.ir.reading.load import load
+from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.recurrent import unrolled_rnn
 from rewriting.idioms.recognising import found, parse, simplified
 from rewriting.running_stages import normalise

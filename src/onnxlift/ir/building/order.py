@@ -1,4 +1,4 @@
-"""Nodes before those that read their outputs.
+"""Nodes come before those that read their outputs.
 
 A node that holds subgraphs also reads what these capture from outside. The order of a graph that is sorted already
 does not change; otherwise each step takes the earliest node, in the file's order, that is ready.
@@ -7,19 +7,30 @@ does not change; otherwise each step takes the earliest node, in the file's orde
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
 
 import onnx_ir as ir
 
-from onnxlift.errors import LoadError
-from onnxlift.ir.reading.limits import quote
+from onnxlift.errors import LoadError, quote
+from onnxlift.ir.graph.walk import subgraphs
+from onnxlift.ir.reading.draft import Draft
+from onnxlift.stages import step
 
 Readers = dict[ir.Node, list[ir.Node]]
 """A node -> the nodes of the same graph that read its outputs."""
 
 
-def sort_nodes(graph: ir.Graph) -> None:
-    """Sort `graph` and its subgraphs, in place. Raises LoadError that names the nodes of a cycle, if there is one."""
+@step("order", optional=False, after={"graph": "it sorts the nodes of the built graph"})
+def run(draft: Draft) -> int:
+    """Sort the main graph and the functions; gives the number of graphs that were out of order."""
+    assert draft.model is not None
+    functions = (function.graph for function in draft.model.functions.values())
+    return sum(sort_nodes(graph) for graph in (draft.model.graph, *functions))
+
+
+def sort_nodes(graph: ir.Graph) -> int:
+    """Sort `graph` and its subgraphs, in place; gives how many were out of order. Raises LoadError that names the nodes
+    of a cycle, if there is one."""
+    changes = 0
     readers: dict[ir.Graph, Readers] = {}
     _collect(graph, {}, readers)
     for each, of_graph in readers.items():
@@ -27,6 +38,8 @@ def sort_nodes(graph: ir.Graph) -> None:
         position = {node: index for index, node in enumerate(nodes)}
         if any(position[node] >= position[reader] for node, later in of_graph.items() for reader in later):
             each.extend(_sorted(nodes, position, of_graph))  # moves the nodes that it holds already
+            changes += 1
+    return changes
 
 
 def _collect(graph: ir.Graph, holders: dict[ir.Graph, ir.Node], readers: dict[ir.Graph, Readers]) -> None:
@@ -38,19 +51,9 @@ def _collect(graph: ir.Graph, holders: dict[ir.Graph, ir.Node], readers: dict[ir
             producer = None if value is None else value.producer()
             if producer is not None and producer.graph in holders:
                 readers[producer.graph].setdefault(producer, []).append(holders[producer.graph])
-        for subgraph in _subgraphs(node):
+        for subgraph in subgraphs(node):
             _collect(subgraph, holders, readers)
     holders.pop(graph, None)
-
-
-def _subgraphs(node: ir.Node) -> Iterable[ir.Graph]:
-    for attribute in node.attributes.values():
-        if attribute.is_ref():
-            continue
-        if attribute.type == ir.AttributeType.GRAPH:
-            yield attribute.as_graph()
-        elif attribute.type == ir.AttributeType.GRAPHS:
-            yield from attribute.as_graphs()
 
 
 def _sorted(nodes: list[ir.Node], position: dict[ir.Node, int], readers: Readers) -> list[ir.Node]:

@@ -1,43 +1,21 @@
-"""What a model must satisfy before anything is done with it, told in terms of the file's own names.
-
-Checked on the proto, before anything is expanded and without touching the weights. onnx's checker is not used: its full
-check hangs on a 3 KB file of functions that call each other, it looks for external files by itself, and where it
-does complain it rarely says which node is meant.
-"""
+"""Check the form of a model: names that are defined once and exist, opsets, attributes, texts, nesting."""
 
 from __future__ import annotations
 
-import graphlib
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import onnx
 from onnx import AttributeProto
 
-from onnxlift.errors import LoadError
+from onnxlift.errors import LoadError, quote
+from onnxlift.ir.graph.domains import FunctionId, function_title, plain_domain
+from onnxlift.ir.reading.draft import Contents, Draft
+from onnxlift.stages import step
 
 MAX_NESTING = 32
 """Subgraphs within subgraphs, and functions that call functions."""
-
-MAX_NODES = 2_000_000
-"""Nodes after every call of a model-local function is replaced by its body."""
-
-OLDEST_IR_VERSION = 3
-
-FunctionId = tuple[str, str, str]
-"""Domain, name and overload of a model-local function."""
-
-
-def quote(name: str | bytes) -> str:
-    """A name from the model, fit for a message: quoted, without control characters, and not endless."""
-    return repr(name) if len(name) <= 200 else f"{name[:150]!r}... ({len(name):,} characters)"
-
-
-def plain_domain(domain: str) -> str:
-    """The domain as a key: the default domain has two spellings."""
-    return "" if domain == "ai.onnx" else domain
 
 
 def _newest_opsets() -> dict[str, int]:
@@ -53,32 +31,18 @@ NEWEST_OPSET = _newest_opsets()
 _ELEMENT_TYPES = frozenset(onnx.TensorProto.DataType.values())
 
 
-def check_limits(model: onnx.ModelProto) -> None:
-    """Raise LoadError unless the model is well formed and of a size that can be worked with."""
-    _check_versions(model)
+@step("form", optional=False, after={"versions": "how a file is read depends on its versions"})
+def check_form(draft: Draft) -> int:
+    """Check that every name is defined once, that what is read exists, and that texts are UTF-8."""
+    model = draft.proto
     _check_text("the model", model.producer_name, model.producer_version, model.domain, model.doc_string)
     _check_metadata("the model", model)
     functions = _functions(model)
-    checker = _Body("the graph", _opsets(model.opset_import), functions)
-    checker.graph(model.graph, [], nesting=0)
-    bodies = {name: _function_body(name, function, functions) for name, function in functions.items()}
-    _check_expansion(checker, bodies)
-
-
-def function_title(function: FunctionId) -> str:
-    domain, name, overload = function
-    title = f"{domain or 'ai.onnx'}::{name}" + (f":{overload}" if overload else "")
-    return title if title.isprintable() and len(title) <= 200 else quote(title)
-
-
-def _check_versions(model: onnx.ModelProto) -> None:
-    if not OLDEST_IR_VERSION <= model.ir_version <= onnx.IR_VERSION:
-        age = "newer" if model.ir_version > onnx.IR_VERSION else "older"
-        raise LoadError(
-            f"the model has ONNX IR version {model.ir_version}, {age} than onnxlift reads: the installed onnx "
-            f"{onnx.__version__} knows versions {OLDEST_IR_VERSION} to {onnx.IR_VERSION}. "
-            + ("Update the onnx package." if age == "newer" else "Convert it with a newer onnx first.")
-        )
+    body = Body(Contents("the graph"), _opsets(model.opset_import), functions)
+    body.graph(model.graph, [], nesting=0)
+    draft.contents = body.contents
+    draft.functions = {name: _check_function(name, function, functions) for name, function in functions.items()}
+    return 0
 
 
 def _functions(model: onnx.ModelProto) -> dict[FunctionId, onnx.FunctionProto]:
@@ -95,10 +59,11 @@ def _functions(model: onnx.ModelProto) -> dict[FunctionId, onnx.FunctionProto]:
     return functions
 
 
-def _function_body(
+def _check_function(
     name: FunctionId, function: onnx.FunctionProto, functions: dict[FunctionId, onnx.FunctionProto]
-) -> _Body:
-    body = _Body(f"function {function_title(name)}", _opsets(function.opset_import), functions, is_function=True)
+) -> Contents:
+    contents = Contents(f"function {function_title(name)}")
+    body = Body(contents, _opsets(function.opset_import), functions, is_function=True)
     _check_text(body.title, *function.attribute)
     defined: set[str] = set()
     body.define(function.input, defined, "input")
@@ -108,7 +73,7 @@ def _function_body(
             raise LoadError(f"output {quote(output)} of {body.title} is produced by no node.")
     for attribute in function.attribute_proto:
         body.attribute(attribute, body.title, [defined], nesting=0)
-    return body
+    return contents
 
 
 def _opsets(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
@@ -131,15 +96,17 @@ def _opsets(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
 
 
 @dataclass
-class _Body:
-    """The graph or one function: checks it with all its subgraphs, and counts nodes and calls on the way."""
+class Body:
+    """The main graph or one function: checks it with all its subgraphs, and counts nodes and calls on the way."""
 
-    title: str
+    contents: Contents
     opsets: dict[str, int]
     functions: dict[FunctionId, onnx.FunctionProto]
     is_function: bool = False
-    own_nodes: int = 0
-    calls: Counter[FunctionId] = field(default_factory=Counter)
+
+    @property
+    def title(self) -> str:
+        return self.contents.title
 
     def graph(self, graph: onnx.GraphProto, outer: list[set[str]], nesting: int) -> None:
         if nesting > MAX_NESTING:
@@ -198,9 +165,9 @@ class _Body:
         domain = plain_domain(node.domain)
         function = (domain, node.op_type, node.overload)
         if function in self.functions:
-            self.calls[function] += 1
+            self.contents.calls[function] += 1
         else:
-            self.own_nodes += 1
+            self.contents.own_nodes += 1
             if domain in NEWEST_OPSET and domain not in self.opsets:
                 raise LoadError(
                     f"{title} is of domain {quote(domain or 'ai.onnx')}, of which {self.title} imports no opset. "
@@ -226,28 +193,6 @@ class _Body:
         elif attribute.type == AttributeProto.GRAPHS:
             for graph in attribute.graphs:
                 self.graph(graph, scopes, nesting + 1)
-
-
-def _check_expansion(main: _Body, bodies: dict[FunctionId, _Body]) -> None:
-    """Functions must not call themselves, nor each other so often that the whole could never be written down."""
-    try:
-        order = list(graphlib.TopologicalSorter({name: body.calls for name, body in bodies.items()}).static_order())
-    except graphlib.CycleError as error:
-        cycle = " -> ".join(function_title(name) for name in error.args[1][:10])
-        raise LoadError(f"the model's functions call each other in a circle, which ONNX forbids: {cycle}.") from error
-    size: dict[FunctionId, int] = {}
-    depth: dict[FunctionId, int] = {}
-    for name in order:  # callees come first
-        body = bodies[name]
-        size[name] = body.own_nodes + sum(size[callee] * count for callee, count in body.calls.items())
-        depth[name] = 1 + max((depth[callee] for callee in body.calls), default=0)
-        if depth[name] > MAX_NESTING:
-            raise LoadError(f"calls of functions are nested more than {MAX_NESTING} deep in {body.title}.")
-    total = main.own_nodes + sum(size[callee] * count for callee, count in main.calls.items())
-    # Functions that are never called count as well: later stages look at each of them.
-    largest = max((total, *size.values()))
-    if largest > MAX_NODES:
-        raise LoadError(f"the model has {largest:,} nodes once its functions are expanded; the limit is {MAX_NODES:,}.")
 
 
 def _check_type(name: str, type_: onnx.TypeProto) -> None:

@@ -1,16 +1,9 @@
-"""`load`: from a file that a stranger wrote to a graph that the rest of onnxlift can rely on.
-
-    path, bytes, proto --wire--> proto without weights --limits, weights, prepare--> onnx_ir.Model --order--> sorted
-
-What holds afterwards: every name is defined once, and before it is read; every node has a unique name; every tensor has
-the size that its shape says; nothing in the model refers to a file except through a FileTensor, whose file was judged.
-"""
+"""Parse a model from wherever it comes, without its large tensors: they go to the store, and stay where they are."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import onnx
@@ -18,45 +11,21 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
 
 from onnxlift.errors import LoadError
-from onnxlift.ir.graph.order import sort_nodes
-from onnxlift.ir.graph.types import ONNX_TYPE
-from onnxlift.ir.origin.state_keys import mark_keys
+from onnxlift.stages import step
 
+from .draft import Draft, Source
 from .external import DataFolder
-from .limits import check_limits
-from .prepare import prepare
 from .sniff import looks_like
 from .tensors import DataFile, Stored, TensorStore
-from .weights import attach_weights, detach_weights, replace_tensors
+from .weights import replace_tensors
 from .wire import WireError, cut_weights
 
-Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | onnx.ModelProto | ir.Model
 
-
-def load(source: Source) -> ir.Model:
-    """A model of our own, in normal form, with its weights still where they are.
-
-    Takes a path, the bytes of a file, an open file, a ModelProto or an onnx_ir.Model; the last two are not changed.
-    Raises LoadError if the model is broken, or asks for more than a model may.
-    """
-    store = TensorStore()
-    proto, folder = _read(source, store)
-    check_limits(proto)
-    detach_weights(proto, store, folder)
-    unheld_types = prepare(proto)
-    try:
-        model = ir.from_proto(proto)
-    except Exception as error:
-        # onnx-ir wraps what went wrong once for every level of the graph; the innermost says it best.
-        raise LoadError(f"onnx-ir cannot represent the model: {_root_cause(error)}") from error
-    attach_weights(model, store)
-    for value in (*model.graph.inputs, *model.graph.outputs):
-        if value.name in unheld_types:
-            value.meta[ONNX_TYPE] = unheld_types[value.name]
-    for graph in (model.graph, *(function.graph for function in model.functions.values())):
-        sort_nodes(graph)
-    mark_keys(model)
-    return model
+@step("parse", optional=False)
+def run(draft: Draft) -> int:
+    """Parse the model, and note where its external files may lie."""
+    draft.proto, draft.folder = _read(draft.source, draft.store)
+    return 0
 
 
 def _read(source: Source, store: TensorStore) -> tuple[onnx.ModelProto, DataFolder]:
@@ -105,7 +74,7 @@ def _structure(model: ir.Model, store: TensorStore) -> tuple[onnx.ModelProto, Da
     try:
         copy = model.clone()
     except RuntimeError as error:
-        raise LoadError(f"the onnx_ir.Model cannot be copied; is it sorted? {_root_cause(error)}") from error
+        raise LoadError(f"the onnx_ir.Model cannot be copied; is it sorted? {root_cause(error)}") from error
     folders: list[Path] = []
 
     def ticket(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
@@ -121,10 +90,10 @@ def _structure(model: ir.Model, store: TensorStore) -> tuple[onnx.ModelProto, Da
     try:
         return ir.to_proto(copy), DataFolder(*folders)
     except Exception as error:
-        raise LoadError(f"the onnx_ir.Model cannot be serialised: {_root_cause(error)}") from error
+        raise LoadError(f"the onnx_ir.Model cannot be serialised: {root_cause(error)}") from error
 
 
-def _root_cause(error: BaseException) -> str:
+def root_cause(error: BaseException) -> str:
     """The first of a chain of errors, in one line."""
     while error.__cause__ is not None:
         error = error.__cause__

@@ -16,8 +16,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 from onnxlift.errors import LoadError
+from onnxlift.ir.graph.types import ONNX_TYPE
+from onnxlift.ir.load import load
 from onnxlift.ir.reading import wire
-from onnxlift.ir.reading.load import ONNX_TYPE, load
 from onnxlift.ir.reading.tensors import FileTensor
 
 RNG = np.random.default_rng(7)

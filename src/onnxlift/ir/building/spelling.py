@@ -1,4 +1,4 @@
-"""One form for what ONNX lets a model say in several ways. Works on the proto, after `limits` and before onnx-ir.
+"""One form for what ONNX lets a model say in several ways. Works on the proto, which is checked by then.
 
 1. `ai.onnx` is written as the empty domain.
 2. An initialiser that is also an input of the model is an initialiser. In a subgraph it is an input: whoever runs a
@@ -9,7 +9,7 @@
 6. What the file says about the types of intermediate values is dropped, since it may be wrong and inference finds it
    again; it stays for the outputs of operators without a schema, where it is all that is known.
 7. A negative size in a declared shape is an unknown size, as the exporters that write it mean it.
-8. Types that onnx-ir cannot hold (maps) are taken out, and returned.
+8. Types that onnx-ir cannot hold (maps) are taken out, and kept beside the graph.
 """
 
 from __future__ import annotations
@@ -23,20 +23,23 @@ import onnx
 import onnx_ir as ir
 from onnx import AttributeProto, numpy_helper
 
-from onnxlift.errors import LoadError
+from onnxlift.errors import LoadError, quote
+from onnxlift.ir.graph.domains import FunctionId, plain_domain
 from onnxlift.ir.origin.metadata import FOLDED_FROM, SIGNATURE_KIND
-
-from .limits import FunctionId, plain_domain, quote
-from .tensors import bytes_needed
+from onnxlift.ir.reading.draft import Draft
+from onnxlift.ir.reading.tensors import bytes_needed
+from onnxlift.stages import step
 
 MAX_DENSE = 64 << 20
 MAX_DENSE_TOTAL = 256 << 20
 
 
-def prepare(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
-    """Bring `model` into the form above, in place. Returns the types of inputs and outputs that onnx-ir cannot hold."""
+@step("spelling", optional=False)
+def run(draft: Draft) -> int:
+    """Bring the proto into the form above."""
+    model = draft.proto
     _plain_domains(model)
-    unheld = {
+    draft.unheld_types = {
         value.name: _copy_type(value.type)
         for value in (*model.graph.input, *model.graph.output)
         if not _is_held(value.type)
@@ -51,7 +54,7 @@ def prepare(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
         _name_nodes(_all_nodes(function.node))
     # Where a node runs is not ours to decide; and onnx-ir takes quadratic time to read it.
     model.ClearField("configuration")
-    return unheld
+    return 0
 
 
 def _plain_domains(model: onnx.ModelProto) -> None:

@@ -1,0 +1,28 @@
+"""Build the onnx_ir.Model, and give it the tensors that were taken out of the proto."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxlift.errors import LoadError
+from onnxlift.ir.graph.types import ONNX_TYPE
+from onnxlift.ir.reading.draft import Draft
+from onnxlift.ir.reading.parse import root_cause
+from onnxlift.ir.reading.weights import attach_weights
+from onnxlift.stages import step
+
+
+@step("graph", optional=False, after={"spelling": "onnx-ir does not hold every way to say a thing"})
+def run(draft: Draft) -> int:
+    """Build the graph from the proto."""
+    try:
+        model = ir.from_proto(draft.proto)
+    except Exception as error:
+        # onnx-ir wraps what went wrong once for every level of the graph; the innermost says it best.
+        raise LoadError(f"onnx-ir cannot represent the model: {root_cause(error)}") from error
+    attach_weights(model, draft.store)
+    for value in (*model.graph.inputs, *model.graph.outputs):
+        if value.name in draft.unheld_types:
+            value.meta[ONNX_TYPE] = draft.unheld_types[value.name]
+    draft.model = model
+    return 0

@@ -1,6 +1,6 @@
 """Which conditions of the idioms no test would miss.
 
-    python benchmarks/conditions.py [IDIOM ...] [--folder idioms] [--tests PATH ...] [--jobs 2]
+    python benchmarks/conditions.py [IDIOM ...] [--folder rewriting/idioms] [--tests PATH ...] [--jobs 2]
 
 Each idiom is exact because of its conditions, and a condition that can be dropped without a test that fails is either
 not needed or not tested. In turn each one is dropped: an operand of `and` and `or`, the test of an early `return` or
@@ -58,10 +58,15 @@ class Condition:
 
     @property
     def name(self) -> str:
-        return f"{self.path.stem}:{self.place}:{self.index}"
+        return f"{shown(self.path)}:{self.place}:{self.index}"
 
     def __str__(self) -> str:
-        return f"{self.path.stem}.py:{self.line}  {self.text}"
+        return f"{shown(self.path)}:{self.line}  {self.text}"
+
+
+def shown(file: Path) -> str:
+    """`rewriting/idioms/norms/rms_norm.py`: a file of the package, for a message."""
+    return str(file.relative_to(SOURCE))
 
 
 class Tests(ast.NodeTransformer):
@@ -163,7 +168,7 @@ def observed(tree: ast.Module, file: Path) -> ast.Module:
             ast.Tuple([ast.Constant(index), _function(_without(deepcopy(test), index, neutral))], ast.Load())
             for index, _ in parts
         ]
-        name = ast.Constant(f"{file.stem}:{place}")
+        name = ast.Constant(f"{shown(file)}:{place}")
         arguments = [name, _function(test), ast.Tuple([*others], ast.Load())]
         return ast.Call(ast.Name(OBSERVER, ast.Load()), arguments, [])
 
@@ -290,12 +295,13 @@ def in_a_process(function: Callable[..., Any], *arguments: object) -> Any:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("idioms", nargs="*", metavar="IDIOM", help="files without .py; all of them by default")
-    parser.add_argument("--folder", default="idioms", help="of src/onnxlift")
-    parser.add_argument("--tests", nargs="+", default=["tests/idioms"])
+    parser.add_argument("--folder", default="rewriting/idioms", help="of src/onnxlift")
+    parser.add_argument("--tests", nargs="+", default=["tests/rewriting/idioms", "tests/ir/graph"])
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
-    files = [SOURCE / options.folder / f"{name}.py" for name in options.idioms]
-    files = files or sorted((SOURCE / options.folder).glob("*.py"))
+    files = [file for file in sorted((SOURCE / options.folder).rglob("*.py")) if file.name != "__init__.py"]
+    if options.idioms:
+        files = [file for file in files if file.stem in options.idioms]
     every = [condition for file in files for condition in conditions(file)]
     prepare(options.tests)
     if in_a_process(run_tests, options.tests) != 0:

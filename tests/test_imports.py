@@ -1,0 +1,85 @@
+"""Imports point one way: down the picture of docs/ARCHITECTURE.md, from what users call to what an ONNX model is."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).parent.parent / "src" / "onnxlift"
+
+LAYERS = (
+    ("__main__", "demo", "backend"),
+    ("cli",),
+    ("api", "extend"),
+    ("verification",),
+    ("pipeline", "inspection"),
+    ("lifted",),
+    ("lifting.text",),
+    ("lifting.names",),
+    ("lifting.modules",),
+    ("lifting.tree",),
+    ("lifting.ops",),
+    ("lifting.code",),
+    ("lifting.kernels",),
+    ("rewriting.stages",),
+    ("rewriting.idioms",),
+    ("rewriting.simplifying",),
+    ("rewriting.restoring",),
+    ("rewriting.normal_form",),
+    ("rewriting.bodies",),
+    ("ir.load",),
+    ("ir.stages",),
+    ("ir.building",),
+    ("ir.checking",),
+    ("ir.reading",),
+    ("ir.inference",),
+    ("ir.origin",),
+    ("ir.graph",),
+    ("stages", "errors", "report", "run"),
+)
+"""From the top down: what is in a layer may import what is in the layers below it, and in its own package."""
+
+LEVEL = {name: level for level, names in enumerate(reversed(LAYERS)) for name in names}
+
+
+def imported(file: Path) -> Iterator[tuple[int, str]]:
+    """Line and name, below onnxlift, of all that a file imports, also inside functions."""
+    package = file.relative_to(SOURCE).parent.parts
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        module = (node.module or "").split(".") if node.module else []
+        if node.level:
+            path = [*package[: len(package) - node.level + 1], *module]
+        elif module[:1] == ["onnxlift"]:
+            path = module[1:]
+        else:
+            continue
+        for name in node.names:
+            yield node.lineno, ".".join([*path, name.name])
+
+
+def layer_of(name: str) -> str | None:
+    """The layer that a module, or a name in it, belongs to."""
+    parts = name.split(".")
+    return next((".".join(parts[:end]) for end in range(len(parts), 0, -1) if ".".join(parts[:end]) in LEVEL), None)
+
+
+def test_every_module_has_a_layer() -> None:
+    modules = (".".join(file.relative_to(SOURCE).with_suffix("").parts) for file in SOURCE.rglob("*.py"))
+    assert [name for name in modules if not name.endswith("__init__") and layer_of(name) is None] == []
+
+
+def test_imports_point_down() -> None:
+    upwards = []
+    for file in sorted(SOURCE.rglob("*.py")):
+        name = ".".join(file.relative_to(SOURCE).with_suffix("").parts)
+        here = layer_of(name)
+        if here is None:  # the package itself, which imports lazily what it offers
+            continue
+        for line, target in imported(file):
+            there = layer_of(target)
+            if there is not None and there != here and LEVEL[there] >= LEVEL[here]:
+                upwards.append(f"{file.relative_to(SOURCE)}:{line} imports {target}")
+    assert upwards == []

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,12 @@ import onnx_ir as ir
 
 from onnxlift.ir.inference.node_view import static_elements
 
-from .marks import MADE, STATE_KEY
+from .marks import DOMAIN, MADE, STATE_KEY
 from .types import FLOATS
 from .walk import Scope, constant, scopes
 
 Array = np.ndarray[Any, Any]
+STANDARD_DOMAINS = ("", "ai.onnx")  # two names of the default domain
 _FEW = 16
 
 
@@ -150,25 +152,8 @@ class Edit:
     ) -> ir.Node:
         """Put a node with one output in the place of `node`, which keeps the output's name, type and shape. It has the
         same domain unless another is given, and the name and metadata of `named_by` (by default of `node`)."""
-        (old,) = node.outputs
-        output = ir.Value(type=old.type, shape=old.shape)
-        source = node if named_by is None else named_by
-        new = ir.Node(
-            node.domain if domain is None else domain,
-            op_type,
-            inputs,
-            attributes,
-            outputs=[output],
-            version=node.version if domain is None else None,
-            name=source.name,
-            doc_string=source.doc_string,
-            metadata_props=dict(source.metadata_props),
-        )
-        self.graph.insert_before(node, new)
-        self._take_over(old, output)
-        self.drop(node)
-        self.changes += 1
-        return new
+        (_,) = node.outputs
+        return self.join([node], op_type, inputs, attributes, before=node, domain=domain, named_by=named_by)
 
     def join(
         self,
@@ -187,16 +172,9 @@ class Edit:
         olds = [node.outputs[0] for node in nodes]
         outputs = [ir.Value(type=old.type, shape=old.shape) for old in olds]
         source = before if named_by is None else named_by
-        new = ir.Node(
-            before.domain if domain is None else domain,
-            op_type,
-            inputs,
-            attributes,
-            outputs=outputs,
-            version=before.version if domain is None else None,
-            name=source.name,
-            metadata_props=dict(source.metadata_props),
-        )
+        domain = before.domain if domain is None else domain
+        new = _node(domain, op_type, inputs, attributes, outputs, before=before, beside=source, name=source.name)
+        new.doc_string = source.doc_string
         self.graph.insert_before(before, new)
         for node, old, output in zip(nodes, olds, outputs, strict=True):
             self._take_over(old, output)
@@ -242,16 +220,8 @@ class Edit:
         output = ir.Value(type=like.type, shape=ir.Shape(shape))
         output.name = self.names.fresh(f"{name}_output_0")
         scope, slash, _ = (neighbour.name or "").rpartition("/")
-        node = ir.Node(
-            domain,
-            op_type,
-            inputs,
-            attributes,
-            outputs=[output],
-            version=before.version if not domain else None,
-            name=f"{scope}{slash}{op_type}",
-            metadata_props=dict(neighbour.metadata_props),
-        )
+        own_name = f"{scope}{slash}{op_type}"
+        node = _node(domain, op_type, inputs, attributes, [output], before=before, beside=neighbour, name=own_name)
         sources = {value.producer() for value in inputs if value is not None} - {None}
         source = sources.pop() if len(sources) == 1 else None
         if source is not None and source.graph is self.graph and not shared:
@@ -304,17 +274,61 @@ class Edit:
         self._positions.setdefault(new, []).extend(positions)
 
 
-def sweep(model: ir.Model, visit: Callable[[Edit, ir.Node], object]) -> int:
-    """Show every node of every graph, in topological order, to `visit`; gives the number of changes it made."""
+Visit = Callable[[Edit, ir.Node], object]
+
+
+@dataclass(frozen=True)
+class Lifted:
+    """An operator that idioms put into graphs, as a key of the table that `sweep` takes."""
+
+    op_type: str
+
+
+Operators = str | Lifted | tuple[str | Lifted, ...]
+"""One operator or several; a mere name is one of the default domain."""
+
+
+def sweep(model: ir.Model, visits: Visit | Mapping[Operators, Visit]) -> int:
+    """Show the nodes of every graph, in topological order, to functions; gives the number of changes that these made.
+
+    `visits` says who is shown which operators: `{"Add": _bias, ("Conv", Lifted("PaddedConv")): _layer}`. For a pattern
+    that is not found from certain operators it is one function, which sees every node.
+    """
     changes = 0
     names = Names(model)
+    shown = visits if callable(visits) else _by_operator(visits)
     for scope in list(scopes(model)):
         edit = Edit(scope, names)
-        for node in scope.graph:
+        for node, visit in _visits(scope.graph, shown):
             if not edit.is_dropped(node):
                 visit(edit, node)
         changes += edit.finish()
     return changes
+
+
+def _by_operator(visits: Mapping[Operators, Visit]) -> dict[str, dict[str, Visit]]:
+    """Return the functions of a table by the operator's name, then by its domain."""
+    found: dict[str, dict[str, Visit]] = {}
+    for operators, visit in visits.items():
+        for operator in operators if isinstance(operators, tuple) else (operators,):
+            name = operator.op_type if isinstance(operator, Lifted) else operator
+            for domain in (DOMAIN,) if isinstance(operator, Lifted) else STANDARD_DOMAINS:
+                if found.setdefault(name, {}).setdefault(domain, visit) is not visit:
+                    raise ValueError(f"two functions of one table ask for {name}")
+    return found
+
+
+def _visits(graph: ir.Graph, shown: Visit | dict[str, dict[str, Visit]]) -> Iterator[tuple[ir.Node, Visit]]:
+    """Go through the nodes that somebody wants to see, in order. The others, most of all, must cost next to nothing:
+    a hundred passes go through every graph."""
+    if callable(shown):
+        for node in graph:
+            yield node, shown
+        return
+    for node in graph:
+        by_domain = shown.get(node.op_type)
+        if by_domain is not None and node.domain in by_domain:
+            yield node, by_domain[node.domain]
 
 
 def initialiser(graph: ir.Graph, name: str, data: ir.TensorProtocol | Array, *, generated: bool = True) -> ir.Value:
@@ -330,6 +344,31 @@ def initialiser(graph: ir.Graph, name: str, data: ir.TensorProtocol | Array, *, 
     return value
 
 
+def _node(
+    domain: str,
+    op_type: str,
+    inputs: Sequence[ir.Value | None],
+    attributes: Iterable[ir.Attr],
+    outputs: Sequence[ir.Value],
+    *,
+    before: ir.Node,
+    beside: ir.Node,
+    name: str | None,
+) -> ir.Node:
+    """Make a node to be put in front of `before`: it has the version of that one, where it is of the same domain, and
+    the metadata of `beside`, whose module it belongs to."""
+    return ir.Node(
+        domain,
+        op_type,
+        inputs,
+        attributes,
+        outputs=outputs,
+        version=before.version if before.domain == domain else None,
+        name=name,
+        metadata_props=dict(beside.metadata_props),
+    )
+
+
 def _identity(value: ir.Value | None) -> object:
     """What is the same for the same value, and for constants of one or a few numbers that are the same."""
     tensor = constant(value)
@@ -340,7 +379,7 @@ def _identity(value: ir.Value | None) -> object:
 
 def is_standard(node: ir.Node, *op_types: str) -> bool:
     """Whether `node` is one of these operators of the default domain."""
-    return node.op_type in op_types and node.domain in ("", "ai.onnx")
+    return node.op_type in op_types and node.domain in STANDARD_DOMAINS
 
 
 def has_generated_name(value: ir.Value) -> bool:

@@ -25,7 +25,7 @@ _LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 def run(model: ir.Model) -> int:
     """Replace all Constant nodes; gives how many."""
     weights = [value for value in model.graph.initializers.values() if is_parameter(value)]
-    count = sweep(model, _visit)
+    count = sweep(model, {"Constant": _visit})
     found = [] if weights else [v for v in model.graph.initializers.values() if v.shape and not has_generated_name(v)]
     if any(_is_weight(value) for value in found):
         for value in found:
@@ -40,7 +40,7 @@ def _is_weight(value: ir.Value) -> bool:
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if is_standard(node, "Constant") and len(node.outputs) == 1:
+    if len(node.outputs) == 1:
         tensor = _tensor(node)
         if tensor is not None:
             edit.fold(node, [tensor])

@@ -29,11 +29,11 @@ _MOST_ELEMENTS = 1 << 20
 @step("first-steps", after={"untrained-buffers": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Put the product back; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Gemm": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    weight = node.inputs[1] if is_standard(node, "Gemm") else None
+    weight = node.inputs[1]
     name = weight.name or "" if weight is not None else ""
     if not name.endswith(_IH) or not attribute(node, "transB", 0):
         return

@@ -21,11 +21,11 @@ from onnxlift.stages import step
 @step("constant-if", repeats=True)
 def run(model: ir.Model) -> int:
     """Inline the taken branches; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"If": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "If") or len(node.inputs) != 1 or len(node.attributes) != 2:
+    if len(node.inputs) != 1 or len(node.attributes) != 2:
         return
     condition = static_elements(node.inputs[0])
     branches = [node.attributes.get(name) for name in ("then_branch", "else_branch")]
@@ -45,7 +45,8 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     edit.drop(node)
     edit.changes += 1
     for inner in moved:
-        _visit(edit, inner)
+        if is_standard(inner, "If"):
+            _visit(edit, inner)
 
 
 def _move(edit: Edit, branch: ir.Graph, place: ir.Node) -> list[ir.Node]:

@@ -35,17 +35,13 @@ _MAX_INPUTS = 8
 @step("expands", after={"fills": "as it was: the reason is still to be written"}, repeats=True)
 def run(model: ir.Model) -> int:
     """Bypass what only repeats elements; gives how often."""
-    return sweep(model, _visit)
+    return sweep(
+        model, {("Cast", "Not"): _sink_expand, "Expand": _merge_expands, tuple(sorted(BROADCASTING)): _broadcasting}
+    )
 
 
-def _visit(edit: Edit, node: ir.Node) -> None:
-    if is_standard(node, "Cast", "Not"):
-        _sink_expand(edit, node)
-        return
-    if is_standard(node, "Expand"):
-        _merge_expands(edit, node)
-        return
-    if not is_standard(node, *BROADCASTING) or attribute(node, "broadcast", 0) != 0 or len(node.outputs) != 1:
+def _broadcasting(edit: Edit, node: ir.Node) -> None:
+    if attribute(node, "broadcast", 0) != 0 or len(node.outputs) != 1:
         return
     if edit.scope.opset(node) < 8 or len(node.inputs) > _MAX_INPUTS:
         return  # before 8, not all of these broadcast

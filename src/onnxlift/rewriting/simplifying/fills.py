@@ -32,11 +32,11 @@ _TYPES = (DataType.FLOAT, DataType.DOUBLE)
 @step("fills", after={"positions": "as it was: the reason is still to be written"}, repeats=True)
 def run(model: ir.Model) -> int:
     """Fill with the result at once; gives how often."""
-    return sweep(model, _visit)
+    return sweep(model, {tuple(_COMPUTED): _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, *_COMPUTED) or node.outputs[0].dtype not in _TYPES:
+    if node.outputs[0].dtype not in _TYPES:
         return
     for place, value in enumerate(node.inputs):
         fill = value.producer() if value is not None else None

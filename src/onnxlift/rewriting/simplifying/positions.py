@@ -19,6 +19,7 @@ the pass `expands` leaves it out where it can.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
@@ -38,18 +39,15 @@ _MAX_INDICES = 1 << 16
 def run(model: ir.Model) -> int:
     """Remove indexing and comparisons without effect; gives how many."""
     positions = Positions()
-
-    def visit(edit: Edit, node: ir.Node) -> None:
-        if is_standard(node, "GatherND"):
-            _visit_joined(edit, node, positions)
-        elif is_standard(node, "Gather"):
-            _visit_flat(edit, node, positions)
-        elif is_standard(node, *COMPARISONS):
-            _visit_comparison(edit, node, positions)
-        elif is_standard(node, "And"):
-            _visit_and(edit, node)
-
-    return sweep(model, visit)
+    return sweep(
+        model,
+        {
+            "GatherND": partial(_visit_joined, positions=positions),
+            "Gather": partial(_visit_flat, positions=positions),
+            tuple(COMPARISONS): partial(_visit_comparison, positions=positions),
+            "And": _visit_and,
+        },
+    )
 
 
 def _visit_joined(edit: Edit, node: ir.Node, positions: Positions) -> None:

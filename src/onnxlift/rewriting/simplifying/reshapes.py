@@ -32,11 +32,11 @@ _RESHAPING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 @step("reshapes", after={"reshape-targets": "as it was: the reason is still to be written"}, repeats=True)
 def run(model: ir.Model) -> int:
     """Merge chains of reshapings; gives how many rewrites."""
-    return sweep(model, _visit)
+    return sweep(model, {_RESHAPING: _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    while is_standard(node, *_RESHAPING) and node.inputs and node.inputs[0] is not None:
+    while node.inputs and node.inputs[0] is not None:
         middle = node.inputs[0]
         first = middle.producer()
         if first is not None and _moves_only_ones(first):

@@ -21,11 +21,11 @@ from onnxlift.stages import step
 @step("single-index", after={"tables": "as it was: the reason is still to be written"}, repeats=True)
 def run(model: ir.Model) -> int:
     """Write such lookups as Gather; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"GatherND": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "GatherND") or attribute(node, "batch_dims", 0) != 0:
+    if attribute(node, "batch_dims", 0) != 0:
         return
     data, indices = node.inputs
     positions = None if indices is None else _positions(edit, indices)

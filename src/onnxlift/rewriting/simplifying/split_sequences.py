@@ -23,11 +23,11 @@ OLDEST = 13  # the opset from which on the sizes of Split are an input
 @step("split-sequences", after={"cast-chains": "as it was: the reason is still to be written"}, repeats=True)
 def run(model: ir.Model) -> int:
     """Make tensors of such sequences; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"SplitToSequence": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "SplitToSequence") or len(node.inputs) < 2 or edit.scope.opset(node) < OLDEST:
+    if len(node.inputs) < 2 or edit.scope.opset(node) < OLDEST:
         return
     (sequence,) = node.outputs
     sizes = _sizes(node)

@@ -36,21 +36,12 @@ _MAX_STEPS = 32
 @step("tables", after={"reshapes": "as it was: the reason is still to be written"}, repeats=True)
 def run(model: ir.Model) -> int:
     """Replace tables by what they hold; gives how many reads of one."""
-    return sweep(model, _visit)
-
-
-def _visit(edit: Edit, node: ir.Node) -> None:
-    if is_standard(node, "Slice") and constant(node.inputs[0]) is not None:
-        _cut(edit, node)
-    elif is_standard(node, "GatherElements"):
-        _filled(edit, node)
-    elif is_standard(node, "Transpose"):
-        _turned(edit, node)
+    return sweep(model, {"Slice": _cut, "GatherElements": _filled, "Transpose": _turned})
 
 
 def _cut(edit: Edit, node: ir.Node) -> None:
     """Rule 1."""
-    cut = static_slice(node)
+    cut = static_slice(node) if constant(node.inputs[0]) is not None else None
     if cut is None or edit.scope.opset(node) < 11:
         return
     table, _, end = node.inputs[:3]

@@ -20,7 +20,7 @@ from onnxlift.stages import step
 @step("transposes", after={"kept-axes": "as it was: the reason is still to be written"}, repeats=True)
 def run(model: ir.Model) -> int:
     """Merge pairs of Transpose nodes; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Transpose": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:

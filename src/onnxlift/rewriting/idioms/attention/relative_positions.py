@@ -60,12 +60,10 @@ class _Names:
 @step("relative-positions", after={"window-biases": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Make tables of relative positions of such biases; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Add": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Add"):
-        return
     for position, (bias, scores) in enumerate((node.inputs, node.inputs[::-1])):
         tensor = constant(bias)
         if bias is None or tensor is None or not is_float(bias) or not _meets_scores(edit, node, scores):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, is_standard, sweep
+from onnxlift.ir.graph.edit import Edit, Lifted, is_standard, sweep
 from onnxlift.ir.graph.match import DOMAIN, is_private, made_by
 from onnxlift.ir.graph.walk import scopes
 from onnxlift.ir.inference.node_view import Shape, shape_of
@@ -32,7 +32,7 @@ def run(model: ir.Model) -> int:
     attentions = [node for scope in scopes(model) for node in scope.graph if _is_attention(node)]
     if not any(_is_cut(node) for node in attentions):
         return 0
-    return sweep(model, _visit)
+    return sweep(model, {Lifted("Attention"): _visit})
 
 
 def _is_attention(node: ir.Node) -> bool:
@@ -50,8 +50,6 @@ def _is_cut(attention: ir.Node) -> bool:
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not _is_attention(node):
-        return
     (y,) = node.outputs
     splits = [_split(edit, value) for value in node.inputs[:3]]
     merge = _merge(edit, y)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
+from onnxlift.ir.graph.edit import Edit, attribute, sweep
 from onnxlift.ir.graph.match import drop_unused, is_private, made_by, rank
 from onnxlift.ir.inference.node_view import shape_of
 from onnxlift.ir.inference.symbolic import Dim
@@ -29,11 +29,11 @@ from onnxlift.stages import step
 @step("turned-attention", after={"shifted-softmax": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Turn such attentions; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"MatMul": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "MatMul") or rank(node.outputs[0]) not in (3, 4):
+    if rank(node.outputs[0]) not in (3, 4):
         return
     v, turned = node.inputs
     if v is None or turned is None or not is_private(edit, turned) or rank(v) != rank(node.outputs[0]):

@@ -32,11 +32,11 @@ _ADDITION = re.compile(r"add(_\d+)*")
 @step("window-biases", after={"flattened-heads": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Take such totals apart; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Tile": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Tile") or not _meets_scores(edit, node) or not is_private(edit, node.inputs[0]):
+    if not _meets_scores(edit, node) or not is_private(edit, node.inputs[0]):
         return
     total = node.inputs[0]
     tensor = constant(total)

@@ -27,11 +27,11 @@ _MOST_ARRAYS = 8
 @step("advanced-indexing", after={"repeat-interleave": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise advanced indexing; gives how often."""
-    return sweep(model, _visit)
+    return sweep(model, {"GatherND": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "GatherND") or attribute(node, "batch_dims", 0) != 0:
+    if attribute(node, "batch_dims", 0) != 0:
         return
     data, indices = node.inputs[0], node.inputs[1]
     joint = None if indices is None else shape_of(indices)

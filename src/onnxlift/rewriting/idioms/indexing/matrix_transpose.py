@@ -15,7 +15,7 @@ from itertools import islice
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, is_standard, sweep
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import drop_unused, is_private, made_by
 from onnxlift.ir.inference.node_view import shape_of
 from onnxlift.ir.inference.symbolic import Dim
@@ -31,11 +31,10 @@ def run(model: ir.Model) -> int:
     reshapes: set[ir.Node] = set()
 
     def visit(edit: Edit, node: ir.Node) -> None:
-        if is_standard(node, "Reshape"):
-            _visit(edit, node, reshapes)
-            reshapes.add(node)
+        _visit(edit, node, reshapes)
+        reshapes.add(node)
 
-    return sweep(model, visit)
+    return sweep(model, {"Reshape": visit})
 
 
 def _visit(edit: Edit, node: ir.Node, earlier: Collection[ir.Node]) -> None:

@@ -23,7 +23,7 @@ from onnxlift.stages import step
 def run(model: ir.Model) -> int:
     """Recognise grids; gives how many."""
     places: dict[ir.Node, int] = {}
-    return sweep(model, lambda edit, node: _visit(edit, node, places))
+    return sweep(model, {"Expand": lambda edit, node: _visit(edit, node, places)})
 
 
 def _visit(edit: Edit, node: ir.Node, places: dict[ir.Node, int]) -> None:

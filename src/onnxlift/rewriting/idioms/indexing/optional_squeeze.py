@@ -19,11 +19,11 @@ from onnxlift.stages import step
 @step("optional-squeeze", after={"adaptive-pool": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise axes that may go; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"If": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "If") or len(node.outputs) != 1 or node.outputs[0].dtype == ir.DataType.STRING:
+    if len(node.outputs) != 1 or node.outputs[0].dtype == ir.DataType.STRING:
         return
     then, otherwise = (attribute(node, name, None) for name in ("then_branch", "else_branch"))
     if then is None or otherwise is None or len(then) != 1 or len(otherwise) != 1:

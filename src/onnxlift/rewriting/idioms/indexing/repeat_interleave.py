@@ -39,7 +39,7 @@ class Repetition:
 @step("repeat-interleave", after={"single-heads": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise repeated elements; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {("Reshape", "Flatten"): _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:

@@ -33,7 +33,7 @@ class _Cut:
 @step("slices", after={"stack": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Merge cuts; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Slice": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:

@@ -22,7 +22,7 @@ from onnxlift.stages import step
 @step("split", after={"unbind": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise tensors that are cut into pieces; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Slice": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:

@@ -28,12 +28,12 @@ FEWEST = 3
 @step("unbind", after={"roll": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise tensors that are taken apart along an axis; gives how many."""
-    return sweep(model, _index) + sweep(model, _unbind)
+    return sweep(model, {("Squeeze", "Reshape"): _index}) + sweep(model, {"Gather": _unbind})
 
 
 def _index(edit: Edit, node: ir.Node) -> None:
     """Write a piece of length 1 without its axis as an index."""
-    if not is_standard(node, "Squeeze", "Reshape") or not is_private(edit, node.inputs[0]):
+    if not is_private(edit, node.inputs[0]):
         return
     cut, part = piece(edit, node.inputs[0]), node.inputs[0]
     if cut is None or part is None or cut.length != 1 or not _removes(node, cut.axis):

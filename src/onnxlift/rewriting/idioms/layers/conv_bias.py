@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
+from onnxlift.ir.graph.edit import Edit, attribute, sweep
 from onnxlift.ir.graph.match import both_orders, drop_unused, is_private, made_by
 from onnxlift.ir.graph.walk import constant
 from onnxlift.ir.inference.node_view import shape_of
@@ -26,12 +26,10 @@ from onnxlift.stages import step
 @step("conv-bias", after={"recurrent-cells": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Give convolutions their biases; gives how many."""
-    return 0 if model.producer_name == "pytorch" else sweep(model, _visit)
+    return 0 if model.producer_name == "pytorch" else sweep(model, {"Add": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Add"):
-        return
     for value, bias in both_orders(node):
         conv = made_by(edit, value, "Conv", "ConvTranspose")
         if conv is None or any(each is not None for each in conv.inputs[2:]) or not is_private(edit, value):

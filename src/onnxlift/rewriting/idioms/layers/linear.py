@@ -28,7 +28,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_parameter, is_standard, sweep
+from onnxlift.ir.graph.edit import Edit, Lifted, attribute, is_parameter, sweep
 from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by, rank
 from onnxlift.ir.graph.walk import constant
 from onnxlift.ir.inference.node_view import shape_of
@@ -44,19 +44,15 @@ from onnxlift.stages import step
 def run(model: ir.Model) -> int:
     """Make linear layers of products with constant matrices; gives how many rewrites that took."""
     by_pytorch = model.producer_name == "pytorch"
-    changes = sweep(model, lambda edit, node: _visit(edit, node, by_pytorch))
-    return changes + sweep(model, _keep_product) if by_pytorch else changes
-
-
-def _visit(edit: Edit, node: ir.Node, by_pytorch: bool) -> None:
-    if is_standard(node, "MatMul"):
-        _matmul(edit, node)
-    elif is_standard(node, "Gemm"):
-        _gemm(edit, node)
-    elif is_standard(node, "Add"):
-        _bias(edit, node, by_pytorch)
-    elif is_standard(node, "Reshape", "Flatten"):
-        _reshaped(edit, node)
+    return sweep(
+        model,
+        {
+            "MatMul": _matmul,
+            "Gemm": _gemm,
+            "Add": lambda edit, node: _bias(edit, node, by_pytorch),
+            ("Reshape", "Flatten"): _reshaped,
+        },
+    ) + (sweep(model, {Lifted("Linear"): _keep_product}) if by_pytorch else 0)
 
 
 def _matmul(edit: Edit, node: ir.Node) -> None:
@@ -151,7 +147,7 @@ def _reshaped(edit: Edit, node: ir.Node) -> None:
 
 
 def _keep_product(edit: Edit, node: ir.Node) -> None:
-    if node.op_type != "Linear" or node.domain != DOMAIN or attribute(node, "transposed", 0):
+    if attribute(node, "transposed", 0):
         return
     x, weight, bias = (*node.inputs, None)[:3]
     if x is None or weight is None or FOLDED_FROM in weight.metadata_props or parameter_name(weight, node) is None:

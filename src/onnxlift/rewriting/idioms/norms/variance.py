@@ -37,22 +37,23 @@ from onnxlift.stages import step
 @step("variance", after={"norms-without-weights": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise variances; gives how many rewrites that took."""
-    return sweep(model, _visit)
+    return sweep(
+        model,
+        {
+            "ReduceMean": _variance,
+            "Div": _unbiased,
+            ("Reshape", "Unsqueeze"): _kept,
+            "Sqrt": _root,
+        },
+    )
 
 
-def _visit(edit: Edit, node: ir.Node) -> None:
-    if is_standard(node, "ReduceMean"):
-        _variance(edit, node)
-    elif is_standard(node, "Div"):
-        _unbiased(edit, node)
-    elif is_standard(node, "Reshape", "Unsqueeze"):
-        _kept(edit, node)
-    elif is_standard(node, "Sqrt"):
-        inner = made_by(edit, node.inputs[0], "Variance", domain=DOMAIN)
-        if inner is not None and "root" not in inner.attributes and is_private(edit, node.inputs[0]):
-            options = [*inner.attributes.values(), ir.AttrInt64("root", 1)]
-            edit.replace(node, "Variance", inner.inputs, options, domain=DOMAIN)
-            drop_unused(edit, [inner])
+def _root(edit: Edit, node: ir.Node) -> None:
+    inner = made_by(edit, node.inputs[0], "Variance", domain=DOMAIN)
+    if inner is not None and "root" not in inner.attributes and is_private(edit, node.inputs[0]):
+        options = [*inner.attributes.values(), ir.AttrInt64("root", 1)]
+        edit.replace(node, "Variance", inner.inputs, options, domain=DOMAIN)
+        drop_unused(edit, [inner])
 
 
 def _variance(edit: Edit, node: ir.Node) -> None:

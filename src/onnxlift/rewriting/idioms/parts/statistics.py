@@ -110,7 +110,7 @@ def take_weight(edit: Edit, node: ir.Node, op_type: str) -> bool:
 
 def take_bias(edit: Edit, node: ir.Node, op_type: str) -> bool:
     """`Add(norm(x, w), b)` -> `norm(x, w, b)`, likewise."""
-    return is_standard(node, "Add") and _take(edit, node, op_type, inputs=2)
+    return _take(edit, node, op_type, inputs=2)
 
 
 def _take(edit: Edit, node: ir.Node, op_type: str, inputs: int) -> bool:
@@ -131,7 +131,7 @@ def _take(edit: Edit, node: ir.Node, op_type: str, inputs: int) -> bool:
 def take_casts(edit: Edit, node: ir.Node, op_type: str) -> bool:
     """`Cast(norm(Cast(x, float32)), half)` -> `norm(x)` for a half-precision x and no weights: PyTorch computes the
     norm of such a tensor in float32 by itself."""
-    wide = node.inputs[0] if is_standard(node, "Cast") else None
+    wide = node.inputs[0]
     norm = made_by(edit, wide, op_type, domain=DOMAIN)
     if norm is None or len(norm.inputs) != 1 or not is_private(edit, wide):
         return False

@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
+from onnxlift.ir.graph.edit import Edit, attribute, sweep
 from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by, rank
 from onnxlift.ir.graph.walk import constant
 from onnxlift.ir.inference.node_view import shape_of
@@ -34,20 +34,16 @@ _LINEAR = ("QuantizedLinear", "DynamicQuantizedLinear")
 @step("quantized-layers", after={"fake-quantize": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Make layers of products with quantised weights; gives how many rewrites that took."""
-    return sweep(model, _visit)
-
-
-def _visit(edit: Edit, node: ir.Node) -> None:
-    if is_standard(node, "MatMul", "Gemm"):
-        _linear(edit, node)
-    elif is_standard(node, "Conv"):
-        _conv(edit, node)
-    elif is_standard(node, "Gather", "DequantizeLinear"):
-        _embedding(edit, node)
-    elif is_standard(node, "Mul"):
-        _dynamic_linear(edit, node)
-    elif is_standard(node, "Add"):
-        _bias(edit, node)
+    return sweep(
+        model,
+        {
+            ("MatMul", "Gemm"): _linear,
+            "Conv": _conv,
+            ("Gather", "DequantizeLinear"): _embedding,
+            "Mul": _dynamic_linear,
+            "Add": _bias,
+        },
+    )
 
 
 def _linear(edit: Edit, node: ir.Node) -> None:

@@ -28,7 +28,7 @@ from functools import partial
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
+from onnxlift.ir.graph.edit import Edit, Lifted, attribute, is_standard, sweep
 from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_lifted, is_private, is_zeros, made_by
 from onnxlift.ir.graph.types import DataType
 from onnxlift.ir.graph.walk import constant
@@ -41,6 +41,7 @@ from onnxlift.rewriting.simplifying.transposes import permutation
 from onnxlift.stages import step
 
 _STANDARD = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh"), "RNN": ("tanh",)}
+_LIFTED = tuple(map(Lifted, _STANDARD))
 _DIRECTIONS = ("forward", "reverse", "bidirectional")
 _H, _C, _WEIGHTS = 1, 2, 3  # positions among the inputs of a lifted node; the first two among its outputs too
 
@@ -49,18 +50,18 @@ _H, _C, _WEIGHTS = 1, 2, 3  # positions among the inputs of a lifted node; the f
 def run(model: ir.Model) -> int:
     """Make layers of recurrent nodes; gives how many rewrites that took."""
     lift = partial(_lift, packs=model.producer_name == "pytorch")
-    count = sweep(model, lift) + sweep(model, _stack)
+    count = sweep(model, {tuple(_STANDARD): lift}) + sweep(model, {_LIFTED: _stack})
     if count:  # an axis of directions that was cut out may have been in the way of what reads it
         for tidy in (transposes, transposed_axes, reshapes):
             tidy.run(model)
-    return count + sweep(model, _batch_first)
+    return count + sweep(model, {_LIFTED: _batch_first})
 
 
 # One node becomes one layer
 
 
 def _lift(edit: Edit, node: ir.Node, packs: bool) -> None:
-    if not is_standard(node, *_STANDARD) or not _is_layer(node):
+    if not _is_layer(node):
         return
     x, w, r, b, lengths, h, c = (*node.inputs, *[None] * 7)[:7]
     lengths = None if lengths is None or _are_full(lengths, x) else lengths
@@ -204,7 +205,7 @@ def _with_directions(edit: Edit, node: ir.Node, y: ir.Value) -> ir.Value:
 
 def _stack(edit: Edit, node: ir.Node) -> None:
     chain = [node]
-    if not is_lifted(node, *_STANDARD) or _before(edit, node) is not None:
+    if _before(edit, node) is not None:
         return
     while (following := _after(edit, chain[-1])) is not None:
         chain.append(following)
@@ -318,8 +319,6 @@ def _concat(edit: Edit, place: ir.Node, parts: Sequence[ir.Value | None]) -> ir.
 
 
 def _batch_first(edit: Edit, node: ir.Node) -> None:
-    if not is_lifted(node, *_STANDARD):
-        return
     before = made_by(edit, node.inputs[0], "Transpose")
     y = node.outputs[0]
     after = [user for user, _ in y.uses()]

@@ -15,8 +15,8 @@ import onnx
 import onnx_ir as ir
 
 from onnxlift.errors import VerifyError
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.graph.walk import subgraphs
-from onnxlift.ir.inference.node_view import shape_of
 from onnxlift.lifted import Lifted
 
 from .byte_products import FACTORS

@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.inference.node_view import static_elements
-
+from .constants import constant
 from .marks import DOMAIN, MADE, STATE_KEY
+from .nodes import STANDARD_DOMAINS
 from .types import FLOATS
-from .walk import Scope, constant, scopes
+from .walk import Scope, scopes
 
 Array = np.ndarray[Any, Any]
-STANDARD_DOMAINS = ("", "ai.onnx")  # two names of the default domain
 _FEW = 16
 
 
@@ -377,11 +376,6 @@ def _identity(value: ir.Value | None) -> object:
     return tensor.dtype, tuple(tensor.shape.numpy()), tensor.tobytes()
 
 
-def is_standard(node: ir.Node, *op_types: str) -> bool:
-    """Whether `node` is one of these operators of the default domain."""
-    return node.op_type in op_types and node.domain in STANDARD_DOMAINS
-
-
 def has_generated_name(value: ir.Value) -> bool:
     """Whether the name is one that exporters give to constants: `val_12`, `onnx::Mul_31`, `/attn/Constant_output_0`;
     and not a key of the state dict."""
@@ -401,27 +395,3 @@ def is_parameter(value: ir.Value | None) -> bool:
     if value is None or tensor is None or tensor.dtype not in FLOATS or "constant" in value.meta:
         return False
     return tensor.size > 1 or not has_generated_name(value)
-
-
-def varies(value: ir.Value) -> bool:
-    """Whether the numbers of a constant are not all one, as those of many weights are before training."""
-    tensor = constant(value)
-    array = tensor.numpy() if tensor is not None else np.zeros(())
-    return bool((array != array.flat[:1]).any())
-
-
-def axes_of(node: ir.Node) -> tuple[int, ...] | None:
-    """The axes that a reduction, Squeeze or Unsqueeze works on, as they are written: input or attribute, perhaps
-    negative; None if they are not given, or not known."""
-    if len(node.inputs) > 1:
-        return static_elements(node.inputs[1])
-    axes = attribute(node, "axes", None)
-    return None if axes is None else tuple(axes)
-
-
-def attribute(node: ir.Node, name: str, default: Any) -> Any:
-    """The value of an attribute; None for a reference to a function's attribute, whose value is not known here."""
-    found = node.attributes.get(name)
-    if found is None:
-        return default
-    return None if found.is_ref() else found.value

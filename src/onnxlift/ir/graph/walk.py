@@ -58,13 +58,6 @@ def subgraphs(node: ir.Node) -> list[ir.Graph]:
     return graphs
 
 
-def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
-    """The tensor of an initialiser that no caller can override, else None."""
-    if value is None or value.const_value is None or not value.is_initializer() or value.is_graph_input():
-        return None
-    return value.const_value
-
-
 def _within(graph: ir.Graph, opsets: Mapping[str, int]) -> Iterator[Scope]:
     # A stack rather than recursion: the depth comes from the model.
     stack = [Scope(graph, opsets)]

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
+from onnxlift.ir.graph.shapes import elements_of, static_elements
 from onnxlift.ir.graph.walk import opset_of, subgraphs
-
-from .node_view import elements_of, static_elements
 
 if TYPE_CHECKING:
     from .infer import Inference, TypeAndShape

@@ -27,12 +27,14 @@ import onnx
 import onnx.shape_inference
 import onnx_ir as ir
 
+from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.schema import schema_for
-from onnxlift.ir.graph.walk import constant, opset_of, scopes, subgraphs
+from onnxlift.ir.graph.shapes import MAX_ELEMENTS, Elements, Shape, shape_of
+from onnxlift.ir.graph.walk import opset_of, scopes, subgraphs
 
 from . import contrib_types, control_flow, element_rules, shape_rules
 from .bounds import Bounds
-from .node_view import MAX_ELEMENTS, Elements, NodeView, Shape, Unknown, shape_of
+from .node_view import NodeView, Unknown
 
 logger = logging.getLogger(__name__)
 

@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.shapes import Dim, Shape, elements_of, shape_of
 from onnxlift.ir.graph.types import DataType
-from onnxlift.ir.graph.walk import constant
 
 from . import symbolic
-from .node_view import Shape, elements_of, shape_of
-from .symbolic import Dim
 
 _MAX_DEPTH = 16
 _MAX_CONSTANT = 1 << 16

@@ -15,7 +15,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, has_generated_name, is_parameter, is_standard, sweep
+from onnxlift.ir.graph.edit import Edit, has_generated_name, is_parameter, sweep
+from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.stages import step
 
 _LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")

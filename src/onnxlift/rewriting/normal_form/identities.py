@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.edit import Edit, initialiser, sweep
-from onnxlift.ir.graph.walk import constant
 from onnxlift.ir.origin.metadata import NAME_SCOPES
 from onnxlift.stages import step
 

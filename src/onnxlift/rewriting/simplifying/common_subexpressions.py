@@ -22,11 +22,14 @@ from collections.abc import Collection, Hashable, Mapping
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, Names, axes_of, is_parameter
+from onnxlift.ir.graph.axes import axes_of
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, Names, is_parameter
+from onnxlift.ir.graph.shapes import elements_of, shape_of
 from onnxlift.ir.graph.types import INTEGERS
-from onnxlift.ir.graph.walk import constant, scopes
-from onnxlift.ir.inference.node_view import elements_of, shape_of
+from onnxlift.ir.graph.walk import scopes
 from onnxlift.ir.inference.positions import counted
+from onnxlift.ir.origin.module_paths import module_of
 from onnxlift.stages import step
 
 _RANDOM = frozenset(
@@ -35,7 +38,6 @@ _RANDOM = frozenset(
 _EXACT = INTEGERS | {ir.DataType.BOOL}
 _PLAIN = frozenset("Abs Add Cast Clip Div Expand Max Min Mul Neg Reshape Squeeze Sub Transpose Trilu Unsqueeze".split())
 _MAX_CONSTANT_BYTES = 1024
-_SCOPE_KEYS = ("pkg.torch.onnx.name_scopes", "namespace")
 
 
 @step("common-subexpressions", after={"copied-weights": "as it was: the reason is still to be written"}, repeats=True)
@@ -140,11 +142,3 @@ def _tensor_key(tensor: ir.TensorProtocol) -> Hashable | None:
     if tensor.dtype == ir.DataType.STRING or tensor.nbytes > _MAX_CONSTANT_BYTES:
         return None
     return tensor.dtype, tuple(tensor.shape.numpy()), tensor.tobytes()
-
-
-def module_of(node: ir.Node) -> str:
-    """The module that the node belongs to, as far as the exporter tells."""
-    for key in _SCOPE_KEYS:
-        if key in node.metadata_props:
-            return node.metadata_props[key].rpartition(",")[0]
-    return (node.name or "").rpartition("/")[0]

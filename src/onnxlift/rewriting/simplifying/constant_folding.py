@@ -22,10 +22,11 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Array, Edit, attribute, is_parameter, sweep
-from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Array, Edit, is_parameter, sweep
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.inference.evaluate import EVALUATED, evaluate
-from onnxlift.ir.inference.node_view import shape_of
 from onnxlift.ir.origin.metadata import FOLDED_FROM
 from onnxlift.stages import step
 

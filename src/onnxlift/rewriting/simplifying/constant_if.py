@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, is_standard, sweep
-from onnxlift.ir.inference.node_view import static_elements
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.nodes import is_standard
+from onnxlift.ir.graph.shapes import static_elements
 from onnxlift.rewriting.normal_form.dead_code import release
 from onnxlift.stages import step
 

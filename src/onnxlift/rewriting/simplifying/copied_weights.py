@@ -22,8 +22,9 @@ from collections.abc import Iterator
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, has_generated_name, is_parameter, is_standard, sweep, varies
-from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.graph.constants import constant, varies
+from onnxlift.ir.graph.edit import Edit, has_generated_name, is_parameter, sweep
+from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.ir.origin.metadata import NAME_SCOPES, string_list
 from onnxlift.stages import step
 

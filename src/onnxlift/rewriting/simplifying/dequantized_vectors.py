@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.edit import Edit, initialiser, sweep
-from onnxlift.ir.graph.walk import constant
 from onnxlift.stages import step
 
 LARGEST = 1 << 20

@@ -21,9 +21,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, axes_of, is_standard, sweep
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import Shape, Unknown, elements_of, shape_of
+from onnxlift.ir.graph.axes import axes_of
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import Shape, elements_of, shape_of
+from onnxlift.ir.inference.node_view import Unknown
 from onnxlift.ir.inference.shape_rules import BROADCASTING, broadcast_shapes
 from onnxlift.stages import step
 

@@ -32,9 +32,10 @@ from functools import partial
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, Operators, attribute, is_parameter, sweep
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import Shape, shape_of, static_elements
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, Operators, is_parameter, sweep
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import same_shape, shape_of, static_elements
 from onnxlift.stages import step
 
 Rule = Callable[[Edit, ir.Node], ir.Value | None]
@@ -217,12 +218,6 @@ def _is_throughout(operand: ir.Value, neutral: float, op: str) -> bool:
     if op in ("Add", "Sub") and array.dtype.kind not in "biu":
         return bool((np.signbit(array.astype(np.float64)) == (op == "Add")).all())
     return True
-
-
-def same_shape(a: ir.Value, b: ir.Value) -> bool:
-    """Whether two values are known to have the same shape in every run."""
-    left: Shape | None = shape_of(a)
-    return left is not None and left == shape_of(b)
 
 
 _RULES: dict[Operators, Rule] = {

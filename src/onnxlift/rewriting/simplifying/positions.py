@@ -24,12 +24,12 @@ from functools import partial
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import Dim, Shape, shape_of
 from onnxlift.ir.inference import symbolic
-from onnxlift.ir.inference.node_view import Shape, shape_of
 from onnxlift.ir.inference.positions import COMPARISONS, Grid, Positions, grid_of, is_all_true
-from onnxlift.ir.inference.symbolic import Dim
 from onnxlift.stages import step
 
 _MAX_INDICES = 1 << 16

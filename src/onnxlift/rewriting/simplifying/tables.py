@@ -17,17 +17,17 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, has_generated_name, is_parameter, is_standard, sweep
+from onnxlift.ir.graph.axes import permutation, static_slice
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, has_generated_name, is_parameter, sweep
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import elements_of, shape_of
 from onnxlift.ir.graph.types import DataType
-from onnxlift.ir.graph.walk import constant
 from onnxlift.ir.inference import symbolic
-from onnxlift.ir.inference.node_view import elements_of, shape_of, static_slice
 from onnxlift.ir.inference.positions import Positions
 from onnxlift.ir.inference.shape_rules import BROADCASTING
 from onnxlift.ir.origin.metadata import FOLDED_FROM
 from onnxlift.stages import step
-
-from .transposes import permutation
 
 _MAX_TABLE = 1 << 16
 _MAX_STEPS = 32

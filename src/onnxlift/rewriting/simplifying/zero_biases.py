@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.edit import Edit, is_parameter, sweep
-from onnxlift.ir.graph.walk import constant
 from onnxlift.stages import step
 
 LARGEST = 1 << 20

@@ -28,11 +28,13 @@ from math import isqrt
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Array, Edit, has_generated_name, initialiser, is_standard, sweep
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Array, Edit, has_generated_name, initialiser, sweep
 from onnxlift.ir.graph.marks import AXES, USUAL_NAME
-from onnxlift.ir.graph.match import is_float, is_private, rank
-from onnxlift.ir.graph.types import DataType
-from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.graph.match import is_private
+from onnxlift.ir.graph.nodes import is_standard
+from onnxlift.ir.graph.shapes import rank
+from onnxlift.ir.graph.types import DataType, is_float
 from onnxlift.ir.origin.metadata import CLASSES, FOLDED_FROM, NAME_SCOPES, string_list
 from onnxlift.rewriting.idioms.attention.parts.mask import is_score
 from onnxlift.stages import step

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, axes_of, sweep
-from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by, rank
-from onnxlift.ir.inference.node_view import static_slice
+from onnxlift.ir.graph.axes import axes_of, static_slice
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import rank, same_shape
 from onnxlift.rewriting.idioms.parts.pieces import piece
-from onnxlift.rewriting.simplifying.no_ops import same_shape
 from onnxlift.stages import step
 
 

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, Lifted, is_standard, sweep
+from onnxlift.ir.graph.axes import permutation
+from onnxlift.ir.graph.edit import Edit, Lifted, sweep
 from onnxlift.ir.graph.match import DOMAIN, is_private, made_by
+from onnxlift.ir.graph.nodes import is_standard
+from onnxlift.ir.graph.shapes import Shape, shape_of
 from onnxlift.ir.graph.walk import scopes
-from onnxlift.ir.inference.node_view import Shape, shape_of
-from onnxlift.rewriting.simplifying.transposes import permutation
 from onnxlift.stages import step
 
 _SWAP = (0, 2, 1, 3)

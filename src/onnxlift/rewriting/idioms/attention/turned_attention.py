@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, sweep
-from onnxlift.ir.graph.match import drop_unused, is_private, made_by, rank
-from onnxlift.ir.inference.node_view import shape_of
-from onnxlift.ir.inference.symbolic import Dim
+from onnxlift.ir.graph.axes import permutation
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import drop_unused, is_private, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import Dim, rank, shape_of
 from onnxlift.rewriting.idioms.attention.parts.keys import swapped, swapped_axes, without_scale
 from onnxlift.rewriting.idioms.attention.parts.scores import find_weights
-from onnxlift.rewriting.simplifying.transposes import permutation
 from onnxlift.stages import step
 
 

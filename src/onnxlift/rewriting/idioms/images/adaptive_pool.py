@@ -22,11 +22,13 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Array, Edit, attribute, axes_of, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_float, is_private, made_by, number, rank
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import Shape, shape_of
-from onnxlift.rewriting.simplifying.transposes import permutation
+from onnxlift.ir.graph.axes import axes_of, permutation
+from onnxlift.ir.graph.constants import constant, number
+from onnxlift.ir.graph.edit import Array, Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import Shape, rank, shape_of
+from onnxlift.ir.graph.types import is_float
 from onnxlift.stages import step
 
 _LARGEST = 1 << 20

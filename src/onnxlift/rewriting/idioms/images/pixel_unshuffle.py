@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxlift.ir.graph.axes import permutation
 from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.inference.symbolic import floor_divide, product
-from onnxlift.rewriting.simplifying.transposes import permutation
 from onnxlift.stages import step
 
 AXES = [0, 1, 3, 5, 2, 4]

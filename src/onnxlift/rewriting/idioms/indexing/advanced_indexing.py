@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, has_generated_name, is_standard, sweep
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, has_generated_name, sweep
 from onnxlift.ir.graph.match import DOMAIN, is_private, made_by
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import Shape, Unknown, shape_of
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import Shape, shape_of
+from onnxlift.ir.inference.node_view import Unknown
 from onnxlift.ir.inference.shape_rules import broadcast_shapes
 from onnxlift.stages import step
 

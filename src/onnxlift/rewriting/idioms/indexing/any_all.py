@@ -14,8 +14,12 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, axes_of, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by, number, rank
+from onnxlift.ir.graph.axes import axes_of
+from onnxlift.ir.graph.constants import number
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import rank
 from onnxlift.ir.graph.types import DataType
 from onnxlift.stages import step
 

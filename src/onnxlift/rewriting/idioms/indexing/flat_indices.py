@@ -17,11 +17,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, has_generated_name, sweep
-from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by, number, with_number
-from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.graph.constants import constant, number
+from onnxlift.ir.graph.edit import Edit, has_generated_name, sweep
+from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by, with_number
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.inference import symbolic
-from onnxlift.ir.inference.node_view import shape_of
 from onnxlift.stages import step
 
 _NAME = "onnx::index"

@@ -16,9 +16,11 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, Lifted, attribute, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by, rank
-from onnxlift.rewriting.simplifying.transposes import permutation
+from onnxlift.ir.graph.axes import permutation
+from onnxlift.ir.graph.edit import Edit, Lifted, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import rank
 from onnxlift.stages import step
 
 

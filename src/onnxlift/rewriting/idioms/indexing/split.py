@@ -12,10 +12,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, is_standard, sweep
-from onnxlift.ir.graph.match import rank, readers_of
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import readers_of
+from onnxlift.ir.graph.nodes import is_standard
+from onnxlift.ir.graph.shapes import rank
+from onnxlift.ir.origin.module_paths import module_of
 from onnxlift.rewriting.idioms.parts.pieces import Piece, piece
-from onnxlift.rewriting.simplifying.common_subexpressions import module_of
 from onnxlift.stages import step
 
 

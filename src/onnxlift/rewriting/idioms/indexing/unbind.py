@@ -15,11 +15,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, rank, readers_of
-from onnxlift.ir.inference.node_view import shape_of, static_elements
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, readers_of
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import rank, shape_of, static_elements
+from onnxlift.ir.origin.module_paths import module_of
 from onnxlift.rewriting.idioms.parts.pieces import piece
-from onnxlift.rewriting.simplifying.common_subexpressions import module_of
 from onnxlift.stages import step
 
 FEWEST = 3

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, sweep
-from onnxlift.ir.graph.match import both_orders, drop_unused, made_by, number
-from onnxlift.ir.inference.node_view import elements_of, shape_of
+from onnxlift.ir.graph.constants import number
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import both_orders, drop_unused, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import elements_of, shape_of
 from onnxlift.stages import step
 
 

@@ -38,14 +38,14 @@ from functools import partial
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Array, Edit, Lifted, attribute, initialiser, is_parameter, is_standard, sweep
+from onnxlift.ir.graph.edit import Array, Edit, Lifted, initialiser, is_parameter, sweep
 from onnxlift.ir.graph.marks import WEIGHT
-from onnxlift.ir.graph.match import DOMAIN, is_filler, rank
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.match import DOMAIN, is_filler
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import rank, shape_of
 from onnxlift.ir.origin.metadata import FOLDED_FROM, SIGNATURE_KIND
 from onnxlift.ir.origin.module_paths import modules_with_modules, reads_layer, told_module
-from onnxlift.rewriting.idioms.attention.multihead.projection_weights import IN_BIAS, IN_WEIGHT
-from onnxlift.rewriting.idioms.parts.parameter_names import parameter_name
+from onnxlift.rewriting.idioms.parts.parameter_names import IN_BIAS, IN_WEIGHT, parameter_name
 from onnxlift.stages import step
 
 Weights = Mapping[int, ir.Value]

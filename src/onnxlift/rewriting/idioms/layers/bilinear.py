@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxlift.ir.graph.axes import permutation
+from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.edit import Edit, is_parameter, sweep
-from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_float, is_private, made_by
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
-from onnxlift.ir.inference.symbolic import Dim, product
-from onnxlift.rewriting.simplifying.transposes import permutation
+from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
+from onnxlift.ir.graph.shapes import Dim, shape_of
+from onnxlift.ir.graph.types import is_float
+from onnxlift.ir.inference.symbolic import product
 from onnxlift.stages import step
 
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_parameter, sweep
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, is_parameter, sweep
 from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of, static_elements
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import shape_of, static_elements
 from onnxlift.stages import step
 
 _MODES = ("reflect", "edge", "wrap")

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, axes_of, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_close, is_private, made_by, with_number
-from onnxlift.ir.graph.types import DataType
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.axes import axes_of
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by, with_number
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import shape_of
+from onnxlift.ir.graph.types import DataType, is_close
 from onnxlift.stages import step
 
 _SMALL = 1e-6

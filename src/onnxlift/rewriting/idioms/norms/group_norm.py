@@ -23,10 +23,11 @@ from functools import partial
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, sweep
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import elements_of, shape_of
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import elements_of, shape_of
 from onnxlift.ir.inference.symbolic import product
 from onnxlift.ir.origin.exported import Program, folded_from, read_program
 from onnxlift.stages import step

@@ -21,8 +21,10 @@ from functools import partial
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_filler, is_private, made_by, rank
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_filler, is_private, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import rank
 from onnxlift.rewriting.idioms.parts.statistics import (
     norm_attributes,
     reduced_axis,

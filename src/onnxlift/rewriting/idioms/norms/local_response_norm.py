@@ -14,9 +14,11 @@ import math
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, sweep
-from onnxlift.ir.graph.match import drop_unused, is_private, made_by, number, with_number
-from onnxlift.ir.inference.node_view import shape_of, static_elements
+from onnxlift.ir.graph.constants import number
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import drop_unused, is_private, made_by, with_number
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import shape_of, static_elements
 from onnxlift.stages import step
 
 _NEW_AXIS = ("Unsqueeze", "Reshape")

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by, number, rank, with_number
+from onnxlift.ir.graph.constants import number
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by, with_number
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import rank, static_elements
 from onnxlift.ir.graph.types import DataType
-from onnxlift.ir.inference.node_view import static_elements
 from onnxlift.stages import step
 
 

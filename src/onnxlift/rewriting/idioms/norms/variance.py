@@ -17,19 +17,13 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, axes_of, is_standard, sweep
-from onnxlift.ir.graph.match import (
-    DOMAIN,
-    divided_by_number,
-    drop_unused,
-    is_private,
-    made_by,
-    number,
-    rank,
-    with_number,
-)
+from onnxlift.ir.graph.axes import axes_of
+from onnxlift.ir.graph.constants import number
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, divided_by_number, drop_unused, is_private, made_by, with_number
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import rank, shape_of
 from onnxlift.ir.graph.types import DataType
-from onnxlift.ir.inference.node_view import shape_of
 from onnxlift.ir.inference.symbolic import product
 from onnxlift.stages import step
 

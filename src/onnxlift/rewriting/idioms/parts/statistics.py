@@ -6,21 +6,22 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, axes_of, is_standard
+from onnxlift.ir.graph.axes import axes_of
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit
 from onnxlift.ir.graph.match import (
     DOMAIN,
     both_orders,
     drop_unused,
-    is_float,
     is_private,
     made_by,
     number_beside,
     polynomial,
-    rank,
     with_number,
 )
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import rank, shape_of
+from onnxlift.ir.graph.types import is_float
 
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 

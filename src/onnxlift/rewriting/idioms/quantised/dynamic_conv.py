@@ -18,14 +18,13 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
-from onnxlift.rewriting.idioms.layers.conv_bias import is_per_channel, row_of
+from onnxlift.ir.graph.shapes import shape_of
+from onnxlift.rewriting.idioms.parts.biases import is_per_channel, row_of
+from onnxlift.rewriting.idioms.parts.quantised_weights import checked, windows
 from onnxlift.stages import step
-
-from .quantized_layers import checked, windows
 
 _LAYER = "DynamicQuantizedConv"
 

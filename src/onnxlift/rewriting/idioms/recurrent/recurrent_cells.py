@@ -24,10 +24,11 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, sweep
-from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_filler, is_private, is_zeros, made_by, number
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.constants import constant, number
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_filler, is_private, is_zeros, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.origin.metadata import FOLDED_FROM
 from onnxlift.stages import step
 

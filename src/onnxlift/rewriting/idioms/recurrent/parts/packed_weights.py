@@ -17,11 +17,11 @@ from functools import partial
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.edit import Edit, is_parameter
 from onnxlift.ir.graph.match import made_by
 from onnxlift.ir.graph.packed_weights import Array, unpacked_bias, unpacked_matrix
 from onnxlift.ir.graph.types import INTEGERS
-from onnxlift.ir.graph.walk import constant
 from onnxlift.ir.inference.evaluate import evaluate
 
 _MOVES = ("Slice", "Concat", "Unsqueeze", "Squeeze", "Reshape", "Transpose")

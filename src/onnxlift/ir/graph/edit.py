@@ -18,7 +18,6 @@ import onnx_ir as ir
 
 from .constants import constant
 from .marks import DOMAIN, MADE, STATE_KEY
-from .nodes import STANDARD_DOMAINS
 from .types import FLOATS
 from .walk import Scope, scopes
 
@@ -311,9 +310,9 @@ def _by_operator(visits: Mapping[Operators, Visit]) -> dict[str, dict[str, Visit
     for operators, visit in visits.items():
         for operator in operators if isinstance(operators, tuple) else (operators,):
             name = operator.op_type if isinstance(operator, Lifted) else operator
-            for domain in (DOMAIN,) if isinstance(operator, Lifted) else STANDARD_DOMAINS:
-                if found.setdefault(name, {}).setdefault(domain, visit) is not visit:
-                    raise ValueError(f"two functions of one table ask for {name}")
+            domain = DOMAIN if isinstance(operator, Lifted) else ""
+            if found.setdefault(name, {}).setdefault(domain, visit) is not visit:
+                raise ValueError(f"two functions of one table ask for {name}")
     return found
 
 

@@ -1,4 +1,7 @@
-"""Questions about one node: which operator it is, what its attributes say."""
+"""Questions about one node: which operator it is, what its attributes say.
+
+The default domain has two spellings, "" and "ai.onnx". onnx-ir gives the domain of a node in the first one, always.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,15 @@ import onnx_ir as ir
 
 from .marks import DOMAIN
 
-STANDARD_DOMAINS = ("", "ai.onnx")  # two names of the default domain
+
+def plain_domain(domain: str) -> str:
+    """Return the domain in its first spelling, as a key."""
+    return "" if domain == "ai.onnx" else domain
 
 
 def is_standard(node: ir.Node, *op_types: str) -> bool:
     """Tell whether `node` is one of these operators of the default domain."""
-    return node.op_type in op_types and node.domain in STANDARD_DOMAINS
+    return node.op_type in op_types and node.domain == ""
 
 
 def attribute(node: ir.Node, name: str, default: Any) -> Any:

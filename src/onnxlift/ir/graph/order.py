@@ -7,12 +7,13 @@ does not change; otherwise each step takes the earliest node, in the file's orde
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
 
 import onnx_ir as ir
 
 from onnxlift.errors import LoadError
 from onnxlift.ir.reading.limits import quote
+
+from .walk import subgraphs
 
 Readers = dict[ir.Node, list[ir.Node]]
 """A node -> the nodes of the same graph that read its outputs."""
@@ -38,19 +39,9 @@ def _collect(graph: ir.Graph, holders: dict[ir.Graph, ir.Node], readers: dict[ir
             producer = None if value is None else value.producer()
             if producer is not None and producer.graph in holders:
                 readers[producer.graph].setdefault(producer, []).append(holders[producer.graph])
-        for subgraph in _subgraphs(node):
+        for subgraph in subgraphs(node):
             _collect(subgraph, holders, readers)
     holders.pop(graph, None)
-
-
-def _subgraphs(node: ir.Node) -> Iterable[ir.Graph]:
-    for attribute in node.attributes.values():
-        if attribute.is_ref():
-            continue
-        if attribute.type == ir.AttributeType.GRAPH:
-            yield attribute.as_graph()
-        elif attribute.type == ir.AttributeType.GRAPHS:
-            yield from attribute.as_graphs()
 
 
 def _sorted(nodes: list[ir.Node], position: dict[ir.Node, int], readers: Readers) -> list[ir.Node]:

@@ -26,7 +26,7 @@ def opset_of(node: ir.Node, opsets: Mapping[str, int]) -> int:
     that of the graph around it; 1 where none is imported."""
     if node.version is not None:
         return node.version
-    return opsets.get("" if node.domain == "ai.onnx" else node.domain, 1)
+    return opsets.get(node.domain, 1)
 
 
 FLAT = "flat"  # the key in `graph.meta` of a graph that is known to have no graphs inside, and never will
@@ -56,6 +56,21 @@ def subgraphs(node: ir.Node) -> list[ir.Graph]:
         elif attribute.type is ir.AttributeType.GRAPHS and not attribute.is_ref():
             graphs.extend(attribute.as_graphs())
     return graphs
+
+
+def all_nodes(graph: ir.Graph) -> Iterator[ir.Node]:
+    """Go through the nodes of `graph`, each followed by those inside it, at any depth. (onnx-ir's own method does not
+    expect an attribute that refers to a graph which the caller of a function gives.)"""
+    for node in graph:
+        yield node
+        if node.attributes.data:
+            yield from inner_nodes(node)
+
+
+def inner_nodes(node: ir.Node) -> Iterator[ir.Node]:
+    """Go through all nodes in the graphs that `node` holds, at any depth."""
+    for graph in subgraphs(node):
+        yield from all_nodes(graph)
 
 
 def _within(graph: ir.Graph, opsets: Mapping[str, int]) -> Iterator[Scope]:

@@ -30,7 +30,7 @@ def infer(inference: Inference, node: ir.Node, opsets: Mapping[str, int], attrib
         for body in bodies:
             inference.sweep(body, opsets, attributes)
 
-    standard = node.domain in ("", "ai.onnx")
+    standard = node.domain == ""
     found: Sequence[TypeAndShape] = []
     if standard and node.op_type == "If" and len(bodies) == 2:
         sweep()

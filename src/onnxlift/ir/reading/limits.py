@@ -17,6 +17,9 @@ import onnx
 from onnx import AttributeProto
 
 from onnxlift.errors import LoadError
+from onnxlift.ir.graph.nodes import plain_domain
+
+from .protos import graphs_of
 
 MAX_NESTING = 32
 """Subgraphs within subgraphs, and functions that call functions."""
@@ -33,11 +36,6 @@ FunctionId = tuple[str, str, str]
 def quote(name: str | bytes) -> str:
     """A name from the model, fit for a message: quoted, without control characters, and not endless."""
     return repr(name) if len(name) <= 200 else f"{name[:150]!r}... ({len(name):,} characters)"
-
-
-def plain_domain(domain: str) -> str:
-    """The domain as a key: the default domain has two spellings."""
-    return "" if domain == "ai.onnx" else domain
 
 
 def _newest_opsets() -> dict[str, int]:
@@ -218,14 +216,10 @@ class _Body:
         what = f"attribute {quote(attribute.name)} of {owner}"
         if attribute.type == AttributeProto.UNDEFINED:
             raise LoadError(f"{what} is of a type that this onnx does not know.")
-        if attribute.ref_attr_name:
-            if not self.is_function:
-                raise LoadError(f"{what} refers to the attribute of a function, but is not inside one.")
-        elif attribute.type == AttributeProto.GRAPH:
-            self.graph(attribute.g, scopes, nesting + 1)
-        elif attribute.type == AttributeProto.GRAPHS:
-            for graph in attribute.graphs:
-                self.graph(graph, scopes, nesting + 1)
+        if attribute.ref_attr_name and not self.is_function:
+            raise LoadError(f"{what} refers to the attribute of a function, but is not inside one.")
+        for graph in graphs_of(attribute):
+            self.graph(graph, scopes, nesting + 1)
 
 
 def _check_expansion(main: _Body, bodies: dict[FunctionId, _Body]) -> None:

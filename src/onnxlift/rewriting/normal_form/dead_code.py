@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.walk import Scope, scopes, subgraphs
+from onnxlift.ir.graph.walk import Scope, all_nodes, scopes, subgraphs
 from onnxlift.stages import step
 
 
@@ -57,13 +57,13 @@ def release(node: ir.Node) -> None:
 
 def _remove_functions(model: ir.Model) -> int:
     called: set[ir.OperatorIdentifier] = set()
-    pending: list[ir.Graph | ir.Function] = [model.graph]
+    pending = [model.graph]
     while pending:
-        for node in pending.pop().all_nodes():
+        for node in all_nodes(pending.pop()):
             identifier = node.op_identifier()
             if identifier in model.functions and identifier not in called:
                 called.add(identifier)
-                pending.append(model.functions[identifier])
+                pending.append(model.functions[identifier].graph)
     unused = [identifier for identifier in model.functions if identifier not in called]
     for identifier in unused:
         del model.functions[identifier]

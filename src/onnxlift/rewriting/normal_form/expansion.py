@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from onnxlift.errors import LoadError
 from onnxlift.ir.graph.edit import Edit, Names
-from onnxlift.ir.graph.walk import Scope, subgraphs
+from onnxlift.ir.graph.walk import Scope, all_nodes, subgraphs
 from onnxlift.ir.reading.limits import MAX_NESTING, quote
 
 Operators = Callable[[str, str], bool]
@@ -39,7 +39,7 @@ class Expansion:
         self.name_of = name_of
         self.changes = 0
         self._names = Names(model)
-        self._node_names: dict[str, int] = {node.name: 1 for node in model.graph.all_nodes() if node.name}
+        self._node_names: dict[str, int] = {node.name: 1 for node in all_nodes(model.graph) if node.name}
 
     def expand(self, graph: ir.Graph, depth: int = 0) -> None:
         """Expand all calls in `graph` and the graphs inside it."""

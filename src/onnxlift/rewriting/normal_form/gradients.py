@@ -19,7 +19,7 @@ import onnx_ir as ir
 
 from onnxlift.errors import LoadError
 from onnxlift.ir.graph.edit import Names
-from onnxlift.ir.graph.walk import scopes, subgraphs
+from onnxlift.ir.graph.walk import all_nodes, inner_nodes, scopes
 from onnxlift.ir.reading.limits import quote
 from onnxlift.stages import step
 
@@ -86,9 +86,8 @@ def _cut_out(bounds: list[ir.Value], target: ir.Value) -> ir.Graph:
 def _read_by(node: ir.Node) -> list[ir.Value]:
     """What a node reads, its subgraphs included."""
     read = [value for value in node.inputs if value is not None]
-    for graph in subgraphs(node):
-        for inner in graph.all_nodes():
-            read += [value for value in inner.inputs if value is not None and value.graph is not inner.graph]
+    for inner in inner_nodes(node):
+        read += [value for value in inner.inputs if value is not None and value.graph is not inner.graph]
     return read
 
 
@@ -98,7 +97,7 @@ def _prepare(body: ir.Graph, names: Names) -> int:
     for value in body.inputs:
         value.name = names.fresh(value.name or "x")
         value.const_value = None  # an initialiser by which one differentiates is a variable here
-    for node in body.all_nodes():
+    for node in all_nodes(body):
         count += 1
         for value in node.outputs:
             value.name = names.fresh(value.name) if value.name else value.name

@@ -90,7 +90,7 @@ def _is_beside(node: ir.Node, beside: Collection[ir.Value]) -> bool:
 
 def _key(model: ir.Model, node: ir.Node, equal: Mapping[ir.Value, ir.Value]) -> Hashable | None:
     """What two nodes must have in common to be the same; None if the node is not to be merged."""
-    if node.domain not in ("", "ai.onnx", "ai.onnx.ml") or node.op_type in _RANDOM:
+    if node.domain not in ("", "ai.onnx.ml") or node.op_type in _RANDOM:
         return None
     if node.op_identifier() in model.functions or not node.inputs:
         return None

@@ -160,7 +160,7 @@ def _without_neutral(_: Edit, node: ir.Node) -> ir.Value | None:
 def _has_no_negative_zero(value: ir.Value, depth: int = 0) -> bool:
     """Whether a -0.0 cannot be in `value`, or is not promised to be there. A sum is -0.0 only if both summands are."""
     node = value.producer()
-    if node is None or node.domain not in ("", "ai.onnx") or depth > _DEEPEST_SUM:
+    if node is None or node.domain != "" or depth > _DEEPEST_SUM:
         return False
     if node.op_type == "Add" or node.op_type in _MOVING:
         sources = node.inputs if node.op_type == "Add" else node.inputs[:1]
@@ -180,7 +180,7 @@ def _forgets_signs(value: ir.Value) -> bool:
         for user, index in read.uses():
             others = [other for place, other in enumerate(user.inputs) if place != index]
             is_scaled = user.op_type == "Mul" or (user.op_type == "Div" and index == 0)
-            if user.domain not in ("", "ai.onnx"):
+            if user.domain != "":
                 return False
             if user.op_type in _PASSING_ON or (is_scaled and all(map(_is_number, others))):
                 waiting += [output for output in user.outputs if output not in seen]

@@ -98,7 +98,7 @@ def _may_be_negative(value: ir.Value, given: Given) -> bool:
         if current is None or _is_surely_nonnegative(current, given):
             continue
         node = current.producer()
-        if node is None or node.domain not in ("", "ai.onnx"):
+        if node is None or node.domain != "":
             return True
         if node.op_type in _MOVES and _is_integer(node.inputs[0]):  # and no Cast from a float, which may be negative
             stack.append(node.inputs[0])

@@ -7,7 +7,7 @@ import pytest
 
 import onnxlift
 from onnxlift.inspection import inspect
-from onnxlift.ir.graph.walk import all_nodes, opset_of, scopes
+from onnxlift.ir.graph.walk import all_nodes, opset_of, regions
 from onnxlift.ir.reading.load import load
 
 MISH = """<ir_version: 8, opset_import: ["{imported}": 18]> g (float[n] x) => (float[n] y) { y = {written}Mish(x) }"""
@@ -53,7 +53,7 @@ choose <body> (c, x) => (y) {
 
 def test_a_graph_that_the_caller_of_a_function_gives_is_not_looked_into() -> None:
     model = load(onnx.parser.parse_model(IN_A_FUNCTION))
-    nodes = [node.op_type for scope in scopes(model) if not scope.depth for node in all_nodes(scope.graph)]
+    nodes = [node.op_type for region in regions(model) if not region.depth for node in all_nodes(region.graph)]
     assert nodes == ["choose", "Neg", "If", "Abs"]
     assert sum(use.count for use in inspect(onnx.parser.parse_model(IN_A_FUNCTION)).operators) == 4
 

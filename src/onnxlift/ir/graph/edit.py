@@ -19,7 +19,7 @@ import onnx_ir as ir
 from .constants import constant
 from .marks import DOMAIN, MADE, STATE_KEY
 from .types import FLOATS
-from .walk import Scope, scopes
+from .walk import Region, regions
 
 Array = np.ndarray[Any, Any]
 _FEW = 16
@@ -62,8 +62,8 @@ class Names:
     def _names(self) -> Counter[str]:
         if self._taken is None:
             self._taken = Counter()
-            for scope in scopes(self._model):
-                graph = scope.graph
+            for region in regions(self._model):
+                graph = region.graph
                 for values in (graph.inputs, graph.initializers.values(), *(node.outputs for node in graph)):
                     self._taken.update(value.name for value in values if value.name)
         return self._taken
@@ -72,10 +72,10 @@ class Names:
 class Edit:
     """The edits that one pass makes to one graph. `changes` counts the rewrites."""
 
-    def __init__(self, scope: Scope, names: Names) -> None:
-        self.scope = scope
+    def __init__(self, region: Region, names: Names) -> None:
         self.names = names
-        self.graph = scope.graph
+        self.graph = region.graph
+        self.opset = region.opset
         self.changes = 0
         self.shared: set[ir.Value] = set()
         """Values that were found to have many readers: asking again would make a list of them each time."""
@@ -238,7 +238,7 @@ class Edit:
 
     def axes(self, node: ir.Node, axes: Sequence[int]) -> tuple[list[ir.Value], list[ir.Attr]]:
         """The axes of a Squeeze or Unsqueeze in the place of `node`: as an input, and before opset 13 an attribute."""
-        if self.scope.opset(node) < 13:
+        if self.opset(node) < 13:
             return [], [ir.AttrInt64s("axes", axes)]
         return [self.constant(f"{node.outputs[0].name}.axes", np.array(axes, np.int64))], []
 
@@ -295,9 +295,9 @@ def sweep(model: ir.Model, visits: Visit | Mapping[Operators, Visit]) -> int:
     changes = 0
     names = Names(model)
     shown = visits if callable(visits) else _by_operator(visits)
-    for scope in list(scopes(model)):
-        edit = Edit(scope, names)
-        for node, visit in _visits(scope.graph, shown):
+    for region in list(regions(model)):
+        edit = Edit(region, names)
+        for node, visit in _visits(region.graph, shown):
             if not edit.is_dropped(node):
                 visit(edit, node)
         changes += edit.finish()

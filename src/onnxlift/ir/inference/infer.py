@@ -30,7 +30,7 @@ import onnx_ir as ir
 from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.schema import schema_for
 from onnxlift.ir.graph.shapes import MAX_ELEMENTS, Elements, Shape, shape_of
-from onnxlift.ir.graph.walk import all_nodes, opset_of, scopes, subgraphs
+from onnxlift.ir.graph.walk import all_nodes, opset_of, regions, subgraphs
 
 from . import contrib_types, control_flow, element_rules, shape_rules
 from .bounds import Bounds
@@ -81,9 +81,9 @@ class Inference:
         self.visits = _REVISITS
         self.bounds = Bounds()
         self._next_symbol = 0
-        for scope in scopes(model):
-            self.visits += len(scope.graph)
-            for values in (scope.graph.inputs, *(node.outputs for node in scope.graph)):
+        for region in regions(model):
+            self.visits += len(region.graph)
+            for values in (region.graph.inputs, *(node.outputs for node in region.graph)):
                 for value in values:
                     self._remember(value)
 

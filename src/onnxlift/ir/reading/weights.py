@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx import AttributeProto, TensorProto
 
 from onnxlift.errors import LoadError
-from onnxlift.ir.graph.walk import scopes
+from onnxlift.ir.graph.walk import regions
 
 from .external import DataFolder, stored_data
 from .limits import quote
@@ -58,11 +58,11 @@ def attach_weights(model: ir.Model, store: TensorStore) -> None:
 
 def replace_tensors(model: ir.Model, replacement: Callable[[ir.TensorProtocol], ir.TensorProtocol]) -> None:
     """Put `replacement(tensor)` in the place of every tensor: initialisers and attributes, here and in functions."""
-    for scope in scopes(model):
-        for value in scope.graph.initializers.values():
+    for region in regions(model):
+        for value in region.graph.initializers.values():
             if value.const_value is not None:
                 value.const_value = replacement(value.const_value)
-        for node in scope.graph:
+        for node in region.graph:
             _replace_in_attributes(node.attributes, replacement)
     for function in model.functions.values():
         _replace_in_attributes(function.attributes, replacement)

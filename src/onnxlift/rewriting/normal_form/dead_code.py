@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.walk import Scope, all_nodes, scopes, subgraphs
+from onnxlift.ir.graph.walk import Region, all_nodes, regions, subgraphs
 from onnxlift.stages import step
 
 
@@ -20,12 +20,12 @@ from onnxlift.stages import step
 def run(model: ir.Model) -> int:
     """Remove what is dead; gives the number of nodes, initialisers and functions."""
     # Inner graphs first: what dies inside frees values outside.
-    removed = sum(_sweep(scope) for scope in reversed(list(scopes(model))))
+    removed = sum(_sweep(region) for region in reversed(list(regions(model))))
     return removed + _remove_functions(model)
 
 
-def _sweep(scope: Scope) -> int:
-    graph = scope.graph
+def _sweep(region: Region) -> int:
+    graph = region.graph
     dead: list[ir.Node] = []
     for node in reversed(graph):
         if any(output.uses() or output.is_graph_output() for output in node.outputs):

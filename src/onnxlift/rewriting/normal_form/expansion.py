@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from onnxlift.errors import LoadError
 from onnxlift.ir.graph.edit import Edit, Names
-from onnxlift.ir.graph.walk import Scope, all_nodes, subgraphs
+from onnxlift.ir.graph.walk import Region, all_nodes, subgraphs
 from onnxlift.ir.reading.limits import MAX_NESTING, quote
 
 Operators = Callable[[str, str], bool]
@@ -48,7 +48,7 @@ class Expansion:
                 f"subgraphs are nested more than {MAX_NESTING} deep in graph {quote(graph.name or '')}, once the "
                 "functions that it calls are expanded."
             )
-        edit = Edit(Scope(graph, self.opsets, depth), self._names)
+        edit = Edit(Region(graph, self.opsets, depth), self._names)
         waiting = list(reversed(graph))
         while waiting:
             node = waiting.pop()

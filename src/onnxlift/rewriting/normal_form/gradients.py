@@ -19,7 +19,7 @@ import onnx_ir as ir
 
 from onnxlift.errors import LoadError
 from onnxlift.ir.graph.edit import Names
-from onnxlift.ir.graph.walk import all_nodes, inner_nodes, scopes
+from onnxlift.ir.graph.walk import all_nodes, inner_nodes, regions
 from onnxlift.ir.reading.limits import quote
 from onnxlift.stages import step
 
@@ -33,9 +33,9 @@ def run(model: ir.Model) -> int:
     """Give every Gradient node its body; gives how many."""
     copied = changes = 0
     names = Names(model)
-    for scope in list(scopes(model)):
-        found = {value.name: value for value in (*scope.graph.initializers.values(), *scope.graph.inputs)}
-        for node in scope.graph:
+    for region in list(regions(model)):
+        found = {value.name: value for value in (*region.graph.initializers.values(), *region.graph.inputs)}
+        for node in region.graph:
             if node.domain == DOMAIN and node.op_type == "Gradient" and "body" not in node.attributes:
                 bounds = [found.get(name) for name in (*_names(node, "xs"), *_names(node, "zs"))]
                 target = found.get(next(iter(_names(node, "y")), None))

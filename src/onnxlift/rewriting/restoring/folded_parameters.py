@@ -83,7 +83,7 @@ def run(model: ir.Model) -> int:
                 borrowed[value].restore(edit)
                 edit.changes += 1
             origin = biases.get((node, place)) or (found.get(value) if value is not None else None)
-            if origin is not None and (edit.scope.opset(node) >= 10 or not origin[1].is_cut):
+            if origin is not None and (edit.opset(node) >= 10 or not origin[1].is_cut):
                 node.replace_input_with(place, _computed(edit, node, place, origin))
                 edit.changes += 1
 

@@ -27,7 +27,7 @@ from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.edit import Edit, Names, is_parameter
 from onnxlift.ir.graph.shapes import elements_of, shape_of
 from onnxlift.ir.graph.types import INTEGERS
-from onnxlift.ir.graph.walk import scopes
+from onnxlift.ir.graph.walk import regions
 from onnxlift.ir.inference.positions import counted
 from onnxlift.ir.origin.module_paths import module_of
 from onnxlift.stages import step
@@ -45,12 +45,12 @@ def run(model: ir.Model) -> int:
     """Merge equal nodes; gives how many were removed."""
     changes = 0
     names = Names(model)
-    for scope in list(scopes(model)):
-        edit = Edit(scope, names)
-        counts, beside = counted(scope.graph), set[ir.Value]()
+    for region in list(regions(model)):
+        edit = Edit(region, names)
+        counts, beside = counted(region.graph), set[ir.Value]()
         equal: dict[ir.Value, ir.Value] = {}  # to the first value that is the same, of whatever module
         seen: dict[Hashable, ir.Node] = {}
-        for node in scope.graph:
+        for node in region.graph:
             key = _key(model, node, equal)
             is_beside = _is_beside(node, beside)
             if is_beside:

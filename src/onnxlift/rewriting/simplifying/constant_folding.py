@@ -56,7 +56,7 @@ def _computed(edit: Edit, node: ir.Node) -> None:
     if node.op_type == "Identity" and edit.is_output(node.outputs[0]):
         return  # the one place where an Identity is needed
     arrays: list[Array | None] = [None if tensor is None else tensor.numpy() for tensor in tensors]
-    result = evaluate(node, edit.scope.opset(node), arrays)
+    result = evaluate(node, edit.opset(node), arrays)
     if result is not None and result.nbytes <= limit:
         edit.fold(node, [result])
 

@@ -46,7 +46,7 @@ def run(model: ir.Model) -> int:
 def _broadcasting(edit: Edit, node: ir.Node) -> None:
     if attribute(node, "broadcast", 0) != 0 or len(node.outputs) != 1:
         return
-    if edit.scope.opset(node) < 8 or len(node.inputs) > _MAX_INPUTS:
+    if edit.opset(node) < 8 or len(node.inputs) > _MAX_INPUTS:
         return  # before 8, not all of these broadcast
     if _sink_expand(edit, node) or _sink_unsqueeze(edit, node):
         return

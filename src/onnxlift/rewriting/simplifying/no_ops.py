@@ -132,7 +132,7 @@ def _keeps_sizes(node: ir.Node) -> bool:
 
 
 def _drops_nothing(edit: Edit, node: ir.Node) -> bool:
-    if edit.scope.opset(node) < 12:
+    if edit.opset(node) < 12:
         return bool(attribute(node, "ratio", 0.5) == 0)
     ratio = constant(node.inputs[1]) if len(node.inputs) > 1 and node.inputs[1] is not None else None
     return ratio is not None and ratio.size == 1 and not ratio.numpy().any()

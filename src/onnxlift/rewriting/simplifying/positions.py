@@ -123,7 +123,7 @@ def _unsqueeze(edit: Edit, node: ir.Node, data: ir.Value, joint: Shape, axes: Se
 def _visit_comparison(edit: Edit, node: ir.Node, positions: Positions) -> None:
     """Rule 3."""
     grid = positions.condition(node.outputs[0])
-    if grid is None or not grid.is_nonnegative() or edit.scope.opset(node) < 8:
+    if grid is None or not grid.is_nonnegative() or edit.opset(node) < 8:
         return
     for operand in node.inputs:
         if operand is not None and shape_of(operand) == grid.shape:
@@ -136,6 +136,6 @@ def _visit_and(edit: Edit, node: ir.Node) -> None:
     """Rule 4."""
     left, right = node.inputs
     for mask, condition in ((left, right), (right, left)):
-        if mask is not None and condition is not None and is_all_true(condition) and edit.scope.opset(node) >= 8:
+        if mask is not None and condition is not None and is_all_true(condition) and edit.opset(node) >= 8:
             edit.replace(node, "Expand", [mask, edit.shape(node, condition)])
             return

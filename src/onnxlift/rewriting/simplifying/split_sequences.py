@@ -28,7 +28,7 @@ def run(model: ir.Model) -> int:
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if len(node.inputs) < 2 or edit.scope.opset(node) < OLDEST:
+    if len(node.inputs) < 2 or edit.opset(node) < OLDEST:
         return
     (sequence,) = node.outputs
     sizes = _sizes(node)

@@ -42,7 +42,7 @@ def run(model: ir.Model) -> int:
 def _cut(edit: Edit, node: ir.Node) -> None:
     """Rule 1."""
     cut = static_slice(node) if constant(node.inputs[0]) is not None else None
-    if cut is None or edit.scope.opset(node) < 11:
+    if cut is None or edit.opset(node) < 11:
         return
     table, _, end = node.inputs[:3]
     starts, axes, steps = cut

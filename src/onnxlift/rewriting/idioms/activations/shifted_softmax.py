@@ -29,7 +29,7 @@ def run(model: ir.Model) -> int:
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if edit.scope.opset(node) < 13:
+    if edit.opset(node) < 13:
         return
     shift = made_by(edit, node.inputs[0], "Sub")
     largest = made_by(edit, shift.inputs[1], "ReduceMax") if shift is not None else None

@@ -21,7 +21,7 @@ from onnxlift.ir.graph.edit import Edit, Lifted, sweep
 from onnxlift.ir.graph.match import DOMAIN, is_private, made_by
 from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.ir.graph.shapes import Shape, shape_of
-from onnxlift.ir.graph.walk import scopes
+from onnxlift.ir.graph.walk import regions
 from onnxlift.stages import step
 
 _SWAP = (0, 2, 1, 3)
@@ -30,7 +30,7 @@ _SWAP = (0, 2, 1, 3)
 @step("single-heads", after={"linear-functions": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Cut single heads like several; gives for how many attentions."""
-    attentions = [node for scope in scopes(model) for node in scope.graph if _is_attention(node)]
+    attentions = [node for region in regions(model) for node in region.graph if _is_attention(node)]
     if not any(_is_cut(node) for node in attentions):
         return 0
     return sweep(model, {Lifted("Attention"): _visit})

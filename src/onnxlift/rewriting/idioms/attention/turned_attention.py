@@ -78,7 +78,7 @@ def _of_columns(edit: Edit, root: ir.Node, turned: ir.Value, axes: int | None, o
     if product is None or not is_private(edit, scores):
         return None
     keys, queries = product.inputs
-    if edit.scope.opset(softmax) < 13 or keys is None or queries is None or not rank(keys) == rank(queries) == axes:
+    if edit.opset(softmax) < 13 or keys is None or queries is None or not rank(keys) == rank(queries) == axes:
         return None
     shape = _swapped_shape(turned)
     factors = [_transpose(edit, root, queries), _transpose(edit, root, keys)]

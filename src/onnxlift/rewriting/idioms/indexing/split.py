@@ -47,7 +47,7 @@ def _piece(edit: Edit, node: ir.Node) -> Piece | None:
     if not is_standard(node, "Slice"):
         return None
     found = piece(edit, node.outputs[0])
-    return found if found is not None and found.length > 0 and edit.scope.opset(node) >= 13 else None
+    return found if found is not None and found.length > 0 and edit.opset(node) >= 13 else None
 
 
 def _have_one_reader(first: ir.Node, second: ir.Node) -> bool:

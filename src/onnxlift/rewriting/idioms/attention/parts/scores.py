@@ -56,7 +56,7 @@ def softmax_of_scores(edit: Edit, probabilities: ir.Value | None) -> ir.Node | N
     softmax = made_by(edit, probabilities, "Softmax")
     if softmax is None:
         return None
-    axis = attribute(softmax, "axis", -1 if edit.scope.opset(softmax) >= 13 else 1)
+    axis = attribute(softmax, "axis", -1 if edit.opset(softmax) >= 13 else 1)
     axes = rank(softmax.inputs[0])
     if axis is None or axes is None or axis not in (-1, axes - 1) or not is_private(edit, softmax.inputs[0]):
         return None
@@ -94,7 +94,7 @@ def _before_dropout(
         return probabilities, []
     ratio, training, *_ = *dropout.inputs[1:], None, None
     share = attribute(dropout, "ratio", 0.5) if ratio is None else number(ratio)
-    until_told = edit.scope.opset(dropout) < 7 and not attribute(dropout, "is_test", 0)
+    until_told = edit.opset(dropout) < 7 and not attribute(dropout, "is_test", 0)
     trains = (until_told,) if training is None else static_elements(training)
     mask_is_read = any(output.uses() or output.is_graph_output() for output in dropout.outputs[1:])
     if share is None or not 0 < share < 1 or trains is None or mask_is_read:

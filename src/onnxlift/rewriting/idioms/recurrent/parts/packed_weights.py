@@ -94,7 +94,7 @@ class _Packing:
         inputs = [self.numbers(each) for each in node.inputs]
         if any(array is None and each is not None for array, each in zip(inputs, node.inputs, strict=True)):
             return None
-        return evaluate(node, self.edit.scope.opset(node), inputs, typed=False)
+        return evaluate(node, self.edit.opset(node), inputs, typed=False)
 
     def owner(self, numbers: Array) -> ir.Value | None:
         """The parameter that `numbers` are, all of it and in its order."""

@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.schema import schema_for
 from onnxlift.ir.graph.types import FLOATS, Dim, type_of
+from onnxlift.ir.graph.walk import Region, all_nodes, regions
 from onnxlift.ir.load import load
 from onnxlift.lifting.ops import registry
 
@@ -96,9 +97,9 @@ def inspect(source: Any) -> Inspection:
     """What is in the model: a path, bytes, an `onnx.ModelProto` or an `onnx_ir.Model`. Weights are not read."""
     model = load(source)
     path = Path(source) if isinstance(source, str | os.PathLike) else None
-    graphs = [model.graph, *(function.graph for function in model.functions.values())]
-    every = [inner for graph in graphs for inner in (graph, *graph.subgraphs())]
-    constants = [value.const_value for graph in every for value in graph.initializers.values() if value.const_value]
+    constants = [
+        v.const_value for region in regions(model) for v in region.graph.initializers.values() if v.const_value
+    ]
     producer = " ".join(filter(None, [model.producer_name, model.producer_version]))
     return Inspection(
         name=path.name if path is not None else model.graph.name or "model",
@@ -108,7 +109,7 @@ def inspect(source: Any) -> Inspection:
         opsets=dict(model.opset_imports),
         inputs=tuple(map(_value_info, model.graph.inputs)),
         outputs=tuple(map(_value_info, model.graph.outputs)),
-        nodes=sum(1 for _ in model.graph.all_nodes()),
+        nodes=sum(1 for _ in all_nodes(model.graph)),
         functions=len(model.functions),
         parameters=sum(tensor.size for tensor in constants if tensor.dtype in FLOATS),
         weight_bytes=sum(tensor.nbytes for tensor in constants if tensor.dtype != ir.DataType.STRING),
@@ -130,19 +131,19 @@ def _value_info(value: ir.Value) -> ValueInfo:
 def _operators(model: ir.Model) -> list[OperatorUse]:
     """Every operator that a node of the model or of its functions names, the most frequent first."""
     counts: Counter[tuple[str, str, str]] = Counter()
-    for graph in (model.graph, *(function.graph for function in model.functions.values())):
-        counts.update((node.domain, node.op_type, _lifted_by(node, model)) for node in graph.all_nodes())
+    for region in regions(model):
+        counts.update((node.domain, node.op_type, _lifted_by(node, model, region)) for node in region.graph)
     uses = [OperatorUse(domain, op_type, count, how) for (domain, op_type, how), count in counts.items()]
     return sorted(uses, key=lambda use: (-use.count, use.domain, use.op_type))
 
 
-def _lifted_by(node: ir.Node, model: ir.Model) -> str:
+def _lifted_by(node: ir.Node, model: ir.Model, region: Region) -> str:
     if node.op_identifier() in model.functions:
         return "function of the model"
     if registry.is_supported(node.domain, node.op_type):
         return "operator"
     if (node.domain, node.op_type) in (("", "Constant"), ("", "Identity")):
         return "operator"  # these are gone before operators are looked up
-    schema = schema_for(node.domain, node.op_type, model.opset_imports.get(node.domain, 1))
+    schema = schema_for(node.domain, node.op_type, region.opset(node))
     bodies = ("has_function", "has_context_dependent_function")
     return "function of its schema" if any(getattr(schema, body, False) for body in bodies) else ""

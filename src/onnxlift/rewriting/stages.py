@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnxlift.ir.graph.marks import DOMAIN
-from onnxlift.ir.graph.walk import mark_flat
+from onnxlift.ir.graph.walk import all_nodes, mark_flat
 from onnxlift.ir.inference.infer import infer
 from onnxlift.rewriting import idioms, normal_form, restoring, simplifying
 from onnxlift.rewriting.normal_form import dead_code
@@ -40,7 +40,7 @@ def find_flat_graphs(model: ir.Model) -> int:
 def remove_unused(model: ir.Model) -> int:
     """Shape arithmetic, masks and weights that only the replaced nodes used are removed."""
     for graph in (model.graph, *(function.graph for function in model.functions.values())):
-        if any(node.domain == DOMAIN for node in graph.all_nodes()):
+        if any(node.domain == DOMAIN for node in all_nodes(graph)):
             graph.opset_imports.setdefault(DOMAIN, 1)
     return dead_code.run(model)
 

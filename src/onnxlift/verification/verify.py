@@ -15,8 +15,8 @@ import onnx
 import onnx_ir as ir
 
 from onnxlift.errors import VerifyError
-from onnxlift.ir.graph.walk import subgraphs
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.shapes import shape_of
+from onnxlift.ir.graph.walk import inner_nodes
 from onnxlift.lifted import Lifted
 
 from .byte_products import FACTORS
@@ -223,7 +223,7 @@ def _random_values(graph: ir.Graph) -> set[str]:
     """The names of all values that depend on a random node."""
     names: set[str] = set()
     for node in graph:
-        inner = [each for body in subgraphs(node) for each in body.all_nodes()]
+        inner = list(inner_nodes(node))
         is_random = any(each.op_type in _RANDOM for each in (node, *inner))
         if is_random or any(
             value is not None and value.name in names for each in (node, *inner) for value in each.inputs

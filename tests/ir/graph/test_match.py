@@ -7,6 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from onnxlift.ir.graph import match
+from onnxlift.ir.graph.constants import number
 from onnxlift.ir.graph.edit import Edit
 from rewriting.idioms import unsimplified
 from rewriting.idioms.recognising import Data, found, parse
@@ -115,7 +116,7 @@ def test_arithmetic_after_a_node_ends_with_other_operators_and_readers() -> None
 )
 def test_the_number_that_a_constant_is(data: np.ndarray, expected: float | None) -> None:
     _, values = graph(f"{X} {{ y = Neg(x) z = Identity(n) }}".replace("(y)", "(y, z)"), n=data)
-    assert match.number(values["n"]) == expected
+    assert number(values["n"]) == expected
 
 
 def test_numbers_are_close_by_the_precision_of_their_type() -> None:

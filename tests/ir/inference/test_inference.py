@@ -10,8 +10,8 @@ import onnx.parser
 import onnx_ir as ir
 import pytest
 
+from onnxlift.ir.graph.shapes import elements_of
 from onnxlift.ir.inference.infer import infer, is_generated
-from onnxlift.ir.inference.node_view import elements_of
 from rewriting.running_stages import normalise
 
 HEADER = '<ir_version: 10, opset_import: ["" : 18, "local" : 1]>\n'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.inference.node_view import static_slice
+from onnxlift.ir.graph.axes import static_slice
 
 
 def _known(*numbers: int) -> ir.Value:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onnxlift.ir.graph.shapes import Dim
 from onnxlift.ir.inference import symbolic
-from onnxlift.ir.inference.symbolic import Dim
 
 OPERATIONS: dict[str, tuple[Callable[[Dim, Dim], Dim | None], Callable[[int, int], int]]] = {
     "add": (symbolic.add, lambda a, b: a + b),

@@ -10,7 +10,7 @@ import torch
 
 import onnxlift
 from onnxlift.ir.graph.edit import Edit, Names
-from onnxlift.ir.graph.walk import scopes
+from onnxlift.ir.graph.walk import regions
 from onnxlift.ir.load import load
 from rewriting.idioms import recognising
 from rewriting.running_stages import normalise, recognise
@@ -39,7 +39,7 @@ def graph(text: str, **constants: recognising.Data) -> tuple[Edit, Values]:
     """The graph of a model in normal form, and its values by name."""
     model = load(recognising.parse(text, **constants))
     normalise(model)
-    scope = next(iter(scopes(model)))
-    made = [output for node in scope.graph for output in node.outputs]
-    values = [*scope.graph.inputs, *scope.graph.initializers.values(), *made]
-    return Edit(scope, Names(model)), {value.name or "": value for value in values}
+    region = next(iter(regions(model)))
+    made = [output for node in region.graph for output in node.outputs]
+    values = [*region.graph.inputs, *region.graph.initializers.values(), *made]
+    return Edit(region, Names(model)), {value.name or "": value for value in values}

@@ -25,6 +25,7 @@ GOES = {
         "Slice(x, b, e)",
     ),
     "concat of one": ("float[n, 3] x", "", "Concat <axis = 0> (x)"),
+    "the largest of one": ("float[n, 3] x", "", "Max(x)"),
     "split into one": ("float[n, 3] x", "", "Split <num_outputs = 1> (x)"),
     "dropout of nothing": (
         "float[n, 3] x",

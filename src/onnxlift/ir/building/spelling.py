@@ -15,7 +15,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
@@ -24,9 +24,11 @@ import onnx_ir as ir
 from onnx import AttributeProto, numpy_helper
 
 from onnxlift.errors import LoadError, quote
-from onnxlift.ir.graph.domains import FunctionId, plain_domain
+from onnxlift.ir.graph.functions import FunctionId
+from onnxlift.ir.graph.nodes import plain_domain
 from onnxlift.ir.origin.metadata import FOLDED_FROM, SIGNATURE_KIND
 from onnxlift.ir.reading.draft import Draft
+from onnxlift.ir.reading.protos import all_nodes, subgraphs
 from onnxlift.ir.reading.tensors import bytes_needed
 from onnxlift.stages import step
 
@@ -47,11 +49,11 @@ def run(draft: Draft) -> int:
     preparer = _Preparer(model)
     _inputs_are_not_initializers(model.graph)
     preparer.graph(model.graph)
-    _name_nodes(_all_nodes(model.graph.node))
+    _name_nodes(all_nodes(model.graph.node))
     for function in model.functions:
         preparer.value_info(function.node, function.value_info)
         preparer.nodes(function.node)
-        _name_nodes(_all_nodes(function.node))
+        _name_nodes(all_nodes(function.node))
     # Where a node runs is not ours to decide; and onnx-ir takes quadratic time to read it.
     model.ClearField("configuration")
     return 0
@@ -87,9 +89,9 @@ class _Preparer:
         """The names of all values that a node or a subgraph defines, reads or returns. Rarely needed."""
         names: set[str] = set()
         for body in (self.model.graph.node, *(function.node for function in self.model.functions)):
-            for node in _all_nodes(body):
+            for node in all_nodes(body):
                 names.update(node.input, node.output)
-                for graph in _subgraphs(node):
+                for graph in subgraphs(node):
                     names.update(each.name for each in (*graph.input, *graph.initializer, *graph.output))
         return _Names(names)
 
@@ -119,7 +121,7 @@ class _Preparer:
     def nodes(self, nodes: Iterable[onnx.NodeProto]) -> None:
         for node in nodes:
             node.ClearField("device_configurations")
-            for graph in _subgraphs(node):
+            for graph in subgraphs(node):
                 self.subgraph(graph)
             for attribute in node.attribute:
                 if attribute.type == AttributeProto.SPARSE_TENSOR and node.op_type == "Constant":
@@ -205,21 +207,6 @@ class _Names:
             name = f"{base}_{self.repeats[base]}"
         self.taken.add(name)
         return name
-
-
-def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    for node in nodes:
-        yield node
-        for graph in _subgraphs(node):
-            yield from _all_nodes(graph.node)
-
-
-def _subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    for attribute in node.attribute:
-        if attribute.type == AttributeProto.GRAPH:
-            yield attribute.g
-        elif attribute.type == AttributeProto.GRAPHS:
-            yield from attribute.graphs
 
 
 def _tensor_name(tensor: onnx.TensorProto | onnx.SparseTensorProto) -> str:

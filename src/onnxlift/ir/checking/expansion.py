@@ -5,7 +5,7 @@ from __future__ import annotations
 import graphlib
 
 from onnxlift.errors import LoadError
-from onnxlift.ir.graph.domains import FunctionId, function_title
+from onnxlift.ir.graph.functions import FunctionId, function_title
 from onnxlift.ir.reading.draft import Draft
 from onnxlift.stages import step
 

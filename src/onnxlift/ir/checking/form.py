@@ -10,8 +10,10 @@ import onnx
 from onnx import AttributeProto
 
 from onnxlift.errors import LoadError, quote
-from onnxlift.ir.graph.domains import FunctionId, function_title, plain_domain
+from onnxlift.ir.graph.functions import FunctionId, function_title
+from onnxlift.ir.graph.nodes import plain_domain
 from onnxlift.ir.reading.draft import Contents, Draft
+from onnxlift.ir.reading.protos import graphs_of
 from onnxlift.stages import step
 
 MAX_NESTING = 32
@@ -185,14 +187,10 @@ class Body:
         what = f"attribute {quote(attribute.name)} of {owner}"
         if attribute.type == AttributeProto.UNDEFINED:
             raise LoadError(f"{what} is of a type that this onnx does not know.")
-        if attribute.ref_attr_name:
-            if not self.is_function:
-                raise LoadError(f"{what} refers to the attribute of a function, but is not inside one.")
-        elif attribute.type == AttributeProto.GRAPH:
-            self.graph(attribute.g, scopes, nesting + 1)
-        elif attribute.type == AttributeProto.GRAPHS:
-            for graph in attribute.graphs:
-                self.graph(graph, scopes, nesting + 1)
+        if attribute.ref_attr_name and not self.is_function:
+            raise LoadError(f"{what} refers to the attribute of a function, but is not inside one.")
+        for graph in graphs_of(attribute):
+            self.graph(graph, scopes, nesting + 1)
 
 
 def _check_type(name: str, type_: onnx.TypeProto) -> None:

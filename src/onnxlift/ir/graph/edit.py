@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.inference.node_view import static_elements
-
-from .marks import MADE, STATE_KEY
+from .constants import constant
+from .marks import DOMAIN, MADE, STATE_KEY
 from .types import FLOATS
-from .walk import Scope, constant, scopes
+from .walk import Region, regions
 
 Array = np.ndarray[Any, Any]
 _FEW = 16
@@ -62,8 +62,8 @@ class Names:
     def _names(self) -> Counter[str]:
         if self._taken is None:
             self._taken = Counter()
-            for scope in scopes(self._model):
-                graph = scope.graph
+            for region in regions(self._model):
+                graph = region.graph
                 for values in (graph.inputs, graph.initializers.values(), *(node.outputs for node in graph)):
                     self._taken.update(value.name for value in values if value.name)
         return self._taken
@@ -72,10 +72,10 @@ class Names:
 class Edit:
     """The edits that one pass makes to one graph. `changes` counts the rewrites."""
 
-    def __init__(self, scope: Scope, names: Names) -> None:
-        self.scope = scope
+    def __init__(self, region: Region, names: Names) -> None:
         self.names = names
-        self.graph = scope.graph
+        self.graph = region.graph
+        self.opset = region.opset
         self.changes = 0
         self.shared: set[ir.Value] = set()
         """Values that were found to have many readers: asking again would make a list of them each time."""
@@ -150,25 +150,8 @@ class Edit:
     ) -> ir.Node:
         """Put a node with one output in the place of `node`, which keeps the output's name, type and shape. It has the
         same domain unless another is given, and the name and metadata of `named_by` (by default of `node`)."""
-        (old,) = node.outputs
-        output = ir.Value(type=old.type, shape=old.shape)
-        source = node if named_by is None else named_by
-        new = ir.Node(
-            node.domain if domain is None else domain,
-            op_type,
-            inputs,
-            attributes,
-            outputs=[output],
-            version=node.version if domain is None else None,
-            name=source.name,
-            doc_string=source.doc_string,
-            metadata_props=dict(source.metadata_props),
-        )
-        self.graph.insert_before(node, new)
-        self._take_over(old, output)
-        self.drop(node)
-        self.changes += 1
-        return new
+        (_,) = node.outputs
+        return self.join([node], op_type, inputs, attributes, before=node, domain=domain, named_by=named_by)
 
     def join(
         self,
@@ -187,16 +170,9 @@ class Edit:
         olds = [node.outputs[0] for node in nodes]
         outputs = [ir.Value(type=old.type, shape=old.shape) for old in olds]
         source = before if named_by is None else named_by
-        new = ir.Node(
-            before.domain if domain is None else domain,
-            op_type,
-            inputs,
-            attributes,
-            outputs=outputs,
-            version=before.version if domain is None else None,
-            name=source.name,
-            metadata_props=dict(source.metadata_props),
-        )
+        domain = before.domain if domain is None else domain
+        new = _node(domain, op_type, inputs, attributes, outputs, before=before, beside=source, name=source.name)
+        new.doc_string = source.doc_string
         self.graph.insert_before(before, new)
         for node, old, output in zip(nodes, olds, outputs, strict=True):
             self._take_over(old, output)
@@ -242,16 +218,8 @@ class Edit:
         output = ir.Value(type=like.type, shape=ir.Shape(shape))
         output.name = self.names.fresh(f"{name}_output_0")
         scope, slash, _ = (neighbour.name or "").rpartition("/")
-        node = ir.Node(
-            domain,
-            op_type,
-            inputs,
-            attributes,
-            outputs=[output],
-            version=before.version if not domain else None,
-            name=f"{scope}{slash}{op_type}",
-            metadata_props=dict(neighbour.metadata_props),
-        )
+        own_name = f"{scope}{slash}{op_type}"
+        node = _node(domain, op_type, inputs, attributes, [output], before=before, beside=neighbour, name=own_name)
         sources = {value.producer() for value in inputs if value is not None} - {None}
         source = sources.pop() if len(sources) == 1 else None
         if source is not None and source.graph is self.graph and not shared:
@@ -270,7 +238,7 @@ class Edit:
 
     def axes(self, node: ir.Node, axes: Sequence[int]) -> tuple[list[ir.Value], list[ir.Attr]]:
         """The axes of a Squeeze or Unsqueeze in the place of `node`: as an input, and before opset 13 an attribute."""
-        if self.scope.opset(node) < 13:
+        if self.opset(node) < 13:
             return [], [ir.AttrInt64s("axes", axes)]
         return [self.constant(f"{node.outputs[0].name}.axes", np.array(axes, np.int64))], []
 
@@ -304,17 +272,61 @@ class Edit:
         self._positions.setdefault(new, []).extend(positions)
 
 
-def sweep(model: ir.Model, visit: Callable[[Edit, ir.Node], object]) -> int:
-    """Show every node of every graph, in topological order, to `visit`; gives the number of changes it made."""
+Visit = Callable[[Edit, ir.Node], object]
+
+
+@dataclass(frozen=True)
+class Lifted:
+    """An operator that idioms put into graphs, as a key of the table that `sweep` takes."""
+
+    op_type: str
+
+
+Operators = str | Lifted | tuple[str | Lifted, ...]
+"""One operator or several; a mere name is one of the default domain."""
+
+
+def sweep(model: ir.Model, visits: Visit | Mapping[Operators, Visit]) -> int:
+    """Show the nodes of every graph, in topological order, to functions; gives the number of changes that these made.
+
+    `visits` says who is shown which operators: `{"Add": _bias, ("Conv", Lifted("PaddedConv")): _layer}`. For a pattern
+    that is not found from certain operators it is one function, which sees every node.
+    """
     changes = 0
     names = Names(model)
-    for scope in list(scopes(model)):
-        edit = Edit(scope, names)
-        for node in scope.graph:
+    shown = visits if callable(visits) else _by_operator(visits)
+    for region in list(regions(model)):
+        edit = Edit(region, names)
+        for node, visit in _visits(region.graph, shown):
             if not edit.is_dropped(node):
                 visit(edit, node)
         changes += edit.finish()
     return changes
+
+
+def _by_operator(visits: Mapping[Operators, Visit]) -> dict[str, dict[str, Visit]]:
+    """Return the functions of a table by the operator's name, then by its domain."""
+    found: dict[str, dict[str, Visit]] = {}
+    for operators, visit in visits.items():
+        for operator in operators if isinstance(operators, tuple) else (operators,):
+            name = operator.op_type if isinstance(operator, Lifted) else operator
+            domain = DOMAIN if isinstance(operator, Lifted) else ""
+            if found.setdefault(name, {}).setdefault(domain, visit) is not visit:
+                raise ValueError(f"two functions of one table ask for {name}")
+    return found
+
+
+def _visits(graph: ir.Graph, shown: Visit | dict[str, dict[str, Visit]]) -> Iterator[tuple[ir.Node, Visit]]:
+    """Go through the nodes that somebody wants to see, in order. The others, most of all, must cost next to nothing:
+    a hundred passes go through every graph."""
+    if callable(shown):
+        for node in graph:
+            yield node, shown
+        return
+    for node in graph:
+        by_domain = shown.get(node.op_type)
+        if by_domain is not None and node.domain in by_domain:
+            yield node, by_domain[node.domain]
 
 
 def initialiser(graph: ir.Graph, name: str, data: ir.TensorProtocol | Array, *, generated: bool = True) -> ir.Value:
@@ -330,17 +342,37 @@ def initialiser(graph: ir.Graph, name: str, data: ir.TensorProtocol | Array, *, 
     return value
 
 
+def _node(
+    domain: str,
+    op_type: str,
+    inputs: Sequence[ir.Value | None],
+    attributes: Iterable[ir.Attr],
+    outputs: Sequence[ir.Value],
+    *,
+    before: ir.Node,
+    beside: ir.Node,
+    name: str | None,
+) -> ir.Node:
+    """Make a node to be put in front of `before`: it has the version of that one, where it is of the same domain, and
+    the metadata of `beside`, whose module it belongs to."""
+    return ir.Node(
+        domain,
+        op_type,
+        inputs,
+        attributes,
+        outputs=outputs,
+        version=before.version if before.domain == domain else None,
+        name=name,
+        metadata_props=dict(beside.metadata_props),
+    )
+
+
 def _identity(value: ir.Value | None) -> object:
     """What is the same for the same value, and for constants of one or a few numbers that are the same."""
     tensor = constant(value)
     if tensor is None or tensor.size > _FEW or is_parameter(value):
         return value
     return tensor.dtype, tuple(tensor.shape.numpy()), tensor.tobytes()
-
-
-def is_standard(node: ir.Node, *op_types: str) -> bool:
-    """Whether `node` is one of these operators of the default domain."""
-    return node.op_type in op_types and node.domain in ("", "ai.onnx")
 
 
 def has_generated_name(value: ir.Value) -> bool:
@@ -362,27 +394,3 @@ def is_parameter(value: ir.Value | None) -> bool:
     if value is None or tensor is None or tensor.dtype not in FLOATS or "constant" in value.meta:
         return False
     return tensor.size > 1 or not has_generated_name(value)
-
-
-def varies(value: ir.Value) -> bool:
-    """Whether the numbers of a constant are not all one, as those of many weights are before training."""
-    tensor = constant(value)
-    array = tensor.numpy() if tensor is not None else np.zeros(())
-    return bool((array != array.flat[:1]).any())
-
-
-def axes_of(node: ir.Node) -> tuple[int, ...] | None:
-    """The axes that a reduction, Squeeze or Unsqueeze works on, as they are written: input or attribute, perhaps
-    negative; None if they are not given, or not known."""
-    if len(node.inputs) > 1:
-        return static_elements(node.inputs[1])
-    axes = attribute(node, "axes", None)
-    return None if axes is None else tuple(axes)
-
-
-def attribute(node: ir.Node, name: str, default: Any) -> Any:
-    """The value of an attribute; None for a reference to a function's attribute, whose value is not known here."""
-    found = node.attributes.get(name)
-    if found is None:
-        return default
-    return None if found.is_ref() else found.value

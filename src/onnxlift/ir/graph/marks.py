@@ -13,3 +13,5 @@ AXES = "axes"
 WEIGHT = "weight"
 """Key in `Value.meta` of what a constant is to be called that is to be trained, although its name or size does not say
 so."""
+LOOKED_UP = "looked_up"
+"""Key in `Value.meta` of what an embedding gave for all its rows."""

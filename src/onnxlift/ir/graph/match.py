@@ -8,19 +8,17 @@ graph around it made is an input here, never a part of a pattern.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from .edit import Edit, attribute, has_generated_name, is_standard
+from .constants import constant, number
+from .edit import Edit, has_generated_name
 from .marks import DOMAIN as DOMAIN
-from .types import INTEGERS, DataType
-from .walk import constant
-
-# How close a constant must be to the number that it stands for: a few roundings of its type.
-_PRECISION = {DataType.DOUBLE: 1e-12, DataType.FLOAT: 1e-6, DataType.FLOAT16: 2e-3, DataType.BFLOAT16: 1e-2}
+from .nodes import attribute, is_standard
+from .shapes import rank
+from .types import is_close
 
 _MANY = 8
 """Hardly any pattern reads a value more often."""
@@ -28,21 +26,6 @@ _MAX_STEPS = 5
 _MOST_FILLED = 1 << 20
 _MOVES = ("Slice", "Expand", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Tile")
 _MAX_MOVES = 8
-
-
-def is_float(value: ir.Value | None) -> bool:
-    """Whether the value is a tensor of a type that PyTorch computes with."""
-    return value is not None and value.dtype in _PRECISION
-
-
-def is_close(number: float, expected: float, dtype: ir.DataType | None) -> bool:
-    """Whether `number`, computed from constants of this type, stands for `expected`."""
-    return math.isclose(number, expected, rel_tol=1e-12 if dtype is None else _PRECISION.get(dtype, 1e-12))
-
-
-def is_lifted(node: ir.Node, *kinds: str) -> bool:
-    """Whether this is a lifted node of one of these kinds."""
-    return node.domain == DOMAIN and node.op_type in kinds
 
 
 def made_by(edit: Edit, value: ir.Value | None, *op_types: str, domain: str = "") -> ir.Node | None:
@@ -95,18 +78,6 @@ def drop_unused(edit: Edit, nodes: Iterable[ir.Node]) -> None:
             edit.drop(node)
 
 
-def number(value: ir.Value | None) -> float | None:
-    """The one element of a constant; None for any other value."""
-    if value is None or value.const_value is None:
-        return None
-    if "number" not in value.meta:
-        tensor = constant(value)
-        fits = tensor is not None and tensor.size == 1 and (tensor.dtype in _PRECISION or tensor.dtype in INTEGERS)
-        value.meta["number"] = float(tensor.numpy().reshape(-1)[0]) if tensor is not None and fits else None
-    found: float | None = value.meta["number"]
-    return found
-
-
 def is_zeros(edit: Edit, value: ir.Value | None) -> bool:
     """Whether `value` is nothing but zeros, as far as can be seen: a constant, or zeros moved around."""
     for _ in range(_MAX_MOVES):
@@ -129,11 +100,6 @@ def is_filler(value: ir.Value | None, expected: float) -> bool:
         return False
     is_nameless = "constant" in value.meta or has_generated_name(value)
     return is_nameless and bool((tensor.numpy() == expected).all())
-
-
-def rank(value: ir.Value | None) -> int | None:
-    """The number of axes, if known."""
-    return None if value is None or value.shape is None else len(value.shape)
 
 
 def both_orders(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Value]]:

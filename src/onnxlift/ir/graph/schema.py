@@ -14,7 +14,7 @@ import onnx_ir as ir
 def schema_for(domain: str, op_type: str, opset: int) -> onnx.defs.OpSchema | None:
     """The newest schema of the operator that is not newer than `opset`; None for operators ONNX does not define."""
     try:
-        return onnx.defs.get_schema(op_type, opset, "" if domain == "ai.onnx" else domain)
+        return onnx.defs.get_schema(op_type, opset, domain)
     except onnx.defs.SchemaError:
         return None
 
@@ -51,8 +51,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)) or (hasattr(value, "__iter__") and type(value).__name__.startswith("Repeated")):
         return tuple(plain(v) for v in value)
     return value
-
-
-def opset_of(model: ir.Model, domain: str) -> int:
-    """The opset version of `domain` that the model imports; 1 where it imports none (custom domains, old files)."""
-    return model.opset_imports.get("" if domain == "ai.onnx" else domain, 1)

@@ -42,6 +42,9 @@ UNSIGNED = frozenset(
 INTEGERS = SIGNED | UNSIGNED
 COMPLEX = frozenset({DataType.COMPLEX64, DataType.COMPLEX128})
 
+PRECISION = {DataType.DOUBLE: 1e-12, DataType.FLOAT: 1e-6, DataType.FLOAT16: 2e-3, DataType.BFLOAT16: 1e-2}
+"""How close a constant must be to the number that it stands for: a few roundings of its type."""
+
 # How each element type travels in PyTorch. Sub-byte integers use the next wider type; strings are numpy arrays.
 TORCH_DTYPE = {
     DataType.FLOAT: "float32",
@@ -157,3 +160,13 @@ def shape_of(value: ir.Value) -> tuple[Dim, ...] | None:
     if value.shape is None:
         return None
     return tuple(d if isinstance(d, int) else d.value for d in value.shape)
+
+
+def is_float(value: ir.Value | None) -> bool:
+    """Tell whether the value is a tensor of a floating-point type that PyTorch computes with."""
+    return value is not None and value.dtype in PRECISION
+
+
+def is_close(number: float, expected: float, dtype: ir.DataType | None) -> bool:
+    """Tell whether `number`, computed from constants of this type, stands for `expected`."""
+    return math.isclose(number, expected, rel_tol=1e-12 if dtype is None else PRECISION.get(dtype, 1e-12))

@@ -1,4 +1,4 @@
-"""Walking a model by scope: the main graph, the bodies of functions, and the subgraphs inside either."""
+"""Walking a model by region: the main graph, the bodies of functions, and the subgraphs inside either."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 
 @dataclass(frozen=True)
-class Scope:
+class Region:
     """A graph, and the opset versions that are in force in it (a function body has its own)."""
 
     graph: ir.Graph
@@ -26,21 +26,21 @@ def opset_of(node: ir.Node, opsets: Mapping[str, int]) -> int:
     that of the graph around it; 1 where none is imported."""
     if node.version is not None:
         return node.version
-    return opsets.get("" if node.domain == "ai.onnx" else node.domain, 1)
+    return opsets.get(node.domain, 1)
 
 
 FLAT = "flat"  # the key in `graph.meta` of a graph that is known to have no graphs inside, and never will
 
 
 def mark_flat(model: ir.Model) -> None:
-    """Note whether the main graph has no subgraphs, so that `scopes` need not look for them again and again. For when
+    """Note whether the main graph has no subgraphs, so that `regions` need not look for them again and again. For when
     functions are inlined and operators expanded: no pass after that adds a node that holds a graph."""
     model.graph.meta.pop(FLAT, None)
     if not any(subgraphs(node) for node in model.graph if node.attributes.data):
         model.graph.meta[FLAT] = True
 
 
-def scopes(model: ir.Model) -> Iterator[Scope]:
+def regions(model: ir.Model) -> Iterator[Region]:
     """Every graph of the model, an outer one before those inside it: the main graph first, then each function."""
     yield from _within(model.graph, model.opset_imports)
     for function in model.functions.values():
@@ -58,25 +58,33 @@ def subgraphs(node: ir.Node) -> list[ir.Graph]:
     return graphs
 
 
-def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
-    """The tensor of an initialiser that no caller can override, else None."""
-    if value is None or value.const_value is None or not value.is_initializer() or value.is_graph_input():
-        return None
-    return value.const_value
+def all_nodes(graph: ir.Graph) -> Iterator[ir.Node]:
+    """Go through the nodes of `graph`, each followed by those inside it, at any depth. (onnx-ir's own method does not
+    expect an attribute that refers to a graph which the caller of a function gives.)"""
+    for node in graph:
+        yield node
+        if node.attributes.data:
+            yield from inner_nodes(node)
 
 
-def _within(graph: ir.Graph, opsets: Mapping[str, int]) -> Iterator[Scope]:
+def inner_nodes(node: ir.Node) -> Iterator[ir.Node]:
+    """Go through all nodes in the graphs that `node` holds, at any depth."""
+    for graph in subgraphs(node):
+        yield from all_nodes(graph)
+
+
+def _within(graph: ir.Graph, opsets: Mapping[str, int]) -> Iterator[Region]:
     # A stack rather than recursion: the depth comes from the model.
-    stack = [Scope(graph, opsets)]
+    stack = [Region(graph, opsets)]
     while stack:
-        scope = stack.pop()
-        yield scope
-        if FLAT in scope.graph.meta:
+        region = stack.pop()
+        yield region
+        if FLAT in region.graph.meta:
             continue
         # Most nodes have no attributes, and asking is cheaper than a call.
         inner = [
-            Scope(body, opsets, scope.depth + 1)
-            for node in scope.graph
+            Region(body, opsets, region.depth + 1)
+            for node in region.graph
             if node.attributes.data
             for body in subgraphs(node)
         ]

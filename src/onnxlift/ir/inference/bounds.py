@@ -10,8 +10,9 @@ inference can ask again.
 
 from __future__ import annotations
 
+from onnxlift.ir.graph.shapes import Dim
+
 from . import symbolic
-from .symbolic import Dim
 
 
 class Bounds:

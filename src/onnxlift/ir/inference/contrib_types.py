@@ -12,10 +12,11 @@ from typing import Any
 
 import onnx_ir as ir
 
+from onnxlift.ir.graph.shapes import Shape
 from onnxlift.ir.graph.types import DataType
 
 from . import shape_rules, symbolic, window_rules
-from .node_view import NodeView, Shape, Unknown
+from .node_view import NodeView, Unknown
 
 DOMAIN = "com.microsoft"
 Output = tuple[ir.DataType, Shape] | None

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
+from onnxlift.ir.graph.shapes import elements_of, static_elements
 from onnxlift.ir.graph.walk import opset_of, subgraphs
-
-from .node_view import elements_of, static_elements
 
 if TYPE_CHECKING:
     from .infer import Inference, TypeAndShape
@@ -31,7 +30,7 @@ def infer(inference: Inference, node: ir.Node, opsets: Mapping[str, int], attrib
         for body in bodies:
             inference.sweep(body, opsets, attributes)
 
-    standard = node.domain in ("", "ai.onnx")
+    standard = node.domain == ""
     found: Sequence[TypeAndShape] = []
     if standard and node.op_type == "If" and len(bodies) == 2:
         sweep()

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 
+from onnxlift.ir.graph.shapes import MAX_ELEMENTS, Dim, Element, Elements, shape_of
 from onnxlift.ir.graph.types import INTEGERS
 
 from . import symbolic
-from .node_view import MAX_ELEMENTS, Element, Elements, NodeView, Unknown, shape_of
-from .symbolic import Dim
+from .node_view import NodeView, Unknown
 
 Binary = Callable[[Dim, Dim], Dim | None]
 

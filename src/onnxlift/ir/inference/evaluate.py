@@ -28,7 +28,7 @@ def evaluate(node: ir.Node, opset: int, inputs: Sequence[Array | None], *, typed
     """The only output of a node of the default domain, or None where it has no value here. Of an operator that only
     moves elements the inputs may be of another type than the node's, if not `typed`."""
     function = _TABLE.get(node.op_type)
-    if function is None or node.domain not in ("", "ai.onnx") or len(node.outputs) != 1:
+    if function is None or node.domain != "" or len(node.outputs) != 1:
         return None
     if any(attribute.is_ref() for attribute in node.attributes.values()):
         return None

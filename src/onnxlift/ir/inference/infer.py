@@ -27,12 +27,14 @@ import onnx
 import onnx.shape_inference
 import onnx_ir as ir
 
+from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.schema import schema_for
-from onnxlift.ir.graph.walk import constant, opset_of, scopes, subgraphs
+from onnxlift.ir.graph.shapes import MAX_ELEMENTS, Elements, Shape, shape_of
+from onnxlift.ir.graph.walk import all_nodes, opset_of, regions, subgraphs
 
 from . import contrib_types, control_flow, element_rules, shape_rules
 from .bounds import Bounds
-from .node_view import MAX_ELEMENTS, Elements, NodeView, Shape, Unknown, shape_of
+from .node_view import NodeView, Unknown
 
 logger = logging.getLogger(__name__)
 
@@ -79,9 +81,9 @@ class Inference:
         self.visits = _REVISITS
         self.bounds = Bounds()
         self._next_symbol = 0
-        for scope in scopes(model):
-            self.visits += len(scope.graph)
-            for values in (scope.graph.inputs, *(node.outputs for node in scope.graph)):
+        for region in regions(model):
+            self.visits += len(region.graph)
+            for values in (region.graph.inputs, *(node.outputs for node in region.graph)):
                 for value in values:
                     self._remember(value)
 
@@ -161,7 +163,7 @@ class Inference:
         if subgraphs(node):
             control_flow.infer(self, node, opsets, attributes)
             return
-        standard = node.domain in ("", "ai.onnx")
+        standard = node.domain == ""
         opset = opset_of(node, opsets)
         # What a branch learns holds only in runs that take it.
         bounds = self.bounds if node.graph is self.model.graph else Bounds()
@@ -273,7 +275,7 @@ class Inference:
         names = {f"o{i}": value.name for i, value in enumerate(node.outputs)}
         for i, value in enumerate(node.outputs):
             proto.output[i] = f"o{i}" if value.name else ""
-        versions = {**opsets, "" if node.domain == "ai.onnx" else node.domain: view.opset}
+        versions = {**opsets, node.domain: view.opset}
         imports = [onnx.helper.make_opsetid(domain, version) for domain, version in versions.items()]
         try:
             inferred = onnx.shape_inference.infer_node_outputs(
@@ -368,7 +370,7 @@ class Inference:
                 elif identifier not in entered:
                     entered.add(identifier)
                     stack.append((identifier, True))
-                    called = {node.op_identifier() for node in functions[identifier].all_nodes()}
+                    called = {node.op_identifier() for node in all_nodes(functions[identifier].graph)}
                     stack.extend((other, False) for other in functions if other in called)
         return order[::-1]
 

@@ -12,74 +12,16 @@ from typing import Any
 import onnx_ir as ir
 
 from onnxlift.ir.graph.schema import plain
-from onnxlift.ir.graph.types import INTEGERS
-from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.graph.shapes import MAX_ELEMENTS, Dim, Elements, Shape, elements_of, shape_of, static_elements
 
 from . import symbolic
 from .bounds import Bounds
-from .symbolic import Dim
 
-Shape = tuple[Dim, ...]
-Element = int | str | None
-Elements = tuple[Element, ...]
-
-MAX_ELEMENTS = 128
-"""Longer integer tensors are data, not shapes."""
-
-_COUNTABLE = INTEGERS | {ir.DataType.BOOL}
 _REQUIRED: Any = object()
 
 
 class Unknown(Exception):  # noqa: N818 - it is an answer, not a failure
     """The rule needs something that is not known before the model runs."""
-
-
-def shape_of(value: ir.Value | None) -> Shape | None:
-    """The shape of a tensor with every size an int or a name; None if its rank is unknown or it is no tensor."""
-    if value is None or value.shape is None or not isinstance(value.type, ir.TensorType):
-        return None
-    dims = tuple([d if isinstance(d, int) else d.value for d in value.shape])
-    return None if None in dims else dims  # type: ignore[return-value]
-
-
-def elements_of(value: ir.Value | None) -> Elements | None:
-    """The elements of a small integer or bool tensor of rank 0 or 1, each an int, a symbolic size, or None.
-
-    Inference keeps them in `value.meta["dims"]`, as a tuple for rank 1 and bare for rank 0.
-    """
-    if value is None:
-        return None
-    meta = value.meta
-    if "dims" in meta:
-        known = meta["dims"]
-        return known if isinstance(known, tuple) else (known,)
-    tensor = constant(value)
-    if tensor is None or tensor.dtype not in _COUNTABLE or len(tensor.shape) > 1 or tensor.size > MAX_ELEMENTS:
-        return None
-    array = tensor.numpy()
-    elements = tuple(int(element) for element in array.reshape(-1))
-    meta["dims"] = elements if array.ndim else elements[0]
-    return elements
-
-
-def static_elements(value: ir.Value | None) -> tuple[int, ...] | None:
-    """The elements of `value` if every one is a known int."""
-    elements = elements_of(value)
-    if elements is None or not all(isinstance(element, int) for element in elements):
-        return None
-    return elements  # type: ignore[return-value]
-
-
-def static_slice(node: ir.Node) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] | None:
-    """Where a Slice starts, along which axes, and in what steps, if all of that is known. None also before opset 10,
-    where attributes say it."""
-    if len(node.inputs) < 3:
-        return None
-    _, start, _, axis, step = (*node.inputs, None, None)[:5]
-    starts = static_elements(start) or ()
-    axes = tuple(range(len(starts))) if axis is None else static_elements(axis)
-    steps = (1,) * len(starts) if step is None else static_elements(step)
-    return None if not starts or axes is None or steps is None else (starts, axes, steps)
 
 
 class NodeView:

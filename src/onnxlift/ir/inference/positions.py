@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.shapes import Dim, Shape, elements_of, shape_of
 from onnxlift.ir.graph.types import DataType
-from onnxlift.ir.graph.walk import constant
 
 from . import symbolic
-from .node_view import Shape, elements_of, shape_of
-from .symbolic import Dim
 
 _MAX_DEPTH = 16
 _MAX_CONSTANT = 1 << 16
@@ -72,7 +71,7 @@ class Positions:
     def condition(self, value: ir.Value | None) -> Grid | None:
         """A grid that is at least 0 exactly where the boolean `value` is true, if that compares positions."""
         node = None if value is None else value.producer()
-        if node is None or node.op_type not in COMPARISONS or node.domain not in ("", "ai.onnx"):
+        if node is None or node.op_type not in COMPARISONS or node.domain != "":
             return None
         upside_down, bound = COMPARISONS[node.op_type]
         larger, smaller = reversed(node.inputs) if upside_down else node.inputs
@@ -87,7 +86,7 @@ class Positions:
         if elements is not None and len(elements) == 1 and elements[0] is not None:
             return Grid(shape, (0,) * len(shape), elements[0])
         node = value.producer()
-        if node is None or node.domain not in ("", "ai.onnx"):
+        if node is None or node.domain != "":
             tensor = constant(value)
             return None if tensor is None or tensor.size > _MAX_CONSTANT else grid_of(tensor.numpy())
         match node.op_type:
@@ -110,7 +109,7 @@ def counted(nodes: Iterable[ir.Node]) -> set[ir.Value]:
     it or multiplies it by one. `nodes` are in topological order."""
     found: set[ir.Value] = set()
     for node in nodes:
-        if node.domain not in ("", "ai.onnx"):
+        if node.domain != "":
             continue
         read = [value for value in node.inputs if value is not None]
         if node.op_type == "Range":
@@ -135,7 +134,7 @@ def is_all_true(value: ir.Value | None) -> bool:
     tensor = constant(value)
     if tensor is not None:
         return 0 < tensor.size <= _MAX_CONSTANT and bool((tensor.numpy() == 1).all())
-    if node is None or node.op_type != "ConstantOfShape" or node.domain not in ("", "ai.onnx"):
+    if node is None or node.op_type != "ConstantOfShape" or node.domain != "":
         return False
     fill = node.attributes.get("value")
     return fill is not None and not fill.is_ref() and bool((fill.as_tensor().numpy() == 1).all())

@@ -12,10 +12,11 @@ from itertools import zip_longest
 
 import onnx_ir as ir
 
+from onnxlift.ir.graph.shapes import Dim, Element, Shape
+
 from . import slicing, symbolic, window_rules
 from .element_rules import shape_slice
-from .node_view import Element, NodeView, Shape, Unknown
-from .symbolic import Dim
+from .node_view import NodeView, Unknown
 
 Rule = Callable[[NodeView], Shape]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from onnxlift.ir.graph.shapes import Dim, Element, Shape
+
 from . import symbolic
-from .node_view import Element, NodeView, Shape, Unknown
-from .symbolic import Dim
+from .node_view import NodeView, Unknown
 
 
 def slice_shape(n: NodeView) -> Shape:

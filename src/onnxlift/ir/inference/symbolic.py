@@ -17,7 +17,8 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-Dim = int | str
+from onnxlift.ir.graph.shapes import Dim
+
 _Monomial = tuple[str, ...]
 _Polynomial = dict[_Monomial, int]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from onnxlift.ir.graph.shapes import Dim, Shape
+
 from . import symbolic
-from .node_view import NodeView, Shape, Unknown
-from .symbolic import Dim
+from .node_view import NodeView, Unknown
 
 
 def _spatial_sizes(n: NodeView, kernel: Shape) -> list[Dim | None]:

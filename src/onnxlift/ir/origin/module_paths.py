@@ -9,6 +9,8 @@ import onnx_ir as ir
 from .exported import folded_from
 from .metadata import NAME_SCOPES, NO_MODULE, string_list
 
+_SCOPE_KEYS = ("pkg.torch.onnx.name_scopes", "namespace")
+
 LONGEST_NAME = 1000  # of a node that tells of modules: it is a stranger's
 
 _PARAMETRISED = ".parametrizations."
@@ -56,3 +58,11 @@ def reads_layer(module: str | None, layer: str, parents: Collection[str]) -> boo
     if module is None or module == layer:
         return False
     return module == "" or module in parents or layer.startswith(f"{module}.")
+
+
+def module_of(node: ir.Node) -> str:
+    """Return the module that the node belongs to, as far as the exporter tells, in its own spelling."""
+    for key in _SCOPE_KEYS:
+        if key in node.metadata_props:
+            return node.metadata_props[key].rpartition(",")[0]
+    return (node.name or "").rpartition("/")[0]

@@ -10,7 +10,7 @@ from typing import BinaryIO
 import onnx
 import onnx_ir as ir
 
-from onnxlift.ir.graph.domains import FunctionId
+from onnxlift.ir.graph.functions import FunctionId
 
 from .external import DataFolder
 from .tensors import TensorStore

@@ -11,8 +11,10 @@ import onnx_ir as ir
 from onnx import AttributeProto, TensorProto
 
 from onnxlift.errors import LoadError, quote
+from onnxlift.ir.graph.walk import regions
 
 from .external import DataFolder, stored_data
+from .protos import graphs_of
 from .tensors import FileTensor, Stored, TensorStore, bytes_needed, size_mismatch
 
 MAX_RANK = 32
@@ -55,12 +57,11 @@ def attach_weights(model: ir.Model, store: TensorStore) -> None:
 
 def replace_tensors(model: ir.Model, replacement: Callable[[ir.TensorProtocol], ir.TensorProtocol]) -> None:
     """Put `replacement(tensor)` in the place of every tensor: initialisers and attributes, here and in functions."""
-    for graph in (model.graph, *(function.graph for function in model.functions.values())):
-        for each in (graph, *graph.subgraphs()):
-            for value in each.initializers.values():
-                if value.const_value is not None:
-                    value.const_value = replacement(value.const_value)
-        for node in graph.all_nodes():
+    for region in regions(model):
+        for value in region.graph.initializers.values():
+            if value.const_value is not None:
+                value.const_value = replacement(value.const_value)
+        for node in region.graph:
             _replace_in_attributes(node.attributes, replacement)
     for function in model.functions.values():
         _replace_in_attributes(function.attributes, replacement)
@@ -104,11 +105,8 @@ def _tensors_of_attributes(attributes: Iterable[AttributeProto]) -> Iterator[Ten
             yield from attribute.tensors
         elif attribute.type == AttributeProto.SPARSE_TENSOR and not attribute.ref_attr_name:
             yield from (attribute.sparse_tensor.values, attribute.sparse_tensor.indices)
-        elif attribute.type == AttributeProto.GRAPH:
-            yield from _tensors_of_graph(attribute.g)
-        elif attribute.type == AttributeProto.GRAPHS:
-            for graph in attribute.graphs:
-                yield from _tensors_of_graph(graph)
+        for graph in graphs_of(attribute):
+            yield from _tensors_of_graph(graph)
 
 
 def _check_header(tensor: TensorProto) -> None:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from onnxlift.ir.graph.shapes import elements_of
 from onnxlift.ir.graph.types import FLOATS, Dim, type_of
-from onnxlift.ir.inference.node_view import elements_of
 from onnxlift.lifting.code.expr import Ref, bare, variable
 from onnxlift.lifting.ops.operand import Constant, Dims, Operand, Scalar, Tensor, size_of
 

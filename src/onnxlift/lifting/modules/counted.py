@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.edit import Array
 from onnxlift.ir.graph.types import DataType
-from onnxlift.ir.graph.walk import constant
 from onnxlift.lifting.code.expr import Device, Expr, Ref, torch, walk
 from onnxlift.lifting.code.statements import Assign, Block, Statement, expressions, walk_statements
 from onnxlift.lifting.ops.node import torch_dtype

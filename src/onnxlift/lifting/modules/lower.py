@@ -7,7 +7,7 @@ steps that follow, when the whole module is known.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from itertools import islice, zip_longest
 from typing import Any
 
@@ -16,6 +16,7 @@ import onnx_ir as ir
 from onnxlift.errors import UnsupportedNode
 from onnxlift.ir.graph.marks import MADE, USUAL_NAME
 from onnxlift.ir.graph.types import type_of
+from onnxlift.ir.graph.walk import inner_nodes, opset_of
 from onnxlift.ir.origin.metadata import NAME_SCOPES
 from onnxlift.lifting.code.expr import (
     Attribute,
@@ -43,7 +44,7 @@ from onnxlift.lifting.ops.node import Node, Result, Unpack, Unsupported, torch_d
 from onnxlift.lifting.ops.operand import Constant, Dims, Operand, Scalar, Tensor
 from onnxlift.lifting.tree.build import build_branch
 from onnxlift.lifting.tree.scope import Scope
-from onnxlift.lifting.tree.scopes import Path, Scopes, graphs_of, owner_of
+from onnxlift.lifting.tree.scopes import Path, Scopes, owner_of
 from onnxlift.lifting.tree.steps import without_steps
 from onnxlift.lifting.tree.weights import WEIGHT, is_parameter
 
@@ -120,14 +121,12 @@ class Lowering:
             if isinstance(item, Scope):
                 self.find_places(item)
             else:
-                for node in (item, *_inner_nodes(item)):
+                for node in (item, *inner_nodes(item)):
                     self.place[node] = scope
 
     def opset(self, node: ir.Node) -> int:
         """The opset in force for a node: its own where a function body has brought one along, else the model's."""
-        if node.version is not None:
-            return node.version
-        return self.model.opset_imports.get(node.domain, 1)
+        return opset_of(node, self.model.opset_imports)
 
 
 class Body:
@@ -348,14 +347,6 @@ class Body:
         at_root = "." not in (value.name or "") and MADE not in value.meta
         owner = () if at_root else owner_of(value.name)
         return owner is not None and len(owner) < len(self.module.path) and self.module.path[: len(owner)] == owner
-
-
-def _inner_nodes(node: ir.Node) -> Iterator[ir.Node]:
-    for held in node.attributes.values():
-        for graph in graphs_of(held):
-            for inner in graph:
-                yield inner
-                yield from _inner_nodes(inner)
 
 
 def _text_literal(value: ir.Value) -> Expr:

@@ -31,6 +31,7 @@ from typing import Any, TypeVar
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.graph.nodes import plain_domain
 from onnxlift.ir.graph.schema import attributes_of, default_attributes, schema_for
 from onnxlift.ir.graph.types import DataType, type_of
 
@@ -87,7 +88,9 @@ def op(*op_types: str, domain: str = "", ignores: Sequence[str] = ()) -> Callabl
 
     def register(function: Function) -> Function:
         for op_type in op_types:
-            _TABLE[_domain(domain), op_type] = Operator(op_type, _domain(domain), function, frozenset(ignores))
+            _TABLE[plain_domain(domain), op_type] = Operator(
+                op_type, plain_domain(domain), function, frozenset(ignores)
+            )
         return function
 
     return register
@@ -96,7 +99,7 @@ def op(*op_types: str, domain: str = "", ignores: Sequence[str] = ()) -> Callabl
 def find(domain: str, op_type: str) -> Operator | None:
     """The operator function for a node, the user's own first."""
     load_builtin()
-    return _TABLE.get((_domain(domain), op_type))
+    return _TABLE.get((plain_domain(domain), op_type))
 
 
 def is_supported(domain: str, op_type: str) -> bool:
@@ -123,10 +126,6 @@ def load_builtin() -> None:
     for module in sorted(m.name for m in pkgutil.walk_packages(package.__path__, f"{__package__}.")):
         importlib.import_module(module)
     _TABLE.update(users)
-
-
-def _domain(domain: str) -> str:
-    return "" if domain == "ai.onnx" else domain
 
 
 def call(operator: Operator, node: ir.Node, opset: int, host: Host) -> tuple[Node, Result]:

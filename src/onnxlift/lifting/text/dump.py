@@ -16,7 +16,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnxlift.ir.graph.types import type_of
-from onnxlift.ir.graph.walk import subgraphs
+from onnxlift.ir.graph.walk import all_nodes, subgraphs
 
 MAX_NODES = 10_000
 MAX_ELEMENTS = 8
@@ -33,7 +33,7 @@ class GraphDump:
 
     def __call__(self, stage: str, model: ir.Model) -> None:
         before = {node: self._lines[node][1] for node in self._order}
-        self._order = list(islice(_nodes(model.graph), MAX_NODES + 1))
+        self._order = list(islice(all_nodes(model.graph), MAX_NODES + 1))
         if len(self._order) > MAX_NODES:
             self._order.clear()
             return
@@ -74,13 +74,6 @@ def _graph_lines(graph: ir.Graph, indent: str, line: Callable[[ir.Node], str]) -
             yield from _graph_lines(inner, indent + "    ", line)
     for value in graph.outputs:
         yield f"{indent}output {_name(value.name)}: {type_of(value)}"
-
-
-def _nodes(graph: ir.Graph) -> Iterator[ir.Node]:
-    for node in graph:
-        yield node
-        for inner in subgraphs(node):
-            yield from _nodes(inner)
 
 
 def node_line(node: ir.Node) -> str:

@@ -31,6 +31,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 import onnx_ir as ir
 
 from onnxlift.ir.graph.types import FLOATS, INTEGERS
+from onnxlift.ir.graph.walk import inner_nodes
 from onnxlift.ir.origin.metadata import NAME_SCOPES
 
 from .calls import find_calls
@@ -39,7 +40,7 @@ from .local_activations import activate_locally
 from .local_positions import count_locally
 from .reads import outer_reads
 from .scope import Scope, child_around, is_within, kind, walk
-from .scopes import LAYER_WEIGHTS, Path, Scopes, graphs_of, owner_of
+from .scopes import LAYER_WEIGHTS, Path, Scopes, owner_of
 from .steps import find_steps
 from .weights import is_parameter
 
@@ -93,8 +94,7 @@ def _dissolve_divided(scope: Scope, scopes: Scopes) -> None:
 
 def _size(node: ir.Node) -> int:
     """The node and all in its branches."""
-    inner = (graph for attribute in node.attributes.values() for graph in graphs_of(attribute))
-    return 1 + sum(_size(each) for graph in inner for each in graph)
+    return 1 + sum(1 for _ in inner_nodes(node))
 
 
 def _divide(scope: Scope, order: Mapping[ir.Node, int], scopes: Scopes) -> list[ir.Node]:

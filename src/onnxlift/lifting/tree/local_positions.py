@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import onnx_ir as ir
 
-from onnxlift.ir.inference.node_view import elements_of
+from onnxlift.ir.graph.shapes import elements_of
 from onnxlift.ir.inference.positions import counted
 
 from .scope import Scope, is_within, walk

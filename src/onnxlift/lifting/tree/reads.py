@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from .scopes import graphs_of
+from onnxlift.ir.graph.walk import subgraphs
 
 
 def outer_reads(node: ir.Node) -> Iterator[ir.Value]:
@@ -14,9 +14,8 @@ def outer_reads(node: ir.Node) -> Iterator[ir.Value]:
     for value in node.inputs:
         if value is not None:
             yield value
-    for attribute in node.attributes.values():
-        for graph in graphs_of(attribute):
-            yield from captured(graph)
+    for graph in subgraphs(node):
+        yield from captured(graph)
 
 
 def captured(graph: ir.Graph) -> Iterator[ir.Value]:

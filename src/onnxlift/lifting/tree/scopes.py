@@ -22,6 +22,7 @@ from itertools import islice, takewhile
 import onnx_ir as ir
 
 from onnxlift.ir.graph.types import FLOATS
+from onnxlift.ir.graph.walk import subgraphs
 from onnxlift.ir.origin.metadata import CLASSES, NAME_SCOPES, NO_MODULE, string_list
 from onnxlift.ir.origin.module_paths import joined
 from onnxlift.lifting.code.identifiers import is_generated
@@ -124,7 +125,7 @@ def find_inner_scopes(graph: ir.Graph, scopes: Scopes) -> None:
     """Add the paths of the nodes in branches and loops, at any depth. A node around layers is in the module that they
     all are in."""
     for node in graph:
-        for inner in (inner for attribute in node.attributes.values() for inner in graphs_of(attribute)):
+        for inner in subgraphs(node):
             unknown: set[ir.Node] = set()
             for each in inner:
                 path = _own_path(each, scopes)
@@ -135,15 +136,6 @@ def find_inner_scopes(graph: ir.Graph, scopes: Scopes) -> None:
             find_inner_scopes(inner, scopes)
             layers = [_around(each, scopes.paths[each]) for each in inner if each in scopes.owned]
             scopes.paths[node] = _common([scopes.paths.get(node, ()), *layers])
-
-
-def graphs_of(attribute: ir.Attr) -> tuple[ir.Graph, ...]:
-    """The subgraphs that an attribute holds."""
-    if attribute.is_ref():
-        return ()
-    if attribute.type == ir.AttributeType.GRAPH:
-        return (attribute.as_graph(),)
-    return tuple(attribute.as_graphs()) if attribute.type == ir.AttributeType.GRAPHS else ()
 
 
 def join_neighbours(graph: ir.Graph, scopes: Scopes, nodes: Collection[ir.Node]) -> None:

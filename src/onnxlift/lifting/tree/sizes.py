@@ -16,7 +16,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.edit import initialiser
-from onnxlift.ir.inference.node_view import elements_of, shape_of
+from onnxlift.ir.graph.shapes import elements_of, shape_of
 
 from .flow import SIZES
 from .scopes import Scopes

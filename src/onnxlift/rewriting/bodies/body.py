@@ -20,9 +20,9 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.schema import attributes_of
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.shapes import shape_of
 
 Value = ir.Value
 MICROSOFT = "com.microsoft"

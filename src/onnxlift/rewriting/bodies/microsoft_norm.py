@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.graph.constants import constant
 
 from .body import Body, Value, body, rank
 from .microsoft_fused import channels_first, channels_last

@@ -15,7 +15,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, has_generated_name, is_parameter, is_standard, sweep
+from onnxlift.ir.graph.edit import Edit, has_generated_name, is_parameter, sweep
+from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.stages import step
 
 _LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -25,7 +26,7 @@ _LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 def run(model: ir.Model) -> int:
     """Replace all Constant nodes; gives how many."""
     weights = [value for value in model.graph.initializers.values() if is_parameter(value)]
-    count = sweep(model, _visit)
+    count = sweep(model, {"Constant": _visit})
     found = [] if weights else [v for v in model.graph.initializers.values() if v.shape and not has_generated_name(v)]
     if any(_is_weight(value) for value in found):
         for value in found:
@@ -40,7 +41,7 @@ def _is_weight(value: ir.Value) -> bool:
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if is_standard(node, "Constant") and len(node.outputs) == 1:
+    if len(node.outputs) == 1:
         tensor = _tensor(node)
         if tensor is not None:
             edit.fold(node, [tensor])

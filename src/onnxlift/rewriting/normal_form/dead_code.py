@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.walk import Scope, scopes, subgraphs
+from onnxlift.ir.graph.walk import Region, all_nodes, regions, subgraphs
 from onnxlift.stages import step
 
 
@@ -20,12 +20,12 @@ from onnxlift.stages import step
 def run(model: ir.Model) -> int:
     """Remove what is dead; gives the number of nodes, initialisers and functions."""
     # Inner graphs first: what dies inside frees values outside.
-    removed = sum(_sweep(scope) for scope in reversed(list(scopes(model))))
+    removed = sum(_sweep(region) for region in reversed(list(regions(model))))
     return removed + _remove_functions(model)
 
 
-def _sweep(scope: Scope) -> int:
-    graph = scope.graph
+def _sweep(region: Region) -> int:
+    graph = region.graph
     dead: list[ir.Node] = []
     for node in reversed(graph):
         if any(output.uses() or output.is_graph_output() for output in node.outputs):
@@ -57,13 +57,13 @@ def release(node: ir.Node) -> None:
 
 def _remove_functions(model: ir.Model) -> int:
     called: set[ir.OperatorIdentifier] = set()
-    pending: list[ir.Graph | ir.Function] = [model.graph]
+    pending = [model.graph]
     while pending:
-        for node in pending.pop().all_nodes():
+        for node in all_nodes(pending.pop()):
             identifier = node.op_identifier()
             if identifier in model.functions and identifier not in called:
                 called.add(identifier)
-                pending.append(model.functions[identifier])
+                pending.append(model.functions[identifier].graph)
     unused = [identifier for identifier in model.functions if identifier not in called]
     for identifier in unused:
         del model.functions[identifier]

@@ -17,7 +17,7 @@ import onnx
 import onnx_ir as ir
 
 from onnxlift.ir.graph.schema import schema_for
-from onnxlift.ir.graph.walk import subgraphs
+from onnxlift.ir.graph.walk import all_nodes, inner_nodes, opset_of
 from onnxlift.ir.inference.infer import infer
 from onnxlift.rewriting import bodies
 from onnxlift.stages import step
@@ -40,7 +40,7 @@ def run(model: ir.Model, *, supported: Operators | None = None) -> int:
         return 0
     changes = 0
     for _ in range(_MAX_ROUNDS):
-        waiting = [n for n in model.graph.all_nodes() if _has_body(model, n) and not supported(n.domain, n.op_type)]
+        waiting = [n for n in all_nodes(model.graph) if _has_body(model, n) and not supported(n.domain, n.op_type)]
         if not waiting:
             break
         bodies = {node: body for node in waiting if (body := _body(model, node)) is not None}
@@ -56,12 +56,9 @@ def run(model: ir.Model, *, supported: Operators | None = None) -> int:
 def _has_body(model: ir.Model, node: ir.Node) -> bool:
     if bodies.has_body(node):
         return "reason" not in node.meta
-    schema: Any = schema_for(node.domain, node.op_type, _opset(model, node))  # onnx's stubs do not know the two
+    opset = opset_of(node, model.opset_imports)
+    schema: Any = schema_for(node.domain, node.op_type, opset)  # onnx's stubs do not know the two
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
-
-
-def _opset(model: ir.Model, node: ir.Node) -> int:
-    return node.version if node.version is not None else model.opset_imports.get(node.domain, 1)
 
 
 def _name(call: ir.Node, node: ir.Node) -> str:
@@ -71,7 +68,7 @@ def _name(call: ir.Node, node: ir.Node) -> str:
 
 
 def _body(model: ir.Model, node: ir.Node) -> ir.Function | None:
-    opset = _opset(model, node)
+    opset = opset_of(node, model.opset_imports)
     if bodies.has_body(node):
         try:
             return bodies.body_of(node)
@@ -132,13 +129,11 @@ def _connect_outer_values(function: ir.Function, node: ir.Node) -> None:
     outside = {value.name: value for value in _reads_inside(node)}
     if not outside:
         return
-    for inner in function.all_nodes():
+    for inner in all_nodes(function.graph):
         for index, value in enumerate(inner.inputs):
             if value is not None and value.producer() is None and value.graph is None and value.name in outside:
                 inner.replace_input_with(index, outside[value.name])
 
 
 def _reads_inside(node: ir.Node) -> list[ir.Value]:
-    return [
-        value for graph in subgraphs(node) for inner in graph.all_nodes() for value in inner.inputs if value is not None
-    ]
+    return [value for inner in inner_nodes(node) for value in inner.inputs if value is not None]

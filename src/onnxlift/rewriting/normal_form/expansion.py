@@ -15,7 +15,7 @@ import onnx_ir as ir
 from onnxlift.errors import LoadError, quote
 from onnxlift.ir.checking.form import MAX_NESTING
 from onnxlift.ir.graph.edit import Edit, Names
-from onnxlift.ir.graph.walk import Scope, subgraphs
+from onnxlift.ir.graph.walk import Region, all_nodes, subgraphs
 
 Operators = Callable[[str, str], bool]
 """A set of operators: asked with domain and op type."""
@@ -39,7 +39,7 @@ class Expansion:
         self.name_of = name_of
         self.changes = 0
         self._names = Names(model)
-        self._node_names: dict[str, int] = {node.name: 1 for node in model.graph.all_nodes() if node.name}
+        self._node_names: dict[str, int] = {node.name: 1 for node in all_nodes(model.graph) if node.name}
 
     def expand(self, graph: ir.Graph, depth: int = 0) -> None:
         """Expand all calls in `graph` and the graphs inside it."""
@@ -48,7 +48,7 @@ class Expansion:
                 f"subgraphs are nested more than {MAX_NESTING} deep in graph {quote(graph.name or '')}, once the "
                 "functions that it calls are expanded."
             )
-        edit = Edit(Scope(graph, self.opsets, depth), self._names)
+        edit = Edit(Region(graph, self.opsets, depth), self._names)
         waiting = list(reversed(graph))
         while waiting:
             node = waiting.pop()

@@ -19,7 +19,7 @@ import onnx_ir as ir
 
 from onnxlift.errors import LoadError, quote
 from onnxlift.ir.graph.edit import Names
-from onnxlift.ir.graph.walk import scopes, subgraphs
+from onnxlift.ir.graph.walk import all_nodes, inner_nodes, regions
 from onnxlift.stages import step
 
 DOMAIN = "ai.onnx.preview.training"
@@ -32,9 +32,9 @@ def run(model: ir.Model) -> int:
     """Give every Gradient node its body; gives how many."""
     copied = changes = 0
     names = Names(model)
-    for scope in list(scopes(model)):
-        found = {value.name: value for value in (*scope.graph.initializers.values(), *scope.graph.inputs)}
-        for node in scope.graph:
+    for region in list(regions(model)):
+        found = {value.name: value for value in (*region.graph.initializers.values(), *region.graph.inputs)}
+        for node in region.graph:
             if node.domain == DOMAIN and node.op_type == "Gradient" and "body" not in node.attributes:
                 bounds = [found.get(name) for name in (*_names(node, "xs"), *_names(node, "zs"))]
                 target = found.get(next(iter(_names(node, "y")), None))
@@ -85,9 +85,8 @@ def _cut_out(bounds: list[ir.Value], target: ir.Value) -> ir.Graph:
 def _read_by(node: ir.Node) -> list[ir.Value]:
     """What a node reads, its subgraphs included."""
     read = [value for value in node.inputs if value is not None]
-    for graph in subgraphs(node):
-        for inner in graph.all_nodes():
-            read += [value for value in inner.inputs if value is not None and value.graph is not inner.graph]
+    for inner in inner_nodes(node):
+        read += [value for value in inner.inputs if value is not None and value.graph is not inner.graph]
     return read
 
 
@@ -97,7 +96,7 @@ def _prepare(body: ir.Graph, names: Names) -> int:
     for value in body.inputs:
         value.name = names.fresh(value.name or "x")
         value.const_value = None  # an initialiser by which one differentiates is a variable here
-    for node in body.all_nodes():
+    for node in all_nodes(body):
         count += 1
         for value in node.outputs:
             value.name = names.fresh(value.name) if value.name else value.name

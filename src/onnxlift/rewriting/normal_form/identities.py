@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, initialiser, is_standard, sweep
-from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, initialiser, sweep
 from onnxlift.ir.origin.metadata import NAME_SCOPES
 from onnxlift.stages import step
 
@@ -24,11 +24,11 @@ from onnxlift.stages import step
 @step("identities", after={"constant-nodes": "as it was: the reason is still to be written"}, optional=False)
 def run(model: ir.Model) -> int:
     """Remove Identity nodes; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Identity": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Identity") or len(node.inputs) != 1 or len(node.outputs) != 1:
+    if len(node.inputs) != 1 or len(node.outputs) != 1:
         return
     source, output = node.inputs[0], node.outputs[0]
     if source is None:

@@ -16,9 +16,10 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import attribute, initialiser, is_standard
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import initialiser
+from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.types import FLOATS
-from onnxlift.ir.graph.walk import constant
 from onnxlift.ir.origin.exported import Program, read_program
 from onnxlift.stages import step
 

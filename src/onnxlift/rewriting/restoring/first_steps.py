@@ -17,9 +17,10 @@ from collections.abc import Iterator
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.stages import step
 
 _IH, _HH, _BIAS_HH = ".weight_ih", ".weight_hh", ".bias_hh"
@@ -29,11 +30,11 @@ _MOST_ELEMENTS = 1 << 20
 @step("first-steps", after={"untrained-buffers": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Put the product back; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Gemm": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    weight = node.inputs[1] if is_standard(node, "Gemm") else None
+    weight = node.inputs[1]
     name = weight.name or "" if weight is not None else ""
     if not name.endswith(_IH) or not attribute(node, "transB", 0):
         return

@@ -25,10 +25,10 @@ from itertools import permutations
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.edit import Array, Edit, initialiser, sweep
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.graph.types import DataType
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
 from onnxlift.ir.origin.exported import Program, folded_from, kind_of, read_program
 from onnxlift.ir.origin.metadata import SIGNATURE_KIND
 from onnxlift.stages import step

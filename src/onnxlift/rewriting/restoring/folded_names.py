@@ -35,15 +35,14 @@ from collections import Counter
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, initialiser, is_standard, sweep
-from onnxlift.ir.graph.marks import STATE_KEY
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, initialiser, sweep
+from onnxlift.ir.graph.marks import LOOKED_UP, STATE_KEY
+from onnxlift.ir.graph.nodes import is_standard
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.graph.types import FLOATS
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
 from onnxlift.ir.origin.metadata import FOLDED_FROM, FX_NODE, string_list
 from onnxlift.stages import step
-
-LOOKED_UP = "looked_up"  # the key in `value.meta` of what an embedding gave for all its rows
 
 LONGEST_NOTE = 1000
 

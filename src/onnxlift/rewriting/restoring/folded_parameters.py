@@ -35,9 +35,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Array, Edit, attribute, is_standard, sweep
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Array, Edit, sweep
+from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.types import DataType
-from onnxlift.ir.graph.walk import constant
 from onnxlift.ir.origin.metadata import FOLDED_FROM
 from onnxlift.rewriting.restoring.numbers.formulas import AS_IT_IS, FORMULAS, OF_TWO, Formula, scaled
 from onnxlift.rewriting.restoring.numbers.number_views import Pick, View, find_view
@@ -82,7 +83,7 @@ def run(model: ir.Model) -> int:
                 borrowed[value].restore(edit)
                 edit.changes += 1
             origin = biases.get((node, place)) or (found.get(value) if value is not None else None)
-            if origin is not None and (edit.scope.opset(node) >= 10 or not origin[1].is_cut):
+            if origin is not None and (edit.opset(node) >= 10 or not origin[1].is_cut):
                 node.replace_input_with(place, _computed(edit, node, place, origin))
                 edit.changes += 1
 

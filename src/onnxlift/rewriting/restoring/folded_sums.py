@@ -18,10 +18,10 @@ import re
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.edit import Edit, initialiser, sweep
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.graph.types import DataType
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
 from onnxlift.ir.origin.exported import Program, folded_from, read_program
 from onnxlift.stages import step
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.edit import Names, initialiser
-from onnxlift.ir.graph.walk import constant
 from onnxlift.ir.origin.exported import Program, folded_from, read_program
 from onnxlift.ir.origin.metadata import FOLDED_FROM
 from onnxlift.stages import step

@@ -20,10 +20,11 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Array, attribute, has_generated_name, is_parameter, is_standard
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Array, has_generated_name, is_parameter
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.graph.types import FLOATS, DataType
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
 from onnxlift.ir.origin.exported import read_program
 from onnxlift.ir.origin.metadata import FOLDED_FROM, SIGNATURE_KIND
 from onnxlift.stages import step

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, is_standard, sweep
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.stages import step
 
 _BITS = {  # type -> bits of precision (the sign not counted)
@@ -37,14 +38,17 @@ _UNSIGNED = (ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.UINT32, ir.DataT
 @step("cast-chains", after={"no-ops": "as it was: the reason is still to be written"}, repeats=True)
 def run(model: ir.Model) -> int:
     """Shorten chains of casts; gives how many casts were bypassed."""
-    return sweep(model, _visit)
+    return sweep(model, {"CastLike": _cast_like, "Cast": _cast})
 
 
-def _visit(edit: Edit, node: ir.Node) -> None:
-    if is_standard(node, "CastLike") and node.outputs[0].dtype in _BITS:
-        edit.replace(node, "Cast", node.inputs[:1], [ir.AttrInt64("to", int(node.outputs[0].dtype))])
-        return
-    if not is_standard(node, "Cast") or node.inputs[0] is None:
+def _cast_like(edit: Edit, node: ir.Node) -> None:
+    dtype = node.outputs[0].dtype
+    if dtype in _BITS:
+        edit.replace(node, "Cast", node.inputs[:1], [ir.AttrInt64("to", int(dtype))])
+
+
+def _cast(edit: Edit, node: ir.Node) -> None:
+    if node.inputs[0] is None:
         return
     first = node.inputs[0].producer()
     if first is None or not is_standard(first, "Cast") or first.inputs[0] is None:

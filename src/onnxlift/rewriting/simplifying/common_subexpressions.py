@@ -22,11 +22,14 @@ from collections.abc import Collection, Hashable, Mapping
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, Names, axes_of, is_parameter
+from onnxlift.ir.graph.axes import axes_of
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, Names, is_parameter
+from onnxlift.ir.graph.shapes import elements_of, shape_of
 from onnxlift.ir.graph.types import INTEGERS
-from onnxlift.ir.graph.walk import constant, scopes
-from onnxlift.ir.inference.node_view import elements_of, shape_of
+from onnxlift.ir.graph.walk import regions
 from onnxlift.ir.inference.positions import counted
+from onnxlift.ir.origin.module_paths import module_of
 from onnxlift.stages import step
 
 _RANDOM = frozenset(
@@ -35,7 +38,6 @@ _RANDOM = frozenset(
 _EXACT = INTEGERS | {ir.DataType.BOOL}
 _PLAIN = frozenset("Abs Add Cast Clip Div Expand Max Min Mul Neg Reshape Squeeze Sub Transpose Trilu Unsqueeze".split())
 _MAX_CONSTANT_BYTES = 1024
-_SCOPE_KEYS = ("pkg.torch.onnx.name_scopes", "namespace")
 
 
 @step("common-subexpressions", after={"copied-weights": "as it was: the reason is still to be written"}, repeats=True)
@@ -43,12 +45,12 @@ def run(model: ir.Model) -> int:
     """Merge equal nodes; gives how many were removed."""
     changes = 0
     names = Names(model)
-    for scope in list(scopes(model)):
-        edit = Edit(scope, names)
-        counts, beside = counted(scope.graph), set[ir.Value]()
+    for region in list(regions(model)):
+        edit = Edit(region, names)
+        counts, beside = counted(region.graph), set[ir.Value]()
         equal: dict[ir.Value, ir.Value] = {}  # to the first value that is the same, of whatever module
         seen: dict[Hashable, ir.Node] = {}
-        for node in scope.graph:
+        for node in region.graph:
             key = _key(model, node, equal)
             is_beside = _is_beside(node, beside)
             if is_beside:
@@ -88,7 +90,7 @@ def _is_beside(node: ir.Node, beside: Collection[ir.Value]) -> bool:
 
 def _key(model: ir.Model, node: ir.Node, equal: Mapping[ir.Value, ir.Value]) -> Hashable | None:
     """What two nodes must have in common to be the same; None if the node is not to be merged."""
-    if node.domain not in ("", "ai.onnx", "ai.onnx.ml") or node.op_type in _RANDOM:
+    if node.domain not in ("", "ai.onnx.ml") or node.op_type in _RANDOM:
         return None
     if node.op_identifier() in model.functions or not node.inputs:
         return None
@@ -140,11 +142,3 @@ def _tensor_key(tensor: ir.TensorProtocol) -> Hashable | None:
     if tensor.dtype == ir.DataType.STRING or tensor.nbytes > _MAX_CONSTANT_BYTES:
         return None
     return tensor.dtype, tuple(tensor.shape.numpy()), tensor.tobytes()
-
-
-def module_of(node: ir.Node) -> str:
-    """The module that the node belongs to, as far as the exporter tells."""
-    for key in _SCOPE_KEYS:
-        if key in node.metadata_props:
-            return node.metadata_props[key].rpartition(",")[0]
-    return (node.name or "").rpartition("/")[0]

@@ -22,10 +22,11 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Array, Edit, attribute, is_parameter, is_standard, sweep
-from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Array, Edit, is_parameter, sweep
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.inference.evaluate import EVALUATED, evaluate
-from onnxlift.ir.inference.node_view import shape_of
 from onnxlift.ir.origin.metadata import FOLDED_FROM
 from onnxlift.stages import step
 
@@ -37,13 +38,11 @@ _MAX_INPUT_BYTES = 16 * 1024 * 1024
 @step("constant-folding", after={"static-shapes": "as it was: the reason is still to be written"}, repeats=True)
 def run(model: ir.Model) -> int:
     """Fold nodes with constant inputs; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {tuple(sorted(EVALUATED)): _computed, "Split": _split})
 
 
-def _visit(edit: Edit, node: ir.Node) -> None:
-    if is_standard(node, "Split"):
-        _visit_split(edit, node)
-    if node.op_type not in EVALUATED or len(node.outputs) != 1:
+def _computed(edit: Edit, node: ir.Node) -> None:
+    if len(node.outputs) != 1:
         return
     tensors = [constant(value) for value in node.inputs]
     if any(tensor is None and value is not None for tensor, value in zip(tensors, node.inputs, strict=True)):
@@ -57,12 +56,12 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if node.op_type == "Identity" and edit.is_output(node.outputs[0]):
         return  # the one place where an Identity is needed
     arrays: list[Array | None] = [None if tensor is None else tensor.numpy() for tensor in tensors]
-    result = evaluate(node, edit.scope.opset(node), arrays)
+    result = evaluate(node, edit.opset(node), arrays)
     if result is not None and result.nbytes <= limit:
         edit.fold(node, [result])
 
 
-def _visit_split(edit: Edit, node: ir.Node) -> None:
+def _split(edit: Edit, node: ir.Node) -> None:
     value, axis = node.inputs[0], attribute(node, "axis", 0)
     tensor, shapes = constant(value), [shape_of(output) for output in node.outputs]
     if value is None or tensor is None or axis is None or any(shape is None for shape in shapes):

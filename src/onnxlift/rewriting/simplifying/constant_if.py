@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, is_standard, sweep
-from onnxlift.ir.inference.node_view import static_elements
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.nodes import is_standard
+from onnxlift.ir.graph.shapes import static_elements
 from onnxlift.rewriting.normal_form.dead_code import release
 from onnxlift.stages import step
 
@@ -21,11 +22,11 @@ from onnxlift.stages import step
 @step("constant-if", repeats=True)
 def run(model: ir.Model) -> int:
     """Inline the taken branches; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"If": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "If") or len(node.inputs) != 1 or len(node.attributes) != 2:
+    if len(node.inputs) != 1 or len(node.attributes) != 2:
         return
     condition = static_elements(node.inputs[0])
     branches = [node.attributes.get(name) for name in ("then_branch", "else_branch")]
@@ -45,7 +46,8 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     edit.drop(node)
     edit.changes += 1
     for inner in moved:
-        _visit(edit, inner)
+        if is_standard(inner, "If"):
+            _visit(edit, inner)
 
 
 def _move(edit: Edit, branch: ir.Graph, place: ir.Node) -> list[ir.Node]:

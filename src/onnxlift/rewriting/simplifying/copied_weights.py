@@ -22,8 +22,9 @@ from collections.abc import Iterator
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, has_generated_name, is_parameter, is_standard, sweep, varies
-from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.graph.constants import constant, varies
+from onnxlift.ir.graph.edit import Edit, has_generated_name, is_parameter, sweep
+from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.ir.origin.metadata import NAME_SCOPES, string_list
 from onnxlift.stages import step
 
@@ -39,7 +40,7 @@ def run(model: ir.Model) -> int:
     seen: dict[object, list[tuple[ir.Value, ir.Value | None]]] = {}
 
     def visit(edit: Edit, node: ir.Node) -> None:
-        weight = node.inputs[1] if is_standard(node, *LAYERS) and len(node.inputs) > 1 else None
+        weight = node.inputs[1] if len(node.inputs) > 1 else None
         if weight is None or node.graph is not model.graph or not _is_nameless(weight):
             return
         bias = node.inputs[2] if len(node.inputs) > 2 else None
@@ -56,7 +57,7 @@ def run(model: ir.Model) -> int:
             if len(known) < MOST_CANDIDATES:
                 known.append((weight, bias))
 
-    return sweep(model, visit)
+    return sweep(model, {LAYERS: visit})
 
 
 def _is_nameless(value: ir.Value) -> bool:

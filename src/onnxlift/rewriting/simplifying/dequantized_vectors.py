@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, initialiser, is_standard, sweep
-from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, initialiser, sweep
 from onnxlift.stages import step
 
 LARGEST = 1 << 20
@@ -24,11 +24,11 @@ _SUFFIX = "_quantized"
 @step("dequantized-vectors", after={"constant-folding": "as it was: the reason is still to be written"}, repeats=True)
 def run(model: ir.Model) -> int:
     """Dequantise vectors; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"DequantizeLinear": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "DequantizeLinear") or node.attributes.keys() - _ATTRIBUTES:
+    if node.attributes.keys() - _ATTRIBUTES:
         return
     source, scale, zero = (*node.inputs, None)[:3]
     integers, factor, point = constant(source), constant(scale), constant(zero)

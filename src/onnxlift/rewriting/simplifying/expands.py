@@ -21,9 +21,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, axes_of, is_standard, sweep
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import Shape, Unknown, elements_of, shape_of
+from onnxlift.ir.graph.axes import axes_of
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import Shape, elements_of, shape_of
+from onnxlift.ir.inference.node_view import Unknown
 from onnxlift.ir.inference.shape_rules import BROADCASTING, broadcast_shapes
 from onnxlift.stages import step
 
@@ -35,19 +38,15 @@ _MAX_INPUTS = 8
 @step("expands", after={"fills": "as it was: the reason is still to be written"}, repeats=True)
 def run(model: ir.Model) -> int:
     """Bypass what only repeats elements; gives how often."""
-    return sweep(model, _visit)
+    return sweep(
+        model, {("Cast", "Not"): _sink_expand, "Expand": _merge_expands, tuple(sorted(BROADCASTING)): _broadcasting}
+    )
 
 
-def _visit(edit: Edit, node: ir.Node) -> None:
-    if is_standard(node, "Cast", "Not"):
-        _sink_expand(edit, node)
+def _broadcasting(edit: Edit, node: ir.Node) -> None:
+    if attribute(node, "broadcast", 0) != 0 or len(node.outputs) != 1:
         return
-    if is_standard(node, "Expand"):
-        _merge_expands(edit, node)
-        return
-    if not is_standard(node, *BROADCASTING) or attribute(node, "broadcast", 0) != 0 or len(node.outputs) != 1:
-        return
-    if edit.scope.opset(node) < 8 or len(node.inputs) > _MAX_INPUTS:
+    if edit.opset(node) < 8 or len(node.inputs) > _MAX_INPUTS:
         return  # before 8, not all of these broadcast
     if _sink_expand(edit, node) or _sink_unsqueeze(edit, node):
         return

@@ -14,10 +14,11 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Array, Edit, attribute, is_standard, sweep
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Array, Edit, sweep
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.graph.types import DataType
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
 from onnxlift.stages import step
 
 _COMPUTED: dict[str, Callable[[Array, Array], Array]] = {
@@ -32,11 +33,11 @@ _TYPES = (DataType.FLOAT, DataType.DOUBLE)
 @step("fills", after={"positions": "as it was: the reason is still to be written"}, repeats=True)
 def run(model: ir.Model) -> int:
     """Fill with the result at once; gives how often."""
-    return sweep(model, _visit)
+    return sweep(model, {tuple(_COMPUTED): _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, *_COMPUTED) or node.outputs[0].dtype not in _TYPES:
+    if node.outputs[0].dtype not in _TYPES:
         return
     for place, value in enumerate(node.inputs):
         fill = value.producer() if value is not None else None

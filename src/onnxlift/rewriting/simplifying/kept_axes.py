@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, axes_of, is_standard, sweep
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.axes import axes_of
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.stages import step
 
 _REDUCTIONS = tuple(
@@ -23,11 +25,11 @@ _REDUCTIONS = tuple(
 @step("kept-axes", after={"unit-axes": "as it was: the reason is still to be written"}, repeats=True)
 def run(model: ir.Model) -> int:
     """Keep the axes of reductions that are put back; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Unsqueeze": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    reduced = node.inputs[0] if is_standard(node, "Unsqueeze") else None
+    reduced = node.inputs[0]
     reduction = None if reduced is None else reduced.producer()
     if reduced is None or reduction is None or not is_standard(reduction, *_REDUCTIONS):
         return

@@ -19,8 +19,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, is_standard, sweep
-from onnxlift.ir.inference.node_view import elements_of, shape_of
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.nodes import is_standard
+from onnxlift.ir.graph.shapes import elements_of, shape_of
 from onnxlift.stages import step
 
 
@@ -43,7 +44,7 @@ def run(model: ir.Model) -> int:
                 inputs.setdefault(size, Source(value, axis))
 
     def visit(edit: Edit, node: ir.Node) -> None:
-        tensor = _measured(node) if edit.graph is model.graph and inputs else None
+        tensor = _measured(node) if edit.graph is model.graph else None
         elements = None if tensor is None else elements_of(node.outputs[0])
         if tensor is None or elements is None or len(elements) != 1 or not isinstance(size := elements[0], str):
             return
@@ -51,7 +52,7 @@ def run(model: ir.Model) -> int:
         if source is not None and source.value is not tensor and not (tensor.is_graph_input() and _is_size(tensor)):
             _read(edit, node, source)
 
-    return sweep(model, visit)
+    return sweep(model, {("Shape", "Gather", "Slice"): visit}) if inputs else 0
 
 
 def _measured(node: ir.Node) -> ir.Value | None:

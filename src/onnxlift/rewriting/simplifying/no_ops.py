@@ -26,17 +26,19 @@ Not when
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_parameter, sweep
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import Shape, shape_of, static_elements
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, Operators, is_parameter, sweep
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import same_shape, shape_of, static_elements
 from onnxlift.stages import step
 
-_SHAPE_ONLY = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand", "Tile"})
-_OF_ONE = frozenset({"Concat", "Sum", "Max", "Min", "Mean"})
+Rule = Callable[[Edit, ir.Node], ir.Value | None]
 _OWN_PLACES = frozenset({"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"})
 _PASSING_ON = frozenset({"Add", "Sub", "Where", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Expand"})
 _LONGEST_WAY = 16
@@ -60,50 +62,65 @@ _NEUTRAL = {
 @step("no-ops", after={"shape-values": "as it was: the reason is still to be written"}, repeats=True)
 def run(model: ir.Model) -> int:
     """Remove nodes that change nothing; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {operators: partial(_visit, rule=rule) for operators, rule in _RULES.items()})
 
 
-def _visit(edit: Edit, node: ir.Node) -> None:
-    if node.domain not in ("", "ai.onnx") or not node.inputs or not node.outputs:
-        return
-    if node.op_type in _NEUTRAL:
-        source = _without_neutral(node)
-    elif node.op_type == "Where":
-        source = _always_chosen(node)
-    else:
-        source = node.inputs[0] if _passes_on(edit, node) else None
-    if source is not None:
-        edit.bypass(node, source)
+def _visit(edit: Edit, node: ir.Node, rule: Rule) -> None:
+    if node.inputs and node.outputs:
+        edit.bypass(node, rule(edit, node))
 
 
-def _passes_on(edit: Edit, node: ir.Node) -> bool:
-    """Whether the first output equals the first input."""
-    op, source, output = node.op_type, node.inputs[0], node.outputs[0]
-    if source is None:
-        return False
-    if op == "Identity":
-        return not is_parameter(source)
-    if op in ("Cast", "CastLike"):
-        return source.dtype is not None and source.dtype == output.dtype
-    if op in _SHAPE_ONLY:
-        return same_shape(source, output)
-    if op == "Transpose":
-        shape, order = shape_of(source), attribute(node, "perm", ())
-        in_order = order is not None and len(order) > 0 and list(order) == list(range(len(order)))
-        return in_order or (shape is not None and len(shape) < 2)
-    if op == "Slice":
-        steps = (1,) if len(node.inputs) < 5 or node.inputs[4] is None else static_elements(node.inputs[4])
-        return steps is not None and set(steps) <= {1} and same_shape(source, output)
-    if op == "Pad":
-        pads = static_elements(node.inputs[1]) if len(node.inputs) > 1 else attribute(node, "pads", None)
-        return pads is not None and set(pads) <= {0}
-    if op == "Resize":
-        return _keeps_sizes(node) and same_shape(source, output)
-    if op in _OF_ONE:
-        return len(node.inputs) == 1
-    if op == "Split":
-        return len(node.outputs) == 1 and same_shape(source, output)
-    return op == "Dropout" and _drops_nothing(edit, node)
+# The rules: the input that a node passes on, if it does.
+
+
+def _identity(_: Edit, node: ir.Node) -> ir.Value | None:
+    return None if is_parameter(node.inputs[0]) else node.inputs[0]
+
+
+def _cast(_: Edit, node: ir.Node) -> ir.Value | None:
+    x = node.inputs[0]
+    return x if x is not None and x.dtype is not None and x.dtype == node.outputs[0].dtype else None
+
+
+def _reshape(_: Edit, node: ir.Node) -> ir.Value | None:
+    x = node.inputs[0]
+    return x if x is not None and same_shape(x, node.outputs[0]) else None
+
+
+def _transpose(_: Edit, node: ir.Node) -> ir.Value | None:
+    shape, order = shape_of(node.inputs[0]), attribute(node, "perm", ())
+    in_order = order is not None and len(order) > 0 and list(order) == list(range(len(order)))
+    return node.inputs[0] if in_order or (shape is not None and len(shape) < 2) else None
+
+
+def _slice(edit: Edit, node: ir.Node) -> ir.Value | None:
+    steps = (1,) if len(node.inputs) < 5 or node.inputs[4] is None else static_elements(node.inputs[4])
+    return _reshape(edit, node) if steps is not None and set(steps) <= {1} else None
+
+
+def _pad(_: Edit, node: ir.Node) -> ir.Value | None:
+    pads = static_elements(node.inputs[1]) if len(node.inputs) > 1 else attribute(node, "pads", None)
+    return node.inputs[0] if pads is not None and set(pads) <= {0} else None
+
+
+def _resize(edit: Edit, node: ir.Node) -> ir.Value | None:
+    return _reshape(edit, node) if _keeps_sizes(node) else None
+
+
+def _of_one_input(_: Edit, node: ir.Node) -> ir.Value | None:
+    return node.inputs[0] if len(node.inputs) == 1 else None
+
+
+def _of_one_output(edit: Edit, node: ir.Node) -> ir.Value | None:
+    return _reshape(edit, node) if len(node.outputs) == 1 else None
+
+
+def _dropout(edit: Edit, node: ir.Node) -> ir.Value | None:
+    return node.inputs[0] if _drops_nothing(edit, node) else None
+
+
+def _extreme(edit: Edit, node: ir.Node) -> ir.Value | None:
+    return _of_one_input(edit, node) or _without_neutral(edit, node)
 
 
 def _keeps_sizes(node: ir.Node) -> bool:
@@ -115,13 +132,13 @@ def _keeps_sizes(node: ir.Node) -> bool:
 
 
 def _drops_nothing(edit: Edit, node: ir.Node) -> bool:
-    if edit.scope.opset(node) < 12:
+    if edit.opset(node) < 12:
         return bool(attribute(node, "ratio", 0.5) == 0)
     ratio = constant(node.inputs[1]) if len(node.inputs) > 1 and node.inputs[1] is not None else None
     return ratio is not None and ratio.size == 1 and not ratio.numpy().any()
 
 
-def _without_neutral(node: ir.Node) -> ir.Value | None:
+def _without_neutral(_: Edit, node: ir.Node) -> ir.Value | None:
     """The operand that the node gives unchanged, because the other one is neutral throughout."""
     neutral, either_side = _NEUTRAL[node.op_type]
     if len(node.inputs) != 2 or attribute(node, "broadcast", 0) != 0:
@@ -143,7 +160,7 @@ def _without_neutral(node: ir.Node) -> ir.Value | None:
 def _has_no_negative_zero(value: ir.Value, depth: int = 0) -> bool:
     """Whether a -0.0 cannot be in `value`, or is not promised to be there. A sum is -0.0 only if both summands are."""
     node = value.producer()
-    if node is None or node.domain not in ("", "ai.onnx") or depth > _DEEPEST_SUM:
+    if node is None or node.domain != "" or depth > _DEEPEST_SUM:
         return False
     if node.op_type == "Add" or node.op_type in _MOVING:
         sources = node.inputs if node.op_type == "Add" else node.inputs[:1]
@@ -163,7 +180,7 @@ def _forgets_signs(value: ir.Value) -> bool:
         for user, index in read.uses():
             others = [other for place, other in enumerate(user.inputs) if place != index]
             is_scaled = user.op_type == "Mul" or (user.op_type == "Div" and index == 0)
-            if user.domain not in ("", "ai.onnx"):
+            if user.domain != "":
                 return False
             if user.op_type in _PASSING_ON or (is_scaled and all(map(_is_number, others))):
                 waiting += [output for output in user.outputs if output not in seen]
@@ -178,7 +195,7 @@ def _is_number(value: ir.Value | None) -> bool:
     return tensor is not None and tensor.size == 1
 
 
-def _always_chosen(node: ir.Node) -> ir.Value | None:
+def _always_chosen(_: Edit, node: ir.Node) -> ir.Value | None:
     """The branch of a Where that all elements come from."""
     condition, then, otherwise = node.inputs
     for source, chosen in ((then, True), (otherwise, False)):
@@ -203,7 +220,18 @@ def _is_throughout(operand: ir.Value, neutral: float, op: str) -> bool:
     return True
 
 
-def same_shape(a: ir.Value, b: ir.Value) -> bool:
-    """Whether two values are known to have the same shape in every run."""
-    left: Shape | None = shape_of(a)
-    return left is not None and left == shape_of(b)
+_RULES: dict[Operators, Rule] = {
+    "Identity": _identity,
+    ("Cast", "CastLike"): _cast,
+    ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand", "Tile"): _reshape,
+    "Transpose": _transpose,
+    "Slice": _slice,
+    "Pad": _pad,
+    "Resize": _resize,
+    ("Concat", "Sum", "Mean"): _of_one_input,
+    "Split": _of_one_output,
+    "Dropout": _dropout,
+    ("Max", "Min"): _extreme,
+    ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or"): _without_neutral,
+    "Where": _always_chosen,
+}

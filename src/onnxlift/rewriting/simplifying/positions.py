@@ -19,16 +19,17 @@ the pass `expands` leaves it out where it can.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import Dim, Shape, shape_of
 from onnxlift.ir.inference import symbolic
-from onnxlift.ir.inference.node_view import Shape, shape_of
 from onnxlift.ir.inference.positions import COMPARISONS, Grid, Positions, grid_of, is_all_true
-from onnxlift.ir.inference.symbolic import Dim
 from onnxlift.stages import step
 
 _MAX_INDICES = 1 << 16
@@ -38,18 +39,15 @@ _MAX_INDICES = 1 << 16
 def run(model: ir.Model) -> int:
     """Remove indexing and comparisons without effect; gives how many."""
     positions = Positions()
-
-    def visit(edit: Edit, node: ir.Node) -> None:
-        if is_standard(node, "GatherND"):
-            _visit_joined(edit, node, positions)
-        elif is_standard(node, "Gather"):
-            _visit_flat(edit, node, positions)
-        elif is_standard(node, *COMPARISONS):
-            _visit_comparison(edit, node, positions)
-        elif is_standard(node, "And"):
-            _visit_and(edit, node)
-
-    return sweep(model, visit)
+    return sweep(
+        model,
+        {
+            "GatherND": partial(_visit_joined, positions=positions),
+            "Gather": partial(_visit_flat, positions=positions),
+            tuple(COMPARISONS): partial(_visit_comparison, positions=positions),
+            "And": _visit_and,
+        },
+    )
 
 
 def _visit_joined(edit: Edit, node: ir.Node, positions: Positions) -> None:
@@ -125,7 +123,7 @@ def _unsqueeze(edit: Edit, node: ir.Node, data: ir.Value, joint: Shape, axes: Se
 def _visit_comparison(edit: Edit, node: ir.Node, positions: Positions) -> None:
     """Rule 3."""
     grid = positions.condition(node.outputs[0])
-    if grid is None or not grid.is_nonnegative() or edit.scope.opset(node) < 8:
+    if grid is None or not grid.is_nonnegative() or edit.opset(node) < 8:
         return
     for operand in node.inputs:
         if operand is not None and shape_of(operand) == grid.shape:
@@ -138,6 +136,6 @@ def _visit_and(edit: Edit, node: ir.Node) -> None:
     """Rule 4."""
     left, right = node.inputs
     for mask, condition in ((left, right), (right, left)):
-        if mask is not None and condition is not None and is_all_true(condition) and edit.scope.opset(node) >= 8:
+        if mask is not None and condition is not None and is_all_true(condition) and edit.opset(node) >= 8:
             edit.replace(node, "Expand", [mask, edit.shape(node, condition)])
             return

@@ -16,20 +16,21 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import elements_of, shape_of
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import elements_of, shape_of
 from onnxlift.stages import step
 
 
 @step("reshape-targets", after={"transposed-axes": "as it was: the reason is still to be written"}, repeats=True)
 def run(model: ir.Model) -> int:
     """Make the targets of reshapes constant; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Reshape": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Reshape") or len(node.inputs) != 2 or attribute(node, "allowzero", 0) != 0:
+    if len(node.inputs) != 2 or attribute(node, "allowzero", 0) != 0:
         return
     target, shape = elements_of(node.inputs[1]), shape_of(node.inputs[0])
     if target is None or shape is None or constant(node.inputs[1]) is not None:

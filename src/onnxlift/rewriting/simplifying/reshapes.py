@@ -19,12 +19,11 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, axes_of, is_standard, sweep
-from onnxlift.ir.inference.node_view import elements_of, shape_of
+from onnxlift.ir.graph.axes import axes_of, permutation
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import elements_of, same_shape, shape_of
 from onnxlift.stages import step
-
-from .no_ops import same_shape
-from .transposes import permutation
 
 _RESHAPING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
@@ -32,11 +31,11 @@ _RESHAPING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 @step("reshapes", after={"reshape-targets": "as it was: the reason is still to be written"}, repeats=True)
 def run(model: ir.Model) -> int:
     """Merge chains of reshapings; gives how many rewrites."""
-    return sweep(model, _visit)
+    return sweep(model, {_RESHAPING: _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    while is_standard(node, *_RESHAPING) and node.inputs and node.inputs[0] is not None:
+    while node.inputs and node.inputs[0] is not None:
         middle = node.inputs[0]
         first = middle.producer()
         if first is not None and _moves_only_ones(first):

@@ -16,8 +16,9 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, is_standard, sweep
-from onnxlift.ir.inference.node_view import elements_of
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.nodes import is_standard
+from onnxlift.ir.graph.shapes import elements_of
 from onnxlift.stages import step
 
 _ARITHMETIC = ("Add", "Sub", "Mul", "Div")

@@ -12,20 +12,22 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, axes_of, is_standard, sweep
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.axes import axes_of
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.stages import step
 
 
 @step("single-index", after={"tables": "as it was: the reason is still to be written"}, repeats=True)
 def run(model: ir.Model) -> int:
     """Write such lookups as Gather; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"GatherND": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "GatherND") or attribute(node, "batch_dims", 0) != 0:
+    if attribute(node, "batch_dims", 0) != 0:
         return
     data, indices = node.inputs
     positions = None if indices is None else _positions(edit, indices)

@@ -12,8 +12,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.inference.node_view import shape_of, static_elements
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import shape_of, static_elements
 from onnxlift.stages import step
 
 MOST_PIECES = 1000
@@ -23,11 +24,11 @@ OLDEST = 13  # the opset from which on the sizes of Split are an input
 @step("split-sequences", after={"cast-chains": "as it was: the reason is still to be written"}, repeats=True)
 def run(model: ir.Model) -> int:
     """Make tensors of such sequences; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"SplitToSequence": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "SplitToSequence") or len(node.inputs) < 2 or edit.scope.opset(node) < OLDEST:
+    if len(node.inputs) < 2 or edit.opset(node) < OLDEST:
         return
     (sequence,) = node.outputs
     sizes = _sizes(node)

@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.edit import Array, Edit, sweep
-from onnxlift.ir.inference.node_view import static_elements
+from onnxlift.ir.graph.shapes import static_elements
 from onnxlift.stages import step
 
 

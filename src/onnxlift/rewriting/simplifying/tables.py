@@ -17,17 +17,17 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, has_generated_name, is_parameter, is_standard, sweep
+from onnxlift.ir.graph.axes import permutation, static_slice
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, has_generated_name, is_parameter, sweep
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import elements_of, shape_of
 from onnxlift.ir.graph.types import DataType
-from onnxlift.ir.graph.walk import constant
 from onnxlift.ir.inference import symbolic
-from onnxlift.ir.inference.node_view import elements_of, shape_of, static_slice
 from onnxlift.ir.inference.positions import Positions
 from onnxlift.ir.inference.shape_rules import BROADCASTING
 from onnxlift.ir.origin.metadata import FOLDED_FROM
 from onnxlift.stages import step
-
-from .transposes import permutation
 
 _MAX_TABLE = 1 << 16
 _MAX_STEPS = 32
@@ -36,22 +36,13 @@ _MAX_STEPS = 32
 @step("tables", after={"reshapes": "as it was: the reason is still to be written"}, repeats=True)
 def run(model: ir.Model) -> int:
     """Replace tables by what they hold; gives how many reads of one."""
-    return sweep(model, _visit)
-
-
-def _visit(edit: Edit, node: ir.Node) -> None:
-    if is_standard(node, "Slice") and constant(node.inputs[0]) is not None:
-        _cut(edit, node)
-    elif is_standard(node, "GatherElements"):
-        _filled(edit, node)
-    elif is_standard(node, "Transpose"):
-        _turned(edit, node)
+    return sweep(model, {"Slice": _cut, "GatherElements": _filled, "Transpose": _turned})
 
 
 def _cut(edit: Edit, node: ir.Node) -> None:
     """Rule 1."""
-    cut = static_slice(node)
-    if cut is None or edit.scope.opset(node) < 11:
+    cut = static_slice(node) if constant(node.inputs[0]) is not None else None
+    if cut is None or edit.opset(node) < 11:
         return
     table, _, end = node.inputs[:3]
     starts, axes, steps = cut

@@ -18,11 +18,11 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, axes_of, is_standard, sweep
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.axes import axes_of, permutation
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.stages import step
-
-from .transposes import permutation
 
 _REDUCTIONS = tuple(f"Reduce{kind}" for kind in "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare".split())
 
@@ -30,24 +30,42 @@ _REDUCTIONS = tuple(f"Reduce{kind}" for kind in "L1 L2 LogSum LogSumExp Max Mean
 @step("transposed-axes", after={"transposes": "as it was: the reason is still to be written"}, repeats=True)
 def run(model: ir.Model) -> int:
     """Take transposes away around such nodes; gives how many."""
-    return sweep(model, _visit)
+    return sweep(
+        model,
+        {
+            (*_REDUCTIONS, "Squeeze"): _behind_transpose,
+            "Transpose": _behind_unsqueeze,
+            "Unsqueeze": _behind_squeeze,
+        },
+    )
 
 
-def _visit(edit: Edit, node: ir.Node) -> None:
-    source = node.inputs[0] if node.inputs else None
-    first = source.producer() if source is not None else None
-    if first is None or not first.inputs or first.inputs[0] is None:
-        return
-    if is_standard(node, *_REDUCTIONS, "Squeeze"):
-        order = permutation(first)
-        if order is not None:
-            _without_axes(edit, node, first, order)
-    elif is_standard(node, "Transpose") and is_standard(first, "Unsqueeze"):
+def _behind_transpose(edit: Edit, node: ir.Node) -> None:
+    first = _maker(node.inputs[0])
+    order = permutation(first) if first is not None else None
+    if first is not None and order is not None:
+        _without_axes(edit, node, first, order)
+
+
+def _behind_unsqueeze(edit: Edit, node: ir.Node) -> None:
+    first = _maker(node.inputs[0])
+    if first is not None and is_standard(first, "Unsqueeze"):
         _added_elsewhere(edit, node, first)
-    elif is_standard(node, "Unsqueeze") and is_standard(first, "Transpose"):
-        squeeze = first.inputs[0].producer()
-        if squeeze is not None and is_standard(squeeze, "Squeeze"):
-            _gone_and_back(edit, node, first, squeeze)
+
+
+def _behind_squeeze(edit: Edit, node: ir.Node) -> None:
+    first = _maker(node.inputs[0])
+    if first is None or not is_standard(first, "Transpose"):
+        return
+    squeeze = _maker(first.inputs[0])
+    if squeeze is not None and is_standard(squeeze, "Squeeze"):
+        _gone_and_back(edit, node, first, squeeze)
+
+
+def _maker(value: ir.Value | None) -> ir.Node | None:
+    """Return the node that makes `value` of at least one other."""
+    node = value.producer() if value is not None else None
+    return node if node is not None and node.inputs and node.inputs[0] is not None else None
 
 
 def _without_axes(edit: Edit, node: ir.Node, transpose: ir.Node, order: Sequence[int]) -> None:

@@ -8,19 +8,17 @@ default order (reversal) needs the rank, so an unknown rank is left alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.axes import permutation
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.stages import step
 
 
 @step("transposes", after={"kept-axes": "as it was: the reason is still to be written"}, repeats=True)
 def run(model: ir.Model) -> int:
     """Merge pairs of Transpose nodes; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Transpose": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
@@ -33,16 +31,3 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if order == list(range(len(order))) and edit.bypass(node, first_node.inputs[0]):
         return
     edit.replace(node, "Transpose", [first_node.inputs[0]], [ir.AttrInt64s("perm", order)])
-
-
-def permutation(node: ir.Node) -> Sequence[int] | None:
-    """The order of axes that a Transpose gives, if it is one and the order is known."""
-    if not is_standard(node, "Transpose") or not node.inputs:
-        return None
-    order = attribute(node, "perm", ())
-    if order is None:
-        return None
-    if not order:
-        shape = shape_of(node.inputs[0])
-        return None if shape is None else list(reversed(range(len(shape))))
-    return order if sorted(order) == list(range(len(order))) else None

@@ -16,20 +16,18 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, is_standard, sweep
-from onnxlift.ir.inference.node_view import Shape, shape_of
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.shapes import Shape, shape_of
 from onnxlift.stages import step
 
 
 @step("unit-axes", after={"split-sequences": "as it was: the reason is still to be written"}, repeats=True)
 def run(model: ir.Model) -> int:
     """Write such reshapes as Squeeze or Unsqueeze; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Reshape": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Reshape"):
-        return
     before, after = shape_of(node.inputs[0]), shape_of(node.outputs[0])
     if before is None or after is None:
         return

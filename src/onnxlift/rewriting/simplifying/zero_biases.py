@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, is_parameter, is_standard, sweep
-from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, is_parameter, sweep
 from onnxlift.stages import step
 
 LARGEST = 1 << 20
@@ -21,11 +21,11 @@ LARGEST = 1 << 20
 @step("zero-biases", after={"named-sizes": "as it was: the reason is still to be written"}, repeats=True)
 def run(model: ir.Model) -> int:
     """Leave out biases of zeros; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {("Conv", "ConvTranspose", "Gemm"): _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Conv", "ConvTranspose", "Gemm") or len(node.inputs) != 3:
+    if len(node.inputs) != 3:
         return
     tensor = constant(node.inputs[2])
     if tensor is None or is_parameter(node.inputs[2]) or tensor.size > LARGEST or tensor.numpy().any():

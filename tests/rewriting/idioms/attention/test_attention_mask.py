@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 from onnxlift.ir.graph.edit import Edit, Names
-from onnxlift.ir.graph.walk import scopes
+from onnxlift.ir.graph.walk import regions
 from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.attention.parts import mask as attention_mask
 from onnxlift.rewriting.idioms.attention.parts.mask import find_mask
@@ -73,9 +73,9 @@ def test_a_mask_with_more_axes_than_the_scores_is_none() -> None:
     assert "onnxlift.Attention" not in found(proto)
     graph = load(proto)
     normalise(graph)
-    (scope,) = scopes(graph)
+    (region,) = regions(graph)
     (add,) = [node for node in graph.graph if node.op_type == "Add"]
-    assert find_mask(Edit(scope, Names(graph)), add.outputs[0], []).added is None
+    assert find_mask(Edit(region, Names(graph)), add.outputs[0], []).added is None
 
 
 @pytest.mark.parametrize(

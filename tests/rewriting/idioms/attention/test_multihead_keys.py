@@ -11,7 +11,7 @@ import pytest
 
 import onnxlift
 from onnxlift.ir.graph.edit import Edit, Names, initialiser
-from onnxlift.ir.graph.walk import Scope
+from onnxlift.ir.graph.walk import Region
 from onnxlift.rewriting.idioms.attention.multihead import keys as multihead_keys
 from onnxlift.rewriting.idioms.attention.multihead.keys import find_rows
 from onnxlift.rewriting.idioms.parts.moved_axes import Appended, Moved
@@ -92,7 +92,7 @@ def test_what_a_bias_is_called(name: str, expected: str) -> None:
     """The model's own parameter stays, if it has a name and one row."""
     graph = ir.Graph([], [], nodes=[], name="g", opset_imports={"": 18})
     model = ir.Model(graph, ir_version=9)
-    edit = Edit(Scope(graph, {"": 18}), Names(model))
+    edit = Edit(Region(graph, {"": 18}), Names(model))
     bias = initialiser(graph, name, ROW[:, :1].copy(), generated=False)
     value = multihead_keys.bias_of(edit, multihead_keys.Rows(bias), "bias_k")
     assert value is not None and value.name == expected and (value is bias) is (name == "mine")
@@ -127,7 +127,7 @@ def test_the_same_row_for_each_head_stays() -> None:
 @pytest.mark.parametrize(("atom", "is_row"), [("seq", True), ("batch", False)])
 def test_where_rows_are_appended(atom: str, is_row: bool) -> None:
     graph = ir.Graph([], [], nodes=[], name="g", opset_imports={"": 18})
-    edit = Edit(Scope(graph, {"": 18}), Names(ir.Model(graph, ir_version=9)))
+    edit = Edit(Region(graph, {"": 18}), Names(ir.Model(graph, ir_version=9)))
     moved = Moved((("batch", "head"), ("seq",), ("feature",)), {"batch": 2, "head": 3, "seq": 5, "feature": 4})
     part = Appended(initialiser(graph, "z", ZEROS), atom, 1, moved)
     rows = find_rows(edit, Moved(moved.axes, moved.sizes, appended=(part,)))

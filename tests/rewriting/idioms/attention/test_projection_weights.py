@@ -9,7 +9,7 @@ import onnx_ir as ir
 import pytest
 
 from onnxlift.ir.graph.edit import Edit, Names, initialiser
-from onnxlift.ir.graph.walk import Scope
+from onnxlift.ir.graph.walk import Region
 from onnxlift.rewriting.idioms.attention.multihead.projection_weights import arranged, weights_of
 from onnxlift.rewriting.idioms.attention.multihead.projections import Projection
 from rewriting.idioms.attention.multihead_graphs import LAYER, TEXT, THREE, layer, named, three
@@ -60,7 +60,7 @@ def made(specs: list[Spec]) -> tuple[Edit, list[Projection]]:
         Projection(x, values[weight], values.get(bias), start, rows, SHAPES.get(weight, (12, 12))[1], True, bias_start)
         for weight, start, rows, bias, bias_start in specs
     ]
-    return Edit(Scope(graph, {"": 18}), Names(ir.Model(graph, ir_version=9))), projections
+    return Edit(Region(graph, {"": 18}), Names(ir.Model(graph, ir_version=9))), projections
 
 
 def weights(old: list[Spec], *names: str) -> list[Spec]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from onnxlift.ir.graph.edit import Edit, Names
-from onnxlift.ir.graph.walk import scopes
+from onnxlift.ir.graph.walk import regions
 from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.attention.multihead.projections import Projection, find_projection
 from onnxlift.rewriting.idioms.layers import linear
@@ -28,7 +28,7 @@ def projection_in(text: str, more: str = "", **other: Any) -> Projection | None:
     graph = load(model)
     normalise(graph)
     linear.run(graph)
-    return find_projection(Edit(next(iter(scopes(graph))), Names(graph)), graph.graph.outputs[0])
+    return find_projection(Edit(next(iter(regions(graph))), Names(graph)), graph.graph.outputs[0])
 
 
 @pytest.mark.parametrize("text", [PART, WHOLE], ids=["part", "whole"])

@@ -14,26 +14,18 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.graph.match import (
-    DOMAIN,
-    arithmetic_after,
-    drop_unused,
-    is_close,
-    is_float,
-    is_private,
-    made_by,
-    number,
-    polynomial,
-    with_number,
-)
+from onnxlift.ir.graph.constants import number
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, arithmetic_after, drop_unused, is_private, made_by, polynomial, with_number
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.types import is_close, is_float
 from onnxlift.stages import step
 
 
 @step("gates", after={"softplus": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise gated activations; gives how many."""
-    return sweep(model, _gated) + sweep(model, _relu6)
+    return sweep(model, {("Sigmoid", "Tanh", "HardSigmoid", "Clip"): _gated}) + sweep(model, {"Clip": _relu6})
 
 
 def _gated(edit: Edit, node: ir.Node) -> None:
@@ -52,10 +44,8 @@ def _gated(edit: Edit, node: ir.Node) -> None:
 def _gate(edit: Edit, node: ir.Node) -> tuple[str, ir.Value, float, list[ir.Node]] | None:
     """The activation that a product of `node`, a gate of x, with x and a number is; x, the number, and the nodes before
     the gate."""
-    if not is_standard(node, "Sigmoid", "Tanh", "HardSigmoid", "Clip") or not is_float(node.outputs[0]):
-        return None
     x = node.inputs[0]
-    if x is None:
+    if x is None or not is_float(node.outputs[0]):
         return None
     if node.op_type == "Sigmoid":
         return "SiLU", x, 1.0, []
@@ -76,7 +66,7 @@ def _gate(edit: Edit, node: ir.Node) -> tuple[str, ir.Value, float, list[ir.Node
 
 
 def _relu6(edit: Edit, node: ir.Node) -> None:
-    if is_standard(node, "Clip") and is_float(node.inputs[0]) and _bounds(node) == (0, 6):
+    if is_float(node.inputs[0]) and _bounds(node) == (0, 6):
         edit.replace(node, "ReLU6", [node.inputs[0]], domain=DOMAIN)
 
 

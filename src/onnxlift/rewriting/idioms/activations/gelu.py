@@ -13,8 +13,9 @@ import math
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, Monomial, arithmetic_after, drop_unused, is_float, polynomial
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, Monomial, arithmetic_after, drop_unused, polynomial
+from onnxlift.ir.graph.types import is_float
 from onnxlift.stages import step
 
 _TANH_SCALE = math.sqrt(2 / math.pi)
@@ -23,11 +24,11 @@ _TANH_SCALE = math.sqrt(2 / math.pi)
 @step("gelu", after={"batch-statistics": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise GELU in both forms; gives how often."""
-    return sweep(model, _visit)
+    return sweep(model, {("Erf", "Tanh"): _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Erf", "Tanh") or not is_float(node.outputs[0]):
+    if not is_float(node.outputs[0]):
         return
     inner = polynomial(edit, node.inputs[0])
     leaves = {factor for factors in inner.terms for factor in factors} if inner is not None else set()

@@ -10,21 +10,20 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.stages import step
 
 
 @step("glu", after={"gelu": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise gated linear units; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Mul": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Mul"):
-        return
     for value, gate in both_orders(node):
         sigmoid = made_by(edit, gate, "Sigmoid")
         split = made_by(edit, value, "Split")

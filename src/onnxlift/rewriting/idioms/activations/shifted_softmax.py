@@ -13,8 +13,11 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, axes_of, is_standard, sweep
-from onnxlift.ir.graph.match import drop_unused, made_by, rank
+from onnxlift.ir.graph.axes import axes_of
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import drop_unused, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import rank
 from onnxlift.ir.graph.types import DataType
 from onnxlift.stages import step
 
@@ -22,11 +25,11 @@ from onnxlift.stages import step
 @step("shifted-softmax", after={"matrix-transpose": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Leave out such shifts; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {("Softmax", "LogSoftmax"): _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Softmax", "LogSoftmax") or edit.scope.opset(node) < 13:
+    if edit.opset(node) < 13:
         return
     shift = made_by(edit, node.inputs[0], "Sub")
     largest = made_by(edit, shift.inputs[1], "ReduceMax") if shift is not None else None

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, is_standard, sweep
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import (
     DOMAIN,
     divided_by_number,
@@ -32,12 +32,10 @@ _THRESHOLD = 20.0
 @step("softplus", after={"glu": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise softplus with a factor or a guard; gives how many."""
-    return sweep(model, _guarded) + sweep(model, _scaled)
+    return sweep(model, {"Where": _guarded}) + sweep(model, {"Div": _scaled})
 
 
 def _guarded(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Where"):
-        return
     test, x, value = node.inputs
     above = made_by(edit, test, "Greater")
     threshold = number_beside(*above.inputs) if above is not None else None
@@ -55,7 +53,7 @@ def _guarded(edit: Edit, node: ir.Node) -> None:
 
 
 def _scaled(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Div") or node.outputs[0].dtype != DataType.FLOAT:
+    if node.outputs[0].dtype != DataType.FLOAT:
         return
     found = _with_factor(edit, node, readers=1)
     if found is not None:

@@ -15,17 +15,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, is_standard, sweep
-from onnxlift.ir.graph.match import (
-    DOMAIN,
-    both_orders,
-    drop_unused,
-    is_float,
-    is_private,
-    made_by,
-    number_beside,
-    with_number,
-)
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by, number_beside, with_number
+from onnxlift.ir.graph.types import is_float
 from onnxlift.stages import step
 
 _Shrink = tuple[ir.Value, float, float, list[ir.Node]]
@@ -35,23 +27,22 @@ _Shrink = tuple[ir.Value, float, float, list[ir.Node]]
 @step("spelled-activations", after={"gates": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise activations in their parts; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Div": _softsign, "Sub": _tanhshrink, "Where": _shrink, "Add": _shrink_of_sides})
 
 
-def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Div", "Sub", "Where", "Add") or not is_float(node.outputs[0]):
-        return
-    if node.op_type == "Div":
-        _softsign(edit, node)
-    elif node.op_type == "Sub":
-        _tanhshrink(edit, node)
-    else:
-        forms = (_soft_by_sides,) if node.op_type == "Add" else (_hard, _hard_by_sides, _soft)
-        found = next((shrink for form in forms if (shrink := form(edit, node)) is not None), None)
-        if found is not None:
-            x, lambd, bias, nodes = found
-            edit.replace(node, "Shrink", [x], [ir.AttrFloat32("lambd", lambd), ir.AttrFloat32("bias", bias)])
-            drop_unused(edit, nodes)
+def _shrink(edit: Edit, node: ir.Node) -> None:
+    _replace(edit, node, _hard(edit, node) or _hard_by_sides(edit, node) or _soft(edit, node))
+
+
+def _shrink_of_sides(edit: Edit, node: ir.Node) -> None:
+    _replace(edit, node, _soft_by_sides(edit, node))
+
+
+def _replace(edit: Edit, node: ir.Node, found: _Shrink | None) -> None:
+    if found is not None and is_float(node.outputs[0]):
+        x, lambd, bias, nodes = found
+        edit.replace(node, "Shrink", [x], [ir.AttrFloat32("lambd", lambd), ir.AttrFloat32("bias", bias)])
+        drop_unused(edit, nodes)
 
 
 def _softsign(edit: Edit, node: ir.Node) -> None:
@@ -61,7 +52,7 @@ def _softsign(edit: Edit, node: ir.Node) -> None:
     size = made_by(edit, found[0], "Abs") if found is not None else None
     if total is None or found is None or size is None or found[1] != 1 or size.inputs[0] is not x:
         return
-    if is_private(edit, divisor) and is_private(edit, found[0]):
+    if is_float(x) and is_private(edit, divisor) and is_private(edit, found[0]):
         edit.replace(node, "Softsign", [x])
         drop_unused(edit, [total, size])
 
@@ -69,7 +60,7 @@ def _softsign(edit: Edit, node: ir.Node) -> None:
 def _tanhshrink(edit: Edit, node: ir.Node) -> None:
     x, value = node.inputs
     tanh = made_by(edit, value, "Tanh")
-    if tanh is not None and tanh.inputs[0] is x and is_private(edit, value):
+    if tanh is not None and tanh.inputs[0] is x and is_float(x) and is_private(edit, value):
         edit.replace(node, "Tanhshrink", [x], domain=DOMAIN)
         drop_unused(edit, [tanh])
 

@@ -29,8 +29,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, rank
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused
+from onnxlift.ir.graph.shapes import rank
 from onnxlift.rewriting.idioms.attention.parts.grouped_heads import before_repetition
 from onnxlift.rewriting.idioms.attention.parts.keys import Keys, find_keys, without_earlier_scale
 from onnxlift.rewriting.idioms.attention.parts.scores import find_weights, is_usual_scale
@@ -41,14 +42,13 @@ from onnxlift.stages import step
 def run(model: ir.Model) -> int:
     """Recognise attention; gives how often."""
     transposes: set[ir.Node] = set()
-
-    def visit(edit: Edit, node: ir.Node) -> None:
-        if is_standard(node, "MatMul"):
-            _visit(edit, node, transposes)
-        elif is_standard(node, "Transpose"):
-            transposes.add(node)
-
-    return sweep(model, visit)
+    return sweep(
+        model,
+        {
+            "MatMul": lambda edit, node: _visit(edit, node, transposes),
+            "Transpose": lambda _, node: transposes.add(node),
+        },
+    )
 
 
 def _visit(edit: Edit, node: ir.Node, transposes: set[ir.Node]) -> None:

@@ -17,12 +17,12 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, is_standard, sweep
+from onnxlift.ir.graph.axes import permutation
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import drop_unused, is_private, made_by, number_beside
-from onnxlift.ir.inference.node_view import Shape, shape_of
+from onnxlift.ir.graph.shapes import Shape, shape_of
 from onnxlift.rewriting.idioms.attention.parts.scores import softmax_of_scores
 from onnxlift.rewriting.simplifying import reshapes, transposes
-from onnxlift.rewriting.simplifying.transposes import permutation
 from onnxlift.stages import step
 
 Recipe = Callable[[], ir.Value]
@@ -35,7 +35,7 @@ _MOST_NODES = 16
 @step("flattened-heads", after={"rotary": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Give batches and heads an axis each; gives how many results have them."""
-    count = sweep(model, _visit)
+    count = sweep(model, {"Reshape": _visit})
     if count:  # what was added may have had both axes before, and the axes of the keys have been moved already
         for tidy in (transposes, reshapes):
             tidy.run(model)
@@ -43,8 +43,6 @@ def run(model: ir.Model) -> int:
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Reshape"):
-        return
     flat, shape, of_flat = node.inputs[0], shape_of(node.outputs[0]), shape_of(node.inputs[0])
     if flat is None or shape is None or of_flat is None or of_flat[1:] != shape[2:]:
         return

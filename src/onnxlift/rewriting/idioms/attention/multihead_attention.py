@@ -27,25 +27,20 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, sweep
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, drop_unused
-from onnxlift.ir.inference.node_view import Shape, shape_of
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import Shape, shape_of
+from onnxlift.ir.origin.module_paths import module_of
 from onnxlift.rewriting.idioms.attention.multihead.core import Core, Returned, find_core, find_returned
 from onnxlift.rewriting.idioms.attention.multihead.keys import Rows, bias_of, find_rows
 from onnxlift.rewriting.idioms.attention.multihead.layouts import Layout, find_layouts, only_reader
 from onnxlift.rewriting.idioms.attention.multihead.masks import Masks, Sizes, find_masks
-from onnxlift.rewriting.idioms.attention.multihead.projection_weights import (
-    IN_BIAS,
-    IN_WEIGHT,
-    arranged,
-    is_named,
-    is_packed,
-    weights_of,
-)
+from onnxlift.rewriting.idioms.attention.multihead.projection_weights import arranged, is_named, is_packed, weights_of
 from onnxlift.rewriting.idioms.attention.multihead.projections import Projection, find_projection
 from onnxlift.rewriting.idioms.parts.moved_axes import MOVES, Axis, Moved, moves_to
+from onnxlift.rewriting.idioms.parts.parameter_names import IN_BIAS, IN_WEIGHT
 from onnxlift.rewriting.normal_form import dead_code
-from onnxlift.rewriting.simplifying.common_subexpressions import module_of
 from onnxlift.stages import step
 
 _MAX_REGION = 400

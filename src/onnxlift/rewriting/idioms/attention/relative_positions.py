@@ -28,11 +28,13 @@ from math import isqrt
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Array, Edit, has_generated_name, initialiser, is_standard, sweep
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Array, Edit, has_generated_name, initialiser, sweep
 from onnxlift.ir.graph.marks import AXES, USUAL_NAME
-from onnxlift.ir.graph.match import is_float, is_private, rank
-from onnxlift.ir.graph.types import DataType
-from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.graph.match import is_private
+from onnxlift.ir.graph.nodes import is_standard
+from onnxlift.ir.graph.shapes import rank
+from onnxlift.ir.graph.types import DataType, is_float
 from onnxlift.ir.origin.metadata import CLASSES, FOLDED_FROM, NAME_SCOPES, string_list
 from onnxlift.rewriting.idioms.attention.parts.mask import is_score
 from onnxlift.stages import step
@@ -60,12 +62,10 @@ class _Names:
 @step("relative-positions", after={"window-biases": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Make tables of relative positions of such biases; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Add": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Add"):
-        return
     for position, (bias, scores) in enumerate((node.inputs, node.inputs[::-1])):
         tensor = constant(bias)
         if bias is None or tensor is None or not is_float(bias) or not _meets_scores(edit, node, scores):

@@ -15,23 +15,22 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, axes_of, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by, rank
-from onnxlift.ir.inference.node_view import static_slice
+from onnxlift.ir.graph.axes import axes_of, static_slice
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import rank, same_shape
 from onnxlift.rewriting.idioms.parts.pieces import piece
-from onnxlift.rewriting.simplifying.no_ops import same_shape
 from onnxlift.stages import step
 
 
 @step("rotary", after={"padded-conv": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise rotary embeddings; gives how often."""
-    return sweep(model, _visit)
+    return sweep(model, {"Add": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Add"):
-        return
     for straight, turned in both_orders(node):
         by_cos, by_sin = made_by(edit, straight, "Mul"), made_by(edit, turned, "Mul")
         if by_cos is None or by_sin is None or not (is_private(edit, straight) and is_private(edit, turned)):

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, is_standard, sweep
+from onnxlift.ir.graph.axes import permutation
+from onnxlift.ir.graph.edit import Edit, Lifted, sweep
 from onnxlift.ir.graph.match import DOMAIN, is_private, made_by
-from onnxlift.ir.graph.walk import scopes
-from onnxlift.ir.inference.node_view import Shape, shape_of
-from onnxlift.rewriting.simplifying.transposes import permutation
+from onnxlift.ir.graph.nodes import is_standard
+from onnxlift.ir.graph.shapes import Shape, shape_of
+from onnxlift.ir.graph.walk import regions
 from onnxlift.stages import step
 
 _SWAP = (0, 2, 1, 3)
@@ -29,10 +30,10 @@ _SWAP = (0, 2, 1, 3)
 @step("single-heads", after={"linear-functions": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Cut single heads like several; gives for how many attentions."""
-    attentions = [node for scope in scopes(model) for node in scope.graph if _is_attention(node)]
+    attentions = [node for region in regions(model) for node in region.graph if _is_attention(node)]
     if not any(_is_cut(node) for node in attentions):
         return 0
-    return sweep(model, _visit)
+    return sweep(model, {Lifted("Attention"): _visit})
 
 
 def _is_attention(node: ir.Node) -> bool:
@@ -50,8 +51,6 @@ def _is_cut(attention: ir.Node) -> bool:
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not _is_attention(node):
-        return
     (y,) = node.outputs
     splits = [_split(edit, value) for value in node.inputs[:3]]
     merge = _merge(edit, y)

@@ -16,24 +16,24 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.graph.match import drop_unused, is_private, made_by, rank
-from onnxlift.ir.inference.node_view import shape_of
-from onnxlift.ir.inference.symbolic import Dim
+from onnxlift.ir.graph.axes import permutation
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import drop_unused, is_private, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import Dim, rank, shape_of
 from onnxlift.rewriting.idioms.attention.parts.keys import swapped, swapped_axes, without_scale
 from onnxlift.rewriting.idioms.attention.parts.scores import find_weights
-from onnxlift.rewriting.simplifying.transposes import permutation
 from onnxlift.stages import step
 
 
 @step("turned-attention", after={"shifted-softmax": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Turn such attentions; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"MatMul": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "MatMul") or rank(node.outputs[0]) not in (3, 4):
+    if rank(node.outputs[0]) not in (3, 4):
         return
     v, turned = node.inputs
     if v is None or turned is None or not is_private(edit, turned) or rank(v) != rank(node.outputs[0]):
@@ -78,7 +78,7 @@ def _of_columns(edit: Edit, root: ir.Node, turned: ir.Value, axes: int | None, o
     if product is None or not is_private(edit, scores):
         return None
     keys, queries = product.inputs
-    if edit.scope.opset(softmax) < 13 or keys is None or queries is None or not rank(keys) == rank(queries) == axes:
+    if edit.opset(softmax) < 13 or keys is None or queries is None or not rank(keys) == rank(queries) == axes:
         return None
     shape = _swapped_shape(turned)
     factors = [_transpose(edit, root, queries), _transpose(edit, root, keys)]

@@ -17,9 +17,11 @@ import re
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Array, Edit, has_generated_name, initialiser, is_standard, sweep
-from onnxlift.ir.graph.match import is_float, is_private
-from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Array, Edit, has_generated_name, initialiser, sweep
+from onnxlift.ir.graph.match import is_private
+from onnxlift.ir.graph.nodes import is_standard
+from onnxlift.ir.graph.types import is_float
 from onnxlift.ir.origin.metadata import FOLDED_FROM, string_list
 from onnxlift.rewriting.idioms.attention.parts.mask import is_score
 from onnxlift.stages import step
@@ -32,11 +34,11 @@ _ADDITION = re.compile(r"add(_\d+)*")
 @step("window-biases", after={"flattened-heads": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Take such totals apart; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Tile": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Tile") or not _meets_scores(edit, node) or not is_private(edit, node.inputs[0]):
+    if not _meets_scores(edit, node) or not is_private(edit, node.inputs[0]):
         return
     total = node.inputs[0]
     tensor = constant(total)

@@ -22,11 +22,13 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Array, Edit, attribute, axes_of, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_float, is_private, made_by, number, rank
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import Shape, shape_of
-from onnxlift.rewriting.simplifying.transposes import permutation
+from onnxlift.ir.graph.axes import axes_of, permutation
+from onnxlift.ir.graph.constants import constant, number
+from onnxlift.ir.graph.edit import Array, Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import Shape, rank, shape_of
+from onnxlift.ir.graph.types import is_float
 from onnxlift.stages import step
 
 _LARGEST = 1 << 20
@@ -37,7 +39,7 @@ _POOL = "AdaptiveAvgPool"
 @step("adaptive-pool")
 def run(model: ir.Model) -> int:
     """Recognise adaptive pools; gives how many."""
-    return sweep(model, _image) + sweep(model, _signal)
+    return sweep(model, {"ReduceMean": _average, "Div": _average_of_sums}) + sweep(model, {"Squeeze": _signal})
 
 
 @dataclass
@@ -89,12 +91,17 @@ def _stretches(shape: Sequence[int], target: Sequence[int]) -> bool:
     return len(shape) <= len(target) and all(have in (1, want) for have, want in fits)
 
 
-def _image(edit: Edit, node: ir.Node) -> None:
-    found, counts = None, None
-    if is_standard(node, "ReduceMean"):
-        found = _averaged(edit, node)
-    elif is_standard(node, "Div") and (tensor := constant(node.inputs[1])) is not None and tensor.size <= _LARGEST:
-        found, counts = _added(edit, node.inputs[0]), tensor.numpy()
+def _average(edit: Edit, node: ir.Node) -> None:
+    _replace(edit, node, _averaged(edit, node), counts=None)
+
+
+def _average_of_sums(edit: Edit, node: ir.Node) -> None:
+    tensor = constant(node.inputs[1])
+    if tensor is not None and tensor.size <= _LARGEST:
+        _replace(edit, node, _added(edit, node.inputs[0]), tensor.numpy())
+
+
+def _replace(edit: Edit, node: ir.Node, found: _Windows | None, counts: Array | None) -> None:
     if found is not None and is_float(found.x) and found.are_adaptive(counts):
         rows, _, columns, *_ = found.table.shape
         edit.replace(node, _POOL, [found.x], [ir.AttrInt64s("sizes", [rows, columns])], domain=DOMAIN)
@@ -103,8 +110,6 @@ def _image(edit: Edit, node: ir.Node) -> None:
 
 def _signal(edit: Edit, node: ir.Node) -> None:
     """A pool along one axis, of an image that is one pixel high."""
-    if not is_standard(node, "Squeeze"):
-        return
     pool = made_by(edit, node.inputs[0], _POOL, domain=DOMAIN)
     raised = made_by(edit, pool.inputs[0], "Unsqueeze") if pool is not None else None
     axes = rank(node.inputs[0])

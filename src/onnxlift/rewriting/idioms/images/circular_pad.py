@@ -12,8 +12,11 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_float, is_private, made_by, rank
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import rank
+from onnxlift.ir.graph.types import is_float
 from onnxlift.rewriting.idioms.parts.pieces import piece
 from onnxlift.stages import step
 
@@ -21,17 +24,12 @@ from onnxlift.stages import step
 @step("circular-pad", after={"unfold": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise circular padding; gives how often."""
-    return sweep(model, _visit)
+    return sweep(model, {"Concat": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
     axes = rank(node.outputs[0])
-    if (
-        not is_standard(node, "Concat")
-        or len(node.inputs) != 3
-        or axes not in (3, 4, 5)
-        or not is_float(node.outputs[0])
-    ):
+    if len(node.inputs) != 3 or axes not in (3, 4, 5) or not is_float(node.outputs[0]):
         return
     before, x, after = node.inputs
     last, first = piece(edit, before), piece(edit, after)

@@ -22,11 +22,13 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, axes_of, is_standard, sweep
+from onnxlift.ir.graph.axes import axes_of, permutation
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.marks import DOMAIN
-from onnxlift.ir.graph.match import drop_unused, is_float, is_private, made_by
-from onnxlift.ir.inference.node_view import shape_of
-from onnxlift.rewriting.simplifying.transposes import permutation
+from onnxlift.ir.graph.match import drop_unused, is_private, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import shape_of
+from onnxlift.ir.graph.types import is_float
 from onnxlift.stages import step
 
 _MOST_MOVES = 8
@@ -35,12 +37,10 @@ _MOST_MOVES = 8
 @step("global-mean", after={"meshgrid": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise global means; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {("Flatten", "Reshape", "Squeeze"): _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Flatten", "Reshape", "Squeeze"):
-        return
     pool = made_by(edit, node.inputs[0], "GlobalAveragePool", "ReduceMean")
     if pool is None or not is_private(edit, node.inputs[0]):
         return

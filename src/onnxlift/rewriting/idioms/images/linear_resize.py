@@ -15,11 +15,13 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Array, Edit, attribute, is_standard, sweep
-from onnxlift.ir.graph.match import both_orders, drop_unused, is_float, is_private, made_by
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
-from onnxlift.rewriting.simplifying.transposes import permutation
+from onnxlift.ir.graph.axes import permutation
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Array, Edit, sweep
+from onnxlift.ir.graph.match import both_orders, drop_unused, is_private, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import shape_of
+from onnxlift.ir.graph.types import is_float
 from onnxlift.stages import step
 
 _AXES_SINCE = 18
@@ -30,12 +32,10 @@ _AXES_SINCE = 18
 def run(model: ir.Model) -> int:
     """Recognise linear interpolation of signals; gives how many."""
     has_axes = model.graph.opset_imports.get("", 0) >= _AXES_SINCE
-    return sweep(model, _visit) if has_axes else 0
+    return sweep(model, {"Add": _visit}) if has_axes else 0
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Add"):
-        return
     for low, rise in both_orders(node):
         scaled = made_by(edit, rise, "Mul")
         first = _rows(edit, low)

@@ -15,11 +15,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Array, Edit, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_float, is_private, made_by
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
-from onnxlift.rewriting.simplifying.transposes import permutation
+from onnxlift.ir.graph.axes import permutation
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Array, Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by
+from onnxlift.ir.graph.shapes import shape_of
+from onnxlift.ir.graph.types import is_float
 from onnxlift.stages import step
 
 _LARGEST = 1 << 24
@@ -28,11 +29,11 @@ _LARGEST = 1 << 24
 @step("nearest-resize", after={"linear-resize": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise images that change their size; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Transpose": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    taken = made_by(edit, node.inputs[0], "Gather", "GatherND") if is_standard(node, "Transpose") else None
+    taken = made_by(edit, node.inputs[0], "Gather", "GatherND")
     front = made_by(edit, taken.inputs[0], "Transpose") if taken is not None else None
     if taken is None or front is None or not is_private(edit, node.inputs[0]) or not is_float(front.inputs[0]):
         return

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, is_standard, sweep
+from onnxlift.ir.graph.axes import permutation
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.inference.symbolic import floor_divide, product
-from onnxlift.rewriting.simplifying.transposes import permutation
 from onnxlift.stages import step
 
 AXES = [0, 1, 3, 5, 2, 4]
@@ -25,12 +25,10 @@ AXES = [0, 1, 3, 5, 2, 4]
 @step("pixel-unshuffle", after={"global-mean": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise them; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Reshape": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Reshape"):
-        return
     turned = made_by(edit, node.inputs[0], "Transpose")
     split = made_by(edit, turned.inputs[0], "Reshape") if turned is not None else None
     order = permutation(turned) if turned is not None else None

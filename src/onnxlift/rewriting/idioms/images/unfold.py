@@ -18,11 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_float, is_private, made_by, number
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of, static_elements
-from onnxlift.rewriting.simplifying.transposes import permutation
+from onnxlift.ir.graph.axes import permutation
+from onnxlift.ir.graph.constants import constant, number
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import shape_of, static_elements
+from onnxlift.ir.graph.types import is_float
 from onnxlift.stages import step
 
 _LARGEST = 1 << 20
@@ -31,7 +33,7 @@ _LARGEST = 1 << 20
 @step("unfold", after={"nearest-resize": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise windows; gives how many."""
-    return sweep(model, _image) + sweep(model, _sequence)
+    return sweep(model, {"Reshape": _image}) + sweep(model, {"Gather": _sequence})
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,6 @@ def _table(value: ir.Value | None) -> _Table | None:
 
 
 def _sequence(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Gather"):
-        return
     x, indices = node.inputs
     shape, axis = shape_of(x), attribute(node, "axis", 0)
     if shape is None or axis not in (-1, len(shape) - 1) or not isinstance(shape[-1], int):
@@ -78,8 +78,6 @@ def _sequence(edit: Edit, node: ir.Node) -> None:
 
 
 def _image(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Reshape"):
-        return
     turned = made_by(edit, node.inputs[0], "Transpose")
     across = made_by(edit, turned.inputs[0], "Gather") if turned is not None else None
     down = made_by(edit, across.inputs[0], "Gather") if across is not None else None

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, has_generated_name, is_standard, sweep
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, has_generated_name, sweep
 from onnxlift.ir.graph.match import DOMAIN, is_private, made_by
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import Shape, Unknown, shape_of
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import Shape, shape_of
+from onnxlift.ir.inference.node_view import Unknown
 from onnxlift.ir.inference.shape_rules import broadcast_shapes
 from onnxlift.stages import step
 
@@ -27,11 +29,11 @@ _MOST_ARRAYS = 8
 @step("advanced-indexing", after={"repeat-interleave": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise advanced indexing; gives how often."""
-    return sweep(model, _visit)
+    return sweep(model, {"GatherND": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "GatherND") or attribute(node, "batch_dims", 0) != 0:
+    if attribute(node, "batch_dims", 0) != 0:
         return
     data, indices = node.inputs[0], node.inputs[1]
     joint = None if indices is None else shape_of(indices)

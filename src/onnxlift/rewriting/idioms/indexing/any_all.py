@@ -14,8 +14,12 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, axes_of, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by, number, rank
+from onnxlift.ir.graph.axes import axes_of
+from onnxlift.ir.graph.constants import number
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import rank
 from onnxlift.ir.graph.types import DataType
 from onnxlift.stages import step
 
@@ -26,20 +30,19 @@ _BY_EXTREME = {"ReduceMax": "Any", "ReduceMin": "All"}
 @step("any-all", after={"spelled-activations": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise questions about several booleans; gives how many rewrites that took."""
-    return sweep(model, _visit)
+    return sweep(model, {"Cast": _cast, "Greater": _counted, "Not": _negated})
 
 
-def _visit(edit: Edit, node: ir.Node) -> None:
-    if is_standard(node, "Cast") and node.outputs[0].dtype == DataType.BOOL:
-        reduced = made_by(edit, node.inputs[0], *_BY_EXTREME)
-        if reduced is not None:
-            _replace(edit, node, reduced, _BY_EXTREME[reduced.op_type])
-    elif is_standard(node, "Greater") and number(node.inputs[1]) == 0 and rank(node.inputs[1]) == 0:
-        reduced = made_by(edit, node.inputs[0], "ReduceSum")
-        if reduced is not None:
-            _replace(edit, node, reduced, "Any")
-    elif is_standard(node, "Not"):
-        _negated(edit, node)
+def _cast(edit: Edit, node: ir.Node) -> None:
+    reduced = made_by(edit, node.inputs[0], *_BY_EXTREME)
+    if reduced is not None and node.outputs[0].dtype == DataType.BOOL:
+        _replace(edit, node, reduced, _BY_EXTREME[reduced.op_type])
+
+
+def _counted(edit: Edit, node: ir.Node) -> None:
+    reduced = made_by(edit, node.inputs[0], "ReduceSum")
+    if reduced is not None and number(node.inputs[1]) == 0 and rank(node.inputs[1]) == 0:
+        _replace(edit, node, reduced, "Any")
 
 
 def _replace(edit: Edit, node: ir.Node, reduced: ir.Node, op_type: str) -> None:

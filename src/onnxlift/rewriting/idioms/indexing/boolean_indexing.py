@@ -14,18 +14,20 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by, number
+from onnxlift.ir.graph.axes import permutation
+from onnxlift.ir.graph.constants import number
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.graph.types import DataType
-from onnxlift.ir.inference.node_view import shape_of
-from onnxlift.rewriting.simplifying.transposes import permutation
 from onnxlift.stages import step
 
 
 @step("boolean-indexing", after={"indexed-axes": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise masks; gives how many."""
-    return sweep(model, _places) + sweep(model, _masked)
+    return sweep(model, {"Transpose": _places}) + sweep(model, {("GatherND", "ScatterND"): _masked})
 
 
 def _places(edit: Edit, node: ir.Node) -> None:
@@ -39,8 +41,6 @@ def _places(edit: Edit, node: ir.Node) -> None:
 
 
 def _masked(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "GatherND", "ScatterND"):
-        return
     data, places = node.inputs[0], made_by(edit, node.inputs[1], "Places", domain=DOMAIN)
     mask = places.inputs[0] if places is not None else None
     sizes, masked = shape_of(data), shape_of(mask)

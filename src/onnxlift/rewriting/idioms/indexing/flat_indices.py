@@ -17,11 +17,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, has_generated_name, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by, number, with_number
-from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.graph.constants import constant, number
+from onnxlift.ir.graph.edit import Edit, has_generated_name, sweep
+from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by, with_number
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.inference import symbolic
-from onnxlift.ir.inference.node_view import shape_of
 from onnxlift.stages import step
 
 _NAME = "onnx::index"
@@ -31,11 +32,11 @@ _NAME = "onnx::index"
 @step("flat-indices", after={"advanced-indexing": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Index the two axes one by one; gives how often."""
-    return sweep(model, _visit)
+    return sweep(model, {"Gather": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Gather") or attribute(node, "axis", 0) != 0:
+    if attribute(node, "axis", 0) != 0:
         return
     flat = made_by(edit, node.inputs[0], "Reshape", "Flatten")
     indices, data = node.inputs[1], None if flat is None else flat.inputs[0]

@@ -12,21 +12,21 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, axes_of, is_standard, sweep
+from onnxlift.ir.graph.axes import axes_of
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import drop_unused, made_by
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.stages import step
 
 
 @step("gathered-slices", after={"wrapped-indices": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise gathered slices; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"GatherElements": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "GatherElements"):
-        return
     data, indices = node.inputs
     wide = made_by(edit, indices, "Tile", "Expand")
     new = made_by(edit, wide.inputs[0], "Unsqueeze") if wide is not None else None

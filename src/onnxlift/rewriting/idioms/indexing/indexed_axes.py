@@ -16,21 +16,23 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_lifted, is_private, made_by, rank
-from onnxlift.rewriting.simplifying.transposes import permutation
+from onnxlift.ir.graph.axes import permutation
+from onnxlift.ir.graph.edit import Edit, Lifted, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import rank
 from onnxlift.stages import step
 
 
 @step("indexed-axes", after={"flat-indices": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Index the axes where they are; gives how often."""
-    return sweep(model, _visit)
+    return sweep(model, {("Gather", Lifted("Index")): _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    is_gather = is_standard(node, "Gather") and attribute(node, "axis", 0) == 0
-    if not is_gather and (not is_lifted(node, "Index") or "axes" in node.attributes):
+    is_gather = node.op_type == "Gather"
+    if attribute(node, "axis", 0) != 0 or "axes" in node.attributes:
         return
     front = made_by(edit, node.inputs[0], "Transpose")
     order = None if front is None else permutation(front)

@@ -15,11 +15,10 @@ from itertools import islice
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, is_standard, sweep
+from onnxlift.ir.graph.axes import permutation
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import drop_unused, is_private, made_by
-from onnxlift.ir.inference.node_view import shape_of
-from onnxlift.ir.inference.symbolic import Dim
-from onnxlift.rewriting.simplifying.transposes import permutation
+from onnxlift.ir.graph.shapes import Dim, shape_of
 from onnxlift.stages import step
 
 _MAX_LOOKED_AT = 64
@@ -31,11 +30,10 @@ def run(model: ir.Model) -> int:
     reshapes: set[ir.Node] = set()
 
     def visit(edit: Edit, node: ir.Node) -> None:
-        if is_standard(node, "Reshape"):
-            _visit(edit, node, reshapes)
-            reshapes.add(node)
+        _visit(edit, node, reshapes)
+        reshapes.add(node)
 
-    return sweep(model, visit)
+    return sweep(model, {"Reshape": visit})
 
 
 def _visit(edit: Edit, node: ir.Node, earlier: Collection[ir.Node]) -> None:

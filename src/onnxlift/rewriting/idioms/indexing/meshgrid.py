@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, axes_of, is_standard, sweep
+from onnxlift.ir.graph.axes import axes_of
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.marks import USUAL_NAME
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, made_by, rank
-from onnxlift.ir.inference.node_view import shape_of
-from onnxlift.rewriting.simplifying.common_subexpressions import module_of
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, made_by
+from onnxlift.ir.graph.nodes import is_standard
+from onnxlift.ir.graph.shapes import rank, shape_of
+from onnxlift.ir.origin.module_paths import module_of
 from onnxlift.stages import step
 
 
@@ -23,7 +25,7 @@ from onnxlift.stages import step
 def run(model: ir.Model) -> int:
     """Recognise grids; gives how many."""
     places: dict[ir.Node, int] = {}
-    return sweep(model, lambda edit, node: _visit(edit, node, places))
+    return sweep(model, {"Expand": lambda edit, node: _visit(edit, node, places)})
 
 
 def _visit(edit: Edit, node: ir.Node, places: dict[ir.Node, int]) -> None:

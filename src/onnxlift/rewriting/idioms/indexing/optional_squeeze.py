@@ -10,20 +10,22 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, both_orders, made_by, number, rank
-from onnxlift.ir.inference.node_view import static_elements
+from onnxlift.ir.graph.constants import number
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, both_orders, made_by
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import rank, static_elements
 from onnxlift.stages import step
 
 
 @step("optional-squeeze", after={"adaptive-pool": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise axes that may go; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"If": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "If") or len(node.outputs) != 1 or node.outputs[0].dtype == ir.DataType.STRING:
+    if len(node.outputs) != 1 or node.outputs[0].dtype == ir.DataType.STRING:
         return
     then, otherwise = (attribute(node, name, None) for name in ("then_branch", "else_branch"))
     if then is None or otherwise is None or len(then) != 1 or len(otherwise) != 1:

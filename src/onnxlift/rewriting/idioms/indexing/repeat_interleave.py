@@ -11,35 +11,18 @@ joined axis. Not if somebody else reads a value in between.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, axes_of, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by
-from onnxlift.ir.inference import symbolic
-from onnxlift.ir.inference.node_view import Shape, shape_of
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused
+from onnxlift.rewriting.idioms.parts.repetition import repetition
 from onnxlift.stages import step
-
-
-@dataclass
-class Repetition:
-    """x, of which each element along `axis` is repeated after it got the `added` axes; and the nodes that do it."""
-
-    x: ir.Value
-    added: list[int]
-    shape: Shape
-    axis: int
-    repeats: int
-    nodes: list[ir.Node]
-    is_closed: bool
-    """Whether nobody else reads what is in between."""
 
 
 @step("repeat-interleave", after={"single-heads": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise repeated elements; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {("Reshape", "Flatten"): _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
@@ -53,37 +36,3 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     options = [ir.AttrInt64("axis", found.axis), ir.AttrInt64("repeats", found.repeats)]
     edit.replace(node, "RepeatInterleave", [x], options, domain=DOMAIN)
     drop_unused(edit, found.nodes[1:])
-
-
-def repetition(edit: Edit, value: ir.Value) -> Repetition | None:
-    """How `value` repeats the elements of another one, if it does."""
-    join = made_by(edit, value, "Reshape", "Flatten")
-    wide = made_by(edit, join.inputs[0], "Expand", "Tile", "Concat") if join is not None else None
-    new = made_by(edit, wide.inputs[0], "Unsqueeze") if wide is not None else None
-    if join is None or wide is None or new is None or new.inputs[0] is None:
-        return None
-    copies = len(wide.inputs) if wide.op_type == "Concat" else 1
-    if any(part is not wide.inputs[0] for part in wide.inputs[:copies]):
-        return None
-    narrow, repeated, joined = (shape_of(each.outputs[0]) for each in (new, wide, join))
-    axes = axes_of(new)
-    if axes is None or narrow is None or repeated is None or len(narrow) != len(repeated):
-        return None
-    changed = [axis for axis, sizes in enumerate(zip(narrow, repeated, strict=True)) if sizes[0] != sizes[1]]
-    added = [axis % len(narrow) for axis in axes]
-    if not changed or changed[0] not in added or changed[0] == 0:
-        return None
-    axis, repeats = changed[0], repeated[changed[0]]
-    if not isinstance(repeats, int):
-        return None
-    if joined != (*narrow[: axis - 1], symbolic.multiply(narrow[axis - 1], repeats), *narrow[axis + 1 :]):
-        return None
-    return Repetition(
-        new.inputs[0],
-        added=[other - (other > axis) for other in sorted(added) if other != axis],
-        shape=(*narrow[:axis], *narrow[axis + 1 :]),
-        axis=axis - 1,
-        repeats=repeats,
-        nodes=[join, wide, new],
-        is_closed=is_private(edit, join.inputs[0]) and is_private(edit, wide.inputs[0], readers=copies),
-    )

@@ -12,8 +12,11 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_float, is_private, made_by, rank
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import rank
+from onnxlift.ir.graph.types import is_float
 from onnxlift.rewriting.idioms.parts.pieces import piece
 from onnxlift.stages import step
 
@@ -21,11 +24,11 @@ from onnxlift.stages import step
 @step("roll", after={"pixel-unshuffle": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise rolls; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Concat": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Concat") or len(node.inputs) != 2 or not is_float(node.outputs[0]):
+    if len(node.inputs) != 2 or not is_float(node.outputs[0]):
         return
     last, first = (piece(edit, value) if is_private(edit, value) else None for value in node.inputs)
     axes = rank(node.outputs[0])

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, is_standard, sweep
-from onnxlift.ir.graph.match import made_by, rank
-from onnxlift.ir.inference.node_view import static_elements
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import made_by
+from onnxlift.ir.graph.nodes import is_standard
+from onnxlift.ir.graph.shapes import rank, static_elements
 from onnxlift.stages import step
 
 
@@ -33,7 +34,7 @@ class _Cut:
 @step("slices", after={"stack": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Merge cuts; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Slice": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:

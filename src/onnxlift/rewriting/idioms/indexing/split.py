@@ -12,17 +12,19 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, is_standard, sweep
-from onnxlift.ir.graph.match import rank, readers_of
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import readers_of
+from onnxlift.ir.graph.nodes import is_standard
+from onnxlift.ir.graph.shapes import rank
+from onnxlift.ir.origin.module_paths import module_of
 from onnxlift.rewriting.idioms.parts.pieces import Piece, piece
-from onnxlift.rewriting.simplifying.common_subexpressions import module_of
 from onnxlift.stages import step
 
 
 @step("split", after={"unbind": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise tensors that are cut into pieces; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Slice": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
@@ -45,7 +47,7 @@ def _piece(edit: Edit, node: ir.Node) -> Piece | None:
     if not is_standard(node, "Slice"):
         return None
     found = piece(edit, node.outputs[0])
-    return found if found is not None and found.length > 0 and edit.scope.opset(node) >= 13 else None
+    return found if found is not None and found.length > 0 and edit.opset(node) >= 13 else None
 
 
 def _have_one_reader(first: ir.Node, second: ir.Node) -> bool:

@@ -10,22 +10,23 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, axes_of, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, made_by, rank
+from onnxlift.ir.graph.axes import axes_of
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import rank
 from onnxlift.stages import step
 
 
 @step("stack", after={"split": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise stacks; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Concat": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
     axes, axis = rank(node.outputs[0]), attribute(node, "axis", None)
-    if not is_standard(node, "Concat") or axes is None or axes < 2 or axis is None:
-        return
-    if node.outputs[0].dtype == ir.DataType.STRING:
+    if axes is None or axes < 2 or axis is None or node.outputs[0].dtype == ir.DataType.STRING:
         return
     parts = [made_by(edit, value, "Unsqueeze") for value in node.inputs]
     sources = [part.inputs[0] for part in parts if part is not None and _adds_only(part, axis % axes, axes)]

@@ -15,11 +15,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, rank, readers_of
-from onnxlift.ir.inference.node_view import shape_of, static_elements
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, readers_of
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import rank, shape_of, static_elements
+from onnxlift.ir.origin.module_paths import module_of
 from onnxlift.rewriting.idioms.parts.pieces import piece
-from onnxlift.rewriting.simplifying.common_subexpressions import module_of
 from onnxlift.stages import step
 
 FEWEST = 3
@@ -28,12 +29,12 @@ FEWEST = 3
 @step("unbind", after={"roll": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise tensors that are taken apart along an axis; gives how many."""
-    return sweep(model, _index) + sweep(model, _unbind)
+    return sweep(model, {("Squeeze", "Reshape"): _index}) + sweep(model, {"Gather": _unbind})
 
 
 def _index(edit: Edit, node: ir.Node) -> None:
     """Write a piece of length 1 without its axis as an index."""
-    if not is_standard(node, "Squeeze", "Reshape") or not is_private(edit, node.inputs[0]):
+    if not is_private(edit, node.inputs[0]):
         return
     cut, part = piece(edit, node.inputs[0]), node.inputs[0]
     if cut is None or part is None or cut.length != 1 or not _removes(node, cut.axis):

@@ -13,21 +13,21 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.graph.match import both_orders, drop_unused, made_by, number
-from onnxlift.ir.inference.node_view import elements_of, shape_of
+from onnxlift.ir.graph.constants import number
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import both_orders, drop_unused, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import elements_of, shape_of
 from onnxlift.stages import step
 
 
 @step("wrapped-indices", after={"optional-squeeze": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise such indices; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {("Gather", "GatherElements", "ScatterElements"): _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Gather", "GatherElements", "ScatterElements"):
-        return
     shape, axis = shape_of(node.inputs[0]), attribute(node, "axis", 0)
     choice = made_by(edit, node.inputs[1], "Where")
     if choice is None or shape is None or axis is None or not -len(shape) <= axis < len(shape):

@@ -33,18 +33,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Array, Edit, attribute, initialiser, is_parameter, is_standard, sweep
+from onnxlift.ir.graph.edit import Array, Edit, Lifted, initialiser, is_parameter, sweep
 from onnxlift.ir.graph.marks import WEIGHT
-from onnxlift.ir.graph.match import DOMAIN, is_filler, rank
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.match import DOMAIN, is_filler
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import rank, shape_of
 from onnxlift.ir.origin.metadata import FOLDED_FROM, SIGNATURE_KIND
 from onnxlift.ir.origin.module_paths import modules_with_modules, reads_layer, told_module
-from onnxlift.rewriting.idioms.attention.multihead.projection_weights import IN_BIAS, IN_WEIGHT
-from onnxlift.rewriting.idioms.parts.parameter_names import parameter_name
+from onnxlift.rewriting.idioms.parts.parameter_names import IN_BIAS, IN_WEIGHT, parameter_name
 from onnxlift.stages import step
 
 Weights = Mapping[int, ir.Value]
@@ -78,17 +79,20 @@ def run(model: ir.Model) -> int:
     if model.producer_name != "pytorch":
         return 0
     parents = modules_with_modules(model.graph)
-    return sweep(model, lambda edit, node: _visit(edit, node, parents))
+    layer = partial(_layer, parents=parents)
+    return sweep(model, {tuple(_ARITHMETIC): _number, (*_ROLES, *map(Lifted, _ROLES)): layer})
 
 
-def _visit(edit: Edit, node: ir.Node, parents: Collection[str]) -> None:
-    if is_standard(node, *_ARITHMETIC):
-        for value in node.inputs:
-            if value is not None and _is_trained_number(value, node):
-                value.meta[WEIGHT] = (value.name or "").rpartition(".")[2]
-                edit.changes += 1
-    if node.op_type not in _ROLES or node.domain not in ("", DOMAIN):
-        return
+def _number(edit: Edit, node: ir.Node) -> None:
+    """Note which numbers that a node computes with are trained."""
+    for value in node.inputs:
+        if value is not None and _is_trained_number(value, node):
+            value.meta[WEIGHT] = (value.name or "").rpartition(".")[2]
+            edit.changes += 1
+
+
+def _layer(edit: Edit, node: ir.Node, parents: Collection[str]) -> None:
+    """Let the module hold the weights of what is no layer of its own."""
     roles = _ROLES[node.op_type]
     given = {place: node.inputs[place] for place in roles if place < len(node.inputs)}
     fillers = [place for place, value in given.items() if node.op_type == "GroupNorm" and is_filler(value, 0)]

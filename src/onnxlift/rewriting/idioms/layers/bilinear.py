@@ -14,26 +14,20 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, is_parameter, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_float, is_private, made_by
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
-from onnxlift.ir.inference.symbolic import Dim, product
-from onnxlift.rewriting.simplifying.transposes import permutation
+from onnxlift.ir.graph.axes import permutation
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, is_parameter, sweep
+from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
+from onnxlift.ir.graph.shapes import Dim, shape_of
+from onnxlift.ir.graph.types import is_float
+from onnxlift.ir.inference.symbolic import product
 from onnxlift.stages import step
 
 
 @step("bilinear", after={"einsum": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise bilinear layers; gives how many."""
-    return sweep(model, _visit)
-
-
-def _visit(edit: Edit, node: ir.Node) -> None:
-    if is_standard(node, "Squeeze", "Reshape"):
-        _products(edit, node)
-    elif is_standard(node, "Add"):
-        _bias(edit, node)
+    return sweep(model, {("Squeeze", "Reshape"): _products, "Add": _bias})
 
 
 def _products(edit: Edit, node: ir.Node) -> None:

@@ -15,23 +15,22 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import both_orders, drop_unused, is_private, made_by
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
-from onnxlift.ir.inference.symbolic import product
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import shape_of
+from onnxlift.rewriting.idioms.parts.biases import is_per_channel, row_of
 from onnxlift.stages import step
 
 
 @step("conv-bias", after={"recurrent-cells": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Give convolutions their biases; gives how many."""
-    return 0 if model.producer_name == "pytorch" else sweep(model, _visit)
+    return 0 if model.producer_name == "pytorch" else sweep(model, {"Add": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Add"):
-        return
     for value, bias in both_orders(node):
         conv = made_by(edit, value, "Conv", "ConvTranspose")
         if conv is None or any(each is not None for each in conv.inputs[2:]) or not is_private(edit, value):
@@ -46,16 +45,6 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         return
 
 
-def row_of(edit: Edit, bias: ir.Value, channels: int) -> ir.Value | None:
-    """The numbers as a constant of one axis."""
-    reshape = made_by(edit, bias, "Reshape", "Unsqueeze")
-    held = bias if reshape is None else reshape.inputs[0]
-    tensor = constant(held)
-    if held is None or tensor is None:
-        return None
-    return held if shape_of(held) == (channels,) else edit.constant(held.name or "bias", tensor.numpy().reshape(-1))
-
-
 def _channels(conv: ir.Node) -> int | None:
     """How many channels come out, if the weight is a constant."""
     shape = shape_of(conv.inputs[1]) if constant(conv.inputs[1]) is not None else None
@@ -64,12 +53,3 @@ def _channels(conv: ir.Node) -> int | None:
     channels = shape[0] if conv.op_type == "Conv" else shape[1]
     group = 1 if conv.op_type == "Conv" else attribute(conv, "group", 1)
     return channels * group if isinstance(channels, int) and isinstance(group, int) else None
-
-
-def is_per_channel(bias: ir.Value, channels: int, result: ir.Value) -> bool:
-    """Whether `bias` has one number for each channel of a result that it is added to."""
-    sizes, shape = shape_of(bias), shape_of(result)
-    if sizes is None or shape is None or len(sizes) > len(shape):
-        return False
-    padded = (1,) * (len(shape) - len(sizes)) + sizes
-    return padded[1] == channels == product(padded)

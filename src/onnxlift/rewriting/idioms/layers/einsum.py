@@ -17,11 +17,12 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.graph.match import is_float, is_private, made_by
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
-from onnxlift.ir.inference.symbolic import Dim
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import is_private, made_by
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import Dim, shape_of
+from onnxlift.ir.graph.types import is_float
 from onnxlift.stages import step
 
 _MAX_STEPS = 6
@@ -47,11 +48,11 @@ class Product:
 @step("einsum", after={"spectral-norm": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise products of matrices; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Einsum": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Einsum") or len(node.inputs) != 2 or not is_float(node.outputs[0]):
+    if len(node.inputs) != 2 or not is_float(node.outputs[0]):
         return
     a, b = node.inputs
     equation = attribute(node, "equation", None)

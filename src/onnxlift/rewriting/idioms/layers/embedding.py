@@ -21,15 +21,16 @@ from collections.abc import Collection
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_parameter, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, rank
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, is_parameter, sweep
+from onnxlift.ir.graph.marks import LOOKED_UP
+from onnxlift.ir.graph.match import DOMAIN
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import elements_of, rank
 from onnxlift.ir.graph.types import DataType
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import elements_of
 from onnxlift.ir.inference.symbolic import is_nonnegative
 from onnxlift.ir.origin.module_paths import told_module
 from onnxlift.rewriting.idioms.parts.parameter_names import parameter_name
-from onnxlift.rewriting.restoring.folded_names import LOOKED_UP
 from onnxlift.stages import step
 
 # Operators that give no negative number: ever, if their first input has none, or if none of their inputs has any.
@@ -97,7 +98,7 @@ def _may_be_negative(value: ir.Value, given: Given) -> bool:
         if current is None or _is_surely_nonnegative(current, given):
             continue
         node = current.producer()
-        if node is None or node.domain not in ("", "ai.onnx"):
+        if node is None or node.domain != "":
             return True
         if node.op_type in _MOVES and _is_integer(node.inputs[0]):  # and no Cast from a float, which may be negative
             stack.append(node.inputs[0])

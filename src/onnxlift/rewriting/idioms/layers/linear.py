@@ -28,15 +28,16 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_parameter, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by, rank
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.axes import swaps_two_axes
+from onnxlift.ir.graph.edit import Edit, Lifted, is_parameter, sweep
+from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import rank, shape_of
 from onnxlift.ir.inference.symbolic import product
 from onnxlift.ir.origin.metadata import FOLDED_FROM, NAME_SCOPES, SIGNATURE_KIND
+from onnxlift.ir.origin.module_paths import module_of
+from onnxlift.rewriting.idioms.parts.biases import is_bias
 from onnxlift.rewriting.idioms.parts.parameter_names import parameter_name
-from onnxlift.rewriting.simplifying.common_subexpressions import module_of
-from onnxlift.rewriting.simplifying.transposes import permutation
 from onnxlift.stages import step
 
 
@@ -44,19 +45,15 @@ from onnxlift.stages import step
 def run(model: ir.Model) -> int:
     """Make linear layers of products with constant matrices; gives how many rewrites that took."""
     by_pytorch = model.producer_name == "pytorch"
-    changes = sweep(model, lambda edit, node: _visit(edit, node, by_pytorch))
-    return changes + sweep(model, _keep_product) if by_pytorch else changes
-
-
-def _visit(edit: Edit, node: ir.Node, by_pytorch: bool) -> None:
-    if is_standard(node, "MatMul"):
-        _matmul(edit, node)
-    elif is_standard(node, "Gemm"):
-        _gemm(edit, node)
-    elif is_standard(node, "Add"):
-        _bias(edit, node, by_pytorch)
-    elif is_standard(node, "Reshape", "Flatten"):
-        _reshaped(edit, node)
+    return sweep(
+        model,
+        {
+            "MatMul": _matmul,
+            "Gemm": _gemm,
+            "Add": lambda edit, node: _bias(edit, node, by_pytorch),
+            ("Reshape", "Flatten"): _reshaped,
+        },
+    ) + (sweep(model, {Lifted("Linear"): _keep_product}) if by_pytorch else 0)
 
 
 def _matmul(edit: Edit, node: ir.Node) -> None:
@@ -80,12 +77,6 @@ def _gemm(edit: Edit, node: ir.Node) -> None:
     if bias is None or is_bias(bias, _outputs(weight, transposed), 2):
         inputs = [x, weight] if bias is None else [x, weight, bias]
         edit.replace(node, "Linear", inputs, _transposed(transposed), domain=DOMAIN)
-
-
-def swaps_two_axes(node: ir.Node) -> bool:
-    """Whether this is the transpose of a matrix."""
-    order = permutation(node)
-    return order is not None and tuple(order) == (1, 0)
 
 
 def _bias(edit: Edit, node: ir.Node, by_pytorch: bool) -> None:
@@ -151,7 +142,7 @@ def _reshaped(edit: Edit, node: ir.Node) -> None:
 
 
 def _keep_product(edit: Edit, node: ir.Node) -> None:
-    if node.op_type != "Linear" or node.domain != DOMAIN or attribute(node, "transposed", 0):
+    if attribute(node, "transposed", 0):
         return
     x, weight, bias = (*node.inputs, None)[:3]
     if x is None or weight is None or FOLDED_FROM in weight.metadata_props or parameter_name(weight, node) is None:
@@ -179,12 +170,3 @@ def _is_matrix(value: ir.Value | None) -> bool:
 def _outputs(weight: ir.Value | None, transposed: int) -> int | str | None:
     shape = shape_of(weight)
     return None if shape is None else shape[0 if transposed else 1]
-
-
-def is_bias(value: ir.Value, outputs: int | str | None, axes: int | None) -> bool:
-    """Whether `value` is a constant that adds one number to each output, and no axes to a result that has `axes`."""
-    shape = shape_of(value)
-    if constant(value) is None or not shape:
-        return False
-    fits = len(shape) == 1 or (axes is not None and len(shape) <= axes)
-    return fits and shape[-1] == outputs and all(size == 1 for size in shape[:-1])

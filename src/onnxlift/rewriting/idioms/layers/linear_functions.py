@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_parameter, is_standard, sweep
+from onnxlift.ir.graph.axes import permutation
+from onnxlift.ir.graph.edit import Edit, is_parameter, sweep
 from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.graph.walk import subgraphs
-from onnxlift.ir.inference.node_view import shape_of
-from onnxlift.rewriting.simplifying.transposes import permutation
 from onnxlift.stages import step
 
 MOST_STEPS = 16  # from parameters to a matrix
@@ -29,16 +30,7 @@ MOST_STEPS = 16  # from parameters to a matrix
 @step("linear-functions", after={"bare-weights": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Make functions of such products; gives how many rewrites that took."""
-    return sweep(model, _visit)
-
-
-def _visit(edit: Edit, node: ir.Node) -> None:
-    if is_standard(node, "MatMul"):
-        _matmul(edit, node)
-    elif is_standard(node, "Gemm"):
-        _gemm(edit, node)
-    elif is_standard(node, "Add"):
-        _bias(edit, node)
+    return sweep(model, {"MatMul": _matmul, "Gemm": _gemm, "Add": _bias})
 
 
 def _matmul(edit: Edit, node: ir.Node) -> None:

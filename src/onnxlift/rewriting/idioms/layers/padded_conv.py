@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_parameter, is_standard, sweep
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, is_parameter, sweep
 from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of, static_elements
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import shape_of, static_elements
 from onnxlift.stages import step
 
 _MODES = ("reflect", "edge", "wrap")
@@ -23,11 +24,11 @@ _MODES = ("reflect", "edge", "wrap")
 @step("padded-conv", after={"circular-pad": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise convolutions with another padding; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Conv": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Conv") or attribute(node, "auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+    if attribute(node, "auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
         return
     pad, shape = made_by(edit, node.inputs[0], "Pad"), shape_of(node.inputs[1])
     pad = pad or made_by(edit, node.inputs[0], "CircularPad", domain=DOMAIN)

@@ -18,13 +18,13 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Array, Edit, is_parameter, is_standard, sweep
-from onnxlift.ir.graph.match import drop_unused, is_private, made_by, rank
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.axes import permutation
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Array, Edit, is_parameter, sweep
+from onnxlift.ir.graph.match import drop_unused, is_private, made_by
+from onnxlift.ir.graph.shapes import rank, shape_of
 from onnxlift.ir.inference.symbolic import product
 from onnxlift.rewriting.idioms.parts.computed_weight import ComputedWeight, layer_of, numbers, owner_of, put
-from onnxlift.rewriting.simplifying.transposes import permutation
 from onnxlift.stages import step
 
 _PARAMETRISED = "parametrizations.weight"
@@ -41,12 +41,10 @@ _NAMES = {
 @step("spectral-norm", after={"weight-norm": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Make weights of quotients by singular values; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Div": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Div"):
-        return
     weight, divisor = node.inputs
     outer = made_by(edit, divisor, "MatMul")
     inner = made_by(edit, outer.inputs[1], "MatMul") if outer is not None else None

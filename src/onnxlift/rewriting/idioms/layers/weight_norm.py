@@ -19,12 +19,13 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Array, Edit, attribute, axes_of, is_parameter, is_standard, sweep
-from onnxlift.ir.graph.match import both_orders, drop_unused, is_private, made_by, rank
-from onnxlift.ir.inference.node_view import Shape, shape_of
+from onnxlift.ir.graph.axes import axes_of, permutation
+from onnxlift.ir.graph.edit import Array, Edit, is_parameter, sweep
+from onnxlift.ir.graph.match import both_orders, drop_unused, is_private, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import Shape, rank, shape_of
 from onnxlift.ir.inference.symbolic import product
 from onnxlift.rewriting.idioms.parts.computed_weight import ComputedWeight, layer_of, numbers, owner_of, put
-from onnxlift.rewriting.simplifying.transposes import permutation
 from onnxlift.stages import step
 
 _NAMES = {
@@ -36,12 +37,10 @@ _NAMES = {
 @step("weight-norm", after={"dynamic-conv": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Make weights of products of lengths and directions; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Mul": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Mul"):
-        return
     for first, second in both_orders(node):
         quotient = made_by(edit, second, "Div")
         if quotient is None or not is_private(edit, second):

@@ -14,22 +14,22 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, axes_of, is_standard, sweep
+from onnxlift.ir.graph.axes import axes_of
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_filler, made_by
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.stages import step
 
 
 @step("batch-statistics", after={"variance": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise normalisations by the statistics of a batch; gives how many."""
-    return sweep(model, _visit) if model.producer_name == "pytorch" else 0
+    return sweep(model, {"BatchNormalization": _visit}) if model.producer_name == "pytorch" else 0
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "BatchNormalization"):
-        return
     x, weight, bias, mean, variance = node.inputs
     shape = shape_of(x)
     if x is None or shape is None or not 2 <= len(shape) <= 5 or not isinstance(shape[1], int):

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, axes_of, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_close, is_private, made_by, with_number
-from onnxlift.ir.graph.types import DataType
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.axes import axes_of
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by, with_number
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import shape_of
+from onnxlift.ir.graph.types import DataType, is_close
 from onnxlift.stages import step
 
 _SMALL = 1e-6
@@ -25,11 +27,11 @@ _SMALL = 1e-6
 @step("distances", after={"normalize": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise distances and similarities; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {("ReduceSum", "ReduceL1", "ReduceL2"): _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "ReduceSum", "ReduceL1", "ReduceL2") or not is_private(edit, node.inputs[0]):
+    if not is_private(edit, node.inputs[0]):
         return
     shape, axes, keepdims = shape_of(node.inputs[0]), axes_of(node), attribute(node, "keepdims", 1)
     if shape is None or axes is None or len(axes) != 1 or keepdims is None:

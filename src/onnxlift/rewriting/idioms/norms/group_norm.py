@@ -23,10 +23,11 @@ from functools import partial
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import elements_of, shape_of
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import elements_of, shape_of
 from onnxlift.ir.inference.symbolic import product
 from onnxlift.ir.origin.exported import Program, folded_from, read_program
 from onnxlift.stages import step
@@ -35,14 +36,7 @@ from onnxlift.stages import step
 @step("group-norm", after={"rms-norm": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise group normalisation; gives how many rewrites that took."""
-    return sweep(model, partial(_visit, program=read_program(model.graph)))
-
-
-def _visit(edit: Edit, node: ir.Node, program: Program | None) -> None:
-    if is_standard(node, "Reshape"):
-        _normalised(edit, node)
-    elif is_standard(node, "Add"):
-        _affine(edit, node, program)
+    return sweep(model, {"Reshape": _normalised, "Add": partial(_affine, program=read_program(model.graph))})
 
 
 def _normalised(edit: Edit, node: ir.Node) -> None:

@@ -17,10 +17,14 @@ training.
 
 from __future__ import annotations
 
+from functools import partial
+
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_filler, is_private, made_by, rank
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_filler, is_private, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import rank
 from onnxlift.rewriting.idioms.parts.statistics import (
     norm_attributes,
     reduced_axis,
@@ -35,17 +39,21 @@ from onnxlift.stages import step
 @step("layer-norm", after={"embedding": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise layer normalisation; gives how many rewrites that took."""
-    return sweep(model, _visit)
+    return sweep(
+        model,
+        {
+            "LayerNormalization": _without_weight,
+            ("Div", "Mul"): _spelled_out,
+            "Add": partial(take_bias, op_type="LayerNorm"),
+            "Cast": partial(take_casts, op_type="LayerNorm"),
+        },
+    )
 
 
-def _visit(edit: Edit, node: ir.Node) -> None:
-    if is_standard(node, "LayerNormalization"):
-        _without_weight(edit, node)
-        return
+def _spelled_out(edit: Edit, node: ir.Node) -> None:
     scaled = scaled_by_root_mean_square(edit, node)
     if scaled is None:
-        if not take_weight(edit, node, "LayerNorm") and not take_bias(edit, node, "LayerNorm"):
-            take_casts(edit, node, "LayerNorm")
+        take_weight(edit, node, "LayerNorm")
         return
     centred = made_by(edit, scaled.x, "Sub")
     if centred is None or not is_private(edit, scaled.x, scaled.readers):

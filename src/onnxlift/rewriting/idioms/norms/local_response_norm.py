@@ -14,9 +14,11 @@ import math
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.graph.match import drop_unused, is_private, made_by, number, with_number
-from onnxlift.ir.inference.node_view import shape_of, static_elements
+from onnxlift.ir.graph.constants import number
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import drop_unused, is_private, made_by, with_number
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import shape_of, static_elements
 from onnxlift.stages import step
 
 _NEW_AXIS = ("Unsqueeze", "Reshape")
@@ -26,12 +28,10 @@ _NO_AXIS = ("Squeeze", "Reshape")
 @step("local-response-norm", after={"distances": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise local response normalisation; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Div": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Div"):
-        return
     x, divisor = node.inputs
     power = made_by(edit, divisor, "Pow")
     beta = number(power.inputs[1]) if power is not None else None

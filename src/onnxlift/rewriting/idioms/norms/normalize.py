@@ -11,21 +11,23 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by, number, rank, with_number
+from onnxlift.ir.graph.constants import number
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by, with_number
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import rank, static_elements
 from onnxlift.ir.graph.types import DataType
-from onnxlift.ir.inference.node_view import static_elements
 from onnxlift.stages import step
 
 
 @step("normalize", after={"any-all": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise normalised vectors; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Div": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Div") or node.outputs[0].dtype not in (DataType.FLOAT, DataType.DOUBLE):
+    if node.outputs[0].dtype not in (DataType.FLOAT, DataType.DOUBLE):
         return
     x, length = node.inputs
     bound = made_by(edit, length, "Max", "Clip")

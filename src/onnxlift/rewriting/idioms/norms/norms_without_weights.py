@@ -15,22 +15,21 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, is_filler
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.stages import step
 
 
 @step("norms-without-weights", after={"tracked-instance-norm": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise normalisations without weights; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {("InstanceNormalization", "BatchNormalization"): _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "InstanceNormalization", "BatchNormalization"):
-        return
     x, weight, bias, *statistics = node.inputs
     if len(node.outputs) != 1 or not is_filler(weight, 1) or not is_filler(bias, 0):
         return

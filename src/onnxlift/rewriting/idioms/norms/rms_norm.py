@@ -10,6 +10,8 @@ before it applies the weight, PyTorch once after.
 
 from __future__ import annotations
 
+from functools import partial
+
 import onnx_ir as ir
 
 from onnxlift.ir.graph.edit import Edit, sweep
@@ -26,13 +28,13 @@ from onnxlift.stages import step
 @step("rms-norm", after={"layer-norm": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise root-mean-square normalisation; gives how many rewrites that took."""
-    return sweep(model, _visit)
+    return sweep(model, {("Div", "Mul"): _spelled_out, "Cast": partial(take_casts, op_type="RMSNorm")})
 
 
-def _visit(edit: Edit, node: ir.Node) -> None:
+def _spelled_out(edit: Edit, node: ir.Node) -> None:
     scaled = scaled_by_root_mean_square(edit, node)
     if scaled is not None:
         edit.replace(node, "RMSNorm", [scaled.x], norm_attributes(scaled), domain=DOMAIN)
         drop_unused(edit, scaled.nodes)
-    elif not take_weight(edit, node, "RMSNorm"):
-        take_casts(edit, node, "RMSNorm")
+    else:
+        take_weight(edit, node, "RMSNorm")

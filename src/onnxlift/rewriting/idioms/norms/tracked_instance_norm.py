@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, has_generated_name, is_standard, sweep
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, has_generated_name, sweep
 from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_filler, is_private, made_by
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import Shape, shape_of
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import Shape, shape_of
 from onnxlift.ir.inference.symbolic import multiply
 from onnxlift.stages import step
 
@@ -25,11 +26,11 @@ from onnxlift.stages import step
 @step("tracked-instance-norm", after={"group-norm": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise instance normalisations with statistics; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {"Reshape": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    norm = made_by(edit, node.inputs[0], "BatchNormalization") if is_standard(node, "Reshape") else None
+    norm = made_by(edit, node.inputs[0], "BatchNormalization")
     joined = made_by(edit, norm.inputs[0], "Reshape") if norm is not None else None
     if norm is None or joined is None or len(norm.outputs) != 1 or attribute(norm, "training_mode", 0) != 0:
         return

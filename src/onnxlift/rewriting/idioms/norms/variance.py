@@ -17,19 +17,13 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, axes_of, is_standard, sweep
-from onnxlift.ir.graph.match import (
-    DOMAIN,
-    divided_by_number,
-    drop_unused,
-    is_private,
-    made_by,
-    number,
-    rank,
-    with_number,
-)
+from onnxlift.ir.graph.axes import axes_of
+from onnxlift.ir.graph.constants import number
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, divided_by_number, drop_unused, is_private, made_by, with_number
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import rank, shape_of
 from onnxlift.ir.graph.types import DataType
-from onnxlift.ir.inference.node_view import shape_of
 from onnxlift.ir.inference.symbolic import product
 from onnxlift.stages import step
 
@@ -37,22 +31,23 @@ from onnxlift.stages import step
 @step("variance", after={"norms-without-weights": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise variances; gives how many rewrites that took."""
-    return sweep(model, _visit)
+    return sweep(
+        model,
+        {
+            "ReduceMean": _variance,
+            "Div": _unbiased,
+            ("Reshape", "Unsqueeze"): _kept,
+            "Sqrt": _root,
+        },
+    )
 
 
-def _visit(edit: Edit, node: ir.Node) -> None:
-    if is_standard(node, "ReduceMean"):
-        _variance(edit, node)
-    elif is_standard(node, "Div"):
-        _unbiased(edit, node)
-    elif is_standard(node, "Reshape", "Unsqueeze"):
-        _kept(edit, node)
-    elif is_standard(node, "Sqrt"):
-        inner = made_by(edit, node.inputs[0], "Variance", domain=DOMAIN)
-        if inner is not None and "root" not in inner.attributes and is_private(edit, node.inputs[0]):
-            options = [*inner.attributes.values(), ir.AttrInt64("root", 1)]
-            edit.replace(node, "Variance", inner.inputs, options, domain=DOMAIN)
-            drop_unused(edit, [inner])
+def _root(edit: Edit, node: ir.Node) -> None:
+    inner = made_by(edit, node.inputs[0], "Variance", domain=DOMAIN)
+    if inner is not None and "root" not in inner.attributes and is_private(edit, node.inputs[0]):
+        options = [*inner.attributes.values(), ir.AttrInt64("root", 1)]
+        edit.replace(node, "Variance", inner.inputs, options, domain=DOMAIN)
+        drop_unused(edit, [inner])
 
 
 def _variance(edit: Edit, node: ir.Node) -> None:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Array, Edit, attribute, initialiser, is_standard
-from onnxlift.ir.graph.walk import constant
-from onnxlift.rewriting.idioms.layers.linear import swaps_two_axes
+from onnxlift.ir.graph.axes import swaps_two_axes
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Array, Edit, initialiser
+from onnxlift.ir.graph.nodes import attribute, is_standard
 
 KEY = "computed_weight"
 """Key in `Value.meta` of the ComputedWeight that a constant stands for."""

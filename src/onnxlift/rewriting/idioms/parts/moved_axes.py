@@ -20,12 +20,12 @@ from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute
+from onnxlift.ir.graph.axes import permutation, static_slice
+from onnxlift.ir.graph.edit import Edit
 from onnxlift.ir.graph.match import made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import Dim, Shape, shape_of, static_elements
 from onnxlift.ir.inference import symbolic
-from onnxlift.ir.inference.node_view import Shape, shape_of, static_elements, static_slice
-from onnxlift.ir.inference.symbolic import Dim
-from onnxlift.rewriting.simplifying.transposes import permutation
 
 MOVES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Gather", "Slice", "Split")
 _MAX_MOVES = 16

@@ -17,6 +17,8 @@ from onnxlift.ir.origin.exported import folded_from
 from onnxlift.ir.origin.metadata import FOLDED_FROM, SIGNATURE_KIND
 from onnxlift.rewriting.restoring.folded_names import only_source
 
+IN_WEIGHT, IN_BIAS = "in_proj_weight", "in_proj_bias"
+
 
 def parameter_name(value: ir.Value, node: ir.Node) -> str | None:
     """What a constant that `node` reads was called in a model from PyTorch; None if that is not known."""

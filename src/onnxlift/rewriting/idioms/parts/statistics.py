@@ -6,21 +6,22 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, axes_of, is_standard
+from onnxlift.ir.graph.axes import axes_of
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit
 from onnxlift.ir.graph.match import (
     DOMAIN,
     both_orders,
     drop_unused,
-    is_float,
     is_private,
     made_by,
     number_beside,
     polynomial,
-    rank,
     with_number,
 )
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import rank, shape_of
+from onnxlift.ir.graph.types import is_float
 
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
@@ -110,7 +111,7 @@ def take_weight(edit: Edit, node: ir.Node, op_type: str) -> bool:
 
 def take_bias(edit: Edit, node: ir.Node, op_type: str) -> bool:
     """`Add(norm(x, w), b)` -> `norm(x, w, b)`, likewise."""
-    return is_standard(node, "Add") and _take(edit, node, op_type, inputs=2)
+    return _take(edit, node, op_type, inputs=2)
 
 
 def _take(edit: Edit, node: ir.Node, op_type: str, inputs: int) -> bool:
@@ -131,7 +132,7 @@ def _take(edit: Edit, node: ir.Node, op_type: str, inputs: int) -> bool:
 def take_casts(edit: Edit, node: ir.Node, op_type: str) -> bool:
     """`Cast(norm(Cast(x, float32)), half)` -> `norm(x)` for a half-precision x and no weights: PyTorch computes the
     norm of such a tensor in float32 by itself."""
-    wide = node.inputs[0] if is_standard(node, "Cast") else None
+    wide = node.inputs[0]
     norm = made_by(edit, wide, op_type, domain=DOMAIN)
     if norm is None or len(norm.inputs) != 1 or not is_private(edit, wide):
         return False

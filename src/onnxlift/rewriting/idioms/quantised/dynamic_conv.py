@@ -18,14 +18,13 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, is_standard, sweep
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
-from onnxlift.rewriting.idioms.layers.conv_bias import is_per_channel, row_of
+from onnxlift.ir.graph.shapes import shape_of
+from onnxlift.rewriting.idioms.parts.biases import is_per_channel, row_of
+from onnxlift.rewriting.idioms.parts.quantised_weights import checked, windows
 from onnxlift.stages import step
-
-from .quantized_layers import checked, windows
 
 _LAYER = "DynamicQuantizedConv"
 
@@ -33,14 +32,15 @@ _LAYER = "DynamicQuantizedConv"
 @step("dynamic-conv", after={"quantized-layers": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Make layers of convolutions of integers; gives how many rewrites that took."""
-    return sweep(model, _visit)
+    return sweep(model, {"Mul": _scaled, "Add": _with_bias})
 
 
-def _visit(edit: Edit, node: ir.Node) -> None:
-    if is_standard(node, "Mul"):
-        any(_layer(edit, node, numbers, step) for numbers, step in both_orders(node))
-    elif is_standard(node, "Add"):
-        any(_bias(edit, node, value, bias) for value, bias in both_orders(node))
+def _scaled(edit: Edit, node: ir.Node) -> None:
+    any(_layer(edit, node, numbers, step) for numbers, step in both_orders(node))
+
+
+def _with_bias(edit: Edit, node: ir.Node) -> None:
+    any(_bias(edit, node, value, bias) for value, bias in both_orders(node))
 
 
 def _layer(edit: Edit, node: ir.Node, numbers: ir.Value, step: ir.Value) -> bool:

@@ -15,9 +15,10 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by
-from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.graph.nodes import attribute
 from onnxlift.stages import step
 
 _INTEGERS = (ir.DataType.UINT8, ir.DataType.INT8, ir.DataType.UINT16, ir.DataType.INT16)
@@ -28,12 +29,10 @@ _LARGEST = 1 << 16
 @step("fake-quantize", after={"recurrent": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Make one node of each pair; gives how many rewrites that took."""
-    return sweep(model, _visit)
+    return sweep(model, {"DequantizeLinear": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "DequantizeLinear"):
-        return
     quantize = made_by(edit, node.inputs[0], "QuantizeLinear")
     if quantize is None or not is_private(edit, node.inputs[0]) or not _is_plain(quantize) or not _is_plain(node):
         return

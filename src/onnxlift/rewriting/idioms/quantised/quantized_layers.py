@@ -17,37 +17,33 @@ convolution over other than two axes or with pads that are not the same on both 
 
 from __future__ import annotations
 
-import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by, rank
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
-from onnxlift.rewriting.idioms.layers.linear import is_bias
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import rank, shape_of
+from onnxlift.rewriting.idioms.parts.biases import is_bias
+from onnxlift.rewriting.idioms.parts.quantised_weights import checked, windows
 from onnxlift.stages import step
 
-_STORED = (ir.DataType.INT8, ir.DataType.UINT8)
 _LINEAR = ("QuantizedLinear", "DynamicQuantizedLinear")
 
 
 @step("quantized-layers", after={"fake-quantize": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Make layers of products with quantised weights; gives how many rewrites that took."""
-    return sweep(model, _visit)
-
-
-def _visit(edit: Edit, node: ir.Node) -> None:
-    if is_standard(node, "MatMul", "Gemm"):
-        _linear(edit, node)
-    elif is_standard(node, "Conv"):
-        _conv(edit, node)
-    elif is_standard(node, "Gather", "DequantizeLinear"):
-        _embedding(edit, node)
-    elif is_standard(node, "Mul"):
-        _dynamic_linear(edit, node)
-    elif is_standard(node, "Add"):
-        _bias(edit, node)
+    return sweep(
+        model,
+        {
+            ("MatMul", "Gemm"): _linear,
+            "Conv": _conv,
+            ("Gather", "DequantizeLinear"): _embedding,
+            "Mul": _dynamic_linear,
+            "Add": _bias,
+        },
+    )
 
 
 def _linear(edit: Edit, node: ir.Node) -> None:
@@ -76,16 +72,6 @@ def _conv(edit: Edit, node: ir.Node) -> None:
     inputs = [x, *stored] if bias is None else [x, *stored, bias]
     edit.replace(node, "QuantizedConv", inputs, attributes, domain=DOMAIN)
     drop_unused(edit, [dequantize] if dequantize is not None else [])
-
-
-def windows(convolution: ir.Node) -> list[ir.Attr] | None:
-    """The attributes that a layer takes over from a convolution over two axes, if PyTorch has such a one."""
-    pads, shape = attribute(convolution, "pads", [0, 0, 0, 0]), shape_of(convolution.inputs[0])
-    if pads is None or (shape is not None and 0 in shape):
-        return None
-    if list(pads[:2]) != list(pads[2:]) or min(pads) < 0 or attribute(convolution, "auto_pad", "NOTSET") != "NOTSET":
-        return None
-    return [a for a in convolution.attributes.values() if a.name in ("dilations", "group", "pads", "strides")]
 
 
 def _embedding(edit: Edit, node: ir.Node) -> None:
@@ -166,22 +152,3 @@ def _parameters(
     if given is None or (rank(scale) and shape_of(scale) != (1,) and given % axes != axis):
         return None
     return checked(edit, integers, scale, zero, axis, axes)
-
-
-def checked(
-    edit: Edit, integers: ir.Value | None, scale: ir.Value | None, zero: ir.Value | None, axis: int | None, axes: int
-) -> list[ir.Value] | None:
-    """The three, if they are constants of the right types and shapes; a zero point that is missing is 0."""
-    tensor = constant(integers)
-    if tensor is None or constant(scale) is None or (zero is not None and constant(zero) is None):
-        return None
-    assert integers is not None and scale is not None
-    shape = tensor.shape.numpy()
-    if integers.dtype not in _STORED or scale.dtype != ir.DataType.FLOAT or len(shape) != axes or 0 in shape:
-        return None
-    allowed = [(), (1,)] if axis is None else [(), (1,), (shape[axis],)]
-    if shape_of(scale) not in allowed or (zero is not None and shape_of(zero) not in allowed):
-        return None
-    if zero is None:
-        zero = edit.constant(f"{integers.name}_zero_point", np.zeros((), integers.dtype.numpy()))
-    return [integers, scale, zero]

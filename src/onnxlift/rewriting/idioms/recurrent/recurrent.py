@@ -22,25 +22,28 @@ tensors of their states; and if nobody reads what lies between them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_lifted, is_private, is_zeros, made_by
+from onnxlift.ir.graph.axes import permutation
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, Lifted, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, is_zeros, made_by
+from onnxlift.ir.graph.nodes import attribute, is_lifted, is_standard
+from onnxlift.ir.graph.shapes import Shape, shape_of, static_elements
 from onnxlift.ir.graph.types import DataType
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import Shape, shape_of, static_elements
+from onnxlift.ir.origin.module_paths import module_of
 from onnxlift.rewriting.idioms.parts.pieces import piece
+from onnxlift.rewriting.idioms.parts.recurrent_layers import insert_layer, take_over
 from onnxlift.rewriting.idioms.recurrent.parts.packed_weights import parameters
 from onnxlift.rewriting.simplifying import reshapes, transposed_axes, transposes
-from onnxlift.rewriting.simplifying.common_subexpressions import module_of
-from onnxlift.rewriting.simplifying.transposes import permutation
 from onnxlift.stages import step
 
 _STANDARD = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh"), "RNN": ("tanh",)}
+_LIFTED = tuple(map(Lifted, _STANDARD))
 _DIRECTIONS = ("forward", "reverse", "bidirectional")
 _H, _C, _WEIGHTS = 1, 2, 3  # positions among the inputs of a lifted node; the first two among its outputs too
 
@@ -49,18 +52,18 @@ _H, _C, _WEIGHTS = 1, 2, 3  # positions among the inputs of a lifted node; the f
 def run(model: ir.Model) -> int:
     """Make layers of recurrent nodes; gives how many rewrites that took."""
     lift = partial(_lift, packs=model.producer_name == "pytorch")
-    count = sweep(model, lift) + sweep(model, _stack)
+    count = sweep(model, {tuple(_STANDARD): lift}) + sweep(model, {_LIFTED: _stack})
     if count:  # an axis of directions that was cut out may have been in the way of what reads it
         for tidy in (transposes, transposed_axes, reshapes):
             tidy.run(model)
-    return count + sweep(model, _batch_first)
+    return count + sweep(model, {_LIFTED: _batch_first})
 
 
 # One node becomes one layer
 
 
 def _lift(edit: Edit, node: ir.Node, packs: bool) -> None:
-    if not is_standard(node, *_STANDARD) or not _is_layer(node):
+    if not _is_layer(node):
         return
     x, w, r, b, lengths, h, c = (*node.inputs, *[None] * 7)[:7]
     lengths = None if lengths is None or _are_full(lengths, x) else lengths
@@ -204,7 +207,7 @@ def _with_directions(edit: Edit, node: ir.Node, y: ir.Value) -> ir.Value:
 
 def _stack(edit: Edit, node: ir.Node) -> None:
     chain = [node]
-    if not is_lifted(node, *_STANDARD) or _before(edit, node) is not None:
+    if _before(edit, node) is not None:
         return
     while (following := _after(edit, chain[-1])) is not None:
         chain.append(following)
@@ -318,8 +321,6 @@ def _concat(edit: Edit, place: ir.Node, parts: Sequence[ir.Value | None]) -> ir.
 
 
 def _batch_first(edit: Edit, node: ir.Node) -> None:
-    if not is_lifted(node, *_STANDARD):
-        return
     before = made_by(edit, node.inputs[0], "Transpose")
     y = node.outputs[0]
     after = [user for user, _ in y.uses()]
@@ -345,37 +346,3 @@ def _batch_first(edit: Edit, node: ir.Node) -> None:
 
 
 # Building
-
-
-def insert_layer(
-    edit: Edit,
-    place: ir.Node,
-    inputs: Sequence[ir.Value | None],
-    options: Mapping[str, int | str],
-    *,
-    like: ir.Node,
-    kind: str | None = None,
-) -> ir.Node:
-    """A lifted node before `place`, with the name and module of `like`, and its operator if no `kind` is given, whose
-    outputs nobody reads yet."""
-    kind = like.op_type if kind is None else kind
-    count = 3 if kind == "LSTM" else 2
-    type = inputs[0].type if inputs[0] is not None else None
-    layer = ir.Node(
-        DOMAIN,
-        kind,
-        inputs,
-        [ir.convenience.convert_attribute(name, value) for name, value in options.items() if value],
-        outputs=[ir.Value(name="", type=type) for _ in range(count)],
-        name=like.name,
-        metadata_props=dict(like.metadata_props),
-    )
-    edit.graph.insert_before(place, layer)
-    return layer
-
-
-def take_over(edit: Edit, old: ir.Value, new: ir.Value) -> None:
-    """Let everybody who reads `old` read `new`, under the same name."""
-    edit.redirect(old, new)
-    if not new.name:
-        new.name, old.name = old.name, None

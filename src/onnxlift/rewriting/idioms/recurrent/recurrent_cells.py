@@ -24,10 +24,11 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_filler, is_private, is_zeros, made_by, number
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.constants import constant, number
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_filler, is_private, is_zeros, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.origin.metadata import FOLDED_FROM
 from onnxlift.stages import step
 
@@ -42,16 +43,7 @@ Inputs = tuple[ir.Value, ir.Value, list[ir.Value | None]]
 @step("recurrent-cells", after={"linear": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise the cells of recurrent layers; gives how many."""
-    return sweep(model, _visit)
-
-
-def _visit(edit: Edit, node: ir.Node) -> None:
-    if is_standard(node, "Mul"):
-        _lstm(edit, node)
-    elif is_standard(node, "Add"):
-        _gru(edit, node)
-    elif is_standard(node, "Tanh", "Relu"):
-        _rnn(edit, node)
+    return sweep(model, {"Mul": _lstm, "Add": _gru, ("Tanh", "Relu"): _rnn})
 
 
 def _lstm(edit: Edit, node: ir.Node) -> None:

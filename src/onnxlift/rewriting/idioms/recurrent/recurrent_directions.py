@@ -19,14 +19,14 @@ from functools import partial
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, is_lifted, is_private, made_by
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, Lifted, sweep
+from onnxlift.ir.graph.match import DOMAIN, is_private, made_by
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.rewriting.idioms.parts.pieces import piece
+from onnxlift.rewriting.idioms.parts.recurrent_layers import insert_layer, take_over
 from onnxlift.stages import step
-
-from .recurrent import insert_layer, take_over
 
 _START, _WEIGHTS = 1, 3  # positions among the inputs of a lifted layer
 _LAYERS, _FEATURES = (0, -3), (2, -1)  # axes of (layers, batch, features) and (steps, batch, features)
@@ -36,12 +36,12 @@ _LAYERS, _FEATURES = (0, -3), (2, -1)  # axes of (layers, batch, features) and (
 def run(model: ir.Model) -> int:
     """Join directions to layers; gives how many."""
     passed: set[ir.Node] = set()
-    return sweep(model, partial(_visit, passed=passed))
+    return sweep(model, {Lifted("RNN"): partial(_visit, passed=passed)})
 
 
 def _visit(edit: Edit, node: ir.Node, passed: set[ir.Node]) -> None:
     passed.add(node)
-    other = _backwards(edit, node) if is_lifted(node, "RNN") else None
+    other = _backwards(edit, node)
     if other is None:
         return
     place = other if other in passed else node  # whoever reads what one of them gives comes after the first of both

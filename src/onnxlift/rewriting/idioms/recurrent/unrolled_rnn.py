@@ -24,15 +24,16 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.graph.match import both_orders, drop_unused, is_private, is_zeros, made_by, rank
+from onnxlift.ir.graph.axes import static_slice
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.graph.match import both_orders, drop_unused, is_private, is_zeros, made_by
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import rank, shape_of
 from onnxlift.ir.graph.types import DataType
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of, static_slice
 from onnxlift.rewriting.idioms.parts.pieces import Piece, piece
+from onnxlift.rewriting.idioms.parts.recurrent_layers import insert_layer, take_over
 from onnxlift.stages import step
-
-from .recurrent import insert_layer, take_over
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,11 @@ class _Step:
 @step("unrolled-rnn", after={"gathered-slices": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Make layers of steps; gives how many."""
-    return sweep(model, _visit)
+    return sweep(model, {("Tanh", "Relu"): _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if not is_standard(node, "Tanh", "Relu") or node.outputs[0].dtype != DataType.FLOAT:
+    if node.outputs[0].dtype != DataType.FLOAT:
         return
     steps = _steps(edit, node)
     if not steps:

@@ -17,10 +17,11 @@ from typing import TypeVar
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Array, Edit, has_generated_name, initialiser, is_parameter, is_standard, varies
+from onnxlift.ir.graph.constants import constant, varies
+from onnxlift.ir.graph.edit import Array, Edit, has_generated_name, initialiser, is_parameter
 from onnxlift.ir.graph.marks import STATE_KEY
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.nodes import is_standard
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.origin.exported import folded_from
 from onnxlift.ir.origin.metadata import FOLDED_FROM
 from onnxlift.ir.origin.module_paths import modules_with_modules, reads_layer, told_module

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.graph.shapes import elements_of
 from onnxlift.ir.graph.types import DataType
 from onnxlift.ir.inference import symbolic
-from onnxlift.ir.inference.node_view import elements_of
 from onnxlift.lifting.code.expr import Expr, builtin, torch
 from onnxlift.lifting.ops.carry import carried
 from onnxlift.lifting.ops.kernel import kernel

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from onnxlift.ir.graph.shapes import elements_of
 from onnxlift.ir.graph.types import DataType
-from onnxlift.ir.inference.node_view import elements_of
 from onnxlift.lifting.code.expr import Attribute, Expr, builtin, to_expr, torch
 from onnxlift.lifting.ops.axes import as_written, from_front
 from onnxlift.lifting.ops.kernel import kernel

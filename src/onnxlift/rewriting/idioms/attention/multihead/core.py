@@ -15,8 +15,10 @@ from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, axes_of, is_standard
+from onnxlift.ir.graph.axes import axes_of
+from onnxlift.ir.graph.edit import Edit
 from onnxlift.ir.graph.match import DOMAIN, is_private
+from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.rewriting.idioms.attention.parts.scores import find_scores, is_usual_scale, softmax_of_scores
 from onnxlift.rewriting.idioms.parts.moved_axes import MOVES, Axis, Moved
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.edit import Edit, has_generated_name, initialiser
 from onnxlift.ir.graph.match import is_zeros, made_by
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.rewriting.idioms.parts.moved_axes import Moved
 
 _LARGEST = 1 << 20

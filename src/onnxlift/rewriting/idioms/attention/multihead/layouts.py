@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.edit import Edit
 from onnxlift.ir.graph.match import is_private, made_by
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.rewriting.idioms.parts.moved_axes import MOVES, Axis, Moved
 
 _MAX_STEPS = 4

@@ -23,13 +23,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute
-from onnxlift.ir.graph.match import is_zeros, made_by, number
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import Shape, shape_of, static_elements
-from onnxlift.ir.inference.symbolic import Dim, product
+from onnxlift.ir.graph.constants import constant, number
+from onnxlift.ir.graph.edit import Edit
+from onnxlift.ir.graph.match import is_zeros, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import Dim, Shape, shape_of, static_elements
+from onnxlift.ir.inference.symbolic import product
+from onnxlift.ir.origin.module_paths import module_of
 from onnxlift.rewriting.idioms.attention.parts.mask import hides_later
-from onnxlift.rewriting.simplifying.common_subexpressions import module_of
 
 from .core import Core
 

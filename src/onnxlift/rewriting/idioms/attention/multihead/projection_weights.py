@@ -18,13 +18,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.edit import Array, Edit, has_generated_name, initialiser
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.shapes import shape_of
+from onnxlift.rewriting.idioms.parts.parameter_names import IN_BIAS, IN_WEIGHT
 
 from .projections import Projection
 
-IN_WEIGHT, IN_BIAS = "in_proj_weight", "in_proj_bias"
 _OWN_NAMES = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
 
 

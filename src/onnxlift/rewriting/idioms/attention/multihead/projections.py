@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_parameter
+from onnxlift.ir.graph.axes import permutation
+from onnxlift.ir.graph.edit import Edit, is_parameter
 from onnxlift.ir.graph.match import DOMAIN, both_orders, made_by
-from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.rewriting.idioms.parts.pieces import piece
-from onnxlift.rewriting.simplifying.transposes import permutation
 
 
 @dataclass

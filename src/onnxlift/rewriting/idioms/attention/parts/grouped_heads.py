@@ -11,9 +11,8 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnxlift.ir.graph.edit import Edit
-from onnxlift.ir.inference.node_view import shape_of
-from onnxlift.ir.inference.symbolic import Dim
-from onnxlift.rewriting.idioms.indexing.repeat_interleave import repetition
+from onnxlift.ir.graph.shapes import Dim, shape_of
+from onnxlift.rewriting.idioms.parts.repetition import repetition
 
 
 def before_repetition(

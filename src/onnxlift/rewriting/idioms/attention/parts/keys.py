@@ -10,10 +10,10 @@ from typing import TypeVar
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.graph.axes import permutation
 from onnxlift.ir.graph.edit import Edit
-from onnxlift.ir.graph.match import divided_by_number, drop_unused, is_private, made_by, rank, with_number
-from onnxlift.ir.inference.node_view import shape_of, static_elements
-from onnxlift.rewriting.simplifying.transposes import permutation
+from onnxlift.ir.graph.match import divided_by_number, drop_unused, is_private, made_by, with_number
+from onnxlift.ir.graph.shapes import rank, shape_of, static_elements
 
 _MAX_LOOKED_AT = 64
 _MOST_MOVES = 3  # of queries, until their heads are in place

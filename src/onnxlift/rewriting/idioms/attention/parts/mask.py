@@ -21,11 +21,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_parameter, is_standard
-from onnxlift.ir.graph.match import both_orders, is_float, is_private, made_by, number, rank, with_number
-from onnxlift.ir.graph.types import INTEGERS, DataType
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import Shape, shape_of, static_elements
+from onnxlift.ir.graph.constants import constant, number
+from onnxlift.ir.graph.edit import Edit, is_parameter
+from onnxlift.ir.graph.match import both_orders, is_private, made_by, with_number
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import Shape, rank, shape_of, static_elements
+from onnxlift.ir.graph.types import INTEGERS, DataType, is_float
 from onnxlift.ir.inference.positions import Positions
 from onnxlift.ir.inference.shape_rules import broadcast_shapes
 

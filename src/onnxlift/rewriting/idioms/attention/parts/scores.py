@@ -8,9 +8,12 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute
-from onnxlift.ir.graph.match import is_close, is_private, made_by, number, rank
-from onnxlift.ir.inference.node_view import shape_of, static_elements
+from onnxlift.ir.graph.constants import number
+from onnxlift.ir.graph.edit import Edit
+from onnxlift.ir.graph.match import is_private, made_by
+from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.shapes import rank, shape_of, static_elements
+from onnxlift.ir.graph.types import is_close
 
 from .keys import without_scale
 from .mask import Mask, find_mask
@@ -53,7 +56,7 @@ def softmax_of_scores(edit: Edit, probabilities: ir.Value | None) -> ir.Node | N
     softmax = made_by(edit, probabilities, "Softmax")
     if softmax is None:
         return None
-    axis = attribute(softmax, "axis", -1 if edit.scope.opset(softmax) >= 13 else 1)
+    axis = attribute(softmax, "axis", -1 if edit.opset(softmax) >= 13 else 1)
     axes = rank(softmax.inputs[0])
     if axis is None or axes is None or axis not in (-1, axes - 1) or not is_private(edit, softmax.inputs[0]):
         return None
@@ -91,7 +94,7 @@ def _before_dropout(
         return probabilities, []
     ratio, training, *_ = *dropout.inputs[1:], None, None
     share = attribute(dropout, "ratio", 0.5) if ratio is None else number(ratio)
-    until_told = edit.scope.opset(dropout) < 7 and not attribute(dropout, "is_test", 0)
+    until_told = edit.opset(dropout) < 7 and not attribute(dropout, "is_test", 0)
     trains = (until_told,) if training is None else static_elements(training)
     mask_is_read = any(output.uses() or output.is_graph_output() for output in dropout.outputs[1:])
     if share is None or not 0 < share < 1 or trains is None or mask_is_read:

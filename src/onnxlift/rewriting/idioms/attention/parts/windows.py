@@ -19,11 +19,11 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
+from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.edit import Edit
 from onnxlift.ir.graph.match import DOMAIN, both_orders, is_private, made_by
+from onnxlift.ir.graph.shapes import elements_of, shape_of
 from onnxlift.ir.graph.types import Dim
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import elements_of, shape_of
 
 Sizes = tuple[Dim, ...]
 

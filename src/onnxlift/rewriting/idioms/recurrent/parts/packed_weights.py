@@ -17,11 +17,11 @@ from functools import partial
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.edit import Edit, is_parameter
 from onnxlift.ir.graph.match import made_by
 from onnxlift.ir.graph.packed_weights import Array, unpacked_bias, unpacked_matrix
 from onnxlift.ir.graph.types import INTEGERS
-from onnxlift.ir.graph.walk import constant
 from onnxlift.ir.inference.evaluate import evaluate
 
 _MOVES = ("Slice", "Concat", "Unsqueeze", "Squeeze", "Reshape", "Transpose")
@@ -94,7 +94,7 @@ class _Packing:
         inputs = [self.numbers(each) for each in node.inputs]
         if any(array is None and each is not None for array, each in zip(inputs, node.inputs, strict=True)):
             return None
-        return evaluate(node, self.edit.scope.opset(node), inputs, typed=False)
+        return evaluate(node, self.edit.opset(node), inputs, typed=False)
 
     def owner(self, numbers: Array) -> ir.Value | None:
         """The parameter that `numbers` are, all of it and in its order."""

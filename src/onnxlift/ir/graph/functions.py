@@ -1,4 +1,4 @@
-"""Domains and functions of a model by name."""
+"""Functions of a model by name."""
 
 from __future__ import annotations
 
@@ -6,11 +6,6 @@ from onnxlift.errors import quote
 
 FunctionId = tuple[str, str, str]
 """Domain, name and overload of a model-local function."""
-
-
-def plain_domain(domain: str) -> str:
-    """Return the domain as a key: the default domain has two spellings."""
-    return "" if domain == "ai.onnx" else domain
 
 
 def function_title(function: FunctionId) -> str:

@@ -1,0 +1,50 @@
+"""Questions about the axes that a node works on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from .nodes import attribute, is_standard
+from .shapes import shape_of, static_elements
+
+
+def axes_of(node: ir.Node) -> tuple[int, ...] | None:
+    """Return the axes that a reduction, Squeeze or Unsqueeze works on, as they are written: input or attribute, perhaps
+    negative; None if they are not given, or not known."""
+    if len(node.inputs) > 1:
+        return static_elements(node.inputs[1])
+    axes = attribute(node, "axes", None)
+    return None if axes is None else tuple(axes)
+
+
+def permutation(node: ir.Node) -> Sequence[int] | None:
+    """Return the order of axes that a Transpose gives, if it is one and the order is known."""
+    if not is_standard(node, "Transpose") or not node.inputs:
+        return None
+    order = attribute(node, "perm", ())
+    if order is None:
+        return None
+    if not order:
+        shape = shape_of(node.inputs[0])
+        return None if shape is None else list(reversed(range(len(shape))))
+    return order if sorted(order) == list(range(len(order))) else None
+
+
+def static_slice(node: ir.Node) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] | None:
+    """Return where a Slice starts, along which axes, and in what steps, if all of that is known. None also before
+    opset 10, where attributes say it."""
+    if len(node.inputs) < 3:
+        return None
+    _, start, _, axis, step = (*node.inputs, None, None)[:5]
+    starts = static_elements(start) or ()
+    axes = tuple(range(len(starts))) if axis is None else static_elements(axis)
+    steps = (1,) * len(starts) if step is None else static_elements(step)
+    return None if not starts or axes is None or steps is None else (starts, axes, steps)
+
+
+def swaps_two_axes(node: ir.Node) -> bool:
+    """Tell whether this is the transpose of a matrix."""
+    order = permutation(node)
+    return order is not None and tuple(order) == (1, 0)

@@ -1,0 +1,34 @@
+"""Questions about one constant: its tensor, the number that it is."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from .types import INTEGERS, PRECISION
+
+
+def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
+    """Return the tensor of an initialiser that no caller can override, else None."""
+    if value is None or value.const_value is None or not value.is_initializer() or value.is_graph_input():
+        return None
+    return value.const_value
+
+
+def number(value: ir.Value | None) -> float | None:
+    """Return the one element of a constant; None for any other value."""
+    if value is None or value.const_value is None:
+        return None
+    if "number" not in value.meta:
+        tensor = constant(value)
+        fits = tensor is not None and tensor.size == 1 and (tensor.dtype in PRECISION or tensor.dtype in INTEGERS)
+        value.meta["number"] = float(tensor.numpy().reshape(-1)[0]) if tensor is not None and fits else None
+    found: float | None = value.meta["number"]
+    return found
+
+
+def varies(value: ir.Value) -> bool:
+    """Tell whether the numbers of a constant are not all one, as those of many weights are before training."""
+    tensor = constant(value)
+    array = tensor.numpy() if tensor is not None else np.zeros(())
+    return bool((array != array.flat[:1]).any())

@@ -105,36 +105,37 @@ def read_variables(expr: Expr, inlined: Inlined) -> Iterator[object]:
 
 
 def main_line(expr: Expr, inlined: Inlined) -> Iterator[object]:
-    """The variables that `expr` transforms, as opposed to those that it only consults: what stands first."""
+    """Yield the variables that `expr` transforms, those of inlined parts included, but not those that it only consults:
+    `x` of `x.reshape(y.shape)`."""
+    expr = bare(expr)
+    if not isinstance(expr, Ref | Local):
+        for part in _transformed(expr):
+            yield from main_line(part, inlined)
+    elif (inner := inlined.get(variable(expr))) is not None:
+        yield from main_line(inner, inlined)
+    else:
+        yield variable(expr)
+
+
+def _transformed(expr: Expr) -> tuple[Expr, ...]:
+    """Return the parts of an expression that it transforms: both sides of a sum, what a method belongs to, the first
+    argument of a function. A comparison or a size is about its parts, and made of none of them."""
     match expr:
-        case Wrapped():
-            yield from main_line(expr._expr, inlined)
-        case Ref() | Local():
-            inner = inlined.get(variable(expr))
-            if inner is None:
-                yield variable(expr)
-            else:
-                yield from main_line(inner, inlined)
-        case Binary(_op=op):
-            if op not in _COMPARISONS:
-                yield from main_line(expr._left, inlined)
-                yield from main_line(expr._right, inlined)
+        case Binary() if expr._op not in _COMPARISONS:
+            return (expr._left, expr._right)
         case Unary():
-            yield from main_line(expr._operand, inlined)
-        case Subscript():
-            if not (isinstance(expr._base, Attribute) and expr._base._name == "shape"):
-                yield from main_line(expr._base, inlined)
-        case Attribute(_name="mT" | "T"):
-            yield from main_line(expr._base, inlined)
+            return (expr._operand,)
+        case Subscript(_base=Attribute(_name="shape")):
+            return ()
+        case Subscript() | Attribute(_name="mT" | "T"):
+            return (expr._base,)
+        case Call(_function=Attribute(_base=base)) if not isinstance(base, Name):
+            return (base,)
         case Call():
-            function = expr._function
-            if isinstance(function, Attribute) and not isinstance(function._base, Name):
-                yield from main_line(function._base, inlined)
-            elif expr._args:
-                yield from main_line(expr._args[0], inlined)
+            return expr._args[:1]
         case Display():
-            for item in expr._items:
-                yield from main_line(item, inlined)
+            return expr._items
+    return ()
 
 
 def _remove(block: Block, taken: set[int]) -> None:

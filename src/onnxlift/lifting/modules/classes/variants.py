@@ -34,7 +34,7 @@ an identity.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
 from typing import Any
@@ -188,32 +188,66 @@ def _candidates(large: Module, small: Module) -> Iterator[list[Part]]:
 
 
 def _parts(module: Module, statement: Statement) -> Iterator[Part]:
-    """The ways to do without a step."""
+    """Yield the ways to do without a step."""
     asked = asked_member(statement)
     if asked is not None:
         yield Part(statement, module.name_of(asked))
-    if not isinstance(statement, Assign) or len(statement.targets) != 1 or not isinstance(statement.targets[0], Ref):
-        return
-    target, expr = statement.targets[0], bare(statement.expr)
-    match expr:
-        case Call() if isinstance(expr._function, Member) and len(expr._args) == 1 and not expr._kwargs:
-            member, argument = expr._function._target, bare(expr._args[0])
+    if isinstance(statement, Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], Ref):
+        for way in _WAYS:
+            yield from way(module, statement, statement.targets[0])
+
+
+def _without_call(module: Module, statement: Assign, target: Ref) -> Iterator[Part]:
+    """`y = self.downsample(x)`: the value goes on as it came."""
+    match bare(statement.expr):
+        case Call(_function=Member(_target=member), _args=(arg,), _kwargs=kwargs) if not kwargs:
+            argument = bare(arg)
             if isinstance(argument, Ref) and not isinstance(member, Stored) and len(module.name_of(member)) == 1:
                 yield Part(statement, module.name_of(member), target, argument)
-        case Binary() if expr._op == "+":
-            for operand in (bare(expr._left), bare(expr._right)):
+
+
+def _without_addition(module: Module, statement: Assign, target: Ref) -> Iterator[Part]:
+    """`z = x + y`: either operand goes on, unless it is a constant of the module."""
+    match bare(statement.expr):
+        case Binary(_op="+", _left=left, _right=right):
+            for operand in (bare(left), bare(right)):
                 if isinstance(operand, Ref) and module.stored_name(operand._key) is None:
                     yield Part(statement, None, target, operand)
+
+
+def _without_activation(module: Module, statement: Assign, target: Ref) -> Iterator[Part]:
+    """`y = F.relu(x)`: the value goes on as it came."""
+    match bare(statement.expr):
         case Call(_function=Attribute(_base=Name(_name="F"), _name=name), _args=[argument, *_]) if name in ACTIVATIONS:
             if isinstance(bare(argument), Ref):
                 yield Part(statement, None, target, Ref(variable(argument)), is_activation=True)
-        case Call(_function=Attribute(_name="roll", _base=base)) if isinstance(bare(base), Ref):
-            if all(isinstance(part, Literal | Display | Wrapped) for arg in expr._args for part in walk(arg)):
+
+
+def _without_roll(module: Module, statement: Assign, target: Ref) -> Iterator[Part]:
+    """`y = x.roll(2, 1)`, with nothing but numbers: it rolls by 0."""
+    match bare(statement.expr):
+        case Call(_function=Attribute(_name="roll", _base=base), _args=args) if isinstance(bare(base), Ref):
+            if all(isinstance(part, Literal | Display | Wrapped) for arg in args for part in walk(arg)):
                 yield Part(statement, None, target, Ref(variable(base)), is_roll=True)
+
+
+def _without_constant(module: Module, statement: Assign, target: Ref) -> Iterator[Part]:
+    """`y = x + self.mask`: what is done to one value with a constant that nobody else reads."""
     constant = _own_constant(module, statement)
-    sources = [key for key in main_line(expr, {}) if module.stored_name(key) is None]
+    sources = [key for key in main_line(statement.expr, {}) if module.stored_name(key) is None]
     if constant is not None and len(sources) == 1 and _readers(module, sources[0]) == 1:
         yield Part(statement, constant, target, Ref(sources[0]))
+
+
+# A step is of one of the first four kinds at most. Any of them may be done with a constant, too: to do without that
+# comes last, since it needs an `if` where the others are an expression.
+_WAYS: tuple[Callable[[Module, Assign, Ref], Iterator[Part]], ...] = (
+    _without_call,
+    _without_addition,
+    _without_activation,
+    _without_roll,
+    _without_constant,
+)
 
 
 def _own_constant(module: Module, statement: Statement) -> Path | None:

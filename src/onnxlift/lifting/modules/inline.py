@@ -80,7 +80,7 @@ Inlined = dict[object, Expr]
 def inline(module: Module, texts: Mapping[object, str] | None = None) -> tuple[Inlined, dict[int, int]]:
     """Decide what is inlined in the module's forward, and remove the assignments that thereby are not needed. Gives
     that, and for each statement (by id) the place of the first one that is part of it now. `texts` are what numbers are
-    written as, by id, where they differ between instances: `self.size`."""
+    written as where they differ between instances: `self.size`."""
     inliner = _Inliner(module, texts or {})
     inliner.visit(module.body, {})
     _remove(module.body, inliner.taken)
@@ -315,7 +315,7 @@ class _Inliner:
                 return len(expr._name)
             case Literal():
                 root = root_text(expr._value) if isinstance(expr._value, float) else None
-                return len(self.texts.get(id(expr), root or repr(expr._value)))
+                return len(self.texts.get(expr, root or repr(expr._value)))
         parts = children(expr)
         return 2 + sum(self.length(p) + 2 for p in parts) if parts else 8
 

@@ -78,7 +78,7 @@ def write_source(
         body.add()
         body.add()
         writer.write(body)
-    root_class = class_of[id(root)].name
+    root_class = class_of[root].name
     own = {key: entry for key, entry in entries.items() if entry.persistent and key not in ties}
     has_constants = not all(entry.persistent for entry in entries.values())
     loader = _loader(root_class, name, len(plan_shards(own, max_shard_size)), has_constants, ties)

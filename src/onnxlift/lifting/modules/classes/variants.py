@@ -94,9 +94,9 @@ class Part:
         return "masked" if self.member[-1].endswith("mask") else self.member[-1]
 
     @property
-    def statements(self) -> set[int]:
-        """The ids of the statement and of those in it."""
-        return {id(statement) for statement in walk_statements(Block([self.statement]))}
+    def statements(self) -> set[Statement]:
+        """Return the statement and those in it."""
+        return {*walk_statements(Block([self.statement]))}
 
 
 @dataclass(eq=False)
@@ -106,9 +106,9 @@ class Form:
     key: tuple[Any, ...]
     """Class, whether it is sequential, members and forward."""
     modules: list[Module] = field(default_factory=list)
-    numbers: dict[int, list[Number]] = field(default_factory=dict)
+    numbers: dict[Module, list[Number]] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
-    absent: dict[int, set[Part]] = field(default_factory=dict)  # id(module) -> the parts that it lacks
+    absent: dict[Module, set[Part]] = field(default_factory=dict)  # module -> the parts that it lacks
 
     @property
     def members(self) -> tuple[tuple[Path, object], ...]:
@@ -117,20 +117,18 @@ class Form:
 
     def columns(self) -> tuple[list[Number], list[list[object]]]:
         """The numbers of the first module, and for each the values in all modules; at the end one for each part."""
-        example = self.numbers[id(self.modules[0])]
+        example = self.numbers[self.modules[0]]
         columns: list[list[object]] = [[] for _ in example]
         for module in self.modules:
             missing: dict[object, object] = {}
-            for part in self.absent.get(id(module), ()):
+            for part in self.absent.get(module, ()):
                 missing |= dict.fromkeys((part.member, *part.statements), 0 if part.is_roll else ABSENT)
-            own = iter(self.numbers[id(module)])
+            own = iter(self.numbers[module])
             for column, number in zip(columns, example, strict=True):
                 column.append(missing[number.home] if number.home in missing else next(own).value)
         optional = [part for part in self.parts if not part.is_roll]
         flags = [Number((part, "there"), part.name, True) for part in optional]
-        there: list[list[object]] = [
-            [part not in self.absent.get(id(m), ()) for m in self.modules] for part in optional
-        ]
+        there: list[list[object]] = [[part not in self.absent.get(m, ()) for m in self.modules] for part in optional]
         return [*example, *flags], [*columns, *there]
 
 
@@ -145,10 +143,10 @@ def contained(longer: Form, shorter: Form) -> Form | None:
     for parts in _candidates(large, small):
         if _without(large, parts) == _without(small, ()) and _members(longer, parts) == _members(shorter, ()):
             merged = Form(longer.key, [*longer.modules, *shorter.modules], {**longer.numbers, **shorter.numbers})
-            known = {id(part.statement): part for part in longer.parts}
-            parts = [known.get(id(part.statement), part) for part in parts]
+            known = {part.statement: part for part in longer.parts}
+            parts = [known.get(part.statement, part) for part in parts]
             merged.parts = [*longer.parts, *(part for part in parts if part not in longer.parts)]
-            merged.absent = {**longer.absent, **{id(module): set(parts) for module in shorter.modules}}
+            merged.absent = {**longer.absent, **{module: set(parts) for module in shorter.modules}}
             return merged
     return None
 
@@ -283,7 +281,7 @@ def _without(module: Module, parts: Sequence[Part]) -> str:
     for part in parts:
         if part.target is not None and part.passes is not None:
             canonical.aliases[part.target._key] = part.passes._key
-    return canonical.describe({id(part.statement) for part in parts})
+    return canonical.describe({part.statement for part in parts})
 
 
 def ask_for_constant(module: Module, statement: Assign) -> Branch:

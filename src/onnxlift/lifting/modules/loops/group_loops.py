@@ -59,8 +59,8 @@ Words = Callable[[object], str]
 
 
 def roll_groups(module: Module, words: Words, texts: Mapping[object, str]) -> None:
-    """Roll up what the module's forward does with the entries of its lists. `texts` are what numbers are written as, by
-    id, where they differ between instances."""
+    """Roll up what the module's forward does with the entries of its lists. `texts` are what numbers are written as
+    where they differ between instances."""
     lists, facts = find_lists(module), Facts(module)
     lengths = Counter(path[:-1] for path in module.members if lists.get(path[:-1]) == 0)
     # Lists within lists first, but the modules of an entry are to be told apart, if there is a loop over the entries.
@@ -171,8 +171,8 @@ class _Loop:
             return self.part_of[key]
         if key in self.given:
             return self.given[key]
-        if id(expr) in self.changes.counted:
-            start, step = self.changes.counted[id(expr)]
+        if expr in self.changes.counted:
+            start, step = self.changes.counted[expr]
             return _counted(self.index, start - step * self.rounds.first, step)
         item = self._item(expr)
         return self._piece(expr) if item is None else item

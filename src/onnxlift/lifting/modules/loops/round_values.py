@@ -15,7 +15,7 @@ last one. Numbers must be the same in every instance of the class, too: `texts` 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
@@ -67,7 +67,7 @@ class Collected:
 @dataclass
 class Changes:
     """`carried` has the values of the round before that the last round reads, with the values that the last round makes
-    in their place, and what the first round has there; `counted` the numbers of the last round, by id, with what they
+    in their place, and what the first round has there; `counted` the numbers of the last round, with what they
     begin with and by how much they grow; `lists` the other lists of which each round uses an entry; `given` the values,
     by that of the last round, of which each round reads one."""
 
@@ -75,51 +75,96 @@ class Changes:
     lists: list[Path] = field(default_factory=list)
     cuts: dict[object, Cut] = field(default_factory=dict)
     given: dict[object, Sequence[object]] = field(default_factory=dict)
-    counted: dict[int, tuple[int, int]] = field(default_factory=dict)
+    counted: dict[Expr, tuple[int, int]] = field(default_factory=dict)
     collected: list[Collected] = field(default_factory=list)
 
 
 def find_changes(
     module: Module, rounds: Rounds, lists: Mapping[Path, int], texts: Mapping[object, str]
 ) -> Changes | None:
-    """What differs between the rounds; None if they are not the same otherwise. `lists` are the lists of modules, and
-    how many entries they have."""
+    """Return what differs between the rounds; None if they are not the same otherwise. `lists` are the lists of
+    modules, and how many entries they have."""
     described = [Round(module, rounds, lists, i) for i in range(len(rounds.groups))]
     lines = [[*text.lines(Block(group), "")] for text, group in zip(described, rounds.groups, strict=True)]
     if any(each != lines[0] for each in lines) or not _are_private(rounds):
         return None
     changes = Changes(lists=[*described[0].others])
     for numbers in zip(*(text.numbers for text in described), strict=True):
-        if not _is_regular(numbers, id(numbers[0].where) in described[0].indices, texts, changes):
+        if not _is_regular(numbers, numbers[0].where in described[0].indices, texts, changes):
             return None
-    made = [made_in(group) for group in rounds.groups]
-    places = [
-        {key: place for place, key in reversed([*enumerate(text.occurrences)]) if key in keys}
-        for text, keys in zip(described, made, strict=True)
-    ]
-    results: dict[int, Sequence[object]] = {}
-    for keys in zip(*(text.occurrences for text in described), strict=True):
-        own = {place.get(key) for place, key in zip(places, keys, strict=True)}
-        before = {place.get(key) for place, key in zip(places, keys[1:], strict=False)}
-        if len(own) == 1 and (place := own.pop()) is not None:
-            results[place] = keys
-        elif all(key is keys[0] for key in keys):
-            continue
-        elif len(before) == 1 and (place := before.pop()) is not None:
-            value = (described[-1].occurrences[place], keys[0])
-            if changes.carried.setdefault(keys[-1], value) != value:
-                return None
-        elif (cut := _cut(rounds.before, keys)) is not None:
-            changes.cuts[cut.part] = cut
-        elif len({*map(id, keys)}) == len(keys) and not any(key in each for key in keys for each in made):
-            changes.given[keys[-1]] = keys
-        else:
-            return None
+    occurrences = [text.occurrences for text in described]
+    variables = _Variables(rounds, occurrences, changes)
+    if not all(variables.explain(keys) for keys in zip(*occurrences, strict=True)):
+        return None
     if not all(is_read_first(rounds.groups[-1], old, new) for old, (new, _) in changes.carried.items()):
         return None
-    if not _collect(rounds, [*results.values()], changes):
+    if not _collect(rounds, [*variables.results.values()], changes):
         return None
     return changes if changes.carried or changes.collected else None
+
+
+class _Variables:
+    """Explain why rounds have the variables that they have in one place of their text, and note in `changes` what
+    differs. `results` has the variables that each round makes itself, by their first place in the text."""
+
+    def __init__(self, rounds: Rounds, occurrences: Sequence[Sequence[object]], changes: Changes) -> None:
+        self.rounds, self.changes, self.last = rounds, changes, occurrences[-1]
+        self.made = [made_in(group) for group in rounds.groups]
+        self.place_of = [
+            {key: place for place, key in reversed([*enumerate(keys)]) if key in made}
+            for keys, made in zip(occurrences, self.made, strict=True)
+        ]
+        self.results: dict[int, Sequence[object]] = {}
+
+    def explain(self, keys: Sequence[object]) -> bool:
+        """Tell whether the variables, one of each round, are there for a reason that a loop can have."""
+        return any(rule(self, keys) for rule in _RULES)
+
+    def are_own(self, keys: Sequence[object]) -> bool:
+        """Tell whether each round made its own, in the same place."""
+        places = {place_of.get(key) for place_of, key in zip(self.place_of, keys, strict=True)}
+        place = places.pop() if len(places) == 1 else None
+        if place is not None:
+            self.results[place] = keys
+        return place is not None
+
+    def are_the_same(self, keys: Sequence[object]) -> bool:
+        """Tell whether all rounds read the same."""
+        return all(key is keys[0] for key in keys)
+
+    def are_carried(self, keys: Sequence[object]) -> bool:
+        """Tell whether all rounds but the first read what the one before has made, in the same place."""
+        places = {place_of.get(key) for place_of, key in zip(self.place_of, keys[1:], strict=False)}
+        place = places.pop() if len(places) == 1 else None
+        if place is None:
+            return False
+        value = (self.last[place], keys[0])
+        return self.changes.carried.setdefault(keys[-1], value) == value
+
+    def are_cut(self, keys: Sequence[object]) -> bool:
+        """Tell whether the rounds read the parts, in their order, of what was cut before them."""
+        cut = _cut(self.rounds.before, keys)
+        if cut is not None:
+            self.changes.cuts[cut.part] = cut
+        return cut is not None
+
+    def are_given(self, keys: Sequence[object]) -> bool:
+        """Tell whether each round reads another value that is there before all of them."""
+        is_given = len({*keys}) == len(keys) and not any(key in made for key in keys for made in self.made)
+        if is_given:
+            self.changes.given[keys[-1]] = keys
+        return is_given
+
+
+# The parts of a cut are values that are there before the rounds, too: a loop over the whole is better than over a list
+# of all parts. The other rules exclude one another.
+_RULES: tuple[Callable[[_Variables, Sequence[object]], bool], ...] = (
+    _Variables.are_own,
+    _Variables.are_the_same,
+    _Variables.are_carried,
+    _Variables.are_cut,
+    _Variables.are_given,
+)
 
 
 class Round(Canonical):
@@ -130,7 +175,7 @@ class Round(Canonical):
         super().__init__(module, [], anonymous=True)
         self.rounds, self.lists, self.entry = rounds, lists, str(rounds.first + number)
         self.others: dict[Path, None] = {}
-        self.indices: set[int] = set()  # numbers in brackets, by id
+        self.indices: set[object] = set()  # numbers in brackets
         self.occurrences: list[object] = []  # of variables, in the order of the text, which does not tell them apart
 
     def variable(self, key: object) -> str:
@@ -140,8 +185,9 @@ class Round(Canonical):
 
     def head(self, statement: Statement) -> str:
         for expr in expressions(statement):
-            self.indices |= {id(number) for number in _indices(expr)}
-        self.renderer.roles |= dict.fromkeys(self.indices, INDEX)
+            numbers: dict[Expr, str] = dict.fromkeys(_indices(expr), INDEX)
+            self.indices |= numbers.keys()
+            self.renderer.roles |= numbers
         return super().head(statement)
 
     def name(self, leaf: Expr) -> str:
@@ -166,12 +212,12 @@ def _is_regular(numbers: Sequence[Number], is_index: bool, texts: Mapping[object
     literals = [number.where for number in numbers if isinstance(number.where, Literal)]
     values = [literal._value for literal in literals]
     if all(type(value) is type(values[0]) and value == values[0] for value in values):
-        return all(texts.get(id(literal)) == texts.get(id(literals[0])) for literal in literals)
+        return all(texts.get(literal) == texts.get(literals[0]) for literal in literals)
     start, after, *_ = (value if isinstance(value, int) else 0 for value in values)
     step = after - start
-    if not is_index or any(id(literal) in texts for literal in literals):
+    if not is_index or any(literal in texts for literal in literals):
         return False
-    changes.counted[id(literals[-1])] = (start, step)
+    changes.counted[literals[-1]] = (start, step)
     return values == [start + step * i for i in range(len(values))]
 
 

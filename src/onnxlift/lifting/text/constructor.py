@@ -11,11 +11,11 @@ from onnxlift.lifting.code.expr import Literal
 from onnxlift.lifting.code.identifiers import identifier
 from onnxlift.lifting.code.render import Renderer, float_text
 from onnxlift.lifting.code.statements import Assign
-from onnxlift.lifting.modules.classes.depths import first_of
 from onnxlift.lifting.modules.classes.descriptions import made_in_a_loop
+from onnxlift.lifting.modules.classes.equal_lists import first_of
 from onnxlift.lifting.modules.classes.module_class import ModuleClass
 from onnxlift.lifting.modules.classes.number_groups import LayerClass, Number
-from onnxlift.lifting.modules.loops.dense import Layers
+from onnxlift.lifting.modules.loops.dense_blocks import NumberedLayers
 from onnxlift.lifting.modules.module import Module, Stored, container, is_list
 from onnxlift.lifting.ops.layers import REQUIRED, Layer
 from onnxlift.lifting.tree.scopes import Path
@@ -115,7 +115,7 @@ class Constructor:
         for path, inner in member.members.items():
             yield from self._assigned(f"{target}.{path[0]}", inner)
 
-    def _made_in_a_loop(self, layers: Layers) -> Iterator[str]:
+    def _made_in_a_loop(self, layers: NumberedLayers) -> Iterator[str]:
         """Members whose numbers grow regularly: `Layer(channels + i * 4)`."""
         values: dict[str, str] = {}
         for name, value in layers.arguments.items():

@@ -77,7 +77,7 @@ def _merge_variants(forms: Sequence[Form]) -> list[Form]:
     families: dict[object, list[Form]] = {}
     for form in forms:
         example = form.modules[0]
-        families.setdefault((family_of(example) or form, example.kin), []).append(form)
+        families.setdefault((family_of(example) or form, example.class_key), []).append(form)
     merged: list[Form] = []
     for family in families.values():
         family.sort(key=lambda form: -len(form.modules[0].body.statements))

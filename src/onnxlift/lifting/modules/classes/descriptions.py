@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from onnxlift.ir.graph.marks import AXES
-from onnxlift.lifting.modules.loops.dense import Layers, regular_layers
+from onnxlift.lifting.modules.loops.dense_blocks import NumberedLayers, regular_layers
 from onnxlift.lifting.modules.module import Module, Stored
 from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.tree.scopes import Path
 
 from .canonical import Canonical
-from .depths import depth, equal_lists, first_of
+from .equal_lists import equal_lists, first_of, length_number
 from .module_class import ModuleClass
 from .number_groups import LayerClass, Number
 from .variants import Form
@@ -45,7 +45,7 @@ def describe(
     else:
         members = _describe_members(module, class_of, any_length, numbers)
     text = "" if module.sequential else Canonical(module, numbers).describe()
-    return (module.class_hint, module.sequential, tuple(members), text, module.kin), numbers
+    return (module.class_hint, module.sequential, tuple(members), text, module.class_key), numbers
 
 
 def _describe_members(
@@ -67,11 +67,11 @@ def _describe_members(
         for number in numbers[known:]:
             number.home = path
         if is_listed:
-            numbers.append(depth(module, path, lists[path[0]]))
+            numbers.append(length_number(module, path, lists[path[0]]))
     return members
 
 
-def made_in_a_loop(module: Module, class_of: Mapping[object, ModuleClass]) -> Layers | None:
+def made_in_a_loop(module: Module, class_of: Mapping[object, ModuleClass]) -> NumberedLayers | None:
     """Return how a loop of the constructor makes the members; None if each has its own line."""
     classes = {class_of.get(member) for member in module.members.values()}
     if not module.reads_children or len(classes) != 1:

@@ -100,7 +100,7 @@ class _Structures:
     def _add(self, module: Module) -> None:
         members = [(p, self._structure_of.get(m) or getattr(m, "kind", "")) for p, m in module.members.items()]
         text = "" if module.sequential else Canonical(module, []).describe()
-        key = (module.class_hint, module.sequential, tuple(members), text, module.kin)
+        key = (module.class_hint, module.sequential, tuple(members), text, module.class_key)
         structure = self._structure_of[module] = self._numbers.setdefault(key, len(self._numbers) + 1)
         if module.class_hint is None and not module.sequential:
             own = _own_family(module)

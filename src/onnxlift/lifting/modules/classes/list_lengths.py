@@ -1,4 +1,4 @@
-"""One class for modules that differ only in the lengths of their lists (`depths.py`).
+"""One class for modules that differ only in the lengths of their lists (`equal_lists.py`).
 
 How many entries a list has cannot be seen in a loop over it. So modules that may be related in this way get their loops
 before they are compared.
@@ -12,11 +12,11 @@ from dataclasses import replace
 from onnxlift.lifting.code.statements import Block
 from onnxlift.lifting.modules.loops.group_loops import roll_groups
 from onnxlift.lifting.modules.loops.loops import roll_loops
-from onnxlift.lifting.modules.loops.single_rounds import Pattern, find_patterns, roll_single
+from onnxlift.lifting.modules.loops.single_iterations import Pattern, find_patterns, roll_single
 from onnxlift.lifting.modules.module import Module
 
-from .depths import equal_lists
 from .descriptions import Description, describe
+from .equal_lists import equal_lists
 from .levels import family_of
 from .module_class import ModuleClass
 from .variants import Form
@@ -38,7 +38,7 @@ def _relation(form: Form, class_of: Mapping[object, ModuleClass]) -> object:
     """Return a key that is equal for forms that may differ only in the lengths of lists."""
     example = form.modules[0]
     lists = tuple(equal_lists(example, class_of))
-    return (family_of(example), example.kin, lists) if lists and family_of(example) else form
+    return (family_of(example), example.class_key, lists) if lists and family_of(example) else form
 
 
 def _merge_family(family: Sequence[Form], class_of: Mapping[object, ModuleClass]) -> dict[Form, Form]:

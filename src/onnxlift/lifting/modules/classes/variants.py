@@ -25,10 +25,9 @@ Applies to modules of one class of the original (where the exporter names no cla
 `layer2.0`), if the shorter forward is the longer one without a few steps, and if the members that only those steps need
 are all that the shorter one lacks. Such a step is the call of a member on one value, the addition of one, an
 activation, what is done to one with a constant of the module's own, or a `roll`, and passes the value on where it is
-missing; or it is an `if` about a member, which `modules/handed_on.py` has written for this. Not if the numbers of an
-optional part are not known where it is missing.
-Sound because the shorter module runs the longer forward, with identities and without the other steps; to roll by 0 is
-an identity.
+missing; or it is an `if` about a member, which `modules/passed_through.py` has written for this. Not if the numbers of
+an optional part are not known where it is missing. Sound because the shorter module runs the longer forward, with
+identities and without the other steps; to roll by 0 is an identity.
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
-"""What differs between rounds that are the same otherwise: where their values come from, and where they go.
+"""What differs between iterations that are the same otherwise: where their values come from, and where they go.
 
-1. A value of the round before: what reads the result of one round in the next must read the same result in every round.
-   Not if a round still needs a value of the one before when it has made the value that takes its place.
+1. A value of the iteration before: what reads the result of one iteration in the next must read the same result in
+   every iteration. Not if an iteration still needs a value of the one before when it has made the value that takes its
+   place.
 2. An entry of another list of modules with the same number: `self.norms[2]` beside `self.convs[2]`.
-3. A part of what was cut: `a, b, c = x.chunk(3)`, of which each round reads the next one.
+3. A part of what was cut: `a, b, c = x.chunk(3)`, of which each iteration reads the next one.
 4. A number in brackets that grows regularly: `x[:, 0]`, `x[:, 1]`.
-5. One of several values that are there before all rounds, for each another one: the levels of a pyramid.
+5. One of several values that are there before all iterations, for each another one: the levels of a pyramid.
 6. Results that are joined, all of them in their order: `torch.cat((a, b, c), 1)`, or returned.
 
-All else that is read is the same in all rounds, and nobody but the next round reads what a round makes, but for the
-last one. Numbers must be the same in every instance of the class, too: `texts` are those that its constructor is given.
+All else that is read is the same in all iterations, and nobody but the next iteration reads what an iteration makes,
+but for the last one. Numbers must be the same in every instance of the class, too: `texts` are those that its
+constructor is given.
 """
 
 from __future__ import annotations
@@ -40,15 +42,15 @@ from onnxlift.lifting.modules.classes.number_groups import Number
 from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.tree.scopes import Path
 
-from .rounds import Rounds, assigned, member_path, reads
+from .iterations import Iterations, assigned, member_path, reads
 
 INDEX = "index"
 
 
 @dataclass
 class Cut:
-    """`part`, which the last round reads, is one of the targets of `statement`; `first` is the place of that which the
-    first round reads."""
+    """`part`, which the last iteration reads, is one of the targets of `statement`; `first` is the place of that which
+    the first iteration reads."""
 
     part: object
     statement: Assign
@@ -57,7 +59,8 @@ class Cut:
 
 @dataclass
 class Collected:
-    """`value`, which the last round makes, is an item of `display`; `first` is the place of that of the first round."""
+    """`value`, which the last iteration makes, is an item of `display`; `first` is the place of that of the first
+    iteration."""
 
     value: object
     display: Display
@@ -66,50 +69,50 @@ class Collected:
 
 @dataclass
 class Changes:
-    """`carried` has the values of the round before that the last round reads, with the values that the last round makes
-    in their place, and what the first round has there; `counted` the numbers of the last round, with what they
-    begin with and by how much they grow; `lists` the other lists of which each round uses an entry; `given` the values,
-    by that of the last round, of which each round reads one."""
+    """`carried` has the values of the iteration before that the last iteration reads, with the values that the last
+    iteration makes in their place, and what the first iteration has there; `growing` the numbers of the last iteration,
+    with what they begin with and by how much they grow; `lists` the other lists of which each iteration uses an entry;
+    `given` the values, by that of the last iteration, of which each iteration reads one."""
 
     carried: dict[object, tuple[object, object]] = field(default_factory=dict)
     lists: list[Path] = field(default_factory=list)
     cuts: dict[object, Cut] = field(default_factory=dict)
     given: dict[object, Sequence[object]] = field(default_factory=dict)
-    counted: dict[Expr, tuple[int, int]] = field(default_factory=dict)
+    growing: dict[Expr, tuple[int, int]] = field(default_factory=dict)
     collected: list[Collected] = field(default_factory=list)
 
 
 def find_changes(
-    module: Module, rounds: Rounds, lists: Mapping[Path, int], texts: Mapping[object, str]
+    module: Module, iterations: Iterations, lists: Mapping[Path, int], texts: Mapping[object, str]
 ) -> Changes | None:
-    """Return what differs between the rounds; None if they are not the same otherwise. `lists` are the lists of
+    """Return what differs between the iterations; None if they are not the same otherwise. `lists` are the lists of
     modules, and how many entries they have."""
-    described = [Round(module, rounds, lists, i) for i in range(len(rounds.groups))]
-    lines = [[*text.lines(Block(group), "")] for text, group in zip(described, rounds.groups, strict=True)]
-    if any(each != lines[0] for each in lines) or not _are_private(rounds):
+    described = [IterationText(module, iterations, lists, i) for i in range(len(iterations.groups))]
+    lines = [[*text.lines(Block(group), "")] for text, group in zip(described, iterations.groups, strict=True)]
+    if any(each != lines[0] for each in lines) or not _are_private(iterations):
         return None
     changes = Changes(lists=[*described[0].others])
     for numbers in zip(*(text.numbers for text in described), strict=True):
         if not _is_regular(numbers, numbers[0].where in described[0].indices, texts, changes):
             return None
     occurrences = [text.occurrences for text in described]
-    variables = _Variables(rounds, occurrences, changes)
+    variables = _Variables(iterations, occurrences, changes)
     if not all(variables.explain(keys) for keys in zip(*occurrences, strict=True)):
         return None
-    if not all(is_read_first(rounds.groups[-1], old, new) for old, (new, _) in changes.carried.items()):
+    if not all(is_read_first(iterations.groups[-1], old, new) for old, (new, _) in changes.carried.items()):
         return None
-    if not _collect(rounds, [*variables.results.values()], changes):
+    if not _collect(iterations, [*variables.results.values()], changes):
         return None
     return changes if changes.carried or changes.collected else None
 
 
 class _Variables:
-    """Explain why rounds have the variables that they have in one place of their text, and note in `changes` what
-    differs. `results` has the variables that each round makes itself, by their first place in the text."""
+    """Explain why iterations have the variables that they have in one place of their text, and note in `changes` what
+    differs. `results` has the variables that each iteration makes itself, by their first place in the text."""
 
-    def __init__(self, rounds: Rounds, occurrences: Sequence[Sequence[object]], changes: Changes) -> None:
-        self.rounds, self.changes, self.last = rounds, changes, occurrences[-1]
-        self.made = [made_in(group) for group in rounds.groups]
+    def __init__(self, iterations: Iterations, occurrences: Sequence[Sequence[object]], changes: Changes) -> None:
+        self.iterations, self.changes, self.last = iterations, changes, occurrences[-1]
+        self.made = [made_in(group) for group in iterations.groups]
         self.place_of = [
             {key: place for place, key in reversed([*enumerate(keys)]) if key in made}
             for keys, made in zip(occurrences, self.made, strict=True)
@@ -117,11 +120,11 @@ class _Variables:
         self.results: dict[int, Sequence[object]] = {}
 
     def explain(self, keys: Sequence[object]) -> bool:
-        """Tell whether the variables, one of each round, are there for a reason that a loop can have."""
+        """Tell whether the variables, one of each iteration, are there for a reason that a loop can have."""
         return any(rule(self, keys) for rule in _RULES)
 
     def are_own(self, keys: Sequence[object]) -> bool:
-        """Tell whether each round made its own, in the same place."""
+        """Tell whether each iteration made its own, in the same place."""
         places = {place_of.get(key) for place_of, key in zip(self.place_of, keys, strict=True)}
         place = places.pop() if len(places) == 1 else None
         if place is not None:
@@ -129,11 +132,11 @@ class _Variables:
         return place is not None
 
     def are_the_same(self, keys: Sequence[object]) -> bool:
-        """Tell whether all rounds read the same."""
+        """Tell whether all iterations read the same."""
         return all(key is keys[0] for key in keys)
 
     def are_carried(self, keys: Sequence[object]) -> bool:
-        """Tell whether all rounds but the first read what the one before has made, in the same place."""
+        """Tell whether all iterations but the first read what the one before has made, in the same place."""
         places = {place_of.get(key) for place_of, key in zip(self.place_of, keys[1:], strict=False)}
         place = places.pop() if len(places) == 1 else None
         if place is None:
@@ -142,22 +145,22 @@ class _Variables:
         return self.changes.carried.setdefault(keys[-1], value) == value
 
     def are_cut(self, keys: Sequence[object]) -> bool:
-        """Tell whether the rounds read the parts, in their order, of what was cut before them."""
-        cut = _cut(self.rounds.before, keys)
+        """Tell whether the iterations read the parts, in their order, of what was cut before them."""
+        cut = _cut(self.iterations.before, keys)
         if cut is not None:
             self.changes.cuts[cut.part] = cut
         return cut is not None
 
     def are_given(self, keys: Sequence[object]) -> bool:
-        """Tell whether each round reads another value that is there before all of them."""
+        """Tell whether each iteration reads another value that is there before all of them."""
         is_given = len({*keys}) == len(keys) and not any(key in made for key in keys for made in self.made)
         if is_given:
             self.changes.given[keys[-1]] = keys
         return is_given
 
 
-# The parts of a cut are values that are there before the rounds, too: a loop over the whole is better than over a list
-# of all parts. The other rules exclude one another.
+# The parts of a cut are values that are there before the iterations, too: a loop over the whole is better than over a
+# list of all parts. The other rules exclude one another.
 _RULES: tuple[Callable[[_Variables, Sequence[object]], bool], ...] = (
     _Variables.are_own,
     _Variables.are_the_same,
@@ -167,13 +170,13 @@ _RULES: tuple[Callable[[_Variables, Sequence[object]], bool], ...] = (
 )
 
 
-class Round(Canonical):
+class IterationText(Canonical):
     """The text of the statements for one entry, in which that is `item`, and numbers in brackets are holes. `others`
     are other lists of which an entry with the same number is used."""
 
-    def __init__(self, module: Module, rounds: Rounds, lists: Mapping[Path, int], number: int) -> None:
+    def __init__(self, module: Module, iterations: Iterations, lists: Mapping[Path, int], number: int) -> None:
         super().__init__(module, [], anonymous=True)
-        self.rounds, self.lists, self.entry = rounds, lists, str(rounds.first + number)
+        self.iterations, self.lists, self.entry = iterations, lists, str(iterations.first + number)
         self.others: dict[Path, None] = {}
         self.indices: set[object] = set()  # numbers in brackets
         self.occurrences: list[object] = []  # of variables, in the order of the text, which does not tell them apart
@@ -191,10 +194,10 @@ class Round(Canonical):
         return super().head(statement)
 
     def name(self, leaf: Expr) -> str:
-        path, depth = member_path(self.module, leaf), len(self.rounds.path)
-        if path is not None and path[:depth] == self.rounds.path:
+        path, depth = member_path(self.module, leaf), len(self.iterations.path)
+        if path is not None and path[:depth] == self.iterations.path:
             return f"item.{'.'.join(path[depth + 1 :])}"
-        if path is not None and path[-1] == self.entry and self.lists.get(path[:-1]) == self.rounds.count:
+        if path is not None and path[-1] == self.entry and self.lists.get(path[:-1]) == self.iterations.count:
             self.others[path[:-1]] = None
             return f"item of {'.'.join(path[:-1])}"
         return super().name(leaf)
@@ -208,7 +211,7 @@ def _indices(expr: Expr) -> Iterator[Literal]:
 
 
 def _is_regular(numbers: Sequence[Number], is_index: bool, texts: Mapping[object, str], changes: Changes) -> bool:
-    """Whether a number is the same in all rounds, or grows regularly, which is noted then, if it is in brackets."""
+    """Whether a number is the same in all iterations, or grows regularly, which is noted then, if it is in brackets."""
     literals = [number.where for number in numbers if isinstance(number.where, Literal)]
     values = [literal._value for literal in literals]
     if all(type(value) is type(values[0]) and value == values[0] for value in values):
@@ -217,28 +220,28 @@ def _is_regular(numbers: Sequence[Number], is_index: bool, texts: Mapping[object
     step = after - start
     if not is_index or any(literal in texts for literal in literals):
         return False
-    changes.counted[literals[-1]] = (start, step)
+    changes.growing[literals[-1]] = (start, step)
     return values == [start + step * i for i in range(len(values))]
 
 
 def made_in(group: Sequence[Statement]) -> set[object]:
-    """The variables that a round writes."""
+    """The variables that an iteration writes."""
     return {key for statement in group for key in assigned(statement)}
 
 
-def _are_private(rounds: Rounds) -> bool:
-    """Whether no round reads what one makes, but that one and the next."""
-    maker = {key: i for i, group in enumerate(rounds.groups[:-1]) for key in made_in(group)}
+def _are_private(iterations: Iterations) -> bool:
+    """Whether no iteration reads what one makes, but that one and the next."""
+    maker = {key: i for i, group in enumerate(iterations.groups[:-1]) for key in made_in(group)}
     return all(
         i in (maker.get(key, i), maker.get(key, i) + 1)
-        for i, group in enumerate(rounds.groups)
+        for i, group in enumerate(iterations.groups)
         for statement in group
         for key in reads(statement)
     )
 
 
 def is_read_first(group: Sequence[Statement], old: object, new: object) -> bool:
-    """Whether a round reads `old` no more once it has made `new`."""
+    """Whether an iteration reads `old` no more once it has made `new`."""
     first = next(position for position, statement in enumerate(group) if new in assigned(statement))
     last = max(position for position, statement in enumerate(group) if any(key is old for key in reads(statement)))
     return last < first or (last == first and isinstance(group[first], Assign))
@@ -259,11 +262,11 @@ def _cuts(expr: Expr) -> bool:
     return isinstance(function, Attribute) and function._name in ("chunk", "split", "unbind", "tensor_split")
 
 
-def _collect(rounds: Rounds, results: Sequence[Sequence[object]], changes: Changes) -> bool:
-    """Find where the results go that are read after the rounds, and not only that of the last round. False if one goes
-    elsewhere."""
-    used = Counter(key for statement in rounds.after for key in reads(statement))
-    displays = [display for statement in rounds.after for display in _joined(statement)]
+def _collect(iterations: Iterations, results: Sequence[Sequence[object]], changes: Changes) -> bool:
+    """Find where the results go that are read after the iterations, and not only that of the last iteration. False if
+    one goes elsewhere."""
+    used = Counter(key for statement in iterations.after for key in reads(statement))
+    displays = [display for statement in iterations.after for display in _joined(statement)]
     place = {variable(item): (display, i) for display in displays for i, item in enumerate(display._items)}
     for keys in results:
         if not any(used[key] for key in keys[:-1]):
@@ -290,11 +293,11 @@ def _joined(statement: Statement) -> Iterator[Display]:
                     yield items
 
 
-def with_all_bounds(rounds: Rounds) -> Rounds:
-    """The rounds with both bounds of slices that have one, where the size is known: `x[:, :4]` is `x[:, 0:4]`, so that
-    the first slice and the last one are like the others."""
-    groups = [[copied(statement, _with_bounds) for statement in group] for group in rounds.groups]
-    return replace(rounds, groups=groups)
+def with_all_bounds(iterations: Iterations) -> Iterations:
+    """The iterations with both bounds of slices that have one, where the size is known: `x[:, :4]` is `x[:, 0:4]`, so
+    that the first slice and the last one are like the others."""
+    groups = [[copied(statement, _with_bounds) for statement in group] for group in iterations.groups]
+    return replace(iterations, groups=groups)
 
 
 def _with_bounds(expr: Expr) -> Expr | None:

@@ -8,8 +8,8 @@
 
 Applies to modules that are equal but for how many members such lists have. These members are of one class and made from
 the same arguments in each list. Not to modules that differ in more. An `nn.ModuleList` of one member is called as
-`self.layers[0]`, and gone through like the others if there are any (`single_rounds.py`). Sound because `forward` is the
-same text, which is right for each of the modules as it is: it goes through a list of any length.
+`self.layers[0]`, and gone through like the others if there are any (`single_iterations.py`). Sound because `forward` is
+the same text, which is right for each of the modules as it is: it goes through a list of any length.
 """
 
 from __future__ import annotations
@@ -59,6 +59,6 @@ def _are_equal(members: Sequence[object], class_of: Mapping[object, ModuleClass]
     return len(arguments) == len(members) and all(own is not None and own == arguments[0] for own in arguments)
 
 
-def depth(module: Module, path: Path, length: int) -> Number:
+def length_number(module: Module, path: Path, length: int) -> Number:
     """The place where the length of a list stands whose first entry, or whole, is at `path`."""
     return Number((module, f"depth of {path[0]}"), "depth", length, path)

@@ -54,7 +54,7 @@ from .prune import called_module
 Inputs = dict[ir.Value, Operand]
 
 
-def hand_on(root: Module) -> None:
+def pass_through_blocks(root: Module) -> None:
     """Let the values that blocks take from the first of them go through all of them."""
     for parent in list(root.walk()):
         calls = [s for s in parent.body.statements if isinstance(s, Assign) and called_module(s.expr) is not None]
@@ -63,9 +63,9 @@ def hand_on(root: Module) -> None:
         for call, value in given:
             if not isinstance(value, ir.Value) or value in parent.sizes:
                 continue
-            handover = _handover(call, value, readers.get(value, ()))
-            if handover is not None:
-                handover.carry_out(parent, call, readers[value])
+            plan = _plan(call, value, readers.get(value, ()))
+            if plan is not None:
+                plan.carry_out(parent, call, readers[value])
                 readers = _readers(parent)
 
 
@@ -84,7 +84,7 @@ def _reads(statements: Sequence[Statement]) -> Counter[object]:
     return Counter(variable(p) for s in every for e in expressions(s) for p in walk(e) if isinstance(p, Ref))
 
 
-def _handover(call: Assign, value: ir.Value, readers: Sequence[Statement]) -> Handover | None:
+def _plan(call: Assign, value: ir.Value, readers: Sequence[Statement]) -> PassingPlan | None:
     """How `value`, which `call` gives, goes through all blocks that read it; None if it cannot."""
     calls = [reader for reader in readers if isinstance(reader, Assign)]
     first, *others = (called_module(statement.expr) for statement in (call, *calls))
@@ -96,11 +96,11 @@ def _handover(call: Assign, value: ir.Value, readers: Sequence[Statement]) -> Ha
     family = family_of(first)
     if family is None or any(family_of(taker) != family for taker in takers):
         return None
-    handover = Handover(value)
-    return handover if handover.draft(first, takers) else None
+    plan = PassingPlan(value)
+    return plan if plan.draft(first, takers) else None
 
 
-class Handover:
+class PassingPlan:
     """The modules between which a value goes, as they would be: `forms` has them by id, with what they are now. For the
     level that was drafted last, `start` is the input of the giver whose place the value takes (None if there is none),
     and `extras` are those that only the computation of the value needs. `before` is what is computed of some of them
@@ -149,9 +149,9 @@ class Handover:
         orders = _possible_orders(statements, [taker.body.statements for taker in takers], branch)
         if not any(self._agree(giver, takers, own, others, branch) for own, others in orders):
             return False
-        kin = Canonical(self.forms[giver], []).describe()
+        class_key = Canonical(self.forms[giver], []).describe()
         for module in (giver, *takers):
-            self.forms[module].kin = kin
+            self.forms[module].class_key = class_key
         return True
 
     def _choose_inputs(self, giver: Module, part: Sequence[Assign], rest: Sequence[Statement]) -> None:
@@ -304,7 +304,7 @@ class Handover:
             statement.targets, statement.expr, value = new.targets, new.expr, result
         for module, form in self.forms.items():
             module.inputs, module.outputs, module.body = form.inputs, form.outputs, form.body
-            module.optional, module.kin = form.optional, form.kin
+            module.optional, module.class_key = form.optional, form.class_key
             order_by_use(module)
 
 

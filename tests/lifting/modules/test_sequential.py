@@ -328,7 +328,7 @@ def test_blocks_in_a_sequential() -> None:
 
 def test_whether_a_container_is_a_list_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Mock(wraps=is_list)
-    monkeypatch.setattr("onnxlift.emit.module.is_list", asked)
+    monkeypatch.setattr("onnxlift.lifting.modules.module.is_list", asked)
     g = Graph()
     x = g.input("x", "n", 4)
     for i in range(30):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 import onnxlift
-from onnxlift.lifting.modules.classes.classes import ModuleClass
+from onnxlift.lifting.modules.classes.module_class import ModuleClass
 from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.text.constructor import Constructor

@@ -40,10 +40,11 @@ FUNCTION = Message({7: NODE, 11: ATTRIBUTE})  # node, attribute_proto
 MODEL = Message({7: GRAPH, 25: FUNCTION})
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+FIXED_SIZES = {FIXED64: 8, FIXED32: 4}
 
 
 def cut_weights(model: memoryview, ticket: Callable[[int, int], bytes]) -> bytes:
-    """The serialised ModelProto with `ticket(offset, length)` in the place of each large `raw_data`.
+    """Return the serialised ModelProto with `ticket(offset, length)` in the place of each large `raw_data`.
 
     Raises WireError if the bytes are not a protobuf message.
     """
@@ -58,7 +59,7 @@ class _Cutter:
         self.fields = 0
 
     def cut(self, message: Message, start: int, end: int, depth: int) -> list[bytes | memoryview] | None:
-        """The pieces that make up data[start:end] without weights, or None if it holds none."""
+        """Return the pieces that make up data[start:end] without weights, or None if it holds none."""
         data, varint = self.data, self.varint
         pieces: list[bytes | memoryview] = []
         copied = position = start
@@ -82,14 +83,8 @@ class _Cutter:
                         pieces += (data[copied:field], _varint(tag), _varint(sum(map(len, inner))), *inner)
                         copied = following
                 position = following
-            elif kind == VARINT:
-                _, position = varint(position, end)
-            elif kind == FIXED64:
-                position += 8
-            elif kind == FIXED32:
-                position += 4
             else:
-                raise WireError(f"wire type {kind} at byte {field:,} is not one that ONNX uses")
+                position = self.after_number(kind, field, position, end)
         if position > end:
             raise _too_short(position - end, depth)
         if not pieces:
@@ -97,13 +92,22 @@ class _Cutter:
         pieces.append(data[copied:end])
         return pieces
 
+    def after_number(self, kind: int, field: int, position: int, end: int) -> int:
+        """Return where the field ends that begins at byte `field` and has a number of this wire type at `position`."""
+        if kind == VARINT:
+            return self.varint(position, end)[1]
+        if kind not in FIXED_SIZES:
+            raise WireError(f"wire type {kind} at byte {field:,} is not one that ONNX uses")
+        return position + FIXED_SIZES[kind]
+
     def replacement(self, message: Message, start: int, end: int, depth: int) -> list[bytes | memoryview] | None:
+        """Return what takes the place of the submessage data[start:end]; None if it stays as it is."""
         if message is RAW_DATA:
             return [self.ticket(start, end - start)]
         return self.cut(message, start, end, depth + 1) if depth < MAX_DEPTH else None
 
     def varint(self, position: int, end: int) -> tuple[int, int]:
-        """The number that begins at `position`, and the position after it."""
+        """Return the number that begins at `position`, and the position after it."""
         value = shift = 0
         while position < end and shift < 70:
             byte = self.data[position]

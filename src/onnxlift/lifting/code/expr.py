@@ -172,7 +172,7 @@ class Local(Expr):
     """A variable that no value of the graph stands behind (a loop index, a list of scan outputs).
 
     Two of them are the same variable only if they are the same object; `hint` is the name they would like. `example`
-    is what it holds in the first round of a loop, if that is known now."""
+    is what it holds in the first iteration of a loop, if that is known now."""
 
     __slots__ = ("_example", "_hint")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from .expr import (
     FLOAT32_MAX,
@@ -25,6 +26,7 @@ from .expr import (
     Ternary,
     Unary,
     Wrapped,
+    bare,
 )
 from .roots import root_text
 
@@ -59,7 +61,8 @@ _BINARY = {
 
 
 def float_text(value: float) -> str:
-    """The shortest text that reads back as `value`, as people write it: `1e-5`, not `1e-05`; `1e9`, not its zeros."""
+    """Return the shortest text that reads back as `value`, as people write it: `1e-5`, not `1e-05`; `1e9`, not
+    its zeros."""
     if math.isnan(value):
         return 'float("nan")'
     if math.isinf(value):
@@ -78,72 +81,80 @@ def float_text(value: float) -> str:
 
 
 class Renderer:
-    """Writes expressions as text. `name_of` gives the text of leaves that only the surrounding module can name:
+    """Write expressions as text. `name_of` gives the text of leaves that only the surrounding module can name:
     `Ref`, `Local`, `Member`, `Device`; it may answer with another expression, which is then written in its place."""
 
     def __init__(self, name_of: Callable[[Expr], str | Expr]) -> None:
         self._name_of = name_of
 
     def text(self, expr: Expr, strength: int = TERNARY) -> str:
-        """`expr` as text, in parentheses if it binds less tightly than `strength`."""
+        """Return `expr` as text, in parentheses if it binds less tightly than `strength`."""
         text, own = self._render(expr)
         return f"({text})" if own < strength else text
 
     def _render(self, expr: Expr) -> tuple[str, int]:
-        match expr:
-            case Wrapped():
-                return self._render(expr._expr)
-            case Ref() | Local() | Member() | Device():
-                name = self._name_of(expr)
-                return (name, ATOM) if isinstance(name, str) else self._render(name)
-            case Literal():
-                return self._literal(expr._value)
-            case Name():
-                return expr._name, ATOM
-            case Attribute():
-                return f"{self._base(expr._base)}.{expr._name}", ATOM
-            case Call(_function=Name(_name="tuple"), _args=(items,)) if self._comprehension(items):
-                return f"tuple({self._comprehension(items)})", ATOM
-            case Call():
-                args = [self.text(a) for a in expr._args]
-                args += [f"{k}={self.text(v)}" for k, v in expr._kwargs.items()]
-                return f"{self._base(expr._function)}({', '.join(args)})", ATOM
-            case Subscript():
-                return f"{self._base(expr._base)}[{', '.join(self.text(i) for i in expr._index)}]", ATOM
-            case SliceExpr():
-                text = f"{self._part(expr._start)}:{self._part(expr._stop)}"
-                return (text if expr._step is None else f"{text}:{self._part(expr._step)}"), ATOM
-            case Unary(_op="~") if (equal := self._inlined(expr._operand)) is not None and equal._op == "==":
-                return self._binary(Binary("!=", equal._left, equal._right))
-            case Unary():
-                own = NOT if expr._op == "not " else UNARY
-                return f"{expr._op}{self.text(expr._operand, own)}", own
-            case Binary():
-                return self._binary(expr)
-            case Ternary():
-                then, condition = self.text(expr._then, OR), self.text(expr._condition, OR)
-                return f"{then} if {condition} else {self.text(expr._otherwise, TERNARY)}", TERNARY
-            case Display():
-                return self._display(expr), ATOM
-            case Star() if self._comprehension(expr._items):
-                return f"*({self._comprehension(expr._items)})", ATOM
-            case Star():
-                return f"*{self.text(expr._items, BIT_OR)}", ATOM
-            case Comprehension():
-                return f"[{self._comprehension(expr)}]", ATOM
+        """Return the text of `expr`, and how strongly that binds."""
+        for kind in type(expr).__mro__:
+            if kind in _WRITERS:
+                return _WRITERS[kind](self, expr)
         raise TypeError(f"no text for {type(expr).__name__}")
 
+    def _wrapped(self, expr: Wrapped) -> tuple[str, int]:
+        return self._render(expr._expr)
+
+    def _leaf(self, expr: Ref | Local | Member | Device) -> tuple[str, int]:
+        name = self._name_of(expr)
+        return (name, ATOM) if isinstance(name, str) else self._render(name)
+
+    def _name(self, expr: Name) -> tuple[str, int]:
+        return expr._name, ATOM
+
+    def _attribute(self, expr: Attribute) -> tuple[str, int]:
+        return f"{self._base(expr._base)}.{expr._name}", ATOM
+
+    def _call(self, expr: Call) -> tuple[str, int]:
+        match expr:
+            case Call(_function=Name(_name="tuple"), _args=(items,)) if self._comprehended(items):
+                return f"tuple({self._comprehended(items)})", ATOM
+        args = [self.text(a) for a in expr._args]
+        args += [f"{k}={self.text(v)}" for k, v in expr._kwargs.items()]
+        return f"{self._base(expr._function)}({', '.join(args)})", ATOM
+
+    def _subscript(self, expr: Subscript) -> tuple[str, int]:
+        return f"{self._base(expr._base)}[{', '.join(self.text(i) for i in expr._index)}]", ATOM
+
+    def _slice(self, expr: SliceExpr) -> tuple[str, int]:
+        text = f"{self._part(expr._start)}:{self._part(expr._stop)}"
+        return (text if expr._step is None else f"{text}:{self._part(expr._step)}"), ATOM
+
+    def _unary(self, expr: Unary) -> tuple[str, int]:
+        inlined = self._inlined(expr._operand) if expr._op == "~" else None
+        if inlined is not None and inlined._op == "==":
+            return self._binary(Binary("!=", inlined._left, inlined._right))
+        own = NOT if expr._op == "not " else UNARY
+        return f"{expr._op}{self.text(expr._operand, own)}", own
+
+    def _ternary(self, expr: Ternary) -> tuple[str, int]:
+        then, condition = self.text(expr._then, OR), self.text(expr._condition, OR)
+        return f"{then} if {condition} else {self.text(expr._otherwise, TERNARY)}", TERNARY
+
+    def _star(self, expr: Star) -> tuple[str, int]:
+        comprehended = self._comprehended(expr._items)
+        return f"*({comprehended})" if comprehended else f"*{self.text(expr._items, BIT_OR)}", ATOM
+
+    def _comprehension(self, expr: Comprehension) -> tuple[str, int]:
+        return f"[{self._comprehended(expr)}]", ATOM
+
     def _inlined(self, expr: Expr) -> Binary | None:
-        """The binary operation between tensors that is written in the place of a value of the graph."""
-        while isinstance(expr, Wrapped):
-            expr = expr._expr
-        inner = self._name_of(expr) if isinstance(expr, Ref) else None
-        while isinstance(inner, Wrapped):
-            inner = inner._expr
+        """Return the binary operation between tensors that is written in the place of a value of the graph, if any."""
+        expr = bare(expr)
+        written = self._name_of(expr) if isinstance(expr, Ref) else None
+        inner = bare(written) if isinstance(written, Expr) else None
         return inner if isinstance(inner, Binary) else None
 
-    def _comprehension(self, expr: Expr) -> str:
-        """The text between the brackets, if `expr` is a comprehension, or a variable in whose place one is written."""
+    def _comprehended(self, expr: Expr) -> str:
+        """Return the text between the brackets, if `expr` is a comprehension, or a variable in whose place one is
+        written; else nothing."""
         inner = self._name_of(expr) if isinstance(expr, Ref | Local) else expr
         if not isinstance(inner, Comprehension):
             return ""
@@ -151,7 +162,8 @@ class Renderer:
         return f"{self.text(inner._element)} for {targets} in {self.text(inner._iterable, OR)}"
 
     def _base(self, expr: Expr) -> str:
-        """What stands before a dot, a bracket or a parenthesis. A number would swallow the dot, so it is wrapped."""
+        """Return what stands before a dot, a bracket or a parenthesis. A number would swallow the dot, so it is put in
+        parentheses."""
         text = self.text(expr, ATOM)
         return f"({text})" if text[0].isdigit() else text
 
@@ -171,18 +183,18 @@ class Renderer:
             operand = f"({operand})"
         return f"{self.text(expr._left, left)} {operator} {operand}", own
 
-    def _display(self, expr: Display) -> str:
+    def _display(self, expr: Display) -> tuple[str, int]:
         texts = [self.text(i) for i in expr._items]
         base, is_size, _ = texts[0].rpartition(".shape[0]") if texts else ("", "", "")
         if is_size and len(texts) > 1 and texts == [f"{base}.shape[{i}]" for i in range(len(texts))]:
-            return f"{base}.shape[:{len(texts)}]"
+            return f"{base}.shape[:{len(texts)}]", ATOM
         items = ", ".join(texts)
         if expr._brackets == "()" and len(expr._items) == 1:
             items += ","
-        return f"{expr._brackets[0]}{items}{expr._brackets[1]}"
+        return f"{expr._brackets[0]}{items}{expr._brackets[1]}", ATOM
 
-    @staticmethod
-    def _literal(value: bool | int | float | str | bytes | None) -> tuple[str, int]:
+    def _literal(self, expr: Literal) -> tuple[str, int]:
+        value = expr._value
         if isinstance(value, float):
             text = float_text(value)
             return text, (UNARY if text.startswith("-") else POWER if "**" in text else ATOM)
@@ -192,8 +204,27 @@ class Renderer:
         return text, (UNARY if text.startswith("-") else ATOM)
 
 
+_WRITERS: dict[type, Callable[[Renderer, Any], tuple[str, int]]] = {
+    **dict.fromkeys((Ref, Local, Member, Device), Renderer._leaf),
+    Wrapped: Renderer._wrapped,
+    Literal: Renderer._literal,
+    Name: Renderer._name,
+    Attribute: Renderer._attribute,
+    Call: Renderer._call,
+    Subscript: Renderer._subscript,
+    SliceExpr: Renderer._slice,
+    Unary: Renderer._unary,
+    Binary: Renderer._binary,
+    Ternary: Renderer._ternary,
+    Display: Renderer._display,
+    Star: Renderer._star,
+    Comprehension: Renderer._comprehension,
+}
+
+
 def _quoted(value: str) -> str:
-    """`value` as a double-quoted literal in ASCII, so that nothing in it can end the string or hide in a terminal."""
+    """Return `value` as a double-quoted literal in ASCII, so that nothing in it can end the string or hide in a
+    terminal."""
     text = ascii(value)
     if text.startswith("'"):
         return '"' + text[1:-1].replace('"', '\\"').replace("\\'", "'") + '"'

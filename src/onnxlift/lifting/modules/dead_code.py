@@ -39,7 +39,7 @@ def _sweep(block: Block, read: set[object]) -> None:
         if isinstance(statement, Evaluate) and _list_of(statement) not in read:
             continue
         if isinstance(statement, ForLoop | WhileLoop):
-            # What an iteration reads may be what the one before it wrote: two rounds see every such value.
+            # What an iteration reads may be what the one before it wrote: two iterations see every such value.
             _note(statement, read)
             _collect(statement.body, read)
         for inner in blocks(statement):

@@ -80,7 +80,7 @@ Inlined = dict[object, Expr]
 def inline(module: Module, texts: Mapping[object, str] | None = None) -> tuple[Inlined, dict[int, int]]:
     """Decide what is inlined in the module's forward, and remove the assignments that thereby are not needed. Gives
     that, and for each statement (by id) the place of the first one that is part of it now. `texts` are what numbers are
-    written as, by id, where they differ between instances: `self.size`."""
+    written as where they differ between instances: `self.size`."""
     inliner = _Inliner(module, texts or {})
     inliner.visit(module.body, {})
     _remove(module.body, inliner.taken)
@@ -105,36 +105,37 @@ def read_variables(expr: Expr, inlined: Inlined) -> Iterator[object]:
 
 
 def main_line(expr: Expr, inlined: Inlined) -> Iterator[object]:
-    """The variables that `expr` transforms, as opposed to those that it only consults: what stands first."""
+    """Yield the variables that `expr` transforms, those of inlined parts included, but not those that it only consults:
+    `x` of `x.reshape(y.shape)`."""
+    expr = bare(expr)
+    if not isinstance(expr, Ref | Local):
+        for part in _transformed(expr):
+            yield from main_line(part, inlined)
+    elif (inner := inlined.get(variable(expr))) is not None:
+        yield from main_line(inner, inlined)
+    else:
+        yield variable(expr)
+
+
+def _transformed(expr: Expr) -> tuple[Expr, ...]:
+    """Return the parts of an expression that it transforms: both sides of a sum, what a method belongs to, the first
+    argument of a function. A comparison or a size is about its parts, and made of none of them."""
     match expr:
-        case Wrapped():
-            yield from main_line(expr._expr, inlined)
-        case Ref() | Local():
-            inner = inlined.get(variable(expr))
-            if inner is None:
-                yield variable(expr)
-            else:
-                yield from main_line(inner, inlined)
-        case Binary(_op=op):
-            if op not in _COMPARISONS:
-                yield from main_line(expr._left, inlined)
-                yield from main_line(expr._right, inlined)
+        case Binary() if expr._op not in _COMPARISONS:
+            return (expr._left, expr._right)
         case Unary():
-            yield from main_line(expr._operand, inlined)
-        case Subscript():
-            if not (isinstance(expr._base, Attribute) and expr._base._name == "shape"):
-                yield from main_line(expr._base, inlined)
-        case Attribute(_name="mT" | "T"):
-            yield from main_line(expr._base, inlined)
+            return (expr._operand,)
+        case Subscript(_base=Attribute(_name="shape")):
+            return ()
+        case Subscript() | Attribute(_name="mT" | "T"):
+            return (expr._base,)
+        case Call(_function=Attribute(_base=base)) if not isinstance(base, Name):
+            return (base,)
         case Call():
-            function = expr._function
-            if isinstance(function, Attribute) and not isinstance(function._base, Name):
-                yield from main_line(function._base, inlined)
-            elif expr._args:
-                yield from main_line(expr._args[0], inlined)
+            return expr._args[:1]
         case Display():
-            for item in expr._items:
-                yield from main_line(item, inlined)
+            return expr._items
+    return ()
 
 
 def _remove(block: Block, taken: set[int]) -> None:
@@ -314,7 +315,7 @@ class _Inliner:
                 return len(expr._name)
             case Literal():
                 root = root_text(expr._value) if isinstance(expr._value, float) else None
-                return len(self.texts.get(id(expr), root or repr(expr._value)))
+                return len(self.texts.get(expr, root or repr(expr._value)))
         parts = children(expr)
         return 2 + sum(self.length(p) + 2 for p in parts) if parts else 8
 

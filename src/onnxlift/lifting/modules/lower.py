@@ -50,8 +50,8 @@ from onnxlift.lifting.tree.weights import WEIGHT, is_parameter
 
 from .border import hand_down, handed_down, is_fixed, parameter_order
 from .branches import merge_branches
+from .computed_constants import write_computation
 from .constants import has_key, is_made_up
-from .counted import make_in_place
 from .dead_code import remove_dead_code
 from .derived import derive
 from .member_names import layer_path, spell_numbers, stored_path
@@ -331,7 +331,7 @@ class Body:
             return
         at_top = not self.module.path
         if at_top or (_is_private(value, self.scope, self.lowering) and not self._is_owned_above(value)):
-            if not is_parameter(value) and make_in_place(value, self.module.body):
+            if not is_parameter(value) and write_computation(value, self.module.body):
                 return
             shape = tuple(int(d) for d in value.shape or () if isinstance(d, int))
             stored = Stored(Weight(value, shape), is_parameter(value))

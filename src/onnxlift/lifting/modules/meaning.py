@@ -36,7 +36,7 @@ def meaning(module: Module, value: ir.Value) -> str | None:
     if is_generated(name) or "/" in name or _is_exporters(module, value):
         return None
     name = _written_again(value, _SERIAL.sub("", name))
-    if (module.path and (value.is_graph_input() or value.is_graph_output())) or value in module.of_rounds:
+    if (module.path and (value.is_graph_input() or value.is_graph_output())) or value in module.of_iterations:
         name = _COUNTER.sub("", name)
     if not name or is_counted(name) or (name.rstrip("0123456789") in _ANYTHING and not value.is_graph_output()):
         return None

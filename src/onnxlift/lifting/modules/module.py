@@ -40,8 +40,8 @@ class Module:
     """One instance in the tree. `members` maps attribute paths (`("layers", "0")` lies in a container) to what is
     there, in the order of first use. `inputs` are the values that `forward` takes, in the form in which they come;
     `sizes` are those that come as Python numbers from the call of another module, `optional` is how many of the last
-    ones a caller may leave out. `calls` is how often its parent calls it. `kin` is equal for modules that are to be of
-    one class, and of no other's. `derived` is the layer that it is itself, and not one of its members."""
+    ones a caller may leave out. `calls` is how often its parent calls it. `class_key` is equal for modules that are to
+    be of one class, and of no other's. `derived` is the layer that it is itself, and not one of its members."""
 
     path: Path
     class_hint: str | None = None
@@ -50,7 +50,7 @@ class Module:
     sizes: set[ir.Value] = field(default_factory=set)
     optional: int = 0
     calls: int = 1
-    kin: str = ""
+    class_key: str = ""
     members: dict[Path, Layer | Stored | Module] = field(default_factory=dict)
     body: Block = field(default_factory=Block)
     derived: Layer | None = None
@@ -58,7 +58,7 @@ class Module:
     is_step: bool = False  # whether it is a layer without weights of an `nn.Sequential`
     chain: dict[str, Layer | Module] | None = None  # the members that it would have as an `nn.Sequential` with names
     reads_children: bool = False  # whether forward calls all members in a loop over `children()`
-    of_rounds: set[object] = field(default_factory=set)  # values of the last round of a loop, which stand for all
+    of_iterations: set[object] = field(default_factory=set)  # values of the last iteration of a loop, for all of them
     names_speak: bool = True  # whether the names of values come from a person, not from an exporter
     layers: dict[tuple[object, ...], Layer] = field(default_factory=dict)
     constants: dict[object, Stored | Borrowed] = field(default_factory=dict)

@@ -74,7 +74,7 @@ def _kind(module: Module) -> object:
     """Equal for modules that may have one signature; None for others."""
     statements = module.body.statements
     fewest = FEWEST_LAYERS if module.class_hint is None else 1
-    if module.sequential or module.kin or len(statements) > MOST_STATEMENTS or len(module.members) < fewest:
+    if module.sequential or module.class_key or len(statements) > MOST_STATEMENTS or len(module.members) < fewest:
         return None
     layers = [
         (path, layer.kind, *sorted(layer.weights)) for path, layer in module.members.items() if isinstance(layer, Layer)

@@ -12,7 +12,7 @@ from onnxlift.lifting import kernels
 from onnxlift.lifting.code.expr import Attribute, Binary, Call, Member, Ref, Ternary, walk
 from onnxlift.lifting.code.identifiers import class_name
 from onnxlift.lifting.code.statements import expressions, walk_statements
-from onnxlift.lifting.modules.classes.classes import ModuleClass
+from onnxlift.lifting.modules.classes.module_class import ModuleClass
 from onnxlift.lifting.modules.module import Module, Stored
 from onnxlift.lifting.ops.layers import ACTIVATIONS, Layer
 

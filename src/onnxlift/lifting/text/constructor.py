@@ -11,10 +11,11 @@ from onnxlift.lifting.code.expr import Literal
 from onnxlift.lifting.code.identifiers import identifier
 from onnxlift.lifting.code.render import Renderer, float_text
 from onnxlift.lifting.code.statements import Assign
-from onnxlift.lifting.modules.classes.classes import ModuleClass, made_in_a_loop
-from onnxlift.lifting.modules.classes.depths import first_of
+from onnxlift.lifting.modules.classes.descriptions import made_in_a_loop
+from onnxlift.lifting.modules.classes.equal_lists import first_of
+from onnxlift.lifting.modules.classes.module_class import ModuleClass
 from onnxlift.lifting.modules.classes.number_groups import LayerClass, Number
-from onnxlift.lifting.modules.loops.dense import Layers
+from onnxlift.lifting.modules.loops.dense_blocks import NumberedLayers
 from onnxlift.lifting.modules.module import Module, Stored, container, is_list
 from onnxlift.lifting.ops.layers import REQUIRED, Layer
 from onnxlift.lifting.tree.scopes import Path
@@ -28,7 +29,7 @@ MOST_BY_POSITION = 4  # arguments of a constructor; more are given by name
 class Constructor:
     """Writes the constructor of a class."""
 
-    def __init__(self, cls: ModuleClass, class_of: Mapping[int, ModuleClass]) -> None:
+    def __init__(self, cls: ModuleClass, class_of: Mapping[object, ModuleClass]) -> None:
         self.cls = cls
         self.module = cls.example
         self.class_of = class_of
@@ -74,7 +75,7 @@ class Constructor:
         for path, member in members.items():
             groups.setdefault(path[0], {})[path[1:]] = member
         for attribute, group in groups.items():
-            length = self.places.get((id(self.module), f"depth of {attribute}"))
+            length = self.places.get((self.module, f"depth of {attribute}"))
             if length is not None:
                 first = self.member(first_of(group.get((), group.get(("0",)))))
                 items = f"{first} for _ in range({length})"
@@ -96,7 +97,7 @@ class Constructor:
         """A buffer on a line, or its tensor before it, by the last word of its name."""
         persistent, empty = "" if stored.persistent else ", persistent=False", self._empty(stored)
         if (attribute,) in self.optional:
-            empty = f"{empty} if {self.places[(id(self.optional[(attribute,)]), 'there')]} else None"
+            empty = f"{empty} if {self.places[(self.optional[(attribute,)], 'there')]} else None"
         line, word = f'self.register_buffer("{attribute}", {empty}{persistent})', attribute.rpartition("_")[2]
         if len(line) <= LINE_LENGTH - 8 or word in self.taken() or identifier(word) != word:
             yield line
@@ -114,7 +115,7 @@ class Constructor:
         for path, inner in member.members.items():
             yield from self._assigned(f"{target}.{path[0]}", inner)
 
-    def _made_in_a_loop(self, layers: Layers) -> Iterator[str]:
+    def _made_in_a_loop(self, layers: NumberedLayers) -> Iterator[str]:
         """Members whose numbers grow regularly: `Layer(channels + i * 4)`."""
         values: dict[str, str] = {}
         for name, value in layers.arguments.items():
@@ -122,14 +123,14 @@ class Constructor:
             if name in layers.growth:
                 values[name] += f" + i * {self._number((self.module, f'growth of {name}'), layers.growth[name])}"
         number = f"i + {layers.first}" if layers.first else "i"
-        cls = self.class_of[id(next(iter(self.module.members.values())))]
+        cls = self.class_of[next(iter(self.module.members.values()))]
         yield f"for i in range({self._number((self.module, 'count'), layers.count)}):"
         yield f'    self.add_module(f"{layers.prefix}{{{number}}}", {_instance(cls, values)})'
 
     def _optional(self, attribute: str, member: Layer | Stored | Module) -> Iterator[str]:
         """A part that some instances lack."""
         part = self.optional[(attribute,)]
-        condition = self.places[(id(part), "there")]
+        condition = self.places[(part, "there")]
         nothing = "nn.Identity()" if isinstance(part.statement, Assign) else "None"
         line = f"self.{attribute} = {self.member(member)} if {condition} else {nothing}"
         if len(line) <= LINE_LENGTH - 8:
@@ -188,24 +189,24 @@ class Constructor:
         match member:
             case Stored():
                 return f"nn.Parameter({self._empty(member)})"
-            case Module() if id(member) not in self.class_of:
+            case Module() if member not in self.class_of:
                 if self._is_named_chain(member):
                     items = ", ".join(f"{path[0]}={self.member(m)}" for path, m in member.members.items())
                     return f"nn.Sequential(OrderedDict({items}))"
                 return f"nn.Sequential({listed([*member.members.values()], self, starred=True)})"
             case Module():
-                cls = self.class_of[id(member)]
-                values = cls.arguments[id(member)]
+                cls = self.class_of[member]
+                values = cls.arguments[member]
                 return _instance(cls, {name: self._number((member, name), value) for name, value in values.items()})
         return self._layer(member)
 
     def _is_named_chain(self, module: Module) -> bool:
         """Whether it is an `nn.Sequential` without a class of its own whose members have names."""
-        return id(module) not in self.class_of and not module.has_numbers
+        return module not in self.class_of and not module.has_numbers
 
     def _layer(self, layer: Layer) -> str:
-        if (id(layer), "class") in self.places:
-            return f"{self.places[(id(layer), 'class')]}()"
+        if (layer, "class") in self.places:
+            return f"{self.places[(layer, 'class')]}()"
         text = self._made(layer, layer.constructor)
         return text if layer.computed is None else _wrapped(text, layer.computed)
 
@@ -215,7 +216,7 @@ class Constructor:
         alone = REQUIRED not in layer.signature.values()  # `nn.Dropout(0.1)`: the one thing that it is about
         for position, (name, value) in enumerate(layer.complete_arguments().items()):
             default = layer.signature[name]
-            is_needed = default is REQUIRED or (id(layer), name) in self.places or value != default
+            is_needed = default is REQUIRED or (layer, name) in self.places or value != default
             by_position = default is REQUIRED or (alone and position == 0)
             call.add(name, self._number((layer, name), value), is_needed, by_position)
         return call.text
@@ -234,7 +235,7 @@ class Constructor:
         return ", ".join(sizes) or "()"
 
     def _number(self, where: tuple[object, str], value: Any) -> str:
-        name = self.places.get((id(where[0]), where[1]))
+        name = self.places.get(where)
         return name if name is not None else literal(value)
 
 

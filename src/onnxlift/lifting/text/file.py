@@ -18,10 +18,10 @@ from onnxlift.lifting import kernels
 from onnxlift.lifting.code.identifiers import plain
 from onnxlift.lifting.modules.classes.classes import find_classes
 from onnxlift.lifting.modules.constants import mark_constants
-from onnxlift.lifting.modules.handed_on import hand_on
-from onnxlift.lifting.modules.loops.dense import roll_dense
+from onnxlift.lifting.modules.loops.dense_blocks import roll_dense
 from onnxlift.lifting.modules.member_order import Registered, order_as_registered
 from onnxlift.lifting.modules.module import Entry, Module, state_entries
+from onnxlift.lifting.modules.passed_through import pass_through_blocks
 from onnxlift.lifting.modules.signatures import share_signatures
 from onnxlift.lifting.modules.ties import find_ties
 from onnxlift.lifting.names.class_names import name_classes
@@ -58,7 +58,7 @@ def write_source(
 ) -> Source:
     """The generated file for a lowered model that is to be called `name`."""
     mark_constants(root, model.graph)
-    hand_on(root)
+    pass_through_blocks(root)
     share_signatures(root)
     for module in root.walk():
         roll_dense(module)
@@ -78,7 +78,7 @@ def write_source(
         body.add()
         body.add()
         writer.write(body)
-    root_class = class_of[id(root)].name
+    root_class = class_of[root].name
     own = {key: entry for key, entry in entries.items() if entry.persistent and key not in ties}
     has_constants = not all(entry.persistent for entry in entries.values())
     loader = _loader(root_class, name, len(plan_shards(own, max_shard_size)), has_constants, ties)

@@ -17,8 +17,9 @@ from itertools import groupby
 from typing import Protocol
 
 from onnxlift.lifting.modules.classes.argument_names import argument_name, numbered
-from onnxlift.lifting.modules.classes.classes import ModuleClass, describe_member
-from onnxlift.lifting.modules.classes.number_groups import Number, place_of
+from onnxlift.lifting.modules.classes.descriptions import describe_member
+from onnxlift.lifting.modules.classes.module_class import ModuleClass
+from onnxlift.lifting.modules.classes.number_groups import Number
 from onnxlift.lifting.modules.module import Module, Stored
 from onnxlift.lifting.ops.layers import Layer
 
@@ -32,7 +33,7 @@ Member = Layer | Stored | Module
 class Writer(Protocol):
     """Writes members of a class."""
 
-    class_of: Mapping[int, ModuleClass]
+    class_of: Mapping[object, ModuleClass]
 
     def member(self, member: Member) -> str:
         """The constructor call."""
@@ -100,7 +101,7 @@ def _generator(members: Sequence[Member], texts: Sequence[str], writer: Writer) 
     name = argument_name([place.role for place in places], set(), is_end=True)
     name = numbered(re.sub(r"^(in|out)_", "", name), writer.taken())
     value, name, values = _sequence(next(iter(varying.values())), name, writer.taken())
-    text = writer.repeated_member(members[0], name, {place_of(place): value for place in places})
+    text = writer.repeated_member(members[0], name, {place.where: value for place in places})
     return f"{text} for {name} in {values}"
 
 

@@ -18,7 +18,7 @@ import onnx_ir as ir
 
 from onnxlift.lifting.code.expr import Ref
 from onnxlift.lifting.code.statements import Assign, Return, Statement, walk_statements
-from onnxlift.lifting.modules.classes.classes import ModuleClass
+from onnxlift.lifting.modules.classes.module_class import ModuleClass
 from onnxlift.lifting.modules.module import Module
 
 from .forward_statements import forward_statements

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from onnxlift.lifting.modules.classes.classes import ModuleClass
+from onnxlift.lifting.modules.classes.module_class import ModuleClass
 from onnxlift.lifting.modules.loops.loops import singular
 from onnxlift.lifting.modules.module import Module, Stored, indexed_containers, path_text, state_entries
 from onnxlift.lifting.ops.layers import Layer
@@ -34,7 +34,7 @@ _LOADED = """
 """
 
 
-def tie_lines(ties: Mapping[str, str], root: Module, class_of: Mapping[int, ModuleClass]) -> list[str]:
+def tie_lines(ties: Mapping[str, str], root: Module, class_of: Mapping[object, ModuleClass]) -> list[str]:
     """The statements that make each key the one that it is tied to."""
     keys = {tuple(key.split(".")): tuple(owner.split(".")) for key, owner in ties.items()}
     pairs = _of_modules(keys, dict(_modules(root)), class_of)
@@ -72,7 +72,7 @@ def loading_lines(ties: Mapping[str, str]) -> list[str]:
 
 
 def _of_modules(
-    pairs: Mapping[Path, Path], modules: Mapping[Path, Module | Layer], class_of: Mapping[int, ModuleClass]
+    pairs: Mapping[Path, Path], modules: Mapping[Path, Module | Layer], class_of: Mapping[object, ModuleClass]
 ) -> dict[Path, Path]:
     """The pairs, with one for each module that is tied as a whole."""
     found: dict[Path, Path] = {}
@@ -107,17 +107,17 @@ def _parts(module: Module | Layer) -> Iterator[Path]:
     yield from (tuple(key.split(".")) for key in keys)
 
 
-def _are_alike(module: Member | None, other: Member | None, class_of: Mapping[int, ModuleClass]) -> bool:
+def _are_alike(module: Member | None, other: Member | None, class_of: Mapping[object, ModuleClass]) -> bool:
     """Rule 1: whether both are made in the same way."""
     if isinstance(module, Layer) and isinstance(other, Layer):
         return _made(module) == _made(other)
     if not isinstance(module, Module) or not isinstance(other, Module):
         return type(module) is type(other)
-    cls = class_of.get(id(module))
+    cls = class_of.get(module)
     if cls is not None:
         arguments, absent = cls.arguments, cls.absent
-        is_same = arguments.get(id(module)) == arguments.get(id(other))
-        return class_of.get(id(other)) is cls and is_same and absent.get(id(module)) == absent.get(id(other))
+        is_same = arguments.get(module) == arguments.get(other)
+        return class_of.get(other) is cls and is_same and absent.get(module) == absent.get(other)
     pairs = zip(module.members.values(), other.members.values(), strict=False)
     return module.members.keys() == other.members.keys() and all(_are_alike(a, b, class_of) for a, b in pairs)
 

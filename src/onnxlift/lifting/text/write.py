@@ -28,7 +28,7 @@ from onnxlift.lifting.code.statements import (
     walk_statements,
 )
 from onnxlift.lifting.modules.arrange import arrange
-from onnxlift.lifting.modules.classes.classes import ModuleClass
+from onnxlift.lifting.modules.classes.module_class import ModuleClass
 from onnxlift.lifting.modules.inline import inline
 from onnxlift.lifting.modules.loops.group_loops import roll_groups
 from onnxlift.lifting.modules.loops.loops import roll_loops
@@ -69,15 +69,15 @@ class ClassWriter:
     def __init__(
         self,
         cls: ModuleClass,
-        class_of: Mapping[int, ModuleClass],
+        class_of: Mapping[object, ModuleClass],
         ties: Mapping[str, str],
     ) -> None:
         self.cls = cls
         self.ties = ties
         self.module = cls.example
         self.class_of = class_of
-        modules = (class_of.get(id(member)) for member in self.module.members.values())
-        self.children = list({id(child): child for child in modules if child is not None}.values())
+        modules = (class_of.get(member) for member in self.module.members.values())
+        self.children = list(dict.fromkeys(child for child in modules if child is not None))
         self.known: object = None  # from what the variables got their names
         self.places = cls.constructor.texts
 
@@ -94,7 +94,7 @@ class ClassWriter:
 
     def _word(self, member: object) -> str:
         """`feed_forward`: what a variable that holds a member is called, by its class."""
-        cls = self.class_of.get(id(member))
+        cls = self.class_of.get(member)
         if cls is not None:
             return (
                 re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.name.rstrip("0123456789"))
@@ -127,7 +127,7 @@ class ClassWriter:
         return name if variable(result) in self.variables.names or not _LAST_LAYER.fullmatch(name or "") else None
 
     def _names_of_child(self, child: Module) -> tuple[Mapping[int, str], Mapping[int, str]]:
-        cls = self.class_of.get(id(child))
+        cls = self.class_of.get(child)
         return ({}, {}) if cls is None else (cls.parameter_names, cls.result_names)
 
     def _tell_callees(self, expr: Expr) -> None:
@@ -135,7 +135,7 @@ class ClassWriter:
             if isinstance(call, Ref) and call._key in self.inlined:
                 self._tell_callees(self.inlined[call._key])
             child = called_module(call)
-            cls = self.class_of.get(id(child)) if child is not None else None
+            cls = self.class_of.get(child) if child is not None else None
             if cls is not None and isinstance(call, Call):
                 names = without_numbers([self.variables.word(argument) for argument in call._args])
                 for position, name in _telling(names).items():
@@ -281,8 +281,8 @@ class Numbers(Renderer):
         self._places = places
 
     def _render(self, expr: Expr) -> tuple[str, int]:
-        if isinstance(expr, Literal) and id(expr) in self._places:
-            text = self._places[id(expr)]
+        if isinstance(expr, Literal) and expr in self._places:
+            text = self._places[expr]
             return text, UNARY if text.startswith("-") else MUL if " " in text else ATOM  # `2 * self.size`
         return super()._render(expr)
 

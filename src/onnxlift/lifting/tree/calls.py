@@ -29,14 +29,14 @@ from .scopes import LAYER_WEIGHTS, Path, owner_of, weights_of
 
 @dataclass
 class Calls:
-    """The nodes of each call, and those that several calls read, all in the order of execution."""
+    """Hold the nodes of each call, and those that several calls read, all in the order of execution."""
 
     calls: list[list[ir.Node]]
     shared: list[ir.Node]
 
 
 def find_calls(nodes: Sequence[ir.Node], paths: Mapping[ir.Node, Path]) -> Calls | None:
-    """The calls of a module with these nodes; None if there is but one, or if they cannot be told apart."""
+    """Return the calls of a module with these nodes; None if there is but one, or if they cannot be told apart."""
     layers = _number_layers(nodes)
     if not layers:
         return None
@@ -55,7 +55,7 @@ def find_calls(nodes: Sequence[ir.Node], paths: Mapping[ir.Node, Path]) -> Calls
 
 
 def _number_layers(nodes: Iterable[ir.Node]) -> dict[ir.Node, int]:
-    """Rule 1: in which call each of the nodes that hold weights is; nothing if there are no several calls."""
+    """Return the call of each node that holds weights, by rule 1; nothing if there is only one call."""
     readers: dict[tuple[object, ...], list[ir.Node]] = {}
     for node in nodes:
         weights = [v for v in weights_of(node) if node.op_type in LAYER_WEIGHTS or owner_of(v.name) is not None]
@@ -68,42 +68,77 @@ def _number_layers(nodes: Iterable[ir.Node]) -> dict[ir.Node, int]:
 
 
 def _number_all(nodes: Sequence[ir.Node], layers: Mapping[ir.Node, int], count: int) -> dict[ir.Node, int] | None:
-    """Rules 2 and 3: the call of each node, but for those that several calls read; None if there is no telling."""
-    earliest: dict[ir.Node, int] = {}  # of what is computed from layers: the last call that they are in
+    """Return the call of each node by rules 2 and 3, but for those that several calls read; None if there is no
+    telling, since a layer is computed from those of a later call."""
+    sources = _sources(nodes)
     readers: dict[ir.Node, list[ir.Node]] = {}
-    inside = set(nodes)
-    for node in nodes:
-        sources = [p for v in outer_reads(node) if (p := v.producer()) is not None and p in inside]
-        for source in sources:
+    for node, read in sources.items():
+        for source in read:
             readers.setdefault(source, []).append(node)
-        after = [earliest[source] for source in sources if source in earliest]
-        if node in layers or after:
-            earliest[node] = layers.get(node, max(after, default=0))
-        if any(call > earliest[node] for call in after):
-            return None
-    latest: dict[ir.Node, int] = {}  # of what layers are computed from: the first call that they are in
-    number: dict[ir.Node, int] = {}
-    between: list[list[ir.Node]] = [[] for _ in range(count)]
-    ends = begins = 0
+    before = _last_call_before(nodes, layers, sources)
+    if before is None:
+        return None
+    after = _first_call_after(nodes, layers, readers, before)
+    number = {node: call for node, call in before.items() if after.get(node, call) == call}
+    _number_between(before, after, number, count)
     for node in reversed(nodes):
-        calls = {latest[reader] for reader in readers.get(node, ()) if reader in latest}
-        if node in layers:
-            number[node] = latest[node] = layers[node]
-        elif calls and (node in earliest or len(calls) == 1):
-            latest[node] = min(calls)
-            begins += node not in earliest and latest[node] == 0
-        if node in earliest and latest.get(node, earliest[node]) == earliest[node]:
-            number[node] = earliest[node]
-            ends += node not in latest and earliest[node] == count - 1
-        elif node in earliest:
-            between[earliest[node]].append(node)
-    for call, following in enumerate(between):
-        for place, node in enumerate(reversed(following)):
-            number[node] = call if not begins or place < ends else latest[node]
-    for node in reversed(nodes):
-        if node not in earliest:
+        if node not in before:
             read_in = {number.get(reader) for reader in readers.get(node, ())}
-            call_of_all = read_in.pop() if len(read_in) == 1 else None
-            if call_of_all is not None:
-                number[node] = call_of_all
+            call = read_in.pop() if len(read_in) == 1 else None
+            if call is not None:
+                number[node] = call
     return number
+
+
+def _sources(nodes: Sequence[ir.Node]) -> dict[ir.Node, list[ir.Node]]:
+    """Return for each node those of the others that it reads."""
+    inside = set(nodes)
+    return {n: [p for v in outer_reads(n) if (p := v.producer()) is not None and p in inside] for n in nodes}
+
+
+def _last_call_before(
+    nodes: Sequence[ir.Node], layers: Mapping[ir.Node, int], sources: Mapping[ir.Node, Sequence[ir.Node]]
+) -> dict[ir.Node, int] | None:
+    """Return for each layer its call, and for what is computed from layers the last call that those are in; None if a
+    layer is computed from one of a later call."""
+    found: dict[ir.Node, int] = {}
+    for node in nodes:
+        calls = [found[source] for source in sources[node] if source in found]
+        if node in layers or calls:
+            found[node] = layers.get(node, max(calls, default=0))
+        if any(call > found[node] for call in calls):
+            return None
+    return found
+
+
+def _first_call_after(
+    nodes: Sequence[ir.Node],
+    layers: Mapping[ir.Node, int],
+    readers: Mapping[ir.Node, Sequence[ir.Node]],
+    before: Mapping[ir.Node, int],
+) -> dict[ir.Node, int]:
+    """Return for each layer its call, and for what layers are computed from the first call that those are in. What
+    comes before all layers and is read in several calls is left out."""
+    found: dict[ir.Node, int] = {}
+    for node in reversed(nodes):
+        calls = {found[reader] for reader in readers.get(node, ()) if reader in found}
+        if node in layers:
+            found[node] = layers[node]
+        elif calls and (node in before or len(calls) == 1):
+            found[node] = min(calls)
+    return found
+
+
+def _number_between(
+    before: Mapping[ir.Node, int], after: Mapping[ir.Node, int], number: dict[ir.Node, int], count: int
+) -> None:
+    """Add to `number` what stands between the layers of two calls, by rule 3."""
+    starts = sum(call == 0 for node, call in after.items() if node not in before)
+    ends = sum(call == count - 1 for node, call in before.items() if node not in after)
+    between: list[list[ir.Node]] = [[] for _ in range(count)]
+    for node, call in before.items():
+        if node not in number:
+            between[call].append(node)
+    for call, following in enumerate(between):
+        for place, node in enumerate(following):
+            number[node] = call if not starts or place < ends else after[node]

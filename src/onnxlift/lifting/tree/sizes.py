@@ -10,6 +10,7 @@ gave both the same name (equal names are equal sizes); what cannot be taken so s
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,30 +24,20 @@ from .scopes import Scopes
 
 
 def read_sizes_outside(graph: ir.Graph, scopes: Scopes) -> None:
-    """Reroute the sizes of the main graph, and remove what nobody reads any more."""
+    """Let the nodes outside of blocks take sizes from what is there before the blocks, and remove what nobody reads any
+    more."""
     outside = _Outside()
-    held_back: dict[ir.Node, None] = {}
-    for value in graph.inputs:
-        outside.add(value)
+    held_back: dict[ir.Node, None] = {}  # nodes outside of blocks that have to wait for one
+    outside.add(graph.inputs)
     for node in list(graph):
-        waits = any(_is_inside(v, scopes, held_back) for v in node.inputs)
-        if scopes.paths.get(node, ()) or (waits and not _is_size(node)):
+        if scopes.paths.get(node, ()):
             continue
-        if waits and node.op_type in SIZES:
-            same = outside.shapes.get(shape_of(node.inputs[0]))
-            if same is not None:
-                node.replace_input_with(0, same)
-                waits = False
-        for value in node.outputs if waits else ():
-            same = outside.elements.get(_elements_key(value)) or _measured(value, outside, graph, node)
-            if same is not None and not value.is_graph_output():
-                for user, index in list(value.uses()):
-                    user.replace_input_with(index, same)
-        if waits:
+        waits = any(_is_inside(value, scopes, held_back) for value in node.inputs)
+        if not waits or _measures_other_value(node, outside):
+            outside.add(node.outputs)
+        elif _is_size(node):
+            _take_sizes_from_outside(node, outside, graph)
             held_back[node] = None
-        else:
-            for value in node.outputs:
-                outside.add(value)
     for node in reversed(held_back):
         if not any(value.uses() or value.is_graph_output() for value in node.outputs):
             graph.remove(node, safe=True)
@@ -61,19 +52,39 @@ class _Outside:
     elements: dict[object, ir.Value] = field(default_factory=dict)
     axes: dict[object, tuple[ir.Value, int]] = field(default_factory=dict)
 
-    def add(self, value: ir.Value) -> None:
-        """Take a value for one that is there from now on."""
-        shape, elements = shape_of(value), _elements_key(value)
-        if shape is not None:
-            self.shapes.setdefault(shape, value)
-            for axis, size in enumerate(shape):
-                self.axes.setdefault(size, (value, axis))
-        if elements is not None:
-            self.elements.setdefault(elements, value)
+    def add(self, values: Iterable[ir.Value]) -> None:
+        """Note that these values are there from now on."""
+        for value in values:
+            shape, elements = shape_of(value), _elements_key(value)
+            if shape is not None:
+                self.shapes.setdefault(shape, value)
+                for axis, size in enumerate(shape):
+                    self.axes.setdefault(size, (value, axis))
+            if elements is not None:
+                self.elements.setdefault(elements, value)
+
+
+def _measures_other_value(node: ir.Node, outside: _Outside) -> bool:
+    """Let a node that reads the shape of a value of a block read that of an equally large one outside. Tell whether
+    there is one."""
+    same = outside.shapes.get(shape_of(node.inputs[0])) if node.op_type in SIZES else None
+    if same is not None:
+        node.replace_input_with(0, same)
+    return same is not None
+
+
+def _take_sizes_from_outside(node: ir.Node, outside: _Outside, graph: ir.Graph) -> None:
+    """Let those who read sizes that a node gives read equal ones from outside of the blocks, where there are any."""
+    for value in node.outputs:
+        same = outside.elements.get(_elements_key(value)) or _measured(value, outside, graph, node)
+        if same is not None and not value.is_graph_output():
+            for user, index in list(value.uses()):
+                user.replace_input_with(index, same)
 
 
 def _measured(value: ir.Value, outside: _Outside, graph: ir.Graph, before: ir.Node) -> ir.Value | None:
-    """A single size, read anew off a value that is there before the node `before`."""
+    """Insert nodes before `before` that read a single size anew, off a value that is there by then; return the size, or
+    None if there is no such value."""
     known = elements_of(value)
     if known is None or len(known) != 1 or not isinstance(known[0], str) or value.dtype != ir.DataType.INT64:
         return None
@@ -93,7 +104,7 @@ def _measured(value: ir.Value, outside: _Outside, graph: ir.Graph, before: ir.No
 
 
 def _is_inside(value: ir.Value | None, scopes: Scopes, held_back: dict[ir.Node, None]) -> bool:
-    """Whether a value is made in a block, or from what is."""
+    """Tell whether a value is made in a block, or from what is."""
     producer = value.producer() if value is not None else None
     return producer is not None and (producer in held_back or bool(scopes.paths.get(producer)))
 
@@ -103,7 +114,7 @@ def _is_size(node: ir.Node) -> bool:
 
 
 def _elements_key(value: ir.Value) -> object:
-    """Equal for sizes that are equal; None if they are not known."""
+    """Return a key that is the same for equal sizes; None if they are not known."""
     known = elements_of(value)
     if known is None or None in known or value.shape is None:
         return None

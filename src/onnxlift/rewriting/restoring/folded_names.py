@@ -1,36 +1,55 @@
-"""A table that PyTorch's exporter has folded the name away from gets it back.
+"""Give constants that PyTorch's exporter has computed from a parameter the parameter's name back.
 
-    GatherND(val_142, i)   ->   GatherND(decoder.embed_positions.weight, i)
-    Add(x, embedding)      ->   Add(x, encoder.embed_positions.weight), and the constant is marked as LOOKED_UP
-    Mul(x, unsqueeze_1)    ->   Mul(x, Unsqueeze(block.layer_scale, (1, 2)))
-    Mul(x, view)           ->   Mul(x, Unsqueeze(block.gamma, (0, 2, 3)))
-    Add(x, alias)          ->   Add(x, pos_embedding)
-    Add(x, embedding)      ->   Add(x, Gather(position_embedding.weight, [[0, 1, 2, ...]]))
-    Tile(val_39, sizes)    ->   Tile(Unsqueeze(query_embed.weight, (1)), sizes)
+The exporter's optimiser computes what depends on constants only, and notes the names of all that it was computed from.
+A rule for each way in which it folds a parameter without changing a number of it:
 
-The exporter's optimiser computes what depends on constants only, and notes all that it was computed from. The first
-rule is for a table that rows are looked up in (`weight[positions]`), which was folded only because a lookup brings its
-axis to the front, where it already is; the second for an embedding of positions (`embed_positions(torch.arange(n))`);
-the third for a parameter that has only got new axes (`layer_scale[:, None, None]`), the fourth for a vector that has
-(`gamma.view(1, -1, 1, 1)`), the fifth for one that is used as it is, after a slice that takes all of it, the sixth for
-an embedding of the positions that a buffer has (`position_embedding(self.position_ids)`), and the seventh for learned
-queries (`query_embed.weight.unsqueeze(1).repeat(1, batch, 1)`): to repeat, the exporter first expands to as many axes
-as there are numbers of times, which changes nothing if there are as many.
+1. New axes: `layer_scale[:, None, None]`.
 
-It applies if the note names one parameter and no operation but, for the second rule, the `arange` beside it, for the
-sixth the buffer, of one row, and for the third and seventh those that add an axis each, as many as the constant has
-axes of size one: what was computed otherwise (`-A_log.exp()`) has other numbers than the parameter and must not be
-called so. All that a constant was computed from is in the note, so that a single name in it is that of what was in the
-model, and no operation; unless that made numbers of none (`ones`). Not if the parameter is still in the file, or
-several constants came from it; and, by the first rule, not for other readers than lookups of rows: the matrix of a
-linear layer, or of a lookup of columns, is folded to its transpose; by the seventh, not for readers that do not repeat
-it; nor, by the third to fifth, for a mask and the like, which is no parameter. Never a number changes.
+       Mul(x, unsqueeze_1)   ->   Mul(x, Unsqueeze(block.layer_scale, (1, 2)))
+
+2. A view of a vector: `gamma.view(1, -1, 1, 1)`.
+
+       Mul(x, view)          ->   Mul(x, Unsqueeze(block.gamma, (0, 2, 3)))
+
+3. A slice that takes all of it.
+
+       Add(x, alias)         ->   Add(x, pos_embedding)
+
+4. Learned queries: `query_embed.weight.unsqueeze(1).repeat(1, batch, 1)`. To repeat, the exporter first expands to as
+   many axes as there are numbers of times, which changes nothing if there are as many.
+
+       Tile(val_39, sizes)   ->   Tile(Unsqueeze(query_embed.weight, (1)), sizes)
+
+5. An embedding of the positions that a buffer has: `position_embedding(self.position_ids)`.
+
+       Add(x, embedding)     ->   Add(x, Gather(position_embedding.weight, [[0, 1, 2, ...]]))
+
+6. An embedding of all positions: `embed_positions(torch.arange(n))`. The constant is marked as LOOKED_UP.
+
+       Add(x, embedding)     ->   Add(x, encoder.embed_positions.weight)
+
+7. A table that rows are looked up in: `weight[positions]`. It was folded only because a lookup brings its axis to the
+   front, where it already is.
+
+       GatherND(val_142, i)  ->   GatherND(decoder.embed_positions.weight, i)
+
+A rule applies if the note names one parameter and no operation but those that the rule is about: for 1 and 4 the ones
+that add an axis each, as many as the constant has axes of size one, for 5 the buffer, of one row, and for 6 the
+`arange`. What was computed otherwise (`-A_log.exp()`) has other numbers than the parameter and must not be called so.
+All that a constant was computed from is in the note, so that a single name in it is that of what was in the model, and
+no operation; unless that made numbers of none (`ones`).
+
+Not if the parameter is still in the file, or several constants came from it. Not for a mask and the like, which is no
+parameter (1 to 4), not for readers that do not repeat (4), and not for readers other than lookups of rows (7): the
+matrix of a linear layer, or of a lookup of columns, is folded to its transpose. Never a number changes.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
@@ -46,6 +65,7 @@ from onnxlift.stages import step
 
 LONGEST_NOTE = 1000
 
+# Names that the exporter gives to what an operation computed, and to what the optimiser did.
 _STEP = re.compile(r"val_\d+")
 _LOOKUP = re.compile(r"embedding(_\d+)?")
 _ARANGE = re.compile(r"arange(_\d+)?")
@@ -55,130 +75,225 @@ _ALIAS = re.compile(r"alias(_\d+)?")
 _MADE = re.compile(
     r"(arange|empty|eye|full|linspace|ones|rand\w*|scalar_tensor|tril|triu|zeros)\w*|\w*lifted_tensor\w*"
 )
+
+# Names that authors give to buffers.
 _BUFFER = re.compile(r"(.*[._])?(\w*mask|pe|\w*freqs?|\w*positions?|\w*index|\w*indices|\w*anchors?|mean|std)")
 _POSITIONS = re.compile(r"(.*\.)?position(s|_ids)")
+
+# Calls in the exporter's note on a node.
 _REPEAT = re.compile(r"aten\.repeat\.default\]\(args = \(%(\w+), ")
 _ROWS = re.compile(r"aten\.index\.Tensor\]\(args = \(%\w+, \[%\w+\]\)")
 
 
 @step("folded-names")
 def run(model: ir.Model) -> int:
-    """Give such constants of the main graph their names; gives how many."""
-    constants = (value for value in model.graph.initializers.values() if constant(value) is not None)
-    tables = {value: name for value in constants if (name := _parameter(value)) is not None}
-    owners = Counter(tables.values())
-    found = {v: name for v, name in tables.items() if owners[name] == 1 and name not in model.graph.initializers}
-    narrow: dict[ir.Value, ir.Value] = {}
-    for table, name in found.items():
-        if _LOOKUP.fullmatch(table.name or "") and len(table.shape or ()) == 2:
-            table.meta[LOOKED_UP] = True
-        elif _is_repeated(table) or not any(kind.fullmatch(table.name or "") for kind in (_STEP, _ALIAS)):
-            narrow[table] = _without_new_axes(model.graph, table, name)
-            continue
-        table.name = name
-        table.meta[STATE_KEY] = True
-        del table.metadata_props[FOLDED_FROM]
+    """Give such constants of the main graph their names; return how many there are."""
+    folded = _find_folded(model.graph)
+    parameters: dict[ir.Value, ir.Value] = {}  # constant -> the parameter, where that has another shape
+    for table, (name, rule) in folded.items():
+        if rule.change is not None:
+            parameters[table] = _parameter(model.graph, table, name, rule.change)
+        else:
+            _rename(table, name, rule)
 
     def visit(edit: Edit, node: ir.Node) -> None:
         for index, value in enumerate(node.inputs):
-            if value in narrow:
-                is_lookup = _LOOKUP.fullmatch(value.name or "")
-                restored = (_looked_up if is_lookup else _with_new_axes)(edit, node, value, narrow[value])
-                node.replace_input_with(index, restored)
+            if value in parameters:
+                change = folded[value][1].change
+                assert change is not None
+                node.replace_input_with(index, change.redo(edit, node, value, parameters[value]))
 
-    if narrow:
+    if parameters:
         sweep(model, visit)
-    return len(found)
+    return len(folded)
 
 
-def _without_new_axes(graph: ir.Graph, table: ir.Value, name: str) -> ir.Value:
+def _find_folded(graph: ir.Graph) -> dict[ir.Value, tuple[str, Rule]]:
+    """Return the constants that are the only one with the numbers of a parameter, with its name and their rule."""
+    tables: dict[ir.Value, tuple[str, Rule]] = {}
+    for value in graph.initializers.values():
+        if constant(value) is None or value.dtype not in FLOATS or value.shape is None:
+            continue
+        rule = next((rule for rule in RULES if rule.applies(value)), None)
+        name = rule.parameter(value, _sources(value)) if rule is not None else None
+        if rule is not None and name is not None:
+            tables[value] = (name, rule)
+    owners = Counter(name for name, _ in tables.values())
+    return {v: (name, r) for v, (name, r) in tables.items() if owners[name] == 1 and name not in graph.initializers}
+
+
+def _rename(table: ir.Value, name: str, rule: Rule) -> None:
+    """Let a constant that is the parameter as it is be called so."""
+    if rule.is_lookup:
+        table.meta[LOOKED_UP] = True
+    table.name = name
+    table.meta[STATE_KEY] = True
+    del table.metadata_props[FOLDED_FROM]
+
+
+def _parameter(graph: ir.Graph, table: ir.Value, name: str, change: Change) -> ir.Value:
+    """Add the parameter that a constant was made from by such a change."""
     tensor = constant(table)
     assert tensor is not None
-    array = tensor.numpy()
-    is_lookup = _LOOKUP.fullmatch(table.name or "")
-    parameter = array[0] if is_lookup else array.reshape([size for size in array.shape if size != 1])
-    restored = initialiser(graph, name, np.ascontiguousarray(parameter), generated=False)
+    restored = initialiser(graph, name, np.ascontiguousarray(change.undo(tensor.numpy())), generated=False)
     restored.meta[STATE_KEY] = True
     return restored
 
 
-def _with_new_axes(edit: Edit, node: ir.Node, table: ir.Value, parameter: ir.Value) -> ir.Value:
+@dataclass(frozen=True)
+class Change:
+    """What the exporter did to the shape of a parameter: `undo` gives the parameter's numbers from those of the
+    constant, and `redo` inserts the node that makes a value like the constant of the parameter."""
+
+    undo: Callable[[np.ndarray], np.ndarray]
+    redo: Callable[[Edit, ir.Node, ir.Value, ir.Value], ir.Value]
+
+
+def _without_new_axes(array: np.ndarray) -> np.ndarray:
+    return array.reshape([size for size in array.shape if size != 1])
+
+
+def _insert_unsqueeze(edit: Edit, node: ir.Node, table: ir.Value, parameter: ir.Value) -> ir.Value:
+    """Insert before `node` what gives the parameter an axis wherever the constant has one of size one."""
     shape = [int(size) for size in shape_of(table) or () if isinstance(size, int)]
     axes, attributes = edit.axes(node, [axis for axis, size in enumerate(shape) if size == 1])
     inputs = [parameter, *axes]
     return edit.insert(node, "Unsqueeze", inputs, attributes, like=table, shape=shape, name=f"{parameter.name}.axes")
 
 
-def _looked_up(edit: Edit, node: ir.Node, table: ir.Value, parameter: ir.Value) -> ir.Value:
-    """All rows of the parameter, in their order."""
+def _first_row(array: np.ndarray) -> np.ndarray:
+    row: np.ndarray = array[0]
+    return row
+
+
+def _insert_lookup(edit: Edit, node: ir.Node, table: ir.Value, parameter: ir.Value) -> ir.Value:
+    """Insert before `node` the lookup of all rows of the parameter, in their order."""
     shape = shape_of(table) or ()
     positions = edit.constant("positions", np.arange(shape[1])[None])
     return edit.insert(node, "Gather", [parameter, positions], like=table, shape=shape, name=f"{parameter.name}.rows")
 
 
-def _parameter(table: ir.Value) -> str | None:
-    """The name of the one parameter that `table` has the numbers of."""
-    if table.dtype not in FLOATS or table.shape is None:
-        return None
-    sources = string_list(table.metadata_props.get(FOLDED_FROM)) or []
-    name = table.name or ""
-    if _NEW_AXIS.fullmatch(name):
-        return _unsqueezed(table, sources)
-    if _VIEW.fullmatch(name):
-        return only_source(sources) if sum(size != 1 for size in table.shape.numpy()) == 1 else None
-    if _ALIAS.fullmatch(name):
-        return only_source(sources)
-    if _is_repeated(table):
-        return _unsqueezed(table, sources)
-    if _LOOKUP.fullmatch(name) and len(table.shape) == 3:
-        return _of_positions(table, sources)
-    if len(table.shape) != 2:
-        return None
-    steps = [source for source in sources if not source.endswith(".weight") and not _STEP.fullmatch(source)]
-    parameters = [source for source in sources if source.endswith(".weight")]
-    if len(parameters) != 1:
-        return None
-    if _LOOKUP.fullmatch(name):
-        return parameters[0] if len(steps) == 1 and _ARANGE.fullmatch(steps[0]) else None
-    is_table = all(index == 0 and _looks_up_rows(user) for user, index in table.uses())
-    return parameters[0] if _STEP.fullmatch(name) and not steps and is_table else None
+NEW_AXES = Change(_without_new_axes, _insert_unsqueeze)
+ALL_ROWS = Change(_first_row, _insert_lookup)
 
 
-def _unsqueezed(table: ir.Value, sources: list[str]) -> str | None:
-    """The third and seventh rule: what got as many axes as there are of size one, and nothing else."""
-    assert table.shape is not None
-    added = [source for source in sources if _NEW_AXIS.fullmatch(source)]
-    parameter = only_source([source for source in sources if source not in added])
-    is_last_step = _NEW_AXIS.fullmatch(table.name or "") is not None
-    return parameter if table.shape.numpy().count(1) == len(added) + is_last_step else None
+@dataclass(frozen=True)
+class Rule:
+    """One way in which parameters are folded. `applies` tells whether a constant looks like it, `parameter` gives the
+    name of the one parameter that it then has the numbers of, from the names in the exporter's note, or None. `change`
+    is what was done to the shape; without one, the constant is the parameter, and `is_lookup` tells whether an
+    embedding gave it."""
+
+    applies: Callable[[ir.Value], bool]
+    parameter: Callable[[ir.Value, Sequence[str]], str | None]
+    change: Change | None = None
+    is_lookup: bool = False
 
 
-def _is_repeated(table: ir.Value) -> bool:
-    """The seventh rule: whether all readers repeat a constant that the exporter made from one with new axes."""
-    if not _STEP.fullmatch(table.name or ""):
-        return False
-    sources = string_list(table.metadata_props.get(FOLDED_FROM)) or []
-    notes = [user.metadata_props.get(FX_NODE, "")[:LONGEST_NOTE] for user, _ in table.uses()]
-    repeated = [match[1] for note in notes if (match := _REPEAT.search(note)) is not None]
-    is_new = all(_NEW_AXIS.fullmatch(name) and name in sources for name in repeated)
-    return bool(notes) and len(repeated) == len(notes) and is_new
+def _sources(table: ir.Value) -> list[str]:
+    """Return the names of what a constant was computed from, as the exporter has noted them."""
+    return string_list(table.metadata_props.get(FOLDED_FROM)) or []
 
 
-def _of_positions(table: ir.Value, sources: list[str]) -> str | None:
-    """The sixth rule: what was looked up at the positions of a buffer, and nothing else."""
-    weights = [source for source in sources if source.endswith(".weight")]
-    positions = [source for source in sources if _POSITIONS.fullmatch(source)]
-    is_all = len(sources) == 2 and len(weights) == len(positions) == 1
-    return weights[0] if is_all and table.shape is not None and table.shape[0] == 1 else None
-
-
-def only_source(sources: list[str]) -> str | None:
-    """The parameter that a constant was computed from, if it is from nothing else."""
+def only_source(sources: Sequence[str]) -> str | None:
+    """Return the parameter that a constant was computed from, if it is from nothing else."""
     named = [source for source in sources if not _STEP.fullmatch(source)]
     if len(named) != 1 or _MADE.fullmatch(named[0]) or _BUFFER.fullmatch(named[0]):
         return None
     return named[0]
 
 
+def _only_weight(sources: Sequence[str]) -> str | None:
+    """Return the only name in the note that is the weight of a layer."""
+    weights = [source for source in sources if source.endswith(".weight")]
+    return weights[0] if len(weights) == 1 else None
+
+
+def _other_names(sources: Sequence[str]) -> list[str]:
+    """Return the names in the note of anything but weights of layers and steps of the optimiser."""
+    return [source for source in sources if not source.endswith(".weight") and not _STEP.fullmatch(source)]
+
+
+def _has_new_axes(table: ir.Value) -> bool:
+    return _NEW_AXIS.fullmatch(table.name or "") is not None
+
+
+def _unsqueezed(table: ir.Value, sources: Sequence[str]) -> str | None:
+    """Return what got as many axes as there are of size one, and nothing else was done to."""
+    assert table.shape is not None
+    added = [source for source in sources if _NEW_AXIS.fullmatch(source)]
+    parameter = only_source([source for source in sources if source not in added])
+    return parameter if table.shape.numpy().count(1) == len(added) + _has_new_axes(table) else None
+
+
+def _is_view(table: ir.Value) -> bool:
+    return _VIEW.fullmatch(table.name or "") is not None
+
+
+def _viewed(table: ir.Value, sources: Sequence[str]) -> str | None:
+    """Return what there is a view of, if that is a vector: the numbers of a matrix could be in another order."""
+    assert table.shape is not None
+    return only_source(sources) if sum(size != 1 for size in table.shape.numpy()) == 1 else None
+
+
+def _is_alias(table: ir.Value) -> bool:
+    return _ALIAS.fullmatch(table.name or "") is not None
+
+
+def _is_repeated(table: ir.Value) -> bool:
+    """Tell whether all readers repeat a constant that the exporter made from one with new axes."""
+    if not _STEP.fullmatch(table.name or ""):
+        return False
+    sources = _sources(table)
+    notes = [user.metadata_props.get(FX_NODE, "")[:LONGEST_NOTE] for user, _ in table.uses()]
+    repeated = [match[1] for note in notes if (match := _REPEAT.search(note)) is not None]
+    is_new = all(_NEW_AXIS.fullmatch(name) and name in sources for name in repeated)
+    return bool(notes) and len(repeated) == len(notes) and is_new
+
+
+def _is_lookup_of_rank_3(table: ir.Value) -> bool:
+    return _LOOKUP.fullmatch(table.name or "") is not None and len(table.shape or ()) == 3
+
+
+def _looked_up_at_buffer(table: ir.Value, sources: Sequence[str]) -> str | None:
+    """Return what was looked up at the positions of a buffer of one row, if there is nothing else in the note."""
+    positions = [source for source in sources if _POSITIONS.fullmatch(source)]
+    is_all = len(sources) == 2 and len(positions) == 1
+    return _only_weight(sources) if is_all and table.shape is not None and table.shape[0] == 1 else None
+
+
+def _is_lookup_of_rank_2(table: ir.Value) -> bool:
+    return _LOOKUP.fullmatch(table.name or "") is not None and len(table.shape or ()) == 2
+
+
+def _looked_up_at_arange(table: ir.Value, sources: Sequence[str]) -> str | None:
+    """Return the weight that was looked up at an `arange`, if there is nothing else in the note."""
+    steps = _other_names(sources)
+    return _only_weight(sources) if len(steps) == 1 and _ARANGE.fullmatch(steps[0]) else None
+
+
+def _is_step_of_rank_2(table: ir.Value) -> bool:
+    return _STEP.fullmatch(table.name or "") is not None and len(table.shape or ()) == 2
+
+
+def _table_of_rows(table: ir.Value, sources: Sequence[str]) -> str | None:
+    """Return the weight that all readers look up rows in, if there is nothing else in the note."""
+    is_table = all(index == 0 and _looks_up_rows(user) for user, index in table.uses())
+    return _only_weight(sources) if is_table and not _other_names(sources) else None
+
+
 def _looks_up_rows(node: ir.Node) -> bool:
     return is_standard(node, "GatherND") and bool(_ROWS.search(node.metadata_props.get(FX_NODE, "")[:LONGEST_NOTE]))
+
+
+# The name of the constant tells which rule it is for. Only that of a step of the optimiser leaves a choice: that its
+# readers repeat it is asked first, and the last rule is for all others.
+RULES = (
+    Rule(_has_new_axes, _unsqueezed, NEW_AXES),
+    Rule(_is_view, _viewed, NEW_AXES),
+    Rule(_is_alias, lambda _, sources: only_source(sources)),
+    Rule(_is_repeated, _unsqueezed, NEW_AXES),
+    Rule(_is_lookup_of_rank_3, _looked_up_at_buffer, ALL_ROWS),
+    Rule(_is_lookup_of_rank_2, _looked_up_at_arange, is_lookup=True),
+    Rule(_is_step_of_rank_2, _table_of_rows),
+)

@@ -12,7 +12,7 @@ import pytest
 import onnxlift
 from onnxlift.lifting.code.expr import Binary, Literal, Name
 from onnxlift.lifting.modules.classes.class_arguments import find_arguments
-from onnxlift.lifting.modules.classes.number_groups import ABSENT, Number, place_of
+from onnxlift.lifting.modules.classes.number_groups import ABSENT, Number
 from onnxlift.lifting.text.write import Numbers
 from small_graphs import Graph, code, step
 
@@ -317,7 +317,7 @@ def test_a_size_that_is_the_square_or_a_multiple_of_another_is_computed() -> Non
 )
 def test_a_number_that_forward_computes_is_in_parentheses_where_it_must_be(value: int, place: str, text: str) -> None:
     number = Literal(value)
-    assert Numbers(str, {id(number): place}).text(Binary("//", Name("x"), number)) == text
+    assert Numbers(str, {number: place}).text(Binary("//", Name("x"), number)) == text
 
 
 @pytest.mark.parametrize(
@@ -334,7 +334,7 @@ def test_a_table_of_offsets_in_a_square_window(areas: list[int], offsets: list[i
     assert found is not None and list(found.values) == arguments
     if arguments == ["size"]:
         assert found.values["size"] == [4, 2]
-        assert [found.texts[place_of(place)] for place in places] == ["size ** 2", "(2 * size - 1) ** 2"]
+        assert [found.texts[place.where] for place in places] == ["size ** 2", "(2 * size - 1) ** 2"]
 
 
 @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ def test_the_width_of_a_head_follows(heads: list[int], widths: list[int], argume
     places = [Number(Literal(heads[0]), "heads", heads[0]), Number(Literal(widths[0]), "head_dim", widths[0])]
     found = find_arguments(places, [heads, widths], set())
     assert found is not None and list(found.values) == arguments
-    assert found.texts.get(place_of(places[1])) == text
+    assert found.texts.get(places[1].where) == text
 
 
 def test_a_width_beside_what_is_left_over_is_said() -> None:
@@ -402,8 +402,8 @@ def test_a_width_of_an_optional_part_is_a_multiple_of_one_that_all_have(width: i
     assert (found is None) == (not text)
     if found is not None:
         assert found.values["in_dim"] == [5, 9, 24], found.values
-        assert found.texts[place_of(places[3])] == text
-        assert found.texts[place_of(flag)] == "in_dim != 4 * dim"
+        assert found.texts[places[3].where] == text
+        assert found.texts[flag.where] == "in_dim != 4 * dim"
 
 
 class OptionalLayer:
@@ -429,7 +429,7 @@ def test_a_width_that_always_comes_out_says_whether_a_part_is_there(
     flag = Number((OptionalLayer(), "there"), "shortcut", True)
     found = find_arguments([*places, flag], [inputs, [4, ABSENT], [8, ABSENT], [True, False]], set())
     assert found is not None and list(found.values) == arguments
-    assert found.texts[place_of(flag)] == text and found.texts[place_of(places[1])] == "in_dim"
+    assert found.texts[flag.where] == text and found.texts[places[1].where] == "in_dim"
 
 
 @pytest.mark.parametrize(("dilation", "text"), [(1, None), (2, "dilation")])
@@ -437,7 +437,7 @@ def test_the_default_of_an_optional_layer_is_not_said(dilation: int, text: str |
     places = [Number((object(), "0"), "dilation", dilation), Number((object(), "0"), "dilation", dilation, "shortcut")]
     flag = Number((object(), "there"), "shortcut", True)
     found = find_arguments([*places, flag], [[dilation, 4], [dilation, ABSENT], [True, False]], set())
-    assert found is not None and found.texts.get(place_of(places[1])) == text
+    assert found is not None and found.texts.get(places[1].where) == text
 
 
 def test_a_computed_number_that_forward_reads_too_is_a_variable() -> None:
@@ -445,7 +445,7 @@ def test_a_computed_number_that_forward_reads_too_is_a_variable() -> None:
     read = Number(Literal(-4), "size", 4, negated=True)
     found = find_arguments([dilation, *paddings, read], [[2, 3], [4, 6], [4, 6], [4, 6]], set())
     assert found is not None and found.variables == {"padding": "2 * dilation"}
-    assert found.texts[place_of(paddings[0])] == "padding" and found.texts[place_of(read)] == "-self.padding"
+    assert found.texts[paddings[0].where] == "padding" and found.texts[read.where] == "-self.padding"
 
 
 def test_whether_a_part_is_there_is_said_last() -> None:

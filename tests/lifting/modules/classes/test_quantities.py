@@ -10,7 +10,7 @@ import pytest
 from onnxlift.lifting.code.expr import Expr, F, Literal, Name, torch
 from onnxlift.lifting.modules.classes.canonical import Canonical
 from onnxlift.lifting.modules.classes.class_arguments import find_arguments
-from onnxlift.lifting.modules.classes.number_groups import Number, place_of
+from onnxlift.lifting.modules.classes.number_groups import Number
 from onnxlift.lifting.modules.classes.quantities import quantities
 from onnxlift.lifting.modules.module import Module
 from small_graphs import Graph, code
@@ -115,7 +115,7 @@ def test_the_sign_of_what_is_cut_off_is_part_of_the_code(expr: Expr, numbers: li
 def test_a_negative_number_that_is_computed_is_in_parentheses() -> None:
     places = [Number(Literal(4), "size", 4), Number(Literal(-8), "size", 8, negated=True)]
     found = find_arguments(places, [[4, 6], [8, 12]], set())
-    assert found is not None and found.texts[place_of(places[1])] == "-(2 * self.size)"
+    assert found is not None and found.texts[places[1].where] == "-(2 * self.size)"
 
 
 @pytest.mark.parametrize(("lengths", "arguments"), [([2, 4], ["padding"]), ([2, 5], ["size", "padding"])])

@@ -7,8 +7,8 @@ import numpy as np
 from small_graphs import Graph, code, step
 
 
-def rounds(g: Graph, x: str, count: int, prefix: str = "layers") -> str:
-    """In each round a residual around each of two modules, as `nn.ModuleList([Attention(), MLP()])` is used."""
+def iterations(g: Graph, x: str, count: int, prefix: str = "layers") -> str:
+    """In each iteration a residual around each of two modules, as `nn.ModuleList([Attention(), MLP()])` is used."""
     for i in range(count):
         for j in range(2):
             x = g.node("Add", step(g, x, f"{prefix}.{i}.{j}"), x, name="/Add")
@@ -17,7 +17,7 @@ def rounds(g: Graph, x: str, count: int, prefix: str = "layers") -> str:
 
 def test_a_round_for_each_entry() -> None:
     g = Graph()
-    lifted = g.lift(g.node("Cos", rounds(g, g.input("x", "n", 4), 4), name="/Cos"))
+    lifted = g.lift(g.node("Cos", iterations(g, g.input("x", "n", 4), 4), name="/Cos"))
     text = code(lifted)
     assert text.count("(x) + x") + text.count("(y) + y") == 2 and "in self.layers:" in text, text
     assert "layers[" not in text, text
@@ -49,7 +49,7 @@ def test_lists_in_entries_are_loops_in_the_loop() -> None:
     x = g.input("x", "n", 4)
     for i in range(3):
         x = g.node("Mul", step(g, x, f"layers.{i}.0"), x, name="/Mul")
-        x = rounds(g, x, 2, f"layers.{i}.1")
+        x = iterations(g, x, 2, f"layers.{i}.1")
     text = code(g.lift(g.node("Cos", x, name="/Cos")))
     assert " in self.layers:" in text and " in layers:" in text and "layers[" not in text, text
 
@@ -97,7 +97,7 @@ def test_a_value_that_is_needed_later_is_no_loop() -> None:
 
 
 def test_what_takes_the_place_of_a_value_comes_after_its_last_use() -> None:
-    """In each round, the result for the next one is made first, and then the old value is read again."""
+    """In each iteration, the result for the next one is made first, and then the old value is read again."""
     g = Graph()
     x, y = g.input("x", "n", 4), g.input("y", "n", 4)
     for i in range(3):

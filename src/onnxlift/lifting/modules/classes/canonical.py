@@ -42,19 +42,19 @@ class Canonical:
         self.anonymous = anonymous
         self.renderer = _Holes(self.name, numbers)
 
-    def describe(self, left_out: Collection[int] = ()) -> str:
-        """The whole forward, but for the statements with the ids in `left_out`."""
+    def describe(self, left_out: Collection[Statement | None] = ()) -> str:
+        """Return the whole forward, but for the statements in `left_out`."""
         inputs = [f"{self.variable(v)}:{isinstance(o, Tensor)}" for v, o in self.module.inputs.items()]
         return "\n".join([",".join(inputs), *self.lines(self.module.body, "", left_out)])
 
-    def lines(self, block: Block, indent: str, left_out: Collection[int] = ()) -> Iterator[str]:
+    def lines(self, block: Block, indent: str, left_out: Collection[Statement | None] = ()) -> Iterator[str]:
         for statement in block.statements:
-            if id(statement) in left_out:
+            if statement in left_out:
                 continue
             known = len(self.numbers)
             yield indent + self.head(statement)
             for number in self.numbers[known:]:
-                number.home = id(statement)
+                number.home = statement
             for inner in blocks(statement):
                 yield from self.lines(inner, indent + " ")
                 yield indent + "-"
@@ -93,14 +93,14 @@ class Canonical:
 class _Holes(Renderer):
     def __init__(self, name_of: Any, numbers: list[Number]) -> None:
         super().__init__(name_of)
-        self.roles: dict[int, str] = {}  # id of a literal -> what it measures
+        self.roles: dict[Expr, str] = {}  # literal -> what it measures
         self._numbers = numbers
 
     def _render(self, expr: Expr) -> tuple[str, int]:
-        if not isinstance(expr, Literal) or not (id(expr) in self.roles or _is_argument(expr._value)):
+        if not isinstance(expr, Literal) or not (expr in self.roles or _is_argument(expr._value)):
             return super()._render(expr)
         value = expr._value
-        role = self.roles.get(id(expr), "size" if isinstance(value, int) else "scale")
+        role = self.roles.get(expr, "size" if isinstance(value, int) else "scale")
         if isinstance(value, int | float) and value < 0 and _has_sign(value, role):
             self._numbers.append(Number(expr, role, -value, negated=True))
             return "-#", UNARY

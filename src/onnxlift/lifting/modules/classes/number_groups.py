@@ -37,11 +37,16 @@ class Number:
     """One place in a module where a number stands: an argument of a layer, or a literal in `forward`; or where an
     activation does."""
 
-    where: object  # the Literal itself, or (layer or child module or optional part, argument name)
+    where: object  # the Literal itself, or (layer or child module or optional part, argument name): a key by identity
     role: str
     value: Any
-    home: object = None  # the path of the member, or the id of the statement, that it is in
+    home: object = None  # the path of the member, or the statement, that it is in
     negated: bool = False  # whether the literal is the number with a minus before it
+
+    @property
+    def in_forward(self) -> bool:
+        """Tell whether it is a literal in `forward`."""
+        return isinstance(self.where, Literal)
 
 
 @dataclass(eq=False)
@@ -55,7 +60,13 @@ class Group:
 
     @property
     def roles(self) -> list[str]:
+        """Return what the numbers measure, place by place."""
         return [place.role for place in self.places]
+
+    @property
+    def uses_in_forward(self) -> int:
+        """Count the places in `forward`."""
+        return sum(place.in_forward for place in self.places)
 
 
 _WIDTHS = frozenset(
@@ -73,11 +84,6 @@ def family_of(role: str) -> str:
     if stem in _WIDTHS or stem.startswith(("in_", "out_")):
         return "width"
     return "window" if stem in ("kernel_size", "kernel", "stride") else stem
-
-
-def place_of(number: Number) -> object:
-    """The key of a number's place: by identity, since equal layers stand in many places."""
-    return (id(number.where[0]), number.where[1]) if isinstance(number.where, tuple) else id(number.where)
 
 
 def is_of_layers(group: Group) -> bool:
@@ -116,8 +122,8 @@ def group_numbers(example: Sequence[Number], columns: Sequence[Sequence[Any]]) -
         if {"heads", "head_dim"} <= {*group.roles}:  # as many rows as columns: an image is cut, not heads
             for number in group.places:
                 number.role = "size"
-    position = {id(number): index for index, number in enumerate(example)}
-    return sorted(found, key=lambda group: position[id(group.places[0])])
+    position = {number: index for index, number in enumerate(example)}
+    return sorted(found, key=lambda group: position[group.places[0]])
 
 
 def _with_lengths(groups: list[Group]) -> list[Group]:
@@ -173,6 +179,6 @@ def _fitting(number: Number, column: Sequence[Any], groups: list[Group]) -> Grou
 
 def ends_of(example: Sequence[Number]) -> list[Number]:
     """The widths of what comes into the first layer and of what goes out of the last one."""
-    outside_forward = (n for n in example if not isinstance(n.where, Literal))
+    outside_forward = (n for n in example if not n.in_forward)
     widths = [n for n in outside_forward if family_of(n.role) == "width" and n.role != "groups"]
     return [*widths[:1], *widths[-1:]]

@@ -73,8 +73,8 @@ _CREATED = frozenset({"arange", "empty", "full", "ones", "zeros"})
 _WORDS = {"min": "minimum", "max": "maximum"}  # of keywords that are names of Python's own
 
 
-def quantities(expr: Expr) -> Iterator[tuple[int, str]]:
-    """The ids of the literals in an expression that are quantities, and what they measure."""
+def quantities(expr: Expr) -> Iterator[tuple[Expr, str]]:
+    """Yield the literals in an expression that are quantities, and what they measure."""
     for part in walk(expr):
         match part:
             case Binary() if part._op in _OPERANDS:
@@ -92,7 +92,7 @@ def _operand_role(op: str, operand: Expr) -> str:
     return "eps" if is_epsilon else _OPERANDS[op]
 
 
-def _index(part: Subscript) -> Iterator[tuple[int, str]]:
+def _index(part: Subscript) -> Iterator[tuple[Expr, str]]:
     base = bare(part._base)
     if isinstance(base, Attribute) and base._name == "shape":
         return
@@ -107,7 +107,7 @@ def _index(part: Subscript) -> Iterator[tuple[int, str]]:
             yield from _numbers([index], "index")
 
 
-def _arguments(call: Call) -> Iterator[tuple[int, str]]:
+def _arguments(call: Call) -> Iterator[tuple[Expr, str]]:
     function = bare(call._function)
     if not isinstance(function, Attribute):
         return
@@ -133,7 +133,7 @@ def _arguments(call: Call) -> Iterator[tuple[int, str]]:
             yield from _numbers(_items(arg), role) if role else ()
     for word, value in call._kwargs.items():
         if name == "scaled_dot_product_attention" and word == "is_causal":
-            yield id(bare(value)), word
+            yield bare(value), word
         elif not word.startswith(("dim", "axis", "axes")) and not word.endswith(("dim", "dims")):
             yield from _numbers(_items(value), _WORDS.get(word, word))
 
@@ -163,13 +163,13 @@ def _is_rest(size: Expr) -> bool:
     return isinstance(size, Literal) and size._value == -1
 
 
-def _numbers(items: Sequence[Expr], role: str) -> Iterator[tuple[int, str]]:
+def _numbers(items: Sequence[Expr], role: str) -> Iterator[tuple[Expr, str]]:
     for item in map(bare, items):
         if isinstance(item, Literal) and type(item._value) in (int, float):
-            yield id(item), role
+            yield item, role
 
 
-def _positive(items: Sequence[Expr], roles: Sequence[str]) -> Iterator[tuple[int, str]]:
+def _positive(items: Sequence[Expr], roles: Sequence[str]) -> Iterator[tuple[Expr, str]]:
     for item, role in zip(map(bare, items), roles, strict=True):
         if isinstance(item, Literal) and type(item._value) is int and item._value > 0:
-            yield id(item), role
+            yield item, role

@@ -25,16 +25,15 @@ Applies to modules of one class of the original (where the exporter names no cla
 `layer2.0`), if the shorter forward is the longer one without a few steps, and if the members that only those steps need
 are all that the shorter one lacks. Such a step is the call of a member on one value, the addition of one, an
 activation, what is done to one with a constant of the module's own, or a `roll`, and passes the value on where it is
-missing; or it is an `if` about a member, which `modules/handed_on.py` has written for this. Not if the numbers of an
-optional part are not known where it is missing.
-Sound because the shorter module runs the longer forward, with identities and without the other steps; to roll by 0 is
-an identity.
+missing; or it is an `if` about a member, which `modules/passed_through.py` has written for this. Not if the numbers of
+an optional part are not known where it is missing. Sound because the shorter module runs the longer forward, with
+identities and without the other steps; to roll by 0 is an identity.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
 from typing import Any
@@ -94,9 +93,9 @@ class Part:
         return "masked" if self.member[-1].endswith("mask") else self.member[-1]
 
     @property
-    def statements(self) -> set[int]:
-        """The ids of the statement and of those in it."""
-        return {id(statement) for statement in walk_statements(Block([self.statement]))}
+    def statements(self) -> set[Statement]:
+        """Return the statement and those in it."""
+        return {*walk_statements(Block([self.statement]))}
 
 
 @dataclass(eq=False)
@@ -106,9 +105,9 @@ class Form:
     key: tuple[Any, ...]
     """Class, whether it is sequential, members and forward."""
     modules: list[Module] = field(default_factory=list)
-    numbers: dict[int, list[Number]] = field(default_factory=dict)
+    numbers: dict[Module, list[Number]] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
-    absent: dict[int, set[Part]] = field(default_factory=dict)  # id(module) -> the parts that it lacks
+    absent: dict[Module, set[Part]] = field(default_factory=dict)  # module -> the parts that it lacks
 
     @property
     def members(self) -> tuple[tuple[Path, object], ...]:
@@ -117,20 +116,18 @@ class Form:
 
     def columns(self) -> tuple[list[Number], list[list[object]]]:
         """The numbers of the first module, and for each the values in all modules; at the end one for each part."""
-        example = self.numbers[id(self.modules[0])]
+        example = self.numbers[self.modules[0]]
         columns: list[list[object]] = [[] for _ in example]
         for module in self.modules:
             missing: dict[object, object] = {}
-            for part in self.absent.get(id(module), ()):
+            for part in self.absent.get(module, ()):
                 missing |= dict.fromkeys((part.member, *part.statements), 0 if part.is_roll else ABSENT)
-            own = iter(self.numbers[id(module)])
+            own = iter(self.numbers[module])
             for column, number in zip(columns, example, strict=True):
                 column.append(missing[number.home] if number.home in missing else next(own).value)
         optional = [part for part in self.parts if not part.is_roll]
         flags = [Number((part, "there"), part.name, True) for part in optional]
-        there: list[list[object]] = [
-            [part not in self.absent.get(id(m), ()) for m in self.modules] for part in optional
-        ]
+        there: list[list[object]] = [[part not in self.absent.get(m, ()) for m in self.modules] for part in optional]
         return [*example, *flags], [*columns, *there]
 
 
@@ -145,10 +142,10 @@ def contained(longer: Form, shorter: Form) -> Form | None:
     for parts in _candidates(large, small):
         if _without(large, parts) == _without(small, ()) and _members(longer, parts) == _members(shorter, ()):
             merged = Form(longer.key, [*longer.modules, *shorter.modules], {**longer.numbers, **shorter.numbers})
-            known = {id(part.statement): part for part in longer.parts}
-            parts = [known.get(id(part.statement), part) for part in parts]
+            known = {part.statement: part for part in longer.parts}
+            parts = [known.get(part.statement, part) for part in parts]
             merged.parts = [*longer.parts, *(part for part in parts if part not in longer.parts)]
-            merged.absent = {**longer.absent, **{id(module): set(parts) for module in shorter.modules}}
+            merged.absent = {**longer.absent, **{module: set(parts) for module in shorter.modules}}
             return merged
     return None
 
@@ -188,32 +185,66 @@ def _candidates(large: Module, small: Module) -> Iterator[list[Part]]:
 
 
 def _parts(module: Module, statement: Statement) -> Iterator[Part]:
-    """The ways to do without a step."""
+    """Yield the ways to do without a step."""
     asked = asked_member(statement)
     if asked is not None:
         yield Part(statement, module.name_of(asked))
-    if not isinstance(statement, Assign) or len(statement.targets) != 1 or not isinstance(statement.targets[0], Ref):
-        return
-    target, expr = statement.targets[0], bare(statement.expr)
-    match expr:
-        case Call() if isinstance(expr._function, Member) and len(expr._args) == 1 and not expr._kwargs:
-            member, argument = expr._function._target, bare(expr._args[0])
+    if isinstance(statement, Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], Ref):
+        for way in _WAYS:
+            yield from way(module, statement, statement.targets[0])
+
+
+def _without_call(module: Module, statement: Assign, target: Ref) -> Iterator[Part]:
+    """`y = self.downsample(x)`: the value goes on as it came."""
+    match bare(statement.expr):
+        case Call(_function=Member(_target=member), _args=(arg,), _kwargs=kwargs) if not kwargs:
+            argument = bare(arg)
             if isinstance(argument, Ref) and not isinstance(member, Stored) and len(module.name_of(member)) == 1:
                 yield Part(statement, module.name_of(member), target, argument)
-        case Binary() if expr._op == "+":
-            for operand in (bare(expr._left), bare(expr._right)):
+
+
+def _without_addition(module: Module, statement: Assign, target: Ref) -> Iterator[Part]:
+    """`z = x + y`: either operand goes on, unless it is a constant of the module."""
+    match bare(statement.expr):
+        case Binary(_op="+", _left=left, _right=right):
+            for operand in (bare(left), bare(right)):
                 if isinstance(operand, Ref) and module.stored_name(operand._key) is None:
                     yield Part(statement, None, target, operand)
+
+
+def _without_activation(module: Module, statement: Assign, target: Ref) -> Iterator[Part]:
+    """`y = F.relu(x)`: the value goes on as it came."""
+    match bare(statement.expr):
         case Call(_function=Attribute(_base=Name(_name="F"), _name=name), _args=[argument, *_]) if name in ACTIVATIONS:
             if isinstance(bare(argument), Ref):
                 yield Part(statement, None, target, Ref(variable(argument)), is_activation=True)
-        case Call(_function=Attribute(_name="roll", _base=base)) if isinstance(bare(base), Ref):
-            if all(isinstance(part, Literal | Display | Wrapped) for arg in expr._args for part in walk(arg)):
+
+
+def _without_roll(module: Module, statement: Assign, target: Ref) -> Iterator[Part]:
+    """`y = x.roll(2, 1)`, with nothing but numbers: it rolls by 0."""
+    match bare(statement.expr):
+        case Call(_function=Attribute(_name="roll", _base=base), _args=args) if isinstance(bare(base), Ref):
+            if all(isinstance(part, Literal | Display | Wrapped) for arg in args for part in walk(arg)):
                 yield Part(statement, None, target, Ref(variable(base)), is_roll=True)
+
+
+def _without_constant(module: Module, statement: Assign, target: Ref) -> Iterator[Part]:
+    """`y = x + self.mask`: what is done to one value with a constant that nobody else reads."""
     constant = _own_constant(module, statement)
-    sources = [key for key in main_line(expr, {}) if module.stored_name(key) is None]
+    sources = [key for key in main_line(statement.expr, {}) if module.stored_name(key) is None]
     if constant is not None and len(sources) == 1 and _readers(module, sources[0]) == 1:
         yield Part(statement, constant, target, Ref(sources[0]))
+
+
+# A step is of one of the first four kinds at most. Any of them may be done with a constant, too: to do without that
+# comes last, since it needs an `if` where the others are an expression.
+_WAYS: tuple[Callable[[Module, Assign, Ref], Iterator[Part]], ...] = (
+    _without_call,
+    _without_addition,
+    _without_activation,
+    _without_roll,
+    _without_constant,
+)
 
 
 def _own_constant(module: Module, statement: Statement) -> Path | None:
@@ -249,7 +280,7 @@ def _without(module: Module, parts: Sequence[Part]) -> str:
     for part in parts:
         if part.target is not None and part.passes is not None:
             canonical.aliases[part.target._key] = part.passes._key
-    return canonical.describe({id(part.statement) for part in parts})
+    return canonical.describe({part.statement for part in parts})
 
 
 def ask_for_constant(module: Module, statement: Assign) -> Branch:

@@ -16,12 +16,12 @@
 
     a = self.heads[0](x); b = self.heads[1](y)                   ->   for head, feature in zip(self.heads, (x, y)): ...
 
-Applies to a list of modules, or of lists of one length, if the statements for each entry (`rounds.py`) are the same but
-for what may differ (`round_values.py`). The first entry and the last one may be left out: a sum over all begins with
-the first, and what the last one leaves for the next may be gone. Lists within lists come first.
+Applies to a list of modules, or of lists of one length, if the statements for each entry (`iterations.py`) are the same
+but for what may differ (`iteration_values.py`). The first entry and the last one may be left out: a sum over all begins
+with the first, and what the last one leaves for the next may be gone. Lists within lists come first.
 
-Results that are joined are a list. It is made in one line if nothing goes from round to round, and if that line can be
-read; else each round appends to it.
+Results that are joined are a list. It is made in one line if nothing goes from iteration to iteration, and if that line
+can be read; else each iteration appends to it.
 """
 
 from __future__ import annotations
@@ -50,24 +50,24 @@ from onnxlift.lifting.modules.meaning import in_common
 from onnxlift.lifting.modules.module import Module, Stored, is_list
 from onnxlift.lifting.tree.scopes import Path
 
+from .iteration_values import Changes, Collected, find_changes, made_in, with_all_bounds
+from .iterations import Facts, Iterations, assigned, find_iterations, member_path, parts, reads
 from .loops import Container, singular
-from .round_values import Changes, Collected, find_changes, made_in, with_all_bounds
-from .rounds import Facts, Rounds, assigned, find_rounds, member_path, parts, reads
 
 Words = Callable[[object], str]
 """What a variable that holds a member of a module is called."""
 
 
 def roll_groups(module: Module, words: Words, texts: Mapping[object, str]) -> None:
-    """Roll up what the module's forward does with the entries of its lists. `texts` are what numbers are written as, by
-    id, where they differ between instances."""
+    """Roll up what the module's forward does with the entries of its lists. `texts` are what numbers are written as
+    where they differ between instances."""
     lists, facts = find_lists(module), Facts(module)
     lengths = Counter(path[:-1] for path in module.members if lists.get(path[:-1]) == 0)
     # Lists within lists first, but the modules of an entry are to be told apart, if there is a loop over the entries.
     for path, width in sorted(lists.items(), key=lambda item: (lists.get(item[0][:-1], 0) > 0, -len(item[0]))):
-        for rounds in find_rounds(facts, path, width, lengths):
-            loop = _loop(module, rounds, lengths, words, texts) or _loop(
-                module, with_all_bounds(rounds), lengths, words, texts
+        for iterations in find_iterations(facts, path, width, lengths):
+            loop = _loop(module, iterations, lengths, words, texts) or _loop(
+                module, with_all_bounds(iterations), lengths, words, texts
             )
             if loop:
                 module.body.statements = loop
@@ -92,27 +92,28 @@ def find_lists(module: Module) -> dict[Path, int]:
 
 
 def _loop(
-    module: Module, rounds: Rounds, lengths: Mapping[Path, int], words: Words, texts: Mapping[object, str]
+    module: Module, iterations: Iterations, lengths: Mapping[Path, int], words: Words, texts: Mapping[object, str]
 ) -> list[Statement]:
-    """The module's forward with a loop for the rounds; nothing if there cannot be one."""
-    changes = find_changes(module, rounds, lengths, texts)
-    return roll_up(module, rounds, changes, words, texts) if changes is not None else []
+    """The module's forward with a loop for the iterations; nothing if there cannot be one."""
+    changes = find_changes(module, iterations, lengths, texts)
+    return roll_up(module, iterations, changes, words, texts) if changes is not None else []
 
 
 def roll_up(
-    module: Module, rounds: Rounds, changes: Changes, words: Words, texts: Mapping[object, str]
+    module: Module, iterations: Iterations, changes: Changes, words: Words, texts: Mapping[object, str]
 ) -> list[Statement]:
-    """The module's forward with a loop for the rounds, which differ as `changes` tells; nothing if nobody could read
-    its head."""
-    loop = _Loop(module, rounds, changes, words)
+    """The module's forward with a loop for the iterations, which differ as `changes` tells; nothing if nobody could
+    read its head."""
+    loop = _Loop(module, iterations, changes, words)
     return loop.statements(texts) if loop.is_simple else []
 
 
 class _Loop:
-    """The rounds as a loop: its variables, and what takes the place of what in a round, and before and after."""
+    """The iterations as a loop: its variables, and what takes the place of what in an iteration, and before and
+    after."""
 
-    def __init__(self, module: Module, rounds: Rounds, changes: Changes, words: Words) -> None:
-        self.module, self.rounds, self.changes, self.words = module, rounds, changes, words
+    def __init__(self, module: Module, iterations: Iterations, changes: Changes, words: Words) -> None:
+        self.module, self.iterations, self.changes, self.words = module, iterations, changes, words
         self.items: dict[Path, Local] = {}
         self.index = Local("i")
         self.parts = {id(cut.statement): Local("parts") for cut in changes.cuts.values()}
@@ -130,25 +131,27 @@ class _Loop:
     def is_simple(self) -> bool:
         """Whether the head of the loop can be read: it goes over one thing, or several side by side, or counts."""
         others = len(self.changes.lists) + len(self.changes.cuts) + len(self.given)
-        is_alone = not (self.rounds.width and others) and not (self.changes.counted and (others or self.rounds.width))
+        is_alone = not (self.iterations.width and others) and not (
+            self.changes.growing and (others or self.iterations.width)
+        )
         return is_alone and len(self.given) < 2 and len(self.lists) == len(self.changes.collected)
 
     def statements(self, texts: Mapping[object, str]) -> list[Statement]:
-        rounds, changes = self.rounds, self.changes
-        body = [copied(statement, self._in_a_round) for statement in rounds.groups[-1]]
-        for statement, *counterparts in zip(body, *rounds.groups, strict=True):
+        iterations, changes = self.iterations, self.changes
+        body = [copied(statement, self._in_an_iteration) for statement in iterations.groups[-1]]
+        for statement, *counterparts in zip(body, *iterations.groups, strict=True):
             statement.origin = [name for each in counterparts for name in each.origin]
         body = [s for s in body if not _is_idle(s)]
-        origin = [name for group in rounds.groups for statement in group for name in statement.origin]
+        origin = [name for group in iterations.groups for statement in group for name in statement.origin]
         items, entries = self._head()
         element = self._element(body)
-        before = [self._outside(statement, {}) for statement in rounds.before]
+        before = [self._outside(statement, {}) for statement in iterations.before]
         if element is not None and is_readable(self.module, element, texts):
             (outputs,) = self.lists.values()
             (collected,) = changes.collected
             made: Statement = Assign([outputs], Comprehension(element, items, entries), origin=origin)
             joined = {id(collected.display): self._joined(collected, ())}
-            return [*before, made, *(self._outside(statement, joined) for statement in rounds.after)]
+            return [*before, made, *(self._outside(statement, joined) for statement in iterations.after)]
         starts: list[Statement] = []
         joined = {}
         for collected in changes.collected:
@@ -157,13 +160,13 @@ class _Loop:
             starts.append(Assign([outputs], Display([substitute(item, self._piece) for item in initial], "[]")))
             body.append(Evaluate(Call(Attribute(outputs, "append"), [_read(collected.value)], {}), origin=[]))
             joined[id(collected.display)] = self._joined(collected, initial)
-            self.module.of_rounds.add(collected.value)
+            self.module.of_iterations.add(collected.value)
         starts += [Assign([Ref(new)], substitute(_read(old), self._piece)) for new, old in changes.carried.values()]
         loop = ForLoop([*items], entries, Block(body), origin=origin)
-        return [*before, *starts, loop, *(self._outside(statement, joined) for statement in rounds.after)]
+        return [*before, *starts, loop, *(self._outside(statement, joined) for statement in iterations.after)]
 
-    def _in_a_round(self, expr: Expr) -> Expr | None:
-        """What stands in the loop for a part of the last round."""
+    def _in_an_iteration(self, expr: Expr) -> Expr | None:
+        """What stands in the loop for a part of the last iteration."""
         key = variable(expr) if isinstance(expr, Ref | Local) else None
         if key in self.changes.carried:
             return _read(self.changes.carried[key][0])
@@ -171,27 +174,29 @@ class _Loop:
             return self.part_of[key]
         if key in self.given:
             return self.given[key]
-        if id(expr) in self.changes.counted:
-            start, step = self.changes.counted[id(expr)]
-            return _counted(self.index, start - step * self.rounds.first, step)
+        if expr in self.changes.growing:
+            start, step = self.changes.growing[expr]
+            return _linear(self.index, start - step * self.iterations.first, step)
         item = self._item(expr)
         return self._piece(expr) if item is None else item
 
     def _item(self, expr: Expr) -> Expr | None:
-        path, rounds = member_path(self.module, expr), self.rounds
-        depth = len(rounds.path)
-        if path is not None and path[:depth] == rounds.path:
-            member = self.module.members.get((*rounds.path, str(rounds.first), *path[depth + 1 :]))
-            word = "layers" if member is None else self.words(member) if rounds.width else self._entry(rounds.path)
+        path, iterations = member_path(self.module, expr), self.iterations
+        depth = len(iterations.path)
+        if path is not None and path[:depth] == iterations.path:
+            member = self.module.members.get((*iterations.path, str(iterations.first), *path[depth + 1 :]))
+            word = (
+                "layers" if member is None else self.words(member) if iterations.width else self._entry(iterations.path)
+            )
             return self.items.setdefault(path[depth + 1 :], Local(word, member))
-        if path is not None and path[:-1] in self.changes.lists and path[-1] == str(rounds.end - 1):
-            member = self.module.members.get((*path[:-1], str(rounds.first)))
+        if path is not None and path[:-1] in self.changes.lists and path[-1] == str(iterations.end - 1):
+            member = self.module.members.get((*path[:-1], str(iterations.first)))
             return self.items.setdefault(path[:-1], Local(self._entry(path[:-1]), member))
         return None
 
     def _entry(self, path: Path) -> str:
         """What an entry of a list is called: `conv` of `convs`; `cv2`, if there is one of `cv3` beside it."""
-        words = Counter(singular(each[-1]) for each in (self.rounds.path, *self.changes.lists))
+        words = Counter(singular(each[-1]) for each in (self.iterations.path, *self.changes.lists))
         word = singular(path[-1])
         return word if words[word] == 1 else path[-1]
 
@@ -200,41 +205,41 @@ class _Loop:
 
     def _head(self) -> tuple[list[Local | None], Expr]:
         """The variables of the loop, and what it goes over."""
-        rounds, changes = self.rounds, self.changes
-        targets = [self.items.get((str(place),)) for place in range(rounds.width)] or [self.items.get(())]
-        over = [self._entries(path) for path in (rounds.path, *changes.lists)]
+        iterations, changes = self.iterations, self.changes
+        targets = [self.items.get((str(place),)) for place in range(iterations.width)] or [self.items.get(())]
+        over = [self._entries(path) for path in (iterations.path, *changes.lists)]
         targets += [self.items[path] for path in changes.lists]
         for cut in changes.cuts.values():
             targets.append(self.part_of[cut.part])
-            last, length = cut.first + len(rounds.groups), len(cut.statement.targets)
+            last, length = cut.first + len(iterations.groups), len(cut.statement.targets)
             whole, is_whole = self.parts[id(cut.statement)], cut.first == 0 and last == length
             over.append(whole if is_whole else whole[cut.first or None : last if last < length else None])
         for key, values in changes.given.items():
             targets.append(self.given[key])
             over.append(Display([substitute(_read(value), self._piece) for value in values], "()"))
         entries = over[0] if len(over) == 1 else builtin("zip")(*over)
-        if changes.counted:
-            start = [rounds.first] if rounds.first else []
+        if changes.growing:
+            start = [iterations.first] if iterations.first else []
             targets, entries = [self.index, *targets], builtin("enumerate")(entries, *start)
         return targets, entries
 
     def _entries(self, path: Path) -> Expr:
-        """`self.layers[1:]`: the entries of a list that have a round."""
+        """`self.layers[1:]`: the entries of a list that have an iteration."""
         container = Container(path)
         self.module.name(container, path)
         entries: Expr = Member(container)
-        if len(self.rounds.groups) < self.rounds.count:
-            end = self.rounds.end
-            entries = entries[self.rounds.first or None : end if end < self.rounds.count else None]
+        if len(self.iterations.groups) < self.iterations.count:
+            end = self.iterations.end
+            entries = entries[self.iterations.first or None : end if end < self.iterations.count else None]
         return entries
 
     def _element(self, body: Sequence[Statement]) -> Expr | None:
-        """What a round computes as one expression, if nothing else of it is needed."""
+        """What an iteration computes as one expression, if nothing else of it is needed."""
         if self.changes.carried or len(self.changes.collected) != 1:
             return None
         (collected,) = self.changes.collected
         inside = Counter(key for statement in body for key in reads(statement))
-        outside = Counter(key for statement in self.rounds.after for key in reads(statement))
+        outside = Counter(key for statement in self.iterations.after for key in reads(statement))
         values: dict[object, Expr] = {}
         for statement in body:
             if not isinstance(statement, Assign) or len(statement.targets) != 1:
@@ -246,28 +251,28 @@ class _Loop:
         return values[collected.value]
 
     def _initial(self, collected: Collected) -> Sequence[Expr]:
-        """What the list begins with: what is joined before the results of the rounds, if it is there by then."""
+        """What the list begins with: what is joined before the results of the iterations, if it is there by then."""
         initial = collected.display._items[: collected.first]
-        late = {key for statement in self.rounds.after for key in assigned(statement)}
-        late |= {key for group in self.rounds.groups for key in made_in(group)}
+        late = {key for statement in self.iterations.after for key in assigned(statement)}
+        late |= {key for group in self.iterations.groups for key in made_in(group)}
         keys = [variable(item) for item in initial]
         return initial if all(key is not None and key not in late for key in keys) else ()
 
     def _joined(self, collected: Collected, initial: Sequence[Expr]) -> Expr:
         """What takes the place of a list of tensors, of which the initial ones are in the new list, too."""
         display, outputs = collected.display, self.lists[id(collected.display)]
-        first, end = collected.first, collected.first + len(self.rounds.groups)
+        first, end = collected.first, collected.first + len(self.iterations.groups)
         items = [substitute(item, self._piece) for item in display._items]
         before, after = items[len(initial) : first], items[end:]
         is_returned = any(
-            isinstance(statement, Return) and statement.expr is display for statement in self.rounds.after
+            isinstance(statement, Return) and statement.expr is display for statement in self.iterations.after
         )
         if not before and not after:
             return builtin("tuple")(outputs) if is_returned else outputs
         return Display([*before, Star(outputs), *after], "()" if is_returned else "[]")
 
     def _outside(self, statement: Statement, joined: Mapping[int, Expr]) -> Statement:
-        """A statement before or after the rounds, in which lists stand for what is in them."""
+        """A statement before or after the iterations, in which lists stand for what is in them."""
         if id(statement) in self.parts:
             assert isinstance(statement, Assign)
             return replace(statement, targets=[self.parts[id(statement)]])
@@ -276,7 +281,7 @@ class _Loop:
         return copied(statement, lambda expr: joined.get(id(expr), self._piece(expr)))
 
 
-def _counted(index: Local, start: int, step: int) -> Expr:
+def _linear(index: Local, start: int, step: int) -> Expr:
     """`start + step * index`, as people write it."""
     if step == 1:
         return index + start if start > 0 else index - -start if start < 0 else index

@@ -6,10 +6,11 @@
                                           outputs.append(y)
                                       torch.cat(outputs, 1)
 
-From one round nobody can tell what a second one would read. A relative tells, that does the same with several entries:
-which of the values that a round reads are those of the round before, and which results are joined. It applies if the
-statements for the one entry are the same text as a round of the relative's, one after the other. Sound because in one
-round a value of the round before is what there is before the loop, and the list of results has one more in the end.
+From one iteration nobody can tell what a second one would read. A relative tells, that does the same with several
+entries: which of the values that an iteration reads are those of the iteration before, and which results are joined. It
+applies if the statements for the one entry are the same text as an iteration of the relative's, one after the other.
+Sound because in one iteration a value of the iteration before is what there is before the loop, and the list of results
+has one more in the end.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.tree.scopes import Path
 
 from .group_loops import find_lists, roll_up
-from .round_values import Changes, Collected, Round, find_changes, is_read_first
-from .rounds import Facts, Rounds, find_rounds, parts
+from .iteration_values import Changes, Collected, IterationText, find_changes, is_read_first
+from .iterations import Facts, Iterations, find_iterations, parts
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """What a round of the list at `path` is, as text, and how many statements. `carried` are the places, among all
-    variables in that text, of values of the round before, and of what takes their place; `collected` those of results
-    that are joined, and how many others come first there."""
+    """What an iteration of the list at `path` is, as text, and how many statements. `carried` are the places, among all
+    variables in that text, of values of the iteration before, and of what takes their place; `collected` those of
+    results that are joined, and how many others come first there."""
 
     path: Path
     text: tuple[str, ...]
@@ -50,12 +51,12 @@ def find_patterns(module: Module) -> list[Pattern]:
 
 
 def _pattern(module: Module, facts: Facts, path: Path, lengths: Counter[Path]) -> Pattern | None:
-    for rounds in find_rounds(facts, path, 0, lengths):
-        changes = find_changes(module, rounds, lengths, {}) if len(rounds.groups) == rounds.count else None
-        if changes is None or changes.lists or changes.cuts or changes.given or changes.counted:
+    for iterations in find_iterations(facts, path, 0, lengths):
+        changes = find_changes(module, iterations, lengths, {}) if len(iterations.groups) == iterations.count else None
+        if changes is None or changes.lists or changes.cuts or changes.given or changes.growing:
             continue
-        group = rounds.groups[-1]
-        last = Round(module, rounds, lengths, len(rounds.groups) - 1)
+        group = iterations.groups[-1]
+        last = IterationText(module, iterations, lengths, len(iterations.groups) - 1)
         text = tuple(last.lines(Block(group), ""))
         places = last.occurrences
         carried = [
@@ -73,28 +74,28 @@ def roll_single(module: Module, pattern: Pattern) -> None:
     statements = module.body.statements
     for start in range(len(statements) - pattern.length):
         end = start + pattern.length
-        rounds = Rounds(pattern.path, 0, 1, 0, [statements[start:end]], statements[:start], statements[end:])
-        own = Round(module, rounds, {}, 0)
+        iterations = Iterations(pattern.path, 0, 1, 0, [statements[start:end]], statements[:start], statements[end:])
+        own = IterationText(module, iterations, {}, 0)
         if tuple(own.lines(Block(statements[start:end]), "")) == pattern.text:
-            changes = _changes(pattern, own.occurrences, rounds)
-            loop = roll_up(module, rounds, changes, lambda _: "block", {}) if changes is not None else []
+            changes = _changes(pattern, own.occurrences, iterations)
+            loop = roll_up(module, iterations, changes, lambda _: "block", {}) if changes is not None else []
             module.body.statements = loop or statements
             return
 
 
-def _changes(pattern: Pattern, places: Sequence[object], rounds: Rounds) -> Changes | None:
-    """What the pattern says about the variables in a round's text."""
+def _changes(pattern: Pattern, places: Sequence[object], iterations: Iterations) -> Changes | None:
+    """What the pattern says about the variables in an iteration's text."""
     changes = Changes()
     for old, new in pattern.carried:
         value = (places[new], places[old])
-        is_first = is_read_first(rounds.groups[0], places[old], places[new])
+        is_first = is_read_first(iterations.groups[0], places[old], places[new])
         if changes.carried.setdefault(places[old], value) != value or not is_first:
             return None
     if any(key is places[old] for old, _ in pattern.carried for key in _others(pattern, places)):
-        return None  # in this module, it is the same value that all rounds would read
+        return None  # in this module, it is the same value that all iterations would read
     for place, first in pattern.collected:
         value_of = places[place]
-        displays = [e for s in rounds.after for e in parts(s) if isinstance(e, Display) and len(e._items) > first]
+        displays = [e for s in iterations.after for e in parts(s) if isinstance(e, Display) and len(e._items) > first]
         joined = [display for display in displays if variable(display._items[first]) is value_of]
         if len(joined) != 1:
             return None
@@ -103,6 +104,6 @@ def _changes(pattern: Pattern, places: Sequence[object], rounds: Rounds) -> Chan
 
 
 def _others(pattern: Pattern, places: Sequence[object]) -> list[object]:
-    """The variables in places where all rounds of the pattern have the same one, or one of their own."""
+    """The variables in places where all iterations of the pattern have the same one, or one of their own."""
     carried = {place for place, _ in pattern.carried}
     return [key for place, key in enumerate(places) if place not in carried]

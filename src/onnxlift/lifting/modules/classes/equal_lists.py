@@ -8,25 +8,22 @@
 
 Applies to modules that are equal but for how many members such lists have. These members are of one class and made from
 the same arguments in each list. Not to modules that differ in more. An `nn.ModuleList` of one member is called as
-`self.layers[0]`, and gone through like the others if there are any (`single_rounds.py`). Sound because `forward` is the
-same text, which is right for each of the modules as it is: it goes through a list of any length.
+`self.layers[0]`, and gone through like the others if there are any (`single_iterations.py`). Sound because `forward` is
+the same text, which is right for each of the modules as it is: it goes through a list of any length.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from onnxlift.lifting.modules.module import Module, is_list
 from onnxlift.lifting.tree.scopes import Path
 
+from .module_class import ModuleClass
 from .number_groups import Number
 
-if TYPE_CHECKING:
-    from .classes import ModuleClass
 
-
-def equal_lists(module: Module, class_of: Mapping[int, ModuleClass]) -> dict[str, int]:
+def equal_lists(module: Module, class_of: Mapping[object, ModuleClass]) -> dict[str, int]:
     """The lists of equal modules that a module holds, and how long they are."""
     lists: dict[str, dict[str, object]] = {}
     chains: dict[str, list[Module]] = {}
@@ -48,20 +45,20 @@ def first_of(member: object) -> Module:
     return next(child for _, child in member.children()) if member.sequential else member
 
 
-def _is_plain_chain(module: Module, class_of: Mapping[int, ModuleClass]) -> bool:
+def _is_plain_chain(module: Module, class_of: Mapping[object, ModuleClass]) -> bool:
     """Whether it is an `nn.Sequential` of modules, without names for them or for itself."""
-    is_chain = module.sequential and id(module) not in class_of and is_list({path[0] for path in module.members})
+    is_chain = module.sequential and module not in class_of and is_list({path[0] for path in module.members})
     return is_chain and all(isinstance(member, Module) for member in module.members.values())
 
 
-def _are_equal(members: Sequence[object], class_of: Mapping[int, ModuleClass]) -> bool:
-    cls = class_of.get(id(members[0]))
+def _are_equal(members: Sequence[object], class_of: Mapping[object, ModuleClass]) -> bool:
+    cls = class_of.get(members[0])
     if cls is None:
         return False
-    first = cls.arguments[id(members[0])]
-    return all(class_of.get(id(each)) is cls and cls.arguments[id(each)] == first for each in members)
+    arguments = [cls.arguments.get(each) for each in members if isinstance(each, Module)]
+    return len(arguments) == len(members) and all(own is not None and own == arguments[0] for own in arguments)
 
 
-def depth(module: Module, path: Path, length: int) -> Number:
+def length_number(module: Module, path: Path, length: int) -> Number:
     """The place where the length of a list stands whose first entry, or whole, is at `path`."""
     return Number((module, f"depth of {path[0]}"), "depth", length, path)

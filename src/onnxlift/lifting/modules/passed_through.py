@@ -30,7 +30,7 @@ Sound because a module that does not compute the value gives it on as it came.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -41,8 +41,9 @@ from onnxlift.lifting.code.expr import Binary, Call, Display, Expr, Literal, Mem
 from onnxlift.lifting.code.statements import Assign, Block, Branch, Return, Statement, expressions, walk_statements
 from onnxlift.lifting.code.substitute import substitute
 from onnxlift.lifting.modules.classes.canonical import Canonical
-from onnxlift.lifting.modules.classes.classes import family_of
+from onnxlift.lifting.modules.classes.levels import family_of
 from onnxlift.lifting.modules.classes.variants import MOST_STATEMENTS
+from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.ops.operand import Operand, Tensor
 from onnxlift.lifting.tree.scopes import Path
 
@@ -53,7 +54,7 @@ from .prune import called_module
 Inputs = dict[ir.Value, Operand]
 
 
-def hand_on(root: Module) -> None:
+def pass_through_blocks(root: Module) -> None:
     """Let the values that blocks take from the first of them go through all of them."""
     for parent in list(root.walk()):
         calls = [s for s in parent.body.statements if isinstance(s, Assign) and called_module(s.expr) is not None]
@@ -62,9 +63,9 @@ def hand_on(root: Module) -> None:
         for call, value in given:
             if not isinstance(value, ir.Value) or value in parent.sizes:
                 continue
-            handover = _handover(call, value, readers.get(value, ()))
-            if handover is not None:
-                handover.carry_out(parent, call, readers[value])
+            plan = _plan(call, value, readers.get(value, ()))
+            if plan is not None:
+                plan.carry_out(parent, call, readers[value])
                 readers = _readers(parent)
 
 
@@ -83,7 +84,7 @@ def _reads(statements: Sequence[Statement]) -> Counter[object]:
     return Counter(variable(p) for s in every for e in expressions(s) for p in walk(e) if isinstance(p, Ref))
 
 
-def _handover(call: Assign, value: ir.Value, readers: Sequence[Statement]) -> Handover | None:
+def _plan(call: Assign, value: ir.Value, readers: Sequence[Statement]) -> PassingPlan | None:
     """How `value`, which `call` gives, goes through all blocks that read it; None if it cannot."""
     calls = [reader for reader in readers if isinstance(reader, Assign)]
     first, *others = (called_module(statement.expr) for statement in (call, *calls))
@@ -95,11 +96,11 @@ def _handover(call: Assign, value: ir.Value, readers: Sequence[Statement]) -> Ha
     family = family_of(first)
     if family is None or any(family_of(taker) != family for taker in takers):
         return None
-    handover = Handover(value)
-    return handover if handover.draft(first, takers) else None
+    plan = PassingPlan(value)
+    return plan if plan.draft(first, takers) else None
 
 
-class Handover:
+class PassingPlan:
     """The modules between which a value goes, as they would be: `forms` has them by id, with what they are now. For the
     level that was drafted last, `start` is the input of the giver whose place the value takes (None if there is none),
     and `extras` are those that only the computation of the value needs. `before` is what is computed of some of them
@@ -113,7 +114,7 @@ class Handover:
         self.before: list[Assign] = []
         self.moved: Inputs = {}
         self.sources: dict[ir.Value, ir.Value] = {}
-        self.forms: dict[int, tuple[Module, Module]] = {}
+        self.forms: dict[Module, Module] = {}
 
     def draft(self, giver: Module, takers: Sequence[Module]) -> bool:
         """Draft a module that gives the value and those that take it, and what is below them. Whether that can be."""
@@ -133,41 +134,39 @@ class Handover:
         return any(variable(target) is self.value for target in statement.targets)
 
     def _compute(self, giver: Module, takers: Sequence[Module]) -> bool:
-        """Rules 2 and 3, for the module that computes the value."""
-        members = [path for path in giver.members if path not in takers[0].members]
+        """Draft the module that computes the value, and those that take it, by rules 2 and 3. Tell whether that can
+        be."""
         part = self._part(giver)
-        if not part or len(members) != 1 or len(members[0]) > 1 or len(giver.body.statements) > MOST_STATEMENTS:
+        member = _optional_member(giver, takers)
+        if not part or member is None or len(giver.body.statements) > MOST_STATEMENTS:
             return False
-        member = giver.members[members[0]]
-        if isinstance(member, Stored) and not member.is_parameter:
+        *inner, last = part
+        rest = [statement for statement in giver.body.statements if statement not in inner]
+        self._choose_inputs(giver, part, [statement for statement in rest if statement is not last])
+        self._move_up(part)
+        branch = self._branch(part, member)
+        statements = [branch if statement is last else statement for statement in rest]
+        orders = _possible_orders(statements, [taker.body.statements for taker in takers], branch)
+        if not any(self._agree(giver, takers, own, others, branch) for own, others in orders):
             return False
-        inside = {id(statement) for statement in part}
-        rest = [s for s in giver.body.statements if id(s) not in inside or s is part[-1]]
-        outside = _reads([s for s in rest if s is not part[-1]])
-        own = [v for v in giver.inputs if _reads(part)[v] and not outside[v]]
+        class_key = Canonical(self.forms[giver], []).describe()
+        for module in (giver, *takers):
+            self.forms[module].class_key = class_key
+        return True
+
+    def _choose_inputs(self, giver: Module, part: Sequence[Assign], rest: Sequence[Statement]) -> None:
+        """Find the inputs that only the part needs, and that among them whose place the value takes, by rule 3."""
+        inside, outside = _reads(part), _reads(rest)
+        own = [v for v in giver.inputs if inside[v] and not outside[v]]
         alike = [v for v in own if isinstance(giver.inputs[v], Tensor) and type_of(v).rank == type_of(self.value).rank]
         self.start = alike[-1] if alike else None
         self.extras = [v for v in own if v is not self.start]
-        self._move_up(part)
+
+    def _branch(self, part: Sequence[Assign], member: Layer | Stored | Module) -> Branch:
+        """Return the part as it is in all blocks: under an `if` that asks for the member, and with the value in the
+        place of the input that it takes the place of."""
         steps = [replace(s, expr=substitute(s.expr, self._in_its_place)) for s in part if s not in self.before]
-        branch = Branch(Binary("is not", Member(member), Literal(None)), Block([*steps]), Block())
-        statements = [branch if s is part[-1] else s for s in rest]
-        others = [taker.body.statements for taker in takers]
-        if not self._agree(giver, takers, statements, others, branch):
-            # Perhaps they differ in their order only: what the value needs, too, is computed for it, and so earlier.
-            common = _by_use([s for s in statements if s is not branch])
-            place = {id(statement): index for index, statement in enumerate(common)}
-            statements = _by_use(statements)
-            order = [place[id(statement)] for statement in statements if statement is not branch]
-            others = [
-                [ordered[index] for index in order] for own in others if len(ordered := _by_use(own)) == len(order)
-            ]
-            if len(others) < len(takers) or not self._agree(giver, takers, statements, others, branch):
-                return False
-        kin = Canonical(self.forms[id(giver)][1], []).describe()
-        for module in (giver, *takers):
-            self.forms[id(module)][1].kin = kin
-        return True
+        return Branch(Binary("is not", Member(member), Literal(None)), Block([*steps]), Block())
 
     def _in_its_place(self, part: Expr) -> Expr | None:
         is_start = isinstance(part, Ref) and part._key is self.start and self.start is not None
@@ -232,7 +231,7 @@ class Handover:
         """The call of a module as it would be, which gives the value as the last result."""
         assert isinstance(call.expr, Call)
         arguments = {**_arguments(call, module), **passed}
-        expr = Call(call.expr._function, [arguments[value] for value in self.forms[id(module)][1].inputs], {})
+        expr = Call(call.expr._function, [arguments[value] for value in self.forms[module].inputs], {})
         return replace(call, targets=[*(t for t in call.targets if variable(t) is not self.value), result], expr=expr)
 
     def _agree(
@@ -250,9 +249,9 @@ class Handover:
             if inputs is None:
                 return False
             form, other = self._form(giver, inputs[0], statements), self._form(taker, inputs[1], own)
-            if Canonical(form, []).describe({id(part)}) != Canonical(other, []).describe():
+            if Canonical(form, []).describe({part}) != Canonical(other, []).describe():
                 return False
-            self.forms[id(giver)], self.forms[id(taker)] = (giver, form), (taker, other)
+            self.forms[giver], self.forms[taker] = form, other
         return True
 
     def _inputs(self, giver: Module, taker: Module) -> tuple[Inputs, Inputs] | None:
@@ -303,9 +302,9 @@ class Handover:
             is_last = statement is readers[-1]
             new = self._called(statement, module, {**passed, self.value: value}, None if is_last else result)
             statement.targets, statement.expr, value = new.targets, new.expr, result
-        for module, form in self.forms.values():
+        for module, form in self.forms.items():
             module.inputs, module.outputs, module.body = form.inputs, form.outputs, form.body
-            module.optional, module.kin = form.optional, form.kin
+            module.optional, module.class_key = form.optional, form.class_key
             order_by_use(module)
 
 
@@ -313,23 +312,49 @@ def _given(arguments: Mapping[ir.Value, Expr], part: Expr) -> Expr | None:
     return arguments.get(part._key) if isinstance(part, Ref) else None
 
 
+def _optional_member(giver: Module, takers: Sequence[Module]) -> Layer | Stored | Module | None:
+    """Return the one member that only the giver has, by rule 2; None if there are more, or if it is no layer, module or
+    parameter that it holds directly."""
+    paths = [path for path in giver.members if path not in takers[0].members]
+    if len(paths) != 1 or len(paths[0]) > 1:
+        return None
+    member = giver.members[paths[0]]
+    return None if isinstance(member, Stored) and not member.is_parameter else member
+
+
+def _possible_orders(
+    statements: Sequence[Statement], others: Sequence[Sequence[Statement]], branch: Statement
+) -> Iterator[tuple[Sequence[Statement], Sequence[Sequence[Statement]]]]:
+    """Yield the statements of the giver, and those of the takers, in orders in which they may agree: first as they are.
+    Perhaps they differ in their order only: what the value needs, too, is computed for it, and so earlier. So then each
+    are in the order of their use, and those of the takers where the giver has the like."""
+    yield statements, others
+    common = _by_use([statement for statement in statements if statement is not branch])
+    by_use = _by_use(statements)
+    order = [common.index(statement) for statement in by_use if statement is not branch]
+    others_by_use = [_by_use(own) for own in others]
+    if all(len(own) == len(order) for own in others_by_use):
+        yield by_use, [[own[index] for index in order] for own in others_by_use]
+
+
 def _by_use(statements: Sequence[Statement]) -> list[Statement]:
-    """The statements in the order in which Python would evaluate them if each value were written where it is used."""
+    """Return the statements in the order in which Python would evaluate them if each value were written where it is
+    used."""
     writer: dict[object, Statement] = {}
     for statement in statements:
         for inner in walk_statements(Block([statement])):
             if isinstance(inner, Assign):
                 writer.update((variable(target), statement) for target in inner.targets)
-    sources = {id(s): iter([writer[key] for key in _reads([s]) if key in writer]) for s in statements}
+    sources = {s: iter([writer[key] for key in _reads([s]) if key in writer]) for s in statements}
     ordered: list[Statement] = []
     waiting = [statements[-1]]
-    begun = {id(waiting[-1])}
+    begun = {waiting[-1]}
     while waiting:
-        source = next(sources[id(waiting[-1])], None)
+        source = next(sources[waiting[-1]], None)
         if source is None:
             ordered.append(waiting.pop())
-        elif id(source) not in begun:
-            begun.add(id(source))
+        elif source not in begun:
+            begun.add(source)
             waiting.append(source)
     return ordered
 

@@ -1,4 +1,4 @@
-"""What may differ between rounds: what comes from the one before, entries of other lists, parts, numbers, results."""
+"""What may differ between iterations: values of the one before, entries of other lists, parts, numbers, results."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_what_is_no_join_gets_no_list() -> None:
     assert " for " not in forward(g.lift(g.node("Max", *ends, name="/Max")))
 
 
-# Values of the round before
+# Values of the iteration before
 
 
 def test_two_values_that_begin_as_one() -> None:
@@ -260,7 +260,7 @@ def test_slices_from_the_first_to_the_last(width: int) -> None:
 
 
 def test_numbers_that_instances_of_a_class_are_given_must_agree_in_all_of_them() -> None:
-    """In the first block all rounds have the same number, in the second they do not."""
+    """In the first block all iterations have the same number, in the second they do not."""
     g = Graph()
     x = g.input("x", "n", 4)
     for path, numbers in (("a", (0.5, 0.5, 0.5)), ("b", (0.6, 0.7, 0.8))):

@@ -1,11 +1,12 @@
-"""Rounds: what is done with one entry of a list of modules after the other.
+"""Iterations: what is done with one entry of a list of modules after the other.
 
     a = self.convs[0](x); b = self.convs[1](x); y = a.relu(); z = b.relu(); ...   ->   [a, y], [b, z], ...
 
-A statement belongs to the last entry that it depends on, and one that depends on none to the one round that reads its
-result, if every round has as many of these: `x[:, 0]` for the first, `x[:, 1]` for the second. So the order in which an
-exporter writes the nodes does not matter: all calls first and then all sums is the same as one after the other. Sound
-because statements have no effect on each other but by their results: what a statement reads still comes before it.
+A statement belongs to the last entry that it depends on, and one that depends on none to the one iteration that reads
+its result, if every iteration has as many of these: `x[:, 0]` for the first, `x[:, 1]` for the second. So the order in
+which an exporter writes the nodes does not matter: all calls first and then all sums is the same as one after the
+other. Sound because statements have no effect on each other but by their results: what a statement reads still comes
+before it.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from .loops import SHORTEST, SHORTEST_PART
 
 
 @dataclass
-class Rounds:
+class Iterations:
     """Groups of statements, equally many for each entry of the list at `path`: of `count` entries those from `first`
-    on, each a list of `width`, or a module if that is 0. What is computed before the first round and after the last one
-    is in `before` and `after`."""
+    on, each a list of `width`, or a module if that is 0. What is computed before the first iteration and after the last
+    one is in `before` and `after`."""
 
     path: Path
     width: int
@@ -38,7 +39,7 @@ class Rounds:
 
     @property
     def end(self) -> int:
-        """The first entry after those that have a round."""
+        """The first entry after those that have an iteration."""
         return self.first + len(self.groups)
 
 
@@ -57,7 +58,7 @@ class Facts:
         return self._known[id(statement)]
 
 
-def find_rounds(facts: Facts, path: Path, width: int, lengths: Mapping[Path, int]) -> Iterator[Rounds]:
+def find_iterations(facts: Facts, path: Path, width: int, lengths: Mapping[Path, int]) -> Iterator[Iterations]:
     """The statements for most entries of a list, if these take equally many; those that leave out the fewest come
     first. What is made of one entry for the next belongs to either. `lengths` are those of the lists of modules: their
     entries may go with those of this one."""
@@ -68,13 +69,13 @@ def find_rounds(facts: Facts, path: Path, width: int, lengths: Mapping[Path, int
     candidates = [(order, begin, end) for order in orders for begin, end in order.candidates()]
     for order, begin, end in sorted(candidates, key=lambda each: (each[1] - each[2], -each[2])):
         before, groups, after = order.split(begin, end)
-        yield Rounds(path, width, len(order.groups), begin, groups, before, after)
+        yield Iterations(path, width, len(order.groups), begin, groups, before, after)
 
 
 @dataclass
 class _Line:
-    """Statements from a place in `forward` on, what they read and write, and their round; None if they belong to none.
-    What writes one variable several times (the start of a loop and the loop) is together."""
+    """Statements from a place in `forward` on, what they read and write, and their iteration; None if they belong to
+    none. What writes one variable several times (the start of a loop and the loop) is together."""
 
     place: int
     statements: list[Statement]
@@ -82,7 +83,7 @@ class _Line:
     writes: set[object]
     entries: set[int]
     paths: list[Path]
-    round: int | None = None
+    iteration: int | None = None
     sources: list[_Line] = field(default_factory=list)
     readers: list[_Line] = field(default_factory=list)
 
@@ -110,17 +111,17 @@ class _Order:
             line.sources = list({id(w): w for key in line.reads if (w := writer.get(key)) is not None}.values())
             for source in line.sources:
                 source.readers.append(line)
-            before = [source.round for source in line.sources if source.round is not None]
+            before = [source.iteration for source in line.sources if source.iteration is not None]
             beside = [int(name[-1]) for name in line.paths if name[:-1] in others]
-            line.round = max((*line.entries, *before, *beside), default=None)
+            line.iteration = max((*line.entries, *before, *beside), default=None)
             writer.update(dict.fromkeys(line.writes, line))
         if is_late:
             self._put_off()
         self.groups = [[] for _ in first_use]
-        for line in self.lines[:-1]:  # what returns is in no round
-            if line.round is not None:
-                self.groups[line.round].append(line)
-        self._take_what_only_a_round_reads()
+        for line in self.lines[:-1]:  # what returns is in no iteration
+            if line.iteration is not None:
+                self.groups[line.iteration].append(line)
+        self._take_what_only_one_iteration_reads()
 
     @property
     def length(self) -> int:
@@ -142,24 +143,26 @@ class _Order:
                 yield begin, end
 
     def _put_off(self) -> None:
-        """Let what only the entry of the next round needs belong to that."""
+        """Let what only the entry of the next iteration needs belong to that."""
         moved: set[int] = set()
         for line in reversed(self.lines):
-            needs = {reader.round for reader in line.readers if reader.entries or id(reader) in moved}
-            if line.round is None or line.entries or needs != {line.round + 1}:
+            needs = {reader.iteration for reader in line.readers if reader.entries or id(reader) in moved}
+            if line.iteration is None or line.entries or needs != {line.iteration + 1}:
                 continue
             if all(reader.entries or id(reader) in moved for reader in line.readers):
-                line.round += 1
+                line.iteration += 1
                 moved.add(id(line))
 
-    def _take_what_only_a_round_reads(self) -> None:
+    def _take_what_only_one_iteration_reads(self) -> None:
         inside = {id(line) for group in (*self.groups[:-1], self.groups[-1][: self.length]) for line in group}
         own: list[list[_Line]] = [[] for _ in self.groups]
         homes: dict[int, int] = {}
         for line in reversed(self.lines):
-            if line.round is None and line.readers:
-                rounds = {reader.round if id(reader) in inside else homes.get(id(reader)) for reader in line.readers}
-                home = rounds.pop() if len(rounds) == 1 else None
+            if line.iteration is None and line.readers:
+                iterations = {
+                    reader.iteration if id(reader) in inside else homes.get(id(reader)) for reader in line.readers
+                }
+                home = iterations.pop() if len(iterations) == 1 else None
                 if home is not None:
                     homes[id(line)] = home
                     own[home].insert(0, line)
@@ -168,11 +171,12 @@ class _Order:
             missing = max(fewest, length - len(self.groups[number]))
             taken = lines[max(len(lines) - missing, 0) :]
             for line in taken:
-                line.round = number
+                line.iteration = number
             self.groups[number] = sorted([*taken, *self.groups[number]], key=lambda line: line.place)
 
     def split(self, begin: int, end: int) -> tuple[list[Statement], list[list[Statement]], list[Statement]]:
-        """What comes before the rounds from `begin` to `end`, the statements of each of these, and what comes after."""
+        """What comes before the iterations from `begin` to `end`, the statements of each of these, and what comes
+        after."""
         groups = [self.groups[entry][: self.length] for entry in range(begin, end + 1)]
         inside = {id(line) for group in groups for line in group}
         last = max(line.place for group in groups for line in group if line.entries)
@@ -181,7 +185,7 @@ class _Order:
         after: list[Statement] = []
         for line in self.lines:
             if id(line) not in inside:
-                is_free = line.place < last and (line.round is None or line.round < begin)
+                is_free = line.place < last and (line.iteration is None or line.iteration < begin)
                 (before if is_free or id(line) in needed else after).extend(line.statements)
         return before, [[statement for line in group for statement in line.statements] for group in groups], after
 

@@ -106,7 +106,7 @@ def _joins(expr: Expr, features: Sequence[object]) -> int | None:
 
 
 @dataclass(frozen=True)
-class Layers:
+class NumberedLayers:
     """The members of such a block as a loop makes them: `prefix` and the first number of their names, how many there
     are, what the first one is given, and by how much that grows from one to the next."""
 
@@ -125,7 +125,7 @@ class Layers:
                 yield Number((module, f"growth of {name}"), "growth", self.growth[name])
 
 
-def regular_layers(module: Module, arguments: Sequence[Mapping[str, Any]]) -> Layers | None:
+def regular_layers(module: Module, arguments: Sequence[Mapping[str, Any]]) -> NumberedLayers | None:
     """How a loop makes the members, which are of one class and are given these arguments; None if it cannot."""
     names = [path[0] for path in module.members]
     prefix = names[0].rstrip("0123456789")
@@ -142,4 +142,4 @@ def regular_layers(module: Module, arguments: Sequence[Mapping[str, Any]]) -> La
         growth[name] = column[1] - start
         if column != [start + i * growth[name] for i in range(len(column))]:
             return None
-    return Layers(prefix, int(number), len(names), arguments[0], growth)
+    return NumberedLayers(prefix, int(number), len(names), arguments[0], growth)

@@ -41,7 +41,7 @@ _COUNTING = frozenset({DataType.INT64, DataType.INT32, DataType.FLOAT})
 _MARKING = _COUNTING | {DataType.BOOL}
 
 
-def make_in_place(value: ir.Value, body: Block) -> bool:
+def write_computation(value: ir.Value, body: Block) -> bool:
     """Write the line that makes a constant before the first that reads it. False if no line does."""
     expr = _expression(value)
     if expr is None:

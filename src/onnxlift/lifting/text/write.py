@@ -38,7 +38,9 @@ from onnxlift.lifting.modules.prune import called_module
 from onnxlift.lifting.modules.shared_sizes import share_sizes
 from onnxlift.lifting.modules.size_sources import read_at_hand
 from onnxlift.lifting.names.variable_roles import BIAS, RESIDUAL, Hints
-from onnxlift.lifting.names.variables import LETTERS, NUMBER, Variables
+from onnxlift.lifting.names.variable_rules import LETTERS
+from onnxlift.lifting.names.variables import Variables
+from onnxlift.lifting.names.words import NUMBER
 from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.ops.operand import Dims, Operand, Scalar
 from onnxlift.lifting.tree.scopes import Path

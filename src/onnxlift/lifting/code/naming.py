@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from .identifiers import unique
 
 Subject = TypeVar("Subject")
+NUMBERED = "with a number, since another is called so"
 
 
 class Candidate(NamedTuple):
@@ -53,6 +55,26 @@ class Name:
 
 
 @dataclass(frozen=True)
+class Chosen:
+    """The candidate that has won, what was done to it, and how to find the others, if somebody wants to know."""
+
+    won: Candidate
+    candidates: Callable[[], Iterable[Candidate]]
+    change: str = ""
+
+    def explain(self, text: str) -> Name:
+        """Return why something is called `text`."""
+        return Name(text, self.won, distinct(self.candidates(), self.won.name), self.change)
+
+
+class Listed(tuple[str, ...]):
+    """Words that are written with commas, each once, when somebody wants to read them."""
+
+    def __format__(self, _: str) -> str:
+        return ", ".join(dict.fromkeys(self))
+
+
+@dataclass(frozen=True)
 class Rules(Generic[Subject]):
     """The rules for one kind of name, the strongest first. The last one always gives a candidate that may be numbered.
     `number(name, taken)` is how a name is set apart from those that are taken."""
@@ -74,6 +96,12 @@ class Rules(Generic[Subject]):
                 return self.number(candidate.name, taken), candidate
         raise AssertionError("the last rule gives a name that can be numbered")
 
+    def decide(self, subject: Subject, taken: set[str]) -> tuple[str, Chosen]:
+        """Return the same name, and what is needed to explain it later. Only if the rules will say the same then."""
+        name, won = self.choose(subject, taken)
+        change = "" if name == won.name else NUMBERED
+        return name, Chosen(won, partial(self.candidates, subject), change)
+
     def explain(self, subject: Subject, taken: Collection[str] = ()) -> Name:
         """Return the same name with all candidates that lost, the strongest first, each name once."""
         ranked = [candidate._replace(rank=rank) for rank, rule in enumerate(self.rules) for candidate in rule(subject)]
@@ -83,9 +111,7 @@ class Rules(Generic[Subject]):
             if candidate.name not in names or candidate.numbered:
                 text, won = self.number(candidate.name, names), candidate
                 break
-        return Name(
-            text, won, distinct(ranked, won.name), "with a number, since others are called so" * (text != won.name)
-        )
+        return Name(text, won, distinct(ranked, won.name), NUMBERED * (text != won.name))
 
 
 def distinct(candidates: Iterable[Candidate], won: str) -> tuple[Candidate, ...]:

@@ -21,8 +21,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onnxlift.lifting.code.expr import Literal
+from onnxlift.lifting.code.naming import Chosen
 
-from .argument_names import argument_name, numbered
+from .argument_names import choose_argument, numbered
 from .number_groups import (
     ABSENT,
     DEFAULTS,
@@ -55,6 +56,7 @@ class Arguments:
     variables: dict[str, str] = field(default_factory=dict)  # of the constructor: `hidden` -> `4 * dim`
     attributes: dict[str, str] = field(default_factory=dict)  # what forward reads, and what it is in the constructor
     taken: set[str] = field(default_factory=set)  # names of members
+    named: dict[str, Chosen] = field(default_factory=dict)  # why arguments and variables are called so
 
     def names_for(self, places: Sequence[Number]) -> set[str]:
         """The names that an argument for these places can't have: `self.scale` is either the argument or a member."""
@@ -159,7 +161,8 @@ def _widths_of_heads(example: Sequence[Number], columns: Sequence[Sequence[Any]]
 
 def _name(group: Group, arguments: Arguments, ends: Sequence[Number]) -> str:
     is_end = any(end in group.places for end in ends)
-    return argument_name(group.roles, arguments.names_for(group.places), is_end)
+    name, arguments.named[name] = choose_argument(group.roles, arguments.names_for(group.places), is_end)
+    return name
 
 
 def _derive(groups: list[Group], ends: Sequence[Number]) -> dict[int, tuple[Group, str]]:

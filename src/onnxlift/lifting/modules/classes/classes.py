@@ -18,6 +18,7 @@ from typing import Any
 
 from onnxlift.ir.graph.marks import AXES
 from onnxlift.lifting.code.expr import Literal
+from onnxlift.lifting.code.naming import Chosen
 from onnxlift.lifting.code.statements import Assign, Statement, walk_statements
 from onnxlift.lifting.modules.loops.dense import Layers, regular_layers
 from onnxlift.lifting.modules.loops.group_loops import roll_groups
@@ -50,6 +51,7 @@ class ModuleClass:
     parts: list[Part] = field(default_factory=list)
     absent: dict[int, set[Part]] = field(default_factory=dict)  # id(instance) -> the parts that it lacks
 
+    named: Chosen | None = None  # why the class is called so
     # What variables of forward are called, by position: its parameters and results, and how callers name arguments.
     parameter_names: dict[int, str] = field(default_factory=dict)
     result_names: dict[int, str] = field(default_factory=dict)

@@ -78,10 +78,11 @@ class ClassWriter:
         self.ties = ties
         self.module = cls.example
         self.class_of = class_of
-        modules = (class_of.get(id(member)) for member in self.module.members.values())
-        self.children = list({id(child): child for child in modules if child is not None}.values())
+        classes = (class_of.get(id(member)) for member in self.module.members.values())
+        self.children = list(dict.fromkeys(child for child in classes if child is not None))
         self.known: object = None  # from what the variables got their names
         self.places = cls.constructor.texts
+        self.places_in_text: dict[Statement, int] = {}  # which of all statements of the file it is
 
     def prepare(self) -> None:
         """Bring the statements into their final form."""
@@ -228,6 +229,7 @@ class ClassWriter:
         if not statements:
             text.add(f"{indent}pass")
         for statement in statements:
+            self.places_in_text[statement] = len(text.origins)
             text.origins.append(self.origins.of(statement))
             self._statement(statement, text, indent)
             if isinstance(statement, Branch) and statement.otherwise.statements and statement is not statements[-1]:

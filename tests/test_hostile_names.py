@@ -25,7 +25,7 @@ import onnxlift
 from onnxlift.lifting import kernels
 from onnxlift.lifting.code.identifiers import MODULE_ATTRIBUTES, attribute, class_name, identifier, unique
 from onnxlift.lifting.modules.module import DICT_METHODS
-from onnxlift.lifting.names.variables import LETTERS
+from onnxlift.lifting.names.variable_rules import LETTERS
 from onnxlift.run import to_torch
 
 PAYLOAD = 'open("harmed", "w")'

@@ -17,10 +17,13 @@ from onnxlift.ir.reading.tensors import DataFile, FileTensor
 from onnxlift.lifting.modules.module import Entry, Module, state_entries
 from onnxlift.lifting.modules.ties import find_ties
 from onnxlift.lifting.text.dump import GraphDump
+from onnxlift.lifting.text.explain import Explanation, explain
 from onnxlift.lifting.text.file import Source
+from onnxlift.lifting.text.named import named_things
 from onnxlift.lifting.text.save import save_files
-from onnxlift.lifting.text.source_map import Readers, SourceMap, map_source
+from onnxlift.lifting.text.source_map import MappedName, Readers, SourceMap, map_source
 from onnxlift.lifting.text.weights import MAX_SHARD_SIZE, Progress, constants_name, stored_bytes, write_weights
+from onnxlift.rewriting.history import History
 
 from .report import LiftReport
 from .stages import Record
@@ -45,6 +48,7 @@ class Lifted:
         warnings: tuple[str, ...] = (),
         dump: GraphDump | None = None,
         max_shard_size: int = MAX_SHARD_SIZE,
+        history: History | None = None,
     ) -> None:
         self.name = name
         self.model = model
@@ -60,6 +64,7 @@ class Lifted:
         self._warnings = warnings
         self._dump = dump or GraphDump()
         self._max_shard_size = max_shard_size
+        self._history = history
 
     @property
     def source(self) -> str:
@@ -79,7 +84,19 @@ class Lifted:
     @cached_property
     def source_map(self) -> SourceMap:
         """Which lines of `source` come from which ONNX nodes, and back."""
-        return map_source(self.source, self._source.origins, self._root, self._readers)
+        things = named_things(self._source.writers)
+        names = [MappedName(thing.kind, thing.where, thing.name.text, thing.name.why) for thing in things]
+        return map_source(self.source, self._source.origins, self._root, self._readers, names)
+
+    def explain(self, name: str) -> Explanation:
+        """Why something in `source` is called what it is: a variable, a class, a member or an argument, with the ONNX
+        values and nodes that it stands for and the names that it could have had. The name of an ONNX node tells which
+        idiom took it, or nearly did, if the model was lifted with `explain=True`. An unknown name is an error."""
+        things = named_things(self._source.writers, with_others=True)
+        history = self._history
+        changes = None if history is None else {node: list(map(str, all)) for node, all in history.changes.items()}
+        near_misses = () if history is None else history.near_misses
+        return explain(name, things, self.source_map, self._readers, changes, near_misses)
 
     @property
     def report(self) -> LiftReport:

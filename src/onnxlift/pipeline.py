@@ -6,12 +6,13 @@ import gc
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import onnx_ir as ir
 
+from onnxlift.ir.graph.near_misses import noting
 from onnxlift.ir.load import load
 from onnxlift.lifting.code.identifiers import file_stem
 from onnxlift.lifting.modules.lower import Lowering
@@ -27,8 +28,9 @@ from onnxlift.lifting.tree.families import find_families
 from onnxlift.lifting.tree.repetition import find_repetition
 from onnxlift.lifting.tree.roles import name_projections
 from onnxlift.lifting.tree.scopes import Scopes, find_inner_scopes, find_scopes, no_scopes
+from onnxlift.rewriting.history import History
 from onnxlift.rewriting.stages import IDIOMS, NORMAL_FORM, RESTORING, SIMPLIFYING, STAGES
-from onnxlift.stages import Record
+from onnxlift.stages import Record, both
 
 from .errors import OnnxLiftError, UnsupportedError
 from .lifted import Lifted
@@ -42,10 +44,11 @@ def run(
     skip_passes: Collection[str],
     flat: bool = False,
     max_shard_size: int = MAX_SHARD_SIZE,
+    explain: bool = False,
 ) -> Lifted:
     """The model in `source`, lifted; or only transcribed node by node into one class, if it is to be `flat`."""
     _check_names(skip_passes)
-    with _collector_paused():
+    with _collector_paused(), ExitStack() as stack:
         dump = GraphDump()
         record = Record(skip_passes, dump)
         model = load(source, record)
@@ -54,6 +57,11 @@ def run(
         control_flow = [op for op in ("If", "Loop", "Scan") if op in operators]
         readers = readers_of(model)
         registered = registration_order(model.graph)
+        history = History(readers) if explain else None
+        if history is not None:
+            history("reading", model)
+            record.observer = both(dump, history)
+            history.near_misses = stack.enter_context(noting(lambda: record.at[1]))
         record.run(NORMAL_FORM, model, supported=registry.is_supported, keep=registry.is_users)
         record.run(RESTORING, model)
         if simplify:
@@ -76,6 +84,7 @@ def run(
             warnings=tuple(lowering.warnings),
             dump=dump,
             max_shard_size=max_shard_size,
+            history=history,
         )
 
 

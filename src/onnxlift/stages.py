@@ -28,6 +28,16 @@ Observer = Callable[[str, Any], None]
 """Called with the name of a step and its subject as it is after it."""
 
 
+def both(first: Observer, second: Observer) -> Observer:
+    """Return an observer that tells two others."""
+
+    def observe(name: str, subject: Any) -> None:
+        first(name, subject)
+        second(name, subject)
+
+    return observe
+
+
 @dataclass(frozen=True)
 class Step:
     """One step of a stage: `function(subject)` changes the subject and gives the number of changes.

@@ -22,6 +22,14 @@ def convert(
     max_shard_size: Annotated[
         str, typer.Option(metavar="SIZE", help="Spread larger weights over several files (500MB, 2GiB).")
     ] = "5GB",
+    explain: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Write nothing; tell why a variable, class, member or argument is called NAME, or what became of the "
+            "ONNX node NAME. May be repeated.",
+        ),
+    ] = None,
 ) -> None:
     """Write a model as PyTorch source, with its weights in safetensors.
 
@@ -32,6 +40,12 @@ def convert(
     Example: onnxlift convert resnet50.onnx -o out --verify
 
     Then, in Python: from out.resnet50 import load; model = load()
+
+    With --explain nothing is written. For a name of the source it prints where it stands, the reason for it, the ONNX
+    values and nodes behind it, and the names that it could have had; for an ONNX node the steps that took it, and the
+    idioms that nearly did, with the reason why not.
+
+    Example: onnxlift convert resnet50.onnx --explain conv1 --explain /layer1/Relu
     """
     from onnxlift import api
 
@@ -43,7 +57,11 @@ def convert(
             skip_passes=skip_pass or (),
             flat=flat,
             max_shard_size=max_shard_size,
+            explain=bool(explain),
         )
+    if explain:
+        print("\n\n".join(str(lifted.explain(each)) for each in explain))
+        return
     with progress("Writing weights") as on_progress:
         paths = lifted.save(output, force, on_progress)
     print(lifted.report)

@@ -14,8 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 import onnxlift
 from onnxlift.lifting.code.expr import Expr
 from onnxlift.lifting.modules.inline import LENGTH, _Inliner
-from onnxlift.lifting.names.variable_roles import WORDS
-from onnxlift.lifting.names.variables import LETTERS
+from onnxlift.lifting.names.variable_rules import LETTERS
+from onnxlift.lifting.names.words import WORDS
 from small_graphs import Graph, code, compare, step
 
 # Names that meet in one variable when they are cleaned, mean something to the emitter, or mean nothing.

@@ -54,7 +54,7 @@ from .computed_constants import write_computation
 from .constants import has_key, is_made_up
 from .dead_code import remove_dead_code
 from .derived import derive
-from .member_names import layer_path, spell_numbers, stored_path
+from .member_names import layer_path, module_path, spell_numbers, stored_path
 from .member_order import order_by_use
 from .module import Module, Stored
 from .prune import prune
@@ -277,8 +277,8 @@ class Body:
     def _call(self, module: Module, scope: Scope, passed: Sequence[tuple[ir.Value, Operand]], called: Module) -> None:
         """The call of `called`, which is the module as lowered for this call or, if it is the same, for the first."""
         if called is module:
-            path = self.module.free(tuple(attribute(part) for part in scope.path[len(self.module.path) :]))
-            self.module.add(path, module)
+            relative, is_guessed = scope.path[len(self.module.path) :], self.lowering.scopes.guessed
+            self.module.add(module_path(module, relative, self.module, is_guessed), module)
         arguments = [to_expr(self.operand(value)) for value in module.inputs]
         call = Call(Member(called), arguments, {})
         names = [node.name or node.op_type for node in scope.nodes()]

@@ -1,14 +1,18 @@
-"""What a layer, a parameter or a buffer is called in its module."""
+"""The names of layers, modules, parameters and buffers in the module that holds them, as ranked lists of rules."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import onnx_ir as ir
 
 from onnxlift.ir.graph.types import FLOATS
-from onnxlift.ir.origin.metadata import FOLDED_FROM
+from onnxlift.ir.origin.metadata import FOLDED_FROM, NAME_SCOPES
 from onnxlift.lifting.code.identifiers import attribute, is_generated, is_nameless
+from onnxlift.lifting.code.naming import Candidate, Chosen, Rules
 from onnxlift.lifting.ops.layers import STEPS, Layer
 from onnxlift.lifting.tree.scopes import Path, flat_layer_name, owner_of
 from onnxlift.lifting.tree.weights import WEIGHT
@@ -38,26 +42,99 @@ _BY_KIND = {
 }
 
 
-def layer_path(layer: Layer, relative: Path, module: Module) -> Path:
-    """Where `layer` goes in `module`: `relative` is what the exporter's names say; then the weights' flat names, the
-    node's name, and last the kind of layer."""
-    if relative:
-        return module.free(tuple(attribute(part) for part in relative))
-    assert layer.node is not None
-    own = "_".join(module.path) + "_" if module.path else ""
-    for role, weight in layer.weights.items():
+@dataclass(frozen=True)
+class NewLayer:
+    """A layer that `module` is to hold; `relative` is the path below it that the model's names say."""
+
+    layer: Layer
+    relative: Path
+    module: Module
+
+    @property
+    def node(self) -> ir.Node:
+        """The ONNX node that the layer comes from."""
+        assert self.layer.node is not None
+        return self.layer.node
+
+    @property
+    def prefix(self) -> str:
+        """What the module's path adds to flat names."""
+        return "_".join(self.module.path) + "_" if self.module.path else ""
+
+
+def _path_in_names(new: NewLayer) -> Iterator[Candidate]:
+    """Call a layer as the names of its weights, the scopes of its node or the exporter's notes say."""
+    if new.relative:
+        yield Candidate(".".join(map(attribute, new.relative)), "{}", (_Source(new),))
+
+
+def _flat_weight(new: NewLayer) -> Iterator[Candidate]:
+    """`conv1_weight` -> conv1: call a layer as a weight with a flat name says."""
+    for role, weight in new.layer.weights.items():
         flat = None if role in STEPS else flat_layer_name(weight.value.name)
         if flat is not None and not is_generated(flat):
-            return module.free((attribute(flat.removeprefix(own)),))
-    name = (layer.node.name or "").removeprefix(own)
-    generic = kind_word(layer)
-    if name and not is_generated(name) and "/" not in name and not name.startswith(layer.node.op_type):
-        return module.free((attribute(name, generic),))
-    return module.free((attribute(generic),))
+            yield Candidate(attribute(flat.removeprefix(new.prefix)), "its weight is called `{}`", (weight.value.name,))
+
+
+def _node_name(new: NewLayer) -> Iterator[Candidate]:
+    """Call a layer like its node, if that has a name of its own."""
+    name = (new.node.name or "").removeprefix(new.prefix)
+    if name and not is_generated(name) and "/" not in name and not name.startswith(new.node.op_type):
+        yield Candidate(attribute(name, kind_word(new.layer)), "the ONNX node is called `{}`", (new.node.name,))
+
+
+def _kind_of_layer(new: NewLayer) -> Iterator[Candidate]:
+    """Call a layer by its kind."""
+    yield Candidate(attribute(kind_word(new.layer)), "kind of layer: {}", (new.layer.kind,))
+
+
+LAYERS = Rules(
+    (
+        _path_in_names,  # so that the keys of the state dict are the author's
+        _flat_weight,  # weights keep their names when optimisers move or rename nodes
+        _node_name,
+        _kind_of_layer,
+    )
+)
+
+
+class _Source(NamedTuple):
+    """Where the path of a layer comes from, as text when somebody wants to read it."""
+
+    new: NewLayer
+
+    def __format__(self, _: str) -> str:
+        whole = ".".join((*self.new.module.path, *self.new.relative))
+        last = self.new.relative[-1]
+        for weight in self.new.layer.weights.values():
+            if (weight.value.name or "").startswith(f"{whole}."):
+                return f"state-dict key of the weight `{weight.value.name}`"
+        node = self.new.node
+        if NAME_SCOPES in node.metadata_props:
+            return f"the exporter's name scopes of the ONNX node `{node.name}`"
+        if re.search(rf"(^|[/.]){re.escape(last)}([/.]|$)", node.name or ""):
+            return f"a scope in the name of the ONNX node `{node.name}`"
+        return f"the place of the ONNX node `{node.name}` among the others"
+
+
+def layer_path(layer: Layer, relative: Path, module: Module) -> Path:
+    """Return where `layer` goes in `module`; `relative` is what the model's names say. `LAYERS` has the rules."""
+    name, module.named[layer] = LAYERS.decide(NewLayer(layer, relative, module), set())
+    return module.free(tuple(name.split(".")))
+
+
+def module_path(child: Module, relative: Path, module: Module, is_guessed: bool) -> Path:
+    """Return where a module goes in another one: by the scopes in the model's names, or by a number of our own, where
+    equal runs of nodes were found (`is_guessed`)."""
+    reason = "equal runs of ONNX nodes, by number" if is_guessed else "a scope in the names of the ONNX model: `{}`"
+    path = tuple(attribute(part) for part in relative)
+    won = Candidate(".".join(path), reason, (".".join((*module.path, *relative)),))
+    module.named[child] = Chosen(won, lambda: ())
+    return module.free(path)
 
 
 def kind_word(member: Layer | Stored | Module) -> str:
-    """What a member is, in a word."""
+    """Return what a member is, in a word."""
     if not isinstance(member, Layer):
         return "block" if isinstance(member, Module) else "constant"
     kind = re.sub(r"\d?d?$", "", member.kind)
@@ -98,40 +175,104 @@ _BY_PLACE = {
 }
 
 
+@dataclass(frozen=True)
+class NewConstant:
+    """A parameter or buffer that `module` holds itself, or that a layer holds which is never called."""
+
+    value: ir.Value
+    module: Module
+    is_parameter: bool
+
+    @property
+    def name(self) -> str:
+        """Its name in the model."""
+        return (self.value.name or "").removesuffix("_quantized")
+
+
+def _told_by_idiom(new: NewConstant) -> Iterator[Candidate]:
+    """Call a constant as the idiom wants that found out that it is trained."""
+    told = new.value.meta.get(WEIGHT)
+    if told is not None and not new.name.endswith(f".{told}"):
+        yield Candidate(str(told), "an idiom knows it as a {}", (told,))
+
+
+def _state_key(new: NewConstant) -> Iterator[Candidate]:
+    """Call a constant by its key in the state dict: by all of it below the module, if nothing else would be in the
+    container, else by the last part."""
+    owner = owner_of(new.name)
+    if owner is None:
+        return
+    relative, above = (*owner, new.name.rpartition(".")[2]), new.module.path
+    if relative[: len(above)] == above:
+        relative = relative[len(above) :]
+        path = tuple(attribute(part) for part in relative)
+        if len(relative) == 1 or (new.is_parameter and _holds_only_parameters(new.module, path[:-1])):
+            yield Candidate(".".join(path), "state-dict key `{}`", (new.name,))
+    yield Candidate(attribute(relative[-1]), "state-dict key `{}`", (new.name,))
+
+
+def _own_name(new: NewConstant) -> Iterator[Candidate]:
+    """Call a constant by its name, unless an exporter or an operation made that up."""
+    if not is_nameless(new.value) and FOLDED_FROM not in new.value.metadata_props:
+        name = new.name.rpartition("/")[2] or new.name
+        yield Candidate(attribute(name, "constant"), "the ONNX initialiser is called `{}`", (new.value.name,))
+
+
+def _weight_of_integers(new: NewConstant) -> Iterator[Candidate]:
+    """Call the matrix or kernel of a quantised layer a weight."""
+    if is_integer_weight(new.value):
+        yield Candidate("weight", "the weight of a quantised layer")
+
+
+def _table_of_type(new: NewConstant) -> Iterator[Candidate]:
+    """Call booleans a mask and integers an index."""
+    word = _BUFFER_WORDS.get(new.value.dtype or ir.DataType.UNDEFINED)
+    word = word or (None if new.value.dtype in FLOATS else "index")
+    if word is not None:
+        yield Candidate(word, "a table of {}", ("booleans" if word == "mask" else "integers",))
+
+
+def _use(new: NewConstant) -> Iterator[Candidate]:
+    """Call a constant by what is done with it."""
+    user = _first_user(new.value)
+    word = "inv_freq" if _gives_angles(user) else _by_place(new.value) or _BY_USE.get(user.op_type if user else "")
+    if word is not None:
+        yield Candidate(word, "a {} takes it", (user.op_type if user else "",))
+
+
+def _constant(new: NewConstant) -> Iterator[Candidate]:
+    """Call it a constant."""
+    yield Candidate("constant", "nothing says what it is")
+
+
+CONSTANTS = Rules(
+    (
+        _told_by_idiom,
+        _state_key,  # so that the keys of the state dict are the author's
+        _own_name,
+        _weight_of_integers,
+        _table_of_type,  # before its use: integers that are added are no bias
+        _use,
+        _constant,
+    )
+)
+
+
 def stored_path(value: ir.Value, module: Module, is_parameter: bool) -> Path:
-    """The name of a parameter or buffer that `module` holds itself, or that a layer holds which is never called."""
-    name = (value.name or "").removesuffix("_quantized")
-    if WEIGHT in value.meta and not name.endswith(f".{value.meta[WEIGHT]}"):
-        return module.free((str(value.meta[WEIGHT]),))
-    owner = owner_of(name)
-    if owner is not None:
-        relative = (*owner, name.rpartition(".")[2])
-        if relative[: len(module.path)] == module.path:
-            relative = relative[len(module.path) :]
-            path = tuple(attribute(part) for part in relative)
-            if len(relative) == 1 or (is_parameter and _holds_only_parameters(module, path[:-1])):
-                return module.free(path)
-        return module.free((attribute(relative[-1]),))
-    if not is_nameless(value) and FOLDED_FROM not in value.metadata_props:  # which is called by an operation
-        return module.free((attribute(name.rpartition("/")[2] or name, "constant"),))
-    user = _first_user(value)
-    word = _BUFFER_WORDS.get(value.dtype or ir.DataType.UNDEFINED)
-    if is_integer_weight(value):
-        word = "weight"
-    if word is None and value.dtype in FLOATS:
-        word = "inv_freq" if _gives_angles(user) else _by_place(value) or _BY_USE.get(user.op_type if user else "")
-        word = word or "constant"
-    return module.free((word or "index",))
+    """Return the path of a parameter or buffer that `module` holds itself, or that a layer holds which is never called.
+    `CONSTANTS` has the rules."""
+    name, module.named[value] = CONSTANTS.decide(NewConstant(value, module, is_parameter), set())
+    return module.free(tuple(name.split(".")))
 
 
 def is_integer_weight(value: ir.Value) -> bool:
-    """Whether a constant is the matrix or kernel of a quantised layer."""
+    """Tell whether a constant is the matrix or kernel of a quantised layer."""
     user = _first_user(value)
     return user is not None and user.op_type in _INTEGER_WEIGHTS and len(value.shape or ()) > 1
 
 
 def _by_place(value: ir.Value) -> str | None:
-    """What it is for a user to whom several constants are different things."""
+    """Return what it is for a user to whom several constants are different things."""
     return next((_BY_PLACE.get((node.op_type, place)) for node, place in value.uses()), None)
 
 
@@ -140,7 +281,7 @@ def _first_user(value: ir.Value) -> ir.Node | None:
 
 
 def _gives_angles(node: ir.Node | None) -> bool:
-    """Whether cosines and sines are taken of a product, itself or joined with itself, as for a rotary embedding."""
+    """Tell whether cosines and sines are taken of a product, or of it joined with itself, as for a rotary embedding."""
     if node is None or node.op_type not in ("Mul", "MatMul"):
         return False
     (product,) = node.outputs
@@ -151,7 +292,7 @@ def _gives_angles(node: ir.Node | None) -> bool:
 
 
 def _holds_only_parameters(module: Module, container: Path) -> bool:
-    """Whether nothing but parameters would be in a container, nor it in a container of parameters:
+    """Tell whether nothing but parameters would be in a container, nor it in a container of parameters:
     `self.positions.weight` of an embedding that is read as a whole, and never called."""
     if len(module.members) > MOST_MEMBERS:
         return False

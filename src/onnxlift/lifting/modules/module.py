@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from onnxlift.ir.graph.types import FLOATS
+from onnxlift.lifting.code.naming import Chosen
 from onnxlift.lifting.code.statements import Block
 from onnxlift.lifting.ops.layers import Layer, Weight
 from onnxlift.lifting.ops.operand import Operand
@@ -62,6 +63,7 @@ class Module:
     names_speak: bool = True  # whether the names of values come from a person, not from an exporter
     layers: dict[tuple[object, ...], Layer] = field(default_factory=dict)
     constants: dict[object, Stored | Borrowed] = field(default_factory=dict)
+    named: dict[object, Chosen] = field(default_factory=dict)  # why members, and values of `Stored`, are called so
     _names: dict[int, Path] = field(default_factory=dict)
     _containers: set[Path] = field(default_factory=set)
     _numbers: dict[Path, int] = field(default_factory=dict)

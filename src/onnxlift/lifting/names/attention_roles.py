@@ -1,5 +1,5 @@
-"""Which expressions of a forward are the scores and weights of an attention that is written out, and which variables
-are its query, key and value: `(q @ k.mT * scale + mask).softmax(-1) @ v`.
+"""The expressions of a forward that are the scores and weights of an attention that is written out, and the variables
+that are its query, key and value: `(q @ k.mT * scale + mask).softmax(-1) @ v`.
 
 A product is scores only if a softmax is taken of it, of whatever was added to it or multiplied with it. A variable is
 the query only if it is what is multiplied, perhaps moved, scaled, rotated or normalised; what a layer makes queries of
@@ -53,25 +53,25 @@ class AttentionRoles:
         self._written: Mapping[object, Expr] = {
             variable(s.targets[0]): s.expr for s in statements if isinstance(s, Assign) and len(s.targets) == 1
         }
-        self._scores: set[int] = set()
-        self._softmaxes: set[int] = set()
+        self._scores: set[Expr] = set()
+        self._softmaxes: set[Expr] = set()
         for part in (part for whole in self.wholes for part in walk(whole)):
             match part:
                 case Call(_function=Attribute(_name="softmax", _base=base)) if not isinstance(base, Name):
                     products = list(self._products(base))
-                    self._scores.update(id(product) for product in products)
+                    self._scores.update(products)
                     if products:
-                        self._softmaxes.add(id(part))
+                        self._softmaxes.add(part)
 
     def is_scores(self, expr: Expr) -> bool:
-        """Whether a softmax is taken of this product."""
-        return id(expr) in self._scores
+        """Tell whether a softmax is taken of this product."""
+        return expr in self._scores
 
     def is_weights(self, expr: Expr) -> bool:
-        """Whether this is a softmax of scores, perhaps transposed or dropped from."""
+        """Tell whether this is a softmax of scores, perhaps transposed or dropped from."""
         for _ in range(_MAX_STEPS):
             expr = bare(expr)
-            if id(expr) in self._softmaxes:
+            if expr in self._softmaxes:
                 return True
             before = self._before(expr)
             if before is None:
@@ -80,7 +80,7 @@ class AttentionRoles:
         return False
 
     def operands(self) -> Iterator[tuple[object, str]]:
-        """The variables that are queries, keys and values."""
+        """Give the variables that are queries, keys and values."""
         for part in (part for whole in self.wholes for part in walk(whole)):
             match part:
                 case (
@@ -106,7 +106,7 @@ class AttentionRoles:
                             yield variable(target), letter
 
     def _layer_of(self, expr: Expr | None) -> str:
-        """The name of the layer whose result `expr` is, moved."""
+        """Return the name of the layer whose result `expr` is, moved."""
         for _ in range(_MAX_STEPS):
             match expr:
                 case None:
@@ -117,7 +117,7 @@ class AttentionRoles:
         return ""
 
     def same(self, expr: Expr) -> Iterator[object]:
-        """The variable that `expr` is, moved, scaled, rotated or normalised."""
+        """Give the variable that `expr` is, moved, scaled, rotated or normalised."""
         for _ in range(_MAX_STEPS):
             expr = bare(expr)
             key = variable(expr)
@@ -130,7 +130,7 @@ class AttentionRoles:
             expr = before
 
     def _before(self, expr: Expr, normalised: bool = False) -> Expr | None:
-        """What `expr` was one step earlier, if it is still the same."""
+        """Return what `expr` was one step earlier, if it is still the same."""
         match bare(expr):
             case Ref() | Local() as ref:
                 return self.inlined.get(variable(ref), self._written.get(variable(ref)))
@@ -158,7 +158,7 @@ class AttentionRoles:
         return bool(_ON_THE_LINE.search(self.module.name_of(target)[-1]))
 
     def _products(self, expr: Expr) -> Iterator[Expr]:
-        """The products in what a softmax is taken of."""
+        """Give the products in what a softmax is taken of."""
         waiting = [expr]
         for _ in range(_MAX_STEPS):
             if not waiting:

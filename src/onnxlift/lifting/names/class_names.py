@@ -1,20 +1,26 @@
-"""What the classes are called: as the exporter says, else by what they are, else by where they stand."""
+"""The names of classes: as the exporter says, else by what they are, else by where they stand.
+
+`CLASSES` ranks these; class_roles.py has the rules for what a class is, judged by its code.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import dropwhile, takewhile
 
 import onnx_ir as ir
 
 from onnxlift.lifting import kernels
-from onnxlift.lifting.code.expr import Attribute, Binary, Call, Member, Ref, Ternary, walk
 from onnxlift.lifting.code.identifiers import class_name
-from onnxlift.lifting.code.statements import expressions, walk_statements
+from onnxlift.lifting.code.naming import NUMBERED, Candidate, Rules
+from onnxlift.lifting.modules.classes.argument_names import numbered
 from onnxlift.lifting.modules.classes.module_class import ModuleClass
-from onnxlift.lifting.modules.module import Module, Stored
-from onnxlift.lifting.ops.layers import ACTIVATIONS, Layer
+from onnxlift.lifting.modules.module import Module
+from onnxlift.lifting.ops.layers import Layer
+
+from .class_roles import last_word, role_of
 
 _GENERIC = re.compile(
     r"(?i)^(main_?graph|torch[-_]jit([-_]export)?|graph|model|onnx|g|main|graph_?\d*|tf2onnx|paddle-onnx|)$"
@@ -34,57 +40,115 @@ _LONG_FORMS = {
     "proj": "projection",
 }
 _COUNTER = re.compile(r"_?\d+[a-z]?(_\d+[a-z]?)*$")  # of `layer1`, `inception3a`, `conv_1_2`
-_ANY = frozenset("main model module modules net network".split())  # lists of all that a model is made of
-_ACTIVATIONS = {kind.lower(): kind for kind in ACTIVATIONS}
-MANY_PLACES = 3  # where a block is under names of their own, so that none of these says what it is
 _SIDES = frozenset({"encoder", "decoder"})
-_GATES = {"gelu": "GEGLU", "silu": "SwiGLU", "relu": "ReGLU"}
-_REARRANGING = frozenset(
-    "F flatten unflatten reshape view transpose permute mT unsqueeze squeeze movedim shape size".split()
+
+
+@dataclass(frozen=True)
+class _New:
+    """A class that is to get a name, in a model that is called `file_name`."""
+
+    cls: ModuleClass
+    root: Module
+    model: ir.Model
+    file_name: str
+
+    @property
+    def is_root(self) -> bool:
+        return self.cls.example is self.root
+
+
+def _exporters_word(new: _New) -> Iterator[Candidate]:
+    """Call a class as the exporter does, unless that is only the container that it was."""
+    hint = new.cls.example.class_hint
+    if hint is not None and hint != "Sequential":
+        yield Candidate(class_name(hint, "Block"), "the exporter's class hierarchy says `{}`", (hint,))
+
+
+def _model_name(new: _New) -> Iterator[Candidate]:
+    """Call the model's class like its graph, or like the file if that says nothing."""
+    if new.is_root:
+        graph = new.model.graph.name or ""
+        is_silent = _GENERIC.match(graph) or "/" in graph
+        name, reason = (new.file_name, "the file is called `{}`") if is_silent else (graph, "the graph is called `{}`")
+        yield Candidate(class_name(name, "Block"), reason, (name,))
+
+
+def _what_it_is(new: _New) -> Iterator[Candidate]:
+    """Call a block that has nothing but a number, or stands under many names, by what its code is."""
+    role = None if new.is_root else role_of(new.cls, new.root)
+    if role is not None:
+        yield Candidate(class_name(role, "Block"), "what its code is")
+
+
+def _where_it_stands(new: _New) -> Iterator[Candidate]:
+    """Call a class by the attribute that its instances stand under."""
+    if not new.is_root:
+        place = _place(new.cls)
+        yield Candidate(class_name(place, "Block"), "it stands at `{}`", (".".join(new.cls.example.path),))
+
+
+CLASSES = Rules(
+    (
+        _exporters_word,  # it is what the author has written
+        _model_name,
+        _what_it_is,  # only where the place says nothing, or several things
+        _where_it_stands,
+    ),
+    numbered,
 )
 
 
 def name_classes(classes: Sequence[ModuleClass], root: Module, model: ir.Model, file_name: str) -> None:
-    """Give every class a name of its own."""
+    """Give every class a name of its own, and note why."""
     taken = set(kernels.layers())
-    wanted = {id(cls): _wanted(cls, root, model, file_name) for cls in classes}
+    chosen = {cls: CLASSES.decide(_New(cls, root, model, file_name), set())[1] for cls in classes}
+    wanted = {cls: (one.won.name, "") for cls, one in chosen.items()}
     alike: dict[str, list[ModuleClass]] = {}
     for cls in classes:
         if cls.example is not root and cls.example.class_hint is None:
-            alike.setdefault(wanted[id(cls)], []).append(cls)
+            alike.setdefault(wanted[cls][0], []).append(cls)
     for name, group in alike.items():
         wanted.update(_told_apart(name, group))
-    of_root = next(wanted[id(cls)] for cls in classes if cls.example is root)
+    of_root = next(wanted[cls][0] for cls in classes if cls.example is root)
     for cls in sorted(classes, key=lambda cls: cls.example is not root):  # the root gets the name that it wants
-        name = wanted[id(cls)]
+        name, change = wanted[cls]
         if cls.example is not root and cls.example.class_hint is None and name == of_root:
             name = f"{name}Model" if name != "Model" else "BaseModel"  # `deit` in a Deit
-        cls.name = _numbered(name, taken)
+            change = "told from the class of the whole model"
+        cls.name = numbered(name, taken)
+        cls.named = replace(chosen[cls], change=change if cls.name == name else NUMBERED)
         taken.add(cls.name)
 
 
-def _told_apart(name: str, group: Sequence[ModuleClass]) -> dict[int, str]:
-    """Better names for classes that all want this one: by whose they are, else by what is in them, else by the side of
-    the model on which they stand."""
+_Wanted = tuple[str, str]
+"""A name, and how it was told from others."""
+
+
+def _told_apart(name: str, group: Sequence[ModuleClass]) -> dict[ModuleClass, _Wanted]:
+    """Return better names for classes that all want this one: by whose they are, else by what is in them, else by the
+    side of the model on which they stand."""
     if len(group) == 1:
-        return {id(group[0]): name}
-    owners = {id(cls): owner for cls in group if (owner := _owner(cls)) is not None}
+        return {}
+    owners = {cls: owner for cls in group if (owner := _owner(cls)) is not None}
     if len({*owners.values()}) == len(owners) >= len(group) - 1:
-        return {key: _owned(name, owner) for key, owner in owners.items()}
-    for qualifier in (_only_part, _side):
+        return {cls: (_owned(name, owner), "told from others by whose it is") for cls, owner in owners.items()}
+    for qualifier, change in _QUALIFIERS:
         names: dict[str, list[ModuleClass]] = {}
         for cls in group:
             word = qualifier(cls)
             names.setdefault(_owned(name, word) if word else name, []).append(cls)
         if len(names) > 1:
-            return {key: value for part, few in names.items() for key, value in _told_apart(part, few).items()}
+            told: dict[ModuleClass, _Wanted] = {}
+            for part, few in names.items():
+                told.update({few[0]: (part, change)} if len(few) == 1 else _told_apart(part, few))
+            return told
     return {}
 
 
 def _only_part(cls: ModuleClass) -> str | None:
     """`layer.0` with an `attention` and a norm -> attention: the only one of its parts that is no norm."""
     parts = {path for path, m in cls.example.members.items() if not (isinstance(m, Layer) and "Norm" in m.kind)}
-    path = parts.pop() if len(parts) == 1 and _word(cls.example) in ("layer", "layers", "block", "blocks") else ()
+    path = parts.pop() if len(parts) == 1 and last_word(cls.example) in ("layer", "layers", "block", "blocks") else ()
     return _written_out(path[0]) if len(path) == 1 and re.fullmatch(r"[A-Za-z_]{2,20}", path[0]) else None
 
 
@@ -94,11 +158,10 @@ def _side(cls: ModuleClass) -> str | None:
     return sides.pop() if len(sides) == 1 else None
 
 
-def _wanted(cls: ModuleClass, root: Module, model: ir.Model, file_name: str) -> str:
-    wanted = cls.example.class_hint
-    if wanted is None or wanted == "Sequential":
-        wanted = _root_name(model, file_name) if cls.example is root else _role(cls, root) or _place(cls)
-    return class_name(wanted, "Block")
+_QUALIFIERS: tuple[tuple[Callable[[ModuleClass], str | None], str], ...] = (
+    (_only_part, "told from others by what is in it"),
+    (_side, "told from others by the side of the model that it is on"),
+)
 
 
 def _owned(name: str, owner: str) -> str:
@@ -117,23 +180,10 @@ def _owner(cls: ModuleClass) -> str | None:
     return owners.pop() if len(owners) == 1 else None
 
 
-def _numbered(name: str, taken: set[str]) -> str:
-    """`name`, or `name2`, `name3`, ... where that is taken."""
-    number, candidate = 2, name
-    while candidate in taken:
-        candidate, number = f"{name}{number}", number + 1
-    return candidate
-
-
-def _root_name(model: ir.Model, file_name: str) -> str:
-    graph = model.graph.name or ""
-    return file_name if _GENERIC.match(graph) or "/" in graph else graph
-
-
 def _place(cls: ModuleClass) -> str:
     """`encoder.layers.3` -> encoder_layer; `dense1` and `dense2` -> dense; `time_mix` and `channel_mix` -> mix;
     `attention.self` -> self_attention."""
-    words, owner = [_word(module) for module in (cls.example, *cls.instances)], _owner(cls)
+    words, owner = [last_word(module) for module in (cls.example, *cls.instances)], _owner(cls)
     is_numbered = cls.example.path[-1].isdigit()
     if is_numbered or len({module.path[-1] for module in cls.instances}) > 1:
         words = [_COUNTER.sub("", word) or word for word in words]
@@ -150,7 +200,7 @@ def _place(cls: ModuleClass) -> str:
 
 
 def _in_common(words: Sequence[str]) -> str:
-    """What names end with, or begin with, if they are not the same; the first one if they have nothing in common."""
+    """Return what names end with, or begin with, if they are not the same; the first if they have nothing in common."""
     parts = [word.split("_") for word in dict.fromkeys(words)]
     last = [p[0] for p in takewhile(lambda part: len({*part}) == 1, zip(*map(reversed, parts), strict=False))]
     first = [p[0] for p in takewhile(lambda part: len({*part}) == 1, zip(*parts, strict=False))]
@@ -159,125 +209,3 @@ def _in_common(words: Sequence[str]) -> str:
 
 def _written_out(word: str) -> str:
     return "_".join(_ABBREVIATIONS.get(part) or _LONG_FORMS.get(part, part) for part in word.split("_"))
-
-
-def _word(module: Module) -> str:
-    """The last name in a module's path that is no number."""
-    return next((part for part in reversed(module.path) if not part.isdigit()), "block")
-
-
-def _role(cls: ModuleClass, root: Module) -> str | None:
-    """What a numbered block is, judged by its code; and an attention that is there under several names. A block with a
-    name of its own keeps that."""
-    module = cls.example
-    if module.is_step and not module.members:
-        return _step(module)
-    if module.sequential and module.has_numbers:
-        layers = {m.kind.rstrip("123d") for m in module.members.values() if isinstance(m, Layer)}
-        return "ConvBlock" if "Conv" in layers else "MLP" if "Linear" in layers else None
-    if _is_projection(module):
-        return "Projection"
-    words = {_word(instance).rstrip("0123456789") for instance in cls.instances}
-    if len(words) >= MANY_PLACES and _is_convolution(module):
-        return "ConvBlock"
-    if len({_word(instance) for instance in cls.instances}) > 1 and "scaled_dot_product_attention" in _called(module):
-        return "Attention"
-    if not re.fullmatch(r".*\d[a-z]?", module.path[-1]):
-        return None
-    kinds = [m.kind for m in module.members.values() if isinstance(m, Layer)]
-    convolutions = _convolutions(module)
-    if convolutions and _is_residual(module):
-        if [m.arguments["kernel_size"] in (1, (1, 1)) for m in convolutions] == [True, False, True]:
-            return "Bottleneck"
-        strides = {m.arguments.get("stride", 1) for m in convolutions}
-        return "DownsampleBlock" if strides - {1, (1, 1)} and not cls.parts else "ResidualBlock"
-    if "scaled_dot_product_attention" in _called(module):
-        return "TransformerBlock" if any(kind.endswith("Norm") for kind in kinds) else "Attention"
-    return _anything(module, root) if words & _ANY and module.path[-1].isdigit() else None
-
-
-def _anything(module: Module, root: Module) -> str:
-    """What one of all sorts of modules is, that have nothing but a number: what makes results of several values, a
-    convolution and what follows it, halves of which one goes through blocks (cross-stage partial), pools of pools."""
-    called = _called(module)
-    if len(module.inputs) > 1 and {*module.outputs} & {*root.outputs}:
-        return "Head"
-    if _is_convolution(module):
-        names = [_ACTIVATIONS[name] for each in sorted(called) if (name := each.replace("_", "")) in _ACTIVATIONS]
-        norms = {m.kind for m in module.members.values() if isinstance(m, Layer) and "Norm" in m.kind}
-        norm = "BN" if any(kind.startswith("Batch") for kind in norms) else "Norm" if norms else ""
-        return f"Conv{norm}{names[0]}" if len(names) == 1 else "ConvBlock"
-    if "cat" in called and called & {"chunk", "split"} and any(len(path) > 1 for path in module.members):
-        return "CSPBlock"
-    if "cat" in called and any(isinstance(m, Layer) and "Pool" in m.kind for m in module.members.values()):
-        return "PyramidPooling"
-    return "Block"
-
-
-def _step(module: Module) -> str:
-    """What a layer without weights is: a gate of one half by the other, another order of axes, an activation."""
-    called = _called(module)
-    if "chunk" in called:
-        return next((name for function, name in _GATES.items() if function in called), "Gate")
-    return "Rearrange" if called <= _REARRANGING else "Activation"
-
-
-def _is_projection(module: Module) -> bool:
-    """Whether this is a product with a matrix that the module holds itself."""
-    held = {path for path, member in module.members.items() if isinstance(member, Stored)}
-    return (
-        {("weight",)} <= held <= {("weight",), ("bias",)}
-        and len(held) == len(module.members)
-        and any(
-            isinstance(expr, Binary) and expr._op == "@"
-            for statement in walk_statements(module.body)
-            for expr in expressions(statement)
-        )
-    )
-
-
-def _is_convolution(module: Module) -> bool:
-    """Whether this is one convolution, with a norm perhaps, and no name says what for."""
-    kinds = [m.kind if isinstance(m, Layer) else "" for m in module.members.values()]
-    others = [kind for kind in kinds if not kind.startswith("Conv")]
-    return len(kinds) - len(others) == 1 and all("Norm" in kind for kind in others)
-
-
-def _convolutions(module: Module) -> list[Layer]:
-    """Those of a block; or those in its parts, if these have no other matrices."""
-    own = [m for m in module.members.values() if isinstance(m, Layer)]
-    below = [m for part in module.walk() for m in part.members.values() if isinstance(m, Layer)]
-    convolutions = [m for m in own if m.kind.startswith("Conv")]
-    if not convolutions and all(m.kind != "Linear" for m in below):
-        convolutions = [m for m in below if m.kind.startswith("Conv")]
-    return convolutions
-
-
-def _is_residual(module: Module) -> bool:
-    """Whether the input, or a member's value of it, is added to something."""
-    near = set(module.inputs)
-    for statement in walk_statements(module.body):
-        for whole in expressions(statement):
-            expr = whole._then if isinstance(whole, Ternary) else whole  # a sum that not all of the class compute
-            match expr:
-                case Call() if isinstance(expr._function, Member) and _reads(expr) <= module.inputs.keys():
-                    near.update(t._key for t in getattr(statement, "targets", []) if isinstance(t, Ref))
-                case Binary() if expr._op == "+" and _reads(expr) & near:
-                    if len(_reads(expr) - module.constants.keys()) == 2:
-                        return True
-    return False
-
-
-def _reads(expr: Call | Binary) -> set[object]:
-    return {part._key for part in walk(expr) if isinstance(part, Ref)}
-
-
-def _called(module: Module) -> set[str]:
-    def functions() -> Iterator[str]:
-        for statement in walk_statements(module.body):
-            for expr in expressions(statement):
-                for part in walk(expr):
-                    if isinstance(part, Attribute):
-                        yield part._name
-
-    return set(functions())

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from keyword import iskeyword
+from typing import NamedTuple
 
 import onnx_ir as ir
 
@@ -22,7 +22,6 @@ from onnxlift.lifting.code.expr import (
     Comprehension,
     Display,
     Expr,
-    Literal,
     Local,
     Member,
     Name,
@@ -32,6 +31,7 @@ from onnxlift.lifting.code.expr import (
     walk,
 )
 from onnxlift.lifting.code.identifiers import identifier
+from onnxlift.lifting.code.naming import Candidate
 from onnxlift.lifting.code.statements import Assign, ForLoop, Statement, blocks, walk_statements
 from onnxlift.lifting.modules.classes.variants import asked_member
 from onnxlift.lifting.modules.inline import Inlined, main_line
@@ -41,32 +41,20 @@ from onnxlift.lifting.modules.prune import called_module
 from onnxlift.lifting.ops.layers import Layer
 
 from .attention_roles import KEY, OPERANDS, QUERY, VALUE, AttentionRoles
+from .words import MASK, POSITIONS, WORDS, is_called_again, spoken
 
+ATTENTION = "scaled_dot_product_attention"
 SOFTMAX = "softmax"
-_ATTENTION = re.compile(r"(?i)(attention|attn)$")
 # Names of a parameter in a forward that adds it to its result, or to the scores of an attention; elsewhere it is
 # something else.
 RESIDUAL, BIAS = "residual", "bias"
-MASK = "mask"
 WEIGHT = "weight"
-_HIDDEN = -1e4  # a score of so much does not count
-POSITIONS = "positions"
 # What is looked up in an embedding of this name.
 _LOOKED_UP = (
     (re.compile(r"(?i)pos(itions?)?(_|$)|_positions?$|wpe$"), POSITIONS),
     (re.compile(r"(?i)token_types?(_|$)|segments?(_|$)"), "token_types"),
 )
-WORDS = {
-    "scaled_dot_product_attention": "attn",
-    "softmax": "weights",
-    "@": "scores",
-    "arange": POSITIONS,
-    "sigmoid": "gate",
-    "cos": "cos",
-    "sin": "sin",
-    "rsqrt": "scale",
-    **dict.fromkeys(("==", "!=", ">", "<", ">=", "<=", "&", "|", "tril", "triu"), MASK),
-}
+_IN_ATTENTION = {QUERY: "the query of an attention", KEY: "the key of an attention", VALUE: "the value of an attention"}
 
 
 @dataclass
@@ -78,132 +66,280 @@ class Hints:
     called: Callable[[Module], tuple[Mapping[int, str], Mapping[int, str]]] = lambda child: ({}, {})
 
 
+class Role(NamedTuple):
+    """What a variable is used as, and the reason in words; no word if it is several things. It `overrules` the roles
+    that were found before, or gives way to them."""
+
+    variable: object
+    word: str
+    reason: str
+    details: tuple[object, ...] = ()
+    overrules: bool = False
+
+    @property
+    def candidate(self) -> Candidate:
+        """The word as a name for the variable."""
+        return Candidate(self.word, self.reason, self.details)
+
+
 class Roles:
-    """`found`: variable -> what it is called elsewhere, or what it is used as; `factors`: the variables that something
-    is multiplied with; `indices`: those that are looked up in an embedding."""
+    """`found`: variable -> what it is called elsewhere, or what it is used as; `lost`: the other roles that it has;
+    `factors`: the variables that something is multiplied with; `indices`: those that are looked up in an embedding.
+
+    The rules are asked in the order of `_RULES`, at the end of the class."""
 
     def __init__(self, module: Module, inlined: Inlined, hints: Hints, attention: AttentionRoles) -> None:
         self.module = module
         self.inlined = inlined
         self._attention = attention
-        self.factors: set[object] = set()
-        self.indices: set[object] = set()
-        self.found = self._collect(hints)
+        self._hints = hints
+        self._statements = list(walk_statements(module.body))
+        self._parts = [part for whole in attention.wholes for part in walk(whole)]
+        self._calls = [part for part in self._parts if isinstance(part, Call)]
+        self._all: dict[object, Role] = {}
+        self._lost: dict[object, list[Role]] = {}
+        self.factors = set(self._factors())
+        self.indices = {variable(call._args[0]) for call in self._calls if _looks_up(call)}
+        for rule in self._RULES:
+            for role in rule(self):
+                self._note(role)
+        kept = {key: role for key, role in self._all.items() if role.word and len(role.word) <= LONGEST_NAME}
+        self.found = {key: role.candidate for key, role in kept.items()}
 
-    def _collect(self, hints: Hints) -> dict[object, str]:
-        found: dict[object, str] = {}
-        statements = list(walk_statements(self.module.body))
-        wholes = self._attention.wholes
-        for call in (part for whole in wholes for part in walk(whole) if isinstance(part, Call)):
-            child = called_module(call)
-            roles = dict(hints.called(child)[0]) if child is not None else {}
-            if isinstance(call._function, Attribute) and call._function._name == "scaled_dot_product_attention":
-                operands = zip(call._args, (QUERY, KEY, VALUE), strict=False)
-                self._add_operands(((key, role) for e, role in operands for key in self._attention.same(e)), found)
-            elif _is_layers_function(call):
-                roles = {1: WEIGHT, 2: BIAS}
-            elif _is_rotary(call):
-                roles = {1: WORDS["cos"], 2: WORDS["sin"]}
-            elif isinstance(call._function, Member):
-                roles.update((0, word) for word in self._looked_up(call._function._target))
-                if _is_embedding(call._function._target):
-                    self.indices.add(variable(call._args[0]))
-            for position, argument in enumerate(call._args):
-                if position in roles:
-                    found.setdefault(variable(argument), roles[position])
-            if "attn_mask" in call._kwargs:
-                found.setdefault(variable(call._kwargs["attn_mask"]), MASK)
-        self.factors = set(_factors(wholes))
-        biases = set(self._added_to_scores(statements, wholes))
+    def lost(self, key: object) -> list[Candidate]:
+        """Return the other roles of a variable."""
+        return [role.candidate for role in self._lost.get(key, ()) if role.word]
+
+    def _note(self, role: Role) -> None:
+        known = self._all.get(role.variable)
+        if role.variable is None or known == role:
+            return
+        if known is not None:
+            self._lost.setdefault(role.variable, []).append(known if role.overrules else role)
+        if known is None or role.overrules:
+            self._all[role.variable] = role
+
+    def _word(self, key: object) -> str | None:
+        """Return the role that a variable has so far; none at all, or "" if it is several things."""
+        known = self._all.get(key)
+        return None if known is None else known.word
+
+    # What is read off a call
+
+    def _of_calls(self) -> Iterator[Role]:
+        """Go through the calls, in the order of the text; the first one that says what a variable is decides."""
+        for call in self._calls:
+            for rule in self._CALL_RULES:
+                yield from rule(self, call)
+
+    def _attended(self, call: Call) -> Iterator[Role]:
+        """The operands of PyTorch's attention are query, key and value."""
+        if isinstance(call._function, Attribute) and call._function._name == ATTENTION:
+            operands = zip(call._args, (QUERY, KEY, VALUE), strict=False)
+            yield from _in_attention((key, role) for e, role in operands for key in self._attention.same(e))
+
+    def _passed_on(self, call: Call) -> Iterator[Role]:
+        """What is handed to a module is called as that one calls it."""
+        child = called_module(call)
+        names = {} if child is None else self._hints.called(child)[0]
+        for position, argument in enumerate(call._args):
+            if position in names:
+                yield Role(variable(argument), names[position], "`self.{}` calls it so", (_Path(self.module, child),))
+
+    def _weights(self, call: Call) -> Iterator[Role]:
+        """`F.linear(x, weight, bias)`: what a layer would have."""
+        if _is_layers_function(call):
+            for argument, word in zip(call._args[1:], (WEIGHT, BIAS), strict=False):
+                yield Role(variable(argument), word, "a layer would have it as its {}", (word,))
+
+    def _angles(self, call: Call) -> Iterator[Role]:
+        """`apply_rotary(x, cos, sin)`."""
+        if _is_rotary(call):
+            for argument, word in zip(call._args[1:], (WORDS["cos"], WORDS["sin"]), strict=False):
+                yield Role(variable(argument), word, "something is turned by it")
+
+    def _looked_up(self, call: Call) -> Iterator[Role]:
+        """`self.position_embeddings(x)` -> positions: what an embedding is given."""
+        if _looks_up(call):
+            assert isinstance(call._function, Member)
+            name = self.module.name_of(call._function._target)[-1]
+            for word in [word for pattern, word in _LOOKED_UP if pattern.search(name)][-1:]:
+                yield Role(variable(call._args[0]), word, "it is looked up in `self.{}`", (name,))
+
+    def _masking(self, call: Call) -> Iterator[Role]:
+        """What an attention is given as `attn_mask`."""
+        if "attn_mask" in call._kwargs:
+            yield Role(variable(call._kwargs["attn_mask"]), MASK, "the mask of an attention")
+
+    # What is read off the whole forward
+
+    def _biases(self) -> Iterator[Role]:
+        """A parameter that is added to scores is a bias, if the callers have no name for it."""
+        biases = set(self._added_to_scores())
         for position, value in enumerate(self.module.inputs):
             if value in biases:
-                found.setdefault(value, hints.parameters.get(position, BIAS))
-        of_masks = set(_added_to_masks(statements, found))
-        for addend in self._addends(wholes):
+                yield from self._as_called(position, value)
+                yield Role(value, BIAS, "it is added to the scores of an attention")
+
+    def _residuals(self) -> Iterator[Role]:
+        """The parameters, but for the first, that are added to what the forward computes, read nowhere else, and no
+        part of a mask."""
+        of_masks = set(self._added_to_masks())
+        for addend in self._addends():
             if addend not in of_masks:
-                found.setdefault(addend, RESIDUAL)
-        self._add_operands(self._attention.operands(), found)
-        for statement in reversed(statements):
-            if not isinstance(statement, Assign):
-                continue
-            for key, role in self._attention.joined(statement):
-                found.setdefault(key, role)
-            child = called_module(statement.expr)
-            named = {} if child is None or is_called_again(statement.expr) else hints.called(child)[1]
-            for position, name in named.items():
-                if position < len(statement.targets) and statement.targets[position] is not None:
-                    found.setdefault(variable(statement.targets[position]), name)
-            whole = _whole([found.get(variable(target), "") for target in statement.targets])
-            if whole is not None:
-                line = main_line(statement.expr, self.inlined)
-                found.update((source, whole) for source in line if source not in self.module.inputs)
-            if len(statement.targets) == 1 and statement.targets[0] is not None and child is None:
-                used_as = found.get(variable(statement.targets[0]))
-                if used_as is not None:
-                    found.update(self._rotated_part(statement.expr, used_as))
-                if used_as == MASK:
-                    found.setdefault(_masked(statement.expr), BIAS)
-                sources = list(self._sources(statement.expr, used_as))
-                is_alike = len(sources) == 1 and _are_alike(sources[0], variable(statement.targets[0]))
-                if used_as is not None and is_alike and sources[0] not in self.module.inputs:
-                    # What becomes several things is none of them yet.
-                    found[sources[0]] = used_as if found.get(sources[0], used_as) == used_as else ""
-            if len(statement.targets) == 1 and (held := self._only_parameter(statement.expr)) is not None:
-                found.setdefault(variable(statement.targets[0]), held)
+                yield Role(addend, RESIDUAL, "it is added to what the forward computes")
+
+    def _attention_operands(self) -> Iterator[Role]:
+        """Queries, keys and values of attentions that are written out."""
+        yield from _in_attention(self._attention.operands())
+
+    def _called_by_callers(self) -> Iterator[Role]:
+        """A parameter is called as the callers call it."""
         for position, value in enumerate(self.module.inputs):
-            if position in hints.parameters:
-                found.setdefault(value, hints.parameters[position])
-        for statement in statements:
+            yield from self._as_called(position, value)
+
+    def _in_place_of_nothing(self) -> Iterator[Role]:
+        """What an optional member gives where it is there is called by the member."""
+        for statement in self._statements if self.module.optional else ():
             member = asked_member(statement)
-            if member is not None and self.module.optional:  # what takes the place of nothing
+            if member is not None:
                 written = [key for inner in blocks(statement) for s in inner.statements for key in written_by(s)]
-                found.setdefault(written[-1], spoken(self.module.name_of(member)[-1]))
-        return {key: name for key, name in found.items() if name and len(name) <= LONGEST_NAME}
+                name = self.module.name_of(member)[-1]
+                yield Role(written[-1], spoken(name), "the result of `self.{}`, where that is there", (name,))
 
-    def _add_operands(self, operands: Iterable[tuple[object, str]], found: dict[object, str]) -> None:
-        """Queries, keys and values; what is several of these is none of them."""
-        roles: dict[object, set[str]] = {}
-        for key, role in operands:
-            roles.setdefault(key, set()).add(role)
-        for key, several in roles.items():
-            found.setdefault(key, several.pop() if len(several) == 1 else "")
+    # What is handed back along the line of computation
 
-    def _sources(self, expr: Expr, role: str | None) -> Iterator[object]:
-        """The variables that have become `expr`, which has this role. What a layer makes queries of is no query yet."""
+    def _of_statements(self) -> Iterator[Role]:
+        """Go through the statements from the last to the first: what a variable becomes is known by then."""
+        for statement in reversed(self._statements):
+            if isinstance(statement, Assign):
+                for rule in self._STATEMENT_RULES:
+                    yield from rule(self, statement)
+
+    def _taken_apart(self, statement: Assign) -> Iterator[Role]:
+        """`a, b, c = self.qkv(x).chunk(3, -1)` -> a: q, b: k, c: v."""
+        for key, role in self._attention.joined(statement):
+            yield Role(key, role, _IN_ATTENTION[role])
+
+    def _given_back(self, statement: Assign) -> Iterator[Role]:
+        """The results of a module are called as that one calls them."""
+        child = called_module(statement.expr)
+        named = {} if child is None or is_called_again(statement.expr) else self._hints.called(child)[1]
+        for position, name in named.items():
+            if position < len(statement.targets):
+                target = variable(statement.targets[position])
+                yield Role(target, name, "`self.{}` calls it so", (_Path(self.module, child),))
+
+    def _whole_of_parts(self, statement: Assign) -> Iterator[Role]:
+        """`q_rot, q_pass = x.split(...)` -> x: q."""
+        whole = _whole([self._word(variable(target)) or "" for target in statement.targets])
+        if whole is not None:
+            for source in main_line(statement.expr, self.inlined):
+                if source not in self.module.inputs:
+                    yield Role(source, whole, "it becomes the two parts of `{}`", (whole,), overrules=True)
+
+    def _rotated_parts(self, statement: Assign) -> Iterator[Role]:
+        """`q = torch.cat((apply_rotary(x, cos, sin), y), -1)` -> x: q_rot, y: q_pass."""
+        word = self._word(variable(statement.targets[0])) if _is_plain(statement) else None
+        match bare(statement.expr):
+            case Call(_function=Attribute(_name="cat"), _args=[Display(_items=[first, second]), *_]) if word:
+                match bare(self.inlined.get(variable(first), first)):
+                    case Call(_args=[turned, *_]) as call if _is_rotary(call):
+                        for part, suffix in ((turned, "rot"), (second, "pass")):
+                            reason = "the part of `{}` that is turned, or passed"
+                            yield Role(variable(part), f"{word}_{suffix}", reason, (word,), overrules=True)
+
+    def _masked(self, statement: Assign) -> Iterator[Role]:
+        """`mask = torch.where(mask, bias, low)` -> bias: what is added to the scores where the mask lets it."""
+        if _is_plain(statement) and self._word(variable(statement.targets[0])) == MASK:
+            yield Role(_kept_by_mask(statement.expr), BIAS, "it is added to the scores where a mask lets it")
+
+    def _handed_back(self, statement: Assign) -> Iterator[Role]:
+        """What becomes a variable has its role already; what becomes several things is none of them yet."""
+        result = variable(statement.targets[0]) if _is_plain(statement) else None
+        word = self._word(result)
+        if word is None:
+            return
+        sources = list(self._sources(statement.expr, word))
+        if len(sources) == 1 and _are_alike(sources[0], result) and sources[0] not in self.module.inputs:
+            known = self._word(sources[0])
+            role = self._all[result]
+            is_same = known is None or known == word
+            yield role._replace(variable=sources[0], word=word if is_same else "", overrules=True)
+
+    def _held(self, statement: Assign) -> Iterator[Role]:
+        """What is computed from one parameter or buffer, and nothing else, is called like that."""
+        if len(statement.targets) == 1 and (name := self._only_parameter(statement.expr)) is not None:
+            yield Role(variable(statement.targets[0]), name, "it is computed from `self.{}` alone", (name,))
+
+    # The order is the rank: the first rule that knows a variable decides.
+    _CALL_RULES: tuple[Callable[[Roles, Call], Iterator[Role]], ...] = (
+        _attended,
+        _passed_on,
+        _weights,
+        _angles,
+        _looked_up,
+        _masking,
+    )
+    # Each statement is asked after those that follow it.
+    _STATEMENT_RULES: tuple[Callable[[Roles, Assign], Iterator[Role]], ...] = (
+        _taken_apart,
+        _given_back,
+        _whole_of_parts,  # as soon as both parts are known
+        _rotated_parts,
+        _masked,
+        _handed_back,  # from a variable whose role the rules above have found, or statements below
+        _held,
+    )
+    _RULES: tuple[Callable[[Roles], Iterator[Role]], ...] = (
+        _of_calls,  # what takes a variable says most plainly what it is
+        _biases,
+        _residuals,  # after calls and biases, whose masks are no residuals
+        _attention_operands,  # products say less than a call
+        _of_statements,
+        _called_by_callers,  # they know least of what is done here
+        _in_place_of_nothing,
+    )
+
+    def _as_called(self, position: int, value: ir.Value) -> Iterator[Role]:
+        if position in self._hints.parameters:
+            name = self._hints.parameters[position]
+            yield Role(value, name, "the caller calls it `{}`", (name,))
+
+    def _sources(self, expr: Expr, role: str) -> Iterator[object]:
+        """Give the variables that have become `expr`, which has this role. What a layer makes queries of is no query
+        yet."""
         return self._attention.same(expr) if role in OPERANDS else main_line(expr, self.inlined)
 
     def _only_parameter(self, expr: Expr) -> str | None:
-        """What the one parameter or buffer is called that an expression is computed from, and nothing else."""
+        """Return what the one parameter or buffer is called that an expression is computed from, and nothing else."""
         keys = {variable(part) for part in walk(expr) if isinstance(part, Ref | Local)}
         name = self.module.stored_name(keys.pop()) if len(keys) == 1 else None
         return identifier(name[-1]) if name is not None else None
 
-    def _rotated_part(self, expr: Expr, role: str) -> dict[object, str]:
-        """`q = torch.cat((apply_rotary(x, cos, sin), y), -1)` -> x: q_rot, y: q_pass."""
-        match bare(expr):
-            case Call(_function=Attribute(_name="cat"), _args=[Display(_items=[first, second]), *_]):
-                match bare(self.inlined.get(variable(first), first)):
-                    case Call(_args=[turned, *_]) as call if _is_rotary(call):
-                        return {variable(turned): f"{role}_rot", variable(second): f"{role}_pass"}
-        return {}
+    def _factors(self) -> Iterator[object]:
+        for part in self._parts:
+            if isinstance(part, Binary) and part._op == "*":
+                yield from (variable(side) for side in (part._left, part._right))
 
-    def _addends(self, wholes: Iterable[Expr]) -> Iterable[object]:
-        """The parameters, but for the first, that are added to what the forward computes and are read nowhere else."""
-        parts = [part for whole in wholes for part in walk(whole)]
-        reads = Counter(variable(part) for part in parts if isinstance(part, Ref | Local))
+    def _addends(self) -> Iterator[object]:
+        """Give the parameters, but for the first, that are added to something computed, and are read nowhere else."""
+        reads = Counter(variable(part) for part in self._parts if isinstance(part, Ref | Local))
         others = set(list(self.module.inputs)[1:])
-        for part in parts:
+        for part in self._parts:
             if isinstance(part, Binary) and part._op == "+":
                 sides = [variable(part._left), variable(part._right)]
                 for side, other in (sides, sides[::-1]):
                     if side in others and reads[side] == 1 and other not in self.module.inputs:
                         yield side
 
-    def _looked_up(self, target: object) -> Iterable[str]:
-        """What an embedding is given: `self.position_embeddings(x)` -> positions."""
-        if _is_embedding(target):
-            name = self.module.name_of(target)[-1]
-            yield from (word for pattern, word in _LOOKED_UP if pattern.search(name))
+    def _added_to_masks(self) -> Iterator[object]:
+        """`mask = x + y`, where others call this a mask -> x, y."""
+        for statement in self._statements:
+            if isinstance(statement, Assign) and MASK in [self._word(variable(t)) for t in statement.targets]:
+                match bare(statement.expr):
+                    case Binary(_op="+", _left=left, _right=right):
+                        yield from (variable(side) for side in (left, right))
 
     def _before_moves(self, expr: Expr) -> Expr:
         """`x.unflatten(0, (-1, 4))` -> x: what only has other axes then."""
@@ -215,15 +351,14 @@ class Roles:
                 case _:
                     return expr
 
-    def _added_to_scores(self, statements: Iterable[Statement], wholes: Iterable[Expr]) -> Iterable[object]:
-        """The variables that are added to what a softmax is taken of, `(q @ k.mT + bias).softmax(-1)`, or to the mask
-        of an attention."""
-        written = {variable(s.targets[0]): s.expr for s in statements if isinstance(s, Assign) and len(s.targets) == 1}
-        calls = [part for whole in wholes for part in walk(whole) if isinstance(part, Call)]
-        waiting = [
-            c._function._base for c in calls if isinstance(c._function, Attribute) and c._function._name == SOFTMAX
-        ]
-        waiting += [call._kwargs["attn_mask"] for call in calls if "attn_mask" in call._kwargs]
+    def _added_to_scores(self) -> Iterator[object]:
+        """Give the variables that are added to what a softmax is taken of, `(q @ k.mT + bias).softmax(-1)`, or to the
+        mask of an attention."""
+        assigned = (s for s in self._statements if isinstance(s, Assign))
+        written = {variable(s.targets[0]): s.expr for s in assigned if len(s.targets) == 1}
+        functions = [call._function for call in self._calls]
+        waiting = [f._base for f in functions if isinstance(f, Attribute) and f._name == SOFTMAX]
+        waiting += [call._kwargs["attn_mask"] for call in self._calls if "attn_mask" in call._kwargs]
         seen: set[object] = set()
         while waiting:
             match bare(waiting.pop()):
@@ -239,21 +374,42 @@ class Roles:
                     waiting += [e for e in (self.inlined.get(ref._key), written.get(ref._key)) if e is not None]
 
 
+class _Path(NamedTuple):
+    """The place of a member, as text when somebody wants to read it."""
+
+    module: Module
+    member: object
+
+    def __format__(self, _: str) -> str:
+        return ".".join(self.module.name_of(self.member))
+
+
+def _in_attention(operands: Iterable[tuple[object, str]]) -> Iterator[Role]:
+    """Give the roles of queries, keys and values; what is several of these is none of them."""
+    roles: dict[object, set[str]] = {}
+    for key, role in operands:
+        roles.setdefault(key, set()).add(role)
+    for key, several in roles.items():
+        role = several.pop() if len(several) == 1 else ""
+        yield Role(key, role, _IN_ATTENTION.get(role, ""))
+
+
+def _is_plain(statement: Assign) -> bool:
+    """Tell whether a statement gives one variable a value, and not by calling a module."""
+    targets = statement.targets
+    return len(targets) == 1 and targets[0] is not None and called_module(statement.expr) is None
+
+
+def _looks_up(call: Call) -> bool:
+    return isinstance(call._function, Member) and _is_embedding(call._function._target)
+
+
 def _is_embedding(target: object) -> bool:
     return isinstance(target, Layer) and target.kind == "Embedding"
 
 
-def _added_to_masks(statements: Iterable[Statement], found: Mapping[object, str]) -> Iterator[object]:
-    """`mask = x + y`, where others call this a mask -> x, y."""
-    for statement in statements:
-        if isinstance(statement, Assign) and MASK in [found.get(variable(target)) for target in statement.targets]:
-            match bare(statement.expr):
-                case Binary(_op="+", _left=left, _right=right):
-                    yield from (variable(side) for side in (left, right))
-
-
-def _masked(expr: Expr) -> object:
-    """`torch.where(mask, bias, low)` -> bias: what is added to the scores where the mask lets it."""
+def _kept_by_mask(expr: Expr) -> object:
+    """`torch.where(mask, bias, low)` -> bias: the variable that is taken where a mask lets it."""
     match bare(expr):
         case Call(_function=Attribute(_name="where"), _args=[_, *choices]):
             return next((key for choice in choices if (key := variable(choice)) is not None), None)
@@ -261,7 +417,7 @@ def _masked(expr: Expr) -> object:
 
 
 def _is_layers_function(call: Call) -> bool:
-    """Whether this does what a layer does, with a weight and perhaps a bias: `F.linear(x, weight, bias)`."""
+    """Tell whether this does what a layer does, with a weight and perhaps a bias: `F.linear(x, weight, bias)`."""
     match call._function:
         case Attribute(_base=Name(_name="F"), _name=name):
             return name == "linear" or name.startswith("conv")
@@ -269,34 +425,15 @@ def _is_layers_function(call: Call) -> bool:
 
 
 def _is_rotary(call: Call) -> bool:
-    """Whether something is turned by cosines and sines: `apply_rotary(x, cos, sin)`."""
+    """Tell whether something is turned by cosines and sines: `apply_rotary(x, cos, sin)`."""
     return isinstance(call._function, Name) and call._function._name.startswith("apply_rotary")
 
 
 def _are_alike(source: object, result: object) -> bool:
-    """Whether a variable can be the same thing before and after: what is looked up is not what it is looked up by."""
+    """Tell whether a variable can be the same thing before and after: what is looked up is not what it is looked up
+    by."""
     kinds = [value.dtype in FLOATS for value in (source, result) if isinstance(value, ir.Value)]
     return len(set(kinds)) < 2
-
-
-def is_mask(call: Call) -> bool:
-    """`torch.where(mask, 0.0, -inf)`: whether there are two numbers in it, one where something holds."""
-    match call:
-        case Call(_function=Attribute(_name="where"), _args=[_, then, otherwise]):
-            return isinstance(bare(then), Literal) and isinstance(bare(otherwise), Literal)
-    return False
-
-
-def is_hiding(expr: Expr) -> bool:
-    """Whether this is a number so low that scores which it is added to do not count."""
-    number = bare(expr)
-    return isinstance(number, Literal) and isinstance(number._value, float) and number._value <= _HIDDEN
-
-
-def is_called_again(expr: Expr) -> bool:
-    """Whether a module is called that is called several times, not in a loop."""
-    child = called_module(expr)
-    return child is not None and child.calls > 1
 
 
 def _whole(roles: list[str]) -> str | None:
@@ -307,30 +444,14 @@ def _whole(roles: list[str]) -> str | None:
     return None
 
 
-def _factors(wholes: Iterable[Expr]) -> Iterable[object]:
-    for part in (part for whole in wholes for part in walk(whole)):
-        if isinstance(part, Binary) and part._op == "*":
-            yield from (variable(side) for side in (part._left, part._right))
-
-
-def spoken(attribute: str) -> str:
-    """`q_proj` -> q, `SelfAttention` -> attn: the value, not the layer."""
-    if _ATTENTION.search(attribute):
-        return WORDS["scaled_dot_product_attention"]
-    for suffix in ("_proj", "_linear", "_layer", "_fc"):
-        if attribute.endswith(suffix) and not iskeyword(attribute.removesuffix(suffix) or "in"):
-            attribute = attribute.removesuffix(suffix)
-    return identifier(attribute.lower() if len(attribute) > 1 else attribute)
-
-
 def written_by(statement: Statement | None) -> list[object]:
-    """The variables that a statement gives a value."""
+    """Return the variables that a statement gives a value."""
     targets = statement.targets if isinstance(statement, Assign | ForLoop) else ()
     return [variable(target) for target in targets if target is not None]
 
 
 def counted_in(expr: Expr, inlined: Inlined) -> Iterator[Local]:
-    """The variables of loops in an expression: `head` of `[head(x) for head in self.heads]`."""
+    """Give the variables of loops in an expression: `head` of `[head(x) for head in self.heads]`."""
     for part in walk(expr):
         if isinstance(part, Comprehension):
             yield from (target for target in part._targets if target is not None)

@@ -64,29 +64,29 @@ def _whole(model: ir.Model, line: Callable[[ir.Node], str]) -> str:
 
 def _graph_lines(graph: ir.Graph, indent: str, line: Callable[[ir.Node], str]) -> Iterator[str]:
     for value in graph.inputs:
-        yield f"{indent}input {_name(value.name)}: {type_of(value)}"
+        yield f"{indent}input {shown(value.name)}: {type_of(value)}"
     for value in graph.initializers.values():
-        yield f"{indent}constant {_name(value.name)}: {type_of(value)}{_elements(value)}"
+        yield f"{indent}constant {shown(value.name)}: {type_of(value)}{_elements(value)}"
     for node in graph:
         yield indent + line(node)
         for inner in subgraphs(node):
-            yield f"{indent}  graph {_name(inner.name)}"
+            yield f"{indent}  graph {shown(inner.name)}"
             yield from _graph_lines(inner, indent + "    ", line)
     for value in graph.outputs:
-        yield f"{indent}output {_name(value.name)}: {type_of(value)}"
+        yield f"{indent}output {shown(value.name)}: {type_of(value)}"
 
 
 def node_line(node: ir.Node) -> str:
     """A node on one line: its name, operator, inputs, attributes, and outputs with their types."""
-    arguments = ["_" if value is None else _name(value.name) for value in node.inputs]
+    arguments = ["_" if value is None else shown(value.name) for value in node.inputs]
     arguments += [f"{name}={_attribute(attribute)}" for name, attribute in sorted(node.attributes.items())]
-    outputs = ", ".join(f"{_name(value.name)} {type_of(value)}" for value in node.outputs if value.name)
+    outputs = ", ".join(f"{shown(value.name)} {type_of(value)}" for value in node.outputs if value.name)
     operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-    return f"{_name(node.name)}: {_name(operator)}({', '.join(arguments)}) -> {outputs}"
+    return f"{shown(node.name)}: {shown(operator)}({', '.join(arguments)}) -> {outputs}"
 
 
-def _name(text: str | None) -> str:
-    """A name of the model on a line of ours: no control characters, and not endless."""
+def shown(text: str | None) -> str:
+    """Return a name of the model for a line of ours: no control characters, and not endless."""
     text = text or ""
     text = text if text.isprintable() else repr(text)[1:-1]
     return text if len(text) <= MAX_NAME else f"{text[:MAX_NAME]}..."
@@ -94,22 +94,22 @@ def _name(text: str | None) -> str:
 
 def _attribute(attribute: ir.Attr) -> str:
     if attribute.is_ref():
-        return f"@{_name(attribute.ref_attr_name)}"
+        return f"@{shown(attribute.ref_attr_name)}"
     value = attribute.value
     if isinstance(value, list | tuple):
-        shown = ", ".join(_plain(item) for item in value[:MAX_ELEMENTS])
-        return f"[{shown}, ...]" if len(value) > MAX_ELEMENTS else f"[{shown}]"
+        items = ", ".join(_plain(item) for item in value[:MAX_ELEMENTS])
+        return f"[{items}, ...]" if len(value) > MAX_ELEMENTS else f"[{items}]"
     if attribute.type is ir.AttributeType.TENSOR:
         return f"{value.dtype.name.lower()} {list(value.shape.numpy())}"
     if attribute.type is ir.AttributeType.GRAPH:
-        return f"graph {_name(value.name)}"
+        return f"graph {shown(value.name)}"
     return _plain(value)
 
 
 def _plain(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.9g}"
-    return _name(repr(value)) if isinstance(value, str | bytes | int) else type(value).__name__
+    return shown(repr(value)) if isinstance(value, str | bytes | int) else type(value).__name__
 
 
 def _elements(value: ir.Value) -> str:

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 
 import onnx_ir as ir
@@ -38,13 +38,15 @@ LONGEST_LINE = 300  # of the docstring, which holds names and sizes as the model
 
 @dataclass
 class Source:
-    """The text of the file and, for every statement of a `forward` in order, what it comes from in the ONNX model."""
+    """The text of the file and, for every statement of a `forward` in order, what it comes from in the ONNX model. The
+    `writers` of its classes know why things are called what they are."""
 
     text: str
     class_name: str
     origins: list[Origin]
     classes: int
     kernels: list[str]
+    writers: list[ClassWriter] = field(default_factory=list)
 
 
 def write_source(
@@ -90,7 +92,7 @@ def write_source(
     text = "\n".join([header, "", *_imports(rest), rest, ""])
     text = format_source(text)
     check_source(text)
-    return Source(text, root_class, body.origins, len(classes), list(used))
+    return Source(text, root_class, body.origins, len(classes), list(used), writers)
 
 
 def _called_kernels(code: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""Which lines of the generated source come from which ONNX nodes, and back.
+"""The source map: from lines of the generated source to the ONNX nodes that they come from, and back.
 
 The writer knows, for every statement, the nodes behind it; ruff then moves the lines. So the statements are found again
 in the formatted text by parsing it: every `forward` holds the same statements in the same order. A class is written
@@ -38,14 +38,14 @@ class Origins:
 
     def __init__(self, cls: ModuleClass) -> None:
         self._instances = cls.instances
-        self._counterparts: dict[int, tuple[Statement | None, ...]] = {}
+        self._counterparts: dict[Statement, tuple[Statement | None, ...]] = {}
         # Node of the example -> nodes of all instances. Nodes of one statement share the dictionary: there can be as
         # many of them as the model has, in the call of a layer that a loop goes over.
         self._nodes: dict[str, dict[str, None]] = {}
         nothing: dict[str, None] = {}
         columns = (cls.statements_of(instance) for instance in cls.instances)
         for example, *statements in zip(walk_statements(cls.example.body), *columns, strict=True):
-            self._counterparts[id(example)] = tuple(statements)
+            self._counterparts[example] = tuple(statements)
             names = dict.fromkeys(name for statement in statements if statement for name in statement.origin)
             before = {name: self._nodes.get(name, nothing) for name in example.origin}
             joined = {id(known): {**known, **names} for known in {id(k): k for k in before.values()}.values()}
@@ -55,7 +55,7 @@ class Origins:
         """Where a statement of the example comes from, with all that was inlined into it."""
         sources = [self._nodes.get(name) or {name: None} for name in statement.origin]
         nodes = dict.fromkeys(node for source in {id(s): s for s in sources}.values() for node in source)
-        counterparts = self._counterparts.get(id(statement), ())
+        counterparts = self._counterparts.get(statement, ())
         values = tuple(
             (module, _values(module, each))
             for module, each in zip(self._instances, counterparts, strict=False)
@@ -84,11 +84,23 @@ class MappedStatement:
     values: Mapping[str, tuple[str | None, ...]]
 
 
-class SourceMap:
-    """`nodes_at(line)` and `lines_of(node)`: from the source to the ONNX model, and back."""
+@dataclass(frozen=True)
+class MappedName:
+    """A name of the source: what kind of thing has it (class, argument, member, variable), where, and why."""
 
-    def __init__(self, statements: Sequence[MappedStatement]) -> None:
+    kind: str
+    where: str
+    name: str
+    why: str
+
+
+class SourceMap:
+    """`nodes_at(line)` and `lines_of(node)`: from the source to the ONNX model, and back. `names` has the reason of
+    each name."""
+
+    def __init__(self, statements: Sequence[MappedStatement], names: Sequence[MappedName] = ()) -> None:
         self.statements = tuple(statements)
+        self.names = tuple(names)
         self._starts = [statement.first_line for statement in statements]
 
     def statement_at(self, line: int) -> MappedStatement | None:
@@ -118,11 +130,17 @@ class SourceMap:
         return lines
 
     def to_json(self, source_name: str) -> str:
-        """The map as it is saved beside the source: a statement a line."""
-        rows = [json.dumps({"lines": [s.first_line, s.last_line], "nodes": s.nodes}) for s in self.statements]
-        body = ",\n    ".join(rows)
-        head = f'{{\n  "version": 1,\n  "source": {json.dumps(source_name)},\n  "statements": ['
-        return f"{head}\n    {body}\n  ]\n}}\n" if rows else f"{head}]\n}}\n"
+        """Return the map as it is saved beside the source: a statement a line, then a name a line."""
+        statements = [json.dumps({"lines": [s.first_line, s.last_line], "nodes": s.nodes}) for s in self.statements]
+        names = [json.dumps(vars(name)) for name in self.names]
+        head = f'{{\n  "version": 2,\n  "source": {json.dumps(source_name)},'
+        return f'{head}\n  "statements": {_rows(statements)},\n  "names": {_rows(names)}\n}}\n'
+
+
+def _rows(rows: Sequence[str]) -> str:
+    """Return a list in JSON with a row a line."""
+    body = ",\n    ".join(rows)
+    return f"[\n    {body}\n  ]" if rows else "[]"
 
 
 Readers = Mapping[str, Sequence[str]]
@@ -137,8 +155,10 @@ def readers_of(model: ir.Model) -> Readers:
     return readers
 
 
-def map_source(text: str, origins: Sequence[Origin], root: Module, readers: Readers) -> SourceMap:
-    """The map of a formatted source whose statements come from `origins`, in the order of the text."""
+def map_source(
+    text: str, origins: Sequence[Origin], root: Module, readers: Readers, names: Sequence[MappedName] = ()
+) -> SourceMap:
+    """Return the map of a formatted source whose statements come from `origins`, in the order of the text."""
     paths = dict(_paths(root, ()))
     nodes = _with_absorbed([origin.nodes for origin in origins], readers)
     return SourceMap(
@@ -147,10 +167,11 @@ def map_source(text: str, origins: Sequence[Origin], root: Module, readers: Read
                 statement.lineno,
                 _last_line(statement),
                 names,
-                {paths[id(module)]: values for module, values in origin.values if values},
+                {paths[module]: values for module, values in origin.values if values},
             )
             for statement, origin, names in zip(forward_statements(ast.parse(text)), origins, nodes, strict=True)
-        ]
+        ],
+        names,
     )
 
 
@@ -176,8 +197,8 @@ def _last_line(statement: ast.stmt) -> int:
     return statement.end_lineno or statement.lineno
 
 
-def _paths(module: Module, prefix: tuple[str, ...]) -> Iterator[tuple[int, str]]:
-    """The path of each module in the tree of the live model, by id."""
-    yield id(module), ".".join(prefix)
+def _paths(module: Module, prefix: tuple[str, ...]) -> Iterator[tuple[Module, str]]:
+    """Give the path of each module in the tree of the live model."""
+    yield module, ".".join(prefix)
     for path, child in module.children():
         yield from _paths(child, (*prefix, *path))

@@ -38,7 +38,9 @@ from onnxlift.lifting.modules.prune import called_module
 from onnxlift.lifting.modules.shared_sizes import share_sizes
 from onnxlift.lifting.modules.size_sources import read_at_hand
 from onnxlift.lifting.names.variable_roles import BIAS, RESIDUAL, Hints
-from onnxlift.lifting.names.variables import LETTERS, NUMBER, Variables
+from onnxlift.lifting.names.variable_rules import LETTERS
+from onnxlift.lifting.names.variables import Variables
+from onnxlift.lifting.names.words import NUMBER
 from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.ops.operand import Dims, Operand, Scalar
 from onnxlift.lifting.tree.scopes import Path
@@ -80,6 +82,7 @@ class ClassWriter:
         self.children = list(dict.fromkeys(child for child in modules if child is not None))
         self.known: object = None  # from what the variables got their names
         self.places = cls.constructor.texts
+        self.places_in_text: dict[Statement, int] = {}  # which of all statements of the file it is
 
     def prepare(self) -> None:
         """Bring the statements into their final form."""
@@ -226,6 +229,7 @@ class ClassWriter:
         if not statements:
             text.add(f"{indent}pass")
         for statement in statements:
+            self.places_in_text[statement] = len(text.origins)
             text.origins.append(self.origins.of(statement))
             self._statement(statement, text, indent)
             if isinstance(statement, Branch) and statement.otherwise.statements and statement is not statements[-1]:

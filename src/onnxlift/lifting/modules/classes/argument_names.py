@@ -1,4 +1,4 @@
-"""What the arguments of a class are called, by the roles that their numbers have where they stand.
+"""The names of the arguments of a class, by the roles that their numbers have where they stand.
 
 in_channels and num_features   ->   channels          out_features   ->   out_dim
 kernel_size                    ->   kernel            heads, size    ->   heads
@@ -6,7 +6,11 @@ kernel_size                    ->   kernel            heads, size    ->   heads
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from onnxlift.lifting.code.naming import Candidate, Chosen, Listed, Rules
 
 _TOGETHER: Sequence[tuple[frozenset[str], str]] = (
     (frozenset({"in_channels", "out_channels", "num_features", "num_channels", "channels"}), "channels"),
@@ -27,32 +31,75 @@ _SHORT = {
 }
 
 
-def argument_name(roles: Sequence[str], taken: set[str], is_end: bool) -> str:
-    """A telling name: the role of the places, or the general word if the places have several roles; `hidden` for a
-    width that a block has only inside, which is none at an end of it."""
-    name = roles[0]
-    if len(set(roles)) > 1:
-        specific = [r for r in roles if r not in ("size", "start", "scale", "shape", "groups", "length", "hidden")]
-        name = "heads" if "heads" in specific else specific[0] if specific else name
-        for words, word in _TOGETHER:
-            if len(words.intersection(specific)) > 1 and words.issuperset(specific):
-                name = word
-    name = _SHORT.get(name, name)
-    if name in ("channels", "dim"):
-        is_hidden = _is_read(roles) and not is_end
-        special = "hidden" if is_hidden else f"out_{name}" if name in taken else name
-        name = name if special in taken else special
-    return numbered(name, taken)
-
-
-def _is_read(roles: Sequence[str]) -> bool:
-    """Whether a layer takes what has this width."""
-    return any(role.startswith(("in_", "input_")) for role in roles)
+_SAY_LITTLE = ("size", "start", "scale", "shape", "groups", "length", "hidden")
 
 
 def numbered(name: str, taken: set[str]) -> str:
-    """The name, with a number where it is taken."""
+    """Return the name, with a number where it is taken."""
     number, candidate = 2, name
     while candidate in taken:
         candidate, number = f"{name}{number}", number + 1
     return candidate
+
+
+@dataclass(frozen=True)
+class NewArgument:
+    """Numbers that are to be one argument: the roles that they have in their places, the names that are taken, and
+    whether it is the width of what comes into a block or goes out of it."""
+
+    roles: Sequence[str]
+    taken: set[str]
+    is_end: bool
+
+    @cached_property
+    def word(self) -> str:
+        """The role of the places, or the general word if they have several."""
+        name = self.roles[0]
+        if len(set(self.roles)) > 1:
+            specific = [role for role in self.roles if role not in _SAY_LITTLE]
+            name = "heads" if "heads" in specific else specific[0] if specific else name
+            for words, word in _TOGETHER:
+                if len(words.intersection(specific)) > 1 and words.issuperset(specific):
+                    name = word
+        return _SHORT.get(name, name)
+
+    @property
+    def is_width(self) -> bool:
+        """Whether it is a width of any place in a block."""
+        return self.word in ("channels", "dim")
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether it is a width that a block has only inside: a layer takes what has it, and it is at no end."""
+        return self.is_width and not self.is_end and any(role.startswith(("in_", "input_")) for role in self.roles)
+
+
+def _inside(new: NewArgument) -> Iterator[Candidate]:
+    """Call a width that a block has only inside hidden."""
+    if new.is_inside:
+        yield Candidate("hidden", "a width that the block has only inside: {}", (Listed(new.roles),))
+
+
+def _at_the_end(new: NewArgument) -> Iterator[Candidate]:
+    """Call a second width that of what comes out."""
+    if new.is_width and not new.is_inside and new.word in new.taken:
+        yield Candidate(f"out_{new.word}", "a second width of the block: {}", (Listed(new.roles),))
+
+
+def _role_of_places(new: NewArgument) -> Iterator[Candidate]:
+    """Call an argument by what its number is for in its places."""
+    yield Candidate(new.word, "what the number is where it stands: {}", (Listed(new.roles),), numbered=True)
+
+
+# Where a width stands says more than that it is one.
+ARGUMENTS = Rules((_inside, _at_the_end, _role_of_places), numbered)
+
+
+def argument_name(roles: Sequence[str], taken: set[str], is_end: bool) -> str:
+    """Return a telling name for numbers with these roles, by the rules of `ARGUMENTS`."""
+    return choose_argument(roles, taken, is_end)[0]
+
+
+def choose_argument(roles: Sequence[str], taken: set[str], is_end: bool) -> tuple[str, Chosen]:
+    """Return the same name, and why it is that."""
+    return ARGUMENTS.decide(NewArgument(tuple(roles), set(taken), is_end), set(taken))

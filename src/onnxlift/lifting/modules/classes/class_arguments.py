@@ -17,9 +17,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .argument_names import argument_name, numbered
+from onnxlift.lifting.code.naming import Chosen
+
+from .argument_names import choose_argument, numbered
 from .derived_numbers import Derivation, derive, sides_of_windows
-from .number_groups import ABSENT, DEFAULTS, SIZES, Group, Number, ends_of, group_numbers
+from .number_groups import (
+    ABSENT,
+    DEFAULTS,
+    SIZES,
+    Group,
+    Number,
+    ends_of,
+    group_numbers,
+)
 from .part_conditions import KnownNumbers, condition_for
 
 OFTEN = 1 / 3  # of the instances
@@ -37,6 +47,7 @@ class Arguments:
     variables: dict[str, str] = field(default_factory=dict)  # of the constructor: `hidden` -> `4 * dim`
     attributes: dict[str, str] = field(default_factory=dict)  # what forward reads, and what it is in the constructor
     members: set[str] = field(default_factory=set)  # names of members
+    named: dict[str, Chosen] = field(default_factory=dict)  # why arguments and variables are called so
 
     def taken(self, group: Group) -> set[str]:
         """Return the names that an argument for these places cannot have: `self.scale` is the argument or a member."""
@@ -98,7 +109,8 @@ def _widths_of_heads(example: Sequence[Number], columns: Sequence[Sequence[Any]]
 def _name(group: Group, arguments: Arguments, ends: Sequence[Number]) -> str:
     """Return a name that is free for the numbers of a group."""
     is_end = any(end in group.places for end in ends)
-    return argument_name(group.roles, arguments.taken(group), is_end)
+    name, arguments.named[name] = choose_argument(group.roles, arguments.taken(group), is_end)
+    return name
 
 
 def _add_arguments(arguments: Arguments, groups: Sequence[Group], ends: Sequence[Number]) -> None:

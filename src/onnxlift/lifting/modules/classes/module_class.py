@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from onnxlift.lifting.code.naming import Chosen
 from onnxlift.lifting.code.statements import Statement, walk_statements
 from onnxlift.lifting.modules.module import Module
 
@@ -25,6 +26,7 @@ class ModuleClass:
     parts: list[Part] = field(default_factory=list)
     absent: dict[Module, set[Part]] = field(default_factory=dict)  # instance -> the parts that it lacks
 
+    named: Chosen | None = None  # why the class is called so
     # What variables of forward are called, by position: its parameters and results, and how callers name arguments.
     parameter_names: dict[int, str] = field(default_factory=dict)
     result_names: dict[int, str] = field(default_factory=dict)

@@ -1,0 +1,258 @@
+"""What an expression is called by what it does: `softmax` gives weights, `self.q_proj(x)` gives q.
+
+Judged is the outermost operation that says something. For each kind of expression there is a list of rules, the first
+that applies decides; one that applies may also say that there is no word (`_SILENT`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from keyword import iskeyword
+from typing import Any
+
+from onnxlift.lifting.code.expr import (
+    Attribute,
+    Binary,
+    Call,
+    Expr,
+    Literal,
+    Local,
+    Member,
+    Ref,
+    Subscript,
+    Unary,
+    bare,
+    variable,
+)
+from onnxlift.lifting.code.identifiers import identifier
+from onnxlift.lifting.code.naming import Candidate
+from onnxlift.lifting.code.statements import Assign
+from onnxlift.lifting.modules.inline import Inlined, main_line
+from onnxlift.lifting.modules.meaning import is_counted
+from onnxlift.lifting.modules.module import Module
+from onnxlift.lifting.modules.prune import called_module
+
+from .attention_roles import AttentionRoles
+
+MASK = "mask"
+# Positions; as the rows of a matrix; how far positions are from each other, and that without a sign.
+POSITIONS, ROWS, OFFSETS, DISTANCE = "positions", "rows", "offsets", "distance"
+WORDS = {
+    "scaled_dot_product_attention": "attn",
+    "softmax": "weights",
+    "@": "scores",
+    "arange": POSITIONS,
+    "sigmoid": "gate",
+    "cos": "cos",
+    "sin": "sin",
+    "rsqrt": "scale",
+    **dict.fromkeys(("==", "!=", ">", "<", ">=", "<=", "&", "|", "tril", "triu"), MASK),
+}
+# What is computed side by side from one value keeps its own name, even where it could take that value's.
+BRANCHES = frozenset({"q", "k", "v", "query", "key", "value", "gate", "up", "queries", "keys", "values", "Q", "K", "V"})
+NUMBER = re.compile(r"_\d+$")  # sets apart what has one name
+_ATTENTION = re.compile(r"(?i)(attention|attn)$")
+# Layers at the start of a line of computation, or on it, whose names say nothing about what the line is.
+_ON_THE_LINE = re.compile(r"(?i)norm|^ln(_?\d*|_\w+)$|^embed|embeddings?$")
+_HIDDEN = -1e4  # a score of so much does not count
+_SILENT = Candidate("", "nothing is said by this")
+
+
+class Words:
+    """The words for the expressions of one forward, whose variables have the `names` that are known so far."""
+
+    def __init__(
+        self, module: Module, inlined: Inlined, attention: AttentionRoles, names: Mapping[object, str]
+    ) -> None:
+        self.module = module
+        self.inlined = inlined
+        self.attention = attention
+        self.names = names
+
+    def of(self, expr: Expr) -> Candidate | None:
+        """Return the word for what an expression gives, if its operations say something."""
+        expr = bare(expr)
+        for rule in _RULES.get(type(expr), ()):
+            word = rule(self, expr)
+            if word is not None:
+                return word if word.name else None
+        return None
+
+    def text_of(self, expr: Expr) -> str | None:
+        """Return the same word without its reason."""
+        word = self.of(expr)
+        return None if word is None else word.name
+
+    def of_pieces(self, statement: Assign) -> list[str]:
+        """`self.gate_up_proj(x).chunk(2, -1)` -> gate, up: what pieces are called together."""
+        match bare(statement.expr):
+            case Call(_function=Attribute(_name="chunk" | "split" | "unbind", _base=base)):
+                words = (self.text_of(base) or "").split("_")
+                return words if 1 < len(words) == len(statement.targets) and {*words} <= BRANCHES else []
+        return []
+
+    def are_all(self, expr: Expr, *words: str) -> bool:
+        """Tell whether all that an expression is made of has one of these names, or would have."""
+        names = {NUMBER.sub("", self.names.get(key, "")) for key in main_line(expr, self.inlined)}
+        return self.text_of(expr) in words or (bool(names) and names.issubset(words))
+
+    def is_weights(self, expr: Expr) -> bool:
+        """Tell whether an expression gives the weights of an attention, in whatever shape."""
+        names = {self.text_of(expr), *(self.names.get(key) for key in main_line(expr, self.inlined))}
+        return WORDS["softmax"] in names
+
+
+# Calls
+
+
+def _of_several_calls(words: Words, call: Call) -> Candidate | None:
+    """Give no word to what a module gives that is called again: several things would have its name."""
+    return _SILENT if is_called_again(call) else None
+
+
+def _of_member(words: Words, call: Call) -> Candidate | None:
+    """Call the result of a layer or module by its name, unless that is a number or says only that it normalises."""
+    if not isinstance(call._function, Member):
+        return None
+    name = words.module.name_of(call._function._target)[-1]
+    if name.isdigit() or is_counted(name) or _ON_THE_LINE.search(name):
+        return _SILENT
+    return Candidate(spoken(name), "the result of `self.{}`", (name,))
+
+
+def _of_two_numbers(words: Words, call: Call) -> Candidate | None:
+    """Call a choice between two numbers a mask: `torch.where(mask, 0.0, -inf)`."""
+    return Candidate(MASK, "one of two numbers, by a condition") if _is_choice_of_numbers(call) else None
+
+
+def _of_distances(words: Words, call: Call) -> Candidate | None:
+    """Call offsets without a sign a distance."""
+    match call:
+        case Call(_function=Attribute(_name="abs", _base=base)) if words.are_all(base, OFFSETS):
+            return Candidate(DISTANCE, "how far positions are from each other")
+    return None
+
+
+def _of_rows(words: Words, call: Call) -> Candidate | None:
+    """Call positions rows where they become the rows of a matrix: `positions.unsqueeze(1)`."""
+    match call:
+        case Call(_function=Attribute(_name="unsqueeze", _base=base), _args=[Literal(_value=1)]):
+            return Candidate(ROWS, "positions as the rows of a matrix") if words.are_all(base, POSITIONS) else None
+    return None
+
+
+def _of_function(words: Words, call: Call) -> Candidate | None:
+    """Call the result of a function by the word for it, else by the word for what it is called on."""
+    if not isinstance(call._function, Attribute):
+        return None
+    word = WORDS.get(call._function._name)
+    if word is not None:
+        return Candidate(word, "what `{}` gives", (call._function._name,))
+    return words.of(call._function._base)
+
+
+# Operators
+
+
+def _of_weighted_values(words: Words, product: Binary) -> Candidate | None:
+    """Call the product of weights with something the result of an attention."""
+    if product._op != "@" or not (words.is_weights(product._left) or words.attention.is_weights(product._right)):
+        return None
+    return Candidate(WORDS["scaled_dot_product_attention"], "the values of an attention, weighted")
+
+
+def _of_scores(words: Words, product: Binary) -> Candidate | None:
+    """Call a product scores if a softmax is taken of it; any other product has no word."""
+    if product._op != "@":
+        return None
+    return Candidate(WORDS["@"], "a softmax is taken of it") if words.attention.is_scores(product) else _SILENT
+
+
+def _of_offsets(words: Words, difference: Binary) -> Candidate | None:
+    """Call a difference of positions offsets."""
+    sides = (difference._left, difference._right)
+    if difference._op == "-" and all(words.are_all(side, POSITIONS, ROWS) for side in sides):
+        return Candidate(OFFSETS, "a difference of positions")
+    return None
+
+
+def _of_hiding(words: Words, product: Binary) -> Candidate | None:
+    """Call something times a huge negative number a mask."""
+    if product._op == "*" and is_hiding(product._right):
+        return Candidate(MASK, "scores that it is added to do not count")
+    return None
+
+
+def _of_arithmetic(words: Words, sum_: Binary) -> Candidate | None:
+    """Call what is done to scores scores; and what a number is added to, or multiplied with, by its own word."""
+    if sum_._op not in ("+", "-", "*", "/"):
+        return None
+    word = words.of(sum_._left)
+    if word is not None and (word.name == WORDS["@"] or isinstance(bare(sum_._right), Literal)):
+        return word
+    return _SILENT
+
+
+def _of_operator(words: Words, operation: Binary) -> Candidate | None:
+    """Call what an operator gives by the word for it: comparisons give masks."""
+    word = WORDS.get(operation._op)
+    return None if word is None else Candidate(word, "what `{}` gives", (operation._op,))
+
+
+def _of_inlined(words: Words, ref: Ref | Local) -> Candidate | None:
+    """Call a value that has no variable by the expression that stands for it."""
+    inner = words.inlined.get(variable(ref))
+    return None if inner is None else words.of(inner)
+
+
+def _of_operand(words: Words, unary: Unary) -> Candidate | None:
+    """Call what is negated or inverted as if it were not."""
+    return words.of(unary._operand)
+
+
+def _of_base(words: Words, subscript: Subscript) -> Candidate | None:
+    """Call a part of something like the whole."""
+    return words.of(subscript._base)
+
+
+# By the kind of expression. The order: what forbids a word first, then what an operation means where it stands, then
+# what it means anywhere.
+_RULES: Mapping[type[Expr], Sequence[Callable[[Words, Any], Candidate | None]]] = {
+    Ref: (_of_inlined,),
+    Local: (_of_inlined,),
+    Call: (_of_several_calls, _of_member, _of_two_numbers, _of_distances, _of_rows, _of_function),
+    Binary: (_of_weighted_values, _of_scores, _of_offsets, _of_hiding, _of_arithmetic, _of_operator),
+    Unary: (_of_operand,),
+    Subscript: (_of_base,),
+}
+
+
+def _is_choice_of_numbers(call: Call) -> bool:
+    """Tell whether there are two numbers in it, one where something holds: `torch.where(mask, 0.0, -inf)`."""
+    match call:
+        case Call(_function=Attribute(_name="where"), _args=[_, then, otherwise]):
+            return isinstance(bare(then), Literal) and isinstance(bare(otherwise), Literal)
+    return False
+
+
+def is_hiding(expr: Expr) -> bool:
+    """Tell whether this is a number so low that scores which it is added to do not count."""
+    number = bare(expr)
+    return isinstance(number, Literal) and isinstance(number._value, float) and number._value <= _HIDDEN
+
+
+def is_called_again(expr: Expr) -> bool:
+    """Tell whether a module is called that is called several times, not in a loop."""
+    child = called_module(expr)
+    return child is not None and child.calls > 1
+
+
+def spoken(attribute: str) -> str:
+    """`q_proj` -> q, `SelfAttention` -> attn: the value, not the layer."""
+    if _ATTENTION.search(attribute):
+        return WORDS["scaled_dot_product_attention"]
+    for suffix in ("_proj", "_linear", "_layer", "_fc"):
+        if attribute.endswith(suffix) and not iskeyword(attribute.removesuffix(suffix) or "in"):
+            attribute = attribute.removesuffix(suffix)
+    return identifier(attribute.lower() if len(attribute) > 1 else attribute)

@@ -152,6 +152,7 @@ class Body:
         self.shared: dict[Hashable, Ref] = {}
         self.added: list[Layer | Module] = outer.added if outer is not None else []  # members, as they were made
         self.steps: dict[Module, LoweredCode] = outer.steps if outer is not None else {}  # their code in this one
+        self.is_no_chain = False  # whether it has numbered layers of a module within, which no `nn.Sequential` has
 
     # What nodes may ask of their host
 
@@ -270,8 +271,12 @@ class Body:
         module.outputs = list(passed)
         results = [to_expr(operand) for operand in passed.values()]
         body.block.append(Return(results[0] if len(results) == 1 else Display(results, "()")))
-        body.finish()
-        if not passed or not self._can_be_module(module, scope):
+        is_module = bool(passed) and not (body.is_no_chain and module.has_numbers)
+        if is_module:
+            body.finish()
+            is_module = self._can_be_module(module, scope)
+        if not is_module:
+            self.is_no_chain = self.is_no_chain or module.has_numbers
             here = self.take_over(code, border.parameters)
             self.env.update((value, translated(operand, here)) for value, operand in returned.items())
             return

@@ -25,6 +25,7 @@ from pathlib import Path
 
 MB = 1_000_000
 WIDTH = 1024
+DEPTH = 20  # scopes within scopes
 
 # Lifts a small model first: what that imports and allocates is the baseline, and no part of the time per node. Copies
 # twice: a virtual machine hands out memory slowly the first time, and neither side should pay for that.
@@ -113,8 +114,10 @@ def large_weights(folder: Path, small: Path, megabytes: int, repeats: int) -> It
 
 
 def many_nodes(folder: Path, small: Path, counts: list[int], repeats: int) -> Iterator[Result]:
-    """Conversion of graphs of growing size: a deep network of equal blocks, and one that never repeats."""
-    for kind, build in (("equal blocks", build_blocks), ("irregular", build_irregular)):
+    """Conversion of graphs of growing size: a deep network of equal blocks, one that never repeats, and scopes in
+    scopes of which none can be a module."""
+    shapes = {"equal blocks": build_blocks, "irregular": build_irregular, f"scopes {DEPTH} deep": build_nested}
+    for kind, build in shapes.items():
         per_node: list[float] = []
         for count in counts:
             model = folder / f"{build.__name__}_{count}" / "model.onnx"
@@ -217,6 +220,29 @@ def build_irregular(path: Path, count: int) -> None:
             nodes.append(helper.make_node("Reshape", [recent[-1], f"{out}_shape"], [out]))
         values.append(out)
     _save(nodes, [], values[-1], 8, path)
+
+
+def build_nested(path: Path, count: int) -> None:
+    """Scopes in scopes. Each has layers that are called by mere numbers, and is no chain, so it can be neither a class
+    nor an `nn.Sequential`: all the code is that of the model."""
+    import numpy as np
+    from onnx import helper, numpy_helper
+
+    random = np.random.default_rng(0)
+    nodes, weights, x = [], [], "x"
+    for level in range(DEPTH):
+        parts = [f"part{outer}" for outer in range(level + 1)]
+        for i in range(count // (2 * DEPTH)):
+            scope, layer = f"/{'/'.join(parts)}/", f"{'.'.join(parts)}.{i}"
+            weights.append(numpy_helper.from_array(random.standard_normal((8, 8), np.float32), f"{layer}.weight"))
+            weights.append(numpy_helper.from_array(random.standard_normal(8, np.float32), f"{layer}.bias"))
+            linear, product = f"{scope}{parts[-1]}.{i}/Gemm", f"{scope}Mul_{i}"
+            nodes += [
+                helper.make_node("Gemm", [x, f"{layer}.weight", f"{layer}.bias"], [linear], linear, transB=1),
+                helper.make_node("Mul", [linear, x], [product], product),
+            ]
+            x = product
+    _save(nodes, weights, x, 8, path)
 
 
 def _save(nodes: list, weights: list, output: str, width: int, path: Path, external: bool = False) -> None:

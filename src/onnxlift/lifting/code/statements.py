@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -115,3 +116,19 @@ def walk_statements(block: Block) -> Iterator[Statement]:
         yield statement
         for inner in blocks(statement):
             yield from walk_statements(inner)
+
+
+def copy_of(statement: Statement) -> Statement:
+    """Return a copy of `statement` and of all that is indented under it. Expressions are the same objects."""
+    same = copy.copy(statement)
+    same.origin = [*statement.origin]
+    match same:
+        case Branch():
+            same.then, same.otherwise = (_copy_of_block(block) for block in blocks(statement))
+        case ForLoop() | WhileLoop() | With():
+            same.body = _copy_of_block(same.body)
+    return same
+
+
+def _copy_of_block(block: Block) -> Block:
+    return Block([copy_of(statement) for statement in block.statements])

@@ -7,7 +7,7 @@ steps that follow, when the whole module is known.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import islice, zip_longest
 from typing import Any
 
@@ -34,10 +34,12 @@ from onnxlift.lifting.code.expr import (
     np,
     to_expr,
     torch,
+    variable,
     walk,
 )
 from onnxlift.lifting.code.identifiers import attribute, is_nameless
 from onnxlift.lifting.code.statements import Assign, Block, Return, Statement, expressions, walk_statements
+from onnxlift.lifting.code.substitute import Replacement, substitute
 from onnxlift.lifting.ops import registry
 from onnxlift.lifting.ops.layers import Layer, Weight
 from onnxlift.lifting.ops.node import Node, Result, Unpack, Unsupported, torch_dtype
@@ -45,7 +47,6 @@ from onnxlift.lifting.ops.operand import Constant, Dims, Operand, Scalar, Tensor
 from onnxlift.lifting.tree.build import build_branch
 from onnxlift.lifting.tree.scope import Scope
 from onnxlift.lifting.tree.scopes import Path, Scopes, owner_of
-from onnxlift.lifting.tree.steps import without_steps
 from onnxlift.lifting.tree.weights import WEIGHT, is_parameter
 
 from .border import hand_down, handed_down, is_fixed, parameter_order
@@ -54,6 +55,7 @@ from .computed_constants import write_computation
 from .constants import has_key, is_made_up
 from .dead_code import remove_dead_code
 from .derived import derive
+from .lowered_code import LoweredCode, code_without_steps, replacement, translated
 from .member_names import layer_path, module_path, spell_numbers, stored_path
 from .member_order import order_by_use
 from .module import Module, Stored
@@ -76,39 +78,46 @@ class Lowering:
         self.failures: list[UnsupportedNode] = []
         self.warnings: dict[str, None] = {}
         self.place: dict[ir.Node, Scope] = {}
-        self.repeated: dict[tuple[int, int], Repeated] = {}  # modules that are called several times, by caller
+        self.repeated: dict[Scope, Repeated] = {}  # modules that are called several times, by the first call
         # An exporter with module scopes names values after its own operations.
         self.names_speak = scopes.guessed or not scopes.called
 
     def lower(self, root: Scope) -> Module:
         """The root module, with all below it."""
         self.find_places(root)
-        module = self._lower_root(root, root.items)
+        body = self._begin(root)
+        body.lower_items(root.items)
+        code = body.code() if body.steps else None
+        results = [body.operand(value) for value in root.outputs]
+        module = self._finish(body, root, results)
         if not make_sequential(module, self.scopes) and module.has_numbers:
-            plain = without_steps(root.items)
-            if plain != root.items:
-                self.failures.clear()
-                self.repeated.clear()
-                module = self._lower_root(root, plain)
+            if code is not None:
+                body = self._begin(root)
+                body.take_over(code, ())
+                module = self._finish(body, root, results)
             spell_numbers(module)
         prune(module)
         add_shared_tables(module, self.model)
         return module
 
-    def _lower_root(self, root: Scope, items: list[ir.Node | Scope]) -> Module:
+    def _begin(self, root: Scope) -> Body:
+        """The empty body of the root module."""
         module = Module((), root.class_hint, names_speak=self.names_speak)
         body = Body(self, module, root)
         for value in root.inputs:
             operand = Tensor(Ref(value), type_of(value))
             module.inputs[value] = operand
             body.env[value] = operand
-        body.lower_items(items)
-        results = [body.node_free_tensor(body.operand(value)) for value in root.outputs]
-        module.outputs = list(root.outputs)
+        return body
+
+    def _finish(self, body: Body, root: Scope, outputs: Sequence[Operand]) -> Module:
+        """The root module, whose body is complete but for what it returns."""
+        results = [body.node_free_tensor(operand) for operand in outputs]
+        body.module.outputs = list(root.outputs)
         body.block.append(Return(results[0] if len(results) == 1 else Display(results, "()")))
         body.finish(keep_inputs=True)
-        derive(module, self.model, self.scopes)
-        return module
+        derive(body.module, self.model, self.scopes)
+        return body.module
 
     @property
     def differing(self) -> set[Path]:
@@ -140,6 +149,9 @@ class Body:
         self.block = module.body if outer is None else Block()
         self.env: dict[ir.Value, Operand] = {}
         self.shared: dict[Hashable, Ref] = {}
+        self.added: list[Layer | Module] = outer.added if outer is not None else []  # members, as they were made
+        self.steps: dict[Module, LoweredCode] = outer.steps if outer is not None else {}  # their code in this one
+        self.is_no_chain = False  # whether it has numbered layers of a module within, which no `nn.Sequential` has
 
     # What nodes may ask of their host
 
@@ -175,6 +187,7 @@ class Body:
         existing = self.module.layers.setdefault(identity, layer)
         if existing is layer:
             self.module.add(layer_path(layer, path, self.module), layer)
+            self.added.append(layer)
         return Member(existing)
 
     def lower_graph(self, graph: ir.Graph, inputs: Sequence[Operand]) -> tuple[Block, list[Operand]]:
@@ -244,7 +257,6 @@ class Body:
     def _lower_scope(self, scope: Scope) -> None:
         """A child module and the call of it; or, if it can be neither a class nor an `nn.Sequential` (members that
         are mere numbers, but no plain chain), its code right here."""
-        failures = len(self.lowering.failures)
         module = Module(scope.path, scope.class_hint, names_speak=self.lowering.names_speak)
         body = Body(self.lowering, module, scope)
         border = hand_down({value: self.operand(value) for value in sorted(scope.inputs, key=parameter_order)})
@@ -252,38 +264,100 @@ class Body:
         body.env.update(border.inside)
         self.env.update(border.sizes)
         body.lower_items(scope.items)
-        returned = [body.operand(value) for value in scope.outputs]
-        passed = [(v, o) for v, o in zip(scope.outputs, returned, strict=True) if not is_fixed(o)]
-        module.outputs = [value for value, _ in passed]
-        results = [to_expr(operand) for _, operand in passed]
+        returned = {value: body.operand(value) for value in scope.outputs}
+        passed = {value: operand for value, operand in returned.items() if not is_fixed(operand)}
+        code = body.code()
+        module.outputs = list(passed)
+        results = [to_expr(operand) for operand in passed.values()]
         body.block.append(Return(results[0] if len(results) == 1 else Display(results, "()")))
-        body.finish()
-        find_named_chain(module, self.lowering.scopes)
-        module.is_step = scope.is_step and not is_layer(module)
-        is_empty = not passed or (not module.is_step and (scope.is_step or not module.members))
-        if is_empty or (module.has_numbers and not make_sequential(module, self.lowering.scopes)):
-            del self.lowering.failures[failures:]
-            self.lower_items(without_steps(scope.items))
+        is_module = bool(passed) and not (body.is_no_chain and module.has_numbers)
+        if is_module:
+            body.finish()
+            is_module = self._can_be_module(module, scope)
+        if not is_module:
+            self.is_no_chain = self.is_no_chain or module.has_numbers
+            here = self.take_over(code, border.parameters)
+            self.env.update((value, translated(operand, here)) for value, operand in returned.items())
             return
+        if module.is_step:
+            self._keep_step(module, code, border.parameters, passed)
+        called = module
         if scope.calls:
-            key = (id(self.module), id(scope.calls))
-            known = self.lowering.repeated.setdefault(key, Repeated(self.module, module, len(scope.calls)))
-            self._call(module, scope, passed, known.join(module))
-        else:
-            self._call(module, scope, passed, module)
-        for value, operand in zip(scope.outputs, returned, strict=True):
+            called = self.lowering.repeated.setdefault(scope.calls[0], Repeated(module, len(scope.calls))).join(module)
+        self._call(module, scope, passed, called)
+        for value, operand in returned.items():
             self.env[value] = operand if is_fixed(operand) else handed_down(value, operand)
 
-    def _call(self, module: Module, scope: Scope, passed: Sequence[tuple[ir.Value, Operand]], called: Module) -> None:
+    def _can_be_module(self, module: Module, scope: Scope) -> bool:
+        """Whether a scope whose code is finished is a module. A step is one if it is more than a layer of `torch.nn`,
+        anything else if it has members; what has numbered members is an `nn.Sequential`, or none."""
+        find_named_chain(module, self.lowering.scopes)
+        module.is_step = scope.is_step and not is_layer(module)
+        if not module.is_step and (scope.is_step or not module.members):
+            return False
+        return not module.has_numbers or make_sequential(module, self.lowering.scopes)
+
+    def code(self) -> LoweredCode:
+        """The code as it is now, before it is finished, for the case that it is to stand elsewhere."""
+        return code_without_steps(self.block.statements, self.added, self.steps, self.shared, self.module.sizes)
+
+    def take_over(self, code: LoweredCode, parameters: Iterable[ir.Value]) -> Replacement:
+        """Write the code of a scope that is no module here. Gives what the expressions of the scope are here."""
+        others = self._arguments(parameters)
+        for member in code.members:
+            if isinstance(member, Module):
+                self._add_module(member)
+            else:
+                layer = self.add_layer(member)._target
+                if layer is not member:  # one that is here already
+                    others[member] = Member(layer)
+        for what, variable_inside in code.shared.items():
+            known = self.shared.setdefault(what, variable_inside)
+            if known is not variable_inside:
+                others[variable_inside._key] = known
+        new = replacement(others)
+        if others:
+            code.replace(new)
+        self.block.statements += code.statements
+        self.module.sizes |= code.sizes
+        return new
+
+    def _keep_step(
+        self,
+        module: Module,
+        code: LoweredCode,
+        parameters: Iterable[ir.Value],
+        results: Mapping[ir.Value, Operand],
+    ) -> None:
+        """Keep the code of a step, for the case that the chain that it is in turns out to be none."""
+        new = replacement(self._arguments(parameters))
+        code.replace(new)
+        for value, operand in results.items():
+            result = substitute(to_expr(operand), new)
+            if variable(result) is not value:
+                code.statements.append(Assign([Ref(value)], result))
+        self.steps[module] = code
+
+    def _arguments(self, parameters: Iterable[ir.Value]) -> dict[object, Expr]:
+        """What the parameters of a scope are here, those left out that are variables here as well."""
+        arguments = {value: bare(to_expr(self.operand(value))) for value in parameters}
+        return {value: expr for value, expr in arguments.items() if variable(expr) is not value}
+
+    def _call(self, module: Module, scope: Scope, passed: Mapping[ir.Value, Operand], called: Module) -> None:
         """The call of `called`, which is the module as lowered for this call or, if it is the same, for the first."""
         if called is module:
-            relative, is_guessed = scope.path[len(self.module.path) :], self.lowering.scopes.guessed
-            self.module.add(module_path(module, relative, self.module, is_guessed), module)
+            self._add_module(module)
         arguments = [to_expr(self.operand(value)) for value in module.inputs]
         call = Call(Member(called), arguments, {})
         names = [node.name or node.op_type for node in scope.nodes()]
-        self.emit(Assign([Ref(value) for value, _ in passed], call, origin=names))
-        self.module.sizes.update(value for value, operand in passed if isinstance(operand, Scalar | Dims))
+        self.emit(Assign([Ref(value) for value in passed], call, origin=names))
+        self.module.sizes.update(value for value, operand in passed.items() if isinstance(operand, Scalar | Dims))
+
+    def _add_module(self, module: Module) -> None:
+        """Make a module a member of this one, under the name that its path gives it."""
+        relative, is_guessed = module.path[len(self.module.path) :], self.lowering.scopes.guessed
+        self.module.add(module_path(module, relative, self.module, is_guessed), module)
+        self.added.append(module)
 
     def _relative_path(self, node: ir.Node) -> Path:
         """Where a layer made from `node` would like to be, below this module."""

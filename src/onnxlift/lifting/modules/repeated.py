@@ -30,10 +30,9 @@ LARGEST_COMPARED = 4096  # elements of a constant that each call has for itself
 
 
 class Repeated:
-    """A module, as lowered for its first call, in the one that calls it."""
+    """A module, as lowered for its first call."""
 
-    def __init__(self, caller: Module, module: Module, calls: int) -> None:
-        self._caller = caller  # which is to live as long as its id is in use
+    def __init__(self, module: Module, calls: int) -> None:
         self._module = module
         self._expected = calls
 

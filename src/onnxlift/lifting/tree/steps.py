@@ -42,11 +42,6 @@ def find_steps(root: Scope, scopes: Scopes) -> None:
             scope.items += items
 
 
-def without_steps(items: list[ir.Node | Scope]) -> list[ir.Node | Scope]:
-    """The items of a scope, and in the place of steps what is in these."""
-    return [part for item in items for part in (item.items if isinstance(item, Scope) and item.is_step else [item])]
-
-
 def _number(item: ir.Node | Scope, around: Path, paths: Mapping[ir.Node, Path]) -> int | None:
     path = item.path if isinstance(item, Scope) else paths.get(item, ())
     part = path[len(around)] if len(path) > len(around) else ""

@@ -1,15 +1,16 @@
-"""The commands under their names."""
+"""The commands under their names. A file of this folder that has a function of its own name is a command."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from inspect import isfunction
+from pkgutil import iter_modules
 from typing import Annotated
 
 import typer
 
-from .convert import convert
-from .inspect import inspect
-from .ops import ops
-from .verify import verify
+from onnxlift import cli
 
 app = typer.Typer(
     name="onnxlift",
@@ -18,8 +19,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (convert, verify, inspect, ops):
-    app.command()(command)
+
+
+def _commands() -> Iterator[Callable[..., None]]:
+    """Find the function of each command, in the order of their names."""
+    for found in sorted(iter_modules(cli.__path__), key=lambda module: module.name):
+        command = getattr(import_module(f"{cli.__name__}.{found.name}"), found.name, None)
+        if isfunction(command):
+            yield command
 
 
 def _version(wanted: bool) -> None:
@@ -37,3 +44,7 @@ def _main(
     ] = False,
 ) -> None:
     """Lift an ONNX model back into the PyTorch that a person would have written."""
+
+
+for _command in _commands():
+    app.command()(_command)

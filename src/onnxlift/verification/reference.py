@@ -22,6 +22,8 @@ _CAST_OUT = {
     "tensor(float8e5m2fnuz)": (TensorProto.FLOAT, ml_dtypes.float8_e5m2fnuz),
     "tensor(int4)": (TensorProto.INT8, ml_dtypes.int4),
     "tensor(uint4)": (TensorProto.UINT8, ml_dtypes.uint4),
+    "tensor(int2)": (TensorProto.INT8, ml_dtypes.int2),
+    "tensor(uint2)": (TensorProto.UINT8, ml_dtypes.uint2),
 }
 # And how they are handed in: as their bits, with the name of the type.
 _BITS_IN = {

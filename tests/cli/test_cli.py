@@ -14,19 +14,6 @@ from onnx import helper, parser
 import onnxlift
 from ir.reading.broken_files import TABLE, BrokenFile
 from models.handmade import beam_step, tiny_resnet, transformer_block
-from onnxlift.cli import main
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["onnxlift", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        out, err = capsys.readouterr()
-        return int(caught.value.code or 0), out, err
-
-    return call
 
 
 @pytest.fixture
@@ -39,7 +26,7 @@ def block(tmp_path: Path) -> Path:
 def test_version_and_help(run) -> None:  # type: ignore[no-untyped-def]
     assert run("--version") == (0, f"onnxlift {onnxlift.__version__}\n", "")
     assert "convert" in run("--help")[1]
-    for command in ("convert", "verify", "inspect", "ops"):
+    for command in ("convert", "verify", "inspect", "ops", "passes"):
         status, out, _ = run(command, "--help")
         assert status == 0 and f"onnxlift {command}" in out and "Example" in out
 
@@ -168,7 +155,7 @@ def test_broken_files_are_one_message(run, broken: BrokenFile, tmp_path: Path) -
 
 
 def test_neither_torch_nor_onnxruntime_is_imported(block: Path, tmp_path: Path) -> None:
-    commands = [["inspect", str(block)], ["convert", str(block), "-o", str(tmp_path / "out")], ["ops"]]
+    commands = [["inspect", str(block)], ["convert", str(block), "-o", str(tmp_path / "out")], ["ops"], ["passes"]]
     code = f"""
 import sys
 from onnxlift.cli import main

@@ -9,6 +9,7 @@ import typer
 from .convert import convert
 from .inspect import inspect
 from .ops import ops
+from .passes import passes
 from .verify import verify
 
 app = typer.Typer(
@@ -18,7 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (convert, verify, inspect, ops):
+for command in (convert, verify, inspect, ops, passes):
     app.command()(command)
 
 

@@ -1,0 +1,61 @@
+"""`onnxlift passes`: what is done to a model, step by step, and what of it can be left out?"""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .options import Json
+
+if TYPE_CHECKING:
+    from onnxlift.stages import Stage
+
+WIDTH = 100
+
+
+def passes(
+    stage: Annotated[str | None, typer.Option(metavar="NAME", help="Only this stage: simplifying, idioms, ...")] = None,
+    json: Json = False,
+) -> None:
+    """List the steps that a model goes through, stage by stage, in their order.
+
+    Any of them can be left out with `convert --skip-pass NAME`, but for those with a star: they always run.
+
+    Example: onnxlift passes --stage idioms
+    """
+    from onnxlift.errors import OnnxLiftError
+    from onnxlift.rewriting.stages import STAGES
+
+    chosen = [each for each in STAGES if stage in (None, each.name)]
+    if not chosen:
+        names = ", ".join(each.name for each in STAGES)
+        raise OnnxLiftError(f"there is no stage {stage!r}; the stages are {names}.")
+    if json:
+        from json import dumps
+
+        print(dumps([_entry(each) for each in chosen], indent=2))
+    else:
+        print("\n\n".join(map(_listing, chosen)))
+
+
+def _entry(stage: Stage) -> dict[str, Any]:
+    """The stage for programs."""
+    steps = [
+        {"name": step.name, "summary": step.summary, "optional": step.optional, "after": dict(step.after)}
+        for step in stage.steps
+    ]
+    return {"name": stage.name, "summary": stage.summary, "steps": steps}
+
+
+def _listing(stage: Stage) -> str:
+    """The stage for people: a line for each step, or more where the summary is long."""
+    column = max(len(step.name) for step in stage.steps) + 2
+    lines = [f"{stage.name}: {stage.summary}"]
+    for step in stage.steps:
+        title = f"  {step.name:{column}}{' ' if step.optional else '*'} "
+        lines += textwrap.wrap(
+            step.summary, WIDTH, initial_indent=title, subsequent_indent=" " * len(title), break_on_hyphens=False
+        )
+    return "\n".join(lines)

@@ -40,9 +40,10 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["onnxlift", "convert", "tiny_resnet.onnx", "-o", "converted"], COMMAND),
         (["onnxlift", "inspect", "tiny_resnet.onnx"], COMMAND),
         (["onnxlift", "ops"], COMMAND),
+        (["onnxlift", "passes"], COMMAND),
         (["onnxlift", "--help"], COMMAND),
     ],
-    ids=["import", "lift", "save", "convert", "inspect", "ops", "help"],
+    ids=["import", "lift", "save", "convert", "inspect", "ops", "passes", "help"],
 )
 def test_torch_stays_out(argv: list[str], code: str, models: Path) -> None:
     text = TEXT.format(source=SOURCE, argv=argv, code=code) + CHECK

@@ -75,6 +75,19 @@ def test_the_caller_keeps_their_model() -> None:
     assert model.SerializeToString(deterministic=True) == before
 
 
-def test_a_pass_that_does_not_exist() -> None:
-    with pytest.raises(onnxlift.OnnxLiftError, match="there is no pass 'linaer'"):
-        onnxlift.lift(transformer_block(), skip_passes=["linaer"])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("linaer", "there is no step 'linaer' to skip. Did you mean 'linear'? `onnxlift passes` lists them all."),
+        ("types", "the step 'types' always runs. `onnxlift passes` lists those that can be skipped."),
+    ],
+)
+def test_a_step_that_cannot_be_skipped(name: str, message: str) -> None:
+    with pytest.raises(onnxlift.OnnxLiftError) as caught:
+        onnxlift.lift(transformer_block(), skip_passes=["gelu", name])
+    assert str(caught.value) == message
+
+
+def test_steps_of_every_stage_can_be_skipped() -> None:
+    lifted = onnxlift.lift(transformer_block(), skip_passes=["folded-names", "no-ops", "linear"])
+    assert "linear" not in lifted.report.steps.get("idioms", {})

@@ -27,8 +27,9 @@ def lift(
     """The model in `source` (a path, bytes, an open file, an `onnx.ModelProto` or an `onnx_ir.Model`) as PyTorch.
 
     `name` is what its files are called, by default as the ONNX file. Weights beyond `max_shard_size` are spread over
-    several files. `simplify` and `skip_passes` leave simplifications out. What is `flat` is a transcript rather than
-    lifted: one class, node by node, without idioms, to see what lifting does, or to compare with it. With
+    several files. Without `simplify` the stage `simplifying` is left out, and `skip_passes` leaves out single steps of
+    any stage (`onnxlift passes` lists them). What is `flat` is a transcript rather than lifted: one class, node by
+    node, without idioms, to see what lifting does, or to compare with it. With
     `explain`, what becomes of each node is recorded, for `Lifted.explain` to tell; names are explained without it."""
     from onnxlift.lifting.text.weights import parse_size
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import gc
 import os
 from collections import Counter
@@ -140,14 +141,17 @@ def _collector_paused() -> Iterator[None]:
 
 
 def _check_names(skip_passes: Collection[str]) -> None:
-    optional = {stage.name: [step.name for step in stage.steps if step.optional] for stage in STAGES}
-    known = {name for names in optional.values() for name in names}
-    unknown = [name for name in skip_passes if name not in known]
-    if unknown:
-        lists = "; ".join(f"{stage}: {', '.join(names)}" for stage, names in optional.items() if names)
-        raise OnnxLiftError(
-            f"there is no step {', '.join(map(repr, unknown))} that could be skipped. There are, in {lists}."
-        )
+    """Refuse to skip what does not exist or always runs, and say what may have been meant."""
+    steps = [step for stage in STAGES for step in stage.steps]
+    optional = sorted({step.name for step in steps if step.optional})
+    for name in skip_passes:
+        if name in optional:
+            continue
+        if any(step.name == name for step in steps):
+            raise OnnxLiftError(f"the step {name!r} always runs. `onnxlift passes` lists those that can be skipped.")
+        similar = [other for other in optional if name in other] or difflib.get_close_matches(name, optional, 1)
+        hint = f" Did you mean {' or '.join(map(repr, similar))}?" if similar else ""
+        raise OnnxLiftError(f"there is no step {name!r} to skip.{hint} `onnxlift passes` lists them all.")
 
 
 def name_of(source: Any, model: ir.Model) -> str:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
+
+WIDTH = 100
+_INDENT = 17
+_JOINED = "\xa0"
+"""A space at which no line is broken."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,7 @@ class LiftReport:
             ("kernels", ", ".join(self.kernels)),
             *(("warning", warning) for warning in self.warnings),
         ]
-        return "\n".join([self.name, *(f"  {title:13}  {text}" for title, text in rows if text)])
+        return "\n".join([self.name, *(_row(title, text) for title, text in rows if text)])
 
 
 def format_bytes(size: float) -> str:
@@ -53,5 +59,11 @@ def _count(number: int, word: str, plural: str = "") -> str:
     return f"{number:,} {word if number == 1 else plural or word + 's'}"
 
 
+def _row(title: str, text: str) -> str:
+    """The text beside its title, wrapped, but not between a step and its number."""
+    lines = textwrap.wrap(text, WIDTH - _INDENT, break_long_words=False, break_on_hyphens=False)
+    return f"  {title:{_INDENT - 2}}" + f"\n{' ' * _INDENT}".join(lines).replace(_JOINED, " ")
+
+
 def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in counts.items())
+    return ", ".join(f"{name}{_JOINED}{count:,}" for name, count in counts.items())

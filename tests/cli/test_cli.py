@@ -16,19 +16,6 @@ import onnxlift
 from ir.reading.broken_files import TABLE, BrokenFile
 from models.handmade import beam_step, tiny_resnet, transformer_block
 from onnxlift import cli
-from onnxlift.cli import main
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["onnxlift", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        out, err = capsys.readouterr()
-        return int(caught.value.code or 0), out, err
-
-    return call
 
 
 @pytest.fixture
@@ -144,18 +131,6 @@ def test_ops(run) -> None:  # type: ignore[no-untyped-def]
     assert list(table) == ["ai.onnx"] and "Softmax" in table["ai.onnx"]
     status, _, err = run("ops", "--domain", "nowhere")
     assert status == 1 and "the domains are ai.onnx" in err
-
-
-def test_passes(run) -> None:  # type: ignore[no-untyped-def]
-    out = run("passes")[1]
-    assert "idioms: " in out and "  linear  " in out
-    (line,) = (line for line in out.splitlines() if line.startswith("  inline-functions "))
-    assert line.endswith(" (always done)")
-    table = json.loads(run("passes", "--stage", "simplifying", "--json")[1])
-    assert list(table) == ["simplifying"]
-    assert {"constant-folding", "dead-code"} <= {step["name"] for step in table["simplifying"]}
-    status, _, err = run("passes", "--stage", "nowhere")
-    assert status == 1 and "the stages are normal form, " in err
 
 
 def test_every_file_with_a_function_of_its_name_is_a_command(run) -> None:  # type: ignore[no-untyped-def]

@@ -31,4 +31,4 @@ def recognise(model: ir.Model, skip: Collection[str] = (), observer: Observer | 
 def _run(stage: Stage, model: ir.Model, skip: Collection[str], observer: Observer | None) -> dict[str, int]:
     record = Record(skip, observer)
     record.run(stage, model)
-    return dict(record.changes[stage.name])
+    return record.changes[stage.name]

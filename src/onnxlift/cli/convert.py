@@ -65,7 +65,7 @@ def convert(
     with progress("Writing weights") as on_progress:
         paths = lifted.save(output, force, on_progress)
     print(lifted.report)
-    print("\n".join(f"  wrote       {path}" for path in paths))
+    print("\n".join(f"  wrote          {path}" for path in paths))
     if verify:
         from onnxlift.verification.verify import verify as run
 

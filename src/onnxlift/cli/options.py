@@ -11,10 +11,18 @@ import typer
 
 Model = Annotated[Path, typer.Argument(help="The ONNX model: a file, with its external data beside it.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-NoSimplify = Annotated[bool, typer.Option("--no-simplify", help="Leave the graph as it is: no simplifying passes.")]
+NoSimplify = Annotated[
+    bool,
+    typer.Option(
+        "--no-simplify",
+        help="Leave out the stage `simplifying`; normal form, restoring and idioms still run.",
+    ),
+]
 SkipPass = Annotated[
     list[str] | None,
-    typer.Option("--skip-pass", metavar="NAME", help="A pass or idiom to leave out. May be repeated."),
+    typer.Option(
+        "--skip-pass", metavar="NAME", help="A step to leave out (`onnxlift passes` lists them). May be repeated."
+    ),
 ]
 Flat = Annotated[bool, typer.Option("--flat", help="Transcribe node by node into one class: no modules, no idioms.")]
 

@@ -22,7 +22,7 @@ LAYERS = (
     ("lifting.ops",),
     ("lifting.code",),
     ("lifting.kernels",),
-    ("rewriting.stages",),
+    ("rewriting.stages", "rewriting.history"),
     ("rewriting.idioms",),
     ("rewriting.simplifying",),
     ("rewriting.restoring",),

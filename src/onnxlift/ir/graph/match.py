@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from .edit import Edit, attribute, has_generated_name, is_standard
+from onnxlift.ir.origin.tensors import origin_of
+
+from .edit import Edit, attribute, is_standard
 from .marks import DOMAIN as DOMAIN
 from .types import INTEGERS, DataType
 from .walk import constant
@@ -127,8 +129,7 @@ def is_filler(value: ir.Value | None, expected: float) -> bool:
     tensor = constant(value)
     if value is None or tensor is None or tensor.size > _MOST_FILLED:
         return False
-    is_nameless = "constant" in value.meta or has_generated_name(value)
-    return is_nameless and bool((tensor.numpy() == expected).all())
+    return origin_of(value).is_programs_own and bool((tensor.numpy() == expected).all())
 
 
 def rank(value: ir.Value | None) -> int | None:

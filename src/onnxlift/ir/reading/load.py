@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError, EncodeError  # type: ignore[imp
 from onnxlift.errors import LoadError
 from onnxlift.ir.graph.order import sort_nodes
 from onnxlift.ir.graph.types import ONNX_TYPE
-from onnxlift.ir.origin.state_keys import mark_keys
+from onnxlift.ir.origin.tensors import classify
 
 from .external import DataFolder
 from .limits import check_limits
@@ -55,7 +55,7 @@ def load(source: Source) -> ir.Model:
             value.meta[ONNX_TYPE] = unheld_types[value.name]
     for graph in (model.graph, *(function.graph for function in model.functions.values())):
         sort_nodes(graph)
-    mark_keys(model)
+    classify(model)
     return model
 
 

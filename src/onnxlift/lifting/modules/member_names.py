@@ -7,11 +7,11 @@ import re
 import onnx_ir as ir
 
 from onnxlift.ir.graph.types import FLOATS
-from onnxlift.ir.origin.metadata import FOLDED_FROM
-from onnxlift.lifting.code.identifiers import attribute, is_generated, is_nameless
+from onnxlift.ir.origin.names import says_nothing
+from onnxlift.ir.origin.tensors import origin_of
+from onnxlift.lifting.code.identifiers import attribute
 from onnxlift.lifting.ops.layers import STEPS, Layer
 from onnxlift.lifting.tree.scopes import Path, flat_layer_name, owner_of
-from onnxlift.lifting.tree.weights import WEIGHT
 
 from .module import DICT_METHODS, Module, Stored
 
@@ -47,11 +47,11 @@ def layer_path(layer: Layer, relative: Path, module: Module) -> Path:
     own = "_".join(module.path) + "_" if module.path else ""
     for role, weight in layer.weights.items():
         flat = None if role in STEPS else flat_layer_name(weight.value.name)
-        if flat is not None and not is_generated(flat):
+        if flat is not None and not says_nothing(flat):
             return module.free((attribute(flat.removeprefix(own)),))
     name = (layer.node.name or "").removeprefix(own)
     generic = kind_word(layer)
-    if name and not is_generated(name) and "/" not in name and not name.startswith(layer.node.op_type):
+    if name and not says_nothing(name) and "/" not in name and not name.startswith(layer.node.op_type):
         return module.free((attribute(name, generic),))
     return module.free((attribute(generic),))
 
@@ -101,8 +101,9 @@ _BY_PLACE = {
 def stored_path(value: ir.Value, module: Module, is_parameter: bool) -> Path:
     """The name of a parameter or buffer that `module` holds itself, or that a layer holds which is never called."""
     name = (value.name or "").removesuffix("_quantized")
-    if WEIGHT in value.meta and not name.endswith(f".{value.meta[WEIGHT]}"):
-        return module.free((str(value.meta[WEIGHT]),))
+    origin = origin_of(value)
+    if origin.word is not None and not name.endswith(f".{origin.word}"):
+        return module.free((origin.word,))
     owner = owner_of(name)
     if owner is not None:
         relative = (*owner, name.rpartition(".")[2])
@@ -112,7 +113,7 @@ def stored_path(value: ir.Value, module: Module, is_parameter: bool) -> Path:
             if len(relative) == 1 or (is_parameter and _holds_only_parameters(module, path[:-1])):
                 return module.free(path)
         return module.free((attribute(relative[-1]),))
-    if not is_nameless(value) and FOLDED_FROM not in value.metadata_props:  # which is called by an operation
+    if not origin.is_nameless and not origin.is_computed:  # which is called by an operation
         return module.free((attribute(name.rpartition("/")[2] or name, "constant"),))
     user = _first_user(value)
     word = _BUFFER_WORDS.get(value.dtype or ir.DataType.UNDEFINED)

@@ -18,6 +18,7 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.marks import USUAL_NAME
 from onnxlift.ir.graph.types import FLOATS, INTEGERS, type_of
+from onnxlift.ir.origin.names import is_counted_operation
 from onnxlift.lifting.code.expr import (
     Attribute,
     Binary,
@@ -48,7 +49,7 @@ from onnxlift.lifting.code.statements import (
     walk_statements,
 )
 from onnxlift.lifting.modules.inline import Inlined, main_line, read_variables
-from onnxlift.lifting.modules.meaning import is_counted, meaning, says_more, thing
+from onnxlift.lifting.modules.meaning import meaning, says_more, thing
 from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.ops.operand import Dims, Scalar, Tensor
 
@@ -318,7 +319,9 @@ class Variables:
                 return None  # several things would have the name of the module
             case Call() if isinstance(expr._function, Member):
                 name = self.module.name_of(expr._function._target)[-1]
-                return None if name.isdigit() or is_counted(name) or _ON_THE_LINE.search(name) else spoken(name)
+                return (
+                    None if name.isdigit() or is_counted_operation(name) or _ON_THE_LINE.search(name) else spoken(name)
+                )
             case Call() if is_mask(expr):
                 return MASK
             case Call(_function=Attribute(_name="abs", _base=base)) if self._are_all(base, OFFSETS):

@@ -35,17 +35,18 @@ from collections import Counter
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, initialiser, is_standard, sweep
-from onnxlift.ir.graph.marks import STATE_KEY
+from onnxlift.ir.graph.edit import Edit, is_standard, sweep, weight_initialiser
 from onnxlift.ir.graph.types import FLOATS
 from onnxlift.ir.graph.walk import constant
 from onnxlift.ir.inference.node_view import shape_of
-from onnxlift.ir.origin.metadata import FOLDED_FROM, FX_NODE, string_list
+from onnxlift.ir.origin.metadata import FX_NODE
+from onnxlift.ir.origin.tensors import folded_from, mark_restored
 from onnxlift.stages import step
 
 LOOKED_UP = "looked_up"  # the key in `value.meta` of what an embedding gave for all its rows
 
 LONGEST_NOTE = 1000
+_REASON = "the exporter notes that it has the numbers of this parameter, and of nothing else"
 
 _STEP = re.compile(r"val_\d+")
 _LOOKUP = re.compile(r"embedding(_\d+)?")
@@ -77,8 +78,7 @@ def run(model: ir.Model) -> int:
             narrow[table] = _without_new_axes(model.graph, table, name)
             continue
         table.name = name
-        table.meta[STATE_KEY] = True
-        del table.metadata_props[FOLDED_FROM]
+        mark_restored(table, _REASON, is_named=True)
 
     def visit(edit: Edit, node: ir.Node) -> None:
         for index, value in enumerate(node.inputs):
@@ -98,9 +98,7 @@ def _without_new_axes(graph: ir.Graph, table: ir.Value, name: str) -> ir.Value:
     array = tensor.numpy()
     is_lookup = _LOOKUP.fullmatch(table.name or "")
     parameter = array[0] if is_lookup else array.reshape([size for size in array.shape if size != 1])
-    restored = initialiser(graph, name, np.ascontiguousarray(parameter), generated=False)
-    restored.meta[STATE_KEY] = True
-    return restored
+    return weight_initialiser(graph, name, np.ascontiguousarray(parameter), _REASON, is_named=True)
 
 
 def _with_new_axes(edit: Edit, node: ir.Node, table: ir.Value, parameter: ir.Value) -> ir.Value:
@@ -121,7 +119,7 @@ def _parameter(table: ir.Value) -> str | None:
     """The name of the one parameter that `table` has the numbers of."""
     if table.dtype not in FLOATS or table.shape is None:
         return None
-    sources = string_list(table.metadata_props.get(FOLDED_FROM)) or []
+    sources = folded_from(table)
     name = table.name or ""
     if _NEW_AXIS.fullmatch(name):
         return _unsqueezed(table, sources)
@@ -158,7 +156,7 @@ def _is_repeated(table: ir.Value) -> bool:
     """The seventh rule: whether all readers repeat a constant that the exporter made from one with new axes."""
     if not _STEP.fullmatch(table.name or ""):
         return False
-    sources = string_list(table.metadata_props.get(FOLDED_FROM)) or []
+    sources = folded_from(table)
     notes = [user.metadata_props.get(FX_NODE, "")[:LONGEST_NOTE] for user, _ in table.uses()]
     repeated = [match[1] for note in notes if (match := _REPEAT.search(note)) is not None]
     is_new = all(_NEW_AXIS.fullmatch(name) and name in sources for name in repeated)

@@ -22,11 +22,12 @@ from collections.abc import Collection, Hashable, Mapping
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, Names, axes_of, is_parameter
+from onnxlift.ir.graph.edit import Edit, Names, axes_of
 from onnxlift.ir.graph.types import INTEGERS
 from onnxlift.ir.graph.walk import constant, scopes
 from onnxlift.ir.inference.node_view import elements_of, shape_of
 from onnxlift.ir.inference.positions import counted
+from onnxlift.ir.origin.tensors import may_be_trained
 from onnxlift.stages import step
 
 _RANDOM = frozenset(
@@ -77,7 +78,7 @@ def _merge(edit: Edit, first: ir.Node, second: ir.Node) -> None:
 def _is_beside(node: ir.Node, beside: Collection[ir.Value]) -> bool:
     """Whether a node computes what is beside the flow of the model, given what of that it may read."""
     read = [value for value in node.inputs if value is not None]
-    if any(is_parameter(value) for value in read):
+    if any(may_be_trained(value) for value in read):
         return False
     if node.op_type == "Where" or all(output.dtype in _EXACT for output in node.outputs):
         return True
@@ -125,7 +126,7 @@ def _attribute_key(attribute: ir.Attr) -> Hashable | None:
 def _input_key(value: ir.Value) -> Hashable:
     """Small constants are the same if their values are; anything else only if it is the same value."""
     tensor = constant(value)
-    if tensor is None or is_parameter(value):
+    if tensor is None or may_be_trained(value):
         return value
     return _tensor_key(tensor) or value
 

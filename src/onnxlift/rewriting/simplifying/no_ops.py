@@ -30,9 +30,10 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_parameter, sweep
+from onnxlift.ir.graph.edit import Edit, attribute, sweep
 from onnxlift.ir.graph.walk import constant
 from onnxlift.ir.inference.node_view import Shape, shape_of, static_elements
+from onnxlift.ir.origin.tensors import may_be_trained
 from onnxlift.stages import step
 
 _SHAPE_ONLY = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand", "Tile"})
@@ -82,7 +83,7 @@ def _passes_on(edit: Edit, node: ir.Node) -> bool:
     if source is None:
         return False
     if op == "Identity":
-        return not is_parameter(source)
+        return not may_be_trained(source)
     if op in ("Cast", "CastLike"):
         return source.dtype is not None and source.dtype == output.dtype
     if op in _SHAPE_ONLY:
@@ -128,7 +129,7 @@ def _without_neutral(node: ir.Node) -> ir.Value | None:
         return None
     left, right = node.inputs
     for source, operand in ((left, right), (right, left)) if either_side else ((left, right),):
-        if source is None or operand is None or is_parameter(operand):
+        if source is None or operand is None or may_be_trained(operand):
             continue
         if not same_shape(source, node.outputs[0]) or source.dtype != node.outputs[0].dtype:
             continue

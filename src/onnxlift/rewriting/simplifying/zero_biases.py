@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, is_parameter, is_standard, sweep
+from onnxlift.ir.graph.edit import Edit, is_standard, sweep
 from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.origin.tensors import may_be_trained
 from onnxlift.stages import step
 
 LARGEST = 1 << 20
@@ -28,7 +29,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if not is_standard(node, "Conv", "ConvTranspose", "Gemm") or len(node.inputs) != 3:
         return
     tensor = constant(node.inputs[2])
-    if tensor is None or is_parameter(node.inputs[2]) or tensor.size > LARGEST or tensor.numpy().any():
+    if tensor is None or may_be_trained(node.inputs[2]) or tensor.size > LARGEST or tensor.numpy().any():
         return
     node.resize_inputs(2)
     edit.changes += 1

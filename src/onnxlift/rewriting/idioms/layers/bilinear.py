@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, is_parameter, is_standard, sweep
+from onnxlift.ir.graph.edit import Edit, is_standard, sweep
 from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_float, is_private, made_by
 from onnxlift.ir.graph.walk import constant
 from onnxlift.ir.inference.node_view import shape_of
 from onnxlift.ir.inference.symbolic import Dim, product
+from onnxlift.ir.origin.tensors import may_be_trained
 from onnxlift.rewriting.simplifying.transposes import permutation
 from onnxlift.stages import step
 
@@ -81,7 +82,7 @@ def _weight(edit: Edit, matrix: ir.Value, sizes: tuple[Dim, Dim, Dim]) -> tuple[
 def _bias(edit: Edit, node: ir.Node) -> None:
     for value, bias in both_orders(node):
         layer = made_by(edit, value, "Bilinear", domain=DOMAIN)
-        if layer is None or len(layer.inputs) > 3 or not is_parameter(bias) or not is_private(edit, value):
+        if layer is None or len(layer.inputs) > 3 or not may_be_trained(bias) or not is_private(edit, value):
             continue
         shape = shape_of(value)
         if shape is not None and shape_of(bias) == shape[-1:]:

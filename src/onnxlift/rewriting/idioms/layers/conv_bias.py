@@ -20,13 +20,14 @@ from onnxlift.ir.graph.match import both_orders, drop_unused, is_private, made_b
 from onnxlift.ir.graph.walk import constant
 from onnxlift.ir.inference.node_view import shape_of
 from onnxlift.ir.inference.symbolic import product
+from onnxlift.ir.origin.exporter import exporter_of
 from onnxlift.stages import step
 
 
 @step("conv-bias", after={"recurrent-cells": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Give convolutions their biases; gives how many."""
-    return 0 if model.producer_name == "pytorch" else sweep(model, _visit)
+    return 0 if exporter_of(model).is_pytorch else sweep(model, _visit)
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_parameter, is_standard, sweep
+from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
 from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
 from onnxlift.ir.graph.walk import subgraphs
 from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.origin.tensors import may_be_trained
 from onnxlift.rewriting.simplifying.transposes import permutation
 from onnxlift.stages import step
 
@@ -71,7 +72,7 @@ def _bias(edit: Edit, node: ir.Node) -> None:
 
 
 def _is_weight(value: ir.Value | None) -> bool:
-    return value is not None and not is_parameter(value) and _is_of_parameters(value)
+    return value is not None and not may_be_trained(value) and _is_of_parameters(value)
 
 
 def _is_bias(value: ir.Value | None, weight: ir.Value | None) -> bool:
@@ -90,7 +91,7 @@ def _is_of_parameters(value: ir.Value) -> bool:
         if maker is None:
             if end.const_value is None:
                 return False
-            found |= is_parameter(end)
+            found |= may_be_trained(end)
             continue
         if subgraphs(maker):
             return False

@@ -18,11 +18,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Array, Edit, is_parameter, is_standard, sweep
+from onnxlift.ir.graph.edit import Array, Edit, is_standard, sweep
 from onnxlift.ir.graph.match import drop_unused, is_private, made_by, rank
 from onnxlift.ir.graph.walk import constant
 from onnxlift.ir.inference.node_view import shape_of
 from onnxlift.ir.inference.symbolic import product
+from onnxlift.ir.origin.tensors import may_be_trained
 from onnxlift.rewriting.idioms.parts.computed_weight import ComputedWeight, layer_of, numbers, owner_of, put
 from onnxlift.rewriting.simplifying.transposes import permutation
 from onnxlift.stages import step
@@ -54,7 +55,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if outer is None or inner is None or layer is None or weight is None:
         return
     u, (matrix, v) = outer.inputs[0], inner.inputs
-    if u is None or matrix is None or v is None or not all(is_parameter(value) for value in (weight, u, v)):
+    if u is None or matrix is None or v is None or not all(may_be_trained(value) for value in (weight, u, v)):
         return
     if rank(u) != 1 or rank(v) != 1 or not is_private(edit, divisor) or not is_private(edit, outer.inputs[1]):
         return

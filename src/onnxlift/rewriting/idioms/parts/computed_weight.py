@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Array, Edit, attribute, initialiser, is_standard
+from onnxlift.ir.graph.edit import Array, Edit, attribute, is_standard, weight_initialiser
 from onnxlift.ir.graph.walk import constant
 from onnxlift.rewriting.idioms.layers.linear import swaps_two_axes
 
@@ -65,7 +65,8 @@ def put(edit: Edit, node: ir.Node, owner: str, computed: ComputedWeight, array: 
     (result,) = node.outputs
     assert result.dtype is not None and result.shape is not None
     tensor = ir.LazyTensor(lambda: ir.Tensor(array()), dtype=result.dtype, shape=ir.Shape(result.shape))
-    weight = initialiser(edit.graph, edit.names.fresh(f"{owner}.weight".lstrip(".")), tensor, generated=False)
+    name, reason = edit.names.fresh(f"{owner}.weight".lstrip(".")), "the model computes it from parameters of the layer"
+    weight = weight_initialiser(edit.graph, name, tensor, reason, is_named=True)
     weight.meta[KEY] = computed
     for user, index in result.uses():
         user.replace_input_with(index, weight)

@@ -33,6 +33,7 @@ from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_lifted, is_private, 
 from onnxlift.ir.graph.types import DataType
 from onnxlift.ir.graph.walk import constant
 from onnxlift.ir.inference.node_view import Shape, shape_of, static_elements
+from onnxlift.ir.origin.exporter import exporter_of
 from onnxlift.rewriting.idioms.parts.pieces import piece
 from onnxlift.rewriting.idioms.recurrent.parts.packed_weights import parameters
 from onnxlift.rewriting.simplifying import reshapes, transposed_axes, transposes
@@ -48,7 +49,7 @@ _H, _C, _WEIGHTS = 1, 2, 3  # positions among the inputs of a lifted node; the f
 @step("recurrent", after={"recurrent-directions": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Make layers of recurrent nodes; gives how many rewrites that took."""
-    lift = partial(_lift, packs=model.producer_name == "pytorch")
+    lift = partial(_lift, packs=exporter_of(model).is_pytorch)
     count = sweep(model, lift) + sweep(model, _stack)
     if count:  # an axis of directions that was cut out may have been in the way of what reads it
         for tidy in (transposes, transposed_axes, reshapes):

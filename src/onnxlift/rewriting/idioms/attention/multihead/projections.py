@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_parameter
+from onnxlift.ir.graph.edit import Edit, attribute
 from onnxlift.ir.graph.match import DOMAIN, both_orders, made_by
 from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.origin.tensors import may_be_trained
 from onnxlift.rewriting.idioms.parts.pieces import piece
 from onnxlift.rewriting.simplifying.transposes import permutation
 
@@ -88,6 +89,6 @@ def _of_part(edit: Edit, value: ir.Value | None) -> Projection | None:
 def _part(edit: Edit, value: ir.Value | None) -> tuple[ir.Value, int, int] | None:
     """The parameter that `value` is some rows of, which row is the first, and how many they are."""
     found = piece(edit, value)
-    if found is None or found.axis != 0 or not is_parameter(found.x):
+    if found is None or found.axis != 0 or not may_be_trained(found.x):
         return None
     return found.x, found.start, found.length

@@ -21,13 +21,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, attribute, is_parameter, is_standard
+from onnxlift.ir.graph.edit import Edit, attribute, is_standard
 from onnxlift.ir.graph.match import both_orders, is_float, is_private, made_by, number, rank, with_number
 from onnxlift.ir.graph.types import INTEGERS, DataType
 from onnxlift.ir.graph.walk import constant
 from onnxlift.ir.inference.node_view import Shape, shape_of, static_elements
 from onnxlift.ir.inference.positions import Positions
 from onnxlift.ir.inference.shape_rules import broadcast_shapes
+from onnxlift.ir.origin.tensors import may_be_trained
 
 from .windows import before_windows, is_for_all_windows, repeated, repeated_windows
 
@@ -249,7 +250,7 @@ def _without_shift(edit: Edit, mask: ir.Value | None) -> ir.Value | None:
     sums: Iterable[tuple[ir.Value | None, ir.Value | None]] = both_orders(total) if total is not None else ()
     for rest, added in ((None, mask), *sums):
         shift = _number_throughout(edit, added)
-        if shift is not None and abs(shift) <= _LARGEST_SHIFT and not is_parameter(added):
+        if shift is not None and abs(shift) <= _LARGEST_SHIFT and not may_be_trained(added):
             return rest
     return mask
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 import pytest
-from onnxlift.ir.reading.load import load
 
 from onnxlift.ir.graph.edit import Edit, Lifted, sweep
+from onnxlift.ir.load import load
 from rewriting.graphs import parse
 
 GRAPH = "g (float[n] x) => (float[n] y) { a = Neg(x) b = Abs(a) c = Exp(b) y = Neg(c) }"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import onnx
 import pytest
-from onnxlift.ir.reading.load import load
 
 import onnxlift
 from onnxlift.inspection import inspect
 from onnxlift.ir.graph.walk import all_nodes, opset_of, regions
+from onnxlift.ir.load import load
 
 MISH = """<ir_version: 8, opset_import: ["{imported}": 18]> g (float[n] x) => (float[n] y) { y = {written}Mish(x) }"""
 BOTH_SPELLINGS = pytest.mark.parametrize(

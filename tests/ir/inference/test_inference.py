@@ -11,7 +11,7 @@ import onnx_ir as ir
 import pytest
 
 from onnxlift.ir.graph.shapes import elements_of
-from onnxlift.ir.inference.infer import infer, is_generated
+from onnxlift.ir.inference.infer import infer, is_invented_size
 from rewriting.running_stages import normalise
 
 HEADER = '<ir_version: 10, opset_import: ["" : 18, "local" : 1]>\n'
@@ -34,7 +34,7 @@ def dims(value: ir.Value) -> tuple[int | str | None, ...] | None:
 def anonymous(value: ir.Value) -> tuple[object, ...] | None:
     """The shape with `?` for generated names."""
     shape = dims(value)
-    return None if shape is None else tuple("?" if isinstance(d, str) and is_generated(d) else d for d in shape)
+    return None if shape is None else tuple("?" if isinstance(d, str) and is_invented_size(d) else d for d in shape)
 
 
 @pytest.mark.parametrize(

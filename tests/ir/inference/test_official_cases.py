@@ -13,7 +13,7 @@ import pytest
 from onnx.backend.test.case.node import collect_testcases
 
 from onnxlift.ir.inference.evaluate import EVALUATED, evaluate
-from onnxlift.ir.inference.infer import infer, is_generated
+from onnxlift.ir.inference.infer import infer, is_invented_size
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,8 @@ def test_inferred_shapes_are_true(cases: list[Any]) -> None:
             checked += 1
             shape = [d if isinstance(d, int) else d.value or "" for d in output.shape]
             actual = [
-                size if is_generated(str(d)) else number(d, sizes) for d, size in zip(shape, array.shape, strict=False)
+                size if is_invented_size(str(d)) else number(d, sizes)
+                for d, size in zip(shape, array.shape, strict=False)
             ]
             same_type = array.dtype == object or output.type.dtype.numpy() == array.dtype
             if len(shape) != array.ndim or tuple(actual) != array.shape or not same_type:

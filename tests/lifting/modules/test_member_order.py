@@ -10,7 +10,7 @@ import pytest
 
 import onnxlift
 from onnxlift.ir.load import load
-from onnxlift.ir.origin.metadata import SIGNATURE_KIND
+from onnxlift.ir.origin.tensors import mark_told
 from onnxlift.lifting.modules.member_order import registration_order
 from small_graphs import Graph
 
@@ -60,7 +60,7 @@ def test_an_order_in_which_biases_come_first_is_not_the_original_s() -> None:
 def test_a_buffer_that_is_stored_apart_says_nothing_of_its_module() -> None:
     graph = load(gated(["gate.weight", "up.weight", "down.weight", "rotary.table"])).graph
     assert ("rotary",) in registration_order(graph)
-    graph.initializers["rotary.table"].metadata_props[SIGNATURE_KIND] = "BUFFER"
+    mark_told(graph.initializers["rotary.table"], is_buffer=True, reason="the exporter says so")
     assert ("rotary",) not in registration_order(graph)
 
 

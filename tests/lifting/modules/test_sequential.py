@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 import onnxlift
 from models.network import BATCH, Exporter, Network
-from onnxlift.lifting.text.constructor import is_list
+from onnxlift.lifting.modules.module import is_list
 from small_graphs import Graph, code, compare
 
 

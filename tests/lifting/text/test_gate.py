@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from onnxlift.lifting import kernels
-from onnxlift.lifting.text.constructor import LINE_LENGTH
 from onnxlift.lifting.text.file import _imports, format_source
 from onnxlift.lifting.text.gate import UnexpectedSource, check_source
+from onnxlift.lifting.text.listed import LINE_LENGTH
 
 HEAD = '"""A model."""\n\nfrom torch import Tensor, nn\n\n\n'
 

@@ -6,7 +6,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from onnxlift.lifting.code.identifiers import file_stem, is_generated
+from onnxlift.lifting.code.identifiers import file_stem
 from onnxlift.lifting.tree.scopes import DEEPEST, Path, Scopes, find_scopes, flat_layer_name, owner_of
 from small_graphs import Graph
 
@@ -218,19 +218,6 @@ def test_owners(name: str, owner: Path | None) -> None:
 )
 def test_layers_in_flat_names(name: str, layer: str | None) -> None:
     assert flat_layer_name(name) == layer
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["val_12", "onnx::Add_3", "17", "x_1", "Conv_4", "/a/Add_output_0", "permute_3", "view", "", None, "t" * 2000],
-)
-def test_names_that_say_nothing(name: str | None) -> None:
-    assert is_generated(name)
-
-
-@pytest.mark.parametrize("name", ["context", "logits", "encoder.weight", "Q", "attn_mask", "node_encoder.weight"])
-def test_names_that_say_something(name: str) -> None:
-    assert not is_generated(name)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import torch
 from onnx import numpy_helper
 from torch import Tensor, nn
 
-from onnxlift import lift
+from onnxlift.api import lift
 from onnxlift.ir.load import load
 from onnxlift.rewriting.restoring import first_steps
 from rewriting.running_stages import normalise

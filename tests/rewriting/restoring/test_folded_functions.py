@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import onnxlift
-from onnxlift.ir.origin.metadata import FOLDED_FROM
+from onnxlift.ir.origin.tensors import mark_computed
 from onnxlift.rewriting.restoring import folded_functions, merged_parameters
 from rewriting.exported import exported
 from rewriting.idioms.attention.multihead_layers import exported as export
@@ -24,7 +24,7 @@ def computed(array: Any, name: str, *sources: str, parameters: tuple[str, ...] =
     """A product with the constant `name`, which was computed from `sources`."""
     stored = {name: np.asarray(array)}
     model = exported(f"y = Mul(x, {name})", [("mixer", "Mixer", f"mul(x, {name})")], stored, parameters)
-    model.graph.initializers[name].metadata_props[FOLDED_FROM] = repr(list(sources))
+    mark_computed(model.graph.initializers[name], sources)
     return model
 
 
@@ -86,7 +86,7 @@ def test_a_parameter_that_is_in_the_file_has_its_own_numbers() -> None:
 def test_what_layers_share_is_undone_for_each_by_all_steps() -> None:
     notes = [("0", "Mixer", "mul(x, neg)"), ("1", "Mixer", "mul_1(mul, neg_1)")]
     model = exported("a = Mul(x, neg) y = Mul(a, neg)", notes, {"neg": -np.exp(P)}, ["0.p", "1.p"])
-    model.graph.initializers["neg"].metadata_props[FOLDED_FROM] = "['0.p', 'exp']"
+    mark_computed(model.graph.initializers["neg"], ["0.p", "exp"])
     assert merged_parameters.run(model) == 1
     assert folded_functions.run(model) == 2
     for name in ("0.p", "1.p"):

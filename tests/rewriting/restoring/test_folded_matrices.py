@@ -9,7 +9,8 @@ import onnx_ir as ir
 import pytest
 
 from onnxlift.ir.load import load
-from onnxlift.ir.origin.metadata import FOLDED_FROM
+from onnxlift.ir.origin.metadata import string_list
+from onnxlift.ir.origin.tensors import mark_computed
 from onnxlift.rewriting.restoring import folded_parameters
 from rewriting.graphs import Array, operators, proto_of, random, run, with_tensors
 
@@ -23,7 +24,7 @@ def changes(proto: onnx.ModelProto, feeds: dict[str, Array], notes: dict[str, st
     """The operators that the graph has afterwards, with equal results; None if nothing was found."""
     model = load(proto)
     for name, note in (notes or {}).items():
-        model.graph.initializers[name].metadata_props[FOLDED_FROM] = note
+        mark_computed(model.graph.initializers[name], string_list(note) or [])
     found = folded_parameters.run(model)
     if not found:
         return None

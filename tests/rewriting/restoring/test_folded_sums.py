@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 import onnxlift
-from onnxlift.ir.origin.metadata import FOLDED_FROM
+from onnxlift.ir.origin.metadata import string_list
+from onnxlift.ir.origin.tensors import mark_computed
 from onnxlift.rewriting.restoring import folded_sums
 from rewriting.exported import exported, reads_of
 from rewriting.idioms.attention.multihead_layers import exported as export
@@ -24,7 +25,7 @@ def scaled(
     """A product with the constant `name`, which was computed from `sources`."""
     notes = [("norm", "Norm", f"mul(x, {name})")]
     model = exported(f"y = Mul(x, {name})", notes, {name: total}, names)
-    model.graph.initializers[name].metadata_props[FOLDED_FROM] = sources
+    mark_computed(model.graph.initializers[name], string_list(sources) or [])
     return model
 
 

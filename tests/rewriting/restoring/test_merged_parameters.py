@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.origin.metadata import FOLDED_FROM
+from onnxlift.ir.origin.tensors import folded_from, mark_computed
 from onnxlift.rewriting.restoring import merged_parameters
 from rewriting.exported import exported, reads_of
 
@@ -83,10 +83,10 @@ def test_what_was_computed_from_a_parameter() -> None:
     stored = {"val_0": np.ones((4, 4), np.float32)}
     body = "a = MatMul(x, val_0) b = MatMul(a, val_0) y = MatMul(b, val_0)"
     model = exported(body, notes, stored, ["layers.0.weight", "layers.1.weight"])
-    model.graph.initializers["val_0"].metadata_props[FOLDED_FROM] = "['layers.0.weight']"
+    mark_computed(model.graph.initializers["val_0"], ["layers.0.weight"])
     assert merged_parameters.run(model) == 1
     assert reads_of(model) == [["x", "val_0"], ["a", "val_1"], ["b", "val_0"]]
-    assert model.graph.initializers["val_1"].metadata_props[FOLDED_FROM] == "['layers.1.weight']"
+    assert folded_from(model.graph.initializers["val_1"]) == ["layers.1.weight"]
 
 
 def test_a_layer_that_a_norm_was_folded_into_keeps_its_weight() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from onnxlift.ir.graph.edit import is_parameter
+from onnxlift.ir.origin.tensors import may_be_trained
 from onnxlift.rewriting.simplifying import constant_folding, copied_weights, zero_biases
 from rewriting.graphs import Array, normal_form, parse, proto_of, random, run, with_tensors
 
@@ -37,9 +37,9 @@ def test_a_model_without_initialisers_has_its_weights_in_constants() -> None:
     """As Paddle writes them. Where a weight is an initialiser, constants are none."""
     body = "fc_w = Constant <value = float[2, 3] {1, 2, 3, 4, 5, 6}> () s = Constant <value_float = 2.0> ()"
     text = f"g (float[n, 2] x) => (float[n, 3] y) {{ {body} h = MatMul(x, fc_w) y = Mul(h, s) }}"
-    assert [is_parameter(value) for value in normal_form(parse(text)).graph.initializers.values()] == [True, False]
+    assert [may_be_trained(value) for value in normal_form(parse(text)).graph.initializers.values()] == [True, False]
     model = normal_form(with_tensors(text.replace("y = Mul(h, s)", "y = MatMul(h, w)"), w=random(3, 3)))
-    assert [name for name, value in model.graph.initializers.items() if is_parameter(value)] == ["w"]
+    assert [name for name, value in model.graph.initializers.items() if may_be_trained(value)] == ["w"]
 
 
 TWICE = (

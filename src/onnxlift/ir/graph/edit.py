@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.origin.tensors import mark_made, mark_restored, may_be_trained
+
 from .constants import constant
-from .marks import DOMAIN, MADE, STATE_KEY
-from .types import FLOATS
+from .marks import DOMAIN
 from .walk import Region, regions
 
 Array = np.ndarray[Any, Any]
@@ -122,7 +123,12 @@ class Edit:
         self.changes += 1
         return True
 
-    def fold(self, node: ir.Node, results: Sequence[ir.TensorProtocol | Array]) -> None:
+    def fold(
+        self,
+        node: ir.Node,
+        results: Sequence[ir.TensorProtocol | Array],
+        reason: str = "computed from constants",
+    ) -> None:
         """Replace a node by initialisers with the names of its outputs."""
         outputs = list(node.outputs)
         names = [output.name for output in outputs]
@@ -130,7 +136,7 @@ class Edit:
             if not name or not (output.uses() or output in self._positions):
                 continue
             output.name = None
-            value = initialiser(self.graph, name, result)
+            value = initialiser(self.graph, name, result, reason)
             if output in self._positions:
                 self._set_outputs(output, value)
             for user, index in output.uses():
@@ -329,15 +335,36 @@ def _visits(graph: ir.Graph, shown: Visit | dict[str, dict[str, Visit]]) -> Iter
             yield node, by_domain[node.domain]
 
 
-def initialiser(graph: ir.Graph, name: str, data: ir.TensorProtocol | Array, *, generated: bool = True) -> ir.Value:
-    """A new initialiser of `graph`. `generated` marks a constant of the graph as opposed to a trained parameter."""
+def initialiser(
+    graph: ir.Graph,
+    name: str,
+    data: ir.TensorProtocol | Array,
+    reason: str = "a step of ours has made it",
+    *,
+    is_named: bool = False,
+) -> ir.Value:
+    """A new initialiser of `graph` that is a constant, and not trained; the `reason` says why it is there. It
+    `is_named` if the name is the original's, whatever that looks like."""
+    value = _initialiser(graph, name, data)
+    mark_made(value, reason, is_named=is_named)
+    return value
+
+
+def weight_initialiser(
+    graph: ir.Graph, name: str, data: ir.TensorProtocol | Array, reason: str, *, is_named: bool = False
+) -> ir.Value:
+    """A new initialiser of `graph` that was a weight in the original, or holds the numbers of one; the `reason` says
+    how we know. It `is_named` if the name is the original's, whatever that looks like."""
+    value = _initialiser(graph, name, data)
+    mark_restored(value, reason, is_named=is_named)
+    return value
+
+
+def _initialiser(graph: ir.Graph, name: str, data: ir.TensorProtocol | Array) -> ir.Value:
     tensor = data if not isinstance(data, np.ndarray) else ir.Tensor(data, name=name)
     value = ir.Value(
         name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()), const_value=tensor
     )
-    value.meta[MADE] = True
-    if generated:
-        value.meta["constant"] = True
     graph.register_initializer(value)
     return value
 
@@ -370,27 +397,6 @@ def _node(
 def _identity(value: ir.Value | None) -> object:
     """What is the same for the same value, and for constants of one or a few numbers that are the same."""
     tensor = constant(value)
-    if tensor is None or tensor.size > _FEW or is_parameter(value):
+    if tensor is None or tensor.size > _FEW or may_be_trained(value):
         return value
     return tensor.dtype, tuple(tensor.shape.numpy()), tensor.tobytes()
-
-
-def has_generated_name(value: ir.Value) -> bool:
-    """Whether the name is one that exporters give to constants: `val_12`, `onnx::Mul_31`, `/attn/Constant_output_0`;
-    and not a key of the state dict."""
-    if STATE_KEY in value.meta:
-        return False
-    name = (value.name or "").lower()
-    return name.startswith("/") or "::" in name or "const" in name or bool(re.fullmatch(r"(val_)?\d+", name))
-
-
-def is_parameter(value: ir.Value | None) -> bool:
-    """Whether `value` may be a trained weight: a floating-point initialiser of the file.
-
-    What came out of a Constant node, or out of folding, is marked as generated and is not; neither is a single number
-    with a name as exporters generate it.
-    """
-    tensor = constant(value)
-    if value is None or tensor is None or tensor.dtype not in FLOATS or "constant" in value.meta:
-        return False
-    return tensor.size > 1 or not has_generated_name(value)

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from onnxlift.ir.origin.tensors import origin_of
+
 from .constants import constant, number
-from .edit import Edit, has_generated_name
+from .edit import Edit
 from .marks import DOMAIN as DOMAIN
 from .nodes import attribute, is_standard
 from .shapes import rank
@@ -98,8 +100,7 @@ def is_filler(value: ir.Value | None, expected: float) -> bool:
     tensor = constant(value)
     if value is None or tensor is None or tensor.size > _MOST_FILLED:
         return False
-    is_nameless = "constant" in value.meta or has_generated_name(value)
-    return is_nameless and bool((tensor.numpy() == expected).all())
+    return origin_of(value).is_programs_own and bool((tensor.numpy() == expected).all())
 
 
 def both_orders(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Value]]:

@@ -6,7 +6,7 @@ know symbolic sizes; what they do not know, the operator's ONNX schema infers fr
 that is recovered early is not lost later. Afterwards
 
 - `value.type` and `value.shape` are set wherever they could be found. Every size is an int or a name; sizes that
-  nothing is known of get a generated name (`is_generated`), which like every name means equality and nothing else.
+  nothing is known of get a generated name (`is_invented_size`), which like every name means equality and nothing else.
 - `value.meta["dims"]` holds the elements of small integer tensors that are computed from sizes, as far as known.
 
 Declared shapes of graph inputs are believed. Those of other values are used only where inference finds no shape at all.
@@ -57,7 +57,7 @@ def infer(model: ir.Model) -> None:
     Inference(model).run()
 
 
-def is_generated(name: str) -> bool:
+def is_invented_size(name: str) -> bool:
     """Whether a size was named by inference and not by the model."""
     return re.search(rf"\b{_GENERATED}\d+\b", name) is not None
 
@@ -327,7 +327,7 @@ class Inference:
             self.assign(output, type_, None if dims is None else ir.Shape(dims))
 
     def _outside(self, dim: _Size, known: Collection[object], renamed: dict[object, str]) -> _Size | str:
-        if isinstance(dim, int) or dim in known or not is_generated(dim.value or ""):
+        if isinstance(dim, int) or dim in known or not is_invented_size(dim.value or ""):
             return dim
         if dim not in renamed:
             renamed[dim] = self.fresh()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from .metadata import CLASSES, FOLDED_FROM, FX_NODE, NAME_SCOPES, NO_MODULE, SIGNATURE, string_list
+from .metadata import CLASSES, FX_NODE, NAME_SCOPES, NO_MODULE, SIGNATURE, string_list
 
 LONGEST_TEXT = 20_000  # of one operation
 
@@ -134,11 +134,6 @@ def kind_of(graph: ir.Graph, name: str) -> str:
 
 def _stored(graph: ir.Graph) -> list[tuple[str, str, str]]:
     return _STORED.findall(graph.metadata_props.get(SIGNATURE, ""))
-
-
-def folded_from(value: ir.Value) -> list[str]:
-    """The names of all that the exporter's optimiser has computed a constant from."""
-    return string_list(value.metadata_props.get(FOLDED_FROM)) or []
 
 
 def _operation(text: str) -> Operation | None:

@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 import onnx_ir as ir
 
-from .exported import folded_from
 from .metadata import NAME_SCOPES, NO_MODULE, string_list
+from .tensors import folded_from
 
 _SCOPE_KEYS = ("pkg.torch.onnx.name_scopes", "namespace")
 

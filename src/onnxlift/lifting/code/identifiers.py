@@ -9,9 +9,6 @@ import sys
 import unicodedata
 from collections.abc import Iterable
 
-import onnx_ir as ir
-
-from onnxlift.ir.graph.marks import STATE_KEY
 from onnxlift.lifting import kernels
 
 # What a module's attribute may not be called: everything that nn.Module itself has (listed here because the compiler
@@ -32,30 +29,6 @@ GLOBAL_NAMES = frozenset(
     safetensors self torch""".split()
 )
 _BUILTINS = frozenset(name for name in dir(builtins) if not name.startswith("_"))
-
-GENERATED = re.compile(
-    r"""^(?:val_\d+ | onnx::.* | \d+ | _v_\d+ | node_[^.]* | [A-Z]\w*_\d+ | tmp_?\d*(?:_\d+)*
-        | [a-z]_?\d+(?:_[a-z]?\d+)* | _?tensor_?\d* | _\d+
-        | const(?:ant)?(?:_\w*)?_?\d* | initializer_?\d* | .*_output_\d+ | .*::.* | scalar_tensor_default_?\d*
-        | (?:elementwise_)?(?:add|cat|clone|div|expand|mul|neg|permute|pow|reshape|select|slice|squeeze|stack|sub|t|to
-             |transpose|unsqueeze|view|where)(?:_\d+)*
-        | .*_(?:(?:true|false)_graph|split|slice)_\d+
-        | .*\.\.\d+ | p2o\..* | helper\.constant\.\d+ | .*\.tmp_\d+.* )$""",
-    re.VERBOSE,
-)
-
-
-LONGEST_NAME = 1000  # beyond it no name tells a reader anything, and expressions like the one above take their time
-
-
-def is_generated(name: str | None) -> bool:
-    """Whether `name` was made up by an exporter or optimiser, and so means nothing to a reader."""
-    return not name or len(name) > LONGEST_NAME or bool(GENERATED.match(name))
-
-
-def is_nameless(value: ir.Value) -> bool:
-    """Whether a constant's name was made up, and is no key of the state dict that only looks so (`const`, `w1`)."""
-    return STATE_KEY not in value.meta and is_generated(value.name)
 
 
 def plain(text: str | None, length: int = 80) -> str:

@@ -26,14 +26,13 @@ import onnx_ir as ir
 from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.edit import Array
 from onnxlift.ir.graph.types import DataType
+from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.code.expr import Device, Expr, Ref, torch, walk
 from onnxlift.lifting.code.statements import Assign, Block, Statement, expressions, walk_statements
 from onnxlift.lifting.ops.node import torch_dtype
 from onnxlift.lifting.ops.operand import Dims, exact_number
 from onnxlift.lifting.ops.standard.shape.create import new_filled
 from onnxlift.lifting.tree.scopes import LAYER_WEIGHTS
-
-from .constants import is_made_up
 
 SHORTEST = 3
 _LARGEST = 1 << 24
@@ -60,7 +59,7 @@ def _reads(statement: Statement, value: ir.Value) -> bool:
 
 def _expression(value: ir.Value) -> Expr | None:
     tensor = constant(value)
-    if tensor is None or tensor.dtype not in _MARKING or tensor.size > _LARGEST or not is_made_up(value):
+    if tensor is None or tensor.dtype not in _MARKING or tensor.size > _LARGEST or not origin_of(value).is_unnamed:
         return None
     array = tensor.numpy()
     rules = (rule(array, tensor.dtype) for rule in (_counted, _triangle, _throughout, _places))

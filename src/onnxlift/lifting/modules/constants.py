@@ -16,9 +16,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnxlift.ir.origin.exported import persistent_buffers
-from onnxlift.ir.origin.metadata import FOLDED_FROM, PERSISTENT, SIGNATURE_KIND
-from onnxlift.lifting.code.identifiers import is_nameless
-from onnxlift.lifting.tree.weights import is_parameter
+from onnxlift.ir.origin.tensors import origin_of
 
 from .member_names import is_integer_weight
 from .module import Module, Stored, state_entries
@@ -26,7 +24,9 @@ from .module import Module, Stored, state_entries
 
 def mark_constants(root: Module, graph: ir.Graph) -> None:
     """Find the buffers below `root` that are not persistent."""
-    if not any(entry.is_parameter and not is_nameless(entry.weight.value) for _, entry in state_entries(root)):
+    if not any(
+        entry.is_parameter and not origin_of(entry.weight.value).is_nameless for _, entry in state_entries(root)
+    ):
         return
     listed = persistent_buffers(graph)
     for module in root.walk():
@@ -37,19 +37,7 @@ def mark_constants(root: Module, graph: ir.Graph) -> None:
 
 
 def _is_persistent(value: ir.Value) -> bool:
-    told = value.metadata_props.get(PERSISTENT)
-    if told in ("True", "False"):
-        return told == "True"
-    return is_integer_weight(value) or not is_made_up(value)
-
-
-def has_key(value: ir.Value) -> bool:
-    """Whether a constant is in the state dict under its own name: a parameter, or a buffer that is known as one."""
-    told = value.metadata_props
-    is_buffer = told.get(SIGNATURE_KIND) == "BUFFER" and told.get(PERSISTENT) != "False"
-    return is_parameter(value) or (is_buffer and not is_made_up(value))
-
-
-def is_made_up(value: ir.Value) -> bool:
-    """Whether nobody has given a constant its name: an exporter has generated it, or has computed the numbers."""
-    return is_nameless(value) or "constant" in value.meta or FOLDED_FROM in value.metadata_props
+    origin = origin_of(value)
+    if origin.persistent is not None:
+        return origin.persistent
+    return is_integer_weight(value) or not origin.is_unnamed

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.marks import MADE
-from onnxlift.ir.origin.metadata import FOLDED_FROM, NAME_SCOPES
+from onnxlift.ir.origin.exporter import exporter_of
+from onnxlift.ir.origin.metadata import NAME_SCOPES
+from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.code.expr import Call, Member, bare, walk
-from onnxlift.lifting.code.identifiers import is_nameless
 from onnxlift.lifting.code.statements import expressions, walk_statements
 from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.tree.scopes import Scopes
@@ -33,11 +33,11 @@ from .module import Module
 
 def derive(root: Module, model: ir.Model, scopes: Scopes) -> None:
     """Let the root module be the layer that it has, if it was one."""
-    if model.producer_name != "pytorch":
+    if not exporter_of(model).is_pytorch:
         return
     layers = [layer for layer in root.members.values() if isinstance(layer, Layer) and _is_the_model(layer)]
     if not layers and len(root.members) == 1 and len(root.body.statements) == 2:
-        layers = [layer for layer in root.members.values() if isinstance(layer, Layer) and _is_nameless(layer, scopes)]
+        layers = [layer for layer in root.members.values() if isinstance(layer, Layer) and _has_no_names(layer, scopes)]
     if len(layers) == 1 and _is_only_called(layers[0], root):
         (layer,) = layers
         own = {*(name.partition(".")[0] for name in layer.weights), *layer.signature}
@@ -55,12 +55,13 @@ def _is_the_model(layer: Layer) -> bool:
 
 def _name(value: ir.Value, layer: Layer) -> str | None:
     """What a weight of the layer was called, unless it has lost its name."""
-    if FOLDED_FROM in value.metadata_props and layer.node is not None:
+    origin = origin_of(value)
+    if origin.is_computed and layer.node is not None:
         return parameter_name(value, layer.node)
-    return None if is_nameless(value) or MADE in value.meta else value.name
+    return None if origin.is_nameless or origin.is_made else value.name
 
 
-def _is_nameless(layer: Layer, scopes: Scopes) -> bool:
+def _has_no_names(layer: Layer, scopes: Scopes) -> bool:
     """Rule 2."""
     node = layer.node
     if node is None or not layer.weights or any(_name(w.value, layer) for w in layer.weights.values()):

@@ -14,10 +14,12 @@ from typing import Any
 import onnx_ir as ir
 
 from onnxlift.errors import UnsupportedNode
-from onnxlift.ir.graph.marks import MADE, USUAL_NAME
+from onnxlift.ir.graph.marks import USUAL_NAME
 from onnxlift.ir.graph.types import type_of
 from onnxlift.ir.graph.walk import inner_nodes, opset_of
+from onnxlift.ir.origin.exporter import exporter_of
 from onnxlift.ir.origin.metadata import NAME_SCOPES
+from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.code.expr import (
     Attribute,
     Binary,
@@ -37,7 +39,7 @@ from onnxlift.lifting.code.expr import (
     variable,
     walk,
 )
-from onnxlift.lifting.code.identifiers import attribute, is_nameless
+from onnxlift.lifting.code.identifiers import attribute
 from onnxlift.lifting.code.statements import Assign, Block, Return, Statement, expressions, walk_statements
 from onnxlift.lifting.code.substitute import Replacement, substitute
 from onnxlift.lifting.ops import registry
@@ -47,12 +49,10 @@ from onnxlift.lifting.ops.operand import Constant, Dims, Operand, Scalar, Tensor
 from onnxlift.lifting.tree.build import build_branch
 from onnxlift.lifting.tree.scope import Scope
 from onnxlift.lifting.tree.scopes import Path, Scopes, owner_of
-from onnxlift.lifting.tree.weights import WEIGHT, is_parameter
 
 from .border import hand_down, handed_down, is_fixed, parameter_order
 from .branches import merge_branches
 from .computed_constants import write_computation
-from .constants import has_key, is_made_up
 from .dead_code import remove_dead_code
 from .derived import derive
 from .lowered_code import LoweredCode, code_without_steps, replacement, translated
@@ -162,7 +162,7 @@ class Body:
             if found is not None:
                 return found
             body = body.outer
-        if value.const_value is not None and WEIGHT in value.meta and type_of(value).size == 1:
+        if value.const_value is not None and origin_of(value).word is not None and type_of(value).size == 1:
             return Tensor(Ref(value), type_of(value))  # a single number, but one to train
         if value.const_value is not None:
             constant = Constant(value, _text_literal(value) if value.dtype == ir.DataType.STRING else None)
@@ -390,7 +390,8 @@ class Body:
             for value in [v for v in module.inputs if v not in values]:
                 del module.inputs[value]
         constants = [v for v in values if isinstance(v, ir.Value) and v.const_value is not None]
-        for value in sorted(constants, key=is_made_up):  # so that nobody takes a name that is another's
+        constants.sort(key=lambda value: origin_of(value).is_unnamed)  # so that nobody takes a name that is another's
+        for value in constants:
             if value not in module.inputs:
                 self._place_constant(value)
         order_by_use(module)
@@ -399,16 +400,17 @@ class Body:
         """A constant that is used as a tensor belongs to this module if nobody else uses it, or if it is small and not
         in the state dict; otherwise it comes from above, as an argument. So does one that by its name is a module's
         around this one: it would have another key in the state dict. One that a layer has is read from the layer."""
-        borrowed = self.module.find_parameter(value) if is_parameter(value) else None
+        origin = origin_of(value)
+        borrowed = self.module.find_parameter(value) if origin.is_parameter else None
         if borrowed is not None and _is_distinct(value):
             self.module.constants[value] = borrowed
             return
         at_top = not self.module.path
         if at_top or (_is_private(value, self.scope, self.lowering) and not self._is_owned_above(value)):
-            if not is_parameter(value) and write_computation(value, self.module.body):
+            if not origin.is_parameter and write_computation(value, self.module.body):
                 return
             shape = tuple(int(d) for d in value.shape or () if isinstance(d, int))
-            stored = Stored(Weight(value, shape), is_parameter(value))
+            stored = Stored(Weight(value, shape), origin.is_parameter)
             self.module.add(stored_path(value, self.module, stored.is_parameter), stored)
             self.module.constants[value] = stored
         else:
@@ -416,9 +418,10 @@ class Body:
 
     def _is_owned_above(self, value: ir.Value) -> bool:
         """Whether PyTorch's name of a parameter or buffer places it in a module that this one lies in."""
-        if not has_key(value) or is_nameless(value) or self.lowering.model.producer_name != "pytorch":
+        origin = origin_of(value)
+        if not origin.is_in_state_dict or origin.is_nameless or not exporter_of(self.lowering.model).is_pytorch:
             return False
-        at_root = "." not in (value.name or "") and MADE not in value.meta
+        at_root = "." not in (value.name or "") and not origin.is_made
         owner = () if at_root else owner_of(value.name)
         return owner is not None and len(owner) < len(self.module.path) and self.module.path[: len(owner)] == owner
 
@@ -447,7 +450,7 @@ def _is_distinct(value: ir.Value) -> bool:
 def _is_private(value: ir.Value, scope: Scope, lowering: Lowering) -> bool:
     users = [user for user, _ in value.uses()]
     inside = all(_within(lowering.place.get(user), scope) for user in users)
-    return inside or (not has_key(value) and (type_of(value).size or 0) <= 1024)
+    return inside or (not origin_of(value).is_in_state_dict and (type_of(value).size or 0) <= 1024)
 
 
 def _within(scope: Scope | None, ancestor: Scope) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from onnxlift.lifting.code.identifiers import identifier, is_generated
+from onnxlift.ir.origin.names import is_counted_input, is_counted_operation, says_nothing
+from onnxlift.lifting.code.identifiers import identifier
 
 from .module import Module
 
@@ -22,8 +23,6 @@ _COUNTER = re.compile(r"[._]\d+(?=[._][A-Za-z])")
 _SIGNATURE = "serving_default_"  # what TensorFlow puts before the inputs of a model
 # The names that PyTorch's functions give to what they take and return.
 _ANYTHING = frozenset({"input", "result", "ret", "output", "out", "self"})
-# What only a counter tells from other inputs, however short: `h0` is a name, if it is one of an input.
-_COUNTED_INPUT = re.compile(r"(?i)onnx::.*|\d+|val_\d+|.*_output_\d+")
 
 
 def meaning(module: Module, value: ir.Value) -> str | None:
@@ -32,13 +31,17 @@ def meaning(module: Module, value: ir.Value) -> str | None:
     name = _STATES.get(value.name or "", value.name or "")
     if value.is_graph_input() and not module.path:
         name = _SERIAL.sub("", name.removeprefix(_SIGNATURE)) or name
-        return None if not name or "/" in name or _COUNTED_INPUT.fullmatch(name) else identifier(name)
-    if is_generated(name) or "/" in name or _is_exporters(module, value):
+        return None if not name or "/" in name or is_counted_input(name) else identifier(name)
+    if says_nothing(name) or "/" in name or _is_exporters(module, value):
         return None
     name = _written_again(value, _SERIAL.sub("", name))
     if (module.path and (value.is_graph_input() or value.is_graph_output())) or value in module.of_iterations:
         name = _COUNTER.sub("", name)
-    if not name or is_counted(name) or (name.rstrip("0123456789") in _ANYTHING and not value.is_graph_output()):
+    if (
+        not name
+        or is_counted_operation(name)
+        or (name.rstrip("0123456789") in _ANYTHING and not value.is_graph_output())
+    ):
         return None
     for depth in range(len(module.path), 0, -1):
         prefix = re.sub(r"\W", "_", "_".join(module.path[-depth:])) + "_"
@@ -70,7 +73,7 @@ def in_common(values: Sequence[object]) -> str | None:
     """`past.0.key`, `past.1.key` -> past_key: what the author called each of several values of a graph."""
     names = [value.name or "" for value in values if isinstance(value, ir.Value)]
     words = {_COUNTER.sub("", name) for name in names}
-    word = words.pop() if len(words) == 1 and not any(map(is_generated, names)) else ""
+    word = words.pop() if len(words) == 1 and not any(map(says_nothing, names)) else ""
     return identifier(word) if len(word) > 1 and "/" not in word else None
 
 
@@ -87,16 +90,6 @@ def _is_exporters(module: Module, value: ir.Value) -> bool:
 _OPERATION = re.compile(
     r"(?i)(^|_)(conv|c|bn|relu|pool|proj|sum|add|mul|matmul|mm|h|t|flat|gap|bias|norm|act|gelu|reshape|transpose|out)\d*$"
 )
-# An operation or a layer with the number that an exporter counts them by.
-_COUNTED = re.compile(
-    r"(?i)(conv[123]d|conv|linear|dense|fc|gemm|relu|mean|sum|sqrt|rsqrt|pad|eq|softmax|sigmoid|tanh|layer_?norm|embedding"
-    r"|batch_norm)(_\d+)+|(convolution_output|transpose_output|adjusted_input)\d*"
-)
-
-
-def is_counted(name: str) -> bool:
-    """Whether a name says no more than the operation and how many of its kind came before: `conv2d_401`, `mean_2`."""
-    return bool(_COUNTED.fullmatch(name))
 
 
 def thing(name: str) -> str | None:

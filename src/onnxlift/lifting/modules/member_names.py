@@ -10,12 +10,13 @@ from typing import NamedTuple
 import onnx_ir as ir
 
 from onnxlift.ir.graph.types import FLOATS
-from onnxlift.ir.origin.metadata import FOLDED_FROM, NAME_SCOPES
-from onnxlift.lifting.code.identifiers import attribute, is_generated, is_nameless
+from onnxlift.ir.origin.metadata import NAME_SCOPES
+from onnxlift.ir.origin.names import says_nothing
+from onnxlift.ir.origin.tensors import origin_of
+from onnxlift.lifting.code.identifiers import attribute
 from onnxlift.lifting.code.naming import Candidate, Chosen, Rules
 from onnxlift.lifting.ops.layers import STEPS, Layer
 from onnxlift.lifting.tree.scopes import Path, flat_layer_name, owner_of
-from onnxlift.lifting.tree.weights import WEIGHT
 
 from .module import DICT_METHODS, Module, Stored
 
@@ -72,14 +73,14 @@ def _flat_weight(new: NewLayer) -> Iterator[Candidate]:
     """`conv1_weight` -> conv1: call a layer as a weight with a flat name says."""
     for role, weight in new.layer.weights.items():
         flat = None if role in STEPS else flat_layer_name(weight.value.name)
-        if flat is not None and not is_generated(flat):
+        if flat is not None and not says_nothing(flat):
             yield Candidate(attribute(flat.removeprefix(new.prefix)), "its weight is called `{}`", (weight.value.name,))
 
 
 def _node_name(new: NewLayer) -> Iterator[Candidate]:
     """Call a layer like its node, if that has a name of its own."""
     name = (new.node.name or "").removeprefix(new.prefix)
-    if name and not is_generated(name) and "/" not in name and not name.startswith(new.node.op_type):
+    if name and not says_nothing(name) and "/" not in name and not name.startswith(new.node.op_type):
         yield Candidate(attribute(name, kind_word(new.layer)), "the ONNX node is called `{}`", (new.node.name,))
 
 
@@ -191,9 +192,9 @@ class NewConstant:
 
 def _told_by_idiom(new: NewConstant) -> Iterator[Candidate]:
     """Call a constant as the idiom wants that found out that it is trained."""
-    told = new.value.meta.get(WEIGHT)
+    told = origin_of(new.value).word
     if told is not None and not new.name.endswith(f".{told}"):
-        yield Candidate(str(told), "an idiom knows it as a {}", (told,))
+        yield Candidate(told, "an idiom knows it as a {}", (told,))
 
 
 def _state_key(new: NewConstant) -> Iterator[Candidate]:
@@ -213,7 +214,8 @@ def _state_key(new: NewConstant) -> Iterator[Candidate]:
 
 def _own_name(new: NewConstant) -> Iterator[Candidate]:
     """Call a constant by its name, unless an exporter or an operation made that up."""
-    if not is_nameless(new.value) and FOLDED_FROM not in new.value.metadata_props:
+    origin = origin_of(new.value)
+    if not origin.is_nameless and not origin.is_computed:
         name = new.name.rpartition("/")[2] or new.name
         yield Candidate(attribute(name, "constant"), "the ONNX initialiser is called `{}`", (new.value.name,))
 

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 import onnx_ir as ir
 
 from onnxlift.ir.origin.exported import parameters_in_order
-from onnxlift.ir.origin.metadata import SIGNATURE_KIND
+from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.code.expr import Call, Display, Expr, Local, Member, Ref, bare, children, variable, walk
 from onnxlift.lifting.code.statements import Assign, Block, Return, Statement, blocks, expressions, walk_statements
 from onnxlift.lifting.modules.classes.module_class import ModuleClass
@@ -49,7 +49,7 @@ def registration_order(graph: ir.Graph) -> Registered:
 
 
 def _is_buffer(value: ir.Value | None) -> bool:
-    return value is not None and value.metadata_props.get(SIGNATURE_KIND) == "BUFFER"
+    return value is not None and origin_of(value).is_buffer
 
 
 def order_by_use(module: Module) -> None:

@@ -22,7 +22,7 @@ from itertools import islice
 import onnx_ir as ir
 
 from onnxlift.ir.graph.types import type_of
-from onnxlift.ir.inference.infer import is_generated
+from onnxlift.ir.inference.infer import is_invented_size
 from onnxlift.lifting.code.expr import Expr, Local, Ref, walk
 from onnxlift.lifting.code.statements import Assign, Block, expressions, walk_statements
 from onnxlift.lifting.code.substitute import substitute_in
@@ -164,7 +164,7 @@ def _read(tensor: ir.Value, axes: list[int], targets: list[Local]) -> Assign:
 def _word(tensor: ir.Value, axis: int, others: Mapping[Size, Local]) -> str:
     """What the model calls the size, if that is a word, or what people call it in an image."""
     name = type_of(tensor).dim(axis)
-    if isinstance(name, str) and _WORD.fullmatch(name) and not is_generated(name):
+    if isinstance(name, str) and _WORD.fullmatch(name) and not is_invented_size(name):
         return name
     if _is_image(tensor):
         return IMAGE_AXES[axis]

@@ -21,7 +21,7 @@ from itertools import takewhile
 import onnx_ir as ir
 
 from onnxlift.ir.origin.exported import parameters_in_order
-from onnxlift.lifting.code.identifiers import is_nameless
+from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.tree.scopes import Path, owner_of
 
@@ -59,7 +59,7 @@ def _embeddings(module: Module, path: Path = ()) -> Iterator[tuple[Path, Layer]]
 
 def _owner(value: ir.Value) -> Path | None:
     """Rule 1."""
-    return owner_of(value.name) if (value.name or "").endswith(".weight") and not is_nameless(value) else None
+    return owner_of(value.name) if (value.name or "").endswith(".weight") and not origin_of(value).is_nameless else None
 
 
 def _lost_owner(paths: list[Path], lost: list[str]) -> Path | None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from onnxlift.ir.graph.edit import has_generated_name
+from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.ops.layers import turned
 from onnxlift.lifting.tree.scopes import Path
 
@@ -53,7 +53,7 @@ def _matrix(key: str, entry: Entry) -> tuple[object, ...]:
         return id(weight.value), weight.shape
     if weight.transform is not turned:
         return id(weight.value), weight.shape, entry.layer, key.rpartition(".")[2]
-    stored = weight.value.const_value if has_generated_name(weight.value) else weight.value
+    stored = weight.value.const_value if origin_of(weight.value).has_made_up_name else weight.value
     return id(stored), weight.shape, turned
 
 

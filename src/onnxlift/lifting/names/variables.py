@@ -17,7 +17,16 @@ from functools import cached_property
 import onnx_ir as ir
 
 from onnxlift.ir.graph.types import type_of
-from onnxlift.lifting.code.expr import Attribute, Call, Display, Expr, Local, Ref, variable, walk
+from onnxlift.lifting.code.expr import (
+    Attribute,
+    Call,
+    Display,
+    Expr,
+    Local,
+    Ref,
+    variable,
+    walk,
+)
 from onnxlift.lifting.code.naming import Candidate, Name, Rules, distinct
 from onnxlift.lifting.code.statements import (
     Assign,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from keyword import iskeyword
 from typing import Any
 
+from onnxlift.ir.origin.names import is_counted_operation
 from onnxlift.lifting.code.expr import (
     Attribute,
     Binary,
@@ -29,7 +30,6 @@ from onnxlift.lifting.code.identifiers import identifier
 from onnxlift.lifting.code.naming import Candidate
 from onnxlift.lifting.code.statements import Assign
 from onnxlift.lifting.modules.inline import Inlined, main_line
-from onnxlift.lifting.modules.meaning import is_counted
 from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.modules.prune import called_module
 
@@ -116,7 +116,7 @@ def _of_member(words: Words, call: Call) -> Candidate | None:
     if not isinstance(call._function, Member):
         return None
     name = words.module.name_of(call._function._target)[-1]
-    if name.isdigit() or is_counted(name) or _ON_THE_LINE.search(name):
+    if name.isdigit() or is_counted_operation(name) or _ON_THE_LINE.search(name):
         return _SILENT
     return Candidate(spoken(name), "the result of `self.{}`", (name,))
 

@@ -33,6 +33,7 @@ import onnx_ir as ir
 from onnxlift.ir.graph.types import FLOATS, INTEGERS
 from onnxlift.ir.graph.walk import inner_nodes
 from onnxlift.ir.origin.metadata import NAME_SCOPES
+from onnxlift.ir.origin.tensors import origin_of
 
 from .calls import find_calls
 from .flow import SIZES
@@ -42,7 +43,6 @@ from .reads import outer_reads
 from .scope import Scope, child_around, is_within, kind, walk
 from .scopes import LAYER_WEIGHTS, Path, Scopes, owner_of
 from .steps import find_steps
-from .weights import is_parameter
 
 LARGEST_SLICE = 40
 CLASS_NODES = 4  # below this many nodes, code without weights is no module of its own
@@ -216,7 +216,7 @@ def _has_weights(node: ir.Node) -> bool:
 
 def _holds_weights(node: ir.Node) -> bool:
     """Whether a node needs what is trained, and not just a table of numbers."""
-    return any(node.op_type in LAYER_WEIGHTS or is_parameter(value) for value in _parameters(node))
+    return any(node.op_type in LAYER_WEIGHTS or origin_of(value).is_parameter for value in _parameters(node))
 
 
 def _parameters(node: ir.Node) -> Iterator[ir.Value]:

@@ -16,14 +16,13 @@ the graph alone, and on what is the same in all instances of a block, so that th
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 
 import onnx_ir as ir
 
-from onnxlift.lifting.code.identifiers import is_generated
+from onnxlift.ir.origin.names import is_counted_weight, says_nothing
 
 from .flow import CONVOLUTIONS, Block, Flow, Piece, attends, depth_first, find_flow, is_layer, residual_sum
 from .reads import outer_reads
@@ -33,8 +32,6 @@ from .scopes import Scopes, join_neighbours
 from .sizes import read_sizes_outside
 from .weights import mark_weights
 
-# How Paddle calls the weights of its layers: by a kind and a number (conv2d_7.w_0, conv2d_7.w_0_deepcopy_35).
-_COUNTED = re.compile(r"\w+_\d+\.[wb]_\d+(_deepcopy)?(_\d+)?")
 FEWEST_LAYERS, FEWEST_NODES = 2, 4
 MIXED = CONVOLUTIONS | {"BatchNormalization", "PRelu", "GroupNorm", "InstanceNormalization"}
 MOST_INPUTS = 8
@@ -65,8 +62,8 @@ def find_repetition(graph: ir.Graph, scopes: Scopes) -> None:
 
 def _are_counted(graph: ir.Graph) -> bool:
     """Whether the names of weights tell no more than which layer of its kind each belongs to: `conv2d_394.w_0`."""
-    names = [name for name in graph.initializers if "." in name and not is_generated(name)]
-    return bool(names) and all(_COUNTED.fullmatch(name) for name in names)
+    names = [name for name in graph.initializers if "." in name and not says_nothing(name)]
+    return bool(names) and all(is_counted_weight(name) for name in names)
 
 
 def _sort(graph: ir.Graph, flow: Flow) -> None:

@@ -17,7 +17,7 @@ from itertools import islice
 
 import onnx_ir as ir
 
-from onnxlift.lifting.code.identifiers import is_nameless
+from onnxlift.ir.origin.tensors import origin_of
 
 from .flow import CONVOLUTIONS, Block, Flow, attends, is_layer, residual_sum
 from .scopes import Path, Scopes, weights_of
@@ -59,7 +59,7 @@ def name_projections(graph: ir.Graph, scopes: Scopes) -> None:
     for path, nodes in modules.items():
         taken = {scopes.paths[node] for node in nodes}
         for node, name in _attention_names(nodes).items() if path else ():
-            nameless = scopes.paths[node] == path and all(is_nameless(value) for value in weights_of(node))
+            nameless = scopes.paths[node] == path and all(origin_of(value).is_nameless for value in weights_of(node))
             if nameless and (*path, name) not in taken:
                 scopes.paths[node] = (*path, name)
 

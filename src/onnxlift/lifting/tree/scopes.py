@@ -25,7 +25,7 @@ from onnxlift.ir.graph.types import FLOATS
 from onnxlift.ir.graph.walk import subgraphs
 from onnxlift.ir.origin.metadata import CLASSES, NAME_SCOPES, NO_MODULE, string_list
 from onnxlift.ir.origin.module_paths import joined
-from onnxlift.lifting.code.identifiers import is_generated
+from onnxlift.ir.origin.names import says_nothing
 from onnxlift.rewriting.normal_form.expansion import CALLS
 
 from .detours import find_detours, without_detours
@@ -409,7 +409,7 @@ def weights_of(node: ir.Node) -> list[ir.Value]:
 
 def owner_of(name: str | None) -> Path | None:
     """`encoder.layer.0.query.weight` -> (encoder, layer, 0, query); None for names that no module tree speaks from."""
-    if not name or is_generated(name) or "." not in name or "/" in name or ":" in name:
+    if not name or says_nothing(name) or "." not in name or "/" in name or ":" in name:
         return None
     parts = tuple(name.split("."))
     return parts[:-1][:DEEPEST] if all(parts) else None

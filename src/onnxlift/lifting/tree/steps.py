@@ -17,9 +17,10 @@ from itertools import groupby
 
 import onnx_ir as ir
 
+from onnxlift.ir.origin.tensors import origin_of
+
 from .scope import Scope, walk
 from .scopes import LAYER_WEIGHTS, Path, Scopes
-from .weights import is_parameter
 
 
 def find_steps(root: Scope, scopes: Scopes) -> None:
@@ -50,6 +51,8 @@ def _number(item: ir.Node | Scope, around: Path, paths: Mapping[ir.Node, Path]) 
 
 def _holds_weights(node: ir.Node) -> bool:
     return any(
-        value is not None and value.const_value is not None and (node.op_type in LAYER_WEIGHTS or is_parameter(value))
+        value is not None
+        and value.const_value is not None
+        and (node.op_type in LAYER_WEIGHTS or origin_of(value).is_parameter)
         for value in node.inputs
     )

@@ -9,61 +9,31 @@ number is one only if it has a name.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import islice
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.marks import WEIGHT as WEIGHT
 from onnxlift.ir.graph.types import FLOATS, type_of
-from onnxlift.ir.origin.metadata import FOLDED_FROM, SIGNATURE_KIND
-from onnxlift.lifting.code.identifiers import is_nameless
+from onnxlift.ir.origin.tensors import MOST_READERS, mark_trained, origin_of
 
 from .flow import Flow
 
 _SHAPING = {"Expand", "Unsqueeze", "Squeeze", "Reshape", "Transpose", "Cast", "Slice", "Identity"}
 _WORDS = {"Mul": "scale", "Sub": "shift", "Concat": "token", "MatMul": "weight"}
-_LOSSES = {"NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"}
-MOST_READERS = 64  # what more nodes read is no weight of any of them
-
-
-# What models compute once and keep, and never train.
-_BUFFER = re.compile(
-    r"(^|[._])(inv_freq|freqs?(_cis)?|(cos|sin)(_cached)?|masked_bias|attn_mask|anchors?|window|weight_scale)$"
-)
-
-
-def is_parameter(value: ir.Value) -> bool:
-    """Whether a constant is something to train: floating point, not a single number, and an initialiser of the model
-    with a name of its own (constants of the code are not), or used as a weight where nothing has a name. PyTorch's
-    newer exporter says what is a buffer, and what it has computed."""
-    if value.metadata_props.get(SIGNATURE_KIND) == "BUFFER" or FOLDED_FROM in value.metadata_props:
-        return False
-    if WEIGHT in value.meta:
-        return True
-    size = type_of(value).size
-    named = not is_nameless(value) and "constant" not in value.meta and not _BUFFER.search(value.name or "")
-    return value.dtype in FLOATS and size is not None and size > 1 and named and not _weighs_classes(value)
-
-
-def _weighs_classes(value: ir.Value) -> bool:
-    """Whether a loss counts classes by these numbers, which PyTorch's losses do not train."""
-    readers = [*islice(value.uses(), MOST_READERS)]
-    return bool(readers) and all(node.op_type in _LOSSES and index == 2 for node, index in readers)
 
 
 def mark_weights(graph: ir.Graph, flow: Flow, are_counted: bool) -> None:
     """Give weights their names, in a graph where no initialiser has one, or all are counted."""
-    constants = [value for value in graph.initializers.values() if "constant" not in value.meta]
-    if not are_counted and not all(is_nameless(value) for value in constants):
+    constants = [value for value in graph.initializers.values() if not origin_of(value).is_constant]
+    if not are_counted and not all(origin_of(value).is_nameless for value in constants):
         return
     for value in constants:
         size = type_of(value).size or 0
-        if value.dtype in FLOATS and (size > 1 or (size == 1 and not is_nameless(value))):
+        if value.dtype in FLOATS and (size > 1 or (size == 1 and not origin_of(value).is_nameless)):
             word = next(_roles(value, flow), None)
             if word is not None:
-                value.meta[WEIGHT] = word
+                mark_trained(value, word, "nothing has a name, and this is computed with the data of the model")
 
 
 def _roles(value: ir.Value, flow: Flow) -> Iterator[str]:

@@ -4,9 +4,9 @@
     y = Constant(value_ints=..)  ->  initialiser y, likewise for value_int, value_float(s), value_string(s)
 
 Not where the value is a reference to an attribute of the enclosing function, which differs from call to call.
-The initialiser is marked as generated (`value.meta["constant"]`): an exporter keeps weights as initialisers and
-writes Constant nodes for the rest. But if no initialiser is a weight, and a layer's is a Constant (Paddle's exporter
-knows no initialisers), then arrays under names of their own are the model's weights, and not marked.
+The initialiser is a constant of the code: an exporter keeps weights as initialisers and writes Constant nodes for the
+rest. But if no initialiser is a weight, and a layer's is a Constant (Paddle's exporter
+knows no initialisers), then arrays under names of their own are the model's weights.
 A Constant that is a graph output becomes an initialiser that is a graph output.
 """
 
@@ -15,8 +15,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, has_generated_name, is_parameter, sweep
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.nodes import is_standard
+from onnxlift.ir.origin.tensors import mark_restored, may_be_trained, origin_of
 from onnxlift.stages import step
 
 _LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -25,12 +26,13 @@ _LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 @step("constant-nodes", after={"gradients": "as it was: the reason is still to be written"}, optional=False)
 def run(model: ir.Model) -> int:
     """Replace all Constant nodes; gives how many."""
-    weights = [value for value in model.graph.initializers.values() if is_parameter(value)]
+    weights = [value for value in model.graph.initializers.values() if may_be_trained(value)]
     count = sweep(model, {"Constant": _visit})
-    found = [] if weights else [v for v in model.graph.initializers.values() if v.shape and not has_generated_name(v)]
+    arrays = [] if weights else [value for value in model.graph.initializers.values() if value.shape]
+    found = [value for value in arrays if not origin_of(value).has_made_up_name]
     if any(_is_weight(value) for value in found):
         for value in found:
-            value.meta.pop("constant", None)
+            mark_restored(value, "it stood in a node, as the weights of all layers do in this file")
     return count
 
 
@@ -44,7 +46,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if len(node.outputs) == 1:
         tensor = _tensor(node)
         if tensor is not None:
-            edit.fold(node, [tensor])
+            edit.fold(node, [tensor], "it stood in a node, and not among the initialisers")
 
 
 def _tensor(node: ir.Node) -> ir.TensorProtocol | None:

@@ -16,8 +16,9 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, initialiser, sweep
+from onnxlift.ir.graph.edit import Edit, sweep, weight_initialiser
 from onnxlift.ir.origin.metadata import NAME_SCOPES
+from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.stages import step
 
 
@@ -34,13 +35,13 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if source is None:
         return
     tensor = constant(source)
-    separate = tensor is not None and source.graph is edit.graph and "constant" not in source.meta
+    separate = tensor is not None and source.graph is edit.graph and not origin_of(source).is_constant
     separate = separate and NAME_SCOPES not in node.metadata_props
     if separate and tensor is not None and not edit.is_output(output):
         name, output.name = output.name, None
         if name is None:
             return
-        copy = initialiser(edit.graph, name, tensor, generated=False)
+        copy = weight_initialiser(edit.graph, name, tensor, "it is a copy of another, by an Identity")
         edit.redirect(output, copy)
         edit.drop(node)
         edit.changes += 1

@@ -17,7 +17,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import initialiser
+from onnxlift.ir.graph.edit import weight_initialiser
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.types import FLOATS
 from onnxlift.ir.origin.exported import Program, read_program
@@ -37,7 +37,8 @@ def run(model: ir.Model) -> int:
         name = _dropped(node, program)
         if name is not None and name not in model.graph.initializers:
             node.resize_inputs(3)
-            zeros = initialiser(model.graph, name, np.zeros(size, weight.dtype.numpy()), generated=False)
+            array, reason = np.zeros(size, weight.dtype.numpy()), "the file lists it, and has dropped its zeros"
+            zeros = weight_initialiser(model.graph, name, array, reason, is_named=True)
             node.replace_input_with(2, zeros)
             made += 1
     return made

@@ -26,14 +26,15 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Array, Edit, initialiser, sweep
+from onnxlift.ir.graph.edit import Array, Edit, sweep, weight_initialiser
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.graph.types import DataType
-from onnxlift.ir.origin.exported import Program, folded_from, kind_of, read_program
-from onnxlift.ir.origin.metadata import SIGNATURE_KIND
+from onnxlift.ir.origin.exported import Program, kind_of, read_program
+from onnxlift.ir.origin.tensors import folded_from, mark_told
 from onnxlift.stages import step
 
 MOST_BEFORE = 2
+_REASON = "the exporter notes that it has put it through functions, which are undone"
 _PRECISION = 1e-6
 _LARGEST_LOSS = 1e-4
 
@@ -64,8 +65,8 @@ def run(model: ir.Model) -> int:
         undone = [(steps, array) for steps in orders if (array := _undone(value, steps)) is not None]
         if len(undone) == 1:
             steps, array = undone[0]
-            parameter = initialiser(model.graph, name, array, generated=False)
-            parameter.metadata_props[SIGNATURE_KIND] = kind_of(model.graph, name)
+            parameter = weight_initialiser(model.graph, name, array, _REASON, is_named=True)
+            mark_told(parameter, is_buffer=kind_of(model.graph, name) == "BUFFER", reason=_REASON)
             found[value] = (parameter, steps)
 
     def visit(edit: Edit, node: ir.Node) -> None:

@@ -55,15 +55,17 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, initialiser, sweep
-from onnxlift.ir.graph.marks import LOOKED_UP, STATE_KEY
+from onnxlift.ir.graph.edit import Edit, sweep, weight_initialiser
+from onnxlift.ir.graph.marks import LOOKED_UP
 from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.graph.types import FLOATS
-from onnxlift.ir.origin.metadata import FOLDED_FROM, FX_NODE, string_list
+from onnxlift.ir.origin.metadata import FX_NODE
+from onnxlift.ir.origin.tensors import folded_from, mark_restored
 from onnxlift.stages import step
 
 LONGEST_NOTE = 1000
+_REASON = "the exporter notes that it has the numbers of this parameter, and of nothing else"
 
 # Names that the exporter gives to what an operation computed, and to what the optimiser did.
 _STEP = re.compile(r"val_\d+")
@@ -115,7 +117,7 @@ def _find_folded(graph: ir.Graph) -> dict[ir.Value, tuple[str, Rule]]:
         if constant(value) is None or value.dtype not in FLOATS or value.shape is None:
             continue
         rule = next((rule for rule in RULES if rule.applies(value)), None)
-        name = rule.parameter(value, _sources(value)) if rule is not None else None
+        name = rule.parameter(value, folded_from(value)) if rule is not None else None
         if rule is not None and name is not None:
             tables[value] = (name, rule)
     owners = Counter(name for name, _ in tables.values())
@@ -127,17 +129,14 @@ def _rename(table: ir.Value, name: str, rule: Rule) -> None:
     if rule.is_lookup:
         table.meta[LOOKED_UP] = True
     table.name = name
-    table.meta[STATE_KEY] = True
-    del table.metadata_props[FOLDED_FROM]
+    mark_restored(table, _REASON, is_named=True)
 
 
 def _parameter(graph: ir.Graph, table: ir.Value, name: str, change: Change) -> ir.Value:
     """Add the parameter that a constant was made from by such a change."""
     tensor = constant(table)
     assert tensor is not None
-    restored = initialiser(graph, name, np.ascontiguousarray(change.undo(tensor.numpy())), generated=False)
-    restored.meta[STATE_KEY] = True
-    return restored
+    return weight_initialiser(graph, name, np.ascontiguousarray(change.undo(tensor.numpy())), _REASON, is_named=True)
 
 
 @dataclass(frozen=True)
@@ -190,11 +189,6 @@ class Rule:
     is_lookup: bool = False
 
 
-def _sources(table: ir.Value) -> list[str]:
-    """Return the names of what a constant was computed from, as the exporter has noted them."""
-    return string_list(table.metadata_props.get(FOLDED_FROM)) or []
-
-
 def only_source(sources: Sequence[str]) -> str | None:
     """Return the parameter that a constant was computed from, if it is from nothing else."""
     named = [source for source in sources if not _STEP.fullmatch(source)]
@@ -244,7 +238,7 @@ def _is_repeated(table: ir.Value) -> bool:
     """Tell whether all readers repeat a constant that the exporter made from one with new axes."""
     if not _STEP.fullmatch(table.name or ""):
         return False
-    sources = _sources(table)
+    sources = folded_from(table)
     notes = [user.metadata_props.get(FX_NODE, "")[:LONGEST_NOTE] for user, _ in table.uses()]
     repeated = [match[1] for note in notes if (match := _REPEAT.search(note)) is not None]
     is_new = all(_NEW_AXIS.fullmatch(name) and name in sources for name in repeated)

@@ -39,7 +39,7 @@ from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.edit import Array, Edit, sweep
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.types import DataType
-from onnxlift.ir.origin.metadata import FOLDED_FROM
+from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.rewriting.restoring.numbers.formulas import AS_IT_IS, FORMULAS, OF_TWO, Formula, scaled
 from onnxlift.rewriting.restoring.numbers.number_views import Pick, View, find_view
 from onnxlift.rewriting.restoring.numbers.stored_parameters import (
@@ -48,7 +48,6 @@ from onnxlift.rewriting.restoring.numbers.stored_parameters import (
     StoredParameters,
     few,
     fits,
-    is_nameless,
     long_sizes,
     numbers_of,
     sizes_of,
@@ -92,12 +91,12 @@ def run(model: ir.Model) -> int:
 
 def _is_possible(value: ir.Value) -> bool:
     tensor = constant(value)
-    return tensor is not None and value.dtype in _TRAINED and is_nameless(value) and tensor.size > 0
+    return tensor is not None and value.dtype in _TRAINED and origin_of(value).has_lost_its_name and tensor.size > 0
 
 
 def _origin(value: ir.Value, parameters: StoredParameters) -> _Origin | None:
     """What a constant is computed from, and how."""
-    if FOLDED_FROM in value.metadata_props:
+    if origin_of(value).is_computed:
         noted = [found for found in parameters.noted(value) if not found.is_stored_as(value)]
         return _part(value, noted) or _arithmetic(value, noted)
     if prod(sizes_of(value)) < FEWEST and not _is_telling(numbers_of(value)):

@@ -19,12 +19,14 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, initialiser, sweep
+from onnxlift.ir.graph.edit import Edit, sweep, weight_initialiser
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.graph.types import DataType
-from onnxlift.ir.origin.exported import Program, folded_from, read_program
+from onnxlift.ir.origin.exported import Program, read_program
+from onnxlift.ir.origin.tensors import folded_from
 from onnxlift.stages import step
 
+_REASON = "the exporter notes that it has added a number to it, which is taken off again"
 _SUM = re.compile(r"add(_\d+)?")
 _NUMBER = re.compile(r"val_\d+|scalar_tensor\w*")
 _AS_WEIGHT = re.compile(r"scalar_tensor\w* val_\d+")  # the number, and that in the type of the weight
@@ -43,7 +45,7 @@ def run(model: ir.Model) -> int:
         total = tensor.numpy()
         weight = total - np.float32(1)
         if (weight + np.float32(1)).tobytes() == total.tobytes():
-            weights[value] = initialiser(model.graph, name, weight, generated=False)
+            weights[value] = weight_initialiser(model.graph, name, weight, _REASON, is_named=True)
 
     def visit(edit: Edit, node: ir.Node) -> None:
         for place, value in enumerate(node.inputs):

@@ -19,8 +19,8 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.edit import Names, initialiser
-from onnxlift.ir.origin.exported import Program, folded_from, read_program
-from onnxlift.ir.origin.metadata import FOLDED_FROM
+from onnxlift.ir.origin.exported import Program, read_program
+from onnxlift.ir.origin.tensors import folded_from, mark_copied
 from onnxlift.stages import step
 
 
@@ -44,13 +44,12 @@ def run(model: ir.Model) -> int:
         for own, readers in owners.items():
             if own != stored and not any(name in model.graph.initializers for name in own):
                 name = own[0] if is_named else names.like(value.name or "val")
-                copy = initialiser(model.graph, name, tensor, generated=False)
+                copy = initialiser(model.graph, name, tensor)
                 copy.meta.update(value.meta)
-                copy.metadata_props.update(value.metadata_props)
+                renamed = dict(zip(stored, own, strict=True))
+                sources = None if is_named else [renamed.get(each, each) for each in folded_from(value)]
+                mark_copied(copy, value, "the exporter stored one for all with the same numbers", sources=sources)
                 made += 1
-                if not is_named:
-                    renamed = dict(zip(stored, own, strict=True))
-                    copy.metadata_props[FOLDED_FROM] = repr([renamed.get(each, each) for each in folded_from(value)])
                 for node, place in readers:
                     node.replace_input_with(place, copy)
     return made

@@ -21,12 +21,12 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Array, has_generated_name, is_parameter
+from onnxlift.ir.graph.edit import Array
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.graph.types import FLOATS, DataType
 from onnxlift.ir.origin.exported import read_program
-from onnxlift.ir.origin.metadata import FOLDED_FROM, SIGNATURE_KIND
+from onnxlift.ir.origin.tensors import mark_told, may_be_trained, origin_of
 from onnxlift.stages import step
 
 FEWEST_ROWS = 3
@@ -46,19 +46,23 @@ def run(model: ir.Model) -> int:
     """Mark such buffers of the main graph; gives how many."""
     if read_program(model.graph) is not None:
         return 0
-    found = [value for value in model.graph.initializers.values() if _is_named(value) and _is_buffer(value)]
-    for value in found:
-        value.metadata_props[SIGNATURE_KIND] = "BUFFER"
+    named = [value for value in model.graph.initializers.values() if _is_named(value)]
+    found = {value: reason for value in named if (reason := _reason(value)) is not None}
+    for value, reason in found.items():
+        mark_told(value, is_buffer=True, reason=reason)
     return len(found)
 
 
 def _is_named(value: ir.Value) -> bool:
-    is_told = SIGNATURE_KIND in value.metadata_props or FOLDED_FROM in value.metadata_props
-    return not is_told and is_parameter(value) and not has_generated_name(value)
+    origin = origin_of(value)
+    return not origin.is_told and not origin.has_lost_its_name and may_be_trained(value)
 
 
-def _is_buffer(value: ir.Value) -> bool:
-    return _is_untouched_by_gradients(value) or _is_wave_table(value)
+def _reason(value: ir.Value) -> str | None:
+    """Why a constant can only be a buffer; None if it may be trained."""
+    if _is_untouched_by_gradients(value):
+        return "no gradient passes the comparisons and the like that read it"
+    return "it has the sines and cosines of positions, which a formula makes" if _is_wave_table(value) else None
 
 
 def _is_untouched_by_gradients(value: ir.Value) -> bool:

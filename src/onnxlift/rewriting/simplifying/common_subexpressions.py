@@ -24,12 +24,13 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.axes import axes_of
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, Names, is_parameter
+from onnxlift.ir.graph.edit import Edit, Names
 from onnxlift.ir.graph.shapes import elements_of, shape_of
 from onnxlift.ir.graph.types import INTEGERS
 from onnxlift.ir.graph.walk import regions
 from onnxlift.ir.inference.positions import counted
 from onnxlift.ir.origin.module_paths import module_of
+from onnxlift.ir.origin.tensors import may_be_trained
 from onnxlift.stages import step
 
 _RANDOM = frozenset(
@@ -79,7 +80,7 @@ def _merge(edit: Edit, first: ir.Node, second: ir.Node) -> None:
 def _is_beside(node: ir.Node, beside: Collection[ir.Value]) -> bool:
     """Whether a node computes what is beside the flow of the model, given what of that it may read."""
     read = [value for value in node.inputs if value is not None]
-    if any(is_parameter(value) for value in read):
+    if any(may_be_trained(value) for value in read):
         return False
     if node.op_type == "Where" or all(output.dtype in _EXACT for output in node.outputs):
         return True
@@ -127,7 +128,7 @@ def _attribute_key(attribute: ir.Attr) -> Hashable | None:
 def _input_key(value: ir.Value) -> Hashable:
     """Small constants are the same if their values are; anything else only if it is the same value."""
     tensor = constant(value)
-    if tensor is None or is_parameter(value):
+    if tensor is None or may_be_trained(value):
         return value
     return _tensor_key(tensor) or value
 

@@ -23,11 +23,11 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Array, Edit, is_parameter, sweep
+from onnxlift.ir.graph.edit import Array, Edit, sweep
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.inference.evaluate import EVALUATED, evaluate
-from onnxlift.ir.origin.metadata import FOLDED_FROM
+from onnxlift.ir.origin.tensors import may_be_trained, origin_of
 from onnxlift.stages import step
 
 _MAX_GROWTH = 64 * 1024
@@ -47,7 +47,7 @@ def _computed(edit: Edit, node: ir.Node) -> None:
     tensors = [constant(value) for value in node.inputs]
     if any(tensor is None and value is not None for tensor, value in zip(tensors, node.inputs, strict=True)):
         return
-    if any(is_parameter(value) and not _is_folded(value) for value in node.inputs):
+    if any(may_be_trained(value) and not _is_folded(value) for value in node.inputs):
         return
     size = sum(tensor.nbytes for tensor in tensors if tensor is not None)
     limit = size + _MAX_GROWTH
@@ -66,7 +66,7 @@ def _split(edit: Edit, node: ir.Node) -> None:
     tensor, shapes = constant(value), [shape_of(output) for output in node.outputs]
     if value is None or tensor is None or axis is None or any(shape is None for shape in shapes):
         return
-    made_up = FOLDED_FROM in value.metadata_props or not is_parameter(value)
+    made_up = origin_of(value).is_computed or not may_be_trained(value)
     sizes = [shape[axis] for shape in shapes if shape is not None]
     if made_up and tensor.nbytes <= _MAX_INPUT_BYTES and all(isinstance(size, int) for size in sizes):
         edit.fold(node, np.split(tensor.numpy(), np.cumsum(sizes)[:-1], axis))

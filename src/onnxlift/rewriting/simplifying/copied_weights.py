@@ -23,9 +23,10 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.constants import constant, varies
-from onnxlift.ir.graph.edit import Edit, has_generated_name, is_parameter, sweep
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.ir.origin.metadata import NAME_SCOPES, string_list
+from onnxlift.ir.origin.tensors import may_be_trained, origin_of
 from onnxlift.stages import step
 
 MOST_CANDIDATES = 8  # that belong to one layer and differ: then it is no layer
@@ -41,7 +42,7 @@ def run(model: ir.Model) -> int:
 
     def visit(edit: Edit, node: ir.Node) -> None:
         weight = node.inputs[1] if len(node.inputs) > 1 else None
-        if weight is None or node.graph is not model.graph or not _is_nameless(weight):
+        if weight is None or node.graph is not model.graph or not _is_nameless_matrix(weight):
             return
         bias = node.inputs[2] if len(node.inputs) > 2 else None
         for owner in _owners(node):
@@ -60,11 +61,11 @@ def run(model: ir.Model) -> int:
     return sweep(model, {LAYERS: visit})
 
 
-def _is_nameless(value: ir.Value) -> bool:
+def _is_nameless_matrix(value: ir.Value) -> bool:
     return (
         constant(value) is not None
-        and is_parameter(value)
-        and has_generated_name(value)
+        and may_be_trained(value)
+        and origin_of(value).has_made_up_name
         and len(value.shape or ()) >= 2
     )
 
@@ -73,7 +74,9 @@ def _owners(node: ir.Node) -> Iterator[object]:
     """What tells the layer that a node belongs to."""
     for user, _ in node.outputs[0].uses() if len(node.outputs[0].uses()) == 1 else ():
         if is_standard(user, "Add"):
-            yield from (v for v in user.inputs if v is not None and is_parameter(v) and not has_generated_name(v))
+            yield from (
+                v for v in user.inputs if v is not None and may_be_trained(v) and not origin_of(v).has_made_up_name
+            )
     scopes = string_list(node.metadata_props.get(NAME_SCOPES))
     if scopes is not None and len(scopes) > 1 and scopes[-2]:
         yield scopes[-2]
@@ -82,7 +85,7 @@ def _owners(node: ir.Node) -> Iterator[object]:
 
 
 def _is_same(bias: ir.Value | None, other: ir.Value | None) -> bool:
-    if bias is None or other is None or not has_generated_name(bias) or not has_generated_name(other):
+    if bias is None or other is None or not origin_of(bias).has_made_up_name or not origin_of(other).has_made_up_name:
         return bias is other
     mine, theirs = constant(bias), constant(other)
     return mine is not None and theirs is not None and np.array_equal(mine.numpy(), theirs.numpy())

@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, initialiser, sweep
+from onnxlift.ir.graph.edit import Edit, sweep, weight_initialiser
 from onnxlift.stages import step
 
 LARGEST = 1 << 20
@@ -42,4 +42,4 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     numbers = centred.astype(np.float32) * factor.numpy()
     if numbers.shape == integers.numpy().shape:
         name = edit.names.fresh((source.name or "vector").removesuffix(_SUFFIX))
-        edit.bypass(node, initialiser(edit.graph, name, numbers, generated=False))
+        edit.bypass(node, weight_initialiser(edit.graph, name, numbers, "the file has it in integers"))

@@ -33,9 +33,10 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, Operators, is_parameter, sweep
+from onnxlift.ir.graph.edit import Edit, Operators, sweep
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import same_shape, shape_of, static_elements
+from onnxlift.ir.origin.tensors import may_be_trained
 from onnxlift.stages import step
 
 Rule = Callable[[Edit, ir.Node], ir.Value | None]
@@ -74,7 +75,7 @@ def _visit(edit: Edit, node: ir.Node, rule: Rule) -> None:
 
 
 def _identity(_: Edit, node: ir.Node) -> ir.Value | None:
-    return None if is_parameter(node.inputs[0]) else node.inputs[0]
+    return None if may_be_trained(node.inputs[0]) else node.inputs[0]
 
 
 def _cast(_: Edit, node: ir.Node) -> ir.Value | None:
@@ -145,7 +146,7 @@ def _without_neutral(_: Edit, node: ir.Node) -> ir.Value | None:
         return None
     left, right = node.inputs
     for source, operand in ((left, right), (right, left)) if either_side else ((left, right),):
-        if source is None or operand is None or is_parameter(operand):
+        if source is None or operand is None or may_be_trained(operand):
             continue
         if not same_shape(source, node.outputs[0]) or source.dtype != node.outputs[0].dtype:
             continue

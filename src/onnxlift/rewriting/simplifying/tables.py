@@ -19,14 +19,14 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.axes import permutation, static_slice
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, has_generated_name, is_parameter, sweep
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.shapes import elements_of, shape_of
 from onnxlift.ir.graph.types import DataType
 from onnxlift.ir.inference import symbolic
 from onnxlift.ir.inference.positions import Positions
 from onnxlift.ir.inference.shape_rules import BROADCASTING
-from onnxlift.ir.origin.metadata import FOLDED_FROM
+from onnxlift.ir.origin.tensors import may_be_trained, origin_of
 from onnxlift.stages import step
 
 _MAX_TABLE = 1 << 16
@@ -96,7 +96,7 @@ def _filled(edit: Edit, node: ir.Node) -> None:
     repeat = None if table is None else table.producer()
     table = repeat.inputs[0] if repeat is not None and is_standard(repeat, "Expand") else table
     tensor = constant(table)
-    if tensor is None or indices is None or is_parameter(table) or not 0 < tensor.size <= _MAX_TABLE:
+    if tensor is None or indices is None or may_be_trained(table) or not 0 < tensor.size <= _MAX_TABLE:
         return
     array = tensor.numpy()
     if array.dtype.kind not in "biuf" or not (array == array.flat[0]).all() or attribute(node, "axis", 0) is None:
@@ -116,7 +116,7 @@ def _turned(edit: Edit, node: ir.Node) -> None:
     tensor, rows = constant(table), shape_of(indices)
     if table is None or tensor is None or rows is None or len(rows) != 1 or tensor.size > _MAX_TABLE:
         return
-    is_nameless = has_generated_name(table) or FOLDED_FROM in table.metadata_props
+    is_nameless = origin_of(table).has_lost_its_name
     if is_nameless and len(table.uses()) == 1 and len(gather.outputs[0].uses()) == 1:
         turned = edit.constant(f"{node.outputs[0].name}.table", np.ascontiguousarray(tensor.numpy().transpose(order)))
         edit.replace(node, "Gather", [turned, indices], [ir.AttrInt64("axis", list(order).index(0))])

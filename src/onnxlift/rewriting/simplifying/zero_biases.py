@@ -12,7 +12,8 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, is_parameter, sweep
+from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.origin.tensors import may_be_trained
 from onnxlift.stages import step
 
 LARGEST = 1 << 20
@@ -28,7 +29,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if len(node.inputs) != 3:
         return
     tensor = constant(node.inputs[2])
-    if tensor is None or is_parameter(node.inputs[2]) or tensor.size > LARGEST or tensor.numpy().any():
+    if tensor is None or may_be_trained(node.inputs[2]) or tensor.size > LARGEST or tensor.numpy().any():
         return
     node.resize_inputs(2)
     edit.changes += 1

@@ -10,7 +10,7 @@ import onnx_ir as ir
 import pytest
 
 import onnxlift
-from onnxlift.ir.graph.edit import Edit, Names, initialiser
+from onnxlift.ir.graph.edit import Edit, Names, initialiser, weight_initialiser
 from onnxlift.ir.graph.walk import Region
 from onnxlift.rewriting.idioms.attention.multihead import keys as multihead_keys
 from onnxlift.rewriting.idioms.attention.multihead.keys import find_rows
@@ -93,7 +93,7 @@ def test_what_a_bias_is_called(name: str, expected: str) -> None:
     graph = ir.Graph([], [], nodes=[], name="g", opset_imports={"": 18})
     model = ir.Model(graph, ir_version=9)
     edit = Edit(Region(graph, {"": 18}), Names(model))
-    bias = initialiser(graph, name, ROW[:, :1].copy(), generated=False)
+    bias = weight_initialiser(graph, name, ROW[:, :1].copy(), "a test")
     value = multihead_keys.bias_of(edit, multihead_keys.Rows(bias), "bias_k")
     assert value is not None and value.name == expected and (value is bias) is (name == "mine")
 

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnxlift.ir.graph.edit import Edit, Names, initialiser
+from onnxlift.ir.graph.edit import Edit, Names, weight_initialiser
 from onnxlift.ir.graph.walk import Region
 from onnxlift.rewriting.idioms.attention.multihead.projection_weights import arranged, weights_of
 from onnxlift.rewriting.idioms.attention.multihead.projections import Projection
@@ -54,7 +54,7 @@ def made(specs: list[Spec]) -> tuple[Edit, list[Projection]]:
     for name in [name for spec in specs for name in (spec[0], spec[3]) if name]:
         if name not in values:
             array = random.standard_normal(SHAPES.get(name, (12, 12))).astype(np.float32)
-            values[name] = initialiser(graph, name, array, generated=False)
+            values[name] = weight_initialiser(graph, name, array, "a test")
     x = ir.Value(name="x")
     projections = [
         Projection(x, values[weight], values.get(bias), start, rows, SHAPES.get(weight, (12, 12))[1], True, bias_start)

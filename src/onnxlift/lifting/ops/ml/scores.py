@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.types import DataType
+from onnxlift.ir.origin.tensors import mark_made
 from onnxlift.lifting.code.expr import Expr, torch
 from onnxlift.lifting.ops.kernel import kernel
 from onnxlift.lifting.ops.node import Node
@@ -28,7 +29,7 @@ def table(name: str, array: Array, trainable: bool = False) -> Constant:
     """Numbers that a node has in its attributes, as a buffer of the module (as a parameter if `trainable`)."""
     kept = constant(ir.tensor(np.ascontiguousarray(array)), name)
     if not trainable:
-        kept.value.meta["constant"] = True
+        mark_made(kept.value, "a node has it among its attributes")
     return kept
 
 

@@ -29,13 +29,14 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Array, Edit, has_generated_name, initialiser, sweep
+from onnxlift.ir.graph.edit import Array, Edit, initialiser, sweep, weight_initialiser
 from onnxlift.ir.graph.marks import AXES, USUAL_NAME
 from onnxlift.ir.graph.match import is_private
 from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.ir.graph.shapes import rank
 from onnxlift.ir.graph.types import DataType, is_float
-from onnxlift.ir.origin.metadata import CLASSES, FOLDED_FROM, NAME_SCOPES, string_list
+from onnxlift.ir.origin.metadata import CLASSES, NAME_SCOPES, string_list
+from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.rewriting.idioms.attention.parts.mask import is_score
 from onnxlift.stages import step
 
@@ -100,9 +101,10 @@ def _meets_scores(edit: Edit, node: ir.Node, other: ir.Value | None) -> bool:
 
 def _lookup(edit: Edit, node: ir.Node, bias: ir.Value, names: _Names, table: Array, index: Array) -> ir.Value:
     """The bias, looked up in the table in front of `node`."""
-    parameter = initialiser(edit.graph, edit.names.fresh(names.table), table, generated=False)
+    reason = "the exporter has looked up the bias of each distance ahead of time"
+    parameter = weight_initialiser(edit.graph, edit.names.fresh(names.table), table, reason, is_named=True)
     parameter.meta[AXES] = ("offsets", "heads")
-    places = initialiser(edit.graph, edit.names.fresh(names.index), index)
+    places = initialiser(edit.graph, edit.names.fresh(names.index), index, reason, is_named=True)
     rows = edit.insert(
         node,
         "Gather",
@@ -135,9 +137,10 @@ def _place(node: ir.Node | None, names: _Names) -> None:
 
 def _names(edit: Edit, bias: ir.Value) -> _Names | None:
     """What the table and its index are called; None if the bias is not computed from such."""
-    note = string_list(bias.metadata_props.get(FOLDED_FROM))
+    origin = origin_of(bias)
+    note = origin.computed_from
     if note is None:
-        if not has_generated_name(bias) and "constant" not in bias.meta:
+        if not origin.is_programs_own:
             return None
         name = str(bias.name)
         scope = place = name.rpartition("/")[0] if name.startswith("/") else ""

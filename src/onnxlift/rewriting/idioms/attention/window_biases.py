@@ -13,16 +13,17 @@ with a name of its own, which was a parameter as it is; nor if others read it; n
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Array, Edit, has_generated_name, initialiser, sweep
+from onnxlift.ir.graph.edit import Array, Edit, initialiser, sweep
 from onnxlift.ir.graph.match import is_private
 from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.ir.graph.types import is_float
-from onnxlift.ir.origin.metadata import FOLDED_FROM, string_list
+from onnxlift.ir.origin.tensors import mark_computed, origin_of
 from onnxlift.rewriting.idioms.attention.parts.mask import is_score
 from onnxlift.stages import step
 
@@ -44,12 +45,12 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     tensor = constant(total)
     if total is None or tensor is None or not is_float(total):
         return
-    note = string_list(total.metadata_props.get(FOLDED_FROM))
-    if note is None and not has_generated_name(total) and "constant" not in total.meta:
+    origin = origin_of(total)
+    if not origin.is_computed and not origin.is_programs_own:
         return
     found = _parts(tensor.numpy()) if len(tensor.shape) == 4 and 0 < tensor.size <= LARGEST else None
     if found is not None:
-        node.replace_input_with(0, _sum(edit, node, total, note or [], *found))
+        node.replace_input_with(0, _sum(edit, node, total, origin.computed_from or (), *found))
         edit.changes += 1
 
 
@@ -72,7 +73,7 @@ def _parts(total: Array) -> tuple[Array, Array] | None:
         return (bias, mask) if np.array_equal(bias + mask, total) else None
 
 
-def _sum(edit: Edit, node: ir.Node, total: ir.Value, note: list[str], bias: Array, mask: Array) -> ir.Value:
+def _sum(edit: Edit, node: ir.Node, total: ir.Value, note: Sequence[str], bias: Array, mask: Array) -> ir.Value:
     """The total as the sum of two constants, in front of `node`. What it was computed from is said of the bias."""
     masks = [name for name in note if name.endswith("mask")]
     place = edit.names.fresh("windows")  # of which modules forget all up to the slash
@@ -83,6 +84,6 @@ def _sum(edit: Edit, node: ir.Node, total: ir.Value, note: list[str], bias: Arra
     ]
     if note:
         rest = [name for name in note if name not in masks and not _ADDITION.fullmatch(name)]
-        constants[0].metadata_props[FOLDED_FROM] = repr(rest)
+        mark_computed(constants[0], rest)
     shape = np.broadcast_shapes(bias.shape, mask.shape)
     return edit.insert(node, "Add", constants, like=total, shape=shape, name=f"{total.name}.sum")

@@ -15,12 +15,13 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, has_generated_name, sweep
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, is_private, made_by
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.shapes import Shape, shape_of
 from onnxlift.ir.inference.node_view import Unknown
 from onnxlift.ir.inference.shape_rules import broadcast_shapes
+from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.stages import step
 
 _MOST_ARRAYS = 8
@@ -75,7 +76,7 @@ def _array(part: ir.Value | None, joint: Shape) -> ir.Value | None:
 def _columns(edit: Edit, part: ir.Value | None) -> list[ir.Value]:
     """The columns of a constant that has no name of its own."""
     tensor = constant(part)
-    if part is None or tensor is None or not (part.meta.get("constant") or has_generated_name(part)):
+    if part is None or tensor is None or not origin_of(part).is_programs_own:
         return []
     numbers = tensor.numpy()
     if numbers.ndim < 2 or numbers.shape[-1] > _MOST_ARRAYS:

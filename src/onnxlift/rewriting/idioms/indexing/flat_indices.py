@@ -18,11 +18,12 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.constants import constant, number
-from onnxlift.ir.graph.edit import Edit, has_generated_name, sweep
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by, with_number
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.inference import symbolic
+from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.stages import step
 
 _NAME = "onnx::index"
@@ -95,7 +96,7 @@ def _constants(edit: Edit, data: ir.Value, indices: ir.Value, width: int) -> tup
     if tensor is None or made_by(edit, data, "Transpose") is None:
         return None
     numbers = tensor.numpy()
-    is_nameless = "constant" in indices.meta or has_generated_name(indices)
+    is_nameless = origin_of(indices).is_programs_own
     if not is_nameless or numbers.ndim == 0 or not numbers.size or numbers.min() < 0:
         return None
     rows, columns = np.divmod(numbers, width)

@@ -38,13 +38,13 @@ from functools import partial
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Array, Edit, Lifted, initialiser, is_parameter, sweep
-from onnxlift.ir.graph.marks import WEIGHT
+from onnxlift.ir.graph.edit import Array, Edit, Lifted, sweep, weight_initialiser
 from onnxlift.ir.graph.match import DOMAIN, is_filler
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.shapes import rank, shape_of
-from onnxlift.ir.origin.metadata import FOLDED_FROM, SIGNATURE_KIND
+from onnxlift.ir.origin.exporter import exporter_of
 from onnxlift.ir.origin.module_paths import modules_with_modules, reads_layer, told_module
+from onnxlift.ir.origin.tensors import mark_told, mark_trained, may_be_trained, origin_of
 from onnxlift.rewriting.idioms.parts.parameter_names import IN_BIAS, IN_WEIGHT, parameter_name
 from onnxlift.stages import step
 
@@ -76,7 +76,7 @@ _LAYERS_NAME = re.compile(r"(weight|bias)(_bias)?(_\d+)?|running_(mean|var)")
 @step("bare-weights", after={"multihead-attention": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Take weights that are no layers'; gives how many."""
-    if model.producer_name != "pytorch":
+    if not exporter_of(model).is_pytorch:
         return 0
     parents = modules_with_modules(model.graph)
     layer = partial(_layer, parents=parents)
@@ -87,7 +87,8 @@ def _number(edit: Edit, node: ir.Node) -> None:
     """Note which numbers that a node computes with are trained."""
     for value in node.inputs:
         if value is not None and _is_trained_number(value, node):
-            value.meta[WEIGHT] = (value.name or "").rpartition(".")[2]
+            word = (value.name or "").rpartition(".")[2]
+            mark_trained(value, word, "a number of the state dict that is computed with")
             edit.changes += 1
 
 
@@ -98,7 +99,7 @@ def _layer(edit: Edit, node: ir.Node, parents: Collection[str]) -> None:
     fillers = [place for place, value in given.items() if node.op_type == "GroupNorm" and is_filler(value, 0)]
     weights = {place: v for place, v in given.items() if v is not None and place not in fillers}
     names = _names(node, weights)
-    are_stored = all(is_parameter(value) or FOLDED_FROM in value.metadata_props for value in weights.values())
+    are_stored = all(may_be_trained(value) or origin_of(value).is_computed for value in weights.values())
     if names is None or not are_stored or not _is_bare(edit, node, weights, names, parents):
         return
     held = {place: _held(edit, node, value, names[place]) for place, value in weights.items()}
@@ -107,7 +108,7 @@ def _layer(edit: Edit, node: ir.Node, parents: Collection[str]) -> None:
         return
     for place, value in held.items():
         if roles[place] in _STATISTICS:
-            value.metadata_props[SIGNATURE_KIND] = "BUFFER"  # which the older exporter does not say
+            mark_told(value, is_buffer=True, reason="the statistics of a norm")  # which the older exporter does not say
     inputs: list[ir.Value | None] = [*node.inputs]
     for place in given:
         inputs[place] = _parameter(edit, node, held[place]) if place in held else None
@@ -120,11 +121,11 @@ def _layer(edit: Edit, node: ir.Node, parents: Collection[str]) -> None:
 
 def _is_trained_number(value: ir.Value, node: ir.Node) -> bool:
     """Whether this is a single number of the state dict that is only computed with, and not known as one yet."""
-    if not is_parameter(value) or value.const_value is None or value.const_value.size != 1 or WEIGHT in value.meta:
+    origin = origin_of(value)
+    if not may_be_trained(value) or value.const_value is None or value.const_value.size != 1 or origin.word is not None:
         return False
-    is_told = FOLDED_FROM not in value.metadata_props and parameter_name(value, node) is not None
-    is_buffer = value.metadata_props.get(SIGNATURE_KIND) == "BUFFER"
-    return is_told and not is_buffer and all(is_standard(user, *_ARITHMETIC) for user, _ in value.uses())
+    is_known = not origin.is_computed and parameter_name(value, node) is not None
+    return is_known and not origin.is_buffer and all(is_standard(user, *_ARITHMETIC) for user, _ in value.uses())
 
 
 def _names(node: ir.Node, weights: Weights) -> dict[int, str] | None:
@@ -149,8 +150,8 @@ def _is_bare(edit: Edit, node: ir.Node, weights: Weights, names: Mapping[int, st
     if node.op_type == "PRelu" and not _has_channels_slopes(node):
         return False
     roles = _ROLES[node.op_type]
-    kinds = {roles[place]: value.metadata_props.get(SIGNATURE_KIND) for place, value in weights.items()}
-    if any(kind == "BUFFER" for role, kind in kinds.items() if role not in _STATISTICS):
+    trained = [value for place, value in weights.items() if roles[place] not in _STATISTICS]
+    if any(origin_of(value).is_buffer for value in trained):
         return True
     if not all(_LAYERS_NAME.fullmatch(name.rpartition(".")[2]) for name in names.values()):
         return True
@@ -206,7 +207,7 @@ def _held(edit: Edit, node: ir.Node, value: ir.Value, name: str) -> ir.Value:
         array = value.const_value.numpy() if array is None else array
         value = _stored(edit, np.ascontiguousarray(array), name)
     if value.const_value is not None and value.const_value.size == 1:
-        value.meta[WEIGHT] = name.rpartition(".")[2]
+        mark_trained(value, name.rpartition(".")[2], "the weight of a layer")
     return value
 
 
@@ -216,7 +217,9 @@ def _stored(edit: Edit, array: Array, name: str) -> ir.Value:
     stored = known.const_value.numpy() if known is not None and known.const_value is not None else None
     if known is not None and stored is not None and stored.dtype == array.dtype and np.array_equal(stored, array):
         return known
-    return initialiser(edit.graph, edit.names.fresh(name), array, generated=False)
+    return weight_initialiser(
+        edit.graph, edit.names.fresh(name), array, "the weight of a layer, as PyTorch holds it", is_named=True
+    )
 
 
 def _parameter(edit: Edit, node: ir.Node, value: ir.Value) -> ir.Value:

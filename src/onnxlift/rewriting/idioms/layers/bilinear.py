@@ -16,11 +16,12 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.axes import permutation
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, is_parameter, sweep
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
 from onnxlift.ir.graph.shapes import Dim, shape_of
 from onnxlift.ir.graph.types import is_float
 from onnxlift.ir.inference.symbolic import product
+from onnxlift.ir.origin.tensors import may_be_trained
 from onnxlift.stages import step
 
 
@@ -75,7 +76,7 @@ def _weight(edit: Edit, matrix: ir.Value, sizes: tuple[Dim, Dim, Dim]) -> tuple[
 def _bias(edit: Edit, node: ir.Node) -> None:
     for value, bias in both_orders(node):
         layer = made_by(edit, value, "Bilinear", domain=DOMAIN)
-        if layer is None or len(layer.inputs) > 3 or not is_parameter(bias) or not is_private(edit, value):
+        if layer is None or len(layer.inputs) > 3 or not may_be_trained(bias) or not is_private(edit, value):
             continue
         shape = shape_of(value)
         if shape is not None and shape_of(bias) == shape[-1:]:

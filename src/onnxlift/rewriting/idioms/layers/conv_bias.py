@@ -20,6 +20,7 @@ from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import both_orders, drop_unused, is_private, made_by
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import shape_of
+from onnxlift.ir.origin.exporter import exporter_of
 from onnxlift.rewriting.idioms.parts.biases import is_per_channel, row_of
 from onnxlift.stages import step
 
@@ -27,7 +28,7 @@ from onnxlift.stages import step
 @step("conv-bias", after={"recurrent-cells": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Give convolutions their biases; gives how many."""
-    return 0 if model.producer_name == "pytorch" else sweep(model, {"Add": _visit})
+    return 0 if exporter_of(model).is_pytorch else sweep(model, {"Add": _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:

@@ -22,7 +22,7 @@ from collections.abc import Collection
 import onnx_ir as ir
 
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, is_parameter, sweep
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.marks import LOOKED_UP
 from onnxlift.ir.graph.match import DOMAIN
 from onnxlift.ir.graph.nodes import attribute, is_standard
@@ -30,6 +30,7 @@ from onnxlift.ir.graph.shapes import elements_of, rank
 from onnxlift.ir.graph.types import DataType
 from onnxlift.ir.inference.symbolic import is_nonnegative
 from onnxlift.ir.origin.module_paths import told_module
+from onnxlift.ir.origin.tensors import may_be_trained
 from onnxlift.rewriting.idioms.parts.parameter_names import parameter_name
 from onnxlift.stages import step
 
@@ -71,7 +72,7 @@ def _rows(edit: Edit, node: ir.Node, table: ir.Value) -> ir.Value:
 
 def _lookup(edit: Edit, node: ir.Node, given: Given) -> None:
     table, indices = node.inputs
-    if table is None or indices is None or not is_parameter(table) or attribute(node, "axis", 0) not in (0, -2):
+    if table is None or indices is None or not may_be_trained(table) or attribute(node, "axis", 0) not in (0, -2):
         return
     if rank(table) != 2 or not rank(indices):
         return

@@ -29,13 +29,15 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.axes import swaps_two_axes
-from onnxlift.ir.graph.edit import Edit, Lifted, is_parameter, sweep
+from onnxlift.ir.graph.edit import Edit, Lifted, sweep
 from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import rank, shape_of
 from onnxlift.ir.inference.symbolic import product
-from onnxlift.ir.origin.metadata import FOLDED_FROM, NAME_SCOPES, SIGNATURE_KIND
+from onnxlift.ir.origin.exporter import exporter_of
+from onnxlift.ir.origin.metadata import NAME_SCOPES
 from onnxlift.ir.origin.module_paths import module_of
+from onnxlift.ir.origin.tensors import may_be_trained, origin_of
 from onnxlift.rewriting.idioms.parts.biases import is_bias
 from onnxlift.rewriting.idioms.parts.parameter_names import parameter_name
 from onnxlift.stages import step
@@ -44,7 +46,7 @@ from onnxlift.stages import step
 @step("linear", after={"bilinear": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Make linear layers of products with constant matrices; gives how many rewrites that took."""
-    by_pytorch = model.producer_name == "pytorch"
+    by_pytorch = exporter_of(model).is_pytorch
     return sweep(
         model,
         {
@@ -97,8 +99,9 @@ def _bias(edit: Edit, node: ir.Node, by_pytorch: bool) -> None:
 
 def _is_another_bias(bias: ir.Value, addition: ir.Node) -> bool:
     """Whether this is no bias of a layer in PyTorch, which has one axis and is trained, and not computed."""
-    is_computed = FOLDED_FROM in bias.metadata_props and parameter_name(bias, addition) is None
-    return rank(bias) != 1 or is_computed or bias.metadata_props.get(SIGNATURE_KIND) == "BUFFER"
+    origin = origin_of(bias)
+    is_computed = origin.is_computed and parameter_name(bias, addition) is None
+    return rank(bias) != 1 or is_computed or origin.is_buffer
 
 
 def _are_apart(addition: ir.Node, linear: ir.Node) -> bool:
@@ -145,7 +148,7 @@ def _keep_product(edit: Edit, node: ir.Node) -> None:
     if attribute(node, "transposed", 0):
         return
     x, weight, bias = (*node.inputs, None)[:3]
-    if x is None or weight is None or FOLDED_FROM in weight.metadata_props or parameter_name(weight, node) is None:
+    if x is None or weight is None or origin_of(weight).is_computed or parameter_name(weight, node) is None:
         return
     if bias is None:
         edit.replace(node, "MatMul", [x, weight], domain="")
@@ -164,7 +167,7 @@ def _transposed(transposed: int) -> list[ir.Attr]:
 def _is_matrix(value: ir.Value | None) -> bool:
     """Whether this is the weight of a linear layer."""
     shape = shape_of(value)
-    return is_parameter(value) and shape is not None and len(shape) == 2 and 0 not in shape
+    return may_be_trained(value) and shape is not None and len(shape) == 2 and 0 not in shape
 
 
 def _outputs(weight: ir.Value | None, transposed: int) -> int | str | None:

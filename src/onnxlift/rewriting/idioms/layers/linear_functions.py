@@ -17,11 +17,12 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnxlift.ir.graph.axes import permutation
-from onnxlift.ir.graph.edit import Edit, is_parameter, sweep
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.graph.walk import subgraphs
+from onnxlift.ir.origin.tensors import may_be_trained
 from onnxlift.stages import step
 
 MOST_STEPS = 16  # from parameters to a matrix
@@ -63,7 +64,7 @@ def _bias(edit: Edit, node: ir.Node) -> None:
 
 
 def _is_weight(value: ir.Value | None) -> bool:
-    return value is not None and not is_parameter(value) and _is_of_parameters(value)
+    return value is not None and not may_be_trained(value) and _is_of_parameters(value)
 
 
 def _is_bias(value: ir.Value | None, weight: ir.Value | None) -> bool:
@@ -82,7 +83,7 @@ def _is_of_parameters(value: ir.Value) -> bool:
         if maker is None:
             if end.const_value is None:
                 return False
-            found |= is_parameter(end)
+            found |= may_be_trained(end)
             continue
         if subgraphs(maker):
             return False

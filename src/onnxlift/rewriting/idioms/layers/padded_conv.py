@@ -12,10 +12,11 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, is_parameter, sweep
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import shape_of, static_elements
+from onnxlift.ir.origin.tensors import may_be_trained
 from onnxlift.stages import step
 
 _MODES = ("reflect", "edge", "wrap")
@@ -35,7 +36,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if pad is None or shape is None or any(attribute(node, "pads", ())) or not is_private(edit, node.inputs[0]):
         return
     bias = node.inputs[2] if len(node.inputs) > 2 else None
-    if not is_parameter(node.inputs[1]) or (bias is not None and constant(bias) is None):
+    if not may_be_trained(node.inputs[1]) or (bias is not None and constant(bias) is None):
         return
     mode = attribute(pad, "mode", "constant")
     pads = static_elements(pad.inputs[1]) if len(pad.inputs) > 1 else attribute(pad, "pads", None)

@@ -20,10 +20,11 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.axes import permutation
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Array, Edit, is_parameter, sweep
+from onnxlift.ir.graph.edit import Array, Edit, sweep
 from onnxlift.ir.graph.match import drop_unused, is_private, made_by
 from onnxlift.ir.graph.shapes import rank, shape_of
 from onnxlift.ir.inference.symbolic import product
+from onnxlift.ir.origin.tensors import may_be_trained
 from onnxlift.rewriting.idioms.parts.computed_weight import ComputedWeight, layer_of, numbers, owner_of, put
 from onnxlift.stages import step
 
@@ -52,7 +53,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     if outer is None or inner is None or layer is None or weight is None:
         return
     u, (matrix, v) = outer.inputs[0], inner.inputs
-    if u is None or matrix is None or v is None or not all(is_parameter(value) for value in (weight, u, v)):
+    if u is None or matrix is None or v is None or not all(may_be_trained(value) for value in (weight, u, v)):
         return
     if rank(u) != 1 or rank(v) != 1 or not is_private(edit, divisor) or not is_private(edit, outer.inputs[1]):
         return

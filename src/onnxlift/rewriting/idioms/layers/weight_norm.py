@@ -20,11 +20,12 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.axes import axes_of, permutation
-from onnxlift.ir.graph.edit import Array, Edit, is_parameter, sweep
+from onnxlift.ir.graph.edit import Array, Edit, sweep
 from onnxlift.ir.graph.match import both_orders, drop_unused, is_private, made_by
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import Shape, rank, shape_of
 from onnxlift.ir.inference.symbolic import product
+from onnxlift.ir.origin.tensors import may_be_trained
 from onnxlift.rewriting.idioms.parts.computed_weight import ComputedWeight, layer_of, numbers, owner_of, put
 from onnxlift.stages import step
 
@@ -79,7 +80,7 @@ def _is_row(value: ir.Value | None) -> bool:
 def _matches(edit: Edit, node: ir.Node, norm: ir.Node, divisor: ir.Value | None, g: ir.Value, v: ir.Value) -> bool:
     """Replace the product, if it is a weight of these two."""
     shape = shape_of(v)
-    if not is_parameter(g) or not is_parameter(v) or shape is None or layer_of(edit, node.outputs[0]) is None:
+    if not may_be_trained(g) or not may_be_trained(v) or shape is None or layer_of(edit, node.outputs[0]) is None:
         return False
     kept = _kept_axes(edit, norm, v, shape)
     names = _names(g, v)

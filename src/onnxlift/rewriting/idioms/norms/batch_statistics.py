@@ -20,13 +20,14 @@ from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_filler, made_by
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import shape_of
+from onnxlift.ir.origin.exporter import exporter_of
 from onnxlift.stages import step
 
 
 @step("batch-statistics", after={"variance": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Recognise normalisations by the statistics of a batch; gives how many."""
-    return sweep(model, {"BatchNormalization": _visit}) if model.producer_name == "pytorch" else 0
+    return sweep(model, {"BatchNormalization": _visit}) if exporter_of(model).is_pytorch else 0
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:

@@ -29,7 +29,8 @@ from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import elements_of, shape_of
 from onnxlift.ir.inference.symbolic import product
-from onnxlift.ir.origin.exported import Program, folded_from, read_program
+from onnxlift.ir.origin.exported import Program, read_program
+from onnxlift.ir.origin.tensors import folded_from
 from onnxlift.stages import step
 
 

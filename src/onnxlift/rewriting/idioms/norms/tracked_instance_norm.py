@@ -15,11 +15,12 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, has_generated_name, sweep
+from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_filler, is_private, made_by
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import Shape, shape_of
 from onnxlift.ir.inference.symbolic import multiply
+from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.stages import step
 
 
@@ -69,7 +70,7 @@ def _repeated(edit: Edit, value: ir.Value | None, x: ir.Value, shape: Shape) -> 
         return part if is_vector and part is not None and part.dtype == x.dtype else None
     if value is None or tensor is None or value.dtype != x.dtype or not isinstance(images, int) or images < 1:
         return None
-    if not (has_generated_name(value) or "constant" in value.meta):
+    if not origin_of(value).is_programs_own:
         return None  # somebody's weight, which may be all ones before training
     rows = tensor.numpy().reshape(images, -1)
     return edit.constant(f"{value.name}", rows[0].copy()) if (rows == rows[0]).all() else None

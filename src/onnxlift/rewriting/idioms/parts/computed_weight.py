@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.axes import swaps_two_axes
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Array, Edit, initialiser
+from onnxlift.ir.graph.edit import Array, Edit, weight_initialiser
 from onnxlift.ir.graph.nodes import attribute, is_standard
 
 KEY = "computed_weight"
@@ -66,7 +66,8 @@ def put(edit: Edit, node: ir.Node, owner: str, computed: ComputedWeight, array: 
     (result,) = node.outputs
     assert result.dtype is not None and result.shape is not None
     tensor = ir.LazyTensor(lambda: ir.Tensor(array()), dtype=result.dtype, shape=ir.Shape(result.shape))
-    weight = initialiser(edit.graph, edit.names.fresh(f"{owner}.weight".lstrip(".")), tensor, generated=False)
+    name, reason = edit.names.fresh(f"{owner}.weight".lstrip(".")), "the model computes it from parameters of the layer"
+    weight = weight_initialiser(edit.graph, name, tensor, reason, is_named=True)
     weight.meta[KEY] = computed
     for user, index in result.uses():
         user.replace_input_with(index, weight)

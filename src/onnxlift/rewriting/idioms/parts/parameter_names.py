@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import has_generated_name
-from onnxlift.ir.origin.exported import folded_from
-from onnxlift.ir.origin.metadata import FOLDED_FROM, SIGNATURE_KIND
+from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.rewriting.restoring.folded_names import only_source
 
 IN_WEIGHT, IN_BIAS = "in_proj_weight", "in_proj_bias"
@@ -22,10 +20,11 @@ IN_WEIGHT, IN_BIAS = "in_proj_weight", "in_proj_bias"
 
 def parameter_name(value: ir.Value, node: ir.Node) -> str | None:
     """What a constant that `node` reads was called in a model from PyTorch; None if that is not known."""
-    if FOLDED_FROM in value.metadata_props:
+    origin = origin_of(value)
+    if origin.computed_from is not None:
         inputs = set() if node.graph is None else {v.name for v in node.graph.inputs}
-        return only_source([source for source in folded_from(value) if source not in inputs])
-    if has_generated_name(value):
+        return only_source([source for source in origin.computed_from if source not in inputs])
+    if origin.has_made_up_name:
         return None
-    is_told = SIGNATURE_KIND in value.metadata_props or (node.name or "").startswith("/")
+    is_told = origin.is_told or (node.name or "").startswith("/")
     return value.name if is_told or "." in str(value.name) else None

@@ -35,6 +35,7 @@ from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, is_zeros, m
 from onnxlift.ir.graph.nodes import attribute, is_lifted, is_standard
 from onnxlift.ir.graph.shapes import Shape, shape_of, static_elements
 from onnxlift.ir.graph.types import DataType
+from onnxlift.ir.origin.exporter import exporter_of
 from onnxlift.ir.origin.module_paths import module_of
 from onnxlift.rewriting.idioms.parts.pieces import piece
 from onnxlift.rewriting.idioms.parts.recurrent_layers import insert_layer, take_over
@@ -51,7 +52,7 @@ _H, _C, _WEIGHTS = 1, 2, 3  # positions among the inputs of a lifted node; the f
 @step("recurrent", after={"recurrent-directions": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Make layers of recurrent nodes; gives how many rewrites that took."""
-    lift = partial(_lift, packs=model.producer_name == "pytorch")
+    lift = partial(_lift, packs=exporter_of(model).is_pytorch)
     count = sweep(model, {tuple(_STANDARD): lift}) + sweep(model, {_LIFTED: _stack})
     if count:  # an axis of directions that was cut out may have been in the way of what reads it
         for tidy in (transposes, transposed_axes, reshapes):

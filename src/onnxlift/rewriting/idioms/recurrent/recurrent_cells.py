@@ -29,7 +29,7 @@ from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_filler, is_private, is_zeros, made_by
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import shape_of
-from onnxlift.ir.origin.metadata import FOLDED_FROM
+from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.stages import step
 
 _IH, _HH = "weight_ih", "weight_hh"
@@ -191,7 +191,7 @@ def _is_called(weight: ir.Value | None, role: str) -> bool:
 
 def _is_zero_too(edit: Edit, value: ir.Value | None, state: ir.Value) -> bool:
     """Whether the state is zeros, and `value` stands for the same: the number, or some of them."""
-    is_computed = value is not None and FOLDED_FROM in value.metadata_props and is_zeros(edit, value)
+    is_computed = value is not None and origin_of(value).is_computed and is_zeros(edit, value)
     return (number(value) == 0 or is_filler(value, 0) or is_computed) and _is_zero(edit, state)
 
 

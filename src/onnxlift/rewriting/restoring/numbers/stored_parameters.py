@@ -18,13 +18,11 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.constants import constant, varies
-from onnxlift.ir.graph.edit import Array, Edit, has_generated_name, initialiser, is_parameter
-from onnxlift.ir.graph.marks import STATE_KEY
+from onnxlift.ir.graph.edit import Array, Edit, weight_initialiser
 from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.ir.graph.shapes import shape_of
-from onnxlift.ir.origin.exported import folded_from
-from onnxlift.ir.origin.metadata import FOLDED_FROM
 from onnxlift.ir.origin.module_paths import modules_with_modules, reads_layer, told_module
+from onnxlift.ir.origin.tensors import folded_from, may_be_trained, origin_of
 from onnxlift.rewriting.restoring.folded_names import only_source
 
 MOST_LOOKS = 1 << 18  # at parameters, for what others may be cut from; in a model of a stranger they may be many
@@ -67,8 +65,8 @@ class Parameter:
         """The initialiser with its numbers; those who read the transpose read the transpose of it."""
         if self.copies:
             array = np.ascontiguousarray(self.array)
-            self.stored = initialiser(edit.graph, edit.names.fresh(self.key), array, generated=False)
-            self.stored.meta[STATE_KEY] = True
+            name, reason = edit.names.fresh(self.key), "a layer's matrix, of which the file has the transpose"
+            self.stored = weight_initialiser(edit.graph, name, array, reason, is_named=True)
             for node, place in [use for copy in self.copies for use in copy.uses()]:
                 node.replace_input_with(place, _transposed(edit, node, self.stored))
             self.copies.clear()
@@ -89,7 +87,7 @@ class StoredParameters:
         self._read_in: dict[str, dict[str, None]] = {}
         self._looks_left = MOST_LOOKS
         for value in graph.initializers.values():
-            if is_parameter(value) and not is_nameless(value) and value.name:
+            if may_be_trained(value) and not origin_of(value).has_lost_its_name and value.name:
                 self.by_key[value.name] = Parameter(value.name, value)
                 for node, _ in value.uses():
                     self._read_in.setdefault(module_of(node), {})[value.name] = None
@@ -191,7 +189,7 @@ class StoredParameters:
 
     def _layers_key(self, matrix: ir.Value, products: Sequence[ir.Node]) -> str | None:
         """What the layer that is computed by some of these products calls its matrix."""
-        if FOLDED_FROM in matrix.metadata_props:
+        if origin_of(matrix).is_computed:
             return only_source(folded_from(matrix))
         layers = {layer for node in products if (layer := self._layer(node))}
         return f"{layers.pop()}.weight" if len(layers) == 1 else None
@@ -205,7 +203,7 @@ class StoredParameters:
         is_added = len(readers) == 1 and is_standard(readers[0], "Add") and told_module(readers[0]) == module
         for value in readers[0].inputs if is_added else ():
             owner, _, role = (value.name or "").rpartition(".") if value is not None else ("", "", "")
-            if role == "bias" and is_parameter(value):
+            if role == "bias" and may_be_trained(value):
                 return owner
         return module
 
@@ -214,7 +212,7 @@ def _products(graph: ir.Graph) -> dict[ir.Value, list[ir.Node]]:
     """The products with a matrix on the right that has no name, by this matrix."""
     found: dict[ir.Value, list[ir.Node]] = {}
     for value in graph.initializers.values():
-        if is_nameless(value) and is_parameter(value) and len(sizes_of(value)) == 2:
+        if origin_of(value).has_lost_its_name and may_be_trained(value) and len(sizes_of(value)) == 2:
             uses = value.uses()
             products = [node for node, place in uses if is_standard(node, "MatMul") and place == 1]
             if products and all(node.graph is graph for node, _ in uses):
@@ -226,11 +224,6 @@ def module_of(node: ir.Node) -> str:
     """The module that a node is in, by whatever its exporter tells."""
     module = told_module(node)
     return (node.name or "").rpartition("/")[0] if module is None else module
-
-
-def is_nameless(value: ir.Value) -> bool:
-    """Whether a constant has no name of its own, or that of what an exporter has computed it with."""
-    return FOLDED_FROM in value.metadata_props or has_generated_name(value)
 
 
 def _are_equal(value: ir.Value, other: ir.Value) -> bool:

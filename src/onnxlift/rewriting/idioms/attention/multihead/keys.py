@@ -15,9 +15,10 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, has_generated_name, initialiser
+from onnxlift.ir.graph.edit import Edit, weight_initialiser
 from onnxlift.ir.graph.match import is_zeros, made_by
 from onnxlift.ir.graph.shapes import shape_of
+from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.rewriting.idioms.parts.moved_axes import Moved
 
 _LARGEST = 1 << 20
@@ -58,10 +59,11 @@ def bias_of(edit: Edit, rows: Rows, name: str) -> ir.Value | None:
     if value is None or tensor is None:
         return None
     shape = (1, 1, tensor.shape.numpy()[-1])
-    if tensor.shape.numpy() == shape and not has_generated_name(value):
+    if tensor.shape.numpy() == shape and not origin_of(value).has_made_up_name:
         return value
     row = np.ascontiguousarray(tensor.numpy()[:1, :1])
-    return initialiser(edit.graph, edit.names.fresh(name), row, generated=False)
+    reason = "nn.MultiheadAttention adds such a row to the keys or values"
+    return weight_initialiser(edit.graph, edit.names.fresh(name), row, reason, is_named=True)
 
 
 def _row(edit: Edit, value: ir.Value) -> ir.Value | None:

@@ -19,8 +19,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Array, Edit, has_generated_name, initialiser
+from onnxlift.ir.graph.edit import Array, Edit, weight_initialiser
 from onnxlift.ir.graph.shapes import shape_of
+from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.rewriting.idioms.parts.parameter_names import IN_BIAS, IN_WEIGHT
 
 from .projections import Projection
@@ -59,7 +60,7 @@ def arranged(projections: Sequence[Projection]) -> list[Projection] | None:
     if any(p.columns != width for p in projections) and len(weights) < 3:
         return None
     named = zip(projections, _OWN_NAMES, strict=True)
-    if not all(has_generated_name(p.weight) or is_named(p.weight, f".{name}") for p, name in named):
+    if not all(origin_of(p.weight).has_made_up_name or is_named(p.weight, f".{name}") for p, name in named):
         return None
     starts: dict[ir.Value, int] = {}
     for weight in weights:
@@ -99,7 +100,7 @@ def _is_own_bias(projection: Projection, of_weight: ir.Value | None) -> bool:
     bias, tensor = projection.bias, constant(projection.bias)
     if bias is None or tensor is None or bias is not of_weight:
         return False
-    return has_generated_name(bias) and tensor.size == projection.rows
+    return origin_of(bias).has_made_up_name and tensor.size == projection.rows
 
 
 def weights_of(edit: Edit, projections: Sequence[Projection], owner: str) -> Weights:
@@ -125,5 +126,5 @@ def weights_of(edit: Edit, projections: Sequence[Projection], owner: str) -> Wei
 def _joined(edit: Edit, name: str, values: Sequence[ir.Value], join: Callable[[list[Array]], Array]) -> ir.Value:
     """A parameter made of others."""
     tensors = [value.const_value for value in values if value.const_value is not None]
-    array = join([tensor.numpy() for tensor in tensors])
-    return initialiser(edit.graph, edit.names.fresh(name), array, generated=False)
+    array, reason = join([tensor.numpy() for tensor in tensors]), "nn.MultiheadAttention holds its projections in one"
+    return weight_initialiser(edit.graph, edit.names.fresh(name), array, reason, is_named=True)

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from onnxlift.ir.graph.axes import permutation
-from onnxlift.ir.graph.edit import Edit, is_parameter
+from onnxlift.ir.graph.edit import Edit
 from onnxlift.ir.graph.match import DOMAIN, both_orders, made_by
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import shape_of
+from onnxlift.ir.origin.tensors import may_be_trained
 from onnxlift.rewriting.idioms.parts.pieces import piece
 
 
@@ -89,6 +90,6 @@ def _of_part(edit: Edit, value: ir.Value | None) -> Projection | None:
 def _part(edit: Edit, value: ir.Value | None) -> tuple[ir.Value, int, int] | None:
     """The parameter that `value` is some rows of, which row is the first, and how many they are."""
     found = piece(edit, value)
-    if found is None or found.axis != 0 or not is_parameter(found.x):
+    if found is None or found.axis != 0 or not may_be_trained(found.x):
         return None
     return found.x, found.start, found.length

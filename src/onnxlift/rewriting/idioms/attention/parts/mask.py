@@ -22,13 +22,14 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.constants import constant, number
-from onnxlift.ir.graph.edit import Edit, is_parameter
+from onnxlift.ir.graph.edit import Edit
 from onnxlift.ir.graph.match import both_orders, is_private, made_by, with_number
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.shapes import Shape, rank, shape_of, static_elements
 from onnxlift.ir.graph.types import INTEGERS, DataType, is_float
 from onnxlift.ir.inference.positions import Positions
 from onnxlift.ir.inference.shape_rules import broadcast_shapes
+from onnxlift.ir.origin.tensors import may_be_trained
 
 from .windows import before_windows, is_for_all_windows, repeated, repeated_windows
 
@@ -250,7 +251,7 @@ def _without_shift(edit: Edit, mask: ir.Value | None) -> ir.Value | None:
     sums: Iterable[tuple[ir.Value | None, ir.Value | None]] = both_orders(total) if total is not None else ()
     for rest, added in ((None, mask), *sums):
         shift = _number_throughout(edit, added)
-        if shift is not None and abs(shift) <= _LARGEST_SHIFT and not is_parameter(added):
+        if shift is not None and abs(shift) <= _LARGEST_SHIFT and not may_be_trained(added):
             return rest
     return mask
 

@@ -18,11 +18,12 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, is_parameter
+from onnxlift.ir.graph.edit import Edit
 from onnxlift.ir.graph.match import made_by
 from onnxlift.ir.graph.packed_weights import Array, unpacked_bias, unpacked_matrix
 from onnxlift.ir.graph.types import INTEGERS
 from onnxlift.ir.inference.evaluate import evaluate
+from onnxlift.ir.origin.tensors import may_be_trained
 
 _MOVES = ("Slice", "Concat", "Unsqueeze", "Squeeze", "Reshape", "Transpose")
 _MAX_NODES = 100
@@ -77,7 +78,7 @@ class _Packing:
 
     def _leaf(self, value: ir.Value) -> Array | None:
         tensor = constant(value)
-        if tensor is None or not is_parameter(value):
+        if tensor is None or not may_be_trained(value):
             return tensor.numpy() if tensor is not None and tensor.dtype in INTEGERS else None
         self.first[self.elements] = value
         start = self.elements

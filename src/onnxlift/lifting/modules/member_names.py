@@ -2,40 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 import onnx_ir as ir
 
 from onnxlift.ir.graph.types import FLOATS
 from onnxlift.ir.origin.metadata import FOLDED_FROM
 from onnxlift.lifting.code.identifiers import attribute, is_generated, is_nameless
-from onnxlift.lifting.ops.layers import STEPS, Layer
+from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.tree.scopes import Path, flat_layer_name, owner_of
 from onnxlift.lifting.tree.weights import WEIGHT
 
 from .module import DICT_METHODS, Module, Stored
-
-_BY_KIND = {
-    "Conv": "conv",
-    "ConvTranspose": "deconv",
-    "BatchNorm": "bn",
-    "LayerNorm": "norm",
-    "RMSNorm": "norm",
-    "GroupNorm": "norm",
-    "InstanceNorm": "norm",
-    "Linear": "linear",
-    "Embedding": "embedding",
-    "MaxPool": "pool",
-    "AvgPool": "pool",
-    "AdaptiveAvgPool": "pool",
-    "PReLU": "act",
-    "QuantizedLinear": "linear",
-    "DynamicQuantizedLinear": "linear",
-    "BlockQuantizedLinear": "linear",
-    "QuantizedConv": "conv",
-    "DynamicQuantizedConv": "conv",
-    "QuantizedEmbedding": "embedding",
-}
 
 
 def layer_path(layer: Layer, relative: Path, module: Module) -> Path:
@@ -46,7 +22,7 @@ def layer_path(layer: Layer, relative: Path, module: Module) -> Path:
     assert layer.node is not None
     own = "_".join(module.path) + "_" if module.path else ""
     for role, weight in layer.weights.items():
-        flat = None if role in STEPS else flat_layer_name(weight.value.name)
+        flat = None if role in layer.kind.steps else flat_layer_name(weight.value.name)
         if flat is not None and not is_generated(flat):
             return module.free((attribute(flat.removeprefix(own)),))
     name = (layer.node.name or "").removeprefix(own)
@@ -60,8 +36,7 @@ def kind_word(member: Layer | Stored | Module) -> str:
     """What a member is, in a word."""
     if not isinstance(member, Layer):
         return "block" if isinstance(member, Module) else "constant"
-    kind = re.sub(r"\d?d?$", "", member.kind)
-    return _BY_KIND.get(kind, kind.lower())
+    return member.kind.word
 
 
 def spell_numbers(module: Module) -> None:

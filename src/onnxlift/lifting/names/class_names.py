@@ -14,7 +14,8 @@ from onnxlift.lifting.code.identifiers import class_name
 from onnxlift.lifting.code.statements import expressions, walk_statements
 from onnxlift.lifting.modules.classes.classes import ModuleClass
 from onnxlift.lifting.modules.module import Module, Stored
-from onnxlift.lifting.ops.layers import ACTIVATIONS, Layer
+from onnxlift.lifting.ops.kinds import activation_word
+from onnxlift.lifting.ops.layers import Layer
 
 _GENERIC = re.compile(
     r"(?i)^(main_?graph|torch[-_]jit([-_]export)?|graph|model|onnx|g|main|graph_?\d*|tf2onnx|paddle-onnx|)$"
@@ -35,7 +36,6 @@ _LONG_FORMS = {
 }
 _COUNTER = re.compile(r"_?\d+[a-z]?(_\d+[a-z]?)*$")  # of `layer1`, `inception3a`, `conv_1_2`
 _ANY = frozenset("main model module modules net network".split())  # lists of all that a model is made of
-_ACTIVATIONS = {kind.lower(): kind for kind in ACTIVATIONS}
 MANY_PLACES = 3  # where a block is under names of their own, so that none of these says what it is
 _SIDES = frozenset({"encoder", "decoder"})
 _GATES = {"gelu": "GEGLU", "silu": "SwiGLU", "relu": "ReGLU"}
@@ -83,7 +83,7 @@ def _told_apart(name: str, group: Sequence[ModuleClass]) -> dict[int, str]:
 
 def _only_part(cls: ModuleClass) -> str | None:
     """`layer.0` with an `attention` and a norm -> attention: the only one of its parts that is no norm."""
-    parts = {path for path, m in cls.example.members.items() if not (isinstance(m, Layer) and "Norm" in m.kind)}
+    parts = {path for path, m in cls.example.members.items() if not (isinstance(m, Layer) and m.kind.family == "norm")}
     path = parts.pop() if len(parts) == 1 and _word(cls.example) in ("layer", "layers", "block", "blocks") else ()
     return _written_out(path[0]) if len(path) == 1 and re.fullmatch(r"[A-Za-z_]{2,20}", path[0]) else None
 
@@ -173,8 +173,8 @@ def _role(cls: ModuleClass, root: Module) -> str | None:
     if module.is_step and not module.members:
         return _step(module)
     if module.sequential and module.has_numbers:
-        layers = {m.kind.rstrip("123d") for m in module.members.values() if isinstance(m, Layer)}
-        return "ConvBlock" if "Conv" in layers else "MLP" if "Linear" in layers else None
+        families = {m.kind.family for m in module.members.values() if isinstance(m, Layer)}
+        return "ConvBlock" if "convolution" in families else "MLP" if "linear" in families else None
     if _is_projection(module):
         return "Projection"
     words = {_word(instance).rstrip("0123456789") for instance in cls.instances}
@@ -184,7 +184,6 @@ def _role(cls: ModuleClass, root: Module) -> str | None:
         return "Attention"
     if not re.fullmatch(r".*\d[a-z]?", module.path[-1]):
         return None
-    kinds = [m.kind for m in module.members.values() if isinstance(m, Layer)]
     convolutions = _convolutions(module)
     if convolutions and _is_residual(module):
         if [m.arguments["kernel_size"] in (1, (1, 1)) for m in convolutions] == [True, False, True]:
@@ -192,7 +191,8 @@ def _role(cls: ModuleClass, root: Module) -> str | None:
         strides = {m.arguments.get("stride", 1) for m in convolutions}
         return "DownsampleBlock" if strides - {1, (1, 1)} and not cls.parts else "ResidualBlock"
     if "scaled_dot_product_attention" in _called(module):
-        return "TransformerBlock" if any(kind.endswith("Norm") for kind in kinds) else "Attention"
+        has_norm = any(isinstance(m, Layer) and m.kind.family == "norm" for m in module.members.values())
+        return "TransformerBlock" if has_norm else "Attention"
     return _anything(module, root) if words & _ANY and module.path[-1].isdigit() else None
 
 
@@ -203,13 +203,14 @@ def _anything(module: Module, root: Module) -> str:
     if len(module.inputs) > 1 and {*module.outputs} & {*root.outputs}:
         return "Head"
     if _is_convolution(module):
-        names = [_ACTIVATIONS[name] for each in sorted(called) if (name := each.replace("_", "")) in _ACTIVATIONS]
-        norms = {m.kind for m in module.members.values() if isinstance(m, Layer) and "Norm" in m.kind}
-        norm = "BN" if any(kind.startswith("Batch") for kind in norms) else "Norm" if norms else ""
-        return f"Conv{norm}{names[0]}" if len(names) == 1 else "ConvBlock"
+        layers = [m.kind for m in module.members.values() if isinstance(m, Layer)]
+        words = [kind.class_word for kind in layers if kind.family == "convolution"]
+        words += sorted({kind.class_word for kind in layers if kind.family == "norm"})[:1]
+        activations = [word for function in sorted(called) if (word := activation_word(function))]
+        return "".join([*words, *activations]) if len(activations) == 1 else "ConvBlock"
     if "cat" in called and called & {"chunk", "split"} and any(len(path) > 1 for path in module.members):
         return "CSPBlock"
-    if "cat" in called and any(isinstance(m, Layer) and "Pool" in m.kind for m in module.members.values()):
+    if "cat" in called and any(isinstance(m, Layer) and m.kind.family == "pool" for m in module.members.values()):
         return "PyramidPooling"
     return "Block"
 
@@ -238,18 +239,17 @@ def _is_projection(module: Module) -> bool:
 
 def _is_convolution(module: Module) -> bool:
     """Whether this is one convolution, with a norm perhaps, and no name says what for."""
-    kinds = [m.kind if isinstance(m, Layer) else "" for m in module.members.values()]
-    others = [kind for kind in kinds if not kind.startswith("Conv")]
-    return len(kinds) - len(others) == 1 and all("Norm" in kind for kind in others)
+    families = [m.kind.family if isinstance(m, Layer) else "other" for m in module.members.values()]
+    return families.count("convolution") == 1 and {*families} <= {"convolution", "norm"}
 
 
 def _convolutions(module: Module) -> list[Layer]:
     """Those of a block; or those in its parts, if these have no other matrices."""
     own = [m for m in module.members.values() if isinstance(m, Layer)]
     below = [m for part in module.walk() for m in part.members.values() if isinstance(m, Layer)]
-    convolutions = [m for m in own if m.kind.startswith("Conv")]
-    if not convolutions and all(m.kind != "Linear" for m in below):
-        convolutions = [m for m in below if m.kind.startswith("Conv")]
+    convolutions = [m for m in own if m.kind.family == "convolution"]
+    if not convolutions and all(m.kind.family != "linear" for m in below):
+        convolutions = [m for m in below if m.kind.family == "convolution"]
     return convolutions
 
 

@@ -240,7 +240,7 @@ class Roles:
 
 
 def _is_embedding(target: object) -> bool:
-    return isinstance(target, Layer) and target.kind == "Embedding"
+    return isinstance(target, Layer) and target.kind.family == "embedding"
 
 
 def _added_to_masks(statements: Iterable[Statement], found: Mapping[object, str]) -> Iterator[object]:

@@ -16,7 +16,8 @@ from onnxlift.lifting.modules.classes.depths import first_of
 from onnxlift.lifting.modules.classes.number_groups import LayerClass, Number
 from onnxlift.lifting.modules.loops.dense import Layers
 from onnxlift.lifting.modules.module import Module, Stored, container, is_list
-from onnxlift.lifting.ops.layers import REQUIRED, Layer
+from onnxlift.lifting.ops.kinds import REQUIRED
+from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.tree.scopes import Path
 from onnxlift.rewriting.idioms.parts.computed_weight import ComputedWeight
 

@@ -17,8 +17,10 @@ from itertools import groupby
 
 import onnx_ir as ir
 
+from onnxlift.lifting.ops.layer_nodes import is_weighted
+
 from .scope import Scope, walk
-from .scopes import LAYER_WEIGHTS, Path, Scopes
+from .scopes import Path, Scopes
 from .weights import is_parameter
 
 
@@ -55,6 +57,6 @@ def _number(item: ir.Node | Scope, around: Path, paths: Mapping[ir.Node, Path]) 
 
 def _holds_weights(node: ir.Node) -> bool:
     return any(
-        value is not None and value.const_value is not None and (node.op_type in LAYER_WEIGHTS or is_parameter(value))
+        value is not None and value.const_value is not None and (is_weighted(node) or is_parameter(value))
         for value in node.inputs
     )

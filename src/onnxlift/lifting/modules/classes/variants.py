@@ -59,6 +59,7 @@ from onnxlift.lifting.code.statements import Assign, Block, Branch, Return, Stat
 from onnxlift.lifting.code.substitute import substitute
 from onnxlift.lifting.modules.inline import main_line
 from onnxlift.lifting.modules.module import Module, Stored
+from onnxlift.lifting.ops.kinds import is_activation_function
 from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.tree.scopes import Path
 
@@ -69,8 +70,6 @@ MOST_FORMS = 6
 MOST_PARTS = 3
 MOST_STATEMENTS = 120
 MOST_ATTEMPTS = 64
-
-ACTIVATIONS = frozenset("relu relu6 gelu silu hardswish hardsigmoid mish elu celu selu leaky_relu softplus".split())
 
 
 @dataclass(eq=False)
@@ -204,8 +203,8 @@ def _parts(module: Module, statement: Statement) -> Iterator[Part]:
             for operand in (bare(expr._left), bare(expr._right)):
                 if isinstance(operand, Ref) and module.stored_name(operand._key) is None:
                     yield Part(statement, None, target, operand)
-        case Call(_function=Attribute(_base=Name(_name="F"), _name=name), _args=[argument, *_]) if name in ACTIVATIONS:
-            if isinstance(bare(argument), Ref):
+        case Call(_function=Attribute(_base=Name(_name="F"), _name=name), _args=[argument, *_]):
+            if is_activation_function(name) and isinstance(bare(argument), Ref):
                 yield Part(statement, None, target, Ref(variable(argument)), is_activation=True)
         case Call(_function=Attribute(_name="roll", _base=base)) if isinstance(bare(base), Ref):
             if all(isinstance(part, Literal | Display | Wrapped) for arg in expr._args for part in walk(arg)):

@@ -10,13 +10,35 @@ from onnxlift.ir.graph.marks import DOMAIN
 from onnxlift.ir.graph.types import DataType
 from onnxlift.lifting.ops.arguments import compact
 from onnxlift.lifting.ops.kernel import kernel
+from onnxlift.lifting.ops.kinds import LayerKind, signature
 from onnxlift.lifting.ops.layers import Weight, turned
 from onnxlift.lifting.ops.node import Node, Result
 from onnxlift.lifting.ops.operand import Constant, Tensor
 from onnxlift.lifting.ops.registry import op
+from onnxlift.lifting.ops.standard.layers.conv import CONV_SIGNATURE
 from onnxlift.lifting.ops.standard.layers.quant import aligned, integer_arguments
 
 Ints = tuple[int, ...]
+
+STEPS = frozenset({"scale", "zero_point"})
+_STORED = {"per_channel": False, "signed": True}
+
+
+def _linear_kind(name: str) -> LayerKind:
+    parameters = signature("in_features", "out_features", bias=True, **_STORED)
+    return LayerKind(name, parameters, word="linear", family="linear", steps=STEPS)
+
+
+def _conv_kind(name: str, **more: Any) -> LayerKind:
+    return LayerKind(
+        name,
+        {**CONV_SIGNATURE, **_STORED, **more},
+        word="conv",
+        family="convolution",
+        class_word="Conv",
+        channels=True,
+        steps=STEPS,
+    )
 
 
 @op("FakeQuantize", domain=DOMAIN)
@@ -27,7 +49,7 @@ def FakeQuantize(n: Node, x: Tensor, scale: Tensor, zero_point: Tensor | None, *
     return kernel("fake_quantize")(x, aligned(n, x, scale, axis, 0), *integer_arguments(zero, target))
 
 
-@op("QuantizedLinear", domain=DOMAIN)
+@op("QuantizedLinear", domain=DOMAIN, layer=_linear_kind("QuantizedLinear"), weights=("weight", "bias"))
 def QuantizedLinear(
     n: Node,
     x: Tensor,
@@ -42,7 +64,12 @@ def QuantizedLinear(
     return _linear(n, "QuantizedLinear", x, weight, scale, zero_point, bias, bool(transposed), trailing=(1,))
 
 
-@op("DynamicQuantizedLinear", domain=DOMAIN)
+@op(
+    "DynamicQuantizedLinear",
+    domain=DOMAIN,
+    layer=_linear_kind("DynamicQuantizedLinear"),
+    weights=("weight", "bias"),
+)
 def DynamicQuantizedLinear(
     n: Node, x: Tensor, weight: Constant, scale: Constant, zero_point: Constant, bias: Constant | None
 ) -> Result:
@@ -70,7 +97,7 @@ def _linear(
     return n.layer(kind, {"weight": held, **steps, "bias": row}, **sizes, **options)(x)
 
 
-@op("QuantizedConv", domain=DOMAIN)
+@op("QuantizedConv", domain=DOMAIN, layer=_conv_kind("QuantizedConv2d"), weights=("weight", "bias"))
 def QuantizedConv(
     n: Node, x: Tensor, weight: Constant, scale: Constant, zero_point: Constant, bias: Constant | None, **windows: Any
 ) -> Result:
@@ -78,7 +105,12 @@ def QuantizedConv(
     return _conv(n, "QuantizedConv2d", x, weight, scale, zero_point, bias, (1, 1, 1), **windows)
 
 
-@op("DynamicQuantizedConv", domain=DOMAIN)
+@op(
+    "DynamicQuantizedConv",
+    domain=DOMAIN,
+    layer=_conv_kind("DynamicQuantizedConv2d", rounds_bias=False),
+    weights=("weight", "bias"),
+)
 def DynamicQuantizedConv(
     n: Node,
     x: Tensor,
@@ -129,7 +161,18 @@ def _conv(
     )(x)
 
 
-@op("QuantizedEmbedding", domain=DOMAIN)
+@op(
+    "QuantizedEmbedding",
+    domain=DOMAIN,
+    layer=LayerKind(
+        "QuantizedEmbedding",
+        signature("num_embeddings", "embedding_dim", signed=True),
+        word="embedding",
+        family="embedding",
+        steps=STEPS,
+    ),
+    weights=("table",),
+)
 def QuantizedEmbedding(n: Node, table: Constant, scale: Constant, zero_point: Constant, indices: Tensor) -> Result:
     """Rows of a quantised table."""
     rows, width = _sizes(table)

@@ -29,10 +29,10 @@ def _linear_kind(name: str) -> LayerKind:
     return LayerKind(name, parameters, word="linear", family="linear", steps=STEPS)
 
 
-def _conv_kind(name: str, **more: Any) -> LayerKind:
+def _conv_kind(name: str) -> LayerKind:
     return LayerKind(
         name,
-        {**CONV_SIGNATURE, **_STORED, **more},
+        {**CONV_SIGNATURE, **_STORED},
         word="conv",
         family="convolution",
         class_word="Conv",
@@ -61,7 +61,7 @@ def QuantizedLinear(
     transposed: int = 0,
 ) -> Result:
     """`x @ ((weight - zero_point) * scale) (+ bias)`; `transposed` if the weight is stored as (out, in)."""
-    return _linear(n, "QuantizedLinear", x, weight, scale, zero_point, bias, bool(transposed), trailing=(1,))
+    return _linear(n, "QuantizedLinear", x, weight, scale, zero_point, bias, bool(transposed))
 
 
 @op(
@@ -74,7 +74,7 @@ def DynamicQuantizedLinear(
     n: Node, x: Tensor, weight: Constant, scale: Constant, zero_point: Constant, bias: Constant | None
 ) -> Result:
     """The same in products of integers, with `x` quantised to the range that it has."""
-    return _linear(n, "DynamicQuantizedLinear", x, weight, scale, zero_point, bias, False, trailing=())
+    return _linear(n, "DynamicQuantizedLinear", x, weight, scale, zero_point, bias, False)
 
 
 def _linear(
@@ -86,13 +86,12 @@ def _linear(
     zero_point: Constant,
     bias: Constant | None,
     transposed: bool,
-    trailing: Ints,
 ) -> Result:
     rows, columns = _sizes(weight)
     out_features, in_features = (rows, columns) if transposed else (columns, rows)
     held = n.weight(weight) if transposed else n.weight(weight, turned, (out_features, in_features))
     row = None if bias is None else n.vector(bias)
-    steps, options = _steps(n, weight, scale, zero_point, out_features, trailing)
+    steps, options = _steps(n, weight, scale, zero_point, out_features)
     sizes = {"in_features": in_features, "out_features": out_features, "bias": bias is not None}
     return n.layer(kind, {"weight": held, **steps, "bias": row}, **sizes, **options)(x)
 
@@ -102,13 +101,13 @@ def QuantizedConv(
     n: Node, x: Tensor, weight: Constant, scale: Constant, zero_point: Constant, bias: Constant | None, **windows: Any
 ) -> Result:
     """A convolution over two axes, with the same pads on both sides."""
-    return _conv(n, "QuantizedConv2d", x, weight, scale, zero_point, bias, (1, 1, 1), **windows)
+    return _conv(n, "QuantizedConv2d", x, weight, scale, zero_point, bias, **windows)
 
 
 @op(
     "DynamicQuantizedConv",
     domain=DOMAIN,
-    layer=_conv_kind("DynamicQuantizedConv2d", rounds_bias=False),
+    layer=(_conv_kind("DynamicQuantizedConv2d"), _conv_kind("RoundedBiasConv2d")),
     weights=("weight", "bias"),
 )
 def DynamicQuantizedConv(
@@ -123,8 +122,8 @@ def DynamicQuantizedConv(
     **windows: Any,
 ) -> Result:
     """The same in products of integers, with `x` quantised to the range that it has, and perhaps the bias, too."""
-    options = {"rounds_bias": bool(rounds_bias)}
-    return _conv(n, "DynamicQuantizedConv2d", x, weight, scale, zero_point, bias, (1, 1), options, **windows)
+    kind = "RoundedBiasConv2d" if rounds_bias else "DynamicQuantizedConv2d"
+    return _conv(n, kind, x, weight, scale, zero_point, bias, **windows)
 
 
 def _conv(
@@ -135,8 +134,6 @@ def _conv(
     scale: Constant,
     zero_point: Constant,
     bias: Constant | None,
-    trailing: Ints,
-    more: dict[str, Any] | None = None,
     *,
     dilations: Ints = (1, 1),
     group: int = 1,
@@ -144,7 +141,7 @@ def _conv(
     strides: Ints = (1, 1),
 ) -> Result:
     out_channels, in_channels, *kernel_size = _sizes(weight)
-    steps, options = _steps(n, weight, scale, zero_point, out_channels, trailing)
+    steps, options = _steps(n, weight, scale, zero_point, out_channels)
     return n.layer(
         kind,
         {"weight": weight, **steps, "bias": None if bias is None else n.vector(bias)},
@@ -157,7 +154,6 @@ def _conv(
         groups=group,
         bias=bias is not None,
         **options,
-        **(more or {}),
     )(x)
 
 
@@ -188,14 +184,14 @@ def QuantizedEmbedding(n: Node, table: Constant, scale: Constant, zero_point: Co
 
 
 def _steps(
-    n: Node, weight: Constant, scale: Constant, zero_point: Constant, outputs: int, trailing: Ints
+    n: Node, weight: Constant, scale: Constant, zero_point: Constant, outputs: int
 ) -> tuple[dict[str, Weight], dict[str, Any]]:
     """Scale and zero point of a layer, one for all outputs or one for each, and what the constructor hears of them."""
     per_channel = any(outputs == constant.type.size != 1 for constant in (scale, zero_point))
-    shape = (outputs if per_channel else 1, *trailing)
+    shape = (outputs if per_channel else 1, *(1 for _ in _sizes(weight)[1:]))
 
     def spread(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return np.broadcast_to(array.reshape(-1, *[1] * len(trailing)), shape)
+        return np.broadcast_to(array.reshape(-1, *shape[1:]), shape)
 
     steps = {"scale": n.weight(scale, spread, shape), "zero_point": n.weight(zero_point, spread, shape)}
     return steps, {"per_channel": per_channel, "signed": weight.type.dtype == DataType.INT8}

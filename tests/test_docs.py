@@ -29,6 +29,7 @@ BLOCKS = re.findall(r"```python(?: lift=(\w+))?\n(.*?)```", GUIDE, re.DOTALL)
 RANDOM = np.random.default_rng(0)
 X = RANDOM.standard_normal((3, 4)).astype(np.float32)
 KERNEL, BIAS = RANDOM.standard_normal((4, 3)).astype(np.float32), RANDOM.standard_normal(3).astype(np.float32)
+TABLE = RANDOM.standard_normal((5, 3)).astype(np.float32)
 
 # Name -> inputs and outputs, body, constants, and what it computes of X.
 MODELS: dict[str, tuple[str, str, dict[str, np.ndarray], Any]] = {
@@ -50,6 +51,12 @@ MODELS: dict[str, tuple[str, str, dict[str, np.ndarray], Any]] = {
         "y = acme.Dense(x, fc_weight, fc_bias)",
         {"fc_weight": KERNEL, "fc_bias": BIAS},
         X @ KERNEL + BIAS,
+    ),
+    "bag": (
+        "(float[n, 4] x) => (float[n, 3] y)",
+        "a = Abs(x) ids = Cast <to = 7> (a) y = acme.SumOfRows(words_weight, ids)",
+        {"words_weight": TABLE},
+        TABLE[np.abs(X).astype(np.int64)].sum(1),
     ),
     "gelu": ("(float[n, 4] x) => (float[n, 4] y)", "y = Gelu(x)", {}, None),
 }

@@ -9,8 +9,22 @@ a model is lifted.
 from __future__ import annotations
 
 from onnxlift.lifting.code.expr import F, torch
+from onnxlift.lifting.ops.kinds import LayerKind, signature
 from onnxlift.lifting.ops.node import Node, Unpack
 from onnxlift.lifting.ops.operand import Constant, Dims, Operand, Scalar, Tensor
 from onnxlift.lifting.ops.registry import op
 
-__all__ = ["Constant", "Dims", "F", "Node", "Operand", "Scalar", "Tensor", "Unpack", "op", "torch"]
+__all__ = [
+    "Constant",
+    "Dims",
+    "F",
+    "LayerKind",
+    "Node",
+    "Operand",
+    "Scalar",
+    "Tensor",
+    "Unpack",
+    "op",
+    "signature",
+    "torch",
+]

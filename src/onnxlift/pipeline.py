@@ -20,6 +20,7 @@ from onnxlift.lifting.modules.lower import Lowering
 from onnxlift.lifting.modules.member_order import registration_order
 from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.ops import registry
+from onnxlift.lifting.ops.layer_nodes import function_weights
 from onnxlift.lifting.text.dump import GraphDump
 from onnxlift.lifting.text.file import write_source
 from onnxlift.lifting.text.source_map import readers_of
@@ -68,7 +69,7 @@ def run(
         if simplify:
             record.run(SIMPLIFYING, model)
         if not flat:
-            record.run(IDIOMS, model)
+            record.run(IDIOMS, model, function_weights=function_weights)
         scopes = no_scopes(model.graph) if flat else _structure(model.graph)
         lowering, root = _lower(model, scopes)
         if lowering.failures:

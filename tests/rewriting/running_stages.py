@@ -7,6 +7,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from onnxlift.lifting.ops.layer_nodes import function_weights
 from onnxlift.rewriting.stages import IDIOMS, NORMAL_FORM, RESTORING, SIMPLIFYING
 from onnxlift.stages import Observer, Record, Stage
 
@@ -25,10 +26,12 @@ def simplify(model: ir.Model, skip: Collection[str] = (), observer: Observer | N
 
 def recognise(model: ir.Model, skip: Collection[str] = (), observer: Observer | None = None) -> dict[str, int]:
     """The number of rewrites by idiom."""
-    return _run(IDIOMS, model, skip, observer)
+    return _run(IDIOMS, model, skip, observer, function_weights=function_weights)
 
 
-def _run(stage: Stage, model: ir.Model, skip: Collection[str], observer: Observer | None) -> dict[str, int]:
+def _run(
+    stage: Stage, model: ir.Model, skip: Collection[str], observer: Observer | None, **environment: Any
+) -> dict[str, int]:
     record = Record(skip, observer)
-    record.run(stage, model)
-    return record.changes[stage.name]
+    record.run(stage, model, **environment)
+    return dict(record.changes[stage.name])

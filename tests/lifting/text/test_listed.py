@@ -9,6 +9,7 @@ import pytest
 import onnxlift
 from onnxlift.lifting.modules.classes.module_class import ModuleClass
 from onnxlift.lifting.modules.module import Module
+from onnxlift.lifting.ops.kinds import layer_kind
 from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.text.constructor import Constructor
 from onnxlift.lifting.text.listed import listed
@@ -73,8 +74,12 @@ def chain(*layers: Layer) -> Module:
     return module
 
 
+def flatten() -> Layer:
+    return Layer(layer_kind("Flatten"), {})
+
+
 def linear(before: int, after: int) -> Layer:
-    return Layer("Linear", {"in_features": before, "out_features": after})
+    return Layer(layer_kind("Linear"), {"in_features": before, "out_features": after})
 
 
 def written(members: Sequence[Layer | Module], arguments: Sequence[str] = ()) -> str:
@@ -93,11 +98,11 @@ def test_a_variable_does_not_hide_an_argument() -> None:
 
 
 def test_a_generator_in_a_generator_has_another_variable() -> None:
-    text = written([chain(*(linear(4, size) for size in SIZES), Layer("Flatten", {}), linear(n, 4)) for n in (6, 2)])
+    text = written([chain(*(linear(4, size) for size in SIZES), flatten(), linear(n, 4)) for n in (6, 2)])
     inner = "*(nn.Linear(4, dim2) for dim2 in (5, 9, 7, 3, 8, 6))"
     assert text == f"*(nn.Sequential({inner}, nn.Flatten(), nn.Linear(dim, 4)) for dim in (6, 2))"
 
 
 def test_members_of_several_kinds_are_no_run() -> None:
-    layers = [linear(4, 6), Layer("Flatten", {}), linear(4, 8), Layer("Flatten", {}), linear(4, 9), linear(4, 10)]
+    layers = [linear(4, 6), flatten(), linear(4, 8), flatten(), linear(4, 9), linear(4, 10)]
     assert " for " not in written(layers)

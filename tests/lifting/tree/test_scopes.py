@@ -6,6 +6,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from onnxlift.ir.graph.marks import DOMAIN
 from onnxlift.lifting.code.identifiers import file_stem
 from onnxlift.lifting.tree.scopes import DEEPEST, Path, Scopes, find_scopes, flat_layer_name, owner_of
 from small_graphs import Graph
@@ -88,7 +89,7 @@ def test_layers_that_share_a_weight_keep_their_names() -> None:
 def test_a_head_beside_the_embedding_that_it_shares_a_weight_with_keeps_its_name(owner: str) -> None:
     g = Graph()
     weight = g.weight(f"{owner}.weight", 4, 4)
-    x = g.node("Embedding", weight, g.input("x", "n"), name="/embed/Gather", output="a")
+    x = g.node("Embedding", weight, g.input("x", "n"), name="/embed/Gather", output="a", domain=DOMAIN)
     g.node("MatMul", x, weight, name="/head/MatMul", output="b")
     assert scopes_of(g, "b")[0] == {"a": ("embed",), "b": ("head",)}
 

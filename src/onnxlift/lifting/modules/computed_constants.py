@@ -29,10 +29,10 @@ from onnxlift.ir.graph.types import DataType
 from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.code.expr import Device, Expr, Ref, torch, walk
 from onnxlift.lifting.code.statements import Assign, Block, Statement, expressions, walk_statements
+from onnxlift.lifting.ops.layer_nodes import is_weighted
 from onnxlift.lifting.ops.node import torch_dtype
 from onnxlift.lifting.ops.operand import Dims, exact_number
 from onnxlift.lifting.ops.standard.shape.create import new_filled
-from onnxlift.lifting.tree.scopes import LAYER_WEIGHTS
 
 SHORTEST = 3
 _LARGEST = 1 << 24
@@ -133,7 +133,7 @@ def _identity(array: Array, dtype: DataType) -> Expr | None:
 
 
 def _is_factor(value: ir.Value) -> bool:
-    return value.dtype == DataType.FLOAT and any(reader.op_type in LAYER_WEIGHTS for reader, _ in value.uses())
+    return value.dtype == DataType.FLOAT and any(is_weighted(reader) for reader, _ in value.uses())
 
 
 def _places(array: Array, dtype: DataType) -> Expr | None:

@@ -15,32 +15,10 @@ from onnxlift.ir.origin.names import says_nothing
 from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.code.identifiers import attribute
 from onnxlift.lifting.code.naming import Candidate, Chosen, Rules
-from onnxlift.lifting.ops.layers import STEPS, Layer
+from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.tree.scopes import Path, flat_layer_name, owner_of
 
 from .module import DICT_METHODS, Module, Stored
-
-_BY_KIND = {
-    "Conv": "conv",
-    "ConvTranspose": "deconv",
-    "BatchNorm": "bn",
-    "LayerNorm": "norm",
-    "RMSNorm": "norm",
-    "GroupNorm": "norm",
-    "InstanceNorm": "norm",
-    "Linear": "linear",
-    "Embedding": "embedding",
-    "MaxPool": "pool",
-    "AvgPool": "pool",
-    "AdaptiveAvgPool": "pool",
-    "PReLU": "act",
-    "QuantizedLinear": "linear",
-    "DynamicQuantizedLinear": "linear",
-    "BlockQuantizedLinear": "linear",
-    "QuantizedConv": "conv",
-    "DynamicQuantizedConv": "conv",
-    "QuantizedEmbedding": "embedding",
-}
 
 
 @dataclass(frozen=True)
@@ -72,7 +50,7 @@ def _path_in_names(new: NewLayer) -> Iterator[Candidate]:
 def _flat_weight(new: NewLayer) -> Iterator[Candidate]:
     """`conv1_weight` -> conv1: call a layer as a weight with a flat name says."""
     for role, weight in new.layer.weights.items():
-        flat = None if role in STEPS else flat_layer_name(weight.value.name)
+        flat = None if role in new.layer.kind.steps else flat_layer_name(weight.value.name)
         if flat is not None and not says_nothing(flat):
             yield Candidate(attribute(flat.removeprefix(new.prefix)), "its weight is called `{}`", (weight.value.name,))
 
@@ -86,7 +64,7 @@ def _node_name(new: NewLayer) -> Iterator[Candidate]:
 
 def _kind_of_layer(new: NewLayer) -> Iterator[Candidate]:
     """Call a layer by its kind."""
-    yield Candidate(attribute(kind_word(new.layer)), "kind of layer: {}", (new.layer.kind,))
+    yield Candidate(attribute(kind_word(new.layer)), "kind of layer: {}", (new.layer.kind.name,))
 
 
 LAYERS = Rules(
@@ -138,8 +116,7 @@ def kind_word(member: Layer | Stored | Module) -> str:
     """Return what a member is, in a word."""
     if not isinstance(member, Layer):
         return "block" if isinstance(member, Module) else "constant"
-    kind = re.sub(r"\d?d?$", "", member.kind)
-    return _BY_KIND.get(kind, kind.lower())
+    return member.kind.word
 
 
 def spell_numbers(module: Module) -> None:

@@ -24,42 +24,13 @@ import onnx_ir as ir
 from onnxlift.lifting.code.expr import Attribute, Call, Display, Expr, Literal, Member, Name, Ref, bare, variable
 from onnxlift.lifting.code.identifiers import attribute
 from onnxlift.lifting.code.statements import Assign, Return
+from onnxlift.lifting.ops.kinds import kind_by_function, layer_kind
 from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.tree.scopes import Scopes
 
 from .member_names import kind_word
 from .module import Module, Stored
 
-# Function -> the layer that does the same, and the arguments that both have, in the order of the function.
-_FUNCTIONS: dict[str, tuple[str, ...]] = {
-    "relu": ("ReLU",),
-    "relu6": ("ReLU6",),
-    "gelu": ("GELU", "approximate"),
-    "silu": ("SiLU",),
-    "hardswish": ("Hardswish",),
-    "hardsigmoid": ("Hardsigmoid",),
-    "mish": ("Mish",),
-    "softplus": ("Softplus", "beta", "threshold"),
-    "softsign": ("Softsign",),
-    "softshrink": ("Softshrink", "lambd"),
-    "hardshrink": ("Hardshrink", "lambd"),
-    "clamp": ("Hardtanh", "min_val", "max_val"),
-    "tanhshrink": ("Tanhshrink",),
-    "sigmoid": ("Sigmoid",),
-    "logsigmoid": ("LogSigmoid",),
-    "tanh": ("Tanh",),
-    "elu": ("ELU", "alpha"),
-    "selu": ("SELU",),
-    "celu": ("CELU", "alpha"),
-    "leaky_relu": ("LeakyReLU", "negative_slope"),
-    "glu": ("GLU", "dim"),
-    "softmax": ("Softmax", "dim"),
-    "log_softmax": ("LogSoftmax", "dim"),
-    "flatten": ("Flatten", "start_dim"),
-    "pixel_shuffle": ("PixelShuffle", "upscale_factor"),
-    "pixel_unshuffle": ("PixelUnshuffle", "downscale_factor"),
-    "interpolate": ("Upsample", "size", "scale_factor", "mode", "align_corners"),
-}
 _POOLS = {"mean": "AdaptiveAvgPool", "amax": "AdaptiveMaxPool"}
 MAX_GAP = 4
 FEWEST_NAMED = 4  # layers of a chain with names: conv, norm and activation read well as a forward of one line
@@ -163,7 +134,7 @@ def _fill(chain: list[tuple[int | None, Layer | Module]]) -> dict[int, Layer | M
         if not free <= number <= free + MAX_GAP:
             return None
         for gap in range(free, number):
-            numbered[gap] = Layer("Identity", {})
+            numbered[gap] = Layer(layer_kind("Identity"), {})
         numbered[number] = member
     return numbered
 
@@ -193,8 +164,8 @@ def _as_global_pool(expr: Expr, current: ir.Value) -> list[Layer]:
     keepdim = options.pop("keepdim", Literal(False))
     if options or not isinstance(keepdim, Literal) or len(numbers) != len(items) or numbers != list(range(2, rank)):
         return []
-    pool = Layer(f"{_POOLS[function._name]}{rank - 2}d", {"output_size": 1})
-    return [pool] if keepdim._value else [pool, Layer("Flatten", {})]
+    pool = Layer(layer_kind(f"{_POOLS[function._name]}{rank - 2}d"), {"output_size": 1})
+    return [pool] if keepdim._value else [pool, Layer(layer_kind("Flatten"), {})]
 
 
 def _as_layer(expr: Expr, current: ir.Value) -> Layer | Module | None:
@@ -206,20 +177,21 @@ def _as_layer(expr: Expr, current: ir.Value) -> Layer | Module | None:
         target = function._target
         fits = len(args) == 1 and not expr._kwargs and variable(args[0]) is current and not isinstance(target, Stored)
         return target if fits else None
-    if not isinstance(function, Attribute) or function._name not in _FUNCTIONS:
+    kind = kind_by_function(function._name) if isinstance(function, Attribute) else None
+    if not isinstance(function, Attribute) or kind is None:
         return None
     base = bare(function._base)
     if isinstance(base, Name) and base._name == "F":
         subject, rest = (variable(args[0]) if args else None), args[1:]
     else:
         subject, rest = variable(base), args
-    kind, *names = _FUNCTIONS[function._name]
+    _, *names = kind.function
     values = dict(zip(names, rest, strict=False)) | expr._kwargs
     literal = {k: v._value for k, v in values.items() if isinstance(v, Literal) and k in names}
     if subject is not current or len(rest) > len(names) or len(literal) != len(values):
         return None
-    if kind == "Hardtanh" and not _rises(literal.values()):
+    if kind.name == "Hardtanh" and not _rises(literal.values()):
         return None  # the layer does not take limits that cross
-    if kind == "Flatten":
+    if kind.name == "Flatten":
         literal.setdefault("start_dim", 0)  # of `x.flatten()`; the layer spares the first axis if it isn't told
     return Layer(kind, literal)

@@ -26,7 +26,7 @@ from onnxlift.ir.inference.infer import is_invented_size
 from onnxlift.lifting.code.expr import Expr, Local, Ref, walk
 from onnxlift.lifting.code.statements import Assign, Block, expressions, walk_statements
 from onnxlift.lifting.code.substitute import substitute_in
-from onnxlift.lifting.tree.flow import ACTIVATIONS
+from onnxlift.lifting.ops.layer_nodes import is_activation, kind_of
 
 from .dead_code import remove_dead_code
 from .module import Module
@@ -38,10 +38,7 @@ Size = str | tuple[ir.Value, int]
 SEVERAL = 2
 NAMELESS = ("n", "m", "p")
 IMAGE_AXES = ("batch", "channels", "height", "width")
-_IMAGING = frozenset(
-    "Conv ConvTranspose MaxPool AveragePool BatchNormalization InstanceNormalization GroupNorm Resize Upsample".split()
-)
-_KEEPING_AXES = frozenset({*ACTIVATIONS, "Add", "Mul", "Concat"})
+_KEEPING_AXES = frozenset({"Add", "Mul", "Concat"})
 _MOST_LOOKS = 8
 _WORD = re.compile(r"[a-z]{2}[a-z_]*[0-9]?", re.ASCII)
 
@@ -176,11 +173,18 @@ def _is_image(tensor: ir.Value) -> bool:
     """Whether a tensor is a batch of images: a convolution or the like reads it, or has made it."""
     if type_of(tensor).rank != len(IMAGE_AXES):
         return False
-    if any(node.op_type in _IMAGING and place == 0 for node, place in islice(tensor.uses(), _MOST_LOOKS)):
+    if any(_is_of_images(node) and place == 0 for node, place in islice(tensor.uses(), _MOST_LOOKS)):
         return True
     node = tensor.producer()
     for _ in range(_MOST_LOOKS):
-        if node is None or not node.inputs or node.inputs[0] is None or node.op_type in _IMAGING:
+        if node is None or not node.inputs or node.inputs[0] is None or _is_of_images(node):
             break
-        node = node.inputs[0].producer() if node.op_type in _KEEPING_AXES else None
-    return node is not None and node.op_type in _IMAGING
+        keeps_axes = is_activation(node) or node.op_type in _KEEPING_AXES
+        node = node.inputs[0].producer() if keeps_axes else None
+    return node is not None and _is_of_images(node)
+
+
+def _is_of_images(node: ir.Node) -> bool:
+    """Tell whether a node works on channels of images; an activation does on anything."""
+    kind = kind_of(node)
+    return kind is not None and kind.channels and not is_activation(node)

@@ -53,7 +53,7 @@ def _embeddings(module: Module, path: Path = ()) -> Iterator[tuple[Path, Layer]]
     for name, member in module.members.items():
         if isinstance(member, Module):
             yield from _embeddings(member, (*path, *name))
-        elif isinstance(member, Layer) and member.kind == "Embedding":
+        elif isinstance(member, Layer) and member.kind.name == "Embedding":
             yield (*path, *name), member
 
 

@@ -147,7 +147,7 @@ def _told_apart(name: str, group: Sequence[ModuleClass]) -> dict[ModuleClass, _W
 
 def _only_part(cls: ModuleClass) -> str | None:
     """`layer.0` with an `attention` and a norm -> attention: the only one of its parts that is no norm."""
-    parts = {path for path, m in cls.example.members.items() if not (isinstance(m, Layer) and "Norm" in m.kind)}
+    parts = {path for path, m in cls.example.members.items() if not (isinstance(m, Layer) and m.kind.family == "norm")}
     path = parts.pop() if len(parts) == 1 and last_word(cls.example) in ("layer", "layers", "block", "blocks") else ()
     return _written_out(path[0]) if len(path) == 1 and re.fullmatch(r"[A-Za-z_]{2,20}", path[0]) else None
 

@@ -9,10 +9,10 @@ from onnxlift.lifting.code.expr import Attribute, Binary, Call, Member, Ref, Ter
 from onnxlift.lifting.code.statements import expressions, walk_statements
 from onnxlift.lifting.modules.classes.module_class import ModuleClass
 from onnxlift.lifting.modules.module import Module, Stored
-from onnxlift.lifting.ops.layers import ACTIVATIONS, Layer
+from onnxlift.lifting.ops.kinds import activation_word
+from onnxlift.lifting.ops.layers import Layer
 
 _ANY = frozenset("main model module modules net network".split())  # lists of all that a model is made of
-_ACTIVATIONS = {kind.lower(): kind for kind in ACTIVATIONS}
 _ATTENTION = "scaled_dot_product_attention"
 MANY_PLACES = 3  # where a block is under names of their own, so that none of these says what it is
 _GATES = {"gelu": "GEGLU", "silu": "SwiGLU", "relu": "ReGLU"}
@@ -43,8 +43,8 @@ def _chain_role(cls: ModuleClass, root: Module) -> str | None:
     """Name a chain of numbered layers by those that have weights."""
     if not (cls.example.sequential and cls.example.has_numbers):
         return None
-    layers = {m.kind.rstrip("123d") for m in cls.example.members.values() if isinstance(m, Layer)}
-    return "ConvBlock" if "Conv" in layers else "MLP" if "Linear" in layers else _NO_ROLE
+    families = {m.kind.family for m in cls.example.members.values() if isinstance(m, Layer)}
+    return "ConvBlock" if "convolution" in families else "MLP" if "linear" in families else _NO_ROLE
 
 
 def _projection_role(cls: ModuleClass, root: Module) -> str | None:
@@ -84,8 +84,8 @@ def _transformer_role(cls: ModuleClass, root: Module) -> str | None:
     """Name an attention, with a norm or without."""
     if _ATTENTION not in _called(cls.example):
         return None
-    kinds = [m.kind for m in cls.example.members.values() if isinstance(m, Layer)]
-    return "TransformerBlock" if any(kind.endswith("Norm") for kind in kinds) else "Attention"
+    has_norm = any(isinstance(m, Layer) and m.kind.family == "norm" for m in cls.example.members.values())
+    return "TransformerBlock" if has_norm else "Attention"
 
 
 def _anything_role(cls: ModuleClass, root: Module) -> str | None:
@@ -115,13 +115,14 @@ def _anything(module: Module, root: Module) -> str:
     if len(module.inputs) > 1 and {*module.outputs} & {*root.outputs}:
         return "Head"
     if _is_convolution(module):
-        names = [_ACTIVATIONS[name] for each in sorted(called) if (name := each.replace("_", "")) in _ACTIVATIONS]
-        norms = {m.kind for m in module.members.values() if isinstance(m, Layer) and "Norm" in m.kind}
-        norm = "BN" if any(kind.startswith("Batch") for kind in norms) else "Norm" if norms else ""
-        return f"Conv{norm}{names[0]}" if len(names) == 1 else "ConvBlock"
+        layers = [m.kind for m in module.members.values() if isinstance(m, Layer)]
+        words = [kind.class_word for kind in layers if kind.family == "convolution"]
+        words += sorted({kind.class_word for kind in layers if kind.family == "norm"})[:1]
+        activations = [word for function in sorted(called) if (word := activation_word(function))]
+        return "".join([*words, *activations]) if len(activations) == 1 else "ConvBlock"
     if "cat" in called and called & {"chunk", "split"} and any(len(path) > 1 for path in module.members):
         return "CSPBlock"
-    if "cat" in called and any(isinstance(m, Layer) and "Pool" in m.kind for m in module.members.values()):
+    if "cat" in called and any(isinstance(m, Layer) and m.kind.family == "pool" for m in module.members.values()):
         return "PyramidPooling"
     return "Block"
 
@@ -150,18 +151,17 @@ def _is_projection(module: Module) -> bool:
 
 def _is_convolution(module: Module) -> bool:
     """Tell whether this is one convolution, with a norm perhaps, and no name says what for."""
-    kinds = [m.kind if isinstance(m, Layer) else "" for m in module.members.values()]
-    others = [kind for kind in kinds if not kind.startswith("Conv")]
-    return len(kinds) - len(others) == 1 and all("Norm" in kind for kind in others)
+    families = [m.kind.family if isinstance(m, Layer) else "other" for m in module.members.values()]
+    return families.count("convolution") == 1 and {*families} <= {"convolution", "norm"}
 
 
 def _convolutions(module: Module) -> list[Layer]:
     """Return the convolutions of a block; or those in its parts, if these have no other matrices."""
     own = [m for m in module.members.values() if isinstance(m, Layer)]
     below = [m for part in module.walk() for m in part.members.values() if isinstance(m, Layer)]
-    convolutions = [m for m in own if m.kind.startswith("Conv")]
-    if not convolutions and all(m.kind != "Linear" for m in below):
-        convolutions = [m for m in below if m.kind.startswith("Conv")]
+    convolutions = [m for m in own if m.kind.family == "convolution"]
+    if not convolutions and all(m.kind.family != "linear" for m in below):
+        convolutions = [m for m in below if m.kind.family == "convolution"]
     return convolutions
 
 

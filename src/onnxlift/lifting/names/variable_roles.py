@@ -405,7 +405,7 @@ def _looks_up(call: Call) -> bool:
 
 
 def _is_embedding(target: object) -> bool:
-    return isinstance(target, Layer) and target.kind == "Embedding"
+    return isinstance(target, Layer) and target.kind.family == "embedding"
 
 
 def _kept_by_mask(expr: Expr) -> object:

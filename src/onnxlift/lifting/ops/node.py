@@ -12,6 +12,7 @@ from onnxlift.ir.graph.types import TORCH_DTYPE, DataType, ValueType, type_of
 from onnxlift.lifting.code.expr import Device, Expr, Literal, Member, Ref, torch
 from onnxlift.lifting.code.statements import Assign, Block, Statement
 
+from .kinds import layer_kind
 from .layers import Layer, Weight
 from .operand import Constant, Dims, Operand, Scalar, Tensor, exact_number
 
@@ -92,7 +93,7 @@ class Node:
     def layer(self, kind: str, weights: Mapping[str, Constant | Weight | None] | None = None, **arguments: Any) -> Expr:
         """A member `nn.kind(...)` of the module, ready to be called. Arguments equal to torch's default are not
         written; `weights` maps the layer's parameter and buffer names to the constants that fill them."""
-        layer = Layer(kind, arguments, node=self.ir)
+        layer = Layer(layer_kind(kind), arguments, node=self.ir)
         for name, weight in (weights or {}).items():
             if isinstance(weight, Constant):
                 layer.hold(name, self.weight(weight))

@@ -14,18 +14,21 @@ Binding rules:
 3. What older opsets had as an attribute and newer ones have as an input (`axes`, `min`, `ratio`, ...) comes as the
    input: the attribute's value as a constant.
 4. An attribute that the function does not name may not be set to anything but its default: it would be silently lost.
+
+An operator with weights says which of its inputs these are, and which layer it lifts to (see `kinds.py`):
+
+    @op("Conv", layer=CONV, weights={"W": "weight", "B": "bias"})
+    def Conv(n: Node, X: Tensor, W: Tensor, B: Tensor | None, ...) -> Result: ...
 """
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pkgutil
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -35,6 +38,8 @@ from onnxlift.ir.graph.nodes import plain_domain
 from onnxlift.ir.graph.schema import attributes_of, default_attributes, schema_for
 from onnxlift.ir.graph.types import DataType, type_of
 
+from .builtin import load_builtin
+from .kinds import LayerKind, declare, layer_kind
 from .node import Host, Node, Result
 from .operand import Constant, Dims, Operand, Scalar, Tensor, exact_number
 
@@ -43,12 +48,15 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass
 class Operator:
-    """One entry of the table."""
+    """One entry of the table. `weights` are the parameters of the function that a layer holds, each with the name that
+    PyTorch's function has for it, or without; `layer` is the name of the layer's kind."""
 
     op_type: str
     domain: str
     function: Callable[..., Result]
     ignores: frozenset[str] = frozenset()
+    layer: str = ""
+    weights: Mapping[str, str] = field(default_factory=dict)
     inputs: list[inspect.Parameter] = field(default_factory=list)
     attributes: dict[str, inspect.Parameter] = field(default_factory=dict)
     variadic: inspect.Parameter | None = None
@@ -65,6 +73,22 @@ class Operator:
                     self.any_attribute = True
                 case _:
                     self.inputs.append(parameter)
+        names = {parameter.name for parameter in (*self.inputs, self.variadic) if parameter is not None}
+        unknown = self.weights.keys() - names
+        if unknown:
+            raise TypeError(f"the operator function {self.op_type} has no input {', '.join(sorted(unknown))}")
+
+    @property
+    def kind(self) -> LayerKind | None:
+        """The kind of layer that it lifts to, if it is that of a layer."""
+        return layer_kind(self.layer) if self.layer else None
+
+    def weight_places(self, count: int) -> dict[int, str]:
+        """Return the places of the weights among so many inputs, and what PyTorch's function calls each."""
+        places = {i: self.weights[p.name] for i, p in enumerate(self.inputs) if p.name in self.weights}
+        if self.variadic is not None and self.variadic.name in self.weights:
+            places.update(dict.fromkeys(range(len(self.inputs), count), self.weights[self.variadic.name]))
+        return places
 
     @cached_property
     def forms(self) -> dict[str, type]:
@@ -81,19 +105,41 @@ def _form(hint: Any) -> type:
 _TABLE: dict[tuple[str, str], Operator] = {}
 
 
-def op(*op_types: str, domain: str = "", ignores: Sequence[str] = ()) -> Callable[[Function], Function]:
+def op(
+    *op_types: str,
+    domain: str = "",
+    ignores: Sequence[str] = (),
+    layer: str | LayerKind | Sequence[LayerKind] = (),
+    weights: Mapping[str, str] | Sequence[str] = (),
+) -> Callable[[Function], Function]:
     """Register the decorated function for the given operators; a later registration replaces an earlier one.
 
-    `ignores` names attributes that have no effect on the result (`consumed_inputs` of the first opsets)."""
+    `ignores` names attributes that have no effect on the result (`consumed_inputs` of the first opsets).
+
+    `layer` is the kind of layer that the operator lifts to, declared here or elsewhere by its name; or several that
+    differ in their rank or in a detail. `weights` names the inputs that the layer holds, and that it is called by: a
+    mapping to what PyTorch's function calls them (`F.conv2d(x, weight, bias)`), or, if there is none, only the inputs.
+    A function with such a mapping must do with weights that are no constants."""
+    names = dict(weights) if isinstance(weights, Mapping) else dict.fromkeys(weights, "")
+    kinds = [layer] if isinstance(layer, str | LayerKind) else [*layer]
 
     def register(function: Function) -> Function:
+        is_own = not _is_builtin(function)
+        for kind in kinds:
+            if isinstance(kind, LayerKind):
+                declare(kind, replaces=is_own)
+        name = next((kind.name if isinstance(kind, LayerKind) else kind for kind in kinds), "")
         for op_type in op_types:
-            _TABLE[plain_domain(domain), op_type] = Operator(
-                op_type, plain_domain(domain), function, frozenset(ignores)
-            )
+            key = plain_domain(domain), op_type
+            if is_own or key not in _TABLE:
+                _TABLE[key] = Operator(op_type, key[0], function, frozenset(ignores), name, names)
         return function
 
     return register
+
+
+def _is_builtin(function: Callable[..., Any]) -> bool:
+    return function.__module__.startswith(f"{__package__}.")
 
 
 def find(domain: str, op_type: str) -> Operator | None:
@@ -109,23 +155,13 @@ def is_supported(domain: str, op_type: str) -> bool:
 def is_users(domain: str, op_type: str) -> bool:
     """Whether the user registered this operator, rather than onnxlift itself."""
     operator = find(domain, op_type)
-    return operator is not None and not operator.function.__module__.startswith(f"{__package__}.")
+    return operator is not None and not _is_builtin(operator.function)
 
 
 def operators() -> list[Operator]:
     """All registered operators, sorted by domain and name."""
     load_builtin()
     return [_TABLE[key] for key in sorted(_TABLE)]
-
-
-@cache
-def load_builtin() -> None:
-    """Import every family of operators; their decorators fill the table. What users registered before stays on top."""
-    users = dict(_TABLE)
-    package = importlib.import_module(__package__)
-    for module in sorted(m.name for m in pkgutil.walk_packages(package.__path__, f"{__package__}.")):
-        importlib.import_module(module)
-    _TABLE.update(users)
 
 
 def call(operator: Operator, node: ir.Node, opset: int, host: Host) -> tuple[Node, Result]:
@@ -239,4 +275,4 @@ def _to_scalar(n: Node, operand: Operand) -> Scalar:
     return Scalar(operand.item(), dtype)  # not `int(x)`: torch.export cannot follow that
 
 
-__all__ = ["Operator", "call", "find", "op", "operators", "schema_for"]
+__all__ = ["Operator", "call", "find", "load_builtin", "op", "operators", "schema_for"]

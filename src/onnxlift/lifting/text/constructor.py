@@ -17,7 +17,8 @@ from onnxlift.lifting.modules.classes.module_class import ModuleClass
 from onnxlift.lifting.modules.classes.number_groups import LayerClass, Number
 from onnxlift.lifting.modules.loops.dense_blocks import NumberedLayers
 from onnxlift.lifting.modules.module import Module, Stored, container, is_list
-from onnxlift.lifting.ops.layers import REQUIRED, Layer
+from onnxlift.lifting.ops.kinds import REQUIRED
+from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.tree.scopes import Path
 from onnxlift.rewriting.idioms.parts.computed_weight import ComputedWeight
 

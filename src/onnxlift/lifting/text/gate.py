@@ -16,7 +16,8 @@ import ast
 import builtins
 from collections.abc import Iterator, Sequence
 
-from onnxlift.lifting.ops.layers import SIGNATURES
+from onnxlift.lifting import kernels
+from onnxlift.lifting.ops.kinds import layer_kinds
 
 _KINDS = tuple(
     getattr(ast, name)
@@ -29,7 +30,7 @@ _KINDS = tuple(
 _IMPORTS = frozenset(
     "collections collections.abc io itertools json math numpy pathlib PIL re safetensors.torch torch torch.nn".split()
 )
-_BASES = frozenset({"nn.Module", "nn.ModuleDict", "nn.ModuleList", "nn.Sequential"}) | {f"nn.{k}" for k in SIGNATURES}
+_BASES = frozenset({"nn.Module", "nn.ModuleDict", "nn.ModuleList", "nn.Sequential"})
 _LAYER_CLASS = "type[nn.Module]"
 _BUFFER_TYPES = frozenset({"Tensor", "Tensor | None"})
 _BUILTINS = frozenset(
@@ -49,6 +50,7 @@ def check_source(text: str) -> None:
     tree = ast.parse(text)
     _check_top(tree.body)
     known = set(_defined(tree)) | _BUILTINS | _OUR_NAMES
+    known_bases = _BASES | kernels.layers() | {kind.constructor for kind in layer_kinds()}
     types = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Subscript) and ast.unparse(n) == _LAYER_CLASS}
     for node in ast.walk(tree):
         match node:
@@ -57,7 +59,7 @@ def check_source(text: str) -> None:
                 _require(set(modules) <= _IMPORTS, node, "an import")
             case ast.ClassDef():
                 bases = {ast.unparse(base) for base in node.bases}
-                _require(bases <= _BASES and not node.keywords and not node.decorator_list, node, "a class")
+                _require(bases <= known_bases and not node.keywords and not node.decorator_list, node, "a class")
                 _require(all(map(_is_of_a_class, node.body)), node, "a class")
             case ast.FunctionDef():
                 _require(not node.decorator_list, node, "a decorator")

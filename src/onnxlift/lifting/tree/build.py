@@ -34,6 +34,7 @@ from onnxlift.ir.graph.types import FLOATS, INTEGERS
 from onnxlift.ir.graph.walk import inner_nodes
 from onnxlift.ir.origin.metadata import NAME_SCOPES
 from onnxlift.ir.origin.tensors import origin_of
+from onnxlift.lifting.ops.layer_nodes import family_of, is_weighted
 
 from .calls import find_calls
 from .flow import SIZES
@@ -41,12 +42,11 @@ from .local_activations import activate_locally
 from .local_positions import count_locally
 from .reads import outer_reads
 from .scope import Scope, child_around, is_within, kind, walk
-from .scopes import LAYER_WEIGHTS, Path, Scopes, owner_of
+from .scopes import Path, Scopes, owner_of
 from .steps import find_steps
 
 LARGEST_SLICE = 40
 CLASS_NODES = 4  # below this many nodes, code without weights is no module of its own
-_RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 
 
 def build_tree(graph: ir.Graph, scopes: Scopes) -> Scope:
@@ -164,7 +164,7 @@ def _shorten(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node]) -> N
 def _is_placed(node: ir.Node, owned: set[ir.Node]) -> bool:
     """Whether every step of a node's path is a module: its weights say so; or PyTorch does, of recurrent layers, whose
     weights its exporters turn round."""
-    return node in owned or (node.op_type in _RECURRENT and _is_from_torch(node))
+    return node in owned or (family_of(node) == "recurrent" and _is_from_torch(node))
 
 
 def _is_from_torch(node: ir.Node) -> bool:
@@ -177,7 +177,7 @@ def _is_module(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node]) ->
     if len(scope.items) == 1 and isinstance(scope.items[0], ir.Node):
         node = scope.items[0]
         inner = paths.get(node, ())[len(scope.path) :]
-        if node.op_type in LAYER_WEIGHTS and node.op_type != "MatMul":
+        if is_weighted(node) and node.op_type != "MatMul":
             is_inside = len(inner) == 1 and (inner[0].isdigit() or _is_placed(node, owned))
             return scope.called and _has_weights(node) and is_inside
         return scope.called and not inner and any(owner_of(v.name) == scope.path for v in _parameters(node))
@@ -198,7 +198,7 @@ def _is_layer(scope: Scope, paths: dict[ir.Node, Path]) -> bool:
     if not holders or scope.children():
         return False
     layer, weights = holders[0], [*_parameters(holders[0])]
-    if layer.op_type not in LAYER_WEIGHTS or any(paths.get(holder) != scope.path for holder in holders):
+    if not is_weighted(layer) or any(paths.get(holder) != scope.path for holder in holders):
         return False
     if any(holder.op_type != layer.op_type or [*_parameters(holder)] != weights for holder in holders):
         return False
@@ -216,7 +216,7 @@ def _has_weights(node: ir.Node) -> bool:
 
 def _holds_weights(node: ir.Node) -> bool:
     """Whether a node needs what is trained, and not just a table of numbers."""
-    return any(node.op_type in LAYER_WEIGHTS or origin_of(value).is_parameter for value in _parameters(node))
+    return any(is_weighted(node) or origin_of(value).is_parameter for value in _parameters(node))
 
 
 def _parameters(node: ir.Node) -> Iterator[ir.Value]:

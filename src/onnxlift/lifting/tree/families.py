@@ -13,7 +13,9 @@ import re
 
 import onnx_ir as ir
 
-from .scopes import LAYER_WEIGHTS, Path, Scopes
+from onnxlift.lifting.ops.layer_nodes import is_weighted
+
+from .scopes import Path, Scopes
 
 _NUMBERED = re.compile(r"^(?P<prefix>(?P<word>[A-Za-z]+(?:_[A-Za-z]+)?)_?\d+[a-z]?)_\w")
 FEWEST_LAYERS = 2
@@ -44,7 +46,7 @@ def find_families(graph: ir.Graph, scopes: Scopes) -> None:
 
 def _is_block(nodes: list[ir.Node], positions: list[int]) -> bool:
     together = positions[-1] - positions[0] < 2 * len(positions)
-    layers = sum(1 for p in positions if nodes[p].op_type in LAYER_WEIGHTS and _holds_constants(nodes[p]))
+    layers = sum(1 for p in positions if is_weighted(nodes[p]) and _holds_constants(nodes[p]))
     return together and layers >= FEWEST_LAYERS
 
 

@@ -20,19 +20,14 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from onnxlift.ir.graph.types import FLOATS
+from onnxlift.lifting.ops.layer_nodes import family_of, is_activation, kind_of, weight_places
 
 from .reads import outer_reads
-from .scopes import LAYER_WEIGHTS
 from .shared import find_shared
 
 Piece = tuple[int, int]  # the nodes from the first of these positions up to the second
 
 SIZES = {"Shape", "Size"}
-ACTIVATIONS = {
-    *("Relu", "ReLU6", "LeakyRelu", "PRelu", "Clip", "Elu", "Sigmoid", "Tanh"),
-    *("SiLU", "Gelu", "HardSwish", "Mish", "HardSigmoid", "QuickGelu"),
-}
-CONVOLUTIONS = {"Conv", "ConvTranspose", "QuantizedConv", "DynamicQuantizedConv"}
 # In these, layers of one kind may differ: they become arguments of the class.
 SIZE_ATTRIBUTES = {
     *("kernel_shape", "strides", "pads", "dilations", "group", "output_padding", "output_shape"),
@@ -113,8 +108,8 @@ class Flow:
         value = following.inputs[0] if following.inputs else None
         if value is None or value not in node.outputs or len(value.uses()) > 1:
             return False
-        normalised = node.op_type in CONVOLUTIONS and following.op_type == "BatchNormalization"
-        return normalised or following.op_type in ACTIVATIONS
+        normalised = is_convolution(node) and _is_batch_norm(following)
+        return normalised or is_activation(following)
 
     def _values(self, piece: Piece) -> dict[ir.Value, None]:
         """All values that a piece reads or makes."""
@@ -175,8 +170,18 @@ def _attributes(node: ir.Node) -> tuple[object, ...]:
 
 def is_layer(node: ir.Node) -> bool:
     """Whether a node holds weights, as a layer does."""
-    inputs = [node.inputs[i] for i in LAYER_WEIGHTS.get(node.op_type, ()) if i < len(node.inputs)]
+    inputs = [node.inputs[i] for i in weight_places(node) if i < len(node.inputs)]
     return any(v is not None and v.const_value is not None and v.dtype in FLOATS and v.shape for v in inputs)
+
+
+def is_convolution(node: ir.Node) -> bool:
+    """Tell whether a node is a convolution, of whatever kind."""
+    return family_of(node) == "convolution"
+
+
+def _is_batch_norm(node: ir.Node) -> bool:
+    kind = kind_of(node)
+    return kind is not None and kind.word == "bn"
 
 
 def attends(nodes: Sequence[ir.Node]) -> bool:
@@ -186,7 +191,7 @@ def attends(nodes: Sequence[ir.Node]) -> bool:
 
 def residual_sum(nodes: Sequence[ir.Node]) -> ir.Node | None:
     """The sum that the nodes of a block end in, an activation aside; a constant that is added makes none."""
-    last = next((node for node in reversed(nodes) if node.op_type not in ACTIVATIONS), None)
+    last = next((node for node in reversed(nodes) if not is_activation(node)), None)
     if last is None or last.op_type != "Add":
         return None
     return last if all(value is not None and value.const_value is None for value in last.inputs) else None

@@ -17,12 +17,10 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
+from onnxlift.lifting.ops.layer_nodes import is_activation, is_weighted
+
 from .local_positions import copied
 from .scope import Scope, child_around, is_within, kind, walk
-
-_ACTIVATIONS = frozenset(
-    """Relu LeakyRelu Elu Selu Celu Sigmoid Tanh HardSwish HardSigmoid Softsign ReLU6 SiLU Mish Gelu Softplus""".split()
-)
 
 
 def activate_locally(
@@ -30,7 +28,8 @@ def activate_locally(
 ) -> None:
     """Copy such nodes to the modules that need them: in the tree, in the graph, and in what is known of it."""
     home = {item: scope for scope in walk(root) for item in scope.items if isinstance(item, ir.Node)}
-    for node in [node for node in graph if node.op_type in _ACTIVATIONS and home[node] is not root]:
+    activations = [node for node in graph if is_activation(node) and not is_weighted(node)]
+    for node in [node for node in activations if home[node] is not root]:
         (value,) = node.outputs
         users = dict.fromkeys(user for user, _ in value.uses())
         if len(users) < 2 or not all(user in home for user in users):

@@ -23,8 +23,9 @@ from itertools import accumulate
 import onnx_ir as ir
 
 from onnxlift.ir.origin.names import is_counted_weight, says_nothing
+from onnxlift.lifting.ops.layer_nodes import kind_of
 
-from .flow import CONVOLUTIONS, Block, Flow, Piece, attends, depth_first, find_flow, is_layer, residual_sum
+from .flow import Block, Flow, Piece, attends, depth_first, find_flow, is_convolution, is_layer, residual_sum
 from .reads import outer_reads
 from .roles import name_blocks
 from .runs import find_repeats, find_runs, is_run
@@ -33,7 +34,6 @@ from .sizes import read_sizes_outside
 from .weights import mark_weights
 
 FEWEST_LAYERS, FEWEST_NODES = 2, 4
-MIXED = CONVOLUTIONS | {"BatchNormalization", "PRelu", "GroupNorm", "InstanceNormalization"}
 MOST_INPUTS = 8
 LARGEST_RESIDUAL = 40  # nodes; what is larger has blocks inside
 ROUNDS = 8  # of splitting pieces that nothing is equal to
@@ -174,9 +174,10 @@ class Search:
     def _is_mixed(self, first: int, last: int) -> bool:
         """Whether the pieces of a body are residual blocks of convolutions and what is between them: these are blocks
         one by one, in whatever order they come."""
-        kinds = {node.op_type for node in self._nodes(first, last) if is_layer(node)}
+        kinds = [kind_of(node) for node in self._nodes(first, last) if is_layer(node)]
+        of_images = all(kind is not None and kind.channels for kind in kinds)
         pieces = self.pieces[first:last]
-        return len(pieces) > 1 and kinds <= MIXED and any(_is_residual(self.flow, piece) for piece in pieces)
+        return len(pieces) > 1 and of_images and any(_is_residual(self.flow, piece) for piece in pieces)
 
     def _stretches(self, symbols: Sequence[int], where: Mapping[int, Sequence[int]], low: int) -> list[Piece]:
         """What is there several times, that which saves most first."""
@@ -197,7 +198,7 @@ class Search:
 
     def _is_single(self, index: int, inside: bool) -> bool:
         """Whether a piece is a block by itself. In a block, only those of convolutions are: others are a branch."""
-        convolves = any(node.op_type in CONVOLUTIONS for node in self._nodes(index, index + 1))
+        convolves = any(is_convolution(node) for node in self._nodes(index, index + 1))
         return (convolves or not inside) and self._is_block(index, index + 1)
 
     def _rotation(self, start: int, period: int, rest: int) -> int:
@@ -250,9 +251,8 @@ class Search:
         end = self.flow.position[total]
         while start < end and is_layer(nodes[start]) and "Norm" in nodes[start].op_type:
             start += 1
-        kinds = {node.op_type for node in nodes[start:end]}
         results = self.flow.results((start, end))
-        if kinds & CONVOLUTIONS or len(results) != 1 or results[0] not in total.inputs:
+        if any(map(is_convolution, nodes[start:end])) or len(results) != 1 or results[0] not in total.inputs:
             return None
         if self.layers[end] - self.layers[start] < FEWEST_LAYERS or len(self.flow.entries((start, end))) > MOST_INPUTS:
             return None

@@ -18,28 +18,12 @@ from itertools import islice
 import onnx_ir as ir
 
 from onnxlift.ir.origin.tensors import origin_of
+from onnxlift.lifting.ops.layer_nodes import family_of, kind_of
 
-from .flow import CONVOLUTIONS, Block, Flow, attends, is_layer, residual_sum
+from .flow import Block, Flow, attends, is_convolution, is_layer, residual_sum
 from .scopes import Path, Scopes, weights_of
 
-_KINDS = {
-    "Conv": "conv",
-    "QuantizedConv": "conv",
-    "DynamicQuantizedConv": "conv",
-    "ConvTranspose": "deconv",
-    "BatchNormalization": "bn",
-    "Linear": "linear",
-    "Gemm": "linear",
-    "MatMul": "linear",
-    "Embedding": "embedding",
-    "LSTM": "lstm",
-    "GRU": "gru",
-    "RNN": "rnn",
-    "PRelu": "act",
-    "MultiheadAttention": "attn",
-}
 _CLASSES = {"encoder_layers": "EncoderLayer", "decoder_layers": "DecoderLayer"}
-_LINEAR = {"Linear", "Gemm", "MatMul"}
 _MEANS = {"GlobalAveragePool", "ReduceMean"}
 
 
@@ -165,15 +149,15 @@ class _Naming:
 
     def _embeds(self, block: Block) -> bool:
         """Whether all layers of the block are embeddings, and norms behind them."""
-        kinds = [node.op_type for node in self._nodes(block) if is_layer(node)]
-        return "Embedding" in kinds and all(kind == "Embedding" or "Norm" in kind for kind in kinds)
+        families = {family_of(node) for node in self._nodes(block) if is_layer(node)}
+        return "embedding" in families and families <= {"embedding", "norm"}
 
     def _kind(self, block: Block) -> str:
         if any(not child.branch for child in block.children):
             return "stage"
         if self._attends(block):
             return "attention"
-        return "conv" if any(node.op_type in CONVOLUTIONS for node in self._nodes(block)) else "linear"
+        return "conv" if any(is_convolution(node) for node in self._nodes(block)) else "linear"
 
 
 def _excites(nodes: Sequence[ir.Node]) -> bool:
@@ -192,7 +176,7 @@ def _layer_names(nodes: Sequence[ir.Node], crosses: bool) -> dict[ir.Node, str]:
         **_mlp_names(nodes, layers),
         **_shortcut_names(nodes),
     }
-    words = {node: _KINDS.get(node.op_type, "norm" if "Norm" in node.op_type else "layer") for node in layers}
+    words = {node: _word(node) for node in layers}
     count = Counter(words[node] for node in layers if node not in names)
     number: Counter[str] = Counter()
     for node in layers:
@@ -201,6 +185,15 @@ def _layer_names(nodes: Sequence[ir.Node], crosses: bool) -> dict[ir.Node, str]:
             number[word] += 1
             names[node] = word if count[word] == 1 else f"{word}{number[word]}"
     return names
+
+
+def _word(node: ir.Node) -> str:
+    kind = kind_of(node)
+    return "layer" if kind is None else kind.word
+
+
+def _is_linear(node: ir.Node) -> bool:
+    return family_of(node) == "linear"
 
 
 def _attention_names(nodes: Sequence[ir.Node]) -> dict[ir.Node, str]:
@@ -214,12 +207,12 @@ def _attention_names(nodes: Sequence[ir.Node]) -> dict[ir.Node, str]:
     makers: dict[ir.Node, str] = {}
     for letter, operand in zip("qkv", attention.inputs, strict=False):
         for node in _before(operand, inside):
-            if node.op_type in _LINEAR:
+            if _is_linear(node):
                 makers[node] = makers.get(node, "") + letter
             elif is_layer(node):
                 names[node] = f"{letter}_norm"
     names.update((node, f"{letters}_proj") for node, letters in makers.items())
-    behind = [node for node in nodes if is_layer(node) and node.op_type in _LINEAR and node not in names]
+    behind = [node for node in nodes if is_layer(node) and _is_linear(node) and node not in names]
     if len(behind) == 1:
         names[behind[0]] = "out_proj"
     return names
@@ -231,8 +224,7 @@ def _is_cross(node: ir.Node, inside: set[ir.Node]) -> bool:
         queries, keys = ([value] for value in node.inputs[:2])
     else:
         queries, keys = (
-            [maker.inputs[0] for maker in _before(value, inside) if maker.op_type in _LINEAR]
-            for value in node.inputs[:2]
+            [maker.inputs[0] for maker in _before(value, inside) if _is_linear(maker)] for value in node.inputs[:2]
         )
     return not _sources(keys, inside) <= _sources(queries, inside)
 
@@ -277,7 +269,7 @@ def _before(value: ir.Value | None, inside: set[ir.Node]) -> Iterator[ir.Node]:
         seen.add(node)
         if is_layer(node):
             yield node
-        if not (is_layer(node) and node.op_type in _LINEAR):
+        if not (is_layer(node) and _is_linear(node)):
             waiting.extend(node.inputs)
 
 
@@ -289,7 +281,7 @@ def _shortcut_names(nodes: Sequence[ir.Node]) -> dict[ir.Node, str]:
     inside = set(nodes)
     branches = sorted((_chain(value, inside) for value in total.inputs), key=len)
     short = branches[0][::-1]
-    if not short or len(branches[-1]) <= len(short) or short[0].op_type not in CONVOLUTIONS:
+    if not short or len(branches[-1]) <= len(short) or not is_convolution(short[0]):
         return {}
     if len(short) == 1:
         return {short[0]: "downsample"}
@@ -307,7 +299,7 @@ def _chain(value: ir.Value | None, inside: set[ir.Node]) -> list[ir.Node]:
 
 def _mlp_names(nodes: Sequence[ir.Node], layers: Sequence[ir.Node]) -> dict[ir.Node, str]:
     """`down(act(up(x)))`, and `down(act(gate(x)) * up(x))`."""
-    if not all(node.op_type in _LINEAR for node in layers) or any(n.op_type == "Attention" for n in nodes):
+    if not all(_is_linear(node) for node in layers) or any(n.op_type == "Attention" for n in nodes):
         return {}
     if len(layers) == 2:
         return dict(zip(layers, ("up_proj", "down_proj"), strict=True))

@@ -26,6 +26,7 @@ from onnxlift.ir.graph.walk import subgraphs
 from onnxlift.ir.origin.metadata import CLASSES, NAME_SCOPES, NO_MODULE, string_list
 from onnxlift.ir.origin.module_paths import joined
 from onnxlift.ir.origin.names import says_nothing
+from onnxlift.lifting.ops.layer_nodes import is_weighted, weight_places
 from onnxlift.rewriting.normal_form.expansion import CALLS
 
 from .detours import find_detours, without_detours
@@ -34,44 +35,6 @@ from .gaps import fill, find_gaps
 
 DEEPEST = 24  # modules within modules; a path that is longer is cut, since it is a stranger who wrote it
 MOST_TIED = 16  # layers that share a weight; more are one layer that is called again and again
-
-# Operators that hold weights as a layer does, and which of their inputs those are.
-LAYER_WEIGHTS = {
-    "Conv": (1, 2),
-    "PaddedConv": (1, 2),
-    "ConvTranspose": (1, 2),
-    "Gemm": (1, 2),
-    "MatMul": (0, 1),
-    "BatchNormalization": (1, 2, 3, 4),
-    "InstanceNormalization": (1, 2),
-    "LayerNormalization": (1, 2),
-    "RMSNormalization": (1,),
-    "GroupNormalization": (1, 2),
-    "PRelu": (1,),
-    "LSTM": (1, 2, 3),
-    "GRU": (1, 2, 3),
-    "RNN": (1, 2, 3),
-    "LSTMCell": (3, 4, 5, 6),
-    "GRUCell": (2, 3, 4, 5),
-    "RNNCell": (2, 3, 4, 5),
-    "Linear": (1, 2),
-    "Bilinear": (2, 3),
-    "MultiheadAttention": (3, 4),
-    "Embedding": (0,),
-    "EmbeddingTable": (0,),
-    "LayerNorm": (1, 2),
-    "RMSNorm": (1,),
-    "GroupNorm": (1, 2),
-    "BatchNorm": (1, 2),
-    "BatchStatisticsNorm": (1, 2),
-    "TrackedInstanceNorm": (1, 2, 3, 4),
-    "QuantizedLinear": (1, 4),
-    "DynamicQuantizedLinear": (1, 4),
-    "QuantizedConv": (1, 4),
-    "DynamicQuantizedConv": (1, 4),
-    "QuantizedEmbedding": (0,),
-    "MatMulNBits": (1, 5),
-}
 
 
 @dataclass
@@ -192,7 +155,7 @@ def _forget_calls(scopes: Scopes) -> None:
     it if it has none, are read so often. So is `/layer_1/Add` that reads a constant which is called `layer.offset`."""
     readers: dict[tuple[object, ...], list[Path]] = {}
     for node, path in scopes.paths.items():
-        weights = weights_of(node) if node.op_type in LAYER_WEIGHTS else ()
+        weights = weights_of(node) if is_weighted(node) else ()
         if weights:
             readers.setdefault((node.op_type, *weights), []).append(path)
     calls: dict[Path, int] = {}
@@ -219,7 +182,7 @@ def _read_again(scopes: Scopes) -> dict[Path, set[str]]:
     """The modules whose constants other nodes than layers read under the names of further calls, with these."""
     found: dict[Path, set[str]] = {}
     for node, path in scopes.paths.items():
-        counted = _COUNTED.fullmatch(path[-1]) if path and node.op_type not in LAYER_WEIGHTS else None
+        counted = _COUNTED.fullmatch(path[-1]) if path and not is_weighted(node) else None
         if counted is not None:
             home = (*path[:-1], counted[1])
             if any(owner_of(value.name) == home for value in weights_of(node)):
@@ -231,7 +194,7 @@ def _complete_names(graph: ir.Graph, scopes: Scopes) -> None:
     """Find the paths of those nodes whose names leave out modules, or go through modules that hold none of their
     layers. Of the modules that are left out, the items of a list are called; those in between are not."""
     by_name = Scopes()
-    layers = [node for node in graph.all_nodes() if node.op_type in LAYER_WEIGHTS]
+    layers = [node for node in graph.all_nodes() if is_weighted(node)]
     scopes_of = {node: _from_node_name(node, by_name) or () for node in layers}
     owners = {node: owner for node in layers if (owner := _from_weights(node, scopes_of[node]))}
     told = [(scopes_of[node], owner) for node, owner in owners.items()]
@@ -276,7 +239,7 @@ def _own_path(node: ir.Node, scopes: Scopes) -> Path | None:
 
 def _around(node: ir.Node, path: Path) -> Path:
     """The module that a node's code is in: for a layer, the one that holds the layer."""
-    return path[:-1] if node.op_type in LAYER_WEIGHTS else path
+    return path[:-1] if is_weighted(node) else path
 
 
 def _common(paths: Sequence[Path]) -> Path:
@@ -292,8 +255,8 @@ def _choose(node: ir.Node, by_exporter: Path | None, by_weights: Path | None, sc
         return by_exporter
     if by_exporter is None:
         is_code = _is_layers(node, by_weights, scopes) or _is_read_outside(node, by_weights)
-        return None if is_code and node.op_type not in LAYER_WEIGHTS else by_weights
-    if node.op_type in LAYER_WEIGHTS:
+        return None if is_code and not is_weighted(node) else by_weights
+    if is_weighted(node):
         # Optimisers move nodes to a neighbour; a weight that lives elsewhere altogether is another layer's, shared.
         is_near = by_weights[:-1] == by_exporter[:-1] or by_weights[: len(by_exporter)] == by_exporter
         is_own = by_weights == by_exporter or (is_near and not _is_tied(node, by_weights))
@@ -309,7 +272,7 @@ def _is_layers(node: ir.Node, owner: Path, scopes: Scopes) -> bool:
     tensors = [value for value in weights_of(node) if owner_of(value.name) == owner]
     for value in tensors:
         if value not in scopes.of_layers:
-            layers = (user for user, _ in islice(value.uses(), MOST_TIED) if user.op_type in LAYER_WEIGHTS)
+            layers = (user for user, _ in islice(value.uses(), MOST_TIED) if is_weighted(user))
             scopes.of_layers[value] = any(_by_exporter(user) == owner for user in layers)
     return any(scopes.of_layers[value] for value in tensors)
 
@@ -330,7 +293,7 @@ def _is_tied(node: ir.Node, owner: Path) -> bool:
     number of a further call."""
     tensors = [value for value in weights_of(node) if owner_of(value.name) == owner]
     readers = {user for value in tensors for user, _ in islice(value.uses(), MOST_TIED + 1)}
-    users = {user for user in readers if user.op_type in LAYER_WEIGHTS}
+    users = {user for user in readers if is_weighted(user)}
     paths = {user: _by_exporter(user) for user in users}
     owners = [user for user, path in paths.items() if path == owner]
     own = paths.get(node) or ()
@@ -401,10 +364,10 @@ def _from_weights(node: ir.Node, by_exporter: Path | None) -> Path | None:
 
 def weights_of(node: ir.Node) -> list[ir.Value]:
     """The weights that a node holds: of a layer those that it has as one, of others all constants of floats."""
-    positions = LAYER_WEIGHTS.get(node.op_type, range(len(node.inputs)))
+    positions = weight_places(node) or range(len(node.inputs))
     inputs = [node.inputs[i] for i in positions if i < len(node.inputs)]
     constants = [v for v in inputs if v is not None and v.const_value is not None and v.shape]
-    return [v for v in constants if v.dtype in FLOATS or node.op_type in LAYER_WEIGHTS]
+    return [v for v in constants if v.dtype in FLOATS or is_weighted(node)]
 
 
 def owner_of(name: str | None) -> Path | None:

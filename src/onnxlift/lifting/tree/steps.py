@@ -18,9 +18,10 @@ from itertools import groupby
 import onnx_ir as ir
 
 from onnxlift.ir.origin.tensors import origin_of
+from onnxlift.lifting.ops.layer_nodes import is_weighted
 
 from .scope import Scope, walk
-from .scopes import LAYER_WEIGHTS, Path, Scopes
+from .scopes import Path, Scopes
 
 
 def find_steps(root: Scope, scopes: Scopes) -> None:
@@ -51,8 +52,6 @@ def _number(item: ir.Node | Scope, around: Path, paths: Mapping[ir.Node, Path]) 
 
 def _holds_weights(node: ir.Node) -> bool:
     return any(
-        value is not None
-        and value.const_value is not None
-        and (node.op_type in LAYER_WEIGHTS or origin_of(value).is_parameter)
+        value is not None and value.const_value is not None and (is_weighted(node) or origin_of(value).is_parameter)
         for value in node.inputs
     )

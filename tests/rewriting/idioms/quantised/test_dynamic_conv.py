@@ -61,7 +61,7 @@ def model(text: str, outputs: str = "float[n, 4, h, v] y", **others: object) -> 
 def test_layers(text: str, old: str, new: str) -> None:
     proto = model(text.replace(old, new))
     assert found(proto) == [LAYER]
-    assert ("rounds_bias=True" in onnxlift.lift(proto).source) == (text == ROUNDED)
+    assert ("RoundedBiasConv2d(" in onnxlift.lift(proto).source) == (text == ROUNDED)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,17 @@ from onnxlift.lifting.kernels.standard.linalg import matmul_integer
 from onnxlift.lifting.kernels.standard.quant import dequantize, dynamic_quantize
 
 
+def store_integers(layer: nn.Module, shape: tuple[int, ...], steps: tuple[int, ...], signed: bool) -> None:
+    """Give a layer a weight of integers, each of which stands for `(weight - zero_point) * scale`. Scale and zero point
+    have the shape `steps`."""
+    dtype = torch.int8 if signed else torch.uint8
+    layer.register_buffer("weight", torch.empty(shape, dtype=dtype))
+    layer.register_buffer("scale", torch.empty(steps))
+    layer.register_buffer("zero_point", torch.empty(steps, dtype=dtype))
+
+
 class QuantizedLinear(nn.Module):
-    """nn.Linear with a weight of integers, each of which stands for `(weight - zero_point) * scale`."""
+    """nn.Linear with a weight of integers."""
 
     weight: Tensor
     scale: Tensor
@@ -20,38 +29,20 @@ class QuantizedLinear(nn.Module):
         self, in_features: int, out_features: int, bias: bool = True, per_channel: bool = False, signed: bool = True
     ) -> None:
         super().__init__()
-        dtype = torch.int8 if signed else torch.uint8
-        rows = out_features if per_channel else 1
-        self.register_buffer("weight", torch.empty(out_features, in_features, dtype=dtype))
-        self.register_buffer("scale", torch.empty(rows, 1))
-        self.register_buffer("zero_point", torch.empty(rows, 1, dtype=dtype))
+        store_integers(self, (out_features, in_features), (out_features if per_channel else 1, 1), signed)
         self.bias = nn.Parameter(torch.empty(out_features)) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
         return F.linear(x, dequantize(self.weight, self.scale, self.zero_point), self.bias)
 
 
-class DynamicQuantizedLinear(nn.Module):
+class DynamicQuantizedLinear(QuantizedLinear):
     """QuantizedLinear that multiplies integers: its input is quantised to the range that it has."""
-
-    weight: Tensor
-    scale: Tensor
-    zero_point: Tensor
-
-    def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, per_channel: bool = False, signed: bool = True
-    ) -> None:
-        super().__init__()
-        dtype = torch.int8 if signed else torch.uint8
-        rows = out_features if per_channel else 1
-        self.register_buffer("weight", torch.empty(out_features, in_features, dtype=dtype))
-        self.register_buffer("scale", torch.empty(rows))
-        self.register_buffer("zero_point", torch.empty(rows, dtype=dtype))
-        self.bias = nn.Parameter(torch.empty(out_features)) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
         x, scale, zero_point = dynamic_quantize(x)
-        x = matmul_integer(x, self.weight.T, zero_point, self.zero_point).float() * (scale * self.scale)
+        x = matmul_integer(x, self.weight.T, zero_point, self.zero_point.flatten())
+        x = x.float() * (scale * self.scale.flatten())
         return x if self.bias is None else x + self.bias
 
 
@@ -88,7 +79,7 @@ class BlockQuantizedLinear(nn.Module):
 
 
 class QuantizedConv2d(nn.Module):
-    """nn.Conv2d with a weight of integers, each of which stands for `(weight - zero_point) * scale`."""
+    """nn.Conv2d with a weight of integers."""
 
     weight: Tensor
     scale: Tensor
@@ -110,11 +101,8 @@ class QuantizedConv2d(nn.Module):
         super().__init__()
         self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
         size = kernel_size if isinstance(kernel_size, tuple) else (kernel_size, kernel_size)
-        dtype = torch.int8 if signed else torch.uint8
-        rows = out_channels if per_channel else 1
-        self.register_buffer("weight", torch.empty(out_channels, in_channels // groups, *size, dtype=dtype))
-        self.register_buffer("scale", torch.empty(rows, 1, 1, 1))
-        self.register_buffer("zero_point", torch.empty(rows, 1, 1, 1, dtype=dtype))
+        shape = (out_channels, in_channels // groups, *size)
+        store_integers(self, shape, (out_channels if per_channel else 1, 1, 1, 1), signed)
         self.bias = nn.Parameter(torch.empty(out_channels)) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
@@ -122,52 +110,33 @@ class QuantizedConv2d(nn.Module):
         return F.conv2d(x, weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
 
-class DynamicQuantizedConv2d(nn.Module):
-    """QuantizedConv2d that multiplies integers: its input is quantised to the range that it has. A bias is added as an
-    integer, too, if `rounds_bias`."""
-
-    weight: Tensor
-    scale: Tensor
-    zero_point: Tensor
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int | tuple[int, int],
-        stride: int | tuple[int, int] = 1,
-        padding: int | tuple[int, int] = 0,
-        dilation: int | tuple[int, int] = 1,
-        groups: int = 1,
-        bias: bool = True,
-        per_channel: bool = False,
-        signed: bool = True,
-        rounds_bias: bool = False,
-    ) -> None:
-        super().__init__()
-        self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
-        self.rounds_bias = rounds_bias
-        size = kernel_size if isinstance(kernel_size, tuple) else (kernel_size, kernel_size)
-        dtype = torch.int8 if signed else torch.uint8
-        rows = out_channels if per_channel else 1
-        self.register_buffer("weight", torch.empty(out_channels, in_channels // groups, *size, dtype=dtype))
-        self.register_buffer("scale", torch.empty(rows, 1, 1))
-        self.register_buffer("zero_point", torch.empty(rows, 1, 1, dtype=dtype))
-        self.bias = nn.Parameter(torch.empty(out_channels)) if bias else None
+class DynamicQuantizedConv2d(QuantizedConv2d):
+    """QuantizedConv2d that multiplies integers: its input is quantised to the range that it has."""
 
     def forward(self, x: Tensor) -> Tensor:
+        x, scale = self.multiply(x)
+        x = x.float() * scale
+        return x if self.bias is None else x + self.bias.view(-1, 1, 1)
+
+    def multiply(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The convolution of integers, which is exact in float64, and what one of its steps stands for."""
         x, scale, zero_point = dynamic_quantize(x)
-        scale = scale * self.scale
-        weight = self.weight.double() - self.zero_point.unsqueeze(1)
+        weight = self.weight.double() - self.zero_point
         x = F.conv2d(x.double() - zero_point, weight, None, self.stride, self.padding, self.dilation, self.groups)
-        bias = 0 if self.bias is None else self.bias.view(-1, 1, 1)
-        if self.rounds_bias:
-            return (x + (bias / scale).floor()).float() * scale
-        return x.float() * scale + bias
+        return x, scale * self.scale.squeeze(1)
+
+
+class RoundedBiasConv2d(DynamicQuantizedConv2d):
+    """DynamicQuantizedConv2d that adds its bias as an integer, too."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x, scale = self.multiply(x)
+        bias = 0 if self.bias is None else (self.bias.view(-1, 1, 1) / scale).floor()
+        return (x + bias).float() * scale
 
 
 class QuantizedEmbedding(nn.Module):
-    """nn.Embedding with a table of integers, each of which stands for `(weight - zero_point) * scale`."""
+    """nn.Embedding with a table of integers."""
 
     weight: Tensor
     scale: Tensor
@@ -175,10 +144,7 @@ class QuantizedEmbedding(nn.Module):
 
     def __init__(self, num_embeddings: int, embedding_dim: int, signed: bool = True) -> None:
         super().__init__()
-        dtype = torch.int8 if signed else torch.uint8
-        self.register_buffer("weight", torch.empty(num_embeddings, embedding_dim, dtype=dtype))
-        self.register_buffer("scale", torch.empty(()))
-        self.register_buffer("zero_point", torch.empty((), dtype=dtype))
+        store_integers(self, (num_embeddings, embedding_dim), (), signed)
 
     def forward(self, indices: Tensor) -> Tensor:
         return dequantize(self.weight[indices], self.scale, self.zero_point)

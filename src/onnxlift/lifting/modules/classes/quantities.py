@@ -30,6 +30,7 @@ from onnxlift.lifting.code.expr import (
     bare,
     walk,
 )
+from onnxlift.lifting.ops.kinds import kind_by_function
 
 LIMIT = "limit"
 LARGEST_EPSILON = 1e-3
@@ -46,22 +47,14 @@ _OPERANDS = {
     **dict.fromkeys(("==", "!="), "value"),
 }
 
-# Of the arguments of a function, after the tensor that it is about.
+# Of the arguments of a function that is no layer's, after the tensor that it is about.
 _ARGUMENTS: dict[str, tuple[str, ...]] = {
-    "celu": ("alpha",),
     "chunk": ("chunks",),
     "clamp": ("minimum", "maximum"),
-    "elu": ("alpha",),
     "group_norm": ("num_groups",),
-    "hardshrink": ("lambd",),
-    "leaky_relu": ("negative_slope",),
     "masked_fill": ("", "value"),
-    "pixel_shuffle": ("upscale_factor",),
-    "pixel_unshuffle": ("downscale_factor",),
     "pow": ("exponent",),
     "repeat_interleave": ("repeats",),
-    "softplus": ("beta", "threshold"),
-    "softshrink": ("lambd",),
     "split": ("size",),
     "topk": ("k",),
     "tril": ("diagonal",),
@@ -129,13 +122,25 @@ def _arguments(call: Call) -> Iterator[tuple[Expr, str]]:
     elif name == "clamp" and len(args) == 2 and _are_opposite(*map(bare, args)):
         yield from _numbers(args, LIMIT)
     else:
-        for arg, role in zip(args, _ARGUMENTS.get(name, ()), strict=False):
+        for arg, role in zip(args, _roles(name), strict=False):
             yield from _numbers(_items(arg), role) if role else ()
     for word, value in call._kwargs.items():
         if name == "scaled_dot_product_attention" and word == "is_causal":
             yield bare(value), word
-        elif not word.startswith(("dim", "axis", "axes")) and not word.endswith(("dim", "dims")):
+        elif not _is_axis(word):
             yield from _numbers(_items(value), _WORDS.get(word, word))
+
+
+def _roles(function: str) -> Sequence[str]:
+    """Return what the arguments of a function measure, after the tensor; an empty word for what is no quantity."""
+    if function in _ARGUMENTS:
+        return _ARGUMENTS[function]
+    kind = kind_by_function(function)
+    return () if kind is None else ["" if _is_axis(name) else name for name in kind.function[1:]]
+
+
+def _is_axis(word: str) -> bool:
+    return word.startswith(("dim", "axis", "axes")) or word.endswith(("dim", "dims"))
 
 
 def _items(expr: Expr) -> Sequence[Expr]:

@@ -58,6 +58,7 @@ from onnxlift.lifting.code.statements import Assign, Block, Branch, Return, Stat
 from onnxlift.lifting.code.substitute import substitute
 from onnxlift.lifting.modules.inline import main_line
 from onnxlift.lifting.modules.module import Module, Stored
+from onnxlift.lifting.ops.kinds import is_activation_function
 from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.tree.scopes import Path
 
@@ -68,8 +69,6 @@ MOST_FORMS = 6
 MOST_PARTS = 3
 MOST_STATEMENTS = 120
 MOST_ATTEMPTS = 64
-
-ACTIVATIONS = frozenset("relu relu6 gelu silu hardswish hardsigmoid mish elu celu selu leaky_relu softplus".split())
 
 
 @dataclass(eq=False)
@@ -215,8 +214,8 @@ def _without_addition(module: Module, statement: Assign, target: Ref) -> Iterato
 def _without_activation(module: Module, statement: Assign, target: Ref) -> Iterator[Part]:
     """`y = F.relu(x)`: the value goes on as it came."""
     match bare(statement.expr):
-        case Call(_function=Attribute(_base=Name(_name="F"), _name=name), _args=[argument, *_]) if name in ACTIVATIONS:
-            if isinstance(bare(argument), Ref):
+        case Call(_function=Attribute(_base=Name(_name="F"), _name=name), _args=[argument, *_]):
+            if is_activation_function(name) and isinstance(bare(argument), Ref):
                 yield Part(statement, None, target, Ref(variable(argument)), is_activation=True)
 
 

@@ -10,6 +10,7 @@ from onnxlift.lifting.code.expr import Expr, F, Name, either, torch
 from onnxlift.lifting.ops.arguments import attribute_number, changed, compact
 from onnxlift.lifting.ops.axes import as_written
 from onnxlift.lifting.ops.kernel import kernel
+from onnxlift.lifting.ops.kinds import LayerKind, activation, signature
 from onnxlift.lifting.ops.layers import turned
 from onnxlift.lifting.ops.node import TRAINS, Node, Result, Unpack
 from onnxlift.lifting.ops.operand import Constant, Tensor, size_of
@@ -18,7 +19,12 @@ from onnxlift.lifting.ops.standard.layers.attention import attend
 from onnxlift.lifting.ops.standard.layers.norm import LayerNormalization, RMSNormalization, rms_eps
 
 
-@op("Linear", domain=DOMAIN)
+@op(
+    "Linear",
+    domain=DOMAIN,
+    layer=LayerKind("Linear", signature("in_features", "out_features", bias=True), family="linear"),
+    weights={"weight": "weight", "bias": "bias"},
+)
 def Linear(n: Node, x: Tensor, weight: Constant, bias: Constant | None, *, transposed: int = 0) -> Result:
     """`x @ weight (+ bias)` with a constant matrix; `transposed` if it is stored as PyTorch does, (out, in)."""
     rows, columns = _sizes(weight)
@@ -40,7 +46,12 @@ def BareLinear(n: Node, x: Tensor, weight: Tensor, bias: Tensor | None) -> Resul
     return F.linear(x, weight) if bias is None else F.linear(x, weight, bias)
 
 
-@op("Bilinear", domain=DOMAIN)
+@op(
+    "Bilinear",
+    domain=DOMAIN,
+    layer=LayerKind("Bilinear", signature("in1_features", "in2_features", "out_features", bias=True)),
+    weights={"weight": "weight", "bias": "bias"},
+)
 def Bilinear(n: Node, x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None, *, as_held: int) -> Result:
     """`x @ weight[i] @ y` for each output i. The weight is (out, first, second) if it is as PyTorch holds it, else
     (first, out, second), perhaps with the last two axes in one."""
@@ -73,7 +84,12 @@ def Stack(n: Node, *parts: Tensor, axis: int) -> Result:
     return torch.stack(parts, place) if place else torch.stack(parts)
 
 
-@op("Embedding", domain=DOMAIN)
+@op(
+    "Embedding",
+    domain=DOMAIN,
+    layer=LayerKind("Embedding", signature("num_embeddings", "embedding_dim", padding_idx=None), family="embedding"),
+    weights={"table": "weight"},
+)
 def Embedding(n: Node, table: Tensor, indices: Tensor) -> Result:
     """Rows of a table by indices that cannot be negative."""
     if not isinstance(table, Constant):
@@ -82,14 +98,14 @@ def Embedding(n: Node, table: Tensor, indices: Tensor) -> Result:
     return n.layer("Embedding", {"weight": table}, num_embeddings=rows, embedding_dim=width)(indices)
 
 
-@op("EmbeddingTable", domain=DOMAIN)
+@op("EmbeddingTable", domain=DOMAIN, layer="Embedding", weights=("table",))
 def EmbeddingTable(n: Node, table: Constant) -> Result:
     """All rows of an embedding."""
     rows, width = _sizes(table)
     return n.layer("Embedding", {"weight": table}, num_embeddings=rows, embedding_dim=width).weight
 
 
-@op("LayerNorm", domain=DOMAIN)
+@op("LayerNorm", domain=DOMAIN, layer="LayerNorm", weights={"weight": "weight", "bias": "bias"})
 def LayerNorm(n: Node, x: Tensor, weight: Tensor | None, bias: Tensor | None, *, axis: int, epsilon: float) -> Result:
     """Layer normalisation of the axes from `axis` (negative) on; unlike ONNX's own it may be without a weight."""
     if weight is not None:
@@ -97,7 +113,7 @@ def LayerNorm(n: Node, x: Tensor, weight: Tensor | None, bias: Tensor | None, *,
     return F.layer_norm(x, _last_axes(x, axis), **changed({"eps": attribute_number(epsilon, x)}, eps=1e-5))
 
 
-@op("RMSNorm", domain=DOMAIN)
+@op("RMSNorm", domain=DOMAIN, layer="RMSNorm", weights={"weight": "weight"})
 def RMSNorm(n: Node, x: Tensor, weight: Tensor | None, *, axis: int, epsilon: float) -> Result:
     """`x / sqrt(mean(x ** 2) + epsilon)`, the mean over the axes from `axis` (negative) on, times the weight."""
     if weight is not None:
@@ -105,7 +121,7 @@ def RMSNorm(n: Node, x: Tensor, weight: Tensor | None, *, axis: int, epsilon: fl
     return F.rms_norm(x, _last_axes(x, axis), **rms_eps(epsilon, x))
 
 
-@op("GroupNorm", domain=DOMAIN)
+@op("GroupNorm", domain=DOMAIN, layer="GroupNorm", weights={"weight": "weight", "bias": "bias"})
 def GroupNorm(
     n: Node, x: Tensor, weight: Tensor | None, bias: Tensor | None, *, num_groups: int, epsilon: float
 ) -> Result:
@@ -119,14 +135,14 @@ def GroupNorm(
     return n.layer("GroupNorm", weights, num_groups=num_groups, num_channels=channels, eps=eps)(x)
 
 
-@op("InstanceNorm", domain=DOMAIN)
+@op("InstanceNorm", domain=DOMAIN, layer="InstanceNorm2d")
 def InstanceNorm(n: Node, x: Tensor, *, epsilon: float) -> Result:
     """Instance normalisation without weights."""
     layer = f"InstanceNorm{(x.type.rank or 4) - 2}d"
     return n.layer(layer, {}, num_features=x.type.dim(1), eps=attribute_number(epsilon, x))(x)
 
 
-@op("TrackedInstanceNorm", domain=DOMAIN)
+@op("TrackedInstanceNorm", domain=DOMAIN, layer="InstanceNorm2d", weights=("weight", "bias", "mean", "var"))
 def TrackedInstanceNorm(
     n: Node,
     x: Tensor,
@@ -145,7 +161,7 @@ def TrackedInstanceNorm(
     return n.layer(f"InstanceNorm{(x.type.rank or 4) - 2}d", weights, **sizes, **options)(x)
 
 
-@op("BatchNorm", domain=DOMAIN)
+@op("BatchNorm", domain=DOMAIN, layer="BatchNorm2d", weights={"mean": "running_mean", "var": "running_var"})
 def BatchNorm(n: Node, x: Tensor, mean: Tensor, var: Tensor, *, epsilon: float, momentum: float) -> Result:
     """Batch normalisation by known statistics, without weights."""
     if not isinstance(mean, Constant) or not isinstance(var, Constant):
@@ -155,7 +171,7 @@ def BatchNorm(n: Node, x: Tensor, mean: Tensor, var: Tensor, *, epsilon: float, 
     return n.layer(layer, statistics, num_features=mean.type.size, affine=False, **options)(x)
 
 
-@op("BatchStatisticsNorm", domain=DOMAIN)
+@op("BatchStatisticsNorm", domain=DOMAIN, layer="BatchNorm2d", weights=("weight", "bias"))
 def BatchStatisticsNorm(
     n: Node, x: Tensor, weight: Constant | None, bias: Constant | None, *, channels: int, epsilon: float
 ) -> Result:
@@ -165,25 +181,43 @@ def BatchStatisticsNorm(
     return n.layer(f"BatchNorm{max((x.type.rank or 4) - 2, 1)}d", weights, num_features=channels, **options)(x)
 
 
-@op("Gelu", domain=DOMAIN)
+@op("Gelu", domain=DOMAIN, layer="GELU")
 def Gelu(n: Node, x: Tensor, *, approximate: str = "none") -> Result:
     return F.gelu(x, **changed({"approximate": approximate}, approximate="none"))
 
 
-@op("SiLU", "Mish", "HardSwish", "ReLU6", "Tanhshrink", domain=DOMAIN)
-def Activation(n: Node, x: Tensor) -> Result:
-    """Called as its module in `torch.nn`; the function is the same in small letters."""
-    function: Expr = getattr(F, n.op_type.lower())
-    return function(x)
+@op("SiLU", domain=DOMAIN, layer=activation("SiLU", "silu"))
+def SiLU(n: Node, x: Tensor) -> Result:
+    return F.silu(x)
 
 
-@op("GLU", domain=DOMAIN)
+@op("Mish", domain=DOMAIN, layer="Mish")
+def Mish(n: Node, x: Tensor) -> Result:
+    return F.mish(x)
+
+
+@op("HardSwish", domain=DOMAIN, layer="Hardswish")
+def HardSwish(n: Node, x: Tensor) -> Result:
+    return F.hardswish(x)
+
+
+@op("ReLU6", domain=DOMAIN, layer=activation("ReLU6", "relu6"))
+def ReLU6(n: Node, x: Tensor) -> Result:
+    return F.relu6(x)
+
+
+@op("Tanhshrink", domain=DOMAIN, layer=activation("Tanhshrink", "tanhshrink"))
+def Tanhshrink(n: Node, x: Tensor) -> Result:
+    return F.tanhshrink(x)
+
+
+@op("GLU", domain=DOMAIN, layer=LayerKind("GLU", signature(dim=-1), function=("glu", "dim")))
 def GLU(n: Node, x: Tensor, *, axis: int) -> Result:
     """The first half of x along the axis, times the sigmoid of the second."""
     return F.glu(x, **changed({"dim": _counted_back(x, axis)}, dim=-1))
 
 
-@op("Softplus", domain=DOMAIN)
+@op("Softplus", domain=DOMAIN, layer="Softplus")
 def Softplus(n: Node, x: Tensor, *, beta: float, threshold: float) -> Result:
     """`log(1 + exp(beta * x)) / beta`, or x itself where `beta * x` is above the threshold."""
     options = {"beta": attribute_number(beta, x), "threshold": attribute_number(threshold, x)}
@@ -209,7 +243,7 @@ def PairwiseDistance(n: Node, x: Tensor, y: Tensor, *, p: int, keepdims: int) ->
     return F.pairwise_distance(x, y, **changed({"p": p, "keepdim": bool(keepdims)}, p=2, keepdim=False))
 
 
-@op("AdaptiveAvgPool", domain=DOMAIN)
+@op("AdaptiveAvgPool", domain=DOMAIN, layer="AdaptiveAvgPool2d")
 def AdaptiveAvgPool(n: Node, x: Tensor, *, sizes: tuple[int, ...]) -> Result:
     """Means over windows of the last axes, as many along each as it is to have elements."""
     return n.layer(f"AdaptiveAvgPool{len(sizes)}d", output_size=compact(sizes))(x)
@@ -257,7 +291,7 @@ def OptionalSqueeze(n: Node, x: Tensor, *, axis: int) -> Result:
     return x.squeeze(axis)
 
 
-@op("PixelUnshuffle", domain=DOMAIN)
+@op("PixelUnshuffle", domain=DOMAIN, layer="PixelUnshuffle")
 def PixelUnshuffle(n: Node, x: Tensor, *, size: int) -> Result:
     """Blocks of `size` by `size` pixels as channels."""
     return F.pixel_unshuffle(x, size)

@@ -9,13 +9,33 @@ from onnxlift.ir.graph.types import DataType
 from onnxlift.lifting.code.expr import Local, nn
 from onnxlift.lifting.code.statements import Assign
 from onnxlift.lifting.ops.arguments import attribute_number
+from onnxlift.lifting.ops.kinds import LayerKind, signature
 from onnxlift.lifting.ops.layers import Weight, turned
 from onnxlift.lifting.ops.node import Node, Result, Unpack, torch_dtype
 from onnxlift.lifting.ops.operand import Constant, Tensor, size_of
 from onnxlift.lifting.ops.registry import op
 
 
-@op("MultiheadAttention", domain=DOMAIN)
+@op(
+    "MultiheadAttention",
+    domain=DOMAIN,
+    layer=LayerKind(
+        "MultiheadAttention",
+        signature(
+            "embed_dim",
+            "num_heads",
+            dropout=0.0,
+            bias=True,
+            add_bias_kv=False,
+            add_zero_attn=False,
+            kdim=None,
+            vdim=None,
+            batch_first=False,
+        ),
+        word="attn",
+    ),
+    weights=("weight", "bias"),  # those of the projection of the result are in a layer of their own below
+)
 def MultiheadAttention(
     n: Node,
     query: Tensor,

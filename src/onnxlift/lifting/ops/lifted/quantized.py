@@ -10,13 +10,35 @@ from onnxlift.ir.graph.marks import DOMAIN
 from onnxlift.ir.graph.types import DataType
 from onnxlift.lifting.ops.arguments import compact
 from onnxlift.lifting.ops.kernel import kernel
+from onnxlift.lifting.ops.kinds import LayerKind, signature
 from onnxlift.lifting.ops.layers import Weight, turned
 from onnxlift.lifting.ops.node import Node, Result
 from onnxlift.lifting.ops.operand import Constant, Tensor
 from onnxlift.lifting.ops.registry import op
+from onnxlift.lifting.ops.standard.layers.conv import CONV_SIGNATURE
 from onnxlift.lifting.ops.standard.layers.quant import aligned, integer_arguments
 
 Ints = tuple[int, ...]
+
+STEPS = frozenset({"scale", "zero_point"})
+_STORED = {"per_channel": False, "signed": True}
+
+
+def _linear_kind(name: str) -> LayerKind:
+    parameters = signature("in_features", "out_features", bias=True, **_STORED)
+    return LayerKind(name, parameters, word="linear", family="linear", steps=STEPS)
+
+
+def _conv_kind(name: str) -> LayerKind:
+    return LayerKind(
+        name,
+        {**CONV_SIGNATURE, **_STORED},
+        word="conv",
+        family="convolution",
+        class_word="Conv",
+        channels=True,
+        steps=STEPS,
+    )
 
 
 @op("FakeQuantize", domain=DOMAIN)
@@ -27,7 +49,7 @@ def FakeQuantize(n: Node, x: Tensor, scale: Tensor, zero_point: Tensor | None, *
     return kernel("fake_quantize")(x, aligned(n, x, scale, axis, 0), *integer_arguments(zero, target))
 
 
-@op("QuantizedLinear", domain=DOMAIN)
+@op("QuantizedLinear", domain=DOMAIN, layer=_linear_kind("QuantizedLinear"), weights=("weight", "bias"))
 def QuantizedLinear(
     n: Node,
     x: Tensor,
@@ -39,15 +61,20 @@ def QuantizedLinear(
     transposed: int = 0,
 ) -> Result:
     """`x @ ((weight - zero_point) * scale) (+ bias)`; `transposed` if the weight is stored as (out, in)."""
-    return _linear(n, "QuantizedLinear", x, weight, scale, zero_point, bias, bool(transposed), trailing=(1,))
+    return _linear(n, "QuantizedLinear", x, weight, scale, zero_point, bias, bool(transposed))
 
 
-@op("DynamicQuantizedLinear", domain=DOMAIN)
+@op(
+    "DynamicQuantizedLinear",
+    domain=DOMAIN,
+    layer=_linear_kind("DynamicQuantizedLinear"),
+    weights=("weight", "bias"),
+)
 def DynamicQuantizedLinear(
     n: Node, x: Tensor, weight: Constant, scale: Constant, zero_point: Constant, bias: Constant | None
 ) -> Result:
     """The same in products of integers, with `x` quantised to the range that it has."""
-    return _linear(n, "DynamicQuantizedLinear", x, weight, scale, zero_point, bias, False, trailing=())
+    return _linear(n, "DynamicQuantizedLinear", x, weight, scale, zero_point, bias, False)
 
 
 def _linear(
@@ -59,26 +86,30 @@ def _linear(
     zero_point: Constant,
     bias: Constant | None,
     transposed: bool,
-    trailing: Ints,
 ) -> Result:
     rows, columns = _sizes(weight)
     out_features, in_features = (rows, columns) if transposed else (columns, rows)
     held = n.weight(weight) if transposed else n.weight(weight, turned, (out_features, in_features))
     row = None if bias is None else n.vector(bias)
-    steps, options = _steps(n, weight, scale, zero_point, out_features, trailing)
+    steps, options = _steps(n, weight, scale, zero_point, out_features)
     sizes = {"in_features": in_features, "out_features": out_features, "bias": bias is not None}
     return n.layer(kind, {"weight": held, **steps, "bias": row}, **sizes, **options)(x)
 
 
-@op("QuantizedConv", domain=DOMAIN)
+@op("QuantizedConv", domain=DOMAIN, layer=_conv_kind("QuantizedConv2d"), weights=("weight", "bias"))
 def QuantizedConv(
     n: Node, x: Tensor, weight: Constant, scale: Constant, zero_point: Constant, bias: Constant | None, **windows: Any
 ) -> Result:
     """A convolution over two axes, with the same pads on both sides."""
-    return _conv(n, "QuantizedConv2d", x, weight, scale, zero_point, bias, (1, 1, 1), **windows)
+    return _conv(n, "QuantizedConv2d", x, weight, scale, zero_point, bias, **windows)
 
 
-@op("DynamicQuantizedConv", domain=DOMAIN)
+@op(
+    "DynamicQuantizedConv",
+    domain=DOMAIN,
+    layer=(_conv_kind("DynamicQuantizedConv2d"), _conv_kind("RoundedBiasConv2d")),
+    weights=("weight", "bias"),
+)
 def DynamicQuantizedConv(
     n: Node,
     x: Tensor,
@@ -91,8 +122,8 @@ def DynamicQuantizedConv(
     **windows: Any,
 ) -> Result:
     """The same in products of integers, with `x` quantised to the range that it has, and perhaps the bias, too."""
-    options = {"rounds_bias": bool(rounds_bias)}
-    return _conv(n, "DynamicQuantizedConv2d", x, weight, scale, zero_point, bias, (1, 1), options, **windows)
+    kind = "RoundedBiasConv2d" if rounds_bias else "DynamicQuantizedConv2d"
+    return _conv(n, kind, x, weight, scale, zero_point, bias, **windows)
 
 
 def _conv(
@@ -103,8 +134,6 @@ def _conv(
     scale: Constant,
     zero_point: Constant,
     bias: Constant | None,
-    trailing: Ints,
-    more: dict[str, Any] | None = None,
     *,
     dilations: Ints = (1, 1),
     group: int = 1,
@@ -112,7 +141,7 @@ def _conv(
     strides: Ints = (1, 1),
 ) -> Result:
     out_channels, in_channels, *kernel_size = _sizes(weight)
-    steps, options = _steps(n, weight, scale, zero_point, out_channels, trailing)
+    steps, options = _steps(n, weight, scale, zero_point, out_channels)
     return n.layer(
         kind,
         {"weight": weight, **steps, "bias": None if bias is None else n.vector(bias)},
@@ -125,11 +154,21 @@ def _conv(
         groups=group,
         bias=bias is not None,
         **options,
-        **(more or {}),
     )(x)
 
 
-@op("QuantizedEmbedding", domain=DOMAIN)
+@op(
+    "QuantizedEmbedding",
+    domain=DOMAIN,
+    layer=LayerKind(
+        "QuantizedEmbedding",
+        signature("num_embeddings", "embedding_dim", signed=True),
+        word="embedding",
+        family="embedding",
+        steps=STEPS,
+    ),
+    weights=("table",),
+)
 def QuantizedEmbedding(n: Node, table: Constant, scale: Constant, zero_point: Constant, indices: Tensor) -> Result:
     """Rows of a quantised table."""
     rows, width = _sizes(table)
@@ -145,14 +184,14 @@ def QuantizedEmbedding(n: Node, table: Constant, scale: Constant, zero_point: Co
 
 
 def _steps(
-    n: Node, weight: Constant, scale: Constant, zero_point: Constant, outputs: int, trailing: Ints
+    n: Node, weight: Constant, scale: Constant, zero_point: Constant, outputs: int
 ) -> tuple[dict[str, Weight], dict[str, Any]]:
     """Scale and zero point of a layer, one for all outputs or one for each, and what the constructor hears of them."""
     per_channel = any(outputs == constant.type.size != 1 for constant in (scale, zero_point))
-    shape = (outputs if per_channel else 1, *trailing)
+    shape = (outputs if per_channel else 1, *(1 for _ in _sizes(weight)[1:]))
 
     def spread(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return np.broadcast_to(array.reshape(-1, *[1] * len(trailing)), shape)
+        return np.broadcast_to(array.reshape(-1, *shape[1:]), shape)
 
     steps = {"scale": n.weight(scale, spread, shape), "zero_point": n.weight(zero_point, spread, shape)}
     return steps, {"per_channel": per_channel, "signed": weight.type.dtype == DataType.INT8}

@@ -9,6 +9,7 @@ from onnxlift.ir.graph.types import DataType
 from onnxlift.lifting.code.expr import Expr, F
 from onnxlift.lifting.ops.arguments import attribute_number, changed, trimmed
 from onnxlift.lifting.ops.kernel import kernel
+from onnxlift.lifting.ops.kinds import LayerKind, signature
 from onnxlift.lifting.ops.layers import Weight
 from onnxlift.lifting.ops.node import Node, Result, Unpack
 from onnxlift.lifting.ops.operand import Constant, Tensor
@@ -18,7 +19,19 @@ from onnxlift.rewriting.bodies.body import MICROSOFT
 PACKED_BITS = (2, 4, 8)
 
 
-@op("MatMulNBits", domain=MICROSOFT, ignores=["accuracy_level"])
+@op(
+    "MatMulNBits",
+    domain=MICROSOFT,
+    ignores=["accuracy_level"],
+    layer=LayerKind(
+        "BlockQuantizedLinear",
+        signature("in_features", "out_features", block_size=32, bits=4, zero_points=False, bias=False),
+        word="linear",
+        family="linear",
+        steps=frozenset({"scales", "zero_points"}),
+    ),
+    weights=("B", "bias"),
+)
 def MatMulNBits(
     n: Node,
     A: Tensor,

@@ -32,13 +32,12 @@ This comes after all idioms that make larger layers of smaller ones.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from functools import partial
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Array, Edit, Lifted, sweep, weight_initialiser
+from onnxlift.ir.graph.edit import Array, Edit, sweep, weight_initialiser
 from onnxlift.ir.graph.match import DOMAIN, is_filler
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.shapes import rank, shape_of
@@ -49,24 +48,13 @@ from onnxlift.rewriting.idioms.parts.parameter_names import IN_BIAS, IN_WEIGHT, 
 from onnxlift.stages import step
 
 Weights = Mapping[int, ir.Value]
+Roles = Mapping[int, str]
+RolesOf = Callable[[ir.Node], Roles]
+"""Gives the inputs that are weights, with what PyTorch's function calls them, for operators that are such a function;
+the first is that which each such layer has."""
 
 MOST_READERS = 64  # of a weight; what more nodes read is a layer that is called again and again
 
-_AFFINE = {1: "weight", 2: "bias"}
-_CONVS_AND_NORMS = (
-    *("Conv", "ConvTranspose", "InstanceNormalization", "LayerNormalization", "RMSNormalization"),
-    *("LayerNorm", "RMSNorm", "GroupNorm"),
-)
-# What the inputs of an operator are to a layer of PyTorch, first of all what each such layer has.
-_ROLES: dict[str, dict[int, str]] = {
-    **dict.fromkeys(_CONVS_AND_NORMS, _AFFINE),
-    "Linear": _AFFINE,
-    "Bilinear": {2: "weight", 3: "bias"},
-    "PRelu": {1: "weight"},
-    "Embedding": {0: "weight"},
-    "BatchNormalization": {**_AFFINE, 3: "running_mean", 4: "running_var"},
-    "BatchNorm": {1: "running_mean", 2: "running_var"},
-}
 _ARITHMETIC = "Abs Add Clip Div Exp Log Mul Neg Pow Reciprocal Relu Sigmoid Softplus Sqrt Sub Tanh".split()
 _STATISTICS = frozenset({"running_mean", "running_var"})
 # And what optimisers make of it: the bias of a convolution that a norm was folded into, one of several merged weights.
@@ -74,13 +62,13 @@ _LAYERS_NAME = re.compile(r"(weight|bias)(_bias)?(_\d+)?|running_(mean|var)")
 
 
 @step("bare-weights", after={"multihead-attention": "as it was: the reason is still to be written"})
-def run(model: ir.Model) -> int:
+def run(model: ir.Model, *, function_weights: RolesOf | None = None) -> int:
     """Take weights that are no layers'; gives how many."""
-    if not exporter_of(model).is_pytorch:
+    if not exporter_of(model).is_pytorch or function_weights is None:
         return 0
     parents = modules_with_modules(model.graph)
-    layer = partial(_layer, parents=parents)
-    return sweep(model, {tuple(_ARITHMETIC): _number, (*_ROLES, *map(Lifted, _ROLES)): layer})
+    changes = sweep(model, {tuple(_ARITHMETIC): _number})
+    return changes + sweep(model, lambda edit, node: _layer(edit, node, function_weights(node), parents))
 
 
 def _number(edit: Edit, node: ir.Node) -> None:
@@ -92,15 +80,16 @@ def _number(edit: Edit, node: ir.Node) -> None:
             edit.changes += 1
 
 
-def _layer(edit: Edit, node: ir.Node, parents: Collection[str]) -> None:
+def _layer(edit: Edit, node: ir.Node, roles: Roles, parents: Collection[str]) -> None:
     """Let the module hold the weights of what is no layer of its own."""
-    roles = _ROLES[node.op_type]
+    if not roles:
+        return
     given = {place: node.inputs[place] for place in roles if place < len(node.inputs)}
     fillers = [place for place, value in given.items() if node.op_type == "GroupNorm" and is_filler(value, 0)]
     weights = {place: v for place, v in given.items() if v is not None and place not in fillers}
     names = _names(node, weights)
     are_stored = all(may_be_trained(value) or origin_of(value).is_computed for value in weights.values())
-    if names is None or not are_stored or not _is_bare(edit, node, weights, names, parents):
+    if names is None or not are_stored or not _is_bare(edit, node, roles, weights, names, parents):
         return
     held = {place: _held(edit, node, value, names[place]) for place, value in weights.items()}
     if node.op_type == "Linear":
@@ -146,26 +135,26 @@ def _is_in(node: ir.Node, module: str) -> bool:
     return name.startswith("/") and (f".{module}".endswith(f".{last}") if last else not module)
 
 
-def _is_bare(edit: Edit, node: ir.Node, weights: Weights, names: Mapping[int, str], parents: Collection[str]) -> bool:
+def _is_bare(
+    edit: Edit, node: ir.Node, roles: Roles, weights: Weights, names: Mapping[int, str], parents: Collection[str]
+) -> bool:
     if node.op_type == "PRelu" and not _has_channels_slopes(node):
         return False
-    roles = _ROLES[node.op_type]
     trained = [value for place, value in weights.items() if roles[place] not in _STATISTICS]
     if any(origin_of(value).is_buffer for value in trained):
         return True
     if not all(_LAYERS_NAME.fullmatch(name.rpartition(".")[2]) for name in names.values()):
         return True
-    if _is_of_other_layer(edit, node, weights, names, parents):
+    if _is_of_other_layer(edit, node, next(iter(roles)), weights, names, parents):
         return True
     owners = {name.rpartition(".")[0] for name in names.values()}
     return len(owners) == 1 and owners <= set(parents) and not _STATISTICS & set(roles.values())
 
 
 def _is_of_other_layer(
-    edit: Edit, node: ir.Node, weights: Weights, names: Mapping[int, str], parents: Collection[str]
+    edit: Edit, node: ir.Node, place: int, weights: Weights, names: Mapping[int, str], parents: Collection[str]
 ) -> bool:
-    """Rule 4."""
-    place = next(iter(_ROLES[node.op_type]))
+    """Rule 4, by the weight at this place."""
     owner, module = names.get(place, "").rpartition(".")[0], told_module(node)
     others = {name.rpartition(".")[0] for other, name in names.items() if other != place}
     if not owner or owner in others or not reads_layer(module, owner, parents):

@@ -15,6 +15,7 @@ from onnxlift.ir.graph.marks import DOMAIN
 from onnxlift.lifting.code.expr import Expr, F
 from onnxlift.lifting.ops.arguments import changed, compact
 from onnxlift.lifting.ops.kernel import kernel
+from onnxlift.lifting.ops.kinds import ranked, signature
 from onnxlift.lifting.ops.node import Node, Result
 from onnxlift.lifting.ops.operand import Constant, Tensor
 from onnxlift.lifting.ops.registry import op
@@ -22,8 +23,30 @@ from onnxlift.lifting.ops.window import Ints, Window, empty_result, torch_pads, 
 
 _MOST_READERS = 64
 
+CONV_SIGNATURE = signature(
+    "in_channels", "out_channels", "kernel_size", stride=1, padding=0, dilation=1, groups=1, bias=True
+)
+CONV = ranked("Conv", {**CONV_SIGNATURE, "padding_mode": "zeros"}, word="conv", family="convolution", class_word="Conv")
+CONV_TRANSPOSE = ranked(
+    "ConvTranspose",
+    signature(
+        "in_channels",
+        "out_channels",
+        "kernel_size",
+        stride=1,
+        padding=0,
+        output_padding=0,
+        groups=1,
+        bias=True,
+        dilation=1,
+    ),
+    word="deconv",
+    family="convolution",
+    class_word="Conv",
+)
 
-@op("Conv")
+
+@op("Conv", layer=CONV, weights={"W": "weight", "B": "bias"})
 def Conv(
     n: Node,
     X: Tensor,
@@ -66,7 +89,7 @@ def Conv(
     return function(x, *weights, **changed(options, stride=1, padding=0, dilation=1, groups=1))
 
 
-@op("PaddedConv", domain=DOMAIN)
+@op("PaddedConv", domain=DOMAIN, layer=CONV, weights=("W", "B"))
 def PaddedConv(
     n: Node,
     X: Tensor,
@@ -119,7 +142,7 @@ def _is_torch_same(own: Window, auto_pad: str) -> bool:
     return auto_pad == "SAME_UPPER" and set(own.stride) == {1} and own.begin is not None
 
 
-@op("ConvTranspose")
+@op("ConvTranspose", layer=CONV_TRANSPOSE, weights={"W": "weight", "B": "bias"})
 def ConvTranspose(
     n: Node,
     X: Tensor,

@@ -10,6 +10,7 @@ from onnxlift.ir.graph.types import DataType
 from onnxlift.lifting.code.expr import Expr, F
 from onnxlift.lifting.ops.arguments import attribute_number, changed
 from onnxlift.lifting.ops.kernel import kernel
+from onnxlift.lifting.ops.kinds import LayerKind, ranked, signature
 from onnxlift.lifting.ops.node import TRAINS, Node, Result, Unpack, torch_dtype
 from onnxlift.lifting.ops.operand import Constant, Tensor, size_of
 from onnxlift.lifting.ops.registry import op
@@ -17,13 +18,27 @@ from onnxlift.lifting.ops.registry import op
 HALF = (DataType.FLOAT16, DataType.BFLOAT16)
 STASH = (DataType.FLOAT, DataType.DOUBLE, *HALF)
 
+STATISTICS = frozenset({"running_mean", "running_var", "num_batches_tracked"})
+
 
 def _eps(epsilon: float, x: Tensor) -> dict[str, float]:
     """`eps=...`, unless it is the 1e-5 that PyTorch has as well."""
     return changed({"eps": attribute_number(epsilon, x)}, eps=1e-5)
 
 
-@op("BatchNormalization", ignores=["consumed_inputs", "is_test"])
+@op(
+    "BatchNormalization",
+    ignores=["consumed_inputs", "is_test"],
+    layer=ranked(
+        "BatchNorm",
+        signature("num_features", eps=1e-5, momentum=0.1, affine=True, track_running_stats=True),
+        word="bn",
+        family="norm",
+        class_word="BN",
+        buffers=STATISTICS,
+    ),
+    weights={"scale": "weight", "B": "bias", "mean": "running_mean", "var": "running_var"},
+)
 def BatchNormalization(
     n: Node,
     X: Tensor,
@@ -75,7 +90,19 @@ def _torch_mixes(x: Tensor, weights: tuple[Tensor, ...]) -> bool:
     return types == {x.type.dtype} or (types == {DataType.FLOAT} and x.type.dtype in HALF)
 
 
-@op("InstanceNormalization", ignores=["consumed_inputs"])
+@op(
+    "InstanceNormalization",
+    ignores=["consumed_inputs"],
+    layer=ranked(
+        "InstanceNorm",
+        signature("num_features", eps=1e-5, momentum=0.1, affine=False, track_running_stats=False),
+        word="norm",
+        family="norm",
+        class_word="Norm",
+        buffers=STATISTICS,
+    ),
+    weights={"scale": "weight", "B": "bias"},
+)
 def InstanceNormalization(n: Node, input: Tensor, scale: Tensor, B: Tensor, *, epsilon: float) -> Result:
     """PyTorch refuses to normalise over a single element, where the result is the bias."""
     rank, shape = input.type.rank, input.type.shape or ()
@@ -87,7 +114,19 @@ def InstanceNormalization(n: Node, input: Tensor, scale: Tensor, B: Tensor, *, e
     return F.instance_norm(input, weight=scale, bias=B, **_eps(epsilon, input))
 
 
-@op("GroupNormalization", ignores=["stash_type"])
+@op(
+    "GroupNormalization",
+    ignores=["stash_type"],
+    layer=LayerKind(
+        "GroupNorm",
+        signature("num_groups", "num_channels", eps=1e-5, affine=True),
+        word="norm",
+        family="norm",
+        class_word="Norm",
+        channels=True,
+    ),
+    weights={"scale": "weight", "bias": "bias"},
+)
 def GroupNormalization(n: Node, X: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float, num_groups: int) -> Result:
     """Until opset 20 scale and bias are one for each group; from 21 one for each channel."""
     if num_groups < 1:
@@ -110,7 +149,17 @@ def GroupNormalization(n: Node, X: Tensor, scale: Tensor, bias: Tensor, *, epsil
     return F.group_norm(X, num_groups, weight, offset, **_eps(epsilon, X))
 
 
-@op("LayerNormalization")
+@op(
+    "LayerNormalization",
+    layer=LayerKind(
+        "LayerNorm",
+        signature("normalized_shape", eps=1e-5, elementwise_affine=True, bias=True),
+        word="norm",
+        family="norm",
+        class_word="Norm",
+    ),
+    weights={"Scale": "weight", "B": "bias"},
+)
 def LayerNormalization(
     n: Node, X: Tensor, Scale: Tensor, B: Tensor | None, *, axis: int, epsilon: float, stash_type: int
 ) -> Result:
@@ -134,7 +183,18 @@ def LayerNormalization(
     return result if B is None else result + B
 
 
-@op("RMSNormalization", ignores=["stash_type"])
+@op(
+    "RMSNormalization",
+    ignores=["stash_type"],
+    layer=LayerKind(
+        "RMSNorm",
+        signature("normalized_shape", eps=None, elementwise_affine=True),
+        word="norm",
+        family="norm",
+        class_word="Norm",
+    ),
+    weights={"scale": "weight"},
+)
 def RMSNormalization(n: Node, X: Tensor, scale: Tensor, *, axis: int, epsilon: float) -> Result:
     rank = X.type.rank
     eps = rms_eps(epsilon, X)

@@ -11,6 +11,7 @@ from onnxlift.ir.graph.types import DataType
 from onnxlift.lifting.code.expr import Expr, F, builtin, torch
 from onnxlift.lifting.ops.arguments import changed, compact, trimmed
 from onnxlift.lifting.ops.kernel import kernel
+from onnxlift.lifting.ops.kinds import ranked, signature
 from onnxlift.lifting.ops.node import Node, Result, Unpack
 from onnxlift.lifting.ops.operand import Dims, Tensor, size_of
 from onnxlift.lifting.ops.registry import op
@@ -19,7 +20,15 @@ from onnxlift.lifting.ops.window import Ints, Window, empty_result, window
 LOWEST = {DataType.INT8: -128, DataType.UINT8: 0}
 
 
-@op("MaxPool")
+@op(
+    "MaxPool",
+    layer=ranked(
+        "MaxPool",
+        signature("kernel_size", stride=None, padding=0, dilation=1, return_indices=False, ceil_mode=False),
+        word="pool",
+        family="pool",
+    ),
+)
 def MaxPool(
     n: Node,
     X: Tensor,
@@ -49,7 +58,15 @@ def MaxPool(
     return kernel("max_pool")(X, **_described(X, own), **changed({"ceil_mode": ceil}, ceil_mode=False))
 
 
-@op("AveragePool")
+@op(
+    "AveragePool",
+    layer=ranked(
+        "AvgPool",
+        signature("kernel_size", stride=None, padding=0, ceil_mode=False, count_include_pad=True),
+        word="pool",
+        family="pool",
+    ),
+)
 def AveragePool(
     n: Node,
     X: Tensor,
@@ -131,13 +148,13 @@ def _spatial(n: Node, x: Tensor) -> Any:
     return axes[0] if len(axes) == 1 else axes or None
 
 
-@op("GlobalAveragePool")
+@op("GlobalAveragePool", layer=ranked("AdaptiveAvgPool", signature("output_size"), word="pool", family="pool"))
 def GlobalAveragePool(n: Node, X: Tensor) -> Result:
     axes = _spatial(n, X)
     return X if axes is None else X.mean(axes, keepdim=True)
 
 
-@op("GlobalMaxPool")
+@op("GlobalMaxPool", layer=ranked("AdaptiveMaxPool", signature("output_size"), word="pool", family="pool"))
 def GlobalMaxPool(n: Node, X: Tensor) -> Result:
     axes = _spatial(n, X)
     return X if axes is None else X.amax(axes, keepdim=True)

@@ -19,6 +19,7 @@ from onnxlift.lifting.code.expr import Expr, F, Local, Ref, nn, torch
 from onnxlift.lifting.code.statements import Assign, Target
 from onnxlift.lifting.ops.arguments import attribute_number, trimmed
 from onnxlift.lifting.ops.kernel import kernel
+from onnxlift.lifting.ops.kinds import LayerKind, signature
 from onnxlift.lifting.ops.layers import Weight
 from onnxlift.lifting.ops.node import Node, Result, Unpack
 from onnxlift.lifting.ops.operand import Constant, Tensor, size_of
@@ -49,7 +50,16 @@ _ACTIVATIONS: dict[str, tuple[Callable[..., Expr], Floats]] = {
 _DIRECTIONS = {"forward": (False,), "foward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
-@op("LSTM", ignores=["hidden_size", "output_sequence"])
+def _layer_kind(name: str, **more: str) -> LayerKind:
+    options = {"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False}
+    return LayerKind(name, signature("input_size", "hidden_size", **options, **more), family="recurrent")
+
+
+def _cell_kind(name: str, **more: str) -> LayerKind:
+    return LayerKind(name, signature("input_size", "hidden_size", bias=True, **more), word="cell")
+
+
+@op("LSTM", ignores=["hidden_size", "output_sequence"], layer=_layer_kind("LSTM"), weights=("W", "R", "B"))
 def LSTM(
     n: Node,
     X: Tensor,
@@ -76,7 +86,7 @@ def LSTM(
     return Unpack(kernel("onnx_lstm")(*inputs, **options), 3, names=_NAMES)
 
 
-@op("GRU", ignores=["hidden_size", "output_sequence"])
+@op("GRU", ignores=["hidden_size", "output_sequence"], layer=_layer_kind("GRU"), weights=("W", "R", "B"))
 def GRU(
     n: Node,
     X: Tensor,
@@ -101,7 +111,12 @@ def GRU(
     return Unpack(kernel("onnx_gru")(*inputs, **options), 2, names=_NAMES)
 
 
-@op("RNN", ignores=["hidden_size", "output_sequence"])
+@op(
+    "RNN",
+    ignores=["hidden_size", "output_sequence"],
+    layer=_layer_kind("RNN", nonlinearity="tanh"),
+    weights=("W", "R", "B"),
+)
 def RNN(
     n: Node,
     X: Tensor,
@@ -162,7 +177,9 @@ def _activations(n: Node, names: Strings, x: Tensor) -> list[Expr]:
 # The layers. Inputs and outputs are PyTorch's: see idioms/recurrent/recurrent.py.
 
 
-@op("LSTM", "GRU", "RNN", domain=DOMAIN)
+@op("LSTM", domain=DOMAIN, layer="LSTM", weights=("inputs",))
+@op("GRU", domain=DOMAIN, layer="GRU", weights=("inputs",))
+@op("RNN", domain=DOMAIN, layer="RNN", weights=("inputs",))
 def RecurrentLayer(
     n: Node,
     x: Tensor,
@@ -264,14 +281,15 @@ def _packed_parameters(n: Node, layer: int, directions: int, weights: Sequence[C
     return held
 
 
-@op("LSTMCell", domain=DOMAIN)
+@op("LSTMCell", domain=DOMAIN, layer=_cell_kind("LSTMCell"), weights=("weights",))
 def LSTMCell(n: Node, x: Tensor, h: Tensor | None, c: Tensor | None, *weights: Constant | None) -> Result:
     """One step of an LSTM: `h, c = self.cell(x, (h, c))`, or from zeros `self.cell(x)`."""
     states = [] if h is None or c is None else [(h, c)]
     return Unpack(_cell(n, weights)(x, *states), 2, names=("h", "c"))
 
 
-@op("GRUCell", "RNNCell", domain=DOMAIN)
+@op("GRUCell", domain=DOMAIN, layer=_cell_kind("GRUCell"), weights=("weights",))
+@op("RNNCell", domain=DOMAIN, layer=_cell_kind("RNNCell", nonlinearity="tanh"), weights=("weights",))
 def RecurrentCell(
     n: Node, x: Tensor, h: Tensor | None, *weights: Constant | None, nonlinearity: str = "tanh"
 ) -> Result:

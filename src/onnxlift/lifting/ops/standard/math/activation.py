@@ -11,30 +11,48 @@ from onnxlift.ir.graph.types import UNSIGNED, DataType
 from onnxlift.lifting.code.expr import Expr, F, either, torch
 from onnxlift.lifting.ops.arguments import attribute_number
 from onnxlift.lifting.ops.kernel import kernel
+from onnxlift.lifting.ops.kinds import LayerKind, activation, signature
 from onnxlift.lifting.ops.node import TRAINS, Node, Result, Unpack
 from onnxlift.lifting.ops.operand import Constant, Scalar, Tensor
 from onnxlift.lifting.ops.registry import op
 
-UNARY: dict[str, Callable[[Tensor], Expr]] = {
-    "HardSwish": lambda x: F.hardswish(x),
-    "Mish": lambda x: F.mish(x),
-    "Relu": lambda x: F.relu(x),
-    "Sigmoid": lambda x: x.sigmoid(),
-    # Above the threshold PyTorch returns x itself; its own, 20, is right up to float32.
-    "Softplus": lambda x: F.softplus(x, threshold=37) if x.type.dtype == DataType.DOUBLE else F.softplus(x),
-    "Softsign": lambda x: F.softsign(x),
-    "Tanh": lambda x: x.tanh(),
-}
+_FIRST_OPSETS = ("consumed_inputs",)
 
 
-def _register(op_type: str, function: Callable[[Tensor], Expr]) -> None:
-    @op(op_type, ignores=["consumed_inputs"])
-    def unary(n: Node, X: Tensor) -> Result:
-        return function(X)
+@op("Relu", ignores=_FIRST_OPSETS, layer=activation("ReLU", "relu"))
+def Relu(n: Node, X: Tensor) -> Result:
+    return F.relu(X)
 
 
-for _op_type, _function in UNARY.items():
-    _register(_op_type, _function)
+@op("Sigmoid", ignores=_FIRST_OPSETS, layer=(activation("Sigmoid", "sigmoid"), activation("LogSigmoid", "logsigmoid")))
+def Sigmoid(n: Node, X: Tensor) -> Result:
+    return X.sigmoid()
+
+
+@op("Tanh", ignores=_FIRST_OPSETS, layer=activation("Tanh", "tanh"))
+def Tanh(n: Node, X: Tensor) -> Result:
+    return X.tanh()
+
+
+@op("HardSwish", layer=activation("Hardswish", "hardswish"))
+def HardSwish(n: Node, X: Tensor) -> Result:
+    return F.hardswish(X)
+
+
+@op("Mish", layer=activation("Mish", "mish"))
+def Mish(n: Node, X: Tensor) -> Result:
+    return F.mish(X)
+
+
+@op("Softplus", layer=activation("Softplus", "softplus", beta=1.0, threshold=20.0))
+def Softplus(n: Node, X: Tensor) -> Result:
+    """Above the threshold PyTorch returns x itself; its own, 20, is right up to float32."""
+    return F.softplus(X, threshold=37) if X.type.dtype == DataType.DOUBLE else F.softplus(X)
+
+
+@op("Softsign", layer=activation("Softsign", "softsign"))
+def Softsign(n: Node, X: Tensor) -> Result:
+    return F.softsign(X)
 
 
 def _is_float32(value: float, other: float) -> bool:
@@ -46,36 +64,36 @@ def _unless(value: float, default: float) -> list[float]:
     return [] if value == default else [value]
 
 
-@op("Celu")
+@op("Celu", layer=activation("CELU", "celu", alpha=1.0))
 def Celu(n: Node, X: Tensor, *, alpha: float) -> Result:
     return F.celu(X, *_unless(attribute_number(alpha, X), 1.0))
 
 
-@op("Elu", ignores=["consumed_inputs"])
+@op("Elu", ignores=_FIRST_OPSETS, layer=activation("ELU", "elu", alpha=1.0))
 def Elu(n: Node, X: Tensor, *, alpha: float) -> Result:
     return F.elu(X, *_unless(attribute_number(alpha, X), 1.0))
 
 
-@op("Gelu")
+@op("Gelu", layer=activation("GELU", "gelu", approximate="none"))
 def Gelu(n: Node, X: Tensor, *, approximate: str) -> Result:
     if approximate not in ("none", "tanh"):
         n.fail(f"approximate {approximate!r} is neither none nor tanh")
     return F.gelu(X) if approximate == "none" else F.gelu(X, approximate="tanh")
 
 
-@op("HardSigmoid", ignores=["consumed_inputs"])
+@op("HardSigmoid", ignores=_FIRST_OPSETS, layer=activation("Hardsigmoid", "hardsigmoid"))
 def HardSigmoid(n: Node, X: Tensor, *, alpha: float, beta: float) -> Result:
     if _is_float32(alpha, 1 / 6) and beta == 0.5:
         return F.hardsigmoid(X)
     return (X * attribute_number(alpha, X) + attribute_number(beta, X)).clamp(0, 1)
 
 
-@op("LeakyRelu", ignores=["consumed_inputs"])
+@op("LeakyRelu", ignores=_FIRST_OPSETS, layer=activation("LeakyReLU", "leaky_relu", negative_slope=0.01))
 def LeakyRelu(n: Node, X: Tensor, *, alpha: float) -> Result:
     return F.leaky_relu(X, *_unless(attribute_number(alpha, X), 0.01))
 
 
-@op("Selu", ignores=["consumed_inputs"])
+@op("Selu", ignores=_FIRST_OPSETS, layer=activation("SELU", "selu"))
 def Selu(n: Node, X: Tensor, *, alpha: float, gamma: float) -> Result:
     """The defaults were rounded to 1.6732 and 1.0507 in opset 1; from 6 they are PyTorch's, in float32."""
     same = _is_float32(alpha, 1.6732632423543772) and _is_float32(gamma, 1.0507009873554805)
@@ -84,7 +102,10 @@ def Selu(n: Node, X: Tensor, *, alpha: float, gamma: float) -> Result:
     return F.elu(X, attribute_number(alpha, X)) * attribute_number(gamma, X)
 
 
-@op("Shrink")
+@op(
+    "Shrink",
+    layer=(activation("Softshrink", "softshrink", lambd=0.5), activation("Hardshrink", "hardshrink", lambd=0.5)),
+)
 def Shrink(n: Node, input: Tensor, *, bias: float, lambd: float) -> Result:
     """x + bias below -lambd, x - bias above lambd, else 0. PyTorch has it for bias 0 (hard) and lambd (soft)."""
     if input.type.is_float and lambd >= 0 and bias in (0, lambd):
@@ -103,7 +124,12 @@ def ThresholdedRelu(n: Node, X: Tensor, *, alpha: float) -> Result:
     return F.threshold(X, attribute_number(alpha, X), 0.0)
 
 
-@op("PRelu", ignores=["consumed_inputs"])
+@op(
+    "PRelu",
+    ignores=_FIRST_OPSETS,
+    layer=LayerKind("PReLU", signature(num_parameters=1), word="act", family="activation", channels=True),
+    weights={"slope": "weight"},
+)
 def PRelu(n: Node, X: Tensor, slope: Tensor) -> Result:
     """Before opset 7 a slope of more than one element went along the channels, axis 1; then it broadcasts like Mul."""
     if X.type.dtype in UNSIGNED:
@@ -130,12 +156,12 @@ def _prelu_channels(n: Node, X: Tensor, slope: Tensor) -> int | None:
     return slope.type.size if others_are_one and aligned[1:2] == X.type.shape[1:2] else None  # type: ignore[index]
 
 
-@op("Softmax")
+@op("Softmax", layer=LayerKind("Softmax", signature(dim=None), function=("softmax", "dim")))
 def Softmax(n: Node, input: Tensor, *, axis: int) -> Result:
     return _over_axis(n, input, axis, lambda x, dim: x.softmax(dim))
 
 
-@op("LogSoftmax")
+@op("LogSoftmax", layer=LayerKind("LogSoftmax", signature(dim=None), function=("log_softmax", "dim")))
 def LogSoftmax(n: Node, input: Tensor, *, axis: int) -> Result:
     return _over_axis(n, input, axis, lambda x, dim: x.log_softmax(dim))
 
@@ -157,7 +183,7 @@ def _over_axis(n: Node, input: Tensor, axis: int, function: Callable[[Expr, int]
     return function(input.flatten(axis), -1).view_as(input)
 
 
-@op("Dropout", ignores=["consumed_inputs"])
+@op("Dropout", ignores=_FIRST_OPSETS, layer=LayerKind("Dropout", signature(p=0.5)))
 def Dropout(
     n: Node,
     data: Tensor,

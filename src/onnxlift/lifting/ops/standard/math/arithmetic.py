@@ -13,6 +13,7 @@ from onnxlift.lifting.code.statements import Assign
 from onnxlift.lifting.ops import sizes
 from onnxlift.lifting.ops.elementwise import STORED_ONLY, aligned, elementwise, through_int64
 from onnxlift.lifting.ops.kernel import kernel
+from onnxlift.lifting.ops.kinds import LayerKind, signature
 from onnxlift.lifting.ops.node import Node, Result
 from onnxlift.lifting.ops.operand import Constant, Dims, Operand, Scalar, Tensor
 from onnxlift.lifting.ops.registry import op
@@ -215,7 +216,16 @@ def _split_numbers(items: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr]]:
     return [i for i in items if isinstance(i, Tensor)], [i for i in items if not isinstance(i, Tensor)]
 
 
-@op("Clip", ignores=("consumed_inputs",))
+@op(
+    "Clip",
+    ignores=("consumed_inputs",),
+    layer=LayerKind(
+        "Hardtanh",
+        signature("min_val", "max_val"),
+        family="activation",
+        function=("clamp", "min_val", "max_val"),
+    ),
+)
 def Clip(n: Node, input: Operand, min: Operand | None, max: Operand | None) -> Result:
     """The limits are attributes until opset 10, with the largest numbers of float32 as defaults, and inputs since. If
     they cross, the upper one wins, as in torch."""

@@ -13,7 +13,7 @@ from onnxlift.lifting.ops.registry import op
 from .cast import converted
 
 
-@op("MatMul")
+@op("MatMul", layer="Linear", weights=("A", "B"))
 def MatMul(n: Node, A: Tensor, B: Tensor) -> Result:
     """As numpy's and torch's `@`, for operands of one dimension as well."""
     return through_int64(lambda a, b: a @ b, A, B) if A.type.dtype in STORED_ONLY else A @ B
@@ -42,7 +42,7 @@ def _zero_points(*points: Tensor | None) -> list[object]:
     return given
 
 
-@op("Gemm")
+@op("Gemm", layer="Linear", weights=("B", "C"))
 def Gemm(
     n: Node,
     A: Tensor,

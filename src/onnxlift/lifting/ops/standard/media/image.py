@@ -9,6 +9,7 @@ from onnxlift.lifting.code.expr import F
 from onnxlift.lifting.ops.arguments import attribute_number, changed, compact
 from onnxlift.lifting.ops.carry import carried
 from onnxlift.lifting.ops.kernel import kernel
+from onnxlift.lifting.ops.kinds import LayerKind, signature
 from onnxlift.lifting.ops.node import Node, Result
 from onnxlift.lifting.ops.operand import Dims, Tensor
 from onnxlift.lifting.ops.registry import op
@@ -17,7 +18,10 @@ from onnxlift.lifting.ops.window import Ints, torch_pads
 from .string_arrays import moves_elements, moves_or_fills
 
 
-@op("DepthToSpace")
+@op(
+    "DepthToSpace",
+    layer=LayerKind("PixelShuffle", signature("upscale_factor"), function=("pixel_shuffle", "upscale_factor")),
+)
 @moves_elements
 def DepthToSpace(n: Node, input: Tensor, *, blocksize: int, mode: str = "DCR") -> Result:
     """CRD is PyTorch's pixel shuffle; in DCR (the only one before opset 11) a block's channels lie together."""
@@ -27,7 +31,10 @@ def DepthToSpace(n: Node, input: Tensor, *, blocksize: int, mode: str = "DCR") -
     return kernel("depth_to_space")(input, blocksize)
 
 
-@op("SpaceToDepth")
+@op(
+    "SpaceToDepth",
+    layer=LayerKind("PixelUnshuffle", signature("downscale_factor"), function=("pixel_unshuffle", "downscale_factor")),
+)
 @moves_elements
 def SpaceToDepth(n: Node, input: Tensor, *, blocksize: int, mode: str = "DCR") -> Result:
     if mode == "CRD" or input.type.dim(1) == 1:

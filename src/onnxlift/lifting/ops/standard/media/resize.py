@@ -13,6 +13,7 @@ from onnxlift.ir.inference.symbolic import multiply
 from onnxlift.lifting.code.expr import Expr, F
 from onnxlift.lifting.ops.arguments import attribute_number, changed, compact
 from onnxlift.lifting.ops.kernel import kernel
+from onnxlift.lifting.ops.kinds import LayerKind, signature
 from onnxlift.lifting.ops.node import Node, Result
 from onnxlift.lifting.ops.operand import Constant, Dims, Operand, Tensor, size_of
 from onnxlift.lifting.ops.registry import op
@@ -36,6 +37,13 @@ CHOICES = {
     ),
 }
 
+UPSAMPLE = LayerKind(
+    "Upsample",
+    signature(size=None, scale_factor=None, mode="nearest", align_corners=None),
+    channels=True,
+    function=("interpolate", "size", "scale_factor", "mode", "align_corners"),
+)
+
 
 @dataclass(frozen=True)
 class Target:
@@ -58,7 +66,7 @@ class Target:
         return list(zip(axes, self.values, strict=True)) if len(axes) == len(self.values) else None
 
 
-@op("Upsample")
+@op("Upsample", layer=UPSAMPLE)
 @moves_elements
 def Upsample(
     n: Node,
@@ -78,7 +86,7 @@ def Upsample(
     return _resize(n, X, method, Target([1.0, 1.0, height_scale, width_scale], scaled=True))
 
 
-@op("Resize")
+@op("Resize", layer=UPSAMPLE)
 @moves_or_fills
 def Resize(
     n: Node,

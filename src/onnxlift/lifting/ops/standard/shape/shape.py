@@ -9,6 +9,7 @@ from onnxlift.ir.graph.types import DataType
 from onnxlift.lifting.code.expr import Attribute, Expr, builtin, to_expr, torch
 from onnxlift.lifting.ops.axes import as_written, from_front
 from onnxlift.lifting.ops.kernel import kernel
+from onnxlift.lifting.ops.kinds import LayerKind, activation, signature
 from onnxlift.lifting.ops.node import Node, Result
 from onnxlift.lifting.ops.operand import Dims, Operand, Scalar, Tensor, shape_of
 from onnxlift.lifting.ops.registry import op
@@ -17,7 +18,7 @@ from onnxlift.lifting.ops.standard.media.string_arrays import moves_elements
 from .create import MOST_SIZES, filled
 
 
-@op("Identity")
+@op("Identity", layer=activation("Identity"))
 def Identity(n: Node, input: Operand) -> Result:
     return input
 
@@ -58,7 +59,7 @@ def _length(sizes: Dims) -> Scalar:
     return Scalar(whole._base.ndim if is_shape else builtin("len")(whole), nonnegative=True)
 
 
-@op("Flatten")
+@op("Flatten", layer=LayerKind("Flatten", signature(start_dim=1, end_dim=-1), function=("flatten", "start_dim")))
 @moves_elements
 def Flatten(n: Node, input: Tensor, *, axis: int) -> Result:
     """Always a matrix: the axes before `axis` are its rows. Until opset 9 `axis` is not negative."""

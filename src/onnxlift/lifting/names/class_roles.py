@@ -9,7 +9,7 @@ from onnxlift.lifting.code.expr import Attribute, Binary, Call, Member, Ref, Ter
 from onnxlift.lifting.code.statements import expressions, walk_statements
 from onnxlift.lifting.modules.classes.module_class import ModuleClass
 from onnxlift.lifting.modules.module import Module, Stored
-from onnxlift.lifting.ops.kinds import activation_word
+from onnxlift.lifting.ops.kinds import LayerKind, activation_word
 from onnxlift.lifting.ops.layers import Layer
 
 _ANY = frozenset("main model module modules net network".split())  # lists of all that a model is made of
@@ -151,17 +151,23 @@ def _is_projection(module: Module) -> bool:
 
 def _is_convolution(module: Module) -> bool:
     """Tell whether this is one convolution, with a norm perhaps, and no name says what for."""
-    families = [m.kind.family if isinstance(m, Layer) else "other" for m in module.members.values()]
-    return families.count("convolution") == 1 and {*families} <= {"convolution", "norm"}
+    kinds = [m.kind if isinstance(m, Layer) else None for m in module.members.values()]
+    others = [kind for kind in kinds if not _convolves(kind)]
+    return len(kinds) - len(others) == 1 and all(kind is not None and kind.family == "norm" for kind in others)
+
+
+def _convolves(kind: LayerKind | None) -> bool:
+    """Tell whether a layer is a convolution that gives its name to blocks: a quantised one does not."""
+    return kind is not None and kind.family == "convolution" and bool(kind.class_word)
 
 
 def _convolutions(module: Module) -> list[Layer]:
     """Return the convolutions of a block; or those in its parts, if these have no other matrices."""
     own = [m for m in module.members.values() if isinstance(m, Layer)]
     below = [m for part in module.walk() for m in part.members.values() if isinstance(m, Layer)]
-    convolutions = [m for m in own if m.kind.family == "convolution"]
+    convolutions = [m for m in own if _convolves(m.kind)]
     if not convolutions and all(m.kind.family != "linear" for m in below):
-        convolutions = [m for m in below if m.kind.family == "convolution"]
+        convolutions = [m for m in below if _convolves(m.kind)]
     return convolutions
 
 

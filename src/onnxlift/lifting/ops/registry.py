@@ -83,12 +83,16 @@ class Operator:
         """The kind of layer that it lifts to, if it is that of a layer."""
         return layer_kind(self.layer) if self.layer else None
 
-    def weight_places(self, count: int) -> dict[int, str]:
+    def weight_places(self, count: int) -> Mapping[int, str]:
         """Return the places of the weights among so many inputs, and what PyTorch's function calls each."""
-        places = {i: self.weights[p.name] for i, p in enumerate(self.inputs) if p.name in self.weights}
-        if self.variadic is not None and self.variadic.name in self.weights:
-            places.update(dict.fromkeys(range(len(self.inputs), count), self.weights[self.variadic.name]))
-        return places
+        if self.variadic is None or self.variadic.name not in self.weights:
+            return self._places
+        rest = range(len(self.inputs), count)
+        return {**self._places, **dict.fromkeys(rest, self.weights[self.variadic.name])}
+
+    @cached_property
+    def _places(self) -> Mapping[int, str]:
+        return {i: self.weights[p.name] for i, p in enumerate(self.inputs) if p.name in self.weights}
 
     @cached_property
     def forms(self) -> dict[str, type]:

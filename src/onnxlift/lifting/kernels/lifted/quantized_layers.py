@@ -18,8 +18,8 @@ def store_integers(layer: nn.Module, shape: tuple[int, ...], steps: tuple[int, .
     layer.register_buffer("zero_point", torch.empty(steps, dtype=dtype))
 
 
-class QuantizedLinear(nn.Module):
-    """nn.Linear with a weight of integers."""
+class IntegerLinear(nn.Module):
+    """What an nn.Linear with a weight of integers holds."""
 
     weight: Tensor
     scale: Tensor
@@ -32,12 +32,16 @@ class QuantizedLinear(nn.Module):
         store_integers(self, (out_features, in_features), (out_features if per_channel else 1, 1), signed)
         self.bias = nn.Parameter(torch.empty(out_features)) if bias else None
 
+
+class QuantizedLinear(IntegerLinear):
+    """nn.Linear with a weight of integers, which are turned into numbers first."""
+
     def forward(self, x: Tensor) -> Tensor:
         return F.linear(x, dequantize(self.weight, self.scale, self.zero_point), self.bias)
 
 
-class DynamicQuantizedLinear(QuantizedLinear):
-    """QuantizedLinear that multiplies integers: its input is quantised to the range that it has."""
+class DynamicQuantizedLinear(IntegerLinear):
+    """nn.Linear that multiplies integers: its input is quantised to the range that it has."""
 
     def forward(self, x: Tensor) -> Tensor:
         x, scale, zero_point = dynamic_quantize(x)
@@ -78,8 +82,8 @@ class BlockQuantizedLinear(nn.Module):
         return F.linear(x, weight, self.bias)
 
 
-class QuantizedConv2d(nn.Module):
-    """nn.Conv2d with a weight of integers."""
+class IntegerConv2d(nn.Module):
+    """What an nn.Conv2d with a weight of integers holds."""
 
     weight: Tensor
     scale: Tensor
@@ -105,32 +109,38 @@ class QuantizedConv2d(nn.Module):
         store_integers(self, shape, (out_channels if per_channel else 1, 1, 1, 1), signed)
         self.bias = nn.Parameter(torch.empty(out_channels)) if bias else None
 
+
+class QuantizedConv2d(IntegerConv2d):
+    """nn.Conv2d with a weight of integers, which are turned into numbers first."""
+
     def forward(self, x: Tensor) -> Tensor:
         weight = dequantize(self.weight, self.scale, self.zero_point)
         return F.conv2d(x, weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
 
-class DynamicQuantizedConv2d(QuantizedConv2d):
-    """QuantizedConv2d that multiplies integers: its input is quantised to the range that it has."""
+def conv_in_steps(layer: IntegerConv2d, x: Tensor) -> tuple[Tensor, Tensor]:
+    """The convolution of integers, which is exact in float64, and what a step of it stands for. The input is quantised
+    to the range that it has."""
+    x, scale, zero_point = dynamic_quantize(x)
+    weight = layer.weight.double() - layer.zero_point
+    x = F.conv2d(x.double() - zero_point, weight, None, layer.stride, layer.padding, layer.dilation, layer.groups)
+    return x, scale * layer.scale.squeeze(1)
+
+
+class DynamicQuantizedConv2d(IntegerConv2d):
+    """nn.Conv2d that multiplies integers."""
 
     def forward(self, x: Tensor) -> Tensor:
-        x, scale = self.multiply(x)
+        x, scale = conv_in_steps(self, x)
         x = x.float() * scale
         return x if self.bias is None else x + self.bias.view(-1, 1, 1)
 
-    def multiply(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The convolution of integers, which is exact in float64, and what one of its steps stands for."""
-        x, scale, zero_point = dynamic_quantize(x)
-        weight = self.weight.double() - self.zero_point
-        x = F.conv2d(x.double() - zero_point, weight, None, self.stride, self.padding, self.dilation, self.groups)
-        return x, scale * self.scale.squeeze(1)
 
-
-class RoundedBiasConv2d(DynamicQuantizedConv2d):
-    """DynamicQuantizedConv2d that adds its bias as an integer, too."""
+class RoundedBiasConv2d(IntegerConv2d):
+    """nn.Conv2d that multiplies integers, and adds its bias as an integer, too."""
 
     def forward(self, x: Tensor) -> Tensor:
-        x, scale = self.multiply(x)
+        x, scale = conv_in_steps(self, x)
         bias = 0 if self.bias is None else (self.bias.view(-1, 1, 1) / scale).floor()
         return (x + bias).float() * scale
 

@@ -35,7 +35,6 @@ def _conv_kind(name: str) -> LayerKind:
         {**CONV_SIGNATURE, **_STORED},
         word="conv",
         family="convolution",
-        class_word="Conv",
         channels=True,
         steps=STEPS,
     )

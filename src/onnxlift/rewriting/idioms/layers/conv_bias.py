@@ -17,6 +17,7 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
 from onnxlift.ir.graph.match import both_orders, drop_unused, is_private, made_by
+from onnxlift.ir.graph.near_misses import near_miss
 from onnxlift.ir.graph.walk import constant
 from onnxlift.ir.inference.node_view import shape_of
 from onnxlift.ir.inference.symbolic import product
@@ -39,6 +40,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         channels = _channels(conv)
         row = row_of(edit, bias, channels) if channels is not None and is_per_channel(bias, channels, value) else None
         if row is None:
+            near_miss(node, "what is added is not a constant with one number for each channel, or the kernel is none")
             continue
         options = list(conv.attributes.values())
         edit.replace(node, conv.op_type, [*conv.inputs[:2], row], options, named_by=conv)

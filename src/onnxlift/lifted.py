@@ -94,7 +94,7 @@ class Lifted:
         idiom took it, or nearly did, if the model was lifted with `explain=True`. An unknown name is an error."""
         things = named_things(self._source.writers, with_others=True)
         history = self._history
-        changes = None if history is None else {node: list(map(str, all)) for node, all in history.changes.items()}
+        changes = None if history is None else history.changes
         near_misses = () if history is None else history.near_misses
         return explain(name, things, self.source_map, self._readers, changes, near_misses)
 

@@ -46,6 +46,21 @@ def test_convert(run, block: Path, tmp_path: Path) -> None:  # type: ignore[no-u
     assert run("convert", block, "-o", tmp_path / "out", "--name", "my block", "--force", "--no-simplify")[0] == 0
 
 
+def test_convert_explains_names_and_nodes_and_writes_nothing(run, block: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    out_folder = tmp_path / "out"
+    name = "TransformerEncoderBlock"
+    status, out, err = run("convert", block, "-o", out_folder, "--explain", "context", "--explain", name)
+    assert (status, err) == (0, "") and not out_folder.exists()
+    assert f"context: variable in {name}.forward, line " in out and f"{name}: class\n  why " in out
+    node = next(node.name for node in onnx.load(block).graph.node if node.op_type == "Softmax")
+    status, out, err = run("convert", block, "--explain", node)
+    assert status == 0 and f"ONNX node {node}\n  steps     attention: part of Attention " in out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["block.onnx"]
+    status, out, err = run("convert", block, "--explain", "contxt")
+    assert (status, out) == (1, "")
+    assert err.startswith("onnxlift: there is nothing called `contxt`") and "Did you mean `context`" in err
+
+
 def test_convert_flat(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     onnx.save(tiny_resnet(), tmp_path / "net.onnx")
     assert run("convert", tmp_path / "net.onnx", "-o", tmp_path / "out", "--flat", "--verify")[0] == 0

@@ -78,9 +78,10 @@ def test_saved_map(tmp_path: Path) -> None:
     lifted = onnxlift.lift(two_blocks(), name="two")
     path = lifted.save(tmp_path)[-1]
     saved = json.loads(path.read_text())
-    assert (saved["version"], saved["source"]) == (1, "two.py")
+    assert (saved["version"], saved["source"]) == (2, "two.py")
     first = lifted.source_map.statements[0]
     assert saved["statements"][0] == {"lines": [first.first_line, first.last_line], "nodes": list(first.nodes)}
+    assert {"kind": "class", "where": "", "name": "Block", "why": "it stands at `blocks.0`"} in saved["names"]
 
 
 def test_lines_of_our_own_layers_are_of_no_node() -> None:

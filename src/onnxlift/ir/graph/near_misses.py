@@ -30,11 +30,11 @@ class NearMiss:
 _listener: ContextVar[Callable[[str, str], None] | None] = ContextVar("listener", default=None)
 
 
-def near_miss(node: ir.Node, why: str) -> None:
-    """Say why the idiom that is running does not take `node` (the last node of its pattern)."""
+def near_miss(node: ir.Node, why: str, *details: object) -> None:
+    """Say why the idiom that is running does not take `node`, in words, with `{}` in the places of `details`."""
     listener = _listener.get()
     if listener is not None:
-        listener(node.name or "", why)
+        listener(node.name or "", why.format(*details))
 
 
 @contextmanager

@@ -163,8 +163,10 @@ def _kind_of_parameter(birth: Birth) -> Iterator[Candidate]:
 
 
 def _next_letter(birth: Birth) -> Iterator[Candidate]:
-    """Take the first letter that the forward has not used."""
-    yield Candidate(birth.letter, "nothing says what it is: the next free letter", numbered=True)
+    """Take the first letter that the forward has not used: `x` for what a module is about."""
+    is_main = birth.key in birth.module.inputs and _is_main(birth)
+    reason = "what the module is about: a letter" if is_main else "nothing says what it is: the next free letter"
+    yield Candidate(birth.letter, reason, numbered=True)
 
 
 def _is_main(birth: Birth) -> bool:

@@ -99,7 +99,7 @@ class Variables:
         self.used.clear()
         for rules, birth in self._births():
             name = rules.explain(birth, birth.taken)
-            roles = self.roles.lost(birth.key)
+            roles = [role._replace(rank=name.won.rank) for role in self.roles.lost(birth.key)]
             found[birth.key] = Name(name.text, name.won, distinct((*name.lost, *roles), name.won.name), name.change)
             self._give(birth.key, name.text)
         return found

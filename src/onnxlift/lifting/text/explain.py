@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 
 from onnxlift.errors import OnnxLiftError
 from onnxlift.ir.graph.near_misses import NearMiss
 from onnxlift.lifting.code.naming import Candidate
+from onnxlift.rewriting.history import Change
 
 from .dump import shown
 from .named import ARGUMENT, CLASS, MEMBER, VARIABLE, NamedThing
@@ -16,8 +18,8 @@ from .source_map import SourceMap
 
 FEW = 4
 """Values or nodes that are listed; of more only the number is given."""
-FURTHER = 8
-"""Nodes down the graph that are asked for near misses where a node has none: a pattern is found from its end."""
+NEAREST = 12
+"""Nodes around one without near misses that are asked for theirs: a pattern tells at one of its nodes why it fails."""
 _HEADS = {VARIABLE: "variable in {}", MEMBER: "member of {}", ARGUMENT: "argument or attribute of {}", CLASS: "class"}
 
 
@@ -72,7 +74,7 @@ def explain(
     things: Iterable[NamedThing],
     source_map: SourceMap,
     readers: Mapping[str, Sequence[str]],
-    changes: Mapping[str, Sequence[str]] | None,
+    changes: Mapping[str, Sequence[Change]] | None,
     near_misses: Sequence[NearMiss],
 ) -> Explanation:
     """Return what is known under a name: one of the source, of an ONNX value or of an ONNX node (`readers` has all
@@ -82,8 +84,9 @@ def explain(
     found = found or [thing for thing in known if thing.kind == VARIABLE and name in thing.values]
     story = None
     if name in readers:
-        misses = _near_misses_of(name, readers, near_misses)
-        steps = None if changes is None else changes.get(name, ())
+        steps = None if changes is None else [*map(str, changes.get(name, ()))]
+        took = {change.step for change in (changes or {}).get(name, ())}  # perhaps from another of its nodes
+        misses = [miss for miss in _near_misses_of(name, readers, near_misses) if miss.step not in took]
         story = NodeStory(name, steps, misses, source_map.lines_of(name))
     if not found and story is None:
         raise OnnxLiftError(_unknown(name, known, readers))
@@ -93,16 +96,17 @@ def explain(
 def _near_misses_of(
     node: str, readers: Mapping[str, Sequence[str]], near_misses: Sequence[NearMiss]
 ) -> Sequence[NearMiss]:
-    """Return the near misses of a node; else those of the first nodes after it that have any."""
+    """Return the near misses of a node; else those of the nearest node that has any."""
+    makers: dict[str, list[str]] = {}
+    for maker, users in readers.items():
+        for user in users:
+            makers.setdefault(user, []).append(maker)
     waiting = [node]
-    for _ in range(FURTHER):
-        if not waiting:
-            break
-        current = waiting.pop(0)
+    for current in islice(waiting, NEAREST):  # which grows meanwhile
         found = [miss for miss in near_misses if miss.node == current]
         if found:
             return found
-        waiting += [reader for reader in readers.get(current, ()) if reader not in waiting]
+        waiting += [other for other in (*readers.get(current, ()), *makers.get(current, ())) if other not in waiting]
     return ()
 
 

@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from onnxlift.lifting.code.expr import variable
 from onnxlift.lifting.code.naming import NUMBERED, Candidate, Chosen, Name
-from onnxlift.lifting.code.statements import Assign, Statement
+from onnxlift.lifting.code.statements import Assign
 from onnxlift.lifting.modules.module import Module, Stored
 from onnxlift.lifting.ops.layers import Layer
 
@@ -46,7 +46,8 @@ class NamedThing:
 
 
 def named_things(writers: Iterable[ClassWriter], *, with_others: bool = False) -> Iterator[NamedThing]:
-    """Give all names of the source, class by class; with the candidates that lost, if asked for."""
+    """Give all names of the source, class by class; with the values and nodes behind variables, and with the candidates
+    that lost, if asked for."""
     for writer in writers:
         yield _class(writer)
         yield from _arguments(writer)
@@ -87,19 +88,26 @@ def _variables(writer: ClassWriter, with_others: bool) -> Iterator[NamedThing]:
     variables, where = writer.variables, f"{writer.cls.name}.forward"
     explained = variables.explain() if with_others else None
     for key, text in variables.names.items():
-        won = variables.won[key]
-        name = Name(text, won, change="" if won.name == text else NUMBERED) if explained is None else explained[key]
-        if key in writer.module.inputs:
-            yield NamedThing(VARIABLE, where, name, tuple(_passed(writer, key)))
-            continue
-        statement = variables.lives[key].statement
-        origin = None if statement is None else writer.origins.of(statement)
-        values: tuple[str, ...] = (key.name or "",) if isinstance(key, ir.Value) else ()
-        if isinstance(statement, Assign) and origin is not None:
-            place = [variable(target) for target in statement.targets].index(key)
-            values = tuple(_at(place, (names for _, names in origin.values))) or values
-        nodes = () if origin is None else origin.nodes
-        yield NamedThing(VARIABLE, where, name, values, nodes, _index(writer, statement))
+        if explained is None:  # for the source map, which has the values by statement
+            won = variables.won[key]
+            yield NamedThing(VARIABLE, where, Name(text, won, change="" if won.name == text else NUMBERED))
+        elif key in writer.module.inputs:
+            yield NamedThing(VARIABLE, where, explained[key], tuple(_passed(writer, key)))
+        else:
+            yield _written(writer, key, explained[key])
+
+
+def _written(writer: ClassWriter, key: object, name: Name) -> NamedThing:
+    """Return a variable that a statement writes, with the values that it holds in all instances of the class."""
+    statement = writer.variables.lives[key].statement
+    origin = None if statement is None else writer.origins.of(statement)
+    values: tuple[str, ...] = (key.name or "",) if isinstance(key, ir.Value) else ()
+    if isinstance(statement, Assign) and origin is not None:
+        place = [variable(target) for target in statement.targets].index(key)
+        values = tuple(_at(place, (names for _, names in origin.values))) or values
+    nodes = () if origin is None else origin.nodes
+    index = None if statement is None else writer.places_in_text.get(statement)
+    return NamedThing(VARIABLE, f"{writer.cls.name}.forward", name, values, nodes, index)
 
 
 def _passed(writer: ClassWriter, key: object) -> Iterator[str]:
@@ -113,10 +121,6 @@ def _at(place: int, rows: Iterable[Sequence[str | None]]) -> Iterator[str]:
         name = row[place] if place < len(row) else None
         if name:
             yield name
-
-
-def _index(writer: ClassWriter, statement: Statement | None) -> int | None:
-    return None if statement is None else writer.places_in_text.get(statement)
 
 
 def _explained(chosen: Chosen | None, text: str, otherwise: Candidate) -> Name:

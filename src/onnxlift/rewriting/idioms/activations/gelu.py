@@ -16,6 +16,9 @@ import onnx_ir as ir
 from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, Monomial, arithmetic_after, drop_unused, polynomial
 from onnxlift.ir.graph.types import is_float
+from onnxlift.ir.graph.edit import Edit, is_standard, sweep
+from onnxlift.ir.graph.match import DOMAIN, Monomial, arithmetic_after, drop_unused, is_float, polynomial
+from onnxlift.ir.graph.near_misses import near_miss
 from onnxlift.stages import step
 
 _TANH_SCALE = math.sqrt(2 / math.pi)
@@ -41,6 +44,8 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         expected = {(x,): _TANH_SCALE, (x, x, x): _TANH_SCALE * 0.044715}
         attributes = [ir.AttrString("approximate", "tanh")]
     if not inner.equals(expected, x.dtype):
+        if len(inner.terms) == len(expected):
+            near_miss(node, "the argument of {} has other coefficients than a GELU's", node.op_type)
         return
     for last in arithmetic_after(edit, node):
         outer = polynomial(edit, last.outputs[0])
@@ -48,3 +53,4 @@ def _visit(edit: Edit, node: ir.Node) -> None:
             edit.replace(last, "Gelu", [x], attributes, domain=DOMAIN)
             drop_unused(edit, [*outer.nodes, node, *inner.nodes])
             return
+    near_miss(node, "what follows is not x * 0.5 * (1 + {}(...)), or others read a part of it", node.op_type)

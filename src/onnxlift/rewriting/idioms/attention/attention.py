@@ -32,6 +32,9 @@ import onnx_ir as ir
 from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, drop_unused
 from onnxlift.ir.graph.shapes import rank
+from onnxlift.ir.graph.edit import Edit, is_standard, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, rank
+from onnxlift.ir.graph.near_misses import near_miss
 from onnxlift.rewriting.idioms.attention.parts.grouped_heads import before_repetition
 from onnxlift.rewriting.idioms.attention.parts.keys import Keys, find_keys, without_earlier_scale
 from onnxlift.rewriting.idioms.attention.parts.scores import find_weights, is_usual_scale
@@ -57,7 +60,10 @@ def _visit(edit: Edit, node: ir.Node, transposes: set[ir.Node]) -> None:
         return
     nodes: list[ir.Node] = []
     weights = find_weights(edit, probabilities, nodes)
-    if weights is None or not weights.fit(rank(v)) or rank(v) != rank(node.outputs[0]):
+    if weights is None:
+        return
+    if not weights.fit(rank(v)) or rank(v) != rank(node.outputs[0]):
+        near_miss(node, "queries, keys, values and mask do not have the same number of axes")
         return
     scores, mask = weights.scores, weights.scores.mask
     q, of_q = scores.q, without_earlier_scale(edit, scores.q)

@@ -32,6 +32,8 @@ from onnxlift.ir.graph.match import DOMAIN, drop_unused
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import Shape, shape_of
 from onnxlift.ir.origin.module_paths import module_of
+from onnxlift.ir.graph.near_misses import near_miss
+from onnxlift.ir.inference.node_view import Shape, shape_of
 from onnxlift.rewriting.idioms.attention.multihead.core import Core, Returned, find_core, find_returned
 from onnxlift.rewriting.idioms.attention.multihead.keys import Rows, bias_of, find_rows
 from onnxlift.rewriting.idioms.attention.multihead.layouts import Layout, find_layouts, only_reader
@@ -108,7 +110,10 @@ class _Call:
 def _visit(edit: Edit, node: ir.Node, seen: set[ir.Node]) -> None:
     core = find_core(edit, node)
     layer = None if core is None else _find(edit, core)
-    if layer is None or not _is_named_so(layer):
+    if layer is None:
+        return
+    if not _is_named_so(layer):
+        near_miss(node, "the parameters are not named as in nn.MultiheadAttention, nor is the sequence the first axis")
         return
     for layout in find_layouts(edit, _sources(layer), layer.output, layer.joined):
         call = _call(edit, layer, layout)
@@ -117,6 +122,7 @@ def _visit(edit: Edit, node: ir.Node, seen: set[ir.Node]) -> None:
             seen.add(_write(edit, layer, call))
             drop_unused(edit, [*inside, *inside])  # sizes of what is inside may be read there too
             return
+    near_miss(node, "a mask does not fit the layer, or others read a value inside of it")
 
 
 def _find(edit: Edit, core: Core) -> _Layer | None:
@@ -153,6 +159,7 @@ def _find(edit: Edit, core: Core) -> _Layer | None:
         if (of_k.bias is None) != (of_v.bias is None) or of_k.has_zeros != of_v.has_zeros:
             continue
         return _Layer(core, projections, starts, parts, (of_k, of_v), *output, width // features, order[0] == "batch")
+    near_miss(core.node, "the projections do not become heads, or these the result, as in nn.MultiheadAttention")
     return None
 
 

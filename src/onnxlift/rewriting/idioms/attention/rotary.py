@@ -20,6 +20,10 @@ from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import rank, same_shape
+from onnxlift.ir.graph.edit import Edit, attribute, axes_of, is_standard, sweep
+from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by, rank
+from onnxlift.ir.graph.near_misses import near_miss
+from onnxlift.ir.inference.node_view import static_slice
 from onnxlift.rewriting.idioms.parts.pieces import piece
 from onnxlift.stages import step
 
@@ -45,6 +49,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
                     edit.replace(node, "Rotary", [x, cos, sin], options, domain=DOMAIN)
                     drop_unused(edit, [by_cos, by_sin, *nodes])
                     return
+            near_miss(node, "what is multiplied by the cosines is not what is turned")
 
 
 Turned = tuple[ir.Value, list[ir.Node], list[ir.Attr]]
@@ -62,6 +67,7 @@ def _turned(edit: Edit, value: ir.Value) -> Turned | None:
     second = negation.inputs[0]
     x = _half(edit, first, 0)
     if x is None or x is not _half(edit, second, 1) or not _is_last(attribute(concat, "axis", None), x):
+        near_miss(concat, "what is joined is not the second half of the last axis, negated, and the first half")
         return None
     parts = [part.producer() for part in (second, first) if part is not None]
     return x, [concat, negation, *(part for part in parts if part is not None)], []
@@ -81,6 +87,7 @@ def _turned_pairs(edit: Edit, value: ir.Value) -> Turned | None:
     between = (value, flat.inputs[0], *concat.inputs, left.inputs[0])
     x = _every_other(edit, even, 0)
     if x is None or x is not _every_other(edit, odd, 1) or not all(is_private(edit, each) for each in between):
+        near_miss(flat, "the neighbours are not those of one value, or others read them on the way")
         return None
     new = [(attribute(concat, "axis", None),), axes_of(left), axes_of(right)]
     if any(axes not in ((-1,), (rank(x),)) for axes in new) or not same_shape(value, x):

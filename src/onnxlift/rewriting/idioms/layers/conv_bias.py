@@ -22,6 +22,10 @@ from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.origin.exporter import exporter_of
 from onnxlift.rewriting.idioms.parts.biases import is_per_channel, row_of
+from onnxlift.ir.graph.near_misses import near_miss
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.inference.node_view import shape_of
+from onnxlift.ir.inference.symbolic import product
 from onnxlift.stages import step
 
 
@@ -39,6 +43,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         channels = _channels(conv)
         row = row_of(edit, bias, channels) if channels is not None and is_per_channel(bias, channels, value) else None
         if row is None:
+            near_miss(node, "what is added is not a constant with one number for each channel, or the kernel is none")
             continue
         options = list(conv.attributes.values())
         edit.replace(node, conv.op_type, [*conv.inputs[:2], row], options, named_by=conv)

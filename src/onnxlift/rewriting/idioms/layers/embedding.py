@@ -27,6 +27,9 @@ from onnxlift.ir.graph.marks import LOOKED_UP
 from onnxlift.ir.graph.match import DOMAIN
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.shapes import elements_of, rank
+from onnxlift.ir.graph.edit import Edit, attribute, is_parameter, is_standard, sweep
+from onnxlift.ir.graph.match import DOMAIN, rank
+from onnxlift.ir.graph.near_misses import near_miss
 from onnxlift.ir.graph.types import DataType
 from onnxlift.ir.inference.symbolic import is_nonnegative
 from onnxlift.ir.origin.module_paths import told_module
@@ -75,13 +78,19 @@ def _lookup(edit: Edit, node: ir.Node, given: Given) -> None:
     if table is None or indices is None or not may_be_trained(table) or attribute(node, "axis", 0) not in (0, -2):
         return
     if rank(table) != 2 or not rank(indices):
+        near_miss(node, "the table does not have two axes, or there is only one index")
         return
     name = str(table.name)
     if _is_list(indices) and told_module(node) not in (None, name.rpartition(".")[0]):
+        near_miss(node, "rows by a list of numbers, in another module than the table's")
         return
     is_other = name != "weight" and parameter_name(table, node) is not None
     if name.endswith(".weight") or not (is_other or _may_be_negative(indices, given)):
         edit.replace(node, "Embedding", [table, indices], domain=DOMAIN)
+    elif is_other:
+        near_miss(node, "as a layer, the table `{}` would have another key in the state dict", name)
+    else:
+        near_miss(node, "an index may be negative, which nn.Embedding refuses")
 
 
 def _is_list(indices: ir.Value) -> bool:

@@ -33,6 +33,11 @@ from onnxlift.ir.graph.edit import Edit, Lifted, sweep
 from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import rank, shape_of
+from onnxlift.ir.graph.edit import Edit, attribute, is_parameter, is_standard, sweep
+from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by, rank
+from onnxlift.ir.graph.near_misses import near_miss
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.inference.node_view import shape_of
 from onnxlift.ir.inference.symbolic import product
 from onnxlift.ir.origin.exporter import exporter_of
 from onnxlift.ir.origin.metadata import NAME_SCOPES
@@ -67,18 +72,24 @@ def _matmul(edit: Edit, node: ir.Node) -> None:
     if transpose is not None and _is_matrix(transpose.inputs[0]) and swaps_two_axes(transpose):
         edit.replace(node, "Linear", [x, transpose.inputs[0]], [ir.AttrInt64("transposed", 1)], domain=DOMAIN)
         drop_unused(edit, [transpose])
+    elif constant(weight) is not None:
+        near_miss(node, "the constant matrix is not a trained parameter with two axes")
 
 
 def _gemm(edit: Edit, node: ir.Node) -> None:
     x, weight, bias = (*node.inputs, None)[:3]
     transposed = attribute(node, "transB", 0)
     if not _is_matrix(weight) or attribute(node, "transA", 0) != 0 or attribute(node, "alpha", 1.0) != 1.0:
+        near_miss(node, "the matrix is not a trained parameter, or transA or alpha is not the default")
         return
     if transposed is None or (bias is not None and attribute(node, "beta", 1.0) != 1.0):
+        near_miss(node, "beta is not 1")
         return
-    if bias is None or is_bias(bias, _outputs(weight, transposed), 2):
-        inputs = [x, weight] if bias is None else [x, weight, bias]
-        edit.replace(node, "Linear", inputs, _transposed(transposed), domain=DOMAIN)
+    if bias is not None and not is_bias(bias, _outputs(weight, transposed), 2):
+        near_miss(node, "what is added is not a constant with one number for each output")
+        return
+    inputs = [x, weight] if bias is None else [x, weight, bias]
+    edit.replace(node, "Linear", inputs, _transposed(transposed), domain=DOMAIN)
 
 
 def _bias(edit: Edit, node: ir.Node, by_pytorch: bool) -> None:
@@ -87,6 +98,7 @@ def _bias(edit: Edit, node: ir.Node, by_pytorch: bool) -> None:
         if linear is None or len(linear.inputs) > 2:
             continue
         if by_pytorch and (_is_another_bias(bias, node) or _are_apart(node, linear)):
+            near_miss(node, "what is added is no bias of this layer: untrained, of several axes, or in another module")
             continue
         x, weight = linear.inputs
         transposed = attribute(linear, "transposed", 0)
@@ -95,6 +107,7 @@ def _bias(edit: Edit, node: ir.Node, by_pytorch: bool) -> None:
             edit.replace(node, "Linear", inputs, _transposed(transposed), domain=DOMAIN, named_by=linear)
             drop_unused(edit, [linear])
             return
+        near_miss(node, "what is added is not a constant with one number for each output, or others read the product")
 
 
 def _is_another_bias(bias: ir.Value, addition: ir.Node) -> bool:

@@ -28,6 +28,9 @@ from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import elements_of, shape_of
+from onnxlift.ir.graph.near_misses import near_miss
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.inference.node_view import elements_of, shape_of
 from onnxlift.ir.inference.symbolic import product
 from onnxlift.ir.origin.exported import Program, read_program
 from onnxlift.ir.origin.tensors import folded_from
@@ -51,12 +54,16 @@ def _normalised(edit: Edit, node: ir.Node) -> None:
     if x is None or shape is None or groups is None or result is None or len(shape) < 2 or epsilon is None:
         return
     if shape != result and (shape[:2] != result[:2] or not _names_sizes(node)):
+        near_miss(node, "the result does not have the shape of what is normalised")
         return
     if groups[0] != shape[0] or not isinstance(groups[1], int) or not isinstance(shape[1], int):
+        near_miss(node, "the number of groups or channels is not known, or the batch is divided")
         return
     if not groups[1] or shape[1] % groups[1] or product(groups[2:]) == 1:
+        near_miss(node, "the channels cannot be divided into the groups, or a group has one element")
         return
     if not _is_all(norm.inputs[1], 1) or not _is_all(norm.inputs[2], 0):
+        near_miss(node, "the groups have weights: not all scales are 1, or not all shifts 0")
         return
     attributes = [ir.AttrInt64("num_groups", groups[1]), ir.AttrFloat32("epsilon", epsilon)]
     if shape != result:

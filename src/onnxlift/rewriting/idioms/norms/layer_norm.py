@@ -25,6 +25,9 @@ from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_filler, is_private, made_by
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import rank
+from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_filler, is_private, made_by, rank
+from onnxlift.ir.graph.near_misses import near_miss
 from onnxlift.rewriting.idioms.parts.statistics import (
     norm_attributes,
     reduced_axis,
@@ -56,15 +59,21 @@ def _spelled_out(edit: Edit, node: ir.Node) -> None:
         take_weight(edit, node, "LayerNorm")
         return
     centred = made_by(edit, scaled.x, "Sub")
-    if centred is None or not is_private(edit, scaled.x, scaled.readers):
+    if centred is None:
+        return
+    if not is_private(edit, scaled.x, scaled.readers):
+        near_miss(node, "others read the difference from the mean")
         return
     x, average = centred.inputs
     mean = made_by(edit, average, "ReduceMean")
     if x is None or mean is None or mean.inputs[0] is not x or not is_private(edit, average):
+        near_miss(node, "what is subtracted is not the mean of the same value, or others read it")
         return
-    if reduced_axis(edit, average) == scaled.axis:
-        edit.replace(node, "LayerNorm", [x], norm_attributes(scaled), domain=DOMAIN)
-        drop_unused(edit, [*scaled.nodes, centred, mean])
+    if reduced_axis(edit, average) != scaled.axis:
+        near_miss(node, "the mean and the variance are not taken over the same last axes")
+        return
+    edit.replace(node, "LayerNorm", [x], norm_attributes(scaled), domain=DOMAIN)
+    drop_unused(edit, [*scaled.nodes, centred, mean])
 
 
 def _without_weight(edit: Edit, node: ir.Node) -> None:

@@ -22,6 +22,9 @@ from onnxlift.ir.graph.match import (
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.shapes import rank, shape_of
 from onnxlift.ir.graph.types import is_float
+from onnxlift.ir.graph.near_misses import near_miss
+from onnxlift.ir.graph.walk import constant
+from onnxlift.ir.inference.node_view import shape_of
 
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
@@ -76,14 +79,22 @@ def _over_root(edit: Edit, x: ir.Value, root: ir.Value | None, nodes: list[ir.No
 def _over_variance(edit: Edit, x: ir.Value, variance: ir.Value | None, nodes: list[ir.Node]) -> Scaled | None:
     add = made_by(edit, variance, "Add")
     found = with_number(add) if add is not None else None
-    if add is None or found is None or not is_private(edit, variance) or not is_float(x):
+    if add is None:
+        return None
+    if found is None or not is_private(edit, variance) or not is_float(x):
+        near_miss(add, "the epsilon is not a number, or others read the sum with it")
         return None
     mean_square, epsilon = found
     mean, axis = made_by(edit, mean_square, "ReduceMean"), reduced_axis(edit, mean_square)
-    if mean is None or axis is None or not is_private(edit, mean_square):
+    if mean is None:
+        return None
+    if axis is None or not is_private(edit, mean_square):
+        near_miss(add, "the mean is not over the last axes and keeps them, or others read it")
         return None
     square = polynomial(edit, mean.inputs[0])
     if square is None or not is_private(edit, mean.inputs[0]) or not square.equals({(x, x): 1.0}, x.dtype):
+        if constant(x) is None:  # 1 / root is only a part of the pattern
+            near_miss(add, "the mean is not of the square of what is divided by its root, or others read the square")
         return None
     readers = 1 + sum(value is x for n in square.nodes for value in n.inputs)
     return Scaled(x, axis, epsilon, readers, [*nodes, add, mean, *square.nodes])
@@ -121,6 +132,7 @@ def _take(edit: Edit, node: ir.Node, op_type: str, inputs: int) -> bool:
             continue
         shape, axis = shape_of(value), norm.attributes["axis"].as_int()
         if constant(weight) is None or shape is None or shape_of(weight) != shape[axis:]:
+            near_miss(node, "the weight or bias is not a constant with one number for each normalised element")
             continue
         attributes = list(norm.attributes.values())
         edit.replace(node, op_type, [*norm.inputs, weight], attributes, domain=DOMAIN, named_by=node)

@@ -34,6 +34,9 @@ from onnxlift.ir.graph.edit import Edit, Lifted, sweep
 from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, is_zeros, made_by
 from onnxlift.ir.graph.nodes import attribute, is_lifted, is_standard
 from onnxlift.ir.graph.shapes import Shape, shape_of, static_elements
+from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
+from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_lifted, is_private, is_zeros, made_by
+from onnxlift.ir.graph.near_misses import near_miss
 from onnxlift.ir.graph.types import DataType
 from onnxlift.ir.origin.exporter import exporter_of
 from onnxlift.ir.origin.module_paths import module_of
@@ -69,6 +72,7 @@ def _lift(edit: Edit, node: ir.Node, packs: bool) -> None:
     x, w, r, b, lengths, h, c = (*node.inputs, *[None] * 7)[:7]
     lengths = None if lengths is None or _are_full(lengths, x) else lengths
     if lengths is not None and (not packs or _direction(node) == "reverse"):
+        near_miss(node, "sequences of several lengths, which nn.LSTM takes packed, and not backwards")
         return
     weights: Sequence[ir.Value | None] | None = [w, r, b]
     is_packed = all(constant(value) is not None for value in (w, r, b) if value is not None)
@@ -108,15 +112,19 @@ def _is_layer(node: ir.Node) -> bool:
     """Whether PyTorch's layer computes the same."""
     x, w, r, _, _, _, _, peepholes = (*node.inputs, *[None] * 8)[:8]
     if peepholes is not None or _direction(node) not in _DIRECTIONS or 0 in (*_sizes(x), *_sizes(w), *_sizes(r)):
+        near_miss(node, "it has peepholes, an unknown direction, or a size of 0")
         return False
     if attribute(node, "clip", 0.0) or attribute(node, "input_forget", 0) or attribute(node, "layout", 0):
+        near_miss(node, "PyTorch's layer has no clip, no input_forget and no layout 1")
         return False
     if node.op_type == "GRU" and not attribute(node, "linear_before_reset", 0):
+        near_miss(node, "PyTorch's GRU resets after the linear part (linear_before_reset=1)")
         return False
     directions = _directions(node)
     usual = _STANDARD[node.op_type] * directions
     activations = _activations(node)[: len(usual)]
     if activations != usual and not (node.op_type == "RNN" and activations == ("relu",) * directions):
+        near_miss(node, "PyTorch's layer has other activations than {}", ", ".join(activations))
         return False
     return _sizes(r)[:1] == (directions,) and isinstance(_sizes(r)[-1], int)
 

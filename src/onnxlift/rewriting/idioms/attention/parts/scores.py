@@ -14,6 +14,10 @@ from onnxlift.ir.graph.match import is_private, made_by
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import rank, shape_of, static_elements
 from onnxlift.ir.graph.types import is_close
+from onnxlift.ir.graph.edit import Edit, attribute
+from onnxlift.ir.graph.match import is_close, is_private, made_by, number, rank
+from onnxlift.ir.graph.near_misses import near_miss
+from onnxlift.ir.inference.node_view import shape_of, static_elements
 
 from .keys import without_scale
 from .mask import Mask, find_mask
@@ -59,6 +63,7 @@ def softmax_of_scores(edit: Edit, probabilities: ir.Value | None) -> ir.Node | N
     axis = attribute(softmax, "axis", -1 if edit.opset(softmax) >= 13 else 1)
     axes = rank(softmax.inputs[0])
     if axis is None or axes is None or axis not in (-1, axes - 1) or not is_private(edit, softmax.inputs[0]):
+        near_miss(softmax, "the softmax is not over the last axis, or others read the scores")
         return None
     return softmax
 
@@ -68,7 +73,10 @@ def find_scores(edit: Edit, masked: ir.Value, nodes: list[ir.Node]) -> Scores | 
     mask = find_mask(edit, masked, nodes)
     scores, scale = without_scale(edit, mask.scores, nodes)
     product = made_by(edit, scores, "MatMul")
-    if product is None or not is_private(edit, scores):
+    if product is None:
+        return None
+    if not is_private(edit, scores):
+        near_miss(product, "others read the scores")
         return None
     nodes.append(product)
     q, of_q = without_scale(edit, product.inputs[0], nodes)
@@ -106,6 +114,8 @@ def _before_dropout(
 def _before_softmax(edit: Edit, probabilities: ir.Value | None, nodes: list[ir.Node]) -> ir.Value | None:
     """What goes into the softmax over the last axis that `probabilities` come from, if nobody else reads those."""
     if not is_private(edit, probabilities):
+        if (softmax := made_by(edit, probabilities, "Softmax")) is not None:
+            near_miss(softmax, "others read the probabilities")
         return None
     narrowed = made_by(edit, probabilities, "Cast")
     if narrowed is not None:
@@ -135,6 +145,7 @@ def _before_softmax(edit: Edit, probabilities: ir.Value | None, nodes: list[ir.N
         return softmax.inputs[0]
     widened = made_by(edit, softmax.inputs[0], "Cast")
     if widened is None or not _is_half_in_float(widened, narrowed) or not is_private(edit, widened.inputs[0]):
+        near_miss(narrowed, "the softmax is not computed in float32 of scores in half precision")
         return None
     nodes.append(widened)
     return widened.inputs[0]

@@ -26,7 +26,7 @@ from .external import DataFolder
 from .limits import check_limits
 from .prepare import prepare
 from .sniff import looks_like
-from .tensors import DataFile, Stored, TensorStore
+from .tensors import DataFile, StoredBytes, TensorStore
 from .weights import attach_weights, detach_weights, replace_tensors
 from .wire import WireError, cut_weights
 
@@ -90,7 +90,7 @@ def _parse(data: memoryview, source: DataFile | memoryview, store: TensorStore, 
     """The parsed model, with tickets in the place of large tensors."""
     model = onnx.ModelProto()
     try:
-        model.ParseFromString(cut_weights(data, lambda offset, length: store.put(Stored(source, offset, length))))
+        model.ParseFromString(cut_weights(data, lambda offset, length: store.put(StoredBytes(source, offset, length))))
         problem = "" if model.HasField("graph") else "it holds no graph"
     except (WireError, DecodeError) as error:
         problem = "subgraphs are nested too deeply" if "MaxDepth" in str(error) else str(error)

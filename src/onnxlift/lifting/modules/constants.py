@@ -1,4 +1,4 @@
-"""What is no part of the state dict: numbers that the code brings along, and nobody trained.
+"""Constants that are no part of the state dict: numbers that the code brings along, and nobody trained.
 
     self.register_buffer("inv_freq", torch.empty(32))   ->   self.register_buffer("inv_freq", ..., persistent=False)
 
@@ -44,12 +44,13 @@ def _is_persistent(value: ir.Value) -> bool:
 
 
 def has_key(value: ir.Value) -> bool:
-    """Whether a constant is in the state dict under its own name: a parameter, or a buffer that is known as one."""
+    """Tell whether a constant is in the state dict under its own name: a parameter, or a buffer that is known as
+    one."""
     told = value.metadata_props
     is_buffer = told.get(SIGNATURE_KIND) == "BUFFER" and told.get(PERSISTENT) != "False"
     return is_parameter(value) or (is_buffer and not is_made_up(value))
 
 
 def is_made_up(value: ir.Value) -> bool:
-    """Whether nobody has given a constant its name: an exporter has generated it, or has computed the numbers."""
+    """Tell whether nobody has given a constant its name: an exporter has generated it, or has computed the numbers."""
     return is_nameless(value) or "constant" in value.meta or FOLDED_FROM in value.metadata_props

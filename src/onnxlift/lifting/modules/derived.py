@@ -48,20 +48,20 @@ def derive(root: Module, model: ir.Model, scopes: Scopes) -> None:
 
 
 def _is_the_model(layer: Layer) -> bool:
-    """Rule 1."""
+    """Tell by its weights' names whether a layer is the model itself, by rule 1."""
     names = {role: _name(weight.value, layer) for role, weight in layer.weights.items()}
     return any(names.values()) and all(name in (role, None) for role, name in names.items())
 
 
 def _name(value: ir.Value, layer: Layer) -> str | None:
-    """What a weight of the layer was called, unless it has lost its name."""
+    """Return what a weight of the layer was called; None if it has lost its name."""
     if FOLDED_FROM in value.metadata_props and layer.node is not None:
         return parameter_name(value, layer.node)
     return None if is_nameless(value) or MADE in value.meta else value.name
 
 
 def _is_nameless(layer: Layer, scopes: Scopes) -> bool:
-    """Rule 2."""
+    """Tell whether a layer without names is the model itself, by rule 2."""
     node = layer.node
     if node is None or not layer.weights or any(_name(w.value, layer) for w in layer.weights.values()):
         return False

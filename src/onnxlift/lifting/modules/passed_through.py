@@ -70,7 +70,7 @@ def pass_through_blocks(root: Module) -> None:
 
 
 def _readers(module: Module) -> dict[object, list[Statement]]:
-    """Variable -> the statements that read it."""
+    """Return for each variable the statements that read it."""
     readers: dict[object, list[Statement]] = {}
     for statement in module.body.statements:
         for key in _reads([statement]):
@@ -79,13 +79,13 @@ def _readers(module: Module) -> dict[object, list[Statement]]:
 
 
 def _reads(statements: Sequence[Statement]) -> Counter[object]:
-    """The variables that statements read, and how often."""
+    """Count how often statements read each variable."""
     every = walk_statements(Block(list(statements)))
     return Counter(variable(p) for s in every for e in expressions(s) for p in walk(e) if isinstance(p, Ref))
 
 
 def _plan(call: Assign, value: ir.Value, readers: Sequence[Statement]) -> PassingPlan | None:
-    """How `value`, which `call` gives, goes through all blocks that read it; None if it cannot."""
+    """Return how `value`, which `call` gives, goes through all blocks that read it; None if it cannot."""
     calls = [reader for reader in readers if isinstance(reader, Assign)]
     first, *others = (called_module(statement.expr) for statement in (call, *calls))
     takers = [module for module in others if module is not None]
@@ -117,7 +117,8 @@ class PassingPlan:
         self.forms: dict[Module, Module] = {}
 
     def draft(self, giver: Module, takers: Sequence[Module]) -> bool:
-        """Draft a module that gives the value and those that take it, and what is below them. Whether that can be."""
+        """Draft a module that gives the value and those that take it, and what is below them. Tell whether that can
+        be."""
         producers = [s for s in giver.body.statements if isinstance(s, Assign) and self._gives(s)]
         if len(producers) != 1 or any(self.value not in taker.inputs for taker in takers):
             return False
@@ -173,7 +174,7 @@ class PassingPlan:
         return Ref(self.value) if is_start else None
 
     def _part(self, giver: Module) -> list[Assign]:
-        """The statements that only the value needs, in order; none if there is more than assignments."""
+        """Return the statements that only the value needs, in order; none if there is more than assignments."""
         *steps, last = giver.body.statements
         assigns = [s for s in steps if isinstance(s, Assign)]
         needed_outside = set(_reads([last])) - {self.value}
@@ -205,7 +206,7 @@ class PassingPlan:
             self.extras = [*(value for value in self.extras if left[value]), result]
 
     def _pass_through(self, giver: Module, takers: Sequence[Module], path: Path) -> bool:
-        """The same for modules that call those on the level below, which are drafted already."""
+        """Draft modules that call those on the level below, which are drafted already. Tell whether that can be."""
         call, child = _call_at(giver, path)
         arguments = _arguments(call, child)
         start = variable(arguments[self.start]) if self.start is not None else None
@@ -228,7 +229,7 @@ class PassingPlan:
         return [new if statement is call else statement for statement in module.body.statements]
 
     def _called(self, call: Assign, module: Module, passed: Mapping[ir.Value, Expr], result: Ref | None) -> Assign:
-        """The call of a module as it would be, which gives the value as the last result."""
+        """Return the call of a module as it would be, which gives the value as the last result."""
         assert isinstance(call.expr, Call)
         arguments = {**_arguments(call, module), **passed}
         expr = Call(call.expr._function, [arguments[value] for value in self.forms[module].inputs], {})
@@ -242,8 +243,8 @@ class PassingPlan:
         others: Sequence[Sequence[Statement]],
         part: Statement | None = None,
     ) -> bool:
-        """Draft the modules of a level with these statements. Whether they are equal, but for the `part` that only the
-        giver has."""
+        """Draft the modules of a level with these statements. Tell whether they are equal, but for the `part` that only
+        the giver has."""
         for taker, own in zip(takers, others, strict=True):
             inputs = self._inputs(giver, taker)
             if inputs is None:
@@ -255,8 +256,8 @@ class PassingPlan:
         return True
 
     def _inputs(self, giver: Module, taker: Module) -> tuple[Inputs, Inputs] | None:
-        """The inputs of both in one order: those of the taker, then what only the giver needs, then what may be None.
-        None if they don't go together."""
+        """Return the inputs of both in one order: those of the taker, then what only the giver needs, then what may be
+        None. None if they do not go together."""
         extras = [v for v in self.extras if v not in taker.inputs]
         needless = {*extras, *self.sources.values(), self.start} - taker.inputs.keys()
         ours = [v for v in giver.inputs if v not in needless]
@@ -360,7 +361,7 @@ def _by_use(statements: Sequence[Statement]) -> list[Statement]:
 
 
 def _call_at(module: Module, path: Path) -> tuple[Assign, Module]:
-    """The statement that calls the member at `path`, and that member."""
+    """Return the statement that calls the member at `path`, and that member."""
     child = module.members[path]
     assert isinstance(child, Module)
     calls = (s for s in module.body.statements if isinstance(s, Assign) and called_module(s.expr) is child)
@@ -368,6 +369,6 @@ def _call_at(module: Module, path: Path) -> tuple[Assign, Module]:
 
 
 def _arguments(call: Assign, module: Module) -> dict[ir.Value, Expr]:
-    """The inputs of the module, and what they are given."""
+    """Return the inputs of the module, and what they are given."""
     assert isinstance(call.expr, Call)
     return dict(zip(module.inputs, call.expr._args, strict=True))

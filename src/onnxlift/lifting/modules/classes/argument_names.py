@@ -1,4 +1,4 @@
-"""What the arguments of a class are called, by the roles that their numbers have where they stand.
+"""Names for the arguments of a class, by the roles that their numbers have where they stand.
 
 in_channels and num_features   ->   channels          out_features   ->   out_dim
 kernel_size                    ->   kernel            heads, size    ->   heads
@@ -28,8 +28,8 @@ _SHORT = {
 
 
 def argument_name(roles: Sequence[str], taken: set[str], is_end: bool) -> str:
-    """A telling name: the role of the places, or the general word if the places have several roles; `hidden` for a
-    width that a block has only inside, which is none at an end of it."""
+    """Choose a name for a number of the constructor: the role that it has in its places, or the general word if it has
+    several roles; `hidden` for a width that a block has only inside, and at neither end."""
     name = roles[0]
     if len(set(roles)) > 1:
         specific = [r for r in roles if r not in ("size", "start", "scale", "shape", "groups", "length", "hidden")]
@@ -46,12 +46,12 @@ def argument_name(roles: Sequence[str], taken: set[str], is_end: bool) -> str:
 
 
 def _is_read(roles: Sequence[str]) -> bool:
-    """Whether a layer takes what has this width."""
+    """Tell whether a layer takes what has this width."""
     return any(role.startswith(("in_", "input_")) for role in roles)
 
 
 def numbered(name: str, taken: set[str]) -> str:
-    """The name, with a number where it is taken."""
+    """Return the name, with a number behind it where it is taken."""
     number, candidate = 2, name
     while candidate in taken:
         candidate, number = f"{name}{number}", number + 1

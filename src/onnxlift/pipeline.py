@@ -15,7 +15,7 @@ import onnx_ir as ir
 from onnxlift.ir.reading.load import load
 from onnxlift.lifting.code.identifiers import file_stem
 from onnxlift.lifting.modules.lower import Lowering
-from onnxlift.lifting.modules.member_order import registration_order
+from onnxlift.lifting.modules.members.member_order import registration_order
 from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.ops import registry
 from onnxlift.lifting.text.dump import GraphDump

@@ -25,9 +25,9 @@ Applies to modules of one class of the original (where the exporter names no cla
 `layer2.0`), if the shorter forward is the longer one without a few steps, and if the members that only those steps need
 are all that the shorter one lacks. Such a step is the call of a member on one value, the addition of one, an
 activation, what is done to one with a constant of the module's own, or a `roll`, and passes the value on where it is
-missing; or it is an `if` about a member, which `modules/passed_through.py` has written for this. Not if the numbers of
-an optional part are not known where it is missing. Sound because the shorter module runs the longer forward, with
-identities and without the other steps; to roll by 0 is an identity.
+missing; or it is an `if` about a member, which `modules/signatures/passed_through.py` has written for this. Not if the
+numbers of an optional part are not known where it is missing. Sound because the shorter module runs the longer forward,
+with identities and without the other steps; to roll by 0 is an identity.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ from onnxlift.lifting.code.expr import (
 )
 from onnxlift.lifting.code.statements import Assign, Block, Branch, Return, Statement, expressions, walk_statements
 from onnxlift.lifting.code.substitute import substitute
-from onnxlift.lifting.modules.inline import main_line
 from onnxlift.lifting.modules.module import Module, Stored
+from onnxlift.lifting.modules.statements.inline import main_line
 from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.tree.scopes import Path
 

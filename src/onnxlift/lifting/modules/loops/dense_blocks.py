@@ -27,7 +27,7 @@ from onnxlift.lifting.code.expr import Attribute, Call, Display, Expr, Literal, 
 from onnxlift.lifting.code.statements import Assign, Block, Evaluate, ForLoop, Return
 from onnxlift.lifting.modules.classes.number_groups import Number
 from onnxlift.lifting.modules.module import Module
-from onnxlift.lifting.modules.prune import called_module
+from onnxlift.lifting.modules.signatures.prune import called_module
 
 from .loops import Container
 

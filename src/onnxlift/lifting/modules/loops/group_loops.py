@@ -45,9 +45,9 @@ from onnxlift.lifting.code.expr import (
 )
 from onnxlift.lifting.code.statements import Assign, Block, Evaluate, ForLoop, Return, Statement
 from onnxlift.lifting.code.substitute import copied, substitute
-from onnxlift.lifting.modules.inline import is_readable
 from onnxlift.lifting.modules.meaning import in_common
 from onnxlift.lifting.modules.module import Module, Stored, is_list
+from onnxlift.lifting.modules.statements.inline import is_readable
 from onnxlift.lifting.tree.scopes import Path
 
 from .iteration_values import Changes, Collected, find_changes, made_in, with_all_bounds

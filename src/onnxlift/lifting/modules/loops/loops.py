@@ -38,7 +38,7 @@ from onnxlift.lifting.code.statements import (
     walk_statements,
 )
 from onnxlift.lifting.modules.module import Module, is_list
-from onnxlift.lifting.modules.prune import called_module
+from onnxlift.lifting.modules.signatures.prune import called_module
 from onnxlift.lifting.tree.scopes import Path
 
 SHORTEST, SHORTEST_PART = 2, 3

@@ -57,10 +57,9 @@ from onnxlift.lifting.code.statements import (
     expressions,
     walk_statements,
 )
-
-from .meaning import meaning, says_more
-from .module import Module
-from .prune import called_module
+from onnxlift.lifting.modules.meaning import meaning, says_more
+from onnxlift.lifting.modules.module import Module
+from onnxlift.lifting.modules.signatures.prune import called_module
 
 LENGTH = 82
 WIDTH = 92  # of a line of `forward`, beyond which it would be broken into several

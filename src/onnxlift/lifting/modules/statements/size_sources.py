@@ -28,9 +28,9 @@ from onnxlift.ir.inference.symbolic import divide_exactly
 from onnxlift.lifting.code.expr import Attribute, Expr, Literal, Ref, Subscript, bare, children, walk
 from onnxlift.lifting.code.statements import Assign, ForLoop, Statement, expressions, walk_statements
 from onnxlift.lifting.code.substitute import substitute, substitute_in
+from onnxlift.lifting.modules.module import Module
 
 from .inline import Inlined
-from .module import Module
 
 Size = tuple[ir.Value, int]
 """A tensor and one of its axes."""

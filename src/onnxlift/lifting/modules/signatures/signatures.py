@@ -23,10 +23,10 @@ from onnxlift.lifting.code.expr import Attribute, Call, Expr, Literal, Ref, bare
 from onnxlift.lifting.code.statements import Assign, Block, Return, Statement
 from onnxlift.lifting.code.substitute import Replacement, substitute
 from onnxlift.lifting.modules.classes.canonical import Canonical
+from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.ops.operand import Operand, Tensor
 
-from .module import Module
 from .prune import called_module
 
 MOST_STATEMENTS = 60

@@ -15,9 +15,8 @@ import onnx_ir as ir
 from onnxlift.ir.graph.types import FLOATS, Dim, type_of
 from onnxlift.ir.inference.node_view import elements_of
 from onnxlift.lifting.code.expr import Ref, bare, variable
+from onnxlift.lifting.modules.statements.size_sources import read_size
 from onnxlift.lifting.ops.operand import Constant, Dims, Operand, Scalar, Tensor, size_of
-
-from .size_sources import read_size
 
 
 @dataclass

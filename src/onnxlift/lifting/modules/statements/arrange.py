@@ -20,9 +20,9 @@ from itertools import pairwise
 
 from onnxlift.lifting.code.expr import Expr, Ref, variable, walk
 from onnxlift.lifting.code.statements import Assign, Block, Statement
+from onnxlift.lifting.modules.signatures.prune import called_module
 
 from .inline import Inlined, read_variables
-from .prune import called_module
 
 
 def arrange(block: Block, inlined: Inlined, begin: dict[int, int]) -> None:

@@ -43,12 +43,12 @@ from onnxlift.lifting.code.substitute import substitute
 from onnxlift.lifting.modules.classes.canonical import Canonical
 from onnxlift.lifting.modules.classes.levels import family_of
 from onnxlift.lifting.modules.classes.variants import MOST_STATEMENTS
+from onnxlift.lifting.modules.members.member_order import order_by_use
+from onnxlift.lifting.modules.module import Module, Stored
 from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.ops.operand import Operand, Tensor
 from onnxlift.lifting.tree.scopes import Path
 
-from .member_order import order_by_use
-from .module import Module, Stored
 from .prune import called_module
 
 Inputs = dict[ir.Value, Operand]

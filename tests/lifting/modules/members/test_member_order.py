@@ -11,7 +11,7 @@ import pytest
 import onnxlift
 from onnxlift.ir.origin.metadata import SIGNATURE_KIND
 from onnxlift.ir.reading.load import load
-from onnxlift.lifting.modules.member_order import registration_order
+from onnxlift.lifting.modules.members.member_order import registration_order
 from small_graphs import Graph
 
 

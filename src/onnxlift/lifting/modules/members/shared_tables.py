@@ -22,10 +22,9 @@ import onnx_ir as ir
 
 from onnxlift.ir.origin.exported import parameters_in_order
 from onnxlift.lifting.code.identifiers import is_nameless
+from onnxlift.lifting.modules.module import Module, state_entries
 from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.tree.scopes import Path, owner_of
-
-from .module import Module, state_entries
 
 
 def add_shared_tables(root: Module, model: ir.Model) -> None:

@@ -18,10 +18,9 @@ import onnx_ir as ir
 from onnxlift.ir.origin.exported import persistent_buffers
 from onnxlift.ir.origin.metadata import FOLDED_FROM, PERSISTENT, SIGNATURE_KIND
 from onnxlift.lifting.code.identifiers import is_nameless
+from onnxlift.lifting.modules.member_names import is_integer_weight
+from onnxlift.lifting.modules.module import Module, Stored, state_entries
 from onnxlift.lifting.tree.weights import is_parameter
-
-from .member_names import is_integer_weight
-from .module import Module, Stored, state_entries
 
 
 def mark_constants(root: Module, graph: ir.Graph) -> None:

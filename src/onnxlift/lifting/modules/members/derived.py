@@ -23,12 +23,11 @@ from onnxlift.ir.origin.metadata import FOLDED_FROM, NAME_SCOPES
 from onnxlift.lifting.code.expr import Call, Member, bare, walk
 from onnxlift.lifting.code.identifiers import is_nameless
 from onnxlift.lifting.code.statements import expressions, walk_statements
+from onnxlift.lifting.modules.member_names import kind_word
+from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.tree.scopes import Scopes
 from onnxlift.rewriting.idioms.parts.parameter_names import parameter_name
-
-from .member_names import kind_word
-from .module import Module
 
 
 def derive(root: Module, model: ir.Model, scopes: Scopes) -> None:

@@ -25,9 +25,8 @@ from onnxlift.ir.origin.metadata import SIGNATURE_KIND
 from onnxlift.lifting.code.expr import Call, Display, Expr, Local, Member, Ref, bare, children, variable, walk
 from onnxlift.lifting.code.statements import Assign, Block, Return, Statement, blocks, expressions, walk_statements
 from onnxlift.lifting.modules.classes.module_class import ModuleClass
+from onnxlift.lifting.modules.module import Module, Stored
 from onnxlift.lifting.tree.scopes import Path, owner_of
-
-from .module import Module, Stored
 
 Registered = Mapping[Path, int]
 """The path of a module or tensor -> its place among those of the original."""

@@ -21,10 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from onnxlift.ir.graph.edit import has_generated_name
+from onnxlift.lifting.modules.module import Entry
 from onnxlift.lifting.ops.layers import turned
 from onnxlift.lifting.tree.scopes import Path
-
-from .module import Entry
 
 
 def find_ties(entries: Mapping[str, Entry]) -> dict[str, str]:

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from onnxlift.lifting.code.expr import Call, Display, Expr, Local, Member, Ref, walk
 from onnxlift.lifting.code.statements import Assign, Return, expressions, walk_statements
-
-from .dead_code import remove_dead_code
-from .module import Borrowed, Module, Stored
+from onnxlift.lifting.modules.module import Borrowed, Module, Stored
+from onnxlift.lifting.modules.statements.dead_code import remove_dead_code
 
 
 def prune(module: Module) -> None:

@@ -26,10 +26,10 @@ from onnxlift.ir.inference.infer import is_generated
 from onnxlift.lifting.code.expr import Expr, Local, Ref, walk
 from onnxlift.lifting.code.statements import Assign, Block, expressions, walk_statements
 from onnxlift.lifting.code.substitute import substitute_in
+from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.tree.flow import ACTIVATIONS
 
 from .dead_code import remove_dead_code
-from .module import Module
 from .size_sources import read_size, steady_variables
 
 Size = str | tuple[ir.Value, int]

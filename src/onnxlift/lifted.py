@@ -14,8 +14,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.reading.tensors import DataFile, FileTensor
+from onnxlift.lifting.modules.members.ties import find_ties
 from onnxlift.lifting.modules.module import Entry, Module, state_entries
-from onnxlift.lifting.modules.ties import find_ties
 from onnxlift.lifting.text.dump import GraphDump
 from onnxlift.lifting.text.explain import Explanation, explain
 from onnxlift.lifting.text.file import Source

@@ -17,7 +17,7 @@ from onnxlift.ir.graph.near_misses import noting
 from onnxlift.ir.load import load
 from onnxlift.lifting.code.identifiers import file_stem
 from onnxlift.lifting.modules.lower import Lowering
-from onnxlift.lifting.modules.member_order import registration_order
+from onnxlift.lifting.modules.members.member_order import registration_order
 from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.ops import registry
 from onnxlift.lifting.ops.layer_nodes import function_weights

@@ -16,7 +16,7 @@ import onnx_ir as ir
 
 from onnxlift.errors import LoadError, quote
 
-from .tensors import DataFile, Stored, bytes_needed
+from .tensors import DataFile, StoredBytes, bytes_needed
 
 NO_FOLDER = "a model without a path has no folder to look in: pass the path of the .onnx file instead"
 
@@ -65,7 +65,7 @@ class DataFolder:
         return any(resolved != root and resolved.is_relative_to(root) for root in self._roots)
 
 
-def stored_data(tensor: onnx.TensorProto, folder: DataFolder) -> Stored:
+def stored_data(tensor: onnx.TensorProto, folder: DataFolder) -> StoredBytes:
     """Where the bytes of an external tensor lie. Raises LoadError if they must not or cannot be read."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location", "")
@@ -76,14 +76,14 @@ def stored_data(tensor: onnx.TensorProto, folder: DataFolder) -> Stored:
         offset = _count(entries.get("offset", "0"), "offset")
         length = _count(entries.get("length", str(needed)), "length")
         if length == 0:
-            return Stored(memoryview(b""), 0, 0)
+            return StoredBytes(memoryview(b""), 0, 0)
         file = folder.file(location)
         if offset + length > file.size:
             raise LoadError(
                 f"bytes {offset:,} to {offset + length:,} are wanted, and the file has {file.size:,}. "
                 "It is truncated, or belongs to another model."
             )
-        return Stored(file, offset, length)
+        return StoredBytes(file, offset, length)
     except LoadError as error:
         raise LoadError(f"external data {quote(location)} of tensor {quote(tensor.name)}: {error}") from error
 

@@ -16,7 +16,7 @@ from onnxlift.stages import step
 from .draft import Draft, Source
 from .external import DataFolder
 from .sniff import looks_like
-from .tensors import DataFile, Stored, TensorStore
+from .tensors import DataFile, StoredBytes, TensorStore
 from .weights import replace_tensors
 from .wire import WireError, cut_weights
 
@@ -59,7 +59,7 @@ def _parse(data: memoryview, source: DataFile | memoryview, store: TensorStore, 
     """The parsed model, with tickets in the place of large tensors."""
     model = onnx.ModelProto()
     try:
-        model.ParseFromString(cut_weights(data, lambda offset, length: store.put(Stored(source, offset, length))))
+        model.ParseFromString(cut_weights(data, lambda offset, length: store.put(StoredBytes(source, offset, length))))
         problem = "" if model.HasField("graph") else "it holds no graph"
     except (WireError, DecodeError) as error:
         problem = "subgraphs are nested too deeply" if "MaxDepth" in str(error) else str(error)

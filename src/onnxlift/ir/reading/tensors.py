@@ -104,7 +104,7 @@ def _stamp(status: os.stat_result) -> tuple[int, int, int]:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredBytes:
     """A range of a file or of a buffer."""
 
     source: DataFile | memoryview
@@ -126,7 +126,7 @@ class FileTensor(ir.TensorProtocol):
 
     def __init__(
         self,
-        raw: Stored,
+        raw: StoredBytes,
         dtype: ir.DataType,
         shape: ir.Shape,
         *,
@@ -204,14 +204,14 @@ class TensorStore:
 
     def __init__(self) -> None:
         self._token = secrets.token_bytes(16)
-        self._tensors: list[Stored | ir.TensorProtocol] = []
+        self._tensors: list[StoredBytes | ir.TensorProtocol] = []
 
-    def put(self, tensor: Stored | ir.TensorProtocol) -> bytes:
+    def put(self, tensor: StoredBytes | ir.TensorProtocol) -> bytes:
         """The ticket to write in the place of the bytes."""
         self._tensors.append(tensor)
         return self._token + (len(self._tensors) - 1).to_bytes(8, "little")
 
-    def get(self, raw_data: bytes) -> Stored | ir.TensorProtocol | None:
+    def get(self, raw_data: bytes) -> StoredBytes | ir.TensorProtocol | None:
         """What the ticket stands for, or None if these bytes are no ticket."""
         if len(raw_data) != 24 or not raw_data.startswith(self._token):
             return None

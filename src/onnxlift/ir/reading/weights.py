@@ -15,7 +15,7 @@ from onnxlift.ir.graph.walk import regions
 
 from .external import DataFolder, stored_data
 from .protos import graphs_of
-from .tensors import FileTensor, Stored, TensorStore, bytes_needed, size_mismatch
+from .tensors import FileTensor, StoredBytes, TensorStore, bytes_needed, size_mismatch
 
 MAX_RANK = 32
 MAX_BYTES = 1 << 62
@@ -139,7 +139,7 @@ def _check_size(tensor: TensorProto, store: TensorStore) -> None:
         if stored is None:
             length = len(tensor.raw_data)
         else:
-            length = stored.length if isinstance(stored, Stored) else stored.nbytes
+            length = stored.length if isinstance(stored, StoredBytes) else stored.nbytes
         if length != bytes_needed(dtype, shape):
             raise LoadError(size_mismatch(_title(tensor), dtype, shape, length))
         return
@@ -165,7 +165,7 @@ def _claim(tensor: ir.TensorProtocol, store: TensorStore) -> ir.TensorProtocol:
         return _string_objects(tensor)
     if not isinstance(tensor, ir.serde.TensorProtoTensor) or (stored := store.get(tensor.raw.raw_data)) is None:
         return tensor
-    if not isinstance(stored, Stored):
+    if not isinstance(stored, StoredBytes):
         # The caller's own tensor, behind a name of ours: renaming a value renames its tensor.
         return ir.LazyTensor(lambda: stored, tensor.dtype, tensor.shape, name=tensor.name)
     return FileTensor(

@@ -42,6 +42,15 @@ from onnxlift.lifting.code.expr import (
 from onnxlift.lifting.code.identifiers import attribute
 from onnxlift.lifting.code.statements import Assign, Block, Return, Statement, expressions, walk_statements
 from onnxlift.lifting.code.substitute import Replacement, substitute
+from onnxlift.lifting.modules.members.computed_constants import write_computation
+from onnxlift.lifting.modules.members.derived import derive
+from onnxlift.lifting.modules.members.member_order import order_by_use
+from onnxlift.lifting.modules.members.shared_tables import add_shared_tables
+from onnxlift.lifting.modules.signatures.border import hand_down, handed_down, is_fixed, parameter_order
+from onnxlift.lifting.modules.signatures.prune import prune
+from onnxlift.lifting.modules.statements.branches import merge_branches
+from onnxlift.lifting.modules.statements.dead_code import remove_dead_code
+from onnxlift.lifting.modules.statements.size_sources import read_from_parameters
 from onnxlift.lifting.ops import registry
 from onnxlift.lifting.ops.layers import Layer, Weight
 from onnxlift.lifting.ops.node import Node, Result, Unpack, Unsupported, torch_dtype
@@ -50,20 +59,11 @@ from onnxlift.lifting.tree.build import build_branch
 from onnxlift.lifting.tree.scope import Scope
 from onnxlift.lifting.tree.scopes import Path, Scopes, owner_of
 
-from .border import hand_down, handed_down, is_fixed, parameter_order
-from .branches import merge_branches
-from .computed_constants import write_computation
-from .dead_code import remove_dead_code
-from .derived import derive
 from .lowered_code import LoweredCode, code_without_steps, replacement, translated
 from .member_names import layer_path, module_path, spell_numbers, stored_path
-from .member_order import order_by_use
 from .module import Module, Stored
-from .prune import prune
 from .repeated import Repeated
 from .sequential import find_named_chain, is_layer, make_sequential
-from .shared_tables import add_shared_tables
-from .size_sources import read_from_parameters
 
 LONGEST_SIZES = 120  # names, numbers and operators in a list of sizes that is written where it is used
 

@@ -19,11 +19,11 @@ import onnx_ir as ir
 from onnxlift.lifting.code.expr import Expr, Member, Ref
 from onnxlift.lifting.code.statements import Assign, Block, Statement, copy_of, walk_statements
 from onnxlift.lifting.code.substitute import Replacement, substitute, substitute_in
+from onnxlift.lifting.modules.signatures.prune import called_module
 from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.ops.operand import Dims, Operand, Scalar
 
 from .module import Module
-from .prune import called_module
 
 
 @dataclass

@@ -78,7 +78,7 @@ class Module:
         self._names[id(target)] = path
 
     def free(self, path: Path) -> Path:
-        """`path`, changed where it would hide, or be hidden by, another member."""
+        """Return `path`, changed where it would hide, or be hidden by, another member."""
         path = (path[0], *(f"{part}_" if part in DICT_METHODS else part for part in path[1:]))
         if any(path[:i] in self.members for i in range(1, len(path))):
             path = ("_".join(path),)  # what would be its container is a layer already
@@ -90,12 +90,12 @@ class Module:
 
     @property
     def has_numbers(self) -> bool:
-        """Whether members are called by mere numbers, as only those of a container can be."""
+        """Tell whether members are called by mere numbers, as only those of a container can be."""
         return any(path[0][0].isdigit() for path in self.members)
 
     @property
     def base(self) -> str:
-        """The class that it derives from: a layer or a container if it is one, and has a forward of its own."""
+        """Return the class that it derives from: a layer or a container if it is one, and has a forward of its own."""
         if self.derived is not None:
             return self.derived.constructor
         if self.sequential:
@@ -105,11 +105,11 @@ class Module:
         return container({path[0] for path, member in self.members.items() if not isinstance(member, Stored)})
 
     def name_of(self, target: object) -> Path:
-        """The attribute path of one of the members."""
+        """Return the attribute path of one of the members."""
         return self._names[id(target)]
 
     def stored_name(self, key: object) -> Path | None:
-        """The attribute path of a constant that the module holds itself, or one of its layers."""
+        """Return the attribute path of a constant that the module holds itself, or one of its layers."""
         stored = self.constants.get(key)
         if isinstance(stored, Borrowed):
             owners = (self, *(holder for holder in stored.holders if isinstance(holder, Module)))
@@ -118,7 +118,8 @@ class Module:
         return None if stored is None else self._names[id(stored)]
 
     def find_parameter(self, value: ir.Value) -> Borrowed | None:
-        """The layer below this module that has `value` as a parameter, under the very key that is its name."""
+        """Return the layer below this module that has `value` as a parameter, under the very key that is its name; None
+        if there is none."""
         parts = tuple((value.name or "").split("."))
         if parts[: len(self.path)] != self.path:
             return None
@@ -144,24 +145,25 @@ class Module:
                 yield path, member
 
     def walk(self) -> Iterator[Module]:
-        """This module and all below it, children first."""
+        """Yield this module and all below it, children first."""
         for _, child in self.children():
             yield from child.walk()
         yield self
 
 
 def container(names: set[str]) -> str:
-    """The class of a container whose members have these names."""
+    """Return the class of a container whose members have these names."""
     return "nn.ModuleList" if is_list(names) else "nn.ModuleDict"
 
 
 def is_list(names: set[str]) -> bool:
-    """Whether the names are 0, 1, 2, ... without a gap, as those of the members of a list are."""
+    """Tell whether the names are 0, 1, 2, ... without a gap, as those of the members of a list are."""
     return names == {str(i) for i in range(len(names))}
 
 
 def indexed_containers(module: Module) -> frozenset[Path]:
-    """The containers in a module whose members are numbered, each an `nn.ModuleList`; a Sequential is one itself."""
+    """Return the containers in a module whose members are numbered, each an `nn.ModuleList`; a Sequential is one
+    itself."""
     if module.sequential and module.has_numbers:
         return frozenset({()})
     names: dict[Path, set[str]] = {}
@@ -174,8 +176,8 @@ def indexed_containers(module: Module) -> frozenset[Path]:
 
 
 def path_text(path: Path, indexed: frozenset[Path]) -> str:
-    """`.layers[0]`, `.attn.query`: how a member is reached through its containers, of which some are indexed. A number
-    is that of a container, be it the module itself."""
+    """Return how a member is reached through its containers, of which some are indexed: `.layers[0]`, `.attn.query`. A
+    number is that of a container, be it the module itself."""
     text = ""
     for depth, part in enumerate(path):
         text += f".{part}" if not part[0].isdigit() else f"[{part}]" if path[:depth] in indexed else f'["{part}"]'
@@ -194,7 +196,7 @@ class Entry:
 
 
 def state_entries(module: Module, prefix: Path = ()) -> Iterator[tuple[str, Entry]]:
-    """Key -> tensor, of the state dict and of constants, in the order of the modules."""
+    """Yield the tensors of the state dict and the constants with their keys, in the order of the modules."""
     own = {} if module.derived is None else {(): module.derived}
     for path, member in (own | module.members).items():
         full = prefix + path

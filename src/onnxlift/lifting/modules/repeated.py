@@ -42,11 +42,11 @@ class Repeated:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all calls were found to be the same."""
+        """Tell whether all calls were found to be the same."""
         return self._module.calls == self._expected
 
     def join(self, call: Module) -> Module:
-        """The module to be called for this call: the first one, if this is the same."""
+        """Return the module to be called for this call: the first one, if this is the same."""
         if call is self._module:
             return call
         if not _is_same(self._module, call):
@@ -103,7 +103,7 @@ def _agree_on_sizes(first: Module, other: Module) -> bool:
 
 
 def _values(module: Module) -> Iterator[ir.Value]:
-    """The values that a forward takes and assigns, in order."""
+    """Yield the values that a forward takes and assigns, in order."""
     assigned = (t for s in walk_statements(module.body) if isinstance(s, Assign) for t in s.targets)
     keys = chain(module.inputs, (target._key for target in assigned if isinstance(target, Ref)))
     return (key for key in keys if isinstance(key, ir.Value))

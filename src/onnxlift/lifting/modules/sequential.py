@@ -53,7 +53,7 @@ def make_sequential(module: Module, scopes: Scopes) -> bool:
 
 
 def is_layer(module: Module) -> bool:
-    """Whether all that `module` does is one function that `torch.nn` has as a layer, or as two."""
+    """Tell whether all that `module` does is one function that `torch.nn` has as a layer, or as two."""
     return sum(step is not None for step, _ in _chain(module)) == 1
 
 
@@ -90,8 +90,8 @@ def _become(module: Module, chain: Mapping[str, Layer | Module]) -> None:
 
 
 def _chain(module: Module) -> Iterator[tuple[Assign | None, Layer | Module]]:
-    """The statements and the layers that they call; nothing if `forward` is no plain chain. Where a statement does what
-    two layers did, the second one is without."""
+    """Yield the statements and the layers that they call; nothing if `forward` is no plain chain. Where a statement
+    does what two layers did, the second one is without."""
     *steps, last = module.body.statements
     assert isinstance(last, Return)
     if len(module.inputs) != 1 or len(module.outputs) != 1 or variable(last.expr) is not module.outputs[0]:
@@ -111,7 +111,7 @@ def _chain(module: Module) -> Iterator[tuple[Assign | None, Layer | Module]]:
 
 
 def _scope(step: Assign | None, module: Module, scopes: Scopes) -> str | None:
-    """The name that a function has in the module, if it was a layer there."""
+    """Return the name that a function has in the module, if it was a layer there."""
     for name in step.origin if step is not None else ():
         path, depth = scopes.by_name.get(name, ()), len(module.path)
         if path[:depth] == module.path and len(path) > depth:
@@ -140,7 +140,7 @@ def _fill(chain: list[tuple[int | None, Layer | Module]]) -> dict[int, Layer | M
 
 
 def _as_layers(expr: Expr, current: ir.Value) -> Sequence[Layer | Module]:
-    """The layers that `expr` applies to the value `current`, if it does just that."""
+    """Return the layers that `expr` applies to the value `current`, if it does just that; else none."""
     layer = _as_layer(expr, current)
     return [layer] if layer is not None else _as_global_pool(expr, current)
 
@@ -151,7 +151,8 @@ def _rises(limits: Iterable[object]) -> bool:
 
 
 def _as_global_pool(expr: Expr, current: ir.Value) -> list[Layer]:
-    """The pool that `current.mean((2, 3), keepdim=True)` is, and without `keepdim` the layer that drops the axes."""
+    """Return the pool that `current.mean((2, 3), keepdim=True)` is, and without `keepdim` the layer that drops the
+    axes."""
     function = bare(expr._function) if isinstance(expr, Call) else None
     rank = 0 if current.shape is None else len(current.shape)
     if not isinstance(expr, Call) or not isinstance(function, Attribute) or function._name not in _POOLS:
@@ -169,7 +170,7 @@ def _as_global_pool(expr: Expr, current: ir.Value) -> list[Layer]:
 
 
 def _as_layer(expr: Expr, current: ir.Value) -> Layer | Module | None:
-    """The layer that `expr` applies to the value `current`, if it does just that."""
+    """Return the layer that `expr` applies to the value `current`, if it does just that; else None."""
     if not isinstance(expr, Call):
         return None
     function, args = bare(expr._function), [*expr._args]

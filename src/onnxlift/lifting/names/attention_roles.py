@@ -26,8 +26,8 @@ from onnxlift.lifting.code.expr import (
     walk,
 )
 from onnxlift.lifting.code.statements import Assign, expressions, walk_statements
-from onnxlift.lifting.modules.inline import Inlined, main_line
 from onnxlift.lifting.modules.module import Module
+from onnxlift.lifting.modules.statements.inline import Inlined, main_line
 
 QUERY, KEY, VALUE = "q", "k", "v"
 OPERANDS = frozenset({QUERY, KEY, VALUE})

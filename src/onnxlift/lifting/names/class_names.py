@@ -16,7 +16,6 @@ from onnxlift.lifting import kernels
 from onnxlift.lifting.code.identifiers import class_name
 from onnxlift.lifting.code.naming import NUMBERED, Candidate, Rules
 from onnxlift.lifting.modules.classes.argument_names import numbered
-from onnxlift.lifting.modules.classes.classes import ModuleClass
 from onnxlift.lifting.modules.classes.module_class import ModuleClass
 from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.ops.layers import Layer

@@ -34,10 +34,10 @@ from onnxlift.lifting.code.identifiers import identifier
 from onnxlift.lifting.code.naming import Candidate
 from onnxlift.lifting.code.statements import Assign, ForLoop, Statement, blocks, walk_statements
 from onnxlift.lifting.modules.classes.variants import asked_member
-from onnxlift.lifting.modules.inline import Inlined, main_line
 from onnxlift.lifting.modules.meaning import LONGEST_NAME
 from onnxlift.lifting.modules.module import Module
-from onnxlift.lifting.modules.prune import called_module
+from onnxlift.lifting.modules.signatures.prune import called_module
+from onnxlift.lifting.modules.statements.inline import Inlined, main_line
 from onnxlift.lifting.ops.layers import Layer
 
 from .attention_roles import KEY, OPERANDS, QUERY, VALUE, AttentionRoles

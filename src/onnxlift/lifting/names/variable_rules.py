@@ -17,8 +17,8 @@ from onnxlift.lifting.code.expr import Display, Expr, Local, Ref, Subscript, bar
 from onnxlift.lifting.code.identifiers import identifier, unique
 from onnxlift.lifting.code.naming import Candidate, Rules
 from onnxlift.lifting.code.statements import Assign, Statement
-from onnxlift.lifting.modules.inline import main_line
 from onnxlift.lifting.modules.meaning import meaning, says_more, thing
+from onnxlift.lifting.modules.statements.inline import main_line
 from onnxlift.lifting.ops.operand import Dims, Scalar
 
 from .variable_roles import written_by

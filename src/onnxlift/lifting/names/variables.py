@@ -38,8 +38,8 @@ from onnxlift.lifting.code.statements import (
     expressions,
     walk_statements,
 )
-from onnxlift.lifting.modules.inline import Inlined, main_line, read_variables
 from onnxlift.lifting.modules.module import Module
+from onnxlift.lifting.modules.statements.inline import Inlined, main_line, read_variables
 from onnxlift.lifting.ops.operand import Dims, Scalar, Tensor
 
 from .attention_roles import AttentionRoles

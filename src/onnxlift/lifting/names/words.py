@@ -29,9 +29,9 @@ from onnxlift.lifting.code.expr import (
 from onnxlift.lifting.code.identifiers import identifier
 from onnxlift.lifting.code.naming import Candidate
 from onnxlift.lifting.code.statements import Assign
-from onnxlift.lifting.modules.inline import Inlined, main_line
 from onnxlift.lifting.modules.module import Module
-from onnxlift.lifting.modules.prune import called_module
+from onnxlift.lifting.modules.signatures.prune import called_module
+from onnxlift.lifting.modules.statements.inline import Inlined, main_line
 
 from .attention_roles import AttentionRoles
 

@@ -17,13 +17,13 @@ from onnxlift.ir.graph.types import type_of
 from onnxlift.lifting import kernels
 from onnxlift.lifting.code.identifiers import plain
 from onnxlift.lifting.modules.classes.classes import find_classes
-from onnxlift.lifting.modules.constants import mark_constants
 from onnxlift.lifting.modules.loops.dense_blocks import roll_dense
-from onnxlift.lifting.modules.member_order import Registered, order_as_registered
+from onnxlift.lifting.modules.members.constants import mark_constants
+from onnxlift.lifting.modules.members.member_order import Registered, order_as_registered
+from onnxlift.lifting.modules.members.ties import find_ties
 from onnxlift.lifting.modules.module import Entry, Module, state_entries
-from onnxlift.lifting.modules.passed_through import pass_through_blocks
-from onnxlift.lifting.modules.signatures import share_signatures
-from onnxlift.lifting.modules.ties import find_ties
+from onnxlift.lifting.modules.signatures.passed_through import pass_through_blocks
+from onnxlift.lifting.modules.signatures.signatures import share_signatures
 from onnxlift.lifting.names.class_names import name_classes
 
 from .gate import check_source

@@ -27,16 +27,16 @@ from onnxlift.lifting.code.statements import (
     expressions,
     walk_statements,
 )
-from onnxlift.lifting.modules.arrange import arrange
 from onnxlift.lifting.modules.classes.module_class import ModuleClass
-from onnxlift.lifting.modules.inline import inline
 from onnxlift.lifting.modules.loops.group_loops import roll_groups
 from onnxlift.lifting.modules.loops.loops import roll_loops
 from onnxlift.lifting.modules.member_names import kind_word
 from onnxlift.lifting.modules.module import Module, Stored, indexed_containers, path_text
-from onnxlift.lifting.modules.prune import called_module
-from onnxlift.lifting.modules.shared_sizes import share_sizes
-from onnxlift.lifting.modules.size_sources import read_at_hand
+from onnxlift.lifting.modules.signatures.prune import called_module
+from onnxlift.lifting.modules.statements.arrange import arrange
+from onnxlift.lifting.modules.statements.inline import inline
+from onnxlift.lifting.modules.statements.shared_sizes import share_sizes
+from onnxlift.lifting.modules.statements.size_sources import read_at_hand
 from onnxlift.lifting.names.variable_roles import BIAS, RESIDUAL, Hints
 from onnxlift.lifting.names.variable_rules import LETTERS
 from onnxlift.lifting.names.variables import Variables

@@ -141,7 +141,7 @@ def _parameter(graph: ir.Graph, table: ir.Value, name: str, change: Change) -> i
 
 @dataclass(frozen=True)
 class Change:
-    """What the exporter did to the shape of a parameter: `undo` gives the parameter's numbers from those of the
+    """A change of shape that the exporter made to a parameter: `undo` gives the parameter's numbers from those of the
     constant, and `redo` inserts the node that makes a value like the constant of the parameter."""
 
     undo: Callable[[np.ndarray], np.ndarray]

@@ -8,7 +8,7 @@ for its sizes alone. PyTorch's tracing exporter reads a size from whichever tens
 masks that are the same in all layers seem to depend on what each layer computes. Read from the input, they are the same
 expression, and are computed once, above the layers. Applies to single sizes that inference knows by the name of a size
 of an input, or as a multiple of one. Sound because equal names are equal sizes. The source reads sizes from what is at
-hand anyway (`modules/size_sources.py`).
+hand anyway (`modules/statements/size_sources.py`).
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Canonical:
                 yield indent + "-"
 
     def head(self, statement: Statement) -> str:
-        """A statement without the blocks inside it."""
+        """Return the text of a statement without the blocks inside it."""
         for expr in expressions(statement):
             self.renderer.roles.update(quantities(expr))
         texts = [self.renderer.text(e) for e in expressions(statement)]
@@ -109,7 +109,7 @@ class _Holes(Renderer):
 
 
 def _has_sign(value: float, role: str) -> bool:
-    """Whether the minus before a number says what the code does, and is no part of the number."""
+    """Tell whether the minus before a number says what the code does, and is no part of the number."""
     return role == LIMIT or (isinstance(value, int) and role not in SIGNED)
 
 

@@ -1,4 +1,8 @@
-"""What a module is but for its numbers: equal for modules that can share a class."""
+"""Descriptions of modules but for their numbers, which are equal for those that can share a class.
+
+Two modules are described alike if their members are, and if their forward is the same text. Child modules of one class
+are alike; so are all activations without numbers of their own.
+"""
 
 from __future__ import annotations
 

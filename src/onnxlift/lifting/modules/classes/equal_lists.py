@@ -24,7 +24,7 @@ from .number_groups import Number
 
 
 def equal_lists(module: Module, class_of: Mapping[object, ModuleClass]) -> dict[str, int]:
-    """The lists of equal modules that a module holds, and how long they are."""
+    """Return the lists of equal modules that a module holds, and how long they are."""
     lists: dict[str, dict[str, object]] = {}
     chains: dict[str, list[Module]] = {}
     for path, member in module.members.items():
@@ -40,13 +40,13 @@ def equal_lists(module: Module, class_of: Mapping[object, ModuleClass]) -> dict[
 
 
 def first_of(member: object) -> Module:
-    """The first module of a list of which `member` is the first entry, or the whole of an `nn.Sequential`."""
+    """Return the first module of a list of which `member` is the first entry, or the whole of an `nn.Sequential`."""
     assert isinstance(member, Module)
     return next(child for _, child in member.children()) if member.sequential else member
 
 
 def _is_plain_chain(module: Module, class_of: Mapping[object, ModuleClass]) -> bool:
-    """Whether it is an `nn.Sequential` of modules, without names for them or for itself."""
+    """Tell whether it is an `nn.Sequential` of modules, without names for them or for itself."""
     is_chain = module.sequential and module not in class_of and is_list({path[0] for path in module.members})
     return is_chain and all(isinstance(member, Module) for member in module.members.values())
 
@@ -60,5 +60,6 @@ def _are_equal(members: Sequence[object], class_of: Mapping[object, ModuleClass]
 
 
 def length_number(module: Module, path: Path, length: int) -> Number:
-    """The place where the length of a list stands whose first entry, or whole, is at `path`."""
+    """Return the length of a list as a number of the module. The first entry of the list, or the whole of it, is at
+    `path`."""
     return Number((module, f"depth of {path[0]}"), "depth", length, path)

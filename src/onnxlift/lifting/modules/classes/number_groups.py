@@ -79,7 +79,7 @@ _MEASURES = frozenset({"padding", "window", "dilation", "shift", "repeats"})  # 
 
 
 def family_of(role: str) -> str:
-    """What kind of thing a number measures."""
+    """Return the kind of thing that a number measures."""
     stem = role.rstrip("0123456789")
     if stem in _WIDTHS or stem.startswith(("in_", "out_")):
         return "width"
@@ -87,7 +87,7 @@ def family_of(role: str) -> str:
 
 
 def is_of_layers(group: Group) -> bool:
-    """Whether it is the width of a layer, and not only a size of what is computed."""
+    """Tell whether it is the width of a layer, and not only a size of what is computed."""
     return not SIZES.issuperset(group.roles)
 
 
@@ -127,7 +127,8 @@ def group_numbers(example: Sequence[Number], columns: Sequence[Sequence[Any]]) -
 
 
 def _with_lengths(groups: list[Group]) -> list[Group]:
-    """The groups, with lengths among those that they are: what is cut off is as long as what a layer has added."""
+    """Return the groups, with a length joined to the padding or window that it always is as large as: what is cut off
+    is as long as what a layer has added."""
     measures = {tuple(g.column): g for g in reversed(groups) if g.family in _MEASURES and are_integers(g)}
     found: list[Group] = []
     for group in groups:
@@ -143,8 +144,9 @@ def _with_lengths(groups: list[Group]) -> list[Group]:
 def _completed(
     number: Number, column: Sequence[Any], partial: Sequence[tuple[Number, Sequence[Any]]], groups: list[Group]
 ) -> Group | None:
-    """A group for a width of an optional part. Where the part is missing, its input is passed on as its output, and so
-    is as wide as that; other widths are known if they are always the same multiple of one that is."""
+    """Return a group for a width of an optional part, or None if it is not known where the part is missing. There the
+    input is passed on as the output, and so is as wide as that; other widths are known if they are always the same
+    multiple of one that is."""
     part = [(n, c) for n, c in partial if n.home == number.home and n.role != "groups"]
     widths = [(n, c) for n, c in part if family_of(n.role) == "width"]
     if not any(n is number for n, _ in widths):
@@ -156,7 +158,7 @@ def _completed(
 
 
 def _multiplied(column: Sequence[Any], groups: list[Group]) -> Group | None:
-    """A group for widths that are the same multiple of known ones of layers, wherever there are any."""
+    """Return a group for widths that are the same multiple of known ones of layers, wherever there are any."""
     there = [index for index, value in enumerate(column) if value is not ABSENT]
     for base in [g for g in groups if g.family == "width" and are_integers(g) and is_of_layers(g)][:MOST_COMPARED]:
         for factor in range(2, LARGEST_FACTOR + 1):
@@ -166,7 +168,8 @@ def _multiplied(column: Sequence[Any], groups: list[Group]) -> Group | None:
 
 
 def _fitting(number: Number, column: Sequence[Any], groups: list[Group]) -> Group | None:
-    """The group whose numbers a place in an optional part has, where it is there: of its own role, if there is one."""
+    """Return the group that has the same numbers as a place in an optional part, wherever the part is there; one with
+    the same role, if there is one."""
     fits = [
         group
         for group in groups
@@ -178,7 +181,7 @@ def _fitting(number: Number, column: Sequence[Any], groups: list[Group]) -> Grou
 
 
 def ends_of(example: Sequence[Number]) -> list[Number]:
-    """The widths of what comes into the first layer and of what goes out of the last one."""
+    """Return the widths of what comes into the first layer and of what goes out of the last one."""
     outside_forward = (n for n in example if not n.in_forward)
     widths = [n for n in outside_forward if family_of(n.role) == "width" and n.role != "groups"]
     return [*widths[:1], *widths[-1:]]

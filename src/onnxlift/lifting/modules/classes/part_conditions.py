@@ -29,7 +29,7 @@ def condition_for(flag: Group, numbers: KnownNumbers) -> str:
 
 
 def _compare_widths(flag: Group, numbers: KnownNumbers) -> str:
-    """`in_channels != channels`. That an image is as high as there are channels is chance."""
+    """Try `in_channels != channels`. That an image is as high as there are channels is chance."""
     widths = [g for g in numbers.groups if g.family == "width" and is_of_layers(g)][:MOST_COMPARED]
     for index, first in enumerate(widths):
         for second in widths[index + 1 :]:
@@ -41,7 +41,7 @@ def _compare_widths(flag: Group, numbers: KnownNumbers) -> str:
 
 
 def _compare_shift(flag: Group, numbers: KnownNumbers) -> str:
-    """`shift > 0`"""
+    """Try `shift > 0`."""
     for group in numbers.groups[:MOST_COMPARED]:
         if group.family == "shift" and [shift > 0 for shift in group.column] == flag.column:
             return f"{group.text} > 0"
@@ -49,7 +49,7 @@ def _compare_shift(flag: Group, numbers: KnownNumbers) -> str:
 
 
 def _compare_with_result(flag: Group, numbers: KnownNumbers) -> str:
-    """`in_channels != 32`, if 32 channels always come out of the part."""
+    """Try `in_channels != 32`, if 32 channels always come out of the part."""
     part = flag.places[0].where[0] if isinstance(flag.places[0].where, tuple) else None
     member = getattr(part, "member", None)
     pairs = zip(numbers.example, numbers.columns, strict=True)

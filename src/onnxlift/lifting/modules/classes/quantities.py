@@ -1,4 +1,4 @@
-"""Which numbers in a `forward` are quantities, however small, and what they measure.
+"""Numbers in a `forward` that are quantities, however small, and what they measure.
 
     x[..., :-2]      size         x * 2, x / 3     scale          x.repeat(1, 3, 1)       repeats
     x[:, 3]          index        x + 1            offset         x.unflatten(-1, (2, 4)) heads and how wide they are
@@ -155,7 +155,8 @@ def _are_opposite(low: Expr, high: Expr) -> bool:
 
 
 def _cut(axis: Expr, sizes: Sequence[Expr]) -> Sequence[str]:
-    """What the sizes measure into which an axis is cut: the last one is cut into heads, if all sizes are said."""
+    """Return what the sizes measure into which an axis is cut: the last axis is cut into heads, if all sizes are
+    said."""
     is_last = isinstance(axis, Literal) and axis._value == -1
     is_cut = is_last and not any(_is_rest(size) for size in sizes)
     roles = ["size"] * (len(sizes) - 2) + (["heads", "head_dim"] if is_cut else ["length", "length"])
@@ -163,7 +164,7 @@ def _cut(axis: Expr, sizes: Sequence[Expr]) -> Sequence[str]:
 
 
 def _is_rest(size: Expr) -> bool:
-    """Whether a size is what the others leave, -1: there can be only one."""
+    """Tell whether a size is what the others leave, -1: there can be only one."""
     size = bare(size)
     return isinstance(size, Literal) and size._value == -1
 

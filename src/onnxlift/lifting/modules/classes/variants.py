@@ -25,9 +25,9 @@ Applies to modules of one class of the original (where the exporter names no cla
 `layer2.0`), if the shorter forward is the longer one without a few steps, and if the members that only those steps need
 are all that the shorter one lacks. Such a step is the call of a member on one value, the addition of one, an
 activation, what is done to one with a constant of the module's own, or a `roll`, and passes the value on where it is
-missing; or it is an `if` about a member, which `modules/passed_through.py` has written for this. Not if the numbers of
-an optional part are not known where it is missing. Sound because the shorter module runs the longer forward, with
-identities and without the other steps; to roll by 0 is an identity.
+missing; or it is an `if` about a member, which `modules/signatures/passed_through.py` has written for this. Not if the
+numbers of an optional part are not known where it is missing. Sound because the shorter module runs the longer forward,
+with identities and without the other steps; to roll by 0 is an identity.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ from onnxlift.lifting.code.expr import (
 )
 from onnxlift.lifting.code.statements import Assign, Block, Branch, Return, Statement, expressions, walk_statements
 from onnxlift.lifting.code.substitute import substitute
-from onnxlift.lifting.modules.inline import main_line
 from onnxlift.lifting.modules.module import Module, Stored
+from onnxlift.lifting.modules.statements.inline import main_line
 from onnxlift.lifting.ops.kinds import is_activation_function
 from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.tree.scopes import Path
@@ -86,7 +86,7 @@ class Part:
 
     @property
     def name(self) -> str:
-        """Of the argument that tells whether it is there."""
+        """Return the name of the argument that tells whether the part is there."""
         if self.member is None:
             return "activation" if self.is_activation else "residual"
         return "masked" if self.member[-1].endswith("mask") else self.member[-1]
@@ -114,7 +114,8 @@ class Form:
         return members
 
     def columns(self) -> tuple[list[Number], list[list[object]]]:
-        """The numbers of the first module, and for each the values in all modules; at the end one for each part."""
+        """Return the numbers of the first module, and for each the values in all modules; at the end one for each
+        part."""
         example = self.numbers[self.modules[0]]
         columns: list[list[object]] = [[] for _ in example]
         for module in self.modules:
@@ -131,7 +132,7 @@ class Form:
 
 
 def contained(longer: Form, shorter: Form) -> Form | None:
-    """The form of both, if the modules of `shorter` are those of `longer` without some steps."""
+    """Return the form of both, if the modules of `shorter` are those of `longer` without some steps; else None."""
     large, small = longer.modules[0], shorter.modules[0]
     if large.sequential or small.sequential or len(large.inputs) != len(small.inputs):
         return None
@@ -155,7 +156,8 @@ def _is_plain(statements: Sequence[Statement]) -> bool:
 
 
 def asked_member(statement: Statement) -> Layer | Module | Stored | None:
-    """The member that an `if` without `else` asks for: `if self.table is not None`."""
+    """Return the member that an `if` without `else` asks for (`if self.table is not None`), or None if it is no such
+    `if`."""
     if not isinstance(statement, Branch) or statement.otherwise.statements:
         return None
     match statement.condition:
@@ -165,7 +167,8 @@ def asked_member(statement: Statement) -> Layer | Module | Stored | None:
 
 
 def _candidates(large: Module, small: Module) -> Iterator[list[Part]]:
-    """The steps that may be missing in the small one: as many of each kind as there are more of it in the large one."""
+    """Yield choices of steps that may be missing in the small module: as many of each kind as the large one has
+    more."""
     kinds: dict[str, list[Statement]] = {}
     for statement in large.body.statements:
         kinds.setdefault(_kind(large, statement), []).append(statement)
@@ -194,7 +197,7 @@ def _parts(module: Module, statement: Statement) -> Iterator[Part]:
 
 
 def _without_call(module: Module, statement: Assign, target: Ref) -> Iterator[Part]:
-    """`y = self.downsample(x)`: the value goes on as it came."""
+    """Leave out `y = self.downsample(x)`: the value goes on as it came."""
     match bare(statement.expr):
         case Call(_function=Member(_target=member), _args=(arg,), _kwargs=kwargs) if not kwargs:
             argument = bare(arg)
@@ -203,7 +206,7 @@ def _without_call(module: Module, statement: Assign, target: Ref) -> Iterator[Pa
 
 
 def _without_addition(module: Module, statement: Assign, target: Ref) -> Iterator[Part]:
-    """`z = x + y`: either operand goes on, unless it is a constant of the module."""
+    """Leave out `z = x + y`: either operand goes on, unless it is a constant of the module."""
     match bare(statement.expr):
         case Binary(_op="+", _left=left, _right=right):
             for operand in (bare(left), bare(right)):
@@ -212,7 +215,7 @@ def _without_addition(module: Module, statement: Assign, target: Ref) -> Iterato
 
 
 def _without_activation(module: Module, statement: Assign, target: Ref) -> Iterator[Part]:
-    """`y = F.relu(x)`: the value goes on as it came."""
+    """Leave out `y = F.relu(x)`: the value goes on as it came."""
     match bare(statement.expr):
         case Call(_function=Attribute(_base=Name(_name="F"), _name=name), _args=[argument, *_]):
             if is_activation_function(name) and isinstance(bare(argument), Ref):
@@ -220,7 +223,7 @@ def _without_activation(module: Module, statement: Assign, target: Ref) -> Itera
 
 
 def _without_roll(module: Module, statement: Assign, target: Ref) -> Iterator[Part]:
-    """`y = x.roll(2, 1)`, with nothing but numbers: it rolls by 0."""
+    """Leave out `y = x.roll(2, 1)`, with nothing but numbers: it rolls by 0."""
     match bare(statement.expr):
         case Call(_function=Attribute(_name="roll", _base=base), _args=args) if isinstance(bare(base), Ref):
             if all(isinstance(part, Literal | Display | Wrapped) for arg in args for part in walk(arg)):
@@ -228,7 +231,7 @@ def _without_roll(module: Module, statement: Assign, target: Ref) -> Iterator[Pa
 
 
 def _without_constant(module: Module, statement: Assign, target: Ref) -> Iterator[Part]:
-    """`y = x + self.mask`: what is done to one value with a constant that nobody else reads."""
+    """Leave out `y = x + self.mask`: what is done to one value with a constant that nobody else reads."""
     constant = _own_constant(module, statement)
     sources = [key for key in main_line(statement.expr, {}) if module.stored_name(key) is None]
     if constant is not None and len(sources) == 1 and _readers(module, sources[0]) == 1:
@@ -247,7 +250,7 @@ _WAYS: tuple[Callable[[Module, Assign, Ref], Iterator[Part]], ...] = (
 
 
 def _own_constant(module: Module, statement: Statement) -> Path | None:
-    """The constant of the module that this statement reads, and no other, if it is one."""
+    """Return the path of the constant that only this statement reads, if there is just one."""
     read = {part._key for expr in expressions(statement) for part in walk(expr) if isinstance(part, Ref)}
     stored = {key: path for key in read if (path := module.stored_name(key)) is not None}
     [*own] = [path for key, path in stored.items() if _readers(module, key) == 1 and len(path) == 1]
@@ -255,7 +258,7 @@ def _own_constant(module: Module, statement: Statement) -> Path | None:
 
 
 def _readers(module: Module, key: object) -> int:
-    """How many statements read a variable."""
+    """Count the statements that read a variable."""
     return sum(
         any(isinstance(part, Ref) and part._key is key for expr in expressions(statement) for part in walk(expr))
         for statement in walk_statements(module.body)
@@ -263,18 +266,18 @@ def _readers(module: Module, key: object) -> int:
 
 
 def _members(form: Form, parts: Sequence[Part]) -> list[object]:
-    """What the members are, but for those of the parts."""
+    """Return the descriptions of the members, but for those of the parts."""
     gone = {part.member for part in parts}
     return [(path, description) for path, description in form.members if path not in gone]
 
 
 def _kind(module: Module, statement: Statement) -> str:
-    """A statement but for the variables and numbers in it."""
+    """Return the text of a statement but for the variables and numbers in it."""
     return Canonical(module, [], anonymous=True).head(statement)
 
 
 def _without(module: Module, parts: Sequence[Part]) -> str:
-    """The forward without these steps."""
+    """Return the text of the forward without these steps."""
     canonical = Canonical(module, [])
     for part in parts:
         if part.target is not None and part.passes is not None:
@@ -302,6 +305,6 @@ def ask_for_constant(module: Module, statement: Assign) -> Branch:
 
 
 def optional_step(statement: Assign, part: Part, flag: Expr) -> Expr:
-    """The expression of an addition or activation that not all instances make: `x + y if flag else y`."""
+    """Return the expression of an addition or activation that not all instances make: `x + y if flag else y`."""
     assert part.passes is not None
     return Ternary(flag, statement.expr, Ref(part.passes._key))

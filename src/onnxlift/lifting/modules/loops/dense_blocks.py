@@ -27,7 +27,7 @@ from onnxlift.lifting.code.expr import Attribute, Call, Display, Expr, Literal, 
 from onnxlift.lifting.code.statements import Assign, Block, Evaluate, ForLoop, Return
 from onnxlift.lifting.modules.classes.number_groups import Number
 from onnxlift.lifting.modules.module import Module
-from onnxlift.lifting.modules.prune import called_module
+from onnxlift.lifting.modules.signatures.prune import called_module
 
 from .loops import Container
 
@@ -61,7 +61,7 @@ def roll_dense(module: Module) -> None:
 
 
 def _dense_axis(module: Module) -> int | None:
-    """The axis along which the layers' results are joined, if this is such a block."""
+    """Return the axis along which the layers' results are joined; None if this is no such block."""
     if len(module.inputs) != 1 or len(module.members) < FEWEST_LAYERS or len(module.outputs) != 1:
         return None
     if len({path[:-1] for path in module.members}) != 1:
@@ -94,7 +94,7 @@ def _dense_axis(module: Module) -> int | None:
 
 
 def _joins(expr: Expr, features: Sequence[object]) -> int | None:
-    """The axis, if `expr` is the concatenation of these variables."""
+    """Return the axis, if `expr` is the concatenation of these variables; else None."""
     function = bare(expr._function) if isinstance(expr, Call) else None
     if not isinstance(expr, Call) or not isinstance(function, Attribute) or function._name != "cat" or expr._kwargs:
         return None
@@ -117,7 +117,7 @@ class NumberedLayers:
     growth: Mapping[str, int]
 
     def numbers(self, module: Module) -> Iterator[Number]:
-        """The numbers in which such blocks may differ."""
+        """Yield the numbers in which such blocks may differ."""
         yield Number((module, "count"), "layers", self.count)
         for name, value in self.arguments.items():
             yield Number((module, name), name, value)
@@ -126,7 +126,7 @@ class NumberedLayers:
 
 
 def regular_layers(module: Module, arguments: Sequence[Mapping[str, Any]]) -> NumberedLayers | None:
-    """How a loop makes the members, which are of one class and are given these arguments; None if it cannot."""
+    """Return how a loop makes the members, which are of one class and are given these arguments; None if it cannot."""
     names = [path[0] for path in module.members]
     prefix = names[0].rstrip("0123456789")
     number = names[0].removeprefix(prefix)

@@ -1,4 +1,4 @@
-"""What is done again and again with one entry of a list after the other becomes a loop.
+"""Statements that are the same for one entry of a list after the other become a loop.
 
     x = F.relu(self.convs[0](x)); x = F.relu(self.convs[1](x))   ->   for conv in self.convs: x = F.relu(conv(x))
 
@@ -45,9 +45,9 @@ from onnxlift.lifting.code.expr import (
 )
 from onnxlift.lifting.code.statements import Assign, Block, Evaluate, ForLoop, Return, Statement
 from onnxlift.lifting.code.substitute import copied, substitute
-from onnxlift.lifting.modules.inline import is_readable
 from onnxlift.lifting.modules.meaning import in_common
 from onnxlift.lifting.modules.module import Module, Stored, is_list
+from onnxlift.lifting.modules.statements.inline import is_readable
 from onnxlift.lifting.tree.scopes import Path
 
 from .iteration_values import Changes, Collected, find_changes, made_in, with_all_bounds
@@ -55,7 +55,7 @@ from .iterations import Facts, Iterations, assigned, find_iterations, member_pat
 from .loops import Container, singular
 
 Words = Callable[[object], str]
-"""What a variable that holds a member of a module is called."""
+"""Gives the name of a variable that holds a member of a module."""
 
 
 def roll_groups(module: Module, words: Words, texts: Mapping[object, str]) -> None:
@@ -75,7 +75,7 @@ def roll_groups(module: Module, words: Words, texts: Mapping[object, str]) -> No
 
 
 def find_lists(module: Module) -> dict[Path, int]:
-    """The lists of modules, and those of lists of one length with that length; the others have 0."""
+    """Return the lists of modules with 0, and the lists of lists of one length with that length."""
     names: dict[Path, set[str]] = {}
     for path in module.members:
         for depth in range(1, len(path)):
@@ -94,7 +94,7 @@ def find_lists(module: Module) -> dict[Path, int]:
 def _loop(
     module: Module, iterations: Iterations, lengths: Mapping[Path, int], words: Words, texts: Mapping[object, str]
 ) -> list[Statement]:
-    """The module's forward with a loop for the iterations; nothing if there cannot be one."""
+    """Return the statements of the module's forward with a loop for the iterations; none if there cannot be one."""
     changes = find_changes(module, iterations, lengths, texts)
     return roll_up(module, iterations, changes, words, texts) if changes is not None else []
 
@@ -102,13 +102,13 @@ def _loop(
 def roll_up(
     module: Module, iterations: Iterations, changes: Changes, words: Words, texts: Mapping[object, str]
 ) -> list[Statement]:
-    """The module's forward with a loop for the iterations, which differ as `changes` tells; nothing if nobody could
-    read its head."""
-    loop = _Loop(module, iterations, changes, words)
+    """Return the statements of the module's forward with a loop for the iterations, which differ as `changes` tells;
+    none if nobody could read the head of the loop."""
+    loop = _EntryLoop(module, iterations, changes, words)
     return loop.statements(texts) if loop.is_simple else []
 
 
-class _Loop:
+class _EntryLoop:
     """The iterations as a loop: its variables, and what takes the place of what in an iteration, and before and
     after."""
 
@@ -129,7 +129,7 @@ class _Loop:
 
     @property
     def is_simple(self) -> bool:
-        """Whether the head of the loop can be read: it goes over one thing, or several side by side, or counts."""
+        """Tell whether the head of the loop can be read: it goes over one thing, or several side by side, or counts."""
         others = len(self.changes.lists) + len(self.changes.cuts) + len(self.given)
         is_alone = not (self.iterations.width and others) and not (
             self.changes.growing and (others or self.iterations.width)
@@ -166,7 +166,7 @@ class _Loop:
         return [*before, *starts, loop, *(self._outside(statement, joined) for statement in iterations.after)]
 
     def _in_an_iteration(self, expr: Expr) -> Expr | None:
-        """What stands in the loop for a part of the last iteration."""
+        """Return what stands in the loop for a part of the last iteration; None if it stays as it is."""
         key = variable(expr) if isinstance(expr, Ref | Local) else None
         if key in self.changes.carried:
             return _read(self.changes.carried[key][0])
@@ -195,7 +195,7 @@ class _Loop:
         return None
 
     def _entry(self, path: Path) -> str:
-        """What an entry of a list is called: `conv` of `convs`; `cv2`, if there is one of `cv3` beside it."""
+        """Return what an entry of a list is called: `conv` of `convs`; `cv2`, if there is one of `cv3` beside it."""
         words = Counter(singular(each[-1]) for each in (self.iterations.path, *self.changes.lists))
         word = singular(path[-1])
         return word if words[word] == 1 else path[-1]
@@ -204,7 +204,7 @@ class _Loop:
         return self.pieces.get(variable(expr)) if isinstance(expr, Ref | Local) else None
 
     def _head(self) -> tuple[list[Local | None], Expr]:
-        """The variables of the loop, and what it goes over."""
+        """Return the variables of the loop, and what it goes over."""
         iterations, changes = self.iterations, self.changes
         targets = [self.items.get((str(place),)) for place in range(iterations.width)] or [self.items.get(())]
         over = [self._entries(path) for path in (iterations.path, *changes.lists)]
@@ -224,7 +224,7 @@ class _Loop:
         return targets, entries
 
     def _entries(self, path: Path) -> Expr:
-        """`self.layers[1:]`: the entries of a list that have an iteration."""
+        """Return the entries of a list that have an iteration: `self.layers[1:]`."""
         container = Container(path)
         self.module.name(container, path)
         entries: Expr = Member(container)
@@ -234,7 +234,7 @@ class _Loop:
         return entries
 
     def _element(self, body: Sequence[Statement]) -> Expr | None:
-        """What an iteration computes as one expression, if nothing else of it is needed."""
+        """Return what an iteration computes as one expression; None if more of it is needed."""
         if self.changes.carried or len(self.changes.collected) != 1:
             return None
         (collected,) = self.changes.collected
@@ -251,7 +251,8 @@ class _Loop:
         return values[collected.value]
 
     def _initial(self, collected: Collected) -> Sequence[Expr]:
-        """What the list begins with: what is joined before the results of the iterations, if it is there by then."""
+        """Return what the list begins with: what is joined before the results of the iterations, if it is there by
+        then."""
         initial = collected.display._items[: collected.first]
         late = {key for statement in self.iterations.after for key in assigned(statement)}
         late |= {key for group in self.iterations.groups for key in made_in(group)}
@@ -259,7 +260,7 @@ class _Loop:
         return initial if all(key is not None and key not in late for key in keys) else ()
 
     def _joined(self, collected: Collected, initial: Sequence[Expr]) -> Expr:
-        """What takes the place of a list of tensors, of which the initial ones are in the new list, too."""
+        """Return what takes the place of a list of tensors, of which the initial ones are in the new list, too."""
         display, outputs = collected.display, self.lists[id(collected.display)]
         first, end = collected.first, collected.first + len(self.iterations.groups)
         items = [substitute(item, self._piece) for item in display._items]
@@ -272,7 +273,7 @@ class _Loop:
         return Display([*before, Star(outputs), *after], "()" if is_returned else "[]")
 
     def _outside(self, statement: Statement, joined: Mapping[int, Expr]) -> Statement:
-        """A statement before or after the iterations, in which lists stand for what is in them."""
+        """Return a statement before or after the iterations, in which lists stand for what is in them."""
         if id(statement) in self.parts:
             assert isinstance(statement, Assign)
             return replace(statement, targets=[self.parts[id(statement)]])
@@ -282,7 +283,7 @@ class _Loop:
 
 
 def _linear(index: Local, start: int, step: int) -> Expr:
-    """`start + step * index`, as people write it."""
+    """Return `start + step * index`, as people write it."""
     if step == 1:
         return index + start if start > 0 else index - -start if start < 0 else index
     if start > 0 and start % step == 0:
@@ -295,7 +296,7 @@ def _read(key: object) -> Expr:
 
 
 def _is_idle(statement: Statement) -> bool:
-    """`x = x`"""
+    """Tell whether a statement is `x = x`."""
     if not isinstance(statement, Assign) or len(statement.targets) != 1:
         return False
     key = variable(statement.targets[0])

@@ -1,4 +1,4 @@
-"""What differs between iterations that are the same otherwise: where their values come from, and where they go.
+"""Differences between iterations that are the same otherwise: where their values come from, and where they go.
 
 1. A value of the iteration before: what reads the result of one iteration in the next must read the same result in
    every iteration. Not if an iteration still needs a value of the one before when it has made the value that takes its
@@ -49,8 +49,8 @@ INDEX = "index"
 
 @dataclass
 class Cut:
-    """`part`, which the last iteration reads, is one of the targets of `statement`; `first` is the place of that which
-    the first iteration reads."""
+    """A tensor that is cut into parts, of which each iteration reads the next one: `a, b, c = x.chunk(3)`. `part` is
+    the one of the targets of `statement` that the last iteration reads, `first` the place of that of the first one."""
 
     part: object
     statement: Assign
@@ -59,8 +59,8 @@ class Cut:
 
 @dataclass
 class Collected:
-    """`value`, which the last iteration makes, is an item of `display`; `first` is the place of that of the first
-    iteration."""
+    """Results of all iterations that are joined: `torch.cat((a, b, c))`. `value`, which the last iteration makes, is an
+    item of `display`; `first` is the place of that of the first iteration."""
 
     value: object
     display: Display
@@ -69,10 +69,15 @@ class Collected:
 
 @dataclass
 class Changes:
-    """`carried` has the values of the iteration before that the last iteration reads, with the values that the last
-    iteration makes in their place, and what the first iteration has there; `growing` the numbers of the last iteration,
-    with what they begin with and by how much they grow; `lists` the other lists of which each iteration uses an entry;
-    `given` the values, by that of the last iteration, of which each iteration reads one."""
+    """All that differs between the iterations, told by what the last one has.
+
+    carried: a value of the iteration before -> the value that takes its place, and what the first iteration reads there
+    lists: the other lists of modules of which each iteration uses an entry
+    cuts: a part of what was cut -> the cut
+    given: a value from before all iterations -> the values that each of them reads there
+    growing: a number in brackets -> what it is in the first iteration, and by how much it grows from one to the next
+    collected: the results that are joined
+    """
 
     carried: dict[object, tuple[object, object]] = field(default_factory=dict)
     lists: list[Path] = field(default_factory=list)
@@ -204,14 +209,15 @@ class IterationText(Canonical):
 
 
 def _indices(expr: Expr) -> Iterator[Literal]:
-    """The numbers in brackets."""
+    """Yield the numbers in brackets."""
     for part in walk(expr):
         for index in part._index if isinstance(part, Subscript) else ():
             yield from (p for p in walk(index) if isinstance(p, Literal) and type(p._value) is int)
 
 
 def _is_regular(numbers: Sequence[Number], is_index: bool, texts: Mapping[object, str], changes: Changes) -> bool:
-    """Whether a number is the same in all iterations, or grows regularly, which is noted then, if it is in brackets."""
+    """Tell whether a number is the same in all iterations, or is in brackets and grows regularly, which is noted
+    then."""
     literals = [number.where for number in numbers if isinstance(number.where, Literal)]
     values = [literal._value for literal in literals]
     if all(type(value) is type(values[0]) and value == values[0] for value in values):
@@ -225,12 +231,12 @@ def _is_regular(numbers: Sequence[Number], is_index: bool, texts: Mapping[object
 
 
 def made_in(group: Sequence[Statement]) -> set[object]:
-    """The variables that an iteration writes."""
+    """Return the variables that an iteration writes."""
     return {key for statement in group for key in assigned(statement)}
 
 
 def _are_private(iterations: Iterations) -> bool:
-    """Whether no iteration reads what one makes, but that one and the next."""
+    """Tell whether only an iteration itself and the next one read what it makes."""
     maker = {key: i for i, group in enumerate(iterations.groups[:-1]) for key in made_in(group)}
     return all(
         i in (maker.get(key, i), maker.get(key, i) + 1)
@@ -241,7 +247,7 @@ def _are_private(iterations: Iterations) -> bool:
 
 
 def is_read_first(group: Sequence[Statement], old: object, new: object) -> bool:
-    """Whether an iteration reads `old` no more once it has made `new`."""
+    """Tell whether an iteration no longer reads `old` once it has made `new`."""
     first = next(position for position, statement in enumerate(group) if new in assigned(statement))
     last = max(position for position, statement in enumerate(group) if any(key is old for key in reads(statement)))
     return last < first or (last == first and isinstance(group[first], Assign))
@@ -257,14 +263,14 @@ def _cut(before: Sequence[Statement], keys: Sequence[object]) -> Cut | None:
 
 
 def _cuts(expr: Expr) -> bool:
-    """`x.chunk(4, 1)`"""
+    """Tell whether an expression cuts a tensor into parts: `x.chunk(4, 1)`."""
     function = bare(expr._function) if isinstance(expr, Call) else None
     return isinstance(function, Attribute) and function._name in ("chunk", "split", "unbind", "tensor_split")
 
 
 def _collect(iterations: Iterations, results: Sequence[Sequence[object]], changes: Changes) -> bool:
-    """Find where the results go that are read after the iterations, and not only that of the last iteration. False if
-    one goes elsewhere."""
+    """Find where the results go that are read after the iterations, beside that of the last one. Return False if one
+    goes elsewhere than into a list of tensors."""
     used = Counter(key for statement in iterations.after for key in reads(statement))
     displays = [display for statement in iterations.after for display in _joined(statement)]
     place = {variable(item): (display, i) for display in displays for i, item in enumerate(display._items)}
@@ -281,7 +287,7 @@ def _collect(iterations: Iterations, results: Sequence[Sequence[object]], change
 
 
 def _joined(statement: Statement) -> Iterator[Display]:
-    """The lists of tensors that a statement joins or returns."""
+    """Yield the lists of tensors that a statement joins or returns."""
     for expr in expressions(statement):
         if isinstance(statement, Return) and isinstance(expr, Display):
             yield expr
@@ -294,8 +300,8 @@ def _joined(statement: Statement) -> Iterator[Display]:
 
 
 def with_all_bounds(iterations: Iterations) -> Iterations:
-    """The iterations with both bounds of slices that have one, where the size is known: `x[:, :4]` is `x[:, 0:4]`, so
-    that the first slice and the last one are like the others."""
+    """Return the iterations with both bounds of slices that have one, where the size is known: `x[:, :4]` is `x[:,
+    0:4]`, so that the first slice and the last one are like the others."""
     groups = [[copied(statement, _with_bounds) for statement in group] for group in iterations.groups]
     return replace(iterations, groups=groups)
 

@@ -39,12 +39,12 @@ class Iterations:
 
     @property
     def end(self) -> int:
-        """The first entry after those that have an iteration."""
+        """Return the first entry after those that have an iteration."""
         return self.first + len(self.groups)
 
 
 class Facts:
-    """What each statement of a module reads and writes, and which members it uses, found once."""
+    """Remember what each statement of a module reads and writes, and the members that it uses."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -59,7 +59,7 @@ class Facts:
 
 
 def find_iterations(facts: Facts, path: Path, width: int, lengths: Mapping[Path, int]) -> Iterator[Iterations]:
-    """The statements for most entries of a list, if these take equally many; those that leave out the fewest come
+    """Yield the statements for most entries of a list, if these take equally many; those that leave out the fewest come
     first. What is made of one entry for the next belongs to either. `lengths` are those of the lists of modules: their
     entries may go with those of this one."""
     others = {other for other, length in lengths.items() if length == lengths.get(path) and other != path}
@@ -129,7 +129,7 @@ class _Order:
         return max(sizes, key=lambda size: (sizes[size], size))
 
     def candidates(self) -> Iterator[tuple[int, int]]:
-        """The first and the last of entries that take equally many statements."""
+        """Yield the first and the last of entries that take equally many statements."""
         sizes = [len(group) for group in self.groups]
         regular = [entry for entry, size in enumerate(sizes[:-1]) if size == self.length] if sizes else []
         first, last = (regular[0], regular[-1] + 1) if regular else (0, 0)
@@ -175,8 +175,8 @@ class _Order:
             self.groups[number] = sorted([*taken, *self.groups[number]], key=lambda line: line.place)
 
     def split(self, begin: int, end: int) -> tuple[list[Statement], list[list[Statement]], list[Statement]]:
-        """What comes before the iterations from `begin` to `end`, the statements of each of these, and what comes
-        after."""
+        """Return what comes before the iterations from `begin` to `end`, the statements of each of these, and what
+        comes after."""
         groups = [self.groups[entry][: self.length] for entry in range(begin, end + 1)]
         inside = {id(line) for group in groups for line in group}
         last = max(line.place for group in groups for line in group if line.entries)
@@ -191,7 +191,7 @@ class _Order:
 
 
 def _together(facts: Facts) -> Iterator[list[Statement]]:
-    """The statements, those together that write one variable, and what is between them."""
+    """Yield the statements, in one list those that write one variable and what is between them."""
     statements = facts.module.body.statements
     last = {key: place for place, statement in enumerate(statements) for key in facts.of(statement)[2]}
     group: list[Statement] = []
@@ -205,7 +205,7 @@ def _together(facts: Facts) -> Iterator[list[Statement]]:
 
 
 def _all_sources(lines: Sequence[_Line]) -> set[int]:
-    """The ids of all that these statements depend on."""
+    """Return the ids of all that these statements depend on."""
     found: set[int] = set()
     waiting = list(lines)
     while waiting:
@@ -217,8 +217,8 @@ def _all_sources(lines: Sequence[_Line]) -> set[int]:
 
 
 def _entries(names: Sequence[Path], path: Path, width: int) -> set[int]:
-    """The entries of a list among the members that are used; -1 stands for what lies in an entry of such an entry, and
-    for the list itself."""
+    """Return the numbers of a list's entries among the members that are used; -1 stands for what lies in an entry of
+    such an entry, and for the list itself."""
     depth = len(path) + (2 if width else 1)
     used = [name for name in names if name[: len(path)] == path]
     return {int(name[len(path)]) if len(name) == depth else -1 for name in used}
@@ -229,19 +229,19 @@ def member_path(module: Module, part: Expr) -> Path | None:
 
 
 def parts(statement: Statement) -> Iterator[Expr]:
-    """All expressions in a statement and in the blocks under it, the targets of assignments left out."""
+    """Yield all expressions in a statement and in the blocks under it, the targets of assignments left out."""
     for inner in walk_statements(Block([statement])):
         for expr in expressions(inner):
             yield from walk(expr)
 
 
 def reads(statement: Statement) -> Iterator[object]:
-    """The variables that a statement reads."""
+    """Yield the variables that a statement reads."""
     return (variable(part) for part in parts(statement) if isinstance(part, Ref | Local))
 
 
 def assigned(statement: Statement) -> Iterator[object]:
-    """The variables that a statement writes, or appends to, those in the blocks under it included."""
+    """Yield the variables that a statement writes, or appends to, those in the blocks under it included."""
     for inner in walk_statements(Block([statement])):
         if isinstance(inner, Assign | ForLoop):
             yield from (variable(target) for target in inner.targets if target is not None)

@@ -38,7 +38,7 @@ from onnxlift.lifting.code.statements import (
     walk_statements,
 )
 from onnxlift.lifting.modules.module import Module, is_list
-from onnxlift.lifting.modules.prune import called_module
+from onnxlift.lifting.modules.signatures.prune import called_module
 from onnxlift.lifting.tree.scopes import Path
 
 SHORTEST, SHORTEST_PART = 2, 3
@@ -54,7 +54,7 @@ class Container:
 
 
 @dataclass(eq=False)
-class Run:
+class CallRun:
     """Calls of modules: of the members of a list that follow one another, or of one module. These are `modules`; all of
     them may be called several times, one time after the other. `carried` tells which argument (by position) is which
     result of the call before; None until there is a second call."""
@@ -64,16 +64,16 @@ class Run:
     carried: dict[int, int] | None = None
 
     def given(self, call: Assign) -> tuple[int, ...]:
-        """What a call takes besides the results of the one before, as the ids of variables."""
+        """Return what a call takes besides the results of the one before, as the ids of variables."""
         return tuple(id(key) for place, key in enumerate(_arguments(call)) if place not in (self.carried or {}))
 
     @property
     def times(self) -> int:
-        """How often all modules are called."""
+        """Return how often all modules are called."""
         return len(self.calls) // len(self.modules)
 
     def is_long(self, count: int) -> bool:
-        """Whether it is worth a loop, if there are `count` modules in their list."""
+        """Tell whether it is worth a loop, if there are `count` modules in their list."""
         if len(self.modules) == 1 or self.times > 1:
             return len(self.calls) >= SHORTEST_PART
         return len(self.calls) >= (SHORTEST if len(self.calls) == count else SHORTEST_PART)
@@ -114,9 +114,9 @@ def roll_loops(module: Module) -> None:
 
 def _run(
     module: Module, lists: Mapping[Path, int], statements: list[Statement], start: int, reads: Counter[object]
-) -> Run | None:
-    """The longest run of calls from `start` on; None if no module is called there that could be in one."""
-    run: Run | None = None
+) -> CallRun | None:
+    """Return the longest run of calls from `start` on; None if no module is called there that could be in one."""
+    run: CallRun | None = None
     for index in range(start, len(statements)):
         statement = statements[index]
         child = called_module(statement.expr) if isinstance(statement, Assign) else None
@@ -126,7 +126,7 @@ def _run(
         if run is None:
             if path[:-1] not in lists and child.calls == 1:
                 return None
-            run = Run([child], [statement])
+            run = CallRun([child], [statement])
             continue
         first, is_first_time = module.name_of(run.modules[0]), len(run.calls) == len(run.modules)
         is_next = path[:-1] in lists and path[:-1] == first[:-1] and int(path[-1]) == int(first[-1]) + len(run.modules)
@@ -143,8 +143,8 @@ def _run(
     return run
 
 
-def _continues(run: Run, statement: Assign, reads: Counter[object]) -> bool:
-    """Whether a call goes on with what the last one of the run gave, and nobody else does."""
+def _continues(run: CallRun, statement: Assign, reads: Counter[object]) -> bool:
+    """Tell whether a call goes on with what the last one of the run gave, and nobody else does."""
     before, mine, theirs = run.calls[-1], _arguments(statement), _arguments(run.calls[-1])
     if len(mine) != len(theirs) or len(statement.targets) != len(before.targets):
         return False
@@ -160,12 +160,12 @@ def _continues(run: Run, statement: Assign, reads: Counter[object]) -> bool:
 
 
 def _arguments(statement: Assign) -> list[object]:
-    """The variables that are passed; None for what is no plain variable."""
+    """Return the variables that are passed; None for what is no plain variable."""
     assert isinstance(statement.expr, Call)
     return [variable(argument) for argument in statement.expr._args]
 
 
-def _rolled(module: Module, run: Run, count: int) -> list[Statement]:
+def _rolled(module: Module, run: CallRun, count: int) -> list[Statement]:
     begin, results = _start(run)
     origin = [name for statement in run.calls for name in statement.origin]
     first = run.calls[0]
@@ -182,8 +182,9 @@ def _rolled(module: Module, run: Run, count: int) -> list[Statement]:
     return [*begin, *body.statements]
 
 
-def _start(run: Run) -> tuple[list[Statement], list[Target]]:
-    """What gives the variables that go through all calls their first values, and what the calls give."""
+def _start(run: CallRun) -> tuple[list[Statement], list[Target]]:
+    """Return the statements that give the variables that go through all calls their first values, and the targets of
+    all calls."""
     first, before, last = run.calls[0], run.calls[-2], run.calls[-1]
     assert isinstance(first.expr, Call) and run.carried is not None
     results = list(last.targets)
@@ -195,8 +196,8 @@ def _start(run: Run) -> tuple[list[Statement], list[Target]]:
     return [Assign([results[place]], starts[place], origin=[]) for place in sorted(starts)], results
 
 
-def _again(run: Run, call: Assign, function: Expr, results: list[Target], origin: list[str]) -> Assign:
-    """A call as it is in a loop."""
+def _again(run: CallRun, call: Assign, function: Expr, results: list[Target], origin: list[str]) -> Assign:
+    """Return a call as it is in a loop."""
     assert isinstance(call.expr, Call) and run.carried is not None
     arguments = list(call.expr._args)
     for position, place in run.carried.items():
@@ -209,7 +210,7 @@ class Alternation:
     """Calls of all members of a list. That at the place `rest`, and those that come every `period` members before and
     after it, are given other things than the others are."""
 
-    run: Run
+    run: CallRun
     between: list[Assign]
     period: int
     rest: int
@@ -232,8 +233,8 @@ class Alternation:
 def _alternation(
     module: Module, lists: Mapping[Path, int], statements: list[Statement], start: int, reads: Counter[object]
 ) -> Alternation | None:
-    """The calls of the members of a list from `start` on, if they alternate."""
-    run: Run | None = None
+    """Return the calls of the members of a list from `start` on, if what they are given alternates; else None."""
+    run: CallRun | None = None
     between: list[Assign] = []
     waiting: list[Assign] = []
     path: Path = ()
@@ -246,7 +247,7 @@ def _alternation(
             path = module.name_of(child)[:-1] if child is not None else ()
             if child is None or path not in lists or module.name_of(child)[-1] != "0" or child.calls != 1:
                 return None
-            run = Run([child], [statement])
+            run = CallRun([child], [statement])
         elif child is None or module.name_of(child) != (*path, str(len(run.modules))):
             waiting.append(statement)
         elif child.calls != 1 or not _continues(run, statement, reads):
@@ -265,7 +266,8 @@ def _alternation(
 
 
 def _remainder(given: list[tuple[int, ...]]) -> tuple[int, int] | None:
-    """(3, 2) for a, a, b, a, a, b: every how many there is another one, and the place of the first."""
+    """Return the period with which one of two choices comes again, and the place where it comes first: (3, 2) for a, a,
+    b, a, a, b. None if there is none."""
     choices = list(dict.fromkeys(given))
     if len(choices) != 2:
         return None
@@ -277,8 +279,8 @@ def _remainder(given: list[tuple[int, ...]]) -> tuple[int, int] | None:
     return None
 
 
-def _members(module: Module, run: Run, count: int) -> tuple[Local, Expr]:
-    """The variable of a loop over the modules of a run, and what it goes over."""
+def _members(module: Module, run: CallRun, count: int) -> tuple[Local, Expr]:
+    """Return the variable of a loop over the modules of a run, and what it goes over."""
     *path, number = module.name_of(run.modules[0])
     container = Container(tuple(path))
     module.name(container, container.path)
@@ -290,7 +292,7 @@ def _members(module: Module, run: Run, count: int) -> tuple[Local, Expr]:
 
 
 def singular(word: str) -> str:
-    """`layers` -> layer: what one of several is called."""
+    """Return what one of several is called: `layer` of `layers`."""
     word = word.rstrip("0123456789") if len(word) > 2 else word
     if len(word) < 2:
         return "block"

@@ -31,8 +31,8 @@ from .iterations import Facts, Iterations, find_iterations, parts
 
 @dataclass(frozen=True)
 class Pattern:
-    """What an iteration of the list at `path` is, as text, and how many statements. `carried` are the places, among all
-    variables in that text, of values of the iteration before, and of what takes their place; `collected` those of
+    """An iteration over the list at `path`: its text, and how many statements it has. `carried` are the places, among
+    all variables in that text, of values of the iteration before, and of what takes their place; `collected` those of
     results that are joined, and how many others come first there."""
 
     path: Path
@@ -43,7 +43,7 @@ class Pattern:
 
 
 def find_patterns(module: Module) -> list[Pattern]:
-    """What a module does with all entries of each of its lists, as far as there can be loops."""
+    """Return what a module does with all entries of each of its lists, as far as there can be loops."""
     lists, facts = find_lists(module), Facts(module)
     lengths = Counter(path[:-1] for path in module.members if lists.get(path[:-1]) == 0)
     found = (_pattern(module, facts, path, lengths) for path, width in lists.items() if width == 0)
@@ -84,7 +84,7 @@ def roll_single(module: Module, pattern: Pattern) -> None:
 
 
 def _changes(pattern: Pattern, places: Sequence[object], iterations: Iterations) -> Changes | None:
-    """What the pattern says about the variables in an iteration's text."""
+    """Return what the pattern says about the variables in an iteration's text; None if it does not fit."""
     changes = Changes()
     for old, new in pattern.carried:
         value = (places[new], places[old])
@@ -104,6 +104,6 @@ def _changes(pattern: Pattern, places: Sequence[object], iterations: Iterations)
 
 
 def _others(pattern: Pattern, places: Sequence[object]) -> list[object]:
-    """The variables in places where all iterations of the pattern have the same one, or one of their own."""
+    """Return the variables in places where all iterations of the pattern have the same one, or one of their own."""
     carried = {place for place, _ in pattern.carried}
     return [key for place, key in enumerate(places) if place not in carried]

@@ -15,10 +15,8 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, Monomial, arithmetic_after, drop_unused, polynomial
-from onnxlift.ir.graph.types import is_float
-from onnxlift.ir.graph.edit import Edit, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, Monomial, arithmetic_after, drop_unused, is_float, polynomial
 from onnxlift.ir.graph.near_misses import near_miss
+from onnxlift.ir.graph.types import is_float
 from onnxlift.stages import step
 
 _TANH_SCALE = math.sqrt(2 / math.pi)

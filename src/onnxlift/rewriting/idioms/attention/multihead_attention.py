@@ -29,11 +29,10 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, drop_unused
+from onnxlift.ir.graph.near_misses import near_miss
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import Shape, shape_of
 from onnxlift.ir.origin.module_paths import module_of
-from onnxlift.ir.graph.near_misses import near_miss
-from onnxlift.ir.inference.node_view import Shape, shape_of
 from onnxlift.rewriting.idioms.attention.multihead.core import Core, Returned, find_core, find_returned
 from onnxlift.rewriting.idioms.attention.multihead.keys import Rows, bias_of, find_rows
 from onnxlift.rewriting.idioms.attention.multihead.layouts import Layout, find_layouts, only_reader

@@ -18,12 +18,9 @@ import onnx_ir as ir
 from onnxlift.ir.graph.axes import axes_of, static_slice
 from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
+from onnxlift.ir.graph.near_misses import near_miss
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import rank, same_shape
-from onnxlift.ir.graph.edit import Edit, attribute, axes_of, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by, rank
-from onnxlift.ir.graph.near_misses import near_miss
-from onnxlift.ir.inference.node_view import static_slice
 from onnxlift.rewriting.idioms.parts.pieces import piece
 from onnxlift.stages import step
 

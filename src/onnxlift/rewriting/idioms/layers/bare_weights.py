@@ -15,7 +15,7 @@ the state dict. For a model from PyTorch it applies, by the names that the weigh
    linear.py.)
 2. if the module that they belong to has modules below it (`block.weight` and `block.fc.weight`), or the model has, and
    so is no layer. A batch norm stays one: as a function it would not take the statistics of a batch in training. (A
-   model that has nothing else was a layer, see modules/derived.py.)
+   model that has nothing else was a layer, see modules/members/derived.py.)
 3. if the newer exporter says that a weight or bias is a buffer.
 4. if the weight is that of a layer which is called by its own name, and which the node is not in, but in a module with
    modules below it, such as the layer's own: `F.linear(x, self.embed.weight)` beside `self.embed(ids)`. Not if the bias

@@ -18,14 +18,11 @@ import onnx_ir as ir
 from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import both_orders, drop_unused, is_private, made_by
+from onnxlift.ir.graph.near_misses import near_miss
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.origin.exporter import exporter_of
 from onnxlift.rewriting.idioms.parts.biases import is_per_channel, row_of
-from onnxlift.ir.graph.near_misses import near_miss
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
-from onnxlift.ir.inference.symbolic import product
 from onnxlift.stages import step
 
 

@@ -25,11 +25,9 @@ from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.marks import LOOKED_UP
 from onnxlift.ir.graph.match import DOMAIN
+from onnxlift.ir.graph.near_misses import near_miss
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.shapes import elements_of, rank
-from onnxlift.ir.graph.edit import Edit, attribute, is_parameter, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, rank
-from onnxlift.ir.graph.near_misses import near_miss
 from onnxlift.ir.graph.types import DataType
 from onnxlift.ir.inference.symbolic import is_nonnegative
 from onnxlift.ir.origin.module_paths import told_module

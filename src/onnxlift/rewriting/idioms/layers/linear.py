@@ -29,15 +29,12 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.axes import swaps_two_axes
+from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.edit import Edit, Lifted, sweep
 from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
+from onnxlift.ir.graph.near_misses import near_miss
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import rank, shape_of
-from onnxlift.ir.graph.edit import Edit, attribute, is_parameter, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by, rank
-from onnxlift.ir.graph.near_misses import near_miss
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
 from onnxlift.ir.inference.symbolic import product
 from onnxlift.ir.origin.exporter import exporter_of
 from onnxlift.ir.origin.metadata import NAME_SCOPES

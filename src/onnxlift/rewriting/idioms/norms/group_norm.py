@@ -26,11 +26,9 @@ import onnx_ir as ir
 from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
+from onnxlift.ir.graph.near_misses import near_miss
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import elements_of, shape_of
-from onnxlift.ir.graph.near_misses import near_miss
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import elements_of, shape_of
 from onnxlift.ir.inference.symbolic import product
 from onnxlift.ir.origin.exported import Program, read_program
 from onnxlift.ir.origin.tensors import folded_from

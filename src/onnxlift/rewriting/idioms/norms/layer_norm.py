@@ -23,11 +23,9 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_filler, is_private, made_by
+from onnxlift.ir.graph.near_misses import near_miss
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import rank
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_filler, is_private, made_by, rank
-from onnxlift.ir.graph.near_misses import near_miss
 from onnxlift.rewriting.idioms.parts.statistics import (
     norm_attributes,
     reduced_axis,

@@ -19,12 +19,10 @@ from onnxlift.ir.graph.match import (
     polynomial,
     with_number,
 )
+from onnxlift.ir.graph.near_misses import near_miss
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.shapes import rank, shape_of
 from onnxlift.ir.graph.types import is_float
-from onnxlift.ir.graph.near_misses import near_miss
-from onnxlift.ir.graph.walk import constant
-from onnxlift.ir.inference.node_view import shape_of
 
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 

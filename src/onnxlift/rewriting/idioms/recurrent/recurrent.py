@@ -32,11 +32,9 @@ from onnxlift.ir.graph.axes import permutation
 from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.edit import Edit, Lifted, sweep
 from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, is_zeros, made_by
+from onnxlift.ir.graph.near_misses import near_miss
 from onnxlift.ir.graph.nodes import attribute, is_lifted, is_standard
 from onnxlift.ir.graph.shapes import Shape, shape_of, static_elements
-from onnxlift.ir.graph.edit import Edit, attribute, is_standard, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_lifted, is_private, is_zeros, made_by
-from onnxlift.ir.graph.near_misses import near_miss
 from onnxlift.ir.graph.types import DataType
 from onnxlift.ir.origin.exporter import exporter_of
 from onnxlift.ir.origin.module_paths import module_of

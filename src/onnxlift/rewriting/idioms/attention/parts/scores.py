@@ -11,13 +11,10 @@ import onnx_ir as ir
 from onnxlift.ir.graph.constants import number
 from onnxlift.ir.graph.edit import Edit
 from onnxlift.ir.graph.match import is_private, made_by
+from onnxlift.ir.graph.near_misses import near_miss
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import rank, shape_of, static_elements
 from onnxlift.ir.graph.types import is_close
-from onnxlift.ir.graph.edit import Edit, attribute
-from onnxlift.ir.graph.match import is_close, is_private, made_by, number, rank
-from onnxlift.ir.graph.near_misses import near_miss
-from onnxlift.ir.inference.node_view import shape_of, static_elements
 
 from .keys import without_scale
 from .mask import Mask, find_mask

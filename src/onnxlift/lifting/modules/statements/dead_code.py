@@ -56,7 +56,7 @@ def _sweep(block: Block, read: set[object]) -> None:
 
 
 def _list_of(statement: Evaluate) -> object:
-    """The variable that `trace.append(y)` changes."""
+    """Return the variable that `trace.append(y)` changes."""
     for part in walk(statement.expr):
         if isinstance(part, Ref | Local):
             return variable(part)

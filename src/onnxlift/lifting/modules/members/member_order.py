@@ -25,18 +25,17 @@ from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.code.expr import Call, Display, Expr, Local, Member, Ref, bare, children, variable, walk
 from onnxlift.lifting.code.statements import Assign, Block, Return, Statement, blocks, expressions, walk_statements
 from onnxlift.lifting.modules.classes.module_class import ModuleClass
+from onnxlift.lifting.modules.module import Module, Stored
 from onnxlift.lifting.tree.scopes import Path, owner_of
-
-from .module import Module, Stored
 
 Registered = Mapping[Path, int]
 """The path of a module or tensor -> its place among those of the original."""
 
 
 def registration_order(graph: ir.Graph) -> Registered:
-    """The order in which the constructors of the original made its parameters, and the modules that hold these; empty
-    if the file does not keep it. The newer exporter has a list of all, and stores equal ones once; buffers it stores
-    apart, so that their places say nothing."""
+    """Return the order in which the constructors of the original made its parameters, and the modules that hold these;
+    nothing if the file does not keep it. The newer exporter has a list of all, and stores equal ones once; buffers it
+    stores apart, so that their places say nothing."""
     places: dict[Path, int] = {}
     for place, name in enumerate(parameters_in_order(graph) or graph.initializers):
         owner = owner_of(name) if "." in name else ()
@@ -53,7 +52,7 @@ def _is_buffer(value: ir.Value | None) -> bool:
 
 
 def order_by_use(module: Module) -> None:
-    """Rule 2, for all members; layers and modules that `forward` does not use are left out."""
+    """Sort all members by rule 2. Layers and modules that `forward` does not use are left out."""
     used: dict[int, int] = {}
     for target in _in_order_of_use(module.body):
         used.setdefault(id(target), len(used))
@@ -63,9 +62,9 @@ def order_by_use(module: Module) -> None:
 
 
 def order_as_registered(cls: ModuleClass, registered: Registered) -> None:
-    """Rule 1, for all instances of a class alike, unless `forward` goes through the members in their order. The one of
-    which most is known tells the order: exporters store equal tensors once, so that another one may have lost its
-    names."""
+    """Sort the members by rule 1, for all instances of a class alike, unless `forward` goes through them in their
+    order. The instance of which most is known tells the order: exporters store equal tensors once, so that another one
+    may have lost its names."""
     if cls.example.sequential or cls.example.reads_children:
         return
     known = [
@@ -85,8 +84,8 @@ def order_as_registered(cls: ModuleClass, registered: Registered) -> None:
 
 
 def _in_order_of_use(block: Block) -> Iterator[object]:
-    """The members that a `forward` uses, in the order of evaluation if each value were written where it is used. A
-    result that others are computed from (a mask that is handed on) is not what the computation begins with."""
+    """Yield the members that a `forward` uses, in the order of evaluation if each value were written where it is used.
+    A result that others are computed from (a mask that is passed on) is not what the computation begins with."""
     written: dict[object, list[Statement]] = {}
     read: set[object] = set()
     for statement in walk_statements(block):

@@ -57,10 +57,9 @@ from onnxlift.lifting.code.statements import (
     expressions,
     walk_statements,
 )
-
-from .meaning import meaning, says_more
-from .module import Module
-from .prune import called_module
+from onnxlift.lifting.modules.meaning import meaning, says_more
+from onnxlift.lifting.modules.module import Module
+from onnxlift.lifting.modules.signatures.prune import called_module
 
 LENGTH = 82
 WIDTH = 92  # of a line of `forward`, beyond which it would be broken into several
@@ -88,13 +87,14 @@ def inline(module: Module, texts: Mapping[object, str] | None = None) -> tuple[I
 
 
 def is_readable(module: Module, expr: Expr, texts: Mapping[object, str]) -> bool:
-    """Whether what is computed for each entry of a list is short enough to stand in the line that makes the list."""
+    """Tell whether what is computed for each entry of a list is short enough to stand in the line that makes the
+    list."""
     inliner = _Inliner(module, texts)
     return inliner.length(expr) <= ELEMENT_LENGTH and inliner.nesting(expr) <= NESTING
 
 
 def read_variables(expr: Expr, inlined: Inlined) -> Iterator[object]:
-    """The variables that `expr` reads, those of inlined parts included."""
+    """Yield the variables that `expr` reads, those of inlined parts included."""
     for part in walk(expr):
         if isinstance(part, Ref | Local):
             inner = inlined.get(variable(part))
@@ -169,8 +169,8 @@ class _Inliner:
                 self.writes.update(variable(t) for t in statement.targets if t is not None)
 
     def visit(self, block: Block, candidates: dict[object, Assign]) -> None:
-        """`candidates` are the assignments that may move here; those of outer blocks too, unless this is a loop or a
-        `with`, into and out of which nothing moves."""
+        """Inline into the statements of a block. `candidates` are the assignments that may move here; those of outer
+        blocks too, unless this is a loop or a `with`, into and out of which nothing moves."""
         for statement in block.statements:
             for expr in expressions(statement):
                 self.take(statement, expr, candidates)
@@ -212,8 +212,8 @@ class _Inliner:
         self.begin[id(statement)] = min(self.begin[id(statement)], self.begin[id(definition)])
 
     def joined_pieces(self, expr: Expr, candidates: Mapping[object, Assign]) -> list[tuple[Expr, int]]:
-        """The items of a list in `expr` that are nothing but slices of one variable, and their lengths, if they fit
-        into the line: `torch.cat((x[:, ::2], x[:, 1::2]), -1)`."""
+        """Return the items of a list in `expr` that are nothing but slices of one variable, and their lengths, if they
+        fit into the line: `torch.cat((x[:, ::2], x[:, 1::2]), -1)`."""
         joined = bare(expr._args[0]) if isinstance(expr, Call) and expr._args else None
         if not isinstance(joined, Display) or not 1 < len(joined._items) <= MOST_PIECES:
             return []
@@ -228,8 +228,8 @@ class _Inliner:
         return list(zip(joined._items, lengths, strict=True)) if width <= WIDTH else []
 
     def fits(self, statement: Statement, expr: Expr, part: Expr, definition: Assign, length: int) -> bool:
-        """Whether the definition may stand in the place of `part`, where the line then has this length. No long line is
-        looked at closely: one that joins thousands of values would be for each of them."""
+        """Tell whether the definition may stand in the place of `part`, where the line then has this length. No long
+        line is looked at closely: one that joins thousands of values would be for each of them."""
         key = variable(part)
         if any(self.written[k] != count for k, count in self.seen[key].items()):
             return False  # a variable that it reads has another value by now
@@ -256,7 +256,7 @@ class _Inliner:
         return nesting <= NESTING + bool(steps)
 
     def calls(self, expr: Expr) -> Iterator[Call]:
-        """The calls in `expr`, those in inlined parts included."""
+        """Yield the calls in `expr`, those in inlined parts included."""
         for part in walk(expr):
             if isinstance(part, Call):
                 yield part
@@ -264,37 +264,37 @@ class _Inliner:
                 yield from self.calls(self.inlined[variable(part)])
 
     def steps(self, expr: Expr) -> list[Call]:
-        """The calls of modules of our own, unless they are summed up: steps of the model."""
+        """Return the calls of modules of our own in `expr`: steps of the model. In a sum there are none."""
         if isinstance(bare(expr), Binary):
             return []
         return [call for call in self.calls(expr) if called_module(call) is not None]
 
     def goes_on(self, expr: Expr, steps: list[Call]) -> bool:
-        """Whether `expr` only goes on with the result of these steps, each of which goes on with that of the one before
-        (`self.head(self.stages(self.stem(x)))`); numbered ones each get their own line."""
+        """Tell whether `expr` only goes on with the result of these steps, each of which goes on with that of the one
+        before (`self.head(self.stages(self.stem(x)))`); numbered ones each get their own line."""
         names = [self.step_name(call) for call in (*self.steps(expr), *steps)]
         names += [self.step_names[key] for key in main_line(steps[-1], self.inlined) if key in self.step_names]
         reads = sum(isinstance(part, Ref | Local) for part in walk(expr))
         return reads == 1 and len(set(names)) == len(names) and all(len(c._args) + len(c._kwargs) == 1 for c in steps)
 
     def step_name(self, call: Call) -> str:
-        """`layer` of `layer1` and `layer2b`."""
+        """Return the name of the module that is called, without its number: `layer` of `layer1` and `layer2b`."""
         return re.sub(r"\d+[a-z]?$", "", self.module.name_of(called_module(call))[-1])
 
     def needs_new_name(self, expr: Expr, step: Assign) -> bool:
-        """Whether the next step goes on from this one, but its own line could not read `x = self.step(x)`, since `x` is
-        needed later: `self.output(self.dense(x), x)`."""
+        """Tell whether the next step goes on from this one, but its own line could not read `x = self.step(x)`, since
+        `x` is needed later: `self.output(self.dense(x), x)`."""
         source = next(iter(main_line(step.expr, self.inlined)), None)
         if called_module(expr) is None or not isinstance(source, ir.Value) or source.dtype not in FLOATS:
             return False
         return self.last_read[source] > self.place[id(step)]
 
     def deserves_name(self, key: object, expr: Expr) -> bool:
-        """A value that the graph names well, at a point where the line is a thought of its own already."""
+        """Tell whether a value has a good name in the graph, and its line is a thought of its own already."""
         return self.nesting(expr) >= 2 and isinstance(key, ir.Value) and says_more(meaning(self.module, key))
 
     def length(self, expr: Expr) -> int:
-        """About how many characters `expr` takes."""
+        """Estimate how many characters `expr` takes."""
         match expr:
             case Wrapped():
                 return self.length(expr._expr)
@@ -320,8 +320,8 @@ class _Inliner:
         return 2 + sum(self.length(p) + 2 for p in parts) if parts else 8
 
     def excess(self, expr: Expr) -> int:
-        """By how much names are longer than a variable's is taken to be: those of parameters and of the model's inputs
-        (`self.position_embeddings`, `pixel_values`) are known; most others are single letters."""
+        """Estimate by how much the names in `expr` are longer than a variable's is taken to be: those of parameters and
+        of the model's inputs (`self.position_embeddings`, `pixel_values`) are known; most others are single letters."""
         excess = 0
         for part in walk(expr):
             key = variable(part) if isinstance(part, Ref | Local) else None
@@ -339,7 +339,7 @@ class _Inliner:
         return excess
 
     def nesting(self, expr: Expr) -> int:
-        """How deep parentheses with something to read in them lie in one another."""
+        """Count how deep parentheses with something to read in them lie in one another."""
         match expr:
             case Ref() | Local():
                 inner = self.inlined.get(variable(expr))
@@ -353,14 +353,14 @@ class _Inliner:
 
 
 def _is_piece(expr: Expr) -> bool:
-    """`x[:, 1::2]`, with nothing but numbers in it."""
+    """Tell whether this is `x[:, 1::2]`, with nothing but numbers in it."""
     if not isinstance(expr, Subscript) or not isinstance(bare(expr._base), Ref):
         return False
     return all(isinstance(part, SliceExpr | Literal | Wrapped) for index in expr._index for part in walk(index))
 
 
 def _length_of_piece(expr: Expr) -> int:
-    """How many characters a piece of `x` takes."""
+    """Count the characters that a piece of `x` takes."""
     match expr := bare(expr):
         case Subscript():
             return 1 + 2 * len(expr._index) + sum(map(_length_of_piece, expr._index))
@@ -372,13 +372,13 @@ def _length_of_piece(expr: Expr) -> int:
 
 
 def _is_attribute(expr: Expr) -> bool:
-    """Whether this is `self.embedding.weight`, which is as good a name as a variable would be."""
+    """Tell whether this is `self.embedding.weight`, which is as good a name as a variable would be."""
     expr = bare(expr)
     return isinstance(expr, Attribute) and isinstance(bare(expr._base), Member)
 
 
 def _adds(expr: Expr, part: Expr) -> bool:
-    """Whether `part` is a term of a sum: `x + self.attn(self.norm(x))`."""
+    """Tell whether `part` is a term of a sum: `x + self.attn(self.norm(x))`."""
     expr = bare(expr)
     if not isinstance(expr, Binary) or expr._op != "+":
         return False

@@ -1,4 +1,4 @@
-"""Where a size is read that several tensors have: from one at hand, else from the first parameter that has it.
+"""A size that several tensors have is read from one at hand, else from the first parameter that has it.
 
 1. y = self.conv(x); positions = torch.arange(y.shape[1])   ->   positions = torch.arange(x.shape[1])
 2. y = self.conv(x); z = y.reshape(x.shape[0], -1)          ->   z = y.reshape(y.shape[0], -1)
@@ -28,16 +28,16 @@ from onnxlift.ir.inference.symbolic import divide_exactly
 from onnxlift.lifting.code.expr import Attribute, Expr, Literal, Ref, Subscript, bare, children, walk
 from onnxlift.lifting.code.statements import Assign, ForLoop, Statement, expressions, walk_statements
 from onnxlift.lifting.code.substitute import substitute, substitute_in
+from onnxlift.lifting.modules.module import Module
 
 from .inline import Inlined
-from .module import Module
 
 Size = tuple[ir.Value, int]
 """A tensor and one of its axes."""
 
 
 def read_size(expr: Expr) -> Size | None:
-    """What `expr` reads, if it is `x.shape[axis]` of a variable."""
+    """Return the tensor and the axis that `expr` reads, if it is `x.shape[axis]` of a variable; else None."""
     if not isinstance(expr, Subscript) or len(expr._index) != 1:
         return None
     base, index = bare(expr._base), bare(expr._index[0])
@@ -48,7 +48,7 @@ def read_size(expr: Expr) -> Size | None:
 
 
 def read_from_parameters(module: Module) -> None:
-    """Rules 1 and 3."""
+    """Read sizes from parameters, by rules 1 and 3."""
     parts = (part for statement in walk_statements(module.body) for e in expressions(statement) for part in walk(e))
     if not any(read_size(part) for part in parts):
         return
@@ -71,7 +71,7 @@ def read_from_parameters(module: Module) -> None:
 
 
 def _read_from_multiples(module: Module) -> None:
-    """Rule 3."""
+    """Read sizes from other parameters that have a multiple of them, by rule 3."""
     steady = steady_variables(module)
     parts = [part for statement in walk_statements(module.body) for e in expressions(statement) for part in walk(e)]
     lonely = _only_read_for_sizes(module, parts)
@@ -92,7 +92,8 @@ def _read_from_multiples(module: Module) -> None:
 
 
 def _part_of_another(name: str, values: Iterable[ir.Value]) -> Expr | None:
-    """`x.shape[0] // 4` for the size of that name, if there is a tensor with a known multiple of it."""
+    """Return `x.shape[0] // 4` for the size of that name, if there is a tensor with a known multiple of it; else
+    None."""
     for value in values:
         for axis, dim in enumerate(type_of(value).shape or () if type_of(value).kind == "tensor" else ()):
             factor = divide_exactly(dim, name) if isinstance(dim, str) and name else None
@@ -102,7 +103,7 @@ def _part_of_another(name: str, values: Iterable[ir.Value]) -> Expr | None:
 
 
 def read_at_hand(module: Module, inlined: Inlined) -> None:
-    """Rule 2, for the statements that stand when it is known what is inlined."""
+    """Read sizes from what a statement uses anyway, by rule 2, when it is known what is inlined."""
     steady = steady_variables(module)
     parameters = module.inputs.keys() - _needed_for_sizes_only(module, inlined)
     for statement in module.body.statements:
@@ -125,8 +126,8 @@ def read_at_hand(module: Module, inlined: Inlined) -> None:
 
 
 def steady_variables(module: Module) -> dict[ir.Value, int]:
-    """The variables that the forward itself writes once, and the parameters that it does not write -> the place of the
-    statement after which they are there; -1 for parameters."""
+    """Return the variables that the forward itself writes once, and the parameters that it does not write, each with
+    the place of the statement after which they are there; -1 for parameters."""
     written: Counter[object] = Counter()
     for statement in walk_statements(module.body):
         if isinstance(statement, Assign | ForLoop):
@@ -140,7 +141,7 @@ def steady_variables(module: Module) -> dict[ir.Value, int]:
 
 
 def _named_sizes(values: Iterable[ir.Value]) -> dict[str, Size]:
-    """For each name of a size, the first tensor that has it."""
+    """Return for each name of a size the first tensor that has it."""
     sizes: dict[str, Size] = {}
     for value in values:
         if value.const_value is None and type_of(value).kind == "tensor":
@@ -151,7 +152,7 @@ def _named_sizes(values: Iterable[ir.Value]) -> dict[str, Size]:
 
 
 def _name(size: Size) -> str:
-    """The name of a size; nothing if it has none."""
+    """Return the name of a size; nothing if it has none."""
     tensor, axis = size
     rank = type_of(tensor).rank
     name = type_of(tensor).dim(axis) if rank is not None and -rank <= axis < rank else None
@@ -164,7 +165,7 @@ def _reading(size: Size) -> Expr:
 
 
 def _needed_for_sizes_only(module: Module, inlined: Inlined) -> set[ir.Value]:
-    """The parameters of the model of which nothing but sizes is read. Those of other modules can go."""
+    """Return the parameters of the model of which nothing but sizes is read. Those of other modules can go."""
     if module.path:
         return set()
     written = [expr for statement in walk_statements(module.body) for expr in expressions(statement)]
@@ -178,7 +179,7 @@ def _only_read_for_sizes(module: Module, parts: Sequence[Expr]) -> set[ir.Value]
 
 
 def _parts(statement: Statement, inlined: Inlined) -> Iterator[Expr]:
-    """All parts of what a statement evaluates, inlined ones included, in the order in which they are written."""
+    """Yield all parts of what a statement evaluates, inlined ones included, in the order in which they are written."""
     waiting = [*reversed(expressions(statement))]
     while waiting:
         part = waiting.pop()
@@ -188,7 +189,7 @@ def _parts(statement: Statement, inlined: Inlined) -> Iterator[Expr]:
 
 
 def _beside_sizes(parts: list[Expr]) -> Iterator[Ref]:
-    """The variables that are read for more than a size."""
+    """Yield the variables that are read for more than a size."""
     reads = Counter(id(part) for part in parts if isinstance(part, Ref))
     for part in parts:
         if read_size(part) is not None:

@@ -23,10 +23,10 @@ from onnxlift.lifting.code.expr import Attribute, Call, Expr, Literal, Ref, bare
 from onnxlift.lifting.code.statements import Assign, Block, Return, Statement
 from onnxlift.lifting.code.substitute import Replacement, substitute
 from onnxlift.lifting.modules.classes.canonical import Canonical
+from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.ops.operand import Operand, Tensor
 
-from .module import Module
 from .prune import called_module
 
 MOST_STATEMENTS = 60
@@ -46,7 +46,7 @@ class Draft:
 
     @property
     def passed(self) -> list[ir.Value]:
-        """The inputs of the module in the order in which a caller now passes them."""
+        """Return the inputs of the module in the order in which a caller now passes them."""
         return [value for new in self.form.inputs if (value := self.origin[new]) is not None]
 
 
@@ -71,7 +71,7 @@ def _text(module: Module) -> str:
 
 
 def _kind(module: Module) -> object:
-    """Equal for modules that may have one signature; None for others."""
+    """Return a key that is equal for modules that may have one signature; None for others."""
     statements = module.body.statements
     fewest = FEWEST_LAYERS if module.class_hint is None else 1
     if module.sequential or module.class_key or len(statements) > MOST_STATEMENTS or len(module.members) < fewest:
@@ -93,7 +93,7 @@ def _is_attention(expr: Expr) -> bool:
 
 
 def _calls(root: Module) -> dict[int, list[Assign]]:
-    """The statements that call each module, by its id."""
+    """Return the statements that call each module, by its id."""
     found: dict[int, list[Assign]] = {}
     for module in root.walk():
         for statement in module.body.statements:
@@ -104,7 +104,7 @@ def _calls(root: Module) -> dict[int, list[Assign]]:
 
 
 def _unified(family: list[Module]) -> Iterator[list[Draft]]:
-    """Modules of `family` that can have one signature, and do not have it yet."""
+    """Yield lists of modules of `family` that can have one signature, and do not have it yet."""
     options = {option for module in family for option in _options(module)}
     drafts = [_with_options(module, options) for module in family]
     for _ in range(MOST_FORMS):
@@ -121,14 +121,14 @@ def _unified(family: list[Module]) -> Iterator[list[Draft]]:
 
 
 def _options(module: Module) -> Mapping[str, Expr]:
-    """The options of the module's attention."""
+    """Return the options of the module's attention."""
     [attention] = [part for statement in module.body.statements for part in _parts(statement) if _is_attention(part)]
     assert isinstance(attention, Call)
     return attention._kwargs
 
 
 def _with_options(module: Module, options: set[str]) -> Draft:
-    """The module with those of `options` that may be left out. A mask that is an input is the last one."""
+    """Return the module with those of `options` that may be left out. A mask that is an input is the last one."""
     own = dict(_options(module))
     inputs: dict[ir.Value, Operand] = dict(module.inputs)
     origin: dict[ir.Value, ir.Value | None] = {value: value for value in inputs}
@@ -149,8 +149,8 @@ def _with_options(module: Module, options: set[str]) -> Draft:
 
 
 def _told_apart(draft: Draft, model: Module) -> Draft | None:
-    """The draft with an input for each of the model's: where two are one here, the second gets a variable of its own.
-    None if their forwards do not go together."""
+    """Return the draft with an input for each of the model's: where two are one here, the second gets a variable of its
+    own. None if their forwards do not go together."""
     given: dict[ir.Value, ir.Value] = {}  # input of the model -> of this module
     origin: dict[ir.Value, ir.Value | None] = {}
     statements: list[Statement] = []
@@ -179,7 +179,7 @@ def _renamed(names: Iterator[ir.Value], part: Expr) -> Expr | None:
 
 
 def _read(statement: Statement) -> list[ir.Value]:
-    """The variables that a statement reads, in the order in which `substitute` comes by them."""
+    """Return the variables that a statement reads, in the order in which `substitute` comes by them."""
     found: list[ir.Value] = []
     _rewritten(statement, lambda part: found.append(part._key) if isinstance(part, Ref) else None)
     return found

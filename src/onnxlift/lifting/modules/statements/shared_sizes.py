@@ -26,10 +26,10 @@ from onnxlift.ir.inference.infer import is_invented_size
 from onnxlift.lifting.code.expr import Expr, Local, Ref, walk
 from onnxlift.lifting.code.statements import Assign, Block, expressions, walk_statements
 from onnxlift.lifting.code.substitute import substitute_in
+from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.ops.layer_nodes import is_activation, kind_of
 
 from .dead_code import remove_dead_code
-from .module import Module
 from .size_sources import read_size, steady_variables
 
 Size = str | tuple[ir.Value, int]
@@ -45,7 +45,7 @@ _WORD = re.compile(r"[a-z]{2}[a-z_]*[0-9]?", re.ASCII)
 
 @dataclass
 class _Uses:
-    """Where a size is needed: how often, the first statement (by its place), and the tensors that it is read from."""
+    """The uses of a size: how many, the first statement (by its place), and the tensors that it is read from."""
 
     count: int = 0
     first: int = 0
@@ -94,7 +94,7 @@ class _Forward:
         self.only_sizes = {value for value in module.inputs if reads[value] == sizes[value]}
 
     def uses(self) -> dict[Size, _Uses]:
-        """Which sizes are needed."""
+        """Find which sizes are needed, and where."""
         uses: dict[Size, _Uses] = {}
         for place, part in self._parts():
             found = self.read_here(part)
@@ -115,7 +115,7 @@ class _Forward:
             substitute_in(statement, new)
 
     def sizes(self, tensor: ir.Value) -> list[Size]:
-        """Those that `tensor` is known to have."""
+        """Return the sizes that `tensor` is known to have."""
         return [self.size(tensor, axis) for axis in range(type_of(tensor).rank or 0)]
 
     def size(self, tensor: ir.Value, axis: int) -> Size:
@@ -123,12 +123,12 @@ class _Forward:
         return name if isinstance(name, str) and tensor not in self.only_sizes else (tensor, axis)
 
     def read_here(self, expr: Expr) -> tuple[ir.Value, int] | None:
-        """The variable and the axis, if `expr` is `x.shape[axis]`."""
+        """Return the variable and the axis, if `expr` is `x.shape[axis]`."""
         found = read_size(expr)
         return found if found is not None and found[0] in self.places else None
 
     def _parts(self) -> Iterator[tuple[int, Expr]]:
-        """All parts of all expressions, and in which statement of the forward each is."""
+        """Yield all parts of all expressions, and in which statement of the forward each is."""
         for place, statement in enumerate(self.body.statements):
             for inner in walk_statements(Block([statement])):
                 for expr in expressions(inner):
@@ -136,7 +136,8 @@ class _Forward:
 
 
 def _runs(wanted: Mapping[int, Size], uses: Mapping[Size, _Uses]) -> list[list[int]]:
-    """The axes to read, those that can be unpacked together in one list: from the first axis on, or up to the last."""
+    """Return the axes to read, those that can be unpacked together in one list: from the first axis on, or up to the
+    last."""
     several = [axis for axis, size in wanted.items() if uses[size].count >= SEVERAL]
     if not several:
         return []
@@ -149,7 +150,7 @@ def _runs(wanted: Mapping[int, Size], uses: Mapping[Size, _Uses]) -> list[list[i
 
 
 def _read(tensor: ir.Value, axes: list[int], targets: list[Local]) -> Assign:
-    """`batch, seq = x.shape[:2]`."""
+    """Return the statement that reads sizes into variables: `batch, seq = x.shape[:2]`."""
     shape = Ref(tensor).shape
     if len(axes) == 1:
         return Assign([targets[0]], shape[axes[0]])
@@ -159,7 +160,7 @@ def _read(tensor: ir.Value, axes: list[int], targets: list[Local]) -> Assign:
 
 
 def _word(tensor: ir.Value, axis: int, others: Mapping[Size, Local]) -> str:
-    """What the model calls the size, if that is a word, or what people call it in an image."""
+    """Return what the model calls the size, if that is a word, or what people call it in an image."""
     name = type_of(tensor).dim(axis)
     if isinstance(name, str) and _WORD.fullmatch(name) and not is_invented_size(name):
         return name
@@ -170,7 +171,7 @@ def _word(tensor: ir.Value, axis: int, others: Mapping[Size, Local]) -> str:
 
 
 def _is_image(tensor: ir.Value) -> bool:
-    """Whether a tensor is a batch of images: a convolution or the like reads it, or has made it."""
+    """Tell whether a tensor is a batch of images: a convolution or the like reads it, or has made it."""
     if type_of(tensor).rank != len(IMAGE_AXES):
         return False
     if any(_is_of_images(node) and place == 0 for node, place in islice(tensor.uses(), _MOST_LOOKS)):

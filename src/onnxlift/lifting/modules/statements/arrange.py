@@ -20,9 +20,9 @@ from itertools import pairwise
 
 from onnxlift.lifting.code.expr import Expr, Ref, variable, walk
 from onnxlift.lifting.code.statements import Assign, Block, Statement
+from onnxlift.lifting.modules.signatures.prune import called_module
 
 from .inline import Inlined, read_variables
-from .prune import called_module
 
 
 def arrange(block: Block, inlined: Inlined, begin: dict[int, int]) -> None:
@@ -72,7 +72,8 @@ def _sorted(run: list[Assign], inlined: Inlined, begin: dict[int, int]) -> list[
 
 
 def _starts(run: list[Assign], inlined: Inlined, writer: dict[object, int], begin: dict[int, int]) -> list[int]:
-    """Where each statement begins. Those that read one part each of the same cut share their places anew."""
+    """Return where in the graph each statement begins. Statements that read one part each of the same cut swap these
+    places among them, so that they come in the order of the parts."""
     starts = [begin[id(statement)] for statement in run]
     readers: dict[int, dict[int, list[int]]] = {}
     for index, statement in enumerate(run):
@@ -95,7 +96,7 @@ def _starts(run: list[Assign], inlined: Inlined, writer: dict[object, int], begi
 
 
 def _repeated_calls(run: list[Assign], inlined: Inlined) -> dict[int, list[int]]:
-    """Where in a run each module is called that is called several times."""
+    """Return for each module that is called several times the places in a run where it is called."""
     calls: dict[int, list[int]] = {}
     for index, statement in enumerate(run):
         waiting: list[Expr] = [statement.expr]

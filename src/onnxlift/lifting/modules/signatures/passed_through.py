@@ -43,12 +43,12 @@ from onnxlift.lifting.code.substitute import substitute
 from onnxlift.lifting.modules.classes.canonical import Canonical
 from onnxlift.lifting.modules.classes.levels import family_of
 from onnxlift.lifting.modules.classes.variants import MOST_STATEMENTS
+from onnxlift.lifting.modules.members.member_order import order_by_use
+from onnxlift.lifting.modules.module import Module, Stored
 from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.ops.operand import Operand, Tensor
 from onnxlift.lifting.tree.scopes import Path
 
-from .member_order import order_by_use
-from .module import Module, Stored
 from .prune import called_module
 
 Inputs = dict[ir.Value, Operand]
@@ -70,7 +70,7 @@ def pass_through_blocks(root: Module) -> None:
 
 
 def _readers(module: Module) -> dict[object, list[Statement]]:
-    """Variable -> the statements that read it."""
+    """Return for each variable the statements that read it."""
     readers: dict[object, list[Statement]] = {}
     for statement in module.body.statements:
         for key in _reads([statement]):
@@ -79,102 +79,114 @@ def _readers(module: Module) -> dict[object, list[Statement]]:
 
 
 def _reads(statements: Sequence[Statement]) -> Counter[object]:
-    """The variables that statements read, and how often."""
+    """Count how often statements read each variable."""
     every = walk_statements(Block(list(statements)))
     return Counter(variable(p) for s in every for e in expressions(s) for p in walk(e) if isinstance(p, Ref))
 
 
 def _plan(call: Assign, value: ir.Value, readers: Sequence[Statement]) -> PassingPlan | None:
-    """How `value`, which `call` gives, goes through all blocks that read it; None if it cannot."""
+    """Return how `value`, which `call` gives, goes through all blocks that read it; None if it cannot."""
     calls = [reader for reader in readers if isinstance(reader, Assign)]
     first, *others = (called_module(statement.expr) for statement in (call, *calls))
-    takers = [module for module in others if module is not None]
-    if first is None or not takers or len(takers) < len(readers) or first in takers:
+    consumers = [module for module in others if module is not None]
+    if first is None or not consumers or len(consumers) < len(readers) or first in consumers:
         return None
-    if any(module.calls > 1 for block in (first, *takers) for module in block.walk()):
+    if any(module.calls > 1 for block in (first, *consumers) for module in block.walk()):
         return None
     family = family_of(first)
-    if family is None or any(family_of(taker) != family for taker in takers):
+    if family is None or any(family_of(consumer) != family for consumer in consumers):
         return None
     plan = PassingPlan(value)
-    return plan if plan.draft(first, takers) else None
+    return plan if plan.draft(first, consumers) else None
 
 
 class PassingPlan:
-    """The modules between which a value goes, as they would be: `forms` has them by id, with what they are now. For the
-    level that was drafted last, `start` is the input of the giver whose place the value takes (None if there is none),
-    and `extras` are those that only the computation of the value needs. `before` is what is computed of some of them
-    before the first block; `moved` are its results, which are extras now, and `sources` tells what those inputs were
-    in the module that computes the value, and what they are on this level."""
+    """Plan the way of a value through the modules of a family, drafted from the module that computes it upwards.
+
+    value: what the producer computes, and the consumers read
+    drafts: each module -> what it is to become
+    replaced_input: the input of the producer whose place the value takes; None if there is none
+    extra_inputs: the inputs that only the computation of the value needs
+    precomputed: the statements that are moved before the first block
+    precomputed_inputs: the results of these, which are extra inputs now
+    precomputed_from: what these statements read in the module that computes the value -> that input on this level
+
+    Inputs are those of the level that was drafted last.
+    """
 
     def __init__(self, value: ir.Value) -> None:
         self.value = value
-        self.start: ir.Value | None = None
-        self.extras: list[ir.Value] = []
-        self.before: list[Assign] = []
-        self.moved: Inputs = {}
-        self.sources: dict[ir.Value, ir.Value] = {}
-        self.forms: dict[Module, Module] = {}
+        self.replaced_input: ir.Value | None = None
+        self.extra_inputs: list[ir.Value] = []
+        self.precomputed: list[Assign] = []
+        self.precomputed_inputs: Inputs = {}
+        self.precomputed_from: dict[ir.Value, ir.Value] = {}
+        self.drafts: dict[Module, Module] = {}
 
-    def draft(self, giver: Module, takers: Sequence[Module]) -> bool:
-        """Draft a module that gives the value and those that take it, and what is below them. Whether that can be."""
-        producers = [s for s in giver.body.statements if isinstance(s, Assign) and self._gives(s)]
-        if len(producers) != 1 or any(self.value not in taker.inputs for taker in takers):
+    def draft(self, producer: Module, consumers: Sequence[Module]) -> bool:
+        """Draft a module that gives the value and those that take it, and what is below them. Tell whether that can
+        be."""
+        writers = [s for s in producer.body.statements if isinstance(s, Assign) and self._gives(s)]
+        if len(writers) != 1 or any(self.value not in consumer.inputs for consumer in consumers):
             return False
-        [call] = producers
+        [call] = writers
         child = called_module(call.expr)
         if child is not None:
-            path = giver.name_of(child)
-            below = [module for taker in takers if isinstance(module := taker.members.get(path), Module)]
-            if len(below) == len(takers):
-                return self.draft(child, below) and self._pass_through(giver, takers, path)
-        return self._compute(giver, takers)
+            path = producer.name_of(child)
+            below = [module for consumer in consumers if isinstance(module := consumer.members.get(path), Module)]
+            if len(below) == len(consumers):
+                return self.draft(child, below) and self._pass_through(producer, consumers, path)
+        return self._compute(producer, consumers)
 
     def _gives(self, statement: Assign) -> bool:
         return any(variable(target) is self.value for target in statement.targets)
 
-    def _compute(self, giver: Module, takers: Sequence[Module]) -> bool:
+    def _compute(self, producer: Module, consumers: Sequence[Module]) -> bool:
         """Draft the module that computes the value, and those that take it, by rules 2 and 3. Tell whether that can
         be."""
-        part = self._part(giver)
-        member = _optional_member(giver, takers)
-        if not part or member is None or len(giver.body.statements) > MOST_STATEMENTS:
+        part = self._part(producer)
+        member = _optional_member(producer, consumers)
+        if not part or member is None or len(producer.body.statements) > MOST_STATEMENTS:
             return False
         *inner, last = part
-        rest = [statement for statement in giver.body.statements if statement not in inner]
-        self._choose_inputs(giver, part, [statement for statement in rest if statement is not last])
-        self._move_up(part)
+        rest = [statement for statement in producer.body.statements if statement not in inner]
+        self._choose_inputs(producer, part, [statement for statement in rest if statement is not last])
+        self._precompute(part)
         branch = self._branch(part, member)
         statements = [branch if statement is last else statement for statement in rest]
-        orders = _possible_orders(statements, [taker.body.statements for taker in takers], branch)
-        if not any(self._agree(giver, takers, own, others, branch) for own, others in orders):
+        orders = _possible_orders(statements, [consumer.body.statements for consumer in consumers], branch)
+        if not any(self._agree(producer, consumers, own, others, branch) for own, others in orders):
             return False
-        class_key = Canonical(self.forms[giver], []).describe()
-        for module in (giver, *takers):
-            self.forms[module].class_key = class_key
+        class_key = Canonical(self.drafts[producer], []).describe()
+        for module in (producer, *consumers):
+            self.drafts[module].class_key = class_key
         return True
 
-    def _choose_inputs(self, giver: Module, part: Sequence[Assign], rest: Sequence[Statement]) -> None:
+    def _choose_inputs(self, producer: Module, part: Sequence[Assign], rest: Sequence[Statement]) -> None:
         """Find the inputs that only the part needs, and that among them whose place the value takes, by rule 3."""
         inside, outside = _reads(part), _reads(rest)
-        own = [v for v in giver.inputs if inside[v] and not outside[v]]
-        alike = [v for v in own if isinstance(giver.inputs[v], Tensor) and type_of(v).rank == type_of(self.value).rank]
-        self.start = alike[-1] if alike else None
-        self.extras = [v for v in own if v is not self.start]
+        own = [v for v in producer.inputs if inside[v] and not outside[v]]
+        alike = [
+            v for v in own if isinstance(producer.inputs[v], Tensor) and type_of(v).rank == type_of(self.value).rank
+        ]
+        self.replaced_input = alike[-1] if alike else None
+        self.extra_inputs = [v for v in own if v is not self.replaced_input]
 
     def _branch(self, part: Sequence[Assign], member: Layer | Stored | Module) -> Branch:
         """Return the part as it is in all blocks: under an `if` that asks for the member, and with the value in the
         place of the input that it takes the place of."""
-        steps = [replace(s, expr=substitute(s.expr, self._in_its_place)) for s in part if s not in self.before]
+        steps = [
+            replace(s, expr=substitute(s.expr, self._with_value_in_place)) for s in part if s not in self.precomputed
+        ]
         return Branch(Binary("is not", Member(member), Literal(None)), Block([*steps]), Block())
 
-    def _in_its_place(self, part: Expr) -> Expr | None:
-        is_start = isinstance(part, Ref) and part._key is self.start and self.start is not None
+    def _with_value_in_place(self, part: Expr) -> Expr | None:
+        is_start = isinstance(part, Ref) and part._key is self.replaced_input and self.replaced_input is not None
         return Ref(self.value) if is_start else None
 
-    def _part(self, giver: Module) -> list[Assign]:
-        """The statements that only the value needs, in order; none if there is more than assignments."""
-        *steps, last = giver.body.statements
+    def _part(self, producer: Module) -> list[Assign]:
+        """Return the statements that only the value needs, in order; none if there is more than assignments."""
+        *steps, last = producer.body.statements
         assigns = [s for s in steps if isinstance(s, Assign)]
         needed_outside = set(_reads([last])) - {self.value}
         part: list[Assign] = []
@@ -186,9 +198,9 @@ class PassingPlan:
                 needed_outside.update(_reads([statement]).keys() - {self.value})
         return part[::-1] if len(assigns) == len(steps) and part and self._gives(part[0]) else []
 
-    def _move_up(self, part: Sequence[Assign]) -> None:
+    def _precompute(self, part: Sequence[Assign]) -> None:
         """Find what of the part can be computed before the first block."""
-        known: set[object] = set(self.extras)
+        known: set[object] = set(self.extra_inputs)
         before: list[Assign] = []
         for statement in part[:-1]:
             reads = set(_reads([statement]))
@@ -199,28 +211,33 @@ class PassingPlan:
         results = {variable(target): target for s in before for target in s.targets if left[variable(target)]}
         [result, *others] = results or [None]
         if isinstance(result, ir.Value) and not others:
-            self.before = before
-            self.sources = {value: value for value in self.extras if not left[value]}
-            self.moved = {result: Tensor(Ref(result), type_of(result))}
-            self.extras = [*(value for value in self.extras if left[value]), result]
+            self.precomputed = before
+            self.precomputed_from = {value: value for value in self.extra_inputs if not left[value]}
+            self.precomputed_inputs = {result: Tensor(Ref(result), type_of(result))}
+            self.extra_inputs = [*(value for value in self.extra_inputs if left[value]), result]
 
-    def _pass_through(self, giver: Module, takers: Sequence[Module], path: Path) -> bool:
-        """The same for modules that call those on the level below, which are drafted already."""
-        call, child = _call_at(giver, path)
+    def _pass_through(self, producer: Module, consumers: Sequence[Module], path: Path) -> bool:
+        """Draft modules that call those on the level below, which are drafted already. Tell whether that can be."""
+        call, child = _call_at(producer, path)
         arguments = _arguments(call, child)
-        start = variable(arguments[self.start]) if self.start is not None else None
-        extras = {value: value if value in self.moved else variable(arguments[value]) for value in self.extras}
-        sources = {value: variable(arguments[own]) for value, own in self.sources.items()}
-        if self.start is not None and (start not in giver.inputs or _reads(giver.body.statements)[start] > 1):
+        start = variable(arguments[self.replaced_input]) if self.replaced_input is not None else None
+        extras = {
+            value: value if value in self.precomputed_inputs else variable(arguments[value])
+            for value in self.extra_inputs
+        }
+        sources = {value: variable(arguments[own]) for value, own in self.precomputed_from.items()}
+        if self.replaced_input is not None and (
+            start not in producer.inputs or _reads(producer.body.statements)[start] > 1
+        ):
             return False
-        if not {*giver.inputs, *self.moved} >= {*extras.values(), *sources.values()}:
+        if not {*producer.inputs, *self.precomputed_inputs} >= {*extras.values(), *sources.values()}:
             return False
-        self.sources = {value: own for value, own in sources.items() if isinstance(own, ir.Value)}
-        self.start = start if isinstance(start, ir.Value) else None
-        self.extras = [value for value in extras.values() if isinstance(value, ir.Value)]
+        self.precomputed_from = {value: own for value, own in sources.items() if isinstance(own, ir.Value)}
+        self.replaced_input = start if isinstance(start, ir.Value) else None
+        self.extra_inputs = [value for value in extras.values() if isinstance(value, ir.Value)]
         passed: dict[ir.Value, Expr] = {value: Ref(key) for value, key in extras.items()}
-        statements = [self._with_new_call(module, path, passed) for module in (giver, *takers)]
-        return self._agree(giver, takers, statements[0], statements[1:])
+        statements = [self._with_new_call(module, path, passed) for module in (producer, *consumers)]
+        return self._agree(producer, consumers, statements[0], statements[1:])
 
     def _with_new_call(self, module: Module, path: Path, passed: Mapping[ir.Value, Expr]) -> list[Statement]:
         call, child = _call_at(module, path)
@@ -228,46 +245,46 @@ class PassingPlan:
         return [new if statement is call else statement for statement in module.body.statements]
 
     def _called(self, call: Assign, module: Module, passed: Mapping[ir.Value, Expr], result: Ref | None) -> Assign:
-        """The call of a module as it would be, which gives the value as the last result."""
+        """Return the call of a module as it would be, which gives the value as the last result."""
         assert isinstance(call.expr, Call)
         arguments = {**_arguments(call, module), **passed}
-        expr = Call(call.expr._function, [arguments[value] for value in self.forms[module].inputs], {})
+        expr = Call(call.expr._function, [arguments[value] for value in self.drafts[module].inputs], {})
         return replace(call, targets=[*(t for t in call.targets if variable(t) is not self.value), result], expr=expr)
 
     def _agree(
         self,
-        giver: Module,
-        takers: Sequence[Module],
+        producer: Module,
+        consumers: Sequence[Module],
         statements: Sequence[Statement],
         others: Sequence[Sequence[Statement]],
         part: Statement | None = None,
     ) -> bool:
-        """Draft the modules of a level with these statements. Whether they are equal, but for the `part` that only the
-        giver has."""
-        for taker, own in zip(takers, others, strict=True):
-            inputs = self._inputs(giver, taker)
+        """Draft the modules of a level with these statements. Tell whether they are equal, but for the `part` that only
+        the producer has."""
+        for consumer, own in zip(consumers, others, strict=True):
+            inputs = self._inputs(producer, consumer)
             if inputs is None:
                 return False
-            form, other = self._form(giver, inputs[0], statements), self._form(taker, inputs[1], own)
+            form, other = self._form(producer, inputs[0], statements), self._form(consumer, inputs[1], own)
             if Canonical(form, []).describe({part}) != Canonical(other, []).describe():
                 return False
-            self.forms[giver], self.forms[taker] = form, other
+            self.drafts[producer], self.drafts[consumer] = form, other
         return True
 
-    def _inputs(self, giver: Module, taker: Module) -> tuple[Inputs, Inputs] | None:
-        """The inputs of both in one order: those of the taker, then what only the giver needs, then what may be None.
-        None if they don't go together."""
-        extras = [v for v in self.extras if v not in taker.inputs]
-        needless = {*extras, *self.sources.values(), self.start} - taker.inputs.keys()
-        ours = [v for v in giver.inputs if v not in needless]
-        theirs = [v for v in taker.inputs if v is not self.value]
-        if len(ours) != len(theirs) or self.start in taker.inputs:
+    def _inputs(self, producer: Module, consumer: Module) -> tuple[Inputs, Inputs] | None:
+        """Return the inputs of both in one order: those of the consumer, then what only the producer needs, then what
+        may be None. None if they do not go together."""
+        extras = [v for v in self.extra_inputs if v not in consumer.inputs]
+        needless = {*extras, *self.precomputed_from.values(), self.replaced_input} - consumer.inputs.keys()
+        ours = [v for v in producer.inputs if v not in needless]
+        theirs = [v for v in consumer.inputs if v is not self.value]
+        if len(ours) != len(theirs) or self.replaced_input in consumer.inputs:
             return None
-        order = [*taker.inputs, *extras] if self.start is not None else [*theirs, *extras, self.value]
+        order = [*consumer.inputs, *extras] if self.replaced_input is not None else [*theirs, *extras, self.value]
         operands = {
-            **giver.inputs,
-            **taker.inputs,
-            **self.moved,
+            **producer.inputs,
+            **consumer.inputs,
+            **self.precomputed_inputs,
             self.value: Tensor(Ref(self.value), type_of(self.value)),
         }
         counterpart = dict(zip(theirs, ours, strict=True))
@@ -281,19 +298,21 @@ class PassingPlan:
         results = (*(result for result in results if variable(result) is not self.value), Ref(self.value))
         outputs = [*(value for value in module.outputs if value is not self.value), self.value]
         body = Block([*steps, replace(last, expr=Display(results, "()"))])
-        return replace(module, inputs=inputs, outputs=outputs, body=body, optional=int(self.start is None))
+        return replace(module, inputs=inputs, outputs=outputs, body=body, optional=int(self.replaced_input is None))
 
     def carry_out(self, parent: Module, call: Assign, readers: Sequence[Statement]) -> None:
         """Let all modules be as drafted, and be called so: each call takes the value from the one before."""
-        giver = called_module(call.expr)
-        assert giver is not None
-        arguments = _arguments(call, giver)
-        passed = {value: Ref(value) if value in self.moved else arguments[value] for value in self.extras}
-        sources = {value: arguments[own] for value, own in self.sources.items()}
-        statements = [replace(s, expr=substitute(s.expr, partial(_given, sources))) for s in self.before]
+        producer = called_module(call.expr)
+        assert producer is not None
+        arguments = _arguments(call, producer)
+        passed = {
+            value: Ref(value) if value in self.precomputed_inputs else arguments[value] for value in self.extra_inputs
+        }
+        sources = {value: arguments[own] for value, own in self.precomputed_from.items()}
+        statements = [replace(s, expr=substitute(s.expr, partial(_given, sources))) for s in self.precomputed]
         place = parent.body.statements.index(call)
         parent.body.statements[place:place] = statements
-        value: Expr = arguments[self.start] if self.start is not None else Literal(None)
+        value: Expr = arguments[self.replaced_input] if self.replaced_input is not None else Literal(None)
         for statement in (call, *readers):
             assert isinstance(statement, Assign)
             module = called_module(statement.expr)
@@ -302,7 +321,7 @@ class PassingPlan:
             is_last = statement is readers[-1]
             new = self._called(statement, module, {**passed, self.value: value}, None if is_last else result)
             statement.targets, statement.expr, value = new.targets, new.expr, result
-        for module, form in self.forms.items():
+        for module, form in self.drafts.items():
             module.inputs, module.outputs, module.body = form.inputs, form.outputs, form.body
             module.optional, module.class_key = form.optional, form.class_key
             order_by_use(module)
@@ -312,22 +331,22 @@ def _given(arguments: Mapping[ir.Value, Expr], part: Expr) -> Expr | None:
     return arguments.get(part._key) if isinstance(part, Ref) else None
 
 
-def _optional_member(giver: Module, takers: Sequence[Module]) -> Layer | Stored | Module | None:
-    """Return the one member that only the giver has, by rule 2; None if there are more, or if it is no layer, module or
-    parameter that it holds directly."""
-    paths = [path for path in giver.members if path not in takers[0].members]
+def _optional_member(producer: Module, consumers: Sequence[Module]) -> Layer | Stored | Module | None:
+    """Return the one member that only the producer has, by rule 2; None if there are more, or if it is no layer, module
+    or parameter that it holds directly."""
+    paths = [path for path in producer.members if path not in consumers[0].members]
     if len(paths) != 1 or len(paths[0]) > 1:
         return None
-    member = giver.members[paths[0]]
+    member = producer.members[paths[0]]
     return None if isinstance(member, Stored) and not member.is_parameter else member
 
 
 def _possible_orders(
     statements: Sequence[Statement], others: Sequence[Sequence[Statement]], branch: Statement
 ) -> Iterator[tuple[Sequence[Statement], Sequence[Sequence[Statement]]]]:
-    """Yield the statements of the giver, and those of the takers, in orders in which they may agree: first as they are.
-    Perhaps they differ in their order only: what the value needs, too, is computed for it, and so earlier. So then each
-    are in the order of their use, and those of the takers where the giver has the like."""
+    """Yield the statements of the producer, and those of the consumers, in orders in which they may agree: first as
+    they are. Perhaps they differ in their order only: what the value needs, too, is computed for it, and so earlier. So
+    then each are in the order of their use, and those of the consumers where the producer has the like."""
     yield statements, others
     common = _by_use([statement for statement in statements if statement is not branch])
     by_use = _by_use(statements)
@@ -360,7 +379,7 @@ def _by_use(statements: Sequence[Statement]) -> list[Statement]:
 
 
 def _call_at(module: Module, path: Path) -> tuple[Assign, Module]:
-    """The statement that calls the member at `path`, and that member."""
+    """Return the statement that calls the member at `path`, and that member."""
     child = module.members[path]
     assert isinstance(child, Module)
     calls = (s for s in module.body.statements if isinstance(s, Assign) and called_module(s.expr) is child)
@@ -368,6 +387,6 @@ def _call_at(module: Module, path: Path) -> tuple[Assign, Module]:
 
 
 def _arguments(call: Assign, module: Module) -> dict[ir.Value, Expr]:
-    """The inputs of the module, and what they are given."""
+    """Return the inputs of the module, and what they are given."""
     assert isinstance(call.expr, Call)
     return dict(zip(module.inputs, call.expr._args, strict=True))

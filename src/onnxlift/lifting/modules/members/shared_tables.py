@@ -22,10 +22,9 @@ import onnx_ir as ir
 
 from onnxlift.ir.origin.exported import parameters_in_order
 from onnxlift.ir.origin.tensors import origin_of
+from onnxlift.lifting.modules.module import Module, state_entries
 from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.tree.scopes import Path, owner_of
-
-from .module import Module, state_entries
 
 
 def add_shared_tables(root: Module, model: ir.Model) -> None:
@@ -58,12 +57,12 @@ def _embeddings(module: Module, path: Path = ()) -> Iterator[tuple[Path, Layer]]
 
 
 def _owner(value: ir.Value) -> Path | None:
-    """Rule 1."""
+    """Return the owner by rule 1."""
     return owner_of(value.name) if (value.name or "").endswith(".weight") and not origin_of(value).is_nameless else None
 
 
 def _lost_owner(paths: list[Path], lost: list[str]) -> Path | None:
-    """Rule 2."""
+    """Return the owner by rule 2."""
     around = tuple(parts[0] for parts in takewhile(lambda parts: len({*parts}) == 1, zip(*paths, strict=False)))
     owners = [tuple(name.split(".")[:-1]) for name in lost]
     inside = [owner for owner in owners if owner[:-1] == around]
@@ -72,7 +71,7 @@ def _lost_owner(paths: list[Path], lost: list[str]) -> Path | None:
 
 
 def _called_shared(path: Path, lost: list[str]) -> Path | None:
-    """Rule 3."""
+    """Return the owner by rule 3."""
     around = [path[:depth] for depth in range(len(path))]
     return next(((*outer, "shared") for outer in around if ".".join((*outer, "shared.weight")) in lost), None)
 

@@ -11,7 +11,7 @@ import torch
 import onnxlift
 from onnxlift.lifting.code.expr import Literal, Local
 from onnxlift.lifting.code.statements import Assign, Block
-from onnxlift.lifting.modules.arrange import arrange
+from onnxlift.lifting.modules.statements.arrange import arrange
 from small_graphs import Graph
 
 MODEL = """<ir_version: 9, opset_import: ["" : 18]> g (float[n, 4] x) => (float[n, 4] y, float[n, 4] z) {

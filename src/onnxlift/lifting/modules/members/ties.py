@@ -21,14 +21,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from onnxlift.ir.origin.tensors import origin_of
+from onnxlift.lifting.modules.module import Entry
 from onnxlift.lifting.ops.layers import turned
 from onnxlift.lifting.tree.scopes import Path
 
-from .module import Entry
-
 
 def find_ties(entries: Mapping[str, Entry]) -> dict[str, str]:
-    """Key of the state dict -> the key whose tensor it shares."""
+    """Return the keys of the state dict that share a tensor with another one, each with that key."""
     matrices: dict[tuple[object, ...], list[str]] = {}
     vectors: dict[int, list[str]] = {}
     for key, entry in entries.items():
@@ -47,7 +46,7 @@ def find_ties(entries: Mapping[str, Entry]) -> dict[str, str]:
 
 
 def _matrix(key: str, entry: Entry) -> tuple[object, ...]:
-    """Equal for those that may be one: of the same numbers, in the same layout."""
+    """Return a key that is equal for those that may be one: of the same numbers, in the same layout."""
     weight = entry.weight
     if weight.transform is None:
         return id(weight.value), weight.shape
@@ -58,7 +57,7 @@ def _matrix(key: str, entry: Entry) -> tuple[object, ...]:
 
 
 def _tied(keys: Sequence[str], entries: Mapping[str, Entry]) -> Sequence[str]:
-    """Those of some equal matrices that are the first one."""
+    """Return those of some equal matrices that are the first one."""
     owner, *others = keys
     weight = entries[owner].weight
     if weight.transform is None or all(entries[key].weight.value is weight.value for key in others):
@@ -70,12 +69,12 @@ def _tied(keys: Sequence[str], entries: Mapping[str, Entry]) -> Sequence[str]:
 
 
 def _in_any_block(key: str) -> Path:
-    """`layers.0.fc.weight` and `layers.1.fc.weight` alike."""
+    """Return a path that is the same for `layers.0.fc.weight` and `layers.1.fc.weight`."""
     return tuple("0" if part.isdigit() else part for part in key.split("."))
 
 
 def _have_equal_biases(key: str, other: str, entries: Mapping[str, Entry]) -> bool:
-    """Whether the biases beside two matrices are two parameters with the same numbers, and not by chance."""
+    """Tell whether the biases beside two matrices are two parameters with the same numbers, and not by chance."""
     mine, theirs = (entries.get(f"{name.rpartition('.')[0]}.bias") for name in (key, other))
     if mine is None or theirs is None or mine.weight.value.const_value is not theirs.weight.value.const_value:
         return False
@@ -84,7 +83,7 @@ def _have_equal_biases(key: str, other: str, entries: Mapping[str, Entry]) -> bo
 
 
 def _matrices_of_modules(keys: Iterable[str]) -> dict[Path, list[Path]]:
-    """The paths of all matrices in each module."""
+    """Return the paths of all matrices in each module."""
     inside: dict[Path, list[Path]] = {}
     for key in keys:
         path = tuple(key.split("."))
@@ -94,7 +93,7 @@ def _matrices_of_modules(keys: Iterable[str]) -> dict[Path, list[Path]]:
 
 
 def _are_of_one_module(key: str, owner: str, inside: Mapping[Path, list[Path]], ties: Mapping[str, str]) -> bool:
-    """Rule 4, for a vector: whether the innermost module that holds it and matrices is tied to the owner's."""
+    """Tell by rule 4 whether the innermost module that holds a vector and matrices is tied to that of the owner."""
     path, other = tuple(key.split(".")), tuple(owner.split("."))
     for depth in range(1, min(len(path), len(other)) + 1):
         if path[-depth:] != other[-depth:]:

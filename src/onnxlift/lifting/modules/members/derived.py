@@ -23,12 +23,11 @@ from onnxlift.ir.origin.metadata import NAME_SCOPES
 from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.code.expr import Call, Member, bare, walk
 from onnxlift.lifting.code.statements import expressions, walk_statements
+from onnxlift.lifting.modules.member_names import kind_word
+from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.tree.scopes import Scopes
 from onnxlift.rewriting.idioms.parts.parameter_names import parameter_name
-
-from .member_names import kind_word
-from .module import Module
 
 
 def derive(root: Module, model: ir.Model, scopes: Scopes) -> None:
@@ -48,13 +47,13 @@ def derive(root: Module, model: ir.Model, scopes: Scopes) -> None:
 
 
 def _is_the_model(layer: Layer) -> bool:
-    """Rule 1."""
+    """Tell by its weights' names whether a layer is the model itself, by rule 1."""
     names = {role: _name(weight.value, layer) for role, weight in layer.weights.items()}
     return any(names.values()) and all(name in (role, None) for role, name in names.items())
 
 
 def _name(value: ir.Value, layer: Layer) -> str | None:
-    """What a weight of the layer was called, unless it has lost its name."""
+    """Return what a weight of the layer was called; None if it has lost its name."""
     origin = origin_of(value)
     if origin.is_computed and layer.node is not None:
         return parameter_name(value, layer.node)
@@ -62,7 +61,7 @@ def _name(value: ir.Value, layer: Layer) -> str | None:
 
 
 def _has_no_names(layer: Layer, scopes: Scopes) -> bool:
-    """Rule 2."""
+    """Tell whether a layer without names is the model itself, by rule 2."""
     node = layer.node
     if node is None or not layer.weights or any(_name(w.value, layer) for w in layer.weights.values()):
         return False

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import onnxlift
 from onnxlift.lifting.code.expr import Expr
-from onnxlift.lifting.modules.inline import LENGTH, _Inliner
+from onnxlift.lifting.modules.statements.inline import LENGTH, _Inliner
 from onnxlift.lifting.names.variable_rules import LETTERS
 from onnxlift.lifting.names.words import WORDS
 from small_graphs import Graph, code, compare, step

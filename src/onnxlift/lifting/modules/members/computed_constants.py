@@ -68,7 +68,7 @@ def _expression(value: ir.Value) -> Expr | None:
 
 
 def _counted(array: Array, dtype: DataType) -> Expr | None:
-    """Rule 1."""
+    """Write 0, 1, 2, ... as an `arange`, by rule 1."""
     long = [axis for axis, size in enumerate(array.shape) if size != 1]
     if dtype not in _COUNTING or len(long) != 1 or array.size < SHORTEST:
         return None
@@ -84,7 +84,7 @@ def _counted(array: Array, dtype: DataType) -> Expr | None:
 
 
 def _triangle(array: Array, dtype: DataType) -> Expr | None:
-    """Rule 2."""
+    """Write a triangle of one number, by rule 2."""
     if array.ndim < 2 or min(array.shape[-2:]) < SHORTEST or array.size != array.shape[-2] * array.shape[-1]:
         return None
     upper, lower = (array.reshape(array.shape[-2:])[corner] for corner in ((0, -1), (-1, 0)))
@@ -99,13 +99,13 @@ def _triangle(array: Array, dtype: DataType) -> Expr | None:
 
 
 def _throughout(array: Array, dtype: DataType) -> Expr | None:
-    """Rule 3."""
+    """Write one integer or truth throughout, by rule 3."""
     is_one = dtype != DataType.FLOAT and array.size >= SHORTEST and bool((array == array.flat[0]).all())
     return _filled(array.shape, array.flat[0], dtype) if is_one else None
 
 
 def _identity(array: Array, dtype: DataType) -> Expr | None:
-    """Rule 4."""
+    """Write an identity matrix, by rule 4."""
     long = [axis for axis, size in enumerate(array.shape) if size != 1]
     rows = columns = math.isqrt(array.size)
     if len(long) == 2 and long == [array.ndim - 2, array.ndim - 1]:
@@ -137,7 +137,7 @@ def _is_factor(value: ir.Value) -> bool:
 
 
 def _places(array: Array, dtype: DataType) -> Expr | None:
-    """Rule 5."""
+    """Write the indices of a triangle, by rule 5."""
     if dtype != DataType.INT64 or array.ndim != 2 or 2 not in array.shape or array.size < 2 * SHORTEST:
         return None
     is_turned = array.shape[0] != 2
@@ -160,5 +160,5 @@ def _filled(shape: tuple[int, ...], number: Any, dtype: DataType) -> Expr:
 
 
 def _is_same(array: Array, expected: Array) -> bool:
-    """Whether the numbers are these, zeros with their signs."""
+    """Tell whether the numbers are these, zeros with their signs."""
     return array.tobytes() == expected.astype(array.dtype).tobytes()

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from onnxlift.lifting.code.expr import Call, Display, Expr, Local, Member, Ref, walk
 from onnxlift.lifting.code.statements import Assign, Return, expressions, walk_statements
-
-from .dead_code import remove_dead_code
-from .module import Borrowed, Module, Stored
+from onnxlift.lifting.modules.module import Borrowed, Module, Stored
+from onnxlift.lifting.modules.statements.dead_code import remove_dead_code
 
 
 def prune(module: Module) -> None:
@@ -26,7 +25,7 @@ def prune(module: Module) -> None:
 
 
 def _calls(module: Module) -> list[tuple[Module, list[Assign]]]:
-    """The child modules, with the statements that call each."""
+    """Return the child modules, with the statements that call each."""
     found: dict[int, tuple[Module, list[Assign]]] = {}
     for statement in walk_statements(module.body):
         child = called_module(statement.expr) if isinstance(statement, Assign) else None
@@ -36,7 +35,7 @@ def _calls(module: Module) -> list[tuple[Module, list[Assign]]]:
 
 
 def called_module(expr: Expr) -> Module | None:
-    """The module that `expr` is a call of; in a loop over modules, the first of them."""
+    """Return the module that `expr` is a call of; in a loop over modules, the first of them."""
     if not isinstance(expr, Call):
         return None
     function = expr._function
@@ -47,7 +46,8 @@ def called_module(expr: Expr) -> Module | None:
 
 
 def _prune_calls(child: Module, calls: list[Assign], seen: set[int]) -> bool:
-    """True if an argument went, so that more of the caller may be unused."""
+    """Remove what the calls of a module do not need. Tell whether an argument went, so that more of the caller may be
+    unused."""
     kept = [any(target is not None for target in targets) for targets in zip(*(c.targets for c in calls), strict=True)]
     if not all(kept):
         _drop_results(child, kept)

@@ -1,4 +1,4 @@
-"""What crosses the border of a module: its parameters, and what they are inside.
+"""The border of a module: its parameters, and what they are inside.
 
 Tensors cross as they are, and what is known now need not cross at all. Sizes are handed down one by one, each once,
 however many lists it is in; and not at all if a tensor that is handed down has a dimension of that name: it is read
@@ -15,9 +15,8 @@ import onnx_ir as ir
 from onnxlift.ir.graph.shapes import elements_of
 from onnxlift.ir.graph.types import FLOATS, Dim, type_of
 from onnxlift.lifting.code.expr import Ref, bare, variable
+from onnxlift.lifting.modules.statements.size_sources import read_size
 from onnxlift.lifting.ops.operand import Constant, Dims, Operand, Scalar, Tensor, size_of
-
-from .size_sources import read_size
 
 
 @dataclass
@@ -31,7 +30,7 @@ class Border:
 
 
 def hand_down(operands: Mapping[ir.Value, Operand]) -> Border:
-    """The border of a module that takes these values, given what they are to its caller."""
+    """Return the border of a module that takes these values, given what they are to its caller."""
     border = Border()
     known = _read_off(operands)
 
@@ -61,7 +60,7 @@ def hand_down(operands: Mapping[ir.Value, Operand]) -> Border:
 
 
 def _read_off(operands: Mapping[ir.Value, Operand]) -> dict[object, Scalar]:
-    """The sizes that tensors among the operands have, by name and type."""
+    """Return the sizes that tensors among the operands have, by name and type."""
     sizes: dict[object, Scalar] = {}
     for value, operand in operands.items():
         if isinstance(operand, Tensor) and operand.type.kind == "tensor":
@@ -72,7 +71,7 @@ def _read_off(operands: Mapping[ir.Value, Operand]) -> dict[object, Scalar]:
 
 
 def is_fixed(operand: Operand) -> bool:
-    """Known now, so that it need not be passed at run time."""
+    """Tell whether an operand is known now, so that it need not be passed at run time."""
     match operand:
         case Constant():
             return True
@@ -84,7 +83,7 @@ def is_fixed(operand: Operand) -> bool:
 
 
 def _size(element: Scalar, dim: Dim | None) -> ir.Value:
-    """A value that stands for one element of a list of sizes."""
+    """Make a value that stands for one element of a list of sizes."""
     value = ir.Value(type=ir.TensorType(element.type.dtype or ir.DataType.INT64), shape=ir.Shape(()))
     if dim is not None:
         value.meta["dims"] = dim
@@ -96,7 +95,7 @@ def _handed_scalar(value: ir.Value, operand: Scalar) -> Scalar:
 
 
 def handed_down(value: ir.Value, operand: Operand) -> Operand:
-    """What `operand` is on the other side of a call."""
+    """Return what `operand` is on the other side of a call."""
     match operand:
         case _ if is_fixed(operand):
             return operand
@@ -114,7 +113,7 @@ def handed_down(value: ir.Value, operand: Operand) -> Operand:
 
 
 def parameter_order(value: ir.Value) -> int:
-    """What a module works on comes first, then indices, then masks."""
+    """Return a number by which parameters are sorted: what a module works on comes first, then indices, then masks."""
     if value.dtype == ir.DataType.BOOL or _is_mask(value):
         return 2
     return 0 if value.dtype in FLOATS else 1
@@ -124,7 +123,7 @@ _MOVES = frozenset({"Cast", "Expand", "Reshape", "Squeeze", "Unsqueeze"})
 
 
 def _is_mask(value: ir.Value) -> bool:
-    """Whether there are only two numbers in it, one where something holds and one where it does not."""
+    """Tell whether a value has only two numbers in it, one where something holds and one where it does not."""
     node = value.producer()
     for _ in range(3):
         if node is not None and node.op_type in _MOVES and node.inputs[0] is not None:

@@ -1,4 +1,4 @@
-"""What is no part of the state dict: numbers that the code brings along, and nobody trained.
+"""Constants that are no part of the state dict: numbers that the code brings along, and nobody trained.
 
     self.register_buffer("inv_freq", torch.empty(32))   ->   self.register_buffer("inv_freq", ..., persistent=False)
 
@@ -17,9 +17,8 @@ import onnx_ir as ir
 
 from onnxlift.ir.origin.exported import persistent_buffers
 from onnxlift.ir.origin.tensors import origin_of
-
-from .member_names import is_integer_weight
-from .module import Module, Stored, state_entries
+from onnxlift.lifting.modules.member_names import is_integer_weight
+from onnxlift.lifting.modules.module import Module, Stored, state_entries
 
 
 def mark_constants(root: Module, graph: ir.Graph) -> None:

@@ -11,7 +11,7 @@ import pytest
 import onnxlift
 from onnxlift.ir.load import load
 from onnxlift.ir.origin.tensors import mark_told
-from onnxlift.lifting.modules.member_order import registration_order
+from onnxlift.lifting.modules.members.member_order import registration_order
 from small_graphs import Graph
 
 

@@ -24,6 +24,8 @@ from onnxlift.lifting.text.source_map import readers_of
 from onnxlift.lifting.text.weights import MAX_SHARD_SIZE
 from onnxlift.lifting.tree.build import build_tree
 from onnxlift.lifting.tree.families import find_families
+from onnxlift.lifting.tree.local_activations import activate_locally
+from onnxlift.lifting.tree.local_positions import count_locally
 from onnxlift.lifting.tree.repetition import find_repetition
 from onnxlift.lifting.tree.roles import name_projections
 from onnxlift.lifting.tree.scopes import Scopes, find_inner_scopes, find_scopes, no_scopes
@@ -80,17 +82,24 @@ def run(
 
 
 def _structure(graph: ir.Graph) -> Scopes:
+    """Find the module that each node belongs to, and change the graph where modules compute the same."""
     scopes = find_scopes(graph)
     find_families(graph, scopes)
     find_repetition(graph, scopes)
     if not scopes.guessed:
         name_projections(graph, scopes)
         find_inner_scopes(graph, scopes)
+    count_locally(graph, scopes)
+    activate_locally(graph, scopes)
     return scopes
 
 
 def _lower(model: ir.Model, scopes: Scopes) -> tuple[Lowering, Module]:
-    """The lowered model. Modules whose calls turn out to differ are not divided into calls the next time."""
+    """Return the lowered model. Modules whose calls turn out to differ are not divided into calls the next time.
+
+    Only their code tells whether calls are the same: equal nodes may be written otherwise, and other nodes alike. If
+    calls are not told apart, their nodes are divided anew among all modules around them, whose borders change with
+    that; so the whole model is lowered again. That is rare, and happens `MOST_ATTEMPTS` times at most."""
     for attempt in range(MOST_ATTEMPTS + 1):
         lowering = Lowering(model, scopes)
         root = lowering.lower(build_tree(model.graph, scopes))

@@ -9,12 +9,10 @@ one point in time: nothing that it computes may go out, through another item of 
 2. A scope without weights is not a module, unless the exporter names a class of the user's own for it and it has some
    length: activations, dropouts and pools are code of the parent; but for the steps of a chain (`steps.py`).
 3. A container (`layers` of `layers.0`, never called itself) is no module: its children join the parent.
-4. Scopes on a cycle of the parent's items (a module called twice, nodes moved by an optimiser) are dissolved into the
-   parent, until no cycle is left: first those that nobody called (a list of layers that are used in between), then all.
-   Their layers keep their names (`self.attn.query`).
+4. Scopes on a cycle of the parent's items are dissolved into the parent (`settle.py`).
 5. What several modules use is computed above them all, if it depends on nothing inside the first of them; but for
    positions, which each of them counts itself (`local_positions.py`), and for activations that relatives begin with
-   (`local_activations.py`). So are sizes of what comes from outside, if
+   (`local_activations.py`): of these there are copies in the graph by now. So are sizes of what comes from outside, if
    nobody inside uses them: equal ones were merged into the first module that measures.
 6. In a branch or the body of a loop, a scope is a module only if nothing of it is elsewhere: its parts would be apart.
 7. The calls of a module that is called several times are found (`calls.py`), and are scopes of one path. They are what
@@ -25,21 +23,22 @@ one point in time: nothing that it computes may go out, through another item of 
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import ChainMap
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.types import FLOATS, INTEGERS
+from onnxlift.ir.graph.types import FLOATS
 from onnxlift.ir.origin.metadata import NAME_SCOPES
 
+from .borders import find_borders
 from .calls import find_calls
 from .flow import SIZES
-from .local_activations import activate_locally
-from .local_positions import count_locally
 from .reads import outer_reads
-from .scope import Scope, child_around, is_within, kind, walk
+from .scope import Scope, child_around, homes, is_within, kind, moved_up
 from .scopes import LAYER_WEIGHTS, Path, Scopes, graphs_of, owner_of
+from .settle import settle
 from .steps import find_steps
 from .weights import is_parameter
 
@@ -48,34 +47,66 @@ CLASS_NODES = 4  # below this many nodes, code without weights is no module of i
 _RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 
 
+@dataclass
+class Division:
+    """The nodes of a graph, divided among modules, before it is asked whether these can be called: the root scope, the
+    place of each node in the order of execution, and the values that it reads."""
+
+    root: Scope
+    order: dict[ir.Node, int]
+    reads: dict[ir.Node, list[ir.Value]]
+
+
 def build_tree(graph: ir.Graph, scopes: Scopes) -> Scope:
-    """The root scope, which is the model itself."""
+    """Return the root scope, which is the model itself. The graph stays as it is."""
+    division = divide_nodes(graph, scopes)
+    root, order, reads = division.root, division.order, division.reads
+    _hoist_shared(root, graph, reads)
+    settle(root, order, reads)
+    find_steps(root, scopes)
+    find_borders(root, graph, reads)
+    return root
+
+
+def divide_nodes(graph: ir.Graph, scopes: Scopes) -> Division:
+    """Divide the nodes of the main graph among modules, by rules 1 to 3, 7 and 8."""
     order = {node: index for index, node in enumerate(graph)}
     reads = {node: list(outer_reads(node)) for node in order}
-    root = _trie(order, scopes)
+    root = _trie([node for node in order if node not in scopes.copies], scopes)
     _divide(root, order, scopes)
-    _dissolve_small(root, scopes.paths, scopes.owned)
+    scopes.shortened.clear()
+    _dissolve_small(root, ChainMap(scopes.shortened, scopes.paths), scopes.owned)
     _hoist_joins(root, reads)
-    count_locally(root, graph, order, reads)
-    activate_locally(root, graph, order, reads)
-    _hoist_shared(root, graph, reads)
-    _settle(root, order, reads)
-    find_steps(root, scopes)
-    _find_borders(root, graph, reads)
-    return root
+    _place_copies(root, order, scopes.copies)
+    return Division(root, order, reads)
 
 
 def build_branch(graph: ir.Graph, scopes: Scopes, around: Scope) -> Scope:
-    """The scope of a branch, or of a loop's body, in the code of the module `around`."""
+    """Return the scope of a branch, or of a loop's body, in the code of the module `around`."""
     order = {node: index for index, node in enumerate(graph)}
     root = _trie(order, scopes, around.path)
     root.parent = around
-    _dissolve_small(root, scopes.paths, scopes.owned)
+    _dissolve_small(root, ChainMap(scopes.shortened, scopes.paths), scopes.owned)
     _dissolve_divided(root, scopes)
     reads = {node: list(outer_reads(node)) for node in order}
-    _settle(root, order, reads)
-    _find_borders(root, graph, reads)
+    settle(root, order, reads)
+    find_borders(root, graph, reads)
     return root
+
+
+def _place_copies(root: Scope, order: dict[ir.Node, int], copies: dict[ir.Node, Path]) -> None:
+    """Let each copy (`local_positions.py`, `local_activations.py`) be in the module with its path around those that
+    read it, and come right before them. It has no say in what becomes a module."""
+    home = homes(root)
+    for copy, path in reversed(copies.items()):  # one that reads another was made after it
+        readers = [user for value in copy.outputs for user, _ in value.uses() if user in home]
+        scope = home[readers[0]] if readers else root
+        while len(scope.path) > len(path) and scope.parent is not None:
+            scope = scope.parent
+        home[copy] = scope
+        order[copy] = min((order[reader] for reader in readers), default=order[copy])
+    for copy in copies:
+        home[copy].items.append(copy)
 
 
 def _dissolve_divided(scope: Scope, scopes: Scopes) -> None:
@@ -85,7 +116,7 @@ def _dissolve_divided(scope: Scope, scopes: Scopes) -> None:
         if isinstance(item, Scope):
             _dissolve_divided(item, scopes)
         if isinstance(item, Scope) and sum(map(_size, item.nodes())) < scopes.population[item.path]:
-            items.extend(_moved_up(item))
+            items.extend(moved_up(item))
         else:
             items.append(item)
     scope.items = items
@@ -141,7 +172,7 @@ def _trie(order: Iterable[ir.Node], scopes: Scopes, base: Path = ()) -> Scope:
     return root
 
 
-def _dissolve_small(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node]) -> None:
+def _dissolve_small(scope: Scope, paths: MutableMapping[ir.Node, Path], owned: set[ir.Node]) -> None:
     """Rules 1 to 3, innermost first."""
     for child in scope.children():
         _dissolve_small(child, paths, owned)
@@ -149,13 +180,13 @@ def _dissolve_small(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node
     for item in scope.items:
         if isinstance(item, Scope) and not _is_module(item, paths, owned):
             _shorten(item, paths, owned)
-            items.extend(_moved_up(item))
+            items.extend(moved_up(item))
         else:
             items.append(item)
     scope.items = items
 
 
-def _shorten(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node]) -> None:
+def _shorten(scope: Scope, paths: MutableMapping[ir.Node, Path], owned: set[ir.Node]) -> None:
     """`dense/einsum/MatMul` -> dense: the only node of a scope has its name, unless it is known to lie deeper."""
     if len(scope.items) == 1 and isinstance(scope.items[0], ir.Node) and not _is_placed(scope.items[0], owned):
         paths[scope.items[0]] = scope.path
@@ -173,7 +204,7 @@ def _is_from_torch(node: ir.Node) -> bool:
     return NAME_SCOPES in node.metadata_props or (node.name or "").startswith("/")
 
 
-def _is_module(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node]) -> bool:
+def _is_module(scope: Scope, paths: Mapping[ir.Node, Path], owned: set[ir.Node]) -> bool:
     if len(scope.items) == 1 and isinstance(scope.items[0], ir.Node):
         node = scope.items[0]
         inner = paths.get(node, ())[len(scope.path) :]
@@ -191,7 +222,7 @@ def _is_module(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node]) ->
     return own_class and sum(1 for _ in scope.nodes()) >= CLASS_NODES
 
 
-def _is_layer(scope: Scope, paths: dict[ir.Node, Path]) -> bool:
+def _is_layer(scope: Scope, paths: Mapping[ir.Node, Path]) -> bool:
     """One layer with some code around it (a reshape before a linear layer), which may be called several times: it is
     the layer that has the name."""
     holders = [item for item in scope.items if isinstance(item, ir.Node) and _holds_weights(item)]
@@ -225,13 +256,6 @@ def _parameters(node: ir.Node) -> Iterator[ir.Value]:
             yield value
 
 
-def _moved_up(scope: Scope) -> list[ir.Node | Scope]:
-    for item in scope.items:
-        if isinstance(item, Scope):
-            item.parent = scope.parent
-    return scope.items
-
-
 def _hoist_joins(scope: Scope, reads: dict[ir.Node, list[ir.Value]]) -> None:
     """Rule 8, for the children of a scope, and theirs."""
     relatives: dict[object, list[Scope]] = {}
@@ -263,9 +287,7 @@ def _hoist_shared(root: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Val
     """Rule 5. A value that several modules use, computed in the first of them from what comes from outside it, is
     computed where all of them get it from: exporters and optimisers merge equal expressions (masks, positions) into
     the first module that has them."""
-    home: dict[ir.Node, Scope] = {}
-    for scope in walk(root):
-        home.update((item, scope) for item in scope.items if isinstance(item, ir.Node))
+    home = homes(root)
     users: dict[ir.Value, list[ir.Node]] = {}
     for node, values in reads.items():
         for value in values:
@@ -321,130 +343,3 @@ def _slice(
             if producer is not None and producer in home:
                 waiting.append(producer)
     return list(found)
-
-
-def _settle(scope: Scope, order: dict[ir.Node, int], reads: dict[ir.Node, list[ir.Value]]) -> None:
-    """Rule 4, and the order of execution, from the outside in."""
-    while True:
-        ordered, on_cycle = _topological(scope, order, reads)
-        if not on_cycle:
-            break
-        uncalled = {item for item in on_cycle if isinstance(item, Scope) and not item.called}
-        dissolved = uncalled or on_cycle
-        dissolved |= {call for item in dissolved if isinstance(item, Scope) for call in item.calls}
-        items: list[ir.Node | Scope] = []
-        for item in scope.items:
-            items.extend(_moved_up(item) if item in dissolved and isinstance(item, Scope) else [item])
-        scope.items = items
-    scope.items = ordered
-    for child in scope.children():
-        _settle(child, order, reads)
-
-
-def _topological(
-    scope: Scope, order: dict[ir.Node, int], reads: dict[ir.Node, list[ir.Value]]
-) -> tuple[list[ir.Node | Scope], set[ir.Node | Scope]]:
-    """The items in an order in which each can run (as close to the model's own as can be), and the scopes for which
-    there is none."""
-    item_of: dict[ir.Node, ir.Node | Scope] = {}
-    rank: dict[ir.Node | Scope, int] = {}
-    for item in scope.items:
-        nodes = list(item.nodes()) if isinstance(item, Scope) else [item]
-        rank[item] = max((order[n] for n in nodes), default=0)
-        for node in nodes:
-            item_of[node] = item
-    waits_for: dict[ir.Node | Scope, set[ir.Node | Scope]] = {item: set() for item in scope.items}
-    wakes: dict[ir.Node | Scope, set[ir.Node | Scope]] = {item: set() for item in scope.items}
-    for node, item in item_of.items():
-        for value in reads[node]:
-            producer = value.producer()
-            source = item_of.get(producer) if producer is not None else None
-            if source is not None and source is not item:
-                waits_for[item].add(source)
-                wakes[source].add(item)
-    numbered = {item: index for index, item in enumerate(scope.items)}
-    ready = [(rank[item], numbered[item], item) for item in scope.items if not waits_for[item]]
-    heapq.heapify(ready)
-    ordered: list[ir.Node | Scope] = []
-    while ready:
-        _, _, item = heapq.heappop(ready)
-        ordered.append(item)
-        for waiting in wakes[item]:
-            waits_for[waiting].discard(item)
-            if not waits_for[waiting]:
-                heapq.heappush(ready, (rank[waiting], numbered[waiting], waiting))
-    left = set(scope.items) - set(ordered)
-    return ordered, _on_cycle(left, waits_for)
-
-
-def _on_cycle(
-    items: set[ir.Node | Scope], waits_for: dict[ir.Node | Scope, set[ir.Node | Scope]]
-) -> set[ir.Node | Scope]:
-    """Those of `items` that are on a cycle, and not merely behind one: peel off what nobody waits for."""
-    left = set(items)
-    while True:
-        waited_for = {source for item in left for source in waits_for[item]}
-        kept = left & waited_for
-        if kept == left:
-            return left
-        left = kept
-
-
-def _in_order(values: list[ir.Value], place: Mapping[ir.Value, int]) -> list[ir.Value]:
-    """The values as they are, but those that have a `place` in that order among one another."""
-    placed = iter(sorted((value for value in values if value in place), key=place.__getitem__))
-    return [next(placed) if value in place else value for value in values]
-
-
-def _main_first(
-    outputs: list[ir.Value],
-    by_the_way: Collection[ir.Value],
-    inside: Collection[ir.Node],
-    reads: Mapping[ir.Node, list[ir.Value]],
-) -> list[ir.Value]:
-    """The outputs of a module in the order in which they are computed; but what it makes of all others comes before
-    them, where these only leave the model, like the keys and values that a decoder gives to its next step."""
-    others, waiting = outputs[:-1], outputs[-1:]
-    if not others or not all(value in by_the_way for value in others):
-        return outputs
-    used: set[ir.Value] = set()
-    while waiting:
-        producer = waiting.pop().producer()
-        if producer is not None and producer in inside:
-            new = [value for value in reads[producer] if value not in used]
-            used.update(new)
-            waiting += new
-    return [outputs[-1], *others] if used.issuperset(others) else outputs
-
-
-def _find_borders(scope: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Value]]) -> None:
-    consumers: dict[ir.Value, list[ir.Node]] = {}
-    for node, values in reads.items():
-        for value in values:
-            consumers.setdefault(value, []).append(node)
-    results = set(graph.outputs)
-    declared = {value: number for number, value in enumerate(graph.inputs)}
-    # Which of several indices a module reads first may be different in the source, and so in what is exported from it.
-    integers = (value for node in graph for value in node.outputs if value.dtype in INTEGERS)
-    computed = {value: number for number, value in enumerate(integers)}
-
-    def visit(scope: Scope) -> set[ir.Node]:
-        inside: set[ir.Node] = set()
-        for item in scope.items:
-            inside |= visit(item) if isinstance(item, Scope) else {item}
-        inputs: dict[ir.Value, None] = {}
-        for node in scope.nodes():
-            for value in reads[node]:
-                if value.const_value is None and value.producer() not in inside:
-                    inputs[value] = None
-            for value in node.outputs:
-                if value in results or any(c not in inside for c in consumers.get(value, ())):
-                    scope.outputs.append(value)
-        by_the_way = {v for v in scope.outputs if all(c in inside for c in consumers.get(v, ()))}
-        scope.outputs = _main_first(scope.outputs, by_the_way, inside, reads)
-        scope.inputs = list(inputs) if scope.calls else _in_order(_in_order(list(inputs), declared), computed)
-        return inside
-
-    visit(scope)
-    scope.inputs = [v for v in graph.inputs if v.const_value is None]
-    scope.outputs = list(graph.outputs)

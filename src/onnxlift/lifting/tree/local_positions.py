@@ -20,20 +20,25 @@ import onnx_ir as ir
 from onnxlift.ir.inference.node_view import elements_of
 from onnxlift.ir.inference.positions import counted
 
-from .scope import Scope, is_within, walk
+from .build import divide_nodes
+from .scope import Scope, homes, is_within
+from .scopes import Scopes
 
 LONGEST = 16
 """Nodes from a size to what is counted with it."""
 
 
-def count_locally(
-    root: Scope, graph: ir.Graph, order: dict[ir.Node, int], reads: dict[ir.Node, list[ir.Value]]
-) -> None:
-    """Copy such nodes to the modules that need them: in the tree, in the graph, and in what is known of it."""
-    home = {item: scope for scope in walk(root) for item in scope.items if isinstance(item, ir.Node)}
+def count_locally(graph: ir.Graph, scopes: Scopes) -> int:
+    """Copy such nodes for the modules that need them; gives the number of copies."""
     counts = counted(graph)
+    nodes = [node for node in graph if not counts.isdisjoint(node.outputs)]
+    if not nodes:
+        return 0
+    division = divide_nodes(graph, scopes)
+    home, order = homes(division.root), division.order
+    before = len(scopes.copies)
     copies: dict[Scope, dict[ir.Value, ir.Value]] = {}
-    for node in [node for node in graph if not counts.isdisjoint(node.outputs)]:
+    for node in nodes:
         (value,) = node.outputs
         users = [user for user in dict.fromkeys(user for user, _ in value.uses()) if user in home]
         for scope, readers in _beside(users, home, home[node]).items():
@@ -43,14 +48,19 @@ def count_locally(
                 copy = copied(original, there)
                 graph.insert_after(original, copy)
                 order[copy] = min(order[user] for user in readers)
-                reads[copy] = [read for read in copy.inputs if read is not None]
                 home[copy] = scope
-                scope.items.append(copy)
-            for user in readers if needed else ():
-                for index, read in enumerate(user.inputs):
-                    if read is value:
-                        user.replace_input_with(index, there[value])
-                reads[user] = [there[value] if read is value else read for read in reads[user]]
+                scopes.copies[copy] = scope.path
+            if needed:
+                read_instead(readers, value, there[value])
+    return len(scopes.copies) - before
+
+
+def read_instead(readers: Iterable[ir.Node], value: ir.Value, other: ir.Value) -> None:
+    """Let nodes read another value."""
+    for reader in readers:
+        for index, read in enumerate(reader.inputs):
+            if read is value:
+                reader.replace_input_with(index, other)
 
 
 def _beside(users: Iterable[ir.Node], home: Mapping[ir.Node, Scope], own: Scope) -> dict[Scope, list[ir.Node]]:

@@ -43,6 +43,18 @@ def walk(scope: Scope) -> Iterator[Scope]:
         yield from walk(child)
 
 
+def moved_up(scope: Scope) -> list[ir.Node | Scope]:
+    """Return the items of a scope that is to be none, for its parent to have them."""
+    for child in scope.children():
+        child.parent = scope.parent
+    return scope.items
+
+
+def homes(root: Scope) -> dict[ir.Node, Scope]:
+    """Return the scope that each node is directly in."""
+    return {item: scope for scope in walk(root) for item in scope.items if isinstance(item, ir.Node)}
+
+
 def is_within(scope: Scope | None, ancestor: Scope) -> bool:
     """Whether `scope` is `ancestor`, or inside it."""
     while scope is not None and scope is not ancestor:

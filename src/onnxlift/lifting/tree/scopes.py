@@ -88,15 +88,18 @@ class Scopes:
     by_name: dict[str, Path] = field(default_factory=dict)
     of_layers: dict[ir.Value, bool] = field(default_factory=dict)  # whether a layer has a weight under its own name
     owned: set[ir.Node] = field(default_factory=set)  # whose path is the one that their weights have in the model
+    shortened: dict[ir.Node, Path] = field(default_factory=dict)  # of the only nodes of scopes, as the tree has it
+    copies: dict[ir.Node, Path] = field(default_factory=dict)  # of nodes, for modules that compute the same again
 
     @cached_property
     def population(self) -> Counter[Path]:
         """How many nodes of the model lie at a path or below it."""
-        return Counter(path[:depth] for path in self.paths.values() for depth in range(len(path) + 1))
+        paths = (self.shortened.get(node, path) for node, path in self.paths.items())
+        return Counter(path[:depth] for path in paths for depth in range(len(path) + 1))
 
     def path_of(self, node: ir.Node) -> Path:
         """The path of a node of the main graph or of a subgraph; the root's where nothing is known."""
-        path = self.paths.get(node)
+        path = self.shortened.get(node, self.paths.get(node))
         if path is None:
             path = self.paths[node] = _own_path(node, self) or ()
         return path

@@ -12,6 +12,7 @@ that `torch.nn` has as a layer needs none, and if the chain turns out to be none
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping
 from itertools import groupby
 
@@ -24,8 +25,9 @@ from .weights import is_parameter
 
 def find_steps(root: Scope, scopes: Scopes) -> None:
     """Let the steps of chains be scopes of their own."""
+    paths = ChainMap(scopes.shortened, scopes.paths)
     for scope in list(walk(root)):
-        numbers = {item: _number(item, scope.path, scopes.paths) for item in scope.items}
+        numbers = {item: _number(item, scope.path, paths) for item in scope.items}
         runs = [(number, [*items]) for number, items in groupby(scope.items, numbers.__getitem__)]
         in_order = [number for number, _ in runs if number is not None]
         if not scope.called or len(in_order) < len(runs) or in_order != sorted(set(in_order)):

@@ -8,63 +8,50 @@ steps that follow, when the whole module is known.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from typing import Any
 
 import onnx_ir as ir
 
 from onnxlift.errors import UnsupportedNode
-from onnxlift.ir.graph.marks import MADE, USUAL_NAME
+from onnxlift.ir.graph.marks import USUAL_NAME
 from onnxlift.ir.graph.types import type_of
 from onnxlift.ir.origin.metadata import NAME_SCOPES
 from onnxlift.lifting.code.expr import (
-    Attribute,
-    Binary,
     Call,
     Device,
     Display,
     Expr,
-    Literal,
     Member,
     Ref,
-    Subscript,
     bare,
-    builtin,
-    np,
     to_expr,
     torch,
     variable,
-    walk,
 )
-from onnxlift.lifting.code.identifiers import attribute, is_nameless
-from onnxlift.lifting.code.statements import Assign, Block, Return, Statement, expressions, walk_statements
+from onnxlift.lifting.code.identifiers import attribute
+from onnxlift.lifting.code.statements import Assign, Block, Return, Statement
 from onnxlift.lifting.code.substitute import Replacement, substitute
 from onnxlift.lifting.ops import registry
-from onnxlift.lifting.ops.layers import Layer, Weight
+from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.ops.node import Node, Result, Unpack, Unsupported, torch_dtype
 from onnxlift.lifting.ops.operand import Constant, Dims, Operand, Scalar, Tensor
 from onnxlift.lifting.tree.build import build_branch
 from onnxlift.lifting.tree.scope import Scope
-from onnxlift.lifting.tree.scopes import Path, Scopes, graphs_of, owner_of
-from onnxlift.lifting.tree.weights import WEIGHT, is_parameter
+from onnxlift.lifting.tree.scopes import Path, Scopes, graphs_of
+from onnxlift.lifting.tree.weights import WEIGHT
 
 from .border import hand_down, handed_down, is_fixed, parameter_order
-from .branches import merge_branches
-from .constants import has_key, is_made_up
-from .counted import make_in_place
-from .dead_code import remove_dead_code
 from .derived import derive
+from .finish import finish
 from .lowered_code import LoweredCode, code_without_steps, replacement, translated
-from .member_names import layer_path, spell_numbers, stored_path
-from .member_order import order_by_use
-from .module import Module, Stored
+from .member_names import layer_path, spell_numbers
+from .module import Module
 from .prune import prune
 from .repeated import Repeated
 from .sequential import find_named_chain, is_layer, make_sequential
 from .shared_tables import add_shared_tables
-from .size_sources import read_from_parameters
-
-LONGEST_SIZES = 120  # names, numbers and operators in a list of sizes that is written where it is used
+from .written_in_place import is_long, is_simple, text_literal
 
 
 class Lowering:
@@ -82,7 +69,7 @@ class Lowering:
         self.names_speak = scopes.guessed or not scopes.called
 
     def lower(self, root: Scope) -> Module:
-        """The root module, with all below it."""
+        """Return the root module, with all below it."""
         self.find_places(root)
         body = self._begin(root)
         body.lower_items(root.items)
@@ -100,7 +87,7 @@ class Lowering:
         return module
 
     def _begin(self, root: Scope) -> Body:
-        """The empty body of the root module."""
+        """Return the empty body of the root module."""
         module = Module((), root.class_hint, names_speak=self.names_speak)
         body = Body(self, module, root)
         for value in root.inputs:
@@ -110,11 +97,11 @@ class Lowering:
         return body
 
     def _finish(self, body: Body, root: Scope, outputs: Sequence[Operand]) -> Module:
-        """The root module, whose body is complete but for what it returns."""
+        """Return the root module, whose body is complete but for what it returns."""
         results = [body.node_free_tensor(operand) for operand in outputs]
         body.module.outputs = list(root.outputs)
         body.block.append(Return(results[0] if len(results) == 1 else Display(results, "()")))
-        body.finish(keep_inputs=True)
+        finish(body.module, root, self, keep_inputs=True)
         derive(body.module, self.model, self.scopes)
         return body.module
 
@@ -133,7 +120,8 @@ class Lowering:
                     self.place[node] = scope
 
     def opset(self, node: ir.Node) -> int:
-        """The opset in force for a node: its own where a function body has brought one along, else the model's."""
+        """Return the opset in force for a node: its own where a function body has brought one along, else the
+        model's."""
         if node.version is not None:
             return node.version
         return self.model.opset_imports.get(node.domain, 1)
@@ -166,7 +154,7 @@ class Body:
         if value.const_value is not None and WEIGHT in value.meta and type_of(value).size == 1:
             return Tensor(Ref(value), type_of(value))  # a single number, but one to train
         if value.const_value is not None:
-            constant = Constant(value, _text_literal(value) if value.dtype == ir.DataType.STRING else None)
+            constant = Constant(value, text_literal(value) if value.dtype == ir.DataType.STRING else None)
             self.env[value] = constant
             return constant
         return Tensor(Ref(value), type_of(value))
@@ -192,7 +180,7 @@ class Body:
         return Member(existing)
 
     def lower_graph(self, graph: ir.Graph, inputs: Sequence[Operand]) -> tuple[Block, list[Operand]]:
-        """The code of a subgraph as a block of its own, and what its outputs are in that block."""
+        """Return the code of a subgraph as a block of its own, and what its outputs are in that block."""
         inner = Body(self.lowering, self.module, self.scope, self)
         inner.env.update(zip(graph.inputs, inputs, strict=True))
         branch = build_branch(graph, self.lowering.scopes, self.scope)
@@ -244,9 +232,9 @@ class Body:
 
     def _bind_one(self, n: Node, value: ir.Value, result: Any) -> Operand:
         match result:
-            case Dims() if not _is_long(result):
+            case Dims() if not is_long(result):
                 return result
-            case Scalar() if _is_simple(result):
+            case Scalar() if is_simple(result):
                 return result
             case Tensor() if isinstance(result._expr, Ref):
                 return result  # another name for a value that exists already
@@ -256,8 +244,8 @@ class Body:
         return Tensor(Ref(value), type_of(value))
 
     def _lower_scope(self, scope: Scope) -> None:
-        """A child module and the call of it; or, if it can be neither a class nor an `nn.Sequential` (members that
-        are mere numbers, but no plain chain), its code right here."""
+        """Write a child module and the call of it; or, if it can be neither a class nor an `nn.Sequential` (members
+        that are mere numbers, but no plain chain), its code right here."""
         module = Module(scope.path, scope.class_hint, names_speak=self.lowering.names_speak)
         body = Body(self.lowering, module, scope)
         border = hand_down({value: self.operand(value) for value in sorted(scope.inputs, key=parameter_order)})
@@ -273,7 +261,7 @@ class Body:
         body.block.append(Return(results[0] if len(results) == 1 else Display(results, "()")))
         is_module = bool(passed) and not (body.is_no_chain and module.has_numbers)
         if is_module:
-            body.finish()
+            finish(module, scope, self.lowering)
             is_module = self._can_be_module(module, scope)
         if not is_module:
             self.is_no_chain = self.is_no_chain or module.has_numbers
@@ -290,8 +278,8 @@ class Body:
             self.env[value] = operand if is_fixed(operand) else handed_down(value, operand)
 
     def _can_be_module(self, module: Module, scope: Scope) -> bool:
-        """Whether a scope whose code is finished is a module. A step is one if it is more than a layer of `torch.nn`,
-        anything else if it has members; what has numbered members is an `nn.Sequential`, or none."""
+        """Tell whether a scope whose code is finished is a module. A step is one if it is more than a layer of
+        `torch.nn`, anything else if it has members; what has numbered members is an `nn.Sequential`, or none."""
         find_named_chain(module, self.lowering.scopes)
         module.is_step = scope.is_step and not is_layer(module)
         if not module.is_step and (scope.is_step or not module.members):
@@ -299,11 +287,11 @@ class Body:
         return not module.has_numbers or make_sequential(module, self.lowering.scopes)
 
     def code(self) -> LoweredCode:
-        """The code as it is now, before it is finished, for the case that it is to stand elsewhere."""
+        """Return the code as it is now, before it is finished, for the case that it is to stand elsewhere."""
         return code_without_steps(self.block.statements, self.added, self.steps, self.shared, self.module.sizes)
 
     def take_over(self, code: LoweredCode, parameters: Iterable[ir.Value]) -> Replacement:
-        """Write the code of a scope that is no module here. Gives what the expressions of the scope are here."""
+        """Write the code of a scope that is no module here, and return what its expressions are here."""
         others = self._arguments(parameters)
         for member in code.members:
             if isinstance(member, Module):
@@ -340,12 +328,13 @@ class Body:
         self.steps[module] = code
 
     def _arguments(self, parameters: Iterable[ir.Value]) -> dict[object, Expr]:
-        """What the parameters of a scope are here, those left out that are variables here as well."""
+        """Return what the parameters of a scope are here, those left out that are variables here as well."""
         arguments = {value: bare(to_expr(self.operand(value))) for value in parameters}
         return {value: expr for value, expr in arguments.items() if variable(expr) is not value}
 
     def _call(self, module: Module, scope: Scope, passed: Mapping[ir.Value, Operand], called: Module) -> None:
-        """The call of `called`, which is the module as lowered for this call or, if it is the same, for the first."""
+        """Write the call of `called`, which is the module as lowered for this call or, if it is the same, for the
+        first."""
         if called is module:
             self._add_module(module)
         arguments = [to_expr(self.operand(value)) for value in module.inputs]
@@ -361,67 +350,16 @@ class Body:
         self.added.append(module)
 
     def _relative_path(self, node: ir.Node) -> Path:
-        """Where a layer made from `node` would like to be, below this module."""
+        """Return where a layer made from `node` would like to be, below this module."""
         path = self.lowering.scopes.path_of(node)
         own = self.module.path
         return path[len(own) :] if path[: len(own)] == own else ()
 
     def node_free_tensor(self, operand: Operand) -> Expr:
-        """A result of the model as a tensor, whatever form it has inside."""
+        """Return a result of the model as a tensor, whatever form it has inside."""
         if isinstance(operand, Scalar | Dims):
             return torch.tensor(operand, dtype=torch_dtype(operand.type.dtype), device=Device())
         return operand
-
-    # When the body is complete
-
-    def finish(self, keep_inputs: bool = False) -> None:
-        """Drop what is not used, and give the constants that are used a place."""
-        module = self.module
-        read_from_parameters(module)
-        remove_dead_code(module.body)
-        merge_branches(module.body)
-        values = {
-            part._key: None
-            for statement in walk_statements(module.body)
-            for expr in expressions(statement)
-            for part in walk(expr)
-            if isinstance(part, Ref)
-        }
-        if not keep_inputs:
-            for value in [v for v in module.inputs if v not in values]:
-                del module.inputs[value]
-        constants = [v for v in values if isinstance(v, ir.Value) and v.const_value is not None]
-        for value in sorted(constants, key=is_made_up):  # so that nobody takes a name that is another's
-            if value not in module.inputs:
-                self._place_constant(value)
-        order_by_use(module)
-
-    def _place_constant(self, value: ir.Value) -> None:
-        """A constant that is used as a tensor belongs to this module if nobody else uses it, or if it is small and not
-        in the state dict; otherwise it comes from above, as an argument. So does one that by its name is a module's
-        around this one: it would have another key in the state dict. One that a layer has is read from the layer."""
-        borrowed = self.module.find_parameter(value) if is_parameter(value) else None
-        if borrowed is not None and _is_distinct(value):
-            self.module.constants[value] = borrowed
-            return
-        at_top = not self.module.path
-        if at_top or (_is_private(value, self.scope, self.lowering) and not self._is_owned_above(value)):
-            if not is_parameter(value) and make_in_place(value, self.module.body):
-                return
-            shape = tuple(int(d) for d in value.shape or () if isinstance(d, int))
-            stored = Stored(Weight(value, shape), is_parameter(value))
-            self.module.add(stored_path(value, self.module, stored.is_parameter), stored)
-            self.module.constants[value] = stored
-        else:
-            self.module.inputs[value] = Tensor(Ref(value), type_of(value))
-
-    def _is_owned_above(self, value: ir.Value) -> bool:
-        """Whether PyTorch's name of a parameter or buffer places it in a module that this one lies in."""
-        if not has_key(value) or is_nameless(value) or self.lowering.model.producer_name != "pytorch":
-            return False
-        at_root = "." not in (value.name or "") and MADE not in value.meta
-        owner = () if at_root else owner_of(value.name)
-        return owner is not None and len(owner) < len(self.module.path) and self.module.path[: len(owner)] == owner
 
 
 def _inner_nodes(node: ir.Node) -> Iterator[ir.Node]:
@@ -430,53 +368,3 @@ def _inner_nodes(node: ir.Node) -> Iterator[ir.Node]:
             for inner in graph:
                 yield inner
                 yield from _inner_nodes(inner)
-
-
-def _text_literal(value: ir.Value) -> Expr:
-    """Strings are written into the code: no file of weights holds them."""
-    assert value.const_value is not None
-    texts = [
-        t.decode("utf-8", "surrogateescape") if isinstance(t, bytes) else str(t) for t in value.const_value.numpy().flat
-    ]
-    array = np.array(texts, dtype=builtin("object"))
-    shape = tuple(int(d) for d in value.shape or () if isinstance(d, int))
-    return array if len(shape) == 1 else array.reshape(*shape) if shape else array.reshape(())
-
-
-def _is_distinct(value: ir.Value) -> bool:
-    """Whether a parameter is known by its numbers: equal ones of several modules, like the ones that all norms begin
-    with, are stored once by exporters."""
-    assert value.const_value is not None
-    if len(value.const_value.shape) > 1:
-        return True
-    numbers = value.const_value.numpy()
-    return bool((numbers != numbers[:1]).any())
-
-
-def _is_private(value: ir.Value, scope: Scope, lowering: Lowering) -> bool:
-    users = [user for user, _ in value.uses()]
-    inside = all(_within(lowering.place.get(user), scope) for user in users)
-    return inside or (not has_key(value) and (type_of(value).size or 0) <= 1024)
-
-
-def _within(scope: Scope | None, ancestor: Scope) -> bool:
-    while scope is not None:
-        if scope.path == ancestor.path:  # the same, or another call of the same
-            return True
-        scope = scope.parent
-    return False
-
-
-def _is_simple(scalar: Scalar) -> bool:
-    """A number, `x.shape[0]`, `x.ndim`, or whether one of these is some number: nothing that needs a name."""
-    if scalar.number is not None:
-        return True
-    expr = bare(scalar)
-    if isinstance(expr, Binary) and expr._op in ("==", "!=") and isinstance(bare(expr._right), Literal):
-        expr = bare(expr._left)
-    return isinstance(expr, Subscript | Ref) or (isinstance(expr, Attribute) and expr._name == "ndim")
-
-
-def _is_long(dims: Dims) -> bool:
-    """Whether sizes need a line of their own: each use would repeat the text, and uses of uses repeat it again."""
-    return sum(1 for _ in islice(walk(dims.as_expr()), LONGEST_SIZES + 1)) > LONGEST_SIZES

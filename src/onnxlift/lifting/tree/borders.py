@@ -46,7 +46,7 @@ def find_borders(scope: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Val
 
 
 def _in_order(values: list[ir.Value], place: Mapping[ir.Value, int]) -> list[ir.Value]:
-    """The values as they are, but those that have a `place` in that order among one another."""
+    """Return the values as they are, but those that have a `place` in that order among one another."""
     placed = iter(sorted((value for value in values if value in place), key=place.__getitem__))
     return [next(placed) if value in place else value for value in values]
 
@@ -57,8 +57,8 @@ def _main_first(
     inside: Collection[ir.Node],
     reads: Mapping[ir.Node, list[ir.Value]],
 ) -> list[ir.Value]:
-    """The outputs of a module in the order in which they are computed; but what it makes of all others comes before
-    them, where these only leave the model, like the keys and values that a decoder gives to its next step."""
+    """Return the outputs of a module in the order in which they are computed; but what it makes of all others comes
+    before them, where these only leave the model, like the keys and values that a decoder gives to its next step."""
     others, waiting = outputs[:-1], outputs[-1:]
     if not others or not all(value in by_the_way for value in others):
         return outputs

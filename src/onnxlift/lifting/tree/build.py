@@ -110,7 +110,7 @@ def _place_copies(root: Scope, order: dict[ir.Node, int], copies: dict[ir.Node, 
 
 
 def _dissolve_divided(scope: Scope, scopes: Scopes) -> None:
-    """Rule 6."""
+    """Dissolve the scopes of a branch that have nodes elsewhere (rule 6)."""
     items: list[ir.Node | Scope] = []
     for item in scope.items:
         if isinstance(item, Scope):
@@ -123,14 +123,14 @@ def _dissolve_divided(scope: Scope, scopes: Scopes) -> None:
 
 
 def _size(node: ir.Node) -> int:
-    """The node and all in its branches."""
+    """Return the number of nodes: this one and all in its branches."""
     inner = (graph for attribute in node.attributes.values() for graph in graphs_of(attribute))
     return 1 + sum(_size(each) for graph in inner for each in graph)
 
 
 def _divide(scope: Scope, order: Mapping[ir.Node, int], scopes: Scopes) -> list[ir.Node]:
-    """Rule 7, from the outside in. What the calls of a module share is computed by the module that calls it; it is
-    given back if this scope is none."""
+    """Divide modules that are called several times (rule 7), from the outside in. What the calls of a module share is
+    computed by the module that calls it; it is given back if this scope is none."""
     items: list[ir.Node | Scope] = []
     shared: list[ir.Node] = []
     for item in scope.items:
@@ -173,7 +173,7 @@ def _trie(order: Iterable[ir.Node], scopes: Scopes, base: Path = ()) -> Scope:
 
 
 def _dissolve_small(scope: Scope, paths: MutableMapping[ir.Node, Path], owned: set[ir.Node]) -> None:
-    """Rules 1 to 3, innermost first."""
+    """Dissolve what is no module by rules 1 to 3, innermost first."""
     for child in scope.children():
         _dissolve_small(child, paths, owned)
     items: list[ir.Node | Scope] = []
@@ -193,14 +193,14 @@ def _shorten(scope: Scope, paths: MutableMapping[ir.Node, Path], owned: set[ir.N
 
 
 def _is_placed(node: ir.Node, owned: set[ir.Node]) -> bool:
-    """Whether every step of a node's path is a module: its weights say so; or PyTorch does, of recurrent layers, whose
-    weights its exporters turn round."""
+    """Tell whether every step of a node's path is a module: its weights say so; or PyTorch does, of recurrent layers,
+    whose weights its exporters turn round."""
     return node in owned or (node.op_type in _RECURRENT and _is_from_torch(node))
 
 
 def _is_from_torch(node: ir.Node) -> bool:
-    """Whether the path is PyTorch's own: the newer exporter has it in the metadata, the older one writes it like that
-    of a file, `/encoder/rnn/LSTM`. Weights that they have turned round may have no names."""
+    """Tell whether the path is PyTorch's own: the newer exporter has it in the metadata, the older one writes it like
+    that of a file, `/encoder/rnn/LSTM`. Weights that they have turned round may have no names."""
     return NAME_SCOPES in node.metadata_props or (node.name or "").startswith("/")
 
 
@@ -223,8 +223,8 @@ def _is_module(scope: Scope, paths: Mapping[ir.Node, Path], owned: set[ir.Node])
 
 
 def _is_layer(scope: Scope, paths: Mapping[ir.Node, Path]) -> bool:
-    """One layer with some code around it (a reshape before a linear layer), which may be called several times: it is
-    the layer that has the name."""
+    """Tell whether a scope is one layer with some code around it (a reshape before a linear layer), which may be called
+    several times: it is the layer that has the name."""
     holders = [item for item in scope.items if isinstance(item, ir.Node) and _holds_weights(item)]
     if not holders or scope.children():
         return False
@@ -246,7 +246,7 @@ def _has_weights(node: ir.Node) -> bool:
 
 
 def _holds_weights(node: ir.Node) -> bool:
-    """Whether a node needs what is trained, and not just a table of numbers."""
+    """Tell whether a node needs what is trained, and not just a table of numbers."""
     return any(node.op_type in LAYER_WEIGHTS or is_parameter(value) for value in _parameters(node))
 
 
@@ -257,7 +257,7 @@ def _parameters(node: ir.Node) -> Iterator[ir.Value]:
 
 
 def _hoist_joins(scope: Scope, reads: dict[ir.Node, list[ir.Value]]) -> None:
-    """Rule 8, for the children of a scope, and theirs."""
+    """Move joins of inputs to the parent (rule 8), for the children of a scope, and theirs."""
     relatives: dict[object, list[Scope]] = {}
     for child in scope.children():
         _hoist_joins(child, reads)
@@ -272,7 +272,7 @@ def _hoist_joins(scope: Scope, reads: dict[ir.Node, list[ir.Value]]) -> None:
 
 
 def _join_of_inputs(scope: Scope, reads: dict[ir.Node, list[ir.Value]]) -> ir.Node | None:
-    """The node of a scope that joins values from outside, all of which nobody else inside reads."""
+    """Find the node of a scope that joins values from outside, all of which nobody else inside reads."""
     nodes = set(scope.nodes())
     for node in scope.items:
         if isinstance(node, ir.Node) and node.op_type == "Concat":
@@ -284,9 +284,9 @@ def _join_of_inputs(scope: Scope, reads: dict[ir.Node, list[ir.Value]]) -> ir.No
 
 
 def _hoist_shared(root: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Value]]) -> None:
-    """Rule 5. A value that several modules use, computed in the first of them from what comes from outside it, is
-    computed where all of them get it from: exporters and optimisers merge equal expressions (masks, positions) into
-    the first module that has them."""
+    """Move up what several modules use (rule 5). A value that several modules use, computed in the first of them from
+    what comes from outside it, is computed where all of them get it from: exporters and optimisers merge equal
+    expressions (masks, positions) into the first module that has them."""
     home = homes(root)
     users: dict[ir.Value, list[ir.Node]] = {}
     for node, values in reads.items():
@@ -313,7 +313,7 @@ def _hoist_shared(root: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Val
 
 
 def _is_size_from_outside(node: ir.Node, scope: Scope, home: Mapping[ir.Node, Scope]) -> bool:
-    """Whether a node of a scope measures what comes from outside: anybody can do that."""
+    """Tell whether a node of a scope measures what comes from outside: anybody can do that."""
     if node.op_type not in SIZES or node.inputs[0] is None:
         return False
     producer = node.inputs[0].producer()

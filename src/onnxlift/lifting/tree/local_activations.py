@@ -51,8 +51,8 @@ def _users(node: ir.Node) -> list[ir.Node]:
 
 
 def _beside(node: ir.Node, home: Mapping[ir.Node, Scope]) -> dict[Scope, list[ir.Node]]:
-    """The readers of an activation in the modules that are to compute it themselves, by module; none if it is read by
-    others as well."""
+    """Find the readers of an activation in the modules that are to compute it themselves, by module; none if it is read
+    by others as well."""
     users = _users(node)
     if not all(user in home for user in users):
         return {}
@@ -67,7 +67,7 @@ def _beside(node: ir.Node, home: Mapping[ir.Node, Scope]) -> dict[Scope, list[ir
 
 
 def _relative(node: ir.Node, user: ir.Node, home: Mapping[ir.Node, Scope]) -> Scope | None:
-    """The module that `user` is in, if it stands beside the one of `node` and is of its kind."""
+    """Return the module that `user` is in, if it stands beside the one of `node` and is of its kind."""
     around = home[node]
     while around.parent is not None and not is_within(home[user], around.parent):
         around = around.parent

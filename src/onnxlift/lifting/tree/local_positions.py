@@ -64,7 +64,7 @@ def read_instead(readers: Iterable[ir.Node], value: ir.Value, other: ir.Value) -
 
 
 def _beside(users: Iterable[ir.Node], home: Mapping[ir.Node, Scope], own: Scope) -> dict[Scope, list[ir.Node]]:
-    """The users outside the scope `own`, by the outermost scope of any of them that they are in."""
+    """Return the users outside the scope `own`, by the outermost scope of any of them that they are in."""
     found: dict[Scope, list[ir.Node]] = {}
     for user in sorted(users, key=lambda user: len(home[user].path)):
         around = [scope for scope in _upwards(home[user]) if scope in found]
@@ -86,8 +86,8 @@ def _needed(
     counts: Collection[ir.Value],
     there: Collection[ir.Value],
 ) -> set[ir.Node]:
-    """All that `node` is computed from, itself included, that `scope` does not get from around it and has no copy of;
-    nothing if it can't be copied."""
+    """Find all that `node` is computed from, itself included, that `scope` does not get from around it and has no copy
+    of; nothing if it can't be copied."""
     found: set[ir.Node] = set()
     waiting = [node]
     while waiting:
@@ -104,7 +104,7 @@ def _needed(
 
 
 def copied(node: ir.Node, copies: dict[ir.Value, ir.Value]) -> ir.Node:
-    """The same node once more, reading the `copies` there are; what it gives is one of them."""
+    """Return the same node once more, reading the `copies` there are; what it gives is one of them."""
     (old,) = node.outputs
     new = ir.Value(name=f"{old.name}.local_output_0", type=old.type, shape=old.shape)
     new.meta.update(old.meta)

@@ -25,7 +25,7 @@ class Scope:
     is_step: bool = False  # whether it is code without weights, which is a layer of a chain (`steps.py`)
 
     def nodes(self) -> Iterator[ir.Node]:
-        """All nodes inside, those of children included, in order."""
+        """Yield all nodes inside, those of children included, in order."""
         for item in self.items:
             if isinstance(item, Scope):
                 yield from item.nodes()
@@ -37,7 +37,7 @@ class Scope:
 
 
 def walk(scope: Scope) -> Iterator[Scope]:
-    """The scope and all inside it, an outer one before those in it."""
+    """Yield the scope and all inside it, an outer one before those in it."""
     yield scope
     for child in scope.children():
         yield from walk(child)
@@ -56,19 +56,20 @@ def homes(root: Scope) -> dict[ir.Node, Scope]:
 
 
 def is_within(scope: Scope | None, ancestor: Scope) -> bool:
-    """Whether `scope` is `ancestor`, or inside it."""
+    """Tell whether `scope` is `ancestor`, or inside it."""
     while scope is not None and scope is not ancestor:
         scope = scope.parent
     return scope is not None
 
 
 def child_around(scope: Scope, ancestor: Scope) -> Scope:
-    """The child of `ancestor` that `scope` is in; `scope` itself or the root if it is in none."""
+    """Return the child of `ancestor` that `scope` is in; `scope` itself or the root if it is in none."""
     while scope.parent is not None and scope is not ancestor and scope.parent is not ancestor:
         scope = scope.parent
     return scope
 
 
 def kind(scope: Scope) -> object:
-    """Equal for modules of one class, and where that is not known for those whose names differ by numbers alone."""
+    """Return what is equal for modules of one class, and where that is not known for those whose names differ by
+    numbers alone."""
     return scope.class_hint or tuple(part.rstrip("0123456789") for part in scope.path)

@@ -1,4 +1,4 @@
-"""The order of execution in a module, which there must be one of.
+"""The order of execution in a module, and what to do where there is none.
 
     y = self.block(x); z = f(y); and self.block needs z   ->   the code of the block in its parent, around f
 
@@ -37,8 +37,8 @@ def settle(scope: Scope, order: dict[ir.Node, int], reads: dict[ir.Node, list[ir
 def _topological(
     scope: Scope, order: dict[ir.Node, int], reads: dict[ir.Node, list[ir.Value]]
 ) -> tuple[list[ir.Node | Scope], set[ir.Node | Scope]]:
-    """The items in an order in which each can run (as close to the model's own as can be), and the scopes for which
-    there is none."""
+    """Return the items in an order in which each can run (as close to the model's own as can be), and the scopes for
+    which there is none."""
     item_of: dict[ir.Node, ir.Node | Scope] = {}
     rank: dict[ir.Node | Scope, int] = {}
     for item in scope.items:
@@ -73,7 +73,7 @@ def _topological(
 def _on_cycle(
     items: set[ir.Node | Scope], waits_for: dict[ir.Node | Scope, set[ir.Node | Scope]]
 ) -> set[ir.Node | Scope]:
-    """Those of `items` that are on a cycle, and not merely behind one: peel off what nobody waits for."""
+    """Find those of `items` that are on a cycle, and not merely behind one: peel off what nobody waits for."""
     left = set(items)
     while True:
         waited_for = {source for item in left for source in waits_for[item]}

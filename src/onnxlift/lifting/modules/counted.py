@@ -31,7 +31,7 @@ from onnxlift.lifting.code.statements import Assign, Block, Statement, expressio
 from onnxlift.lifting.ops.node import torch_dtype
 from onnxlift.lifting.ops.operand import Dims, exact_number
 from onnxlift.lifting.ops.standard.shape.create import new_filled
-from onnxlift.lifting.tree.scopes import LAYER_WEIGHTS
+from onnxlift.lifting.tree.paths import LAYER_WEIGHTS
 
 from .constants import is_made_up
 

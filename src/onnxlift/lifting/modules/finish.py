@@ -19,8 +19,8 @@ from onnxlift.lifting.code.identifiers import is_nameless
 from onnxlift.lifting.code.statements import expressions, walk_statements
 from onnxlift.lifting.ops.layers import Weight
 from onnxlift.lifting.ops.operand import Tensor
-from onnxlift.lifting.tree.scope import Scope
-from onnxlift.lifting.tree.scopes import owner_of
+from onnxlift.lifting.tree.paths import owner_of
+from onnxlift.lifting.tree.plan import ModulePlan
 from onnxlift.lifting.tree.weights import is_parameter
 
 from .branches import merge_branches
@@ -35,24 +35,24 @@ from .size_sources import read_from_parameters
 
 
 class Surroundings(Protocol):
-    """The knowledge of the whole model that is needed: the scope that each node is in."""
+    """The knowledge of the whole model that is needed: the plan that each node is in."""
 
     model: ir.Model
-    place: dict[ir.Node, Scope]
+    place: dict[ir.Node, ModulePlan]
 
 
-def finish(module: Module, scope: Scope, surroundings: Surroundings, *, keep_inputs: bool = False) -> None:
+def finish(module: Module, plan: ModulePlan, surroundings: Surroundings, *, keep_inputs: bool = False) -> None:
     """Drop what is not used, and give the constants that are used a place."""
     read_from_parameters(module)
     remove_dead_code(module.body)
     merge_branches(module.body)
     if not keep_inputs:
         drop_unused_inputs(module)
-    _place_constants(module, scope, surroundings)
+    _place_constants(module, plan, surroundings)
     order_by_use(module)
 
 
-def _place_constants(module: Module, scope: Scope, surroundings: Surroundings) -> None:
+def _place_constants(module: Module, plan: ModulePlan, surroundings: Surroundings) -> None:
     """Give each constant that the code reads a place, those first that have a name: so nobody takes another's."""
     values = {
         part._key: None
@@ -64,10 +64,10 @@ def _place_constants(module: Module, scope: Scope, surroundings: Surroundings) -
     constants = [v for v in values if isinstance(v, ir.Value) and v.const_value is not None]
     for value in sorted(constants, key=is_made_up):
         if value not in module.inputs:
-            _place_constant(value, module, scope, surroundings)
+            _place_constant(value, module, plan, surroundings)
 
 
-def _place_constant(value: ir.Value, module: Module, scope: Scope, surroundings: Surroundings) -> None:
+def _place_constant(value: ir.Value, module: Module, plan: ModulePlan, surroundings: Surroundings) -> None:
     """Place a constant that is used as a tensor. It belongs to this module if nobody else uses it, or if it is small
     and not in the state dict; otherwise it comes from above, as an argument. So does one that by its name is a module's
     around this one: it would have another key in the state dict. One that a layer has is read from the layer."""
@@ -77,7 +77,7 @@ def _place_constant(value: ir.Value, module: Module, scope: Scope, surroundings:
         return
     at_top = not module.path
     if at_top or (
-        _is_private(value, scope, surroundings.place) and not _is_owned_above(value, module, surroundings.model)
+        _is_private(value, plan, surroundings.place) and not _is_owned_above(value, module, surroundings.model)
     ):
         if not is_parameter(value) and make_in_place(value, module.body):
             return
@@ -108,15 +108,15 @@ def _is_distinct(value: ir.Value) -> bool:
     return bool((numbers != numbers[:1]).any())
 
 
-def _is_private(value: ir.Value, scope: Scope, place: Mapping[ir.Node, Scope]) -> bool:
+def _is_private(value: ir.Value, plan: ModulePlan, place: Mapping[ir.Node, ModulePlan]) -> bool:
     users = [user for user, _ in value.uses()]
-    inside = all(_within(place.get(user), scope) for user in users)
+    inside = all(_within(place.get(user), plan) for user in users)
     return inside or (not has_key(value) and (type_of(value).size or 0) <= 1024)
 
 
-def _within(scope: Scope | None, ancestor: Scope) -> bool:
-    while scope is not None:
-        if scope.path == ancestor.path:  # the same, or another call of the same
+def _within(plan: ModulePlan | None, ancestor: ModulePlan) -> bool:
+    while plan is not None:
+        if plan.path == ancestor.path:  # the same, or another call of the same
             return True
-        scope = scope.parent
+        plan = plan.parent
     return False

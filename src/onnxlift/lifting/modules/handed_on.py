@@ -44,7 +44,7 @@ from onnxlift.lifting.modules.classes.canonical import Canonical
 from onnxlift.lifting.modules.classes.classes import family_of
 from onnxlift.lifting.modules.classes.variants import MOST_STATEMENTS
 from onnxlift.lifting.ops.operand import Operand, Tensor
-from onnxlift.lifting.tree.scopes import Path
+from onnxlift.lifting.tree.paths import Path
 
 from .member_order import order_by_use
 from .module import Module, Stored

@@ -1,4 +1,4 @@
-"""Lowering: from a tree of scopes to modules whose `forward` is a list of statements.
+"""Lowering: from a tree of plans to modules whose `forward` is a list of statements.
 
 Every node is written by its operator function; what the function returns becomes an assignment (a tensor), or is kept
 as it is (sizes: they are written where they are used). Nothing is named, inlined or shared here: that is done by the
@@ -37,8 +37,8 @@ from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.ops.node import Node, Result, Unpack, Unsupported, torch_dtype
 from onnxlift.lifting.ops.operand import Constant, Dims, Operand, Scalar, Tensor
 from onnxlift.lifting.tree.build import build_branch
-from onnxlift.lifting.tree.scope import Scope
-from onnxlift.lifting.tree.scopes import Path, Scopes, graphs_of
+from onnxlift.lifting.tree.paths import ModulePaths, Path, graphs_of
+from onnxlift.lifting.tree.plan import ModulePlan
 from onnxlift.lifting.tree.weights import WEIGHT
 
 from .border import hand_down, handed_down, is_fixed, parameter_order
@@ -58,17 +58,17 @@ class Lowering:
     """One lowering of one model. `failures` collects every node that cannot be lifted, `warnings` what the user should
     know."""
 
-    def __init__(self, model: ir.Model, scopes: Scopes) -> None:
+    def __init__(self, model: ir.Model, paths: ModulePaths) -> None:
         self.model = model
-        self.scopes = scopes
+        self.paths = paths
         self.failures: list[UnsupportedNode] = []
         self.warnings: dict[str, None] = {}
-        self.place: dict[ir.Node, Scope] = {}
-        self.repeated: dict[Scope, Repeated] = {}  # modules that are called several times, by the first call
-        # An exporter with module scopes names values after its own operations.
-        self.names_speak = scopes.guessed or not scopes.called
+        self.place: dict[ir.Node, ModulePlan] = {}
+        self.repeated: dict[ModulePlan, Repeated] = {}  # modules that are called several times, by the first call
+        # An exporter with module paths names values after its own operations.
+        self.names_speak = paths.guessed or not paths.called
 
-    def lower(self, root: Scope) -> Module:
+    def lower(self, root: ModulePlan) -> Module:
         """Return the root module, with all below it."""
         self.find_places(root)
         body = self._begin(root)
@@ -76,7 +76,7 @@ class Lowering:
         code = body.code() if body.steps else None
         results = [body.operand(value) for value in root.outputs]
         module = self._finish(body, root, results)
-        if not make_sequential(module, self.scopes) and module.has_numbers:
+        if not make_sequential(module, self.paths) and module.has_numbers:
             if code is not None:
                 body = self._begin(root)
                 body.take_over(code, ())
@@ -86,7 +86,7 @@ class Lowering:
         add_shared_tables(module, self.model)
         return module
 
-    def _begin(self, root: Scope) -> Body:
+    def _begin(self, root: ModulePlan) -> Body:
         """Return the empty body of the root module."""
         module = Module((), root.class_hint, names_speak=self.names_speak)
         body = Body(self, module, root)
@@ -96,13 +96,13 @@ class Lowering:
             body.env[value] = operand
         return body
 
-    def _finish(self, body: Body, root: Scope, outputs: Sequence[Operand]) -> Module:
+    def _finish(self, body: Body, root: ModulePlan, outputs: Sequence[Operand]) -> Module:
         """Return the root module, whose body is complete but for what it returns."""
         results = [body.node_free_tensor(operand) for operand in outputs]
         body.module.outputs = list(root.outputs)
         body.block.append(Return(results[0] if len(results) == 1 else Display(results, "()")))
         finish(body.module, root, self, keep_inputs=True)
-        derive(body.module, self.model, self.scopes)
+        derive(body.module, self.model, self.paths)
         return body.module
 
     @property
@@ -110,14 +110,14 @@ class Lowering:
         """The modules whose calls are not the same code after all, so that they cannot be lowered as calls."""
         return {module.path for module in self.repeated.values() if not module.is_complete}
 
-    def find_places(self, scope: Scope) -> None:
-        """Note where each node in `scope` is, those in branches and loops included."""
-        for item in scope.items:
-            if isinstance(item, Scope):
+    def find_places(self, plan: ModulePlan) -> None:
+        """Note where each node in `plan` is, those in branches and loops included."""
+        for item in plan.items:
+            if isinstance(item, ModulePlan):
                 self.find_places(item)
             else:
                 for node in (item, *_inner_nodes(item)):
-                    self.place[node] = scope
+                    self.place[node] = plan
 
     def opset(self, node: ir.Node) -> int:
         """Return the opset in force for a node: its own where a function body has brought one along, else the
@@ -130,10 +130,10 @@ class Lowering:
 class Body:
     """The code of one block: a `forward`, or a branch or loop body in it. This is the `Host` of the nodes in it."""
 
-    def __init__(self, lowering: Lowering, module: Module, scope: Scope, outer: Body | None = None) -> None:
+    def __init__(self, lowering: Lowering, module: Module, plan: ModulePlan, outer: Body | None = None) -> None:
         self.lowering = lowering
         self.module = module
-        self.scope = scope
+        self.plan = plan
         self.outer = outer
         self.block = module.body if outer is None else Block()
         self.env: dict[ir.Value, Operand] = {}
@@ -181,19 +181,19 @@ class Body:
 
     def lower_graph(self, graph: ir.Graph, inputs: Sequence[Operand]) -> tuple[Block, list[Operand]]:
         """Return the code of a subgraph as a block of its own, and what its outputs are in that block."""
-        inner = Body(self.lowering, self.module, self.scope, self)
+        inner = Body(self.lowering, self.module, self.plan, self)
         inner.env.update(zip(graph.inputs, inputs, strict=True))
-        branch = build_branch(graph, self.lowering.scopes, self.scope)
+        branch = build_branch(graph, self.lowering.paths, self.plan)
         self.lowering.find_places(branch)
         inner.lower_items(branch.items)
         return inner.block, [inner.operand(value) for value in graph.outputs]
 
     # Lowering
 
-    def lower_items(self, items: Sequence[ir.Node | Scope]) -> None:
+    def lower_items(self, items: Sequence[ir.Node | ModulePlan]) -> None:
         for item in items:
-            if isinstance(item, Scope):
-                self._lower_scope(item)
+            if isinstance(item, ModulePlan):
+                self._lower_plan(item)
             else:
                 self._lower_node(item)
 
@@ -243,17 +243,17 @@ class Body:
             return handed_down(value, result)
         return Tensor(Ref(value), type_of(value))
 
-    def _lower_scope(self, scope: Scope) -> None:
+    def _lower_plan(self, plan: ModulePlan) -> None:
         """Write a child module and the call of it; or, if it can be neither a class nor an `nn.Sequential` (members
         that are mere numbers, but no plain chain), its code right here."""
-        module = Module(scope.path, scope.class_hint, names_speak=self.lowering.names_speak)
-        body = Body(self.lowering, module, scope)
-        border = hand_down({value: self.operand(value) for value in sorted(scope.inputs, key=parameter_order)})
+        module = Module(plan.path, plan.class_hint, names_speak=self.lowering.names_speak)
+        body = Body(self.lowering, module, plan)
+        border = hand_down({value: self.operand(value) for value in sorted(plan.inputs, key=parameter_order)})
         module.inputs.update(border.parameters)
         body.env.update(border.inside)
         self.env.update(border.sizes)
-        body.lower_items(scope.items)
-        returned = {value: body.operand(value) for value in scope.outputs}
+        body.lower_items(plan.items)
+        returned = {value: body.operand(value) for value in plan.outputs}
         passed = {value: operand for value, operand in returned.items() if not is_fixed(operand)}
         code = body.code()
         module.outputs = list(passed)
@@ -261,8 +261,8 @@ class Body:
         body.block.append(Return(results[0] if len(results) == 1 else Display(results, "()")))
         is_module = bool(passed) and not (body.is_no_chain and module.has_numbers)
         if is_module:
-            finish(module, scope, self.lowering)
-            is_module = self._can_be_module(module, scope)
+            finish(module, plan, self.lowering)
+            is_module = self._can_be_module(module, plan)
         if not is_module:
             self.is_no_chain = self.is_no_chain or module.has_numbers
             here = self.take_over(code, border.parameters)
@@ -271,27 +271,27 @@ class Body:
         if module.is_step:
             self._keep_step(module, code, border.parameters, passed)
         called = module
-        if scope.calls:
-            called = self.lowering.repeated.setdefault(scope.calls[0], Repeated(module, len(scope.calls))).join(module)
-        self._call(module, scope, passed, called)
+        if plan.calls:
+            called = self.lowering.repeated.setdefault(plan.calls[0], Repeated(module, len(plan.calls))).join(module)
+        self._call(module, plan, passed, called)
         for value, operand in returned.items():
             self.env[value] = operand if is_fixed(operand) else handed_down(value, operand)
 
-    def _can_be_module(self, module: Module, scope: Scope) -> bool:
-        """Tell whether a scope whose code is finished is a module. A step is one if it is more than a layer of
+    def _can_be_module(self, module: Module, plan: ModulePlan) -> bool:
+        """Tell whether a plan whose code is finished is a module. A step is one if it is more than a layer of
         `torch.nn`, anything else if it has members; what has numbered members is an `nn.Sequential`, or none."""
-        find_named_chain(module, self.lowering.scopes)
-        module.is_step = scope.is_step and not is_layer(module)
-        if not module.is_step and (scope.is_step or not module.members):
+        find_named_chain(module, self.lowering.paths)
+        module.is_step = plan.is_step and not is_layer(module)
+        if not module.is_step and (plan.is_step or not module.members):
             return False
-        return not module.has_numbers or make_sequential(module, self.lowering.scopes)
+        return not module.has_numbers or make_sequential(module, self.lowering.paths)
 
     def code(self) -> LoweredCode:
         """Return the code as it is now, before it is finished, for the case that it is to stand elsewhere."""
         return code_without_steps(self.block.statements, self.added, self.steps, self.shared, self.module.sizes)
 
     def take_over(self, code: LoweredCode, parameters: Iterable[ir.Value]) -> Replacement:
-        """Write the code of a scope that is no module here, and return what its expressions are here."""
+        """Write the code of a plan that is no module here, and return what its expressions are here."""
         others = self._arguments(parameters)
         for member in code.members:
             if isinstance(member, Module):
@@ -328,18 +328,18 @@ class Body:
         self.steps[module] = code
 
     def _arguments(self, parameters: Iterable[ir.Value]) -> dict[object, Expr]:
-        """Return what the parameters of a scope are here, those left out that are variables here as well."""
+        """Return what the parameters of a plan are here, those left out that are variables here as well."""
         arguments = {value: bare(to_expr(self.operand(value))) for value in parameters}
         return {value: expr for value, expr in arguments.items() if variable(expr) is not value}
 
-    def _call(self, module: Module, scope: Scope, passed: Mapping[ir.Value, Operand], called: Module) -> None:
+    def _call(self, module: Module, plan: ModulePlan, passed: Mapping[ir.Value, Operand], called: Module) -> None:
         """Write the call of `called`, which is the module as lowered for this call or, if it is the same, for the
         first."""
         if called is module:
             self._add_module(module)
         arguments = [to_expr(self.operand(value)) for value in module.inputs]
         call = Call(Member(called), arguments, {})
-        names = [node.name or node.op_type for node in scope.nodes()]
+        names = [node.name or node.op_type for node in plan.nodes()]
         self.emit(Assign([Ref(value) for value in passed], call, origin=names))
         self.module.sizes.update(value for value, operand in passed.items() if isinstance(operand, Scalar | Dims))
 
@@ -351,7 +351,7 @@ class Body:
 
     def _relative_path(self, node: ir.Node) -> Path:
         """Return where a layer made from `node` would like to be, below this module."""
-        path = self.lowering.scopes.path_of(node)
+        path = self.lowering.paths.path_of(node)
         own = self.module.path
         return path[len(own) :] if path[: len(own)] == own else ()
 

@@ -10,7 +10,7 @@ from onnxlift.ir.graph.types import FLOATS
 from onnxlift.ir.origin.metadata import FOLDED_FROM
 from onnxlift.lifting.code.identifiers import attribute, is_generated, is_nameless
 from onnxlift.lifting.ops.layers import STEPS, Layer
-from onnxlift.lifting.tree.scopes import Path, flat_layer_name, owner_of
+from onnxlift.lifting.tree.paths import Path, flat_layer_name, owner_of
 from onnxlift.lifting.tree.weights import WEIGHT
 
 from .module import DICT_METHODS, Module, Stored

@@ -25,7 +25,7 @@ from onnxlift.ir.origin.metadata import SIGNATURE_KIND
 from onnxlift.lifting.code.expr import Call, Display, Expr, Local, Member, Ref, bare, children, variable, walk
 from onnxlift.lifting.code.statements import Assign, Block, Return, Statement, blocks, expressions, walk_statements
 from onnxlift.lifting.modules.classes.classes import ModuleClass
-from onnxlift.lifting.tree.scopes import Path, owner_of
+from onnxlift.lifting.tree.paths import Path, owner_of
 
 from .module import Module, Stored
 

@@ -11,7 +11,7 @@ from onnxlift.ir.graph.types import FLOATS
 from onnxlift.lifting.code.statements import Block
 from onnxlift.lifting.ops.layers import Layer, Weight
 from onnxlift.lifting.ops.operand import Operand
-from onnxlift.lifting.tree.scopes import DEEPEST, Path
+from onnxlift.lifting.tree.paths import DEEPEST, Path
 
 # What a member of an `nn.ModuleDict` cannot be called.
 DICT_METHODS = frozenset({"clear", "items", "keys", "pop", "update", "values"})

@@ -23,7 +23,7 @@ import onnx_ir as ir
 from onnxlift.ir.origin.exported import parameters_in_order
 from onnxlift.lifting.code.identifiers import is_nameless
 from onnxlift.lifting.ops.layers import Layer
-from onnxlift.lifting.tree.scopes import Path, owner_of
+from onnxlift.lifting.tree.paths import Path, owner_of
 
 from .module import Module, state_entries
 

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from onnxlift.ir.graph.edit import has_generated_name
 from onnxlift.lifting.ops.layers import turned
-from onnxlift.lifting.tree.scopes import Path
+from onnxlift.lifting.tree.paths import Path
 
 from .module import Entry
 

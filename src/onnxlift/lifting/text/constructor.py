@@ -17,7 +17,7 @@ from onnxlift.lifting.modules.classes.number_groups import LayerClass, Number
 from onnxlift.lifting.modules.loops.dense import Layers
 from onnxlift.lifting.modules.module import Module, Stored, container, is_list
 from onnxlift.lifting.ops.layers import REQUIRED, Layer
-from onnxlift.lifting.tree.scopes import Path
+from onnxlift.lifting.tree.paths import Path
 from onnxlift.rewriting.idioms.parts.computed_weight import ComputedWeight
 
 from .listed import LINE_LENGTH, listed

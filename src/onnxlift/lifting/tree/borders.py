@@ -8,11 +8,11 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.types import INTEGERS
 
-from .scope import Scope
+from .plan import ModulePlan
 
 
-def find_borders(scope: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Value]]) -> None:
-    """Find the inputs and outputs of a scope and of all inside it; those of the root are the graph's."""
+def find_borders(plan: ModulePlan, graph: ir.Graph, reads: dict[ir.Node, list[ir.Value]]) -> None:
+    """Find the inputs and outputs of a plan and of all inside it; those of the root are the graph's."""
     consumers: dict[ir.Value, list[ir.Node]] = {}
     for node, values in reads.items():
         for value in values:
@@ -23,26 +23,26 @@ def find_borders(scope: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Val
     integers = (value for node in graph for value in node.outputs if value.dtype in INTEGERS)
     computed = {value: number for number, value in enumerate(integers)}
 
-    def visit(scope: Scope) -> set[ir.Node]:
+    def visit(plan: ModulePlan) -> set[ir.Node]:
         inside: set[ir.Node] = set()
-        for item in scope.items:
-            inside |= visit(item) if isinstance(item, Scope) else {item}
+        for item in plan.items:
+            inside |= visit(item) if isinstance(item, ModulePlan) else {item}
         inputs: dict[ir.Value, None] = {}
-        for node in scope.nodes():
+        for node in plan.nodes():
             for value in reads[node]:
                 if value.const_value is None and value.producer() not in inside:
                     inputs[value] = None
             for value in node.outputs:
                 if value in results or any(c not in inside for c in consumers.get(value, ())):
-                    scope.outputs.append(value)
-        by_the_way = {v for v in scope.outputs if all(c in inside for c in consumers.get(v, ()))}
-        scope.outputs = _main_first(scope.outputs, by_the_way, inside, reads)
-        scope.inputs = list(inputs) if scope.calls else _in_order(_in_order(list(inputs), declared), computed)
+                    plan.outputs.append(value)
+        by_the_way = {v for v in plan.outputs if all(c in inside for c in consumers.get(v, ()))}
+        plan.outputs = _main_first(plan.outputs, by_the_way, inside, reads)
+        plan.inputs = list(inputs) if plan.calls else _in_order(_in_order(list(inputs), declared), computed)
         return inside
 
-    visit(scope)
-    scope.inputs = [v for v in graph.inputs if v.const_value is None]
-    scope.outputs = list(graph.outputs)
+    visit(plan)
+    plan.inputs = [v for v in graph.inputs if v.const_value is None]
+    plan.outputs = list(graph.outputs)
 
 
 def _in_order(values: list[ir.Value], place: Mapping[ir.Value, int]) -> list[ir.Value]:

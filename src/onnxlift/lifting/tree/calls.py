@@ -23,8 +23,8 @@ from math import gcd
 
 import onnx_ir as ir
 
+from .paths import LAYER_WEIGHTS, Path, owner_of, weights_of
 from .reads import outer_reads
-from .scopes import LAYER_WEIGHTS, Path, owner_of, weights_of
 
 
 @dataclass

@@ -21,8 +21,8 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.types import FLOATS
 
+from .paths import LAYER_WEIGHTS
 from .reads import outer_reads
-from .scopes import LAYER_WEIGHTS
 from .shared import find_shared
 
 Piece = tuple[int, int]  # the nodes from the first of these positions up to the second

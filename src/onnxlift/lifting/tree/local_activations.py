@@ -19,45 +19,45 @@ import onnx_ir as ir
 
 from .build import divide_nodes
 from .local_positions import copied, read_instead
-from .scope import Scope, child_around, homes, is_within, kind
-from .scopes import Scopes
+from .paths import ModulePaths
+from .plan import ModulePlan, child_around, homes, is_within, kind
 
 _ACTIVATIONS = frozenset(
     """Relu LeakyRelu Elu Selu Celu Sigmoid Tanh HardSwish HardSigmoid Softsign ReLU6 SiLU Mish Gelu Softplus""".split()
 )
 
 
-def activate_locally(graph: ir.Graph, scopes: Scopes) -> int:
+def activate_locally(graph: ir.Graph, paths: ModulePaths) -> int:
     """Copy such nodes for the modules that need them; gives the number of copies."""
     activations = [node for node in graph if node.op_type in _ACTIVATIONS and len(_users(node)) > 1]
     if not activations:
         return 0
-    root = divide_nodes(graph, scopes).root
+    root = divide_nodes(graph, paths).root
     home = homes(root)
-    before = len(scopes.copies)
+    before = len(paths.copies)
     for node in [node for node in activations if home[node] is not root]:
         for module, readers in _beside(node, home).items():
             copies: dict[ir.Value, ir.Value] = {}
             copy = copied(node, copies)
             graph.insert_after(node, copy)
             home[copy] = module
-            scopes.copies[copy] = module.path
+            paths.copies[copy] = module.path
             read_instead(readers, node.outputs[0], copies[node.outputs[0]])
-    return len(scopes.copies) - before
+    return len(paths.copies) - before
 
 
 def _users(node: ir.Node) -> list[ir.Node]:
     return list(dict.fromkeys(user for value in node.outputs for user, _ in value.uses()))
 
 
-def _beside(node: ir.Node, home: Mapping[ir.Node, Scope]) -> dict[Scope, list[ir.Node]]:
+def _beside(node: ir.Node, home: Mapping[ir.Node, ModulePlan]) -> dict[ModulePlan, list[ir.Node]]:
     """Find the readers of an activation in the modules that are to compute it themselves, by module; none if it is read
     by others as well."""
     users = _users(node)
     if not all(user in home for user in users):
         return {}
     outside = [user for user in users if not is_within(home[user], home[node])]
-    beside: dict[Scope, list[ir.Node]] = {}
+    beside: dict[ModulePlan, list[ir.Node]] = {}
     for user in outside if len(outside) < len(users) else ():
         module = _relative(node, user, home)
         if module is None:
@@ -66,7 +66,7 @@ def _beside(node: ir.Node, home: Mapping[ir.Node, Scope]) -> dict[Scope, list[ir
     return beside
 
 
-def _relative(node: ir.Node, user: ir.Node, home: Mapping[ir.Node, Scope]) -> Scope | None:
+def _relative(node: ir.Node, user: ir.Node, home: Mapping[ir.Node, ModulePlan]) -> ModulePlan | None:
     """Return the module that `user` is in, if it stands beside the one of `node` and is of its kind."""
     around = home[node]
     while around.parent is not None and not is_within(home[user], around.parent):

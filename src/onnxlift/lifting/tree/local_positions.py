@@ -21,38 +21,38 @@ from onnxlift.ir.inference.node_view import elements_of
 from onnxlift.ir.inference.positions import counted
 
 from .build import divide_nodes
-from .scope import Scope, homes, is_within
-from .scopes import Scopes
+from .paths import ModulePaths
+from .plan import ModulePlan, homes, is_within
 
 LONGEST = 16
 """Nodes from a size to what is counted with it."""
 
 
-def count_locally(graph: ir.Graph, scopes: Scopes) -> int:
+def count_locally(graph: ir.Graph, paths: ModulePaths) -> int:
     """Copy such nodes for the modules that need them; gives the number of copies."""
     counts = counted(graph)
     nodes = [node for node in graph if not counts.isdisjoint(node.outputs)]
     if not nodes:
         return 0
-    division = divide_nodes(graph, scopes)
+    division = divide_nodes(graph, paths)
     home, order = homes(division.root), division.order
-    before = len(scopes.copies)
-    copies: dict[Scope, dict[ir.Value, ir.Value]] = {}
+    before = len(paths.copies)
+    copies: dict[ModulePlan, dict[ir.Value, ir.Value]] = {}
     for node in nodes:
         (value,) = node.outputs
         users = [user for user in dict.fromkeys(user for user, _ in value.uses()) if user in home]
-        for scope, readers in _beside(users, home, home[node]).items():
-            there = copies.setdefault(scope, {})
-            needed = _needed(node, scope, home, counts, there)
+        for plan, readers in _beside(users, home, home[node]).items():
+            there = copies.setdefault(plan, {})
+            needed = _needed(node, plan, home, counts, there)
             for original in sorted(needed, key=order.__getitem__):
                 copy = copied(original, there)
                 graph.insert_after(original, copy)
                 order[copy] = min(order[user] for user in readers)
-                home[copy] = scope
-                scopes.copies[copy] = scope.path
+                home[copy] = plan
+                paths.copies[copy] = plan.path
             if needed:
                 read_instead(readers, value, there[value])
-    return len(scopes.copies) - before
+    return len(paths.copies) - before
 
 
 def read_instead(readers: Iterable[ir.Node], value: ir.Value, other: ir.Value) -> None:
@@ -63,36 +63,38 @@ def read_instead(readers: Iterable[ir.Node], value: ir.Value, other: ir.Value) -
                 reader.replace_input_with(index, other)
 
 
-def _beside(users: Iterable[ir.Node], home: Mapping[ir.Node, Scope], own: Scope) -> dict[Scope, list[ir.Node]]:
-    """Return the users outside the scope `own`, by the outermost scope of any of them that they are in."""
-    found: dict[Scope, list[ir.Node]] = {}
+def _beside(
+    users: Iterable[ir.Node], home: Mapping[ir.Node, ModulePlan], own: ModulePlan
+) -> dict[ModulePlan, list[ir.Node]]:
+    """Return the users outside the plan `own`, by the outermost plan of any of them that they are in."""
+    found: dict[ModulePlan, list[ir.Node]] = {}
     for user in sorted(users, key=lambda user: len(home[user].path)):
-        around = [scope for scope in _upwards(home[user]) if scope in found]
+        around = [plan for plan in _upwards(home[user]) if plan in found]
         if not is_within(home[user], own):
             found.setdefault(around[-1] if around else home[user], []).append(user)
     return found
 
 
-def _upwards(scope: Scope | None) -> Iterator[Scope]:
-    while scope is not None:
-        yield scope
-        scope = scope.parent
+def _upwards(plan: ModulePlan | None) -> Iterator[ModulePlan]:
+    while plan is not None:
+        yield plan
+        plan = plan.parent
 
 
 def _needed(
     node: ir.Node,
-    scope: Scope,
-    home: Mapping[ir.Node, Scope],
+    plan: ModulePlan,
+    home: Mapping[ir.Node, ModulePlan],
     counts: Collection[ir.Value],
     there: Collection[ir.Value],
 ) -> set[ir.Node]:
-    """Find all that `node` is computed from, itself included, that `scope` does not get from around it and has no copy
+    """Find all that `node` is computed from, itself included, that `plan` does not get from around it and has no copy
     of; nothing if it can't be copied."""
     found: set[ir.Node] = set()
     waiting = [node]
     while waiting:
         part = waiting.pop()
-        if part in found or is_within(scope, home[part]) or part.outputs[0] in there:
+        if part in found or is_within(plan, home[part]) or part.outputs[0] in there:
             continue
         is_known = all(value in counts or elements_of(value) is not None for value in part.outputs)
         if len(found) == LONGEST or len(part.outputs) != 1 or not is_known:

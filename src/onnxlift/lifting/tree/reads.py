@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from .scopes import graphs_of
+from .paths import graphs_of
 
 
 def outer_reads(node: ir.Node) -> Iterator[ir.Value]:

@@ -19,18 +19,18 @@ from onnxlift.ir.graph.edit import initialiser
 from onnxlift.ir.inference.node_view import elements_of, shape_of
 
 from .flow import SIZES
-from .scopes import Scopes
+from .paths import ModulePaths
 
 
-def read_sizes_outside(graph: ir.Graph, scopes: Scopes) -> None:
+def read_sizes_outside(graph: ir.Graph, paths: ModulePaths) -> None:
     """Reroute the sizes of the main graph, and remove what nobody reads any more."""
     outside = _Outside()
     held_back: dict[ir.Node, None] = {}
     for value in graph.inputs:
         outside.add(value)
     for node in list(graph):
-        waits = any(_is_inside(v, scopes, held_back) for v in node.inputs)
-        if scopes.paths.get(node, ()) or (waits and not _is_size(node)):
+        waits = any(_is_inside(v, paths, held_back) for v in node.inputs)
+        if paths.by_node.get(node, ()) or (waits and not _is_size(node)):
             continue
         if waits and node.op_type in SIZES:
             same = outside.shapes.get(shape_of(node.inputs[0]))
@@ -50,7 +50,7 @@ def read_sizes_outside(graph: ir.Graph, scopes: Scopes) -> None:
     for node in reversed(held_back):
         if not any(value.uses() or value.is_graph_output() for value in node.outputs):
             graph.remove(node, safe=True)
-            scopes.paths.pop(node, None)
+            paths.by_node.pop(node, None)
 
 
 @dataclass
@@ -92,10 +92,10 @@ def _measured(value: ir.Value, outside: _Outside, graph: ir.Graph, before: ir.No
     return size.outputs[0]
 
 
-def _is_inside(value: ir.Value | None, scopes: Scopes, held_back: dict[ir.Node, None]) -> bool:
+def _is_inside(value: ir.Value | None, paths: ModulePaths, held_back: dict[ir.Node, None]) -> bool:
     """Whether a value is made in a block, or from what is."""
     producer = value.producer() if value is not None else None
-    return producer is not None and (producer in held_back or bool(scopes.paths.get(producer)))
+    return producer is not None and (producer in held_back or bool(paths.by_node.get(producer)))
 
 
 def _is_size(node: ir.Node) -> bool:

@@ -26,7 +26,7 @@ from onnxlift.lifting.modules.loops.single_rounds import Pattern, find_patterns,
 from onnxlift.lifting.modules.module import Module, Stored
 from onnxlift.lifting.modules.sequential import become_chain
 from onnxlift.lifting.ops.layers import Layer
-from onnxlift.lifting.tree.scopes import Path
+from onnxlift.lifting.tree.paths import Path
 
 from .canonical import Canonical
 from .class_arguments import Arguments, find_arguments

@@ -60,7 +60,7 @@ from onnxlift.lifting.code.substitute import substitute
 from onnxlift.lifting.modules.inline import main_line
 from onnxlift.lifting.modules.module import Module, Stored
 from onnxlift.lifting.ops.layers import Layer
-from onnxlift.lifting.tree.scopes import Path
+from onnxlift.lifting.tree.paths import Path
 
 from .canonical import Canonical
 from .number_groups import ABSENT, Number

@@ -48,7 +48,7 @@ from onnxlift.lifting.code.substitute import copied, substitute
 from onnxlift.lifting.modules.inline import is_readable
 from onnxlift.lifting.modules.meaning import in_common
 from onnxlift.lifting.modules.module import Module, Stored, is_list
-from onnxlift.lifting.tree.scopes import Path
+from onnxlift.lifting.tree.paths import Path
 
 from .loops import Container, singular
 from .round_values import Changes, Collected, find_changes, made_in, with_all_bounds

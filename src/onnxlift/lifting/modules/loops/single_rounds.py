@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from onnxlift.lifting.code.expr import Display, variable
 from onnxlift.lifting.code.statements import Block
 from onnxlift.lifting.modules.module import Module
-from onnxlift.lifting.tree.scopes import Path
+from onnxlift.lifting.tree.paths import Path
 
 from .group_loops import find_lists, roll_up
 from .round_values import Changes, Collected, Round, find_changes, is_read_first

@@ -27,9 +27,16 @@ from onnxlift.lifting.text.source_map import readers_of
 from onnxlift.lifting.text.weights import MAX_SHARD_SIZE
 from onnxlift.lifting.tree.build import build_tree
 from onnxlift.lifting.tree.families import find_families
+from onnxlift.lifting.tree.local_activations import activate_locally
+from onnxlift.lifting.tree.local_positions import count_locally
+from onnxlift.lifting.tree.paths import (
+    ModulePaths,
+    find_inner_paths,
+    find_paths,
+    no_paths,
+)
 from onnxlift.lifting.tree.repetition import find_repetition
 from onnxlift.lifting.tree.roles import name_projections
-from onnxlift.lifting.tree.scopes import Scopes, find_inner_scopes, find_scopes, no_scopes
 from onnxlift.rewriting.history import History
 from onnxlift.rewriting.stages import IDIOMS, NORMAL_FORM, RESTORING, SIMPLIFYING, STAGES
 from onnxlift.stages import Record, both
@@ -70,8 +77,8 @@ def run(
             record.run(SIMPLIFYING, model)
         if not flat:
             record.run(IDIOMS, model, function_weights=function_weights)
-        scopes = no_scopes(model.graph) if flat else _structure(model.graph)
-        lowering, root = _lower(model, scopes)
+        paths = no_paths(model.graph) if flat else _structure(model.graph)
+        lowering, root = _lower(model, paths)
         if lowering.failures:
             raise UnsupportedError(f"{name}.onnx", lowering.failures, operators.total())
         written = write_source(model, root, name, operators.total(), control_flow, max_shard_size, registered)
@@ -90,24 +97,31 @@ def run(
         )
 
 
-def _structure(graph: ir.Graph) -> Scopes:
-    scopes = find_scopes(graph)
-    find_families(graph, scopes)
-    find_repetition(graph, scopes)
-    if not scopes.guessed:
-        name_projections(graph, scopes)
-        find_inner_scopes(graph, scopes)
-    return scopes
+def _structure(graph: ir.Graph) -> ModulePaths:
+    """Find the module that each node belongs to, and change the graph where modules compute the same."""
+    paths = find_paths(graph)
+    find_families(graph, paths)
+    find_repetition(graph, paths)
+    if not paths.guessed:
+        name_projections(graph, paths)
+        find_inner_paths(graph, paths)
+    count_locally(graph, paths)
+    activate_locally(graph, paths)
+    return paths
 
 
-def _lower(model: ir.Model, scopes: Scopes) -> tuple[Lowering, Module]:
-    """The lowered model. Modules whose calls turn out to differ are not divided into calls the next time."""
+def _lower(model: ir.Model, paths: ModulePaths) -> tuple[Lowering, Module]:
+    """Return the lowered model. Modules whose calls turn out to differ are not divided into calls the next time.
+
+    Only their code tells whether calls are the same: equal nodes may be written otherwise, and other nodes alike. If
+    calls are not told apart, their nodes are divided anew among all modules around them, whose borders change with
+    that; so the whole model is lowered again. That is rare, and happens `MOST_ATTEMPTS` times at most."""
     for attempt in range(MOST_ATTEMPTS + 1):
-        lowering = Lowering(model, scopes)
-        root = lowering.lower(build_tree(model.graph, scopes))
+        lowering = Lowering(model, paths)
+        root = lowering.lower(build_tree(model.graph, paths))
         if not lowering.differing:
             break
-        scopes.undivided |= lowering.differing if attempt + 1 < MOST_ATTEMPTS else set(scopes.population)
+        paths.undivided |= lowering.differing if attempt + 1 < MOST_ATTEMPTS else set(paths.population)
     return lowering, root
 
 

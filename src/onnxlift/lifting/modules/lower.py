@@ -1,4 +1,4 @@
-"""Lowering: from a tree of scopes to modules whose `forward` is a list of statements.
+"""Lowering: from a tree of plans to modules whose `forward` is a list of statements.
 
 Every node is written by its operator function; what the function returns becomes an assignment (a tensor), or is kept
 as it is (sizes: they are written where they are used). Nothing is named, inlined or shared here: that is done by the
@@ -8,7 +8,7 @@ steps that follow, when the whole module is known.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from typing import Any
 
 import onnx_ir as ir
@@ -17,80 +17,67 @@ from onnxlift.errors import UnsupportedNode
 from onnxlift.ir.graph.marks import USUAL_NAME
 from onnxlift.ir.graph.types import type_of
 from onnxlift.ir.graph.walk import inner_nodes, opset_of
-from onnxlift.ir.origin.exporter import exporter_of
 from onnxlift.ir.origin.metadata import NAME_SCOPES
 from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.code.expr import (
-    Attribute,
-    Binary,
     Call,
     Device,
     Display,
     Expr,
-    Literal,
     Member,
     Ref,
-    Subscript,
     bare,
-    builtin,
-    np,
     to_expr,
     torch,
     variable,
-    walk,
 )
 from onnxlift.lifting.code.identifiers import attribute
-from onnxlift.lifting.code.statements import Assign, Block, Return, Statement, expressions, walk_statements
+from onnxlift.lifting.code.statements import Assign, Block, Return, Statement
 from onnxlift.lifting.code.substitute import Replacement, substitute
-from onnxlift.lifting.modules.members.computed_constants import write_computation
 from onnxlift.lifting.modules.members.derived import derive
-from onnxlift.lifting.modules.members.member_order import order_by_use
 from onnxlift.lifting.modules.members.shared_tables import add_shared_tables
 from onnxlift.lifting.modules.signatures.border import hand_down, handed_down, is_fixed, parameter_order
 from onnxlift.lifting.modules.signatures.prune import prune
-from onnxlift.lifting.modules.statements.branches import merge_branches
-from onnxlift.lifting.modules.statements.dead_code import remove_dead_code
-from onnxlift.lifting.modules.statements.size_sources import read_from_parameters
 from onnxlift.lifting.ops import registry
-from onnxlift.lifting.ops.layers import Layer, Weight
+from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.ops.node import Node, Result, Unpack, Unsupported, torch_dtype
 from onnxlift.lifting.ops.operand import Constant, Dims, Operand, Scalar, Tensor
 from onnxlift.lifting.tree.build import build_branch
-from onnxlift.lifting.tree.scope import Scope
-from onnxlift.lifting.tree.scopes import Path, Scopes, owner_of
+from onnxlift.lifting.tree.paths import ModulePaths, Path
+from onnxlift.lifting.tree.plan import ModulePlan
 
+from .finish import finish
 from .lowered_code import LoweredCode, code_without_steps, replacement, translated
-from .member_names import layer_path, module_path, spell_numbers, stored_path
-from .module import Module, Stored
+from .member_names import layer_path, module_path, spell_numbers
+from .module import Module
 from .repeated import Repeated
 from .sequential import find_named_chain, is_layer, make_sequential
-
-LONGEST_SIZES = 120  # names, numbers and operators in a list of sizes that is written where it is used
+from .written_in_place import is_long, is_simple, text_literal
 
 
 class Lowering:
     """One lowering of one model. `failures` collects every node that cannot be lifted, `warnings` what the user should
     know."""
 
-    def __init__(self, model: ir.Model, scopes: Scopes) -> None:
+    def __init__(self, model: ir.Model, paths: ModulePaths) -> None:
         self.model = model
-        self.scopes = scopes
+        self.paths = paths
         self.failures: list[UnsupportedNode] = []
         self.warnings: dict[str, None] = {}
-        self.place: dict[ir.Node, Scope] = {}
-        self.repeated: dict[Scope, Repeated] = {}  # modules that are called several times, by the first call
-        # An exporter with module scopes names values after its own operations.
-        self.names_speak = scopes.guessed or not scopes.called
+        self.place: dict[ir.Node, ModulePlan] = {}
+        self.repeated: dict[ModulePlan, Repeated] = {}  # modules that are called several times, by the first call
+        # An exporter with module paths names values after its own operations.
+        self.names_speak = paths.guessed or not paths.called
 
-    def lower(self, root: Scope) -> Module:
-        """The root module, with all below it."""
+    def lower(self, root: ModulePlan) -> Module:
+        """Return the root module, with all below it."""
         self.find_places(root)
         body = self._begin(root)
         body.lower_items(root.items)
         code = body.code() if body.steps else None
         results = [body.operand(value) for value in root.outputs]
         module = self._finish(body, root, results)
-        if not make_sequential(module, self.scopes) and module.has_numbers:
+        if not make_sequential(module, self.paths) and module.has_numbers:
             if code is not None:
                 body = self._begin(root)
                 body.take_over(code, ())
@@ -100,8 +87,8 @@ class Lowering:
         add_shared_tables(module, self.model)
         return module
 
-    def _begin(self, root: Scope) -> Body:
-        """The empty body of the root module."""
+    def _begin(self, root: ModulePlan) -> Body:
+        """Return the empty body of the root module."""
         module = Module((), root.class_hint, names_speak=self.names_speak)
         body = Body(self, module, root)
         for value in root.inputs:
@@ -110,13 +97,13 @@ class Lowering:
             body.env[value] = operand
         return body
 
-    def _finish(self, body: Body, root: Scope, outputs: Sequence[Operand]) -> Module:
-        """The root module, whose body is complete but for what it returns."""
+    def _finish(self, body: Body, root: ModulePlan, outputs: Sequence[Operand]) -> Module:
+        """Return the root module, whose body is complete but for what it returns."""
         results = [body.node_free_tensor(operand) for operand in outputs]
         body.module.outputs = list(root.outputs)
         body.block.append(Return(results[0] if len(results) == 1 else Display(results, "()")))
-        body.finish(keep_inputs=True)
-        derive(body.module, self.model, self.scopes)
+        finish(body.module, root, self, keep_inputs=True)
+        derive(body.module, self.model, self.paths)
         return body.module
 
     @property
@@ -124,14 +111,14 @@ class Lowering:
         """The modules whose calls are not the same code after all, so that they cannot be lowered as calls."""
         return {module.path for module in self.repeated.values() if not module.is_complete}
 
-    def find_places(self, scope: Scope) -> None:
-        """Note where each node in `scope` is, those in branches and loops included."""
-        for item in scope.items:
-            if isinstance(item, Scope):
+    def find_places(self, plan: ModulePlan) -> None:
+        """Note where each node in `plan` is, those in branches and loops included."""
+        for item in plan.items:
+            if isinstance(item, ModulePlan):
                 self.find_places(item)
             else:
                 for node in (item, *inner_nodes(item)):
-                    self.place[node] = scope
+                    self.place[node] = plan
 
     def opset(self, node: ir.Node) -> int:
         """The opset in force for a node: its own where a function body has brought one along, else the model's."""
@@ -141,10 +128,10 @@ class Lowering:
 class Body:
     """The code of one block: a `forward`, or a branch or loop body in it. This is the `Host` of the nodes in it."""
 
-    def __init__(self, lowering: Lowering, module: Module, scope: Scope, outer: Body | None = None) -> None:
+    def __init__(self, lowering: Lowering, module: Module, plan: ModulePlan, outer: Body | None = None) -> None:
         self.lowering = lowering
         self.module = module
-        self.scope = scope
+        self.plan = plan
         self.outer = outer
         self.block = module.body if outer is None else Block()
         self.env: dict[ir.Value, Operand] = {}
@@ -165,7 +152,7 @@ class Body:
         if value.const_value is not None and origin_of(value).word is not None and type_of(value).size == 1:
             return Tensor(Ref(value), type_of(value))  # a single number, but one to train
         if value.const_value is not None:
-            constant = Constant(value, _text_literal(value) if value.dtype == ir.DataType.STRING else None)
+            constant = Constant(value, text_literal(value) if value.dtype == ir.DataType.STRING else None)
             self.env[value] = constant
             return constant
         return Tensor(Ref(value), type_of(value))
@@ -191,20 +178,20 @@ class Body:
         return Member(existing)
 
     def lower_graph(self, graph: ir.Graph, inputs: Sequence[Operand]) -> tuple[Block, list[Operand]]:
-        """The code of a subgraph as a block of its own, and what its outputs are in that block."""
-        inner = Body(self.lowering, self.module, self.scope, self)
+        """Return the code of a subgraph as a block of its own, and what its outputs are in that block."""
+        inner = Body(self.lowering, self.module, self.plan, self)
         inner.env.update(zip(graph.inputs, inputs, strict=True))
-        branch = build_branch(graph, self.lowering.scopes, self.scope)
+        branch = build_branch(graph, self.lowering.paths, self.plan)
         self.lowering.find_places(branch)
         inner.lower_items(branch.items)
         return inner.block, [inner.operand(value) for value in graph.outputs]
 
     # Lowering
 
-    def lower_items(self, items: Sequence[ir.Node | Scope]) -> None:
+    def lower_items(self, items: Sequence[ir.Node | ModulePlan]) -> None:
         for item in items:
-            if isinstance(item, Scope):
-                self._lower_scope(item)
+            if isinstance(item, ModulePlan):
+                self._lower_plan(item)
             else:
                 self._lower_node(item)
 
@@ -243,9 +230,9 @@ class Body:
 
     def _bind_one(self, n: Node, value: ir.Value, result: Any) -> Operand:
         match result:
-            case Dims() if not _is_long(result):
+            case Dims() if not is_long(result):
                 return result
-            case Scalar() if _is_simple(result):
+            case Scalar() if is_simple(result):
                 return result
             case Tensor() if isinstance(result._expr, Ref):
                 return result  # another name for a value that exists already
@@ -254,17 +241,17 @@ class Body:
             return handed_down(value, result)
         return Tensor(Ref(value), type_of(value))
 
-    def _lower_scope(self, scope: Scope) -> None:
-        """A child module and the call of it; or, if it can be neither a class nor an `nn.Sequential` (members that
-        are mere numbers, but no plain chain), its code right here."""
-        module = Module(scope.path, scope.class_hint, names_speak=self.lowering.names_speak)
-        body = Body(self.lowering, module, scope)
-        border = hand_down({value: self.operand(value) for value in sorted(scope.inputs, key=parameter_order)})
+    def _lower_plan(self, plan: ModulePlan) -> None:
+        """Write a child module and the call of it; or, if it can be neither a class nor an `nn.Sequential` (members
+        that are mere numbers, but no plain chain), its code right here."""
+        module = Module(plan.path, plan.class_hint, names_speak=self.lowering.names_speak)
+        body = Body(self.lowering, module, plan)
+        border = hand_down({value: self.operand(value) for value in sorted(plan.inputs, key=parameter_order)})
         module.inputs.update(border.parameters)
         body.env.update(border.inside)
         self.env.update(border.sizes)
-        body.lower_items(scope.items)
-        returned = {value: body.operand(value) for value in scope.outputs}
+        body.lower_items(plan.items)
+        returned = {value: body.operand(value) for value in plan.outputs}
         passed = {value: operand for value, operand in returned.items() if not is_fixed(operand)}
         code = body.code()
         module.outputs = list(passed)
@@ -272,8 +259,8 @@ class Body:
         body.block.append(Return(results[0] if len(results) == 1 else Display(results, "()")))
         is_module = bool(passed) and not (body.is_no_chain and module.has_numbers)
         if is_module:
-            body.finish()
-            is_module = self._can_be_module(module, scope)
+            finish(module, plan, self.lowering)
+            is_module = self._can_be_module(module, plan)
         if not is_module:
             self.is_no_chain = self.is_no_chain or module.has_numbers
             here = self.take_over(code, border.parameters)
@@ -282,27 +269,27 @@ class Body:
         if module.is_step:
             self._keep_step(module, code, border.parameters, passed)
         called = module
-        if scope.calls:
-            called = self.lowering.repeated.setdefault(scope.calls[0], Repeated(module, len(scope.calls))).join(module)
-        self._call(module, scope, passed, called)
+        if plan.calls:
+            called = self.lowering.repeated.setdefault(plan.calls[0], Repeated(module, len(plan.calls))).join(module)
+        self._call(module, plan, passed, called)
         for value, operand in returned.items():
             self.env[value] = operand if is_fixed(operand) else handed_down(value, operand)
 
-    def _can_be_module(self, module: Module, scope: Scope) -> bool:
-        """Whether a scope whose code is finished is a module. A step is one if it is more than a layer of `torch.nn`,
-        anything else if it has members; what has numbered members is an `nn.Sequential`, or none."""
-        find_named_chain(module, self.lowering.scopes)
-        module.is_step = scope.is_step and not is_layer(module)
-        if not module.is_step and (scope.is_step or not module.members):
+    def _can_be_module(self, module: Module, plan: ModulePlan) -> bool:
+        """Tell whether a plan whose code is finished is a module. A step is one if it is more than a layer of
+        `torch.nn`, anything else if it has members; what has numbered members is an `nn.Sequential`, or none."""
+        find_named_chain(module, self.lowering.paths)
+        module.is_step = plan.is_step and not is_layer(module)
+        if not module.is_step and (plan.is_step or not module.members):
             return False
-        return not module.has_numbers or make_sequential(module, self.lowering.scopes)
+        return not module.has_numbers or make_sequential(module, self.lowering.paths)
 
     def code(self) -> LoweredCode:
-        """The code as it is now, before it is finished, for the case that it is to stand elsewhere."""
+        """Return the code as it is now, before it is finished, for the case that it is to stand elsewhere."""
         return code_without_steps(self.block.statements, self.added, self.steps, self.shared, self.module.sizes)
 
     def take_over(self, code: LoweredCode, parameters: Iterable[ir.Value]) -> Replacement:
-        """Write the code of a scope that is no module here. Gives what the expressions of the scope are here."""
+        """Write the code of a plan that is no module here, and return what its expressions are here."""
         others = self._arguments(parameters)
         for member in code.members:
             if isinstance(member, Module):
@@ -339,138 +326,35 @@ class Body:
         self.steps[module] = code
 
     def _arguments(self, parameters: Iterable[ir.Value]) -> dict[object, Expr]:
-        """What the parameters of a scope are here, those left out that are variables here as well."""
+        """Return what the parameters of a plan are here, those left out that are variables here as well."""
         arguments = {value: bare(to_expr(self.operand(value))) for value in parameters}
         return {value: expr for value, expr in arguments.items() if variable(expr) is not value}
 
-    def _call(self, module: Module, scope: Scope, passed: Mapping[ir.Value, Operand], called: Module) -> None:
-        """The call of `called`, which is the module as lowered for this call or, if it is the same, for the first."""
+    def _call(self, module: Module, plan: ModulePlan, passed: Mapping[ir.Value, Operand], called: Module) -> None:
+        """Write the call of `called`, which is the module as lowered for this call or, if it is the same, for the
+        first."""
         if called is module:
             self._add_module(module)
         arguments = [to_expr(self.operand(value)) for value in module.inputs]
         call = Call(Member(called), arguments, {})
-        names = [node.name or node.op_type for node in scope.nodes()]
+        names = [node.name or node.op_type for node in plan.nodes()]
         self.emit(Assign([Ref(value) for value in passed], call, origin=names))
         self.module.sizes.update(value for value, operand in passed.items() if isinstance(operand, Scalar | Dims))
 
     def _add_module(self, module: Module) -> None:
         """Make a module a member of this one, under the name that its path gives it."""
-        relative, is_guessed = module.path[len(self.module.path) :], self.lowering.scopes.guessed
+        relative, is_guessed = module.path[len(self.module.path) :], self.lowering.paths.guessed
         self.module.add(module_path(module, relative, self.module, is_guessed), module)
         self.added.append(module)
 
     def _relative_path(self, node: ir.Node) -> Path:
-        """Where a layer made from `node` would like to be, below this module."""
-        path = self.lowering.scopes.path_of(node)
+        """Return where a layer made from `node` would like to be, below this module."""
+        path = self.lowering.paths.path_of(node)
         own = self.module.path
         return path[len(own) :] if path[: len(own)] == own else ()
 
     def node_free_tensor(self, operand: Operand) -> Expr:
-        """A result of the model as a tensor, whatever form it has inside."""
+        """Return a result of the model as a tensor, whatever form it has inside."""
         if isinstance(operand, Scalar | Dims):
             return torch.tensor(operand, dtype=torch_dtype(operand.type.dtype), device=Device())
         return operand
-
-    # When the body is complete
-
-    def finish(self, keep_inputs: bool = False) -> None:
-        """Drop what is not used, and give the constants that are used a place."""
-        module = self.module
-        read_from_parameters(module)
-        remove_dead_code(module.body)
-        merge_branches(module.body)
-        values = {
-            part._key: None
-            for statement in walk_statements(module.body)
-            for expr in expressions(statement)
-            for part in walk(expr)
-            if isinstance(part, Ref)
-        }
-        if not keep_inputs:
-            for value in [v for v in module.inputs if v not in values]:
-                del module.inputs[value]
-        constants = [v for v in values if isinstance(v, ir.Value) and v.const_value is not None]
-        constants.sort(key=lambda value: origin_of(value).is_unnamed)  # so that nobody takes a name that is another's
-        for value in constants:
-            if value not in module.inputs:
-                self._place_constant(value)
-        order_by_use(module)
-
-    def _place_constant(self, value: ir.Value) -> None:
-        """A constant that is used as a tensor belongs to this module if nobody else uses it, or if it is small and not
-        in the state dict; otherwise it comes from above, as an argument. So does one that by its name is a module's
-        around this one: it would have another key in the state dict. One that a layer has is read from the layer."""
-        origin = origin_of(value)
-        borrowed = self.module.find_parameter(value) if origin.is_parameter else None
-        if borrowed is not None and _is_distinct(value):
-            self.module.constants[value] = borrowed
-            return
-        at_top = not self.module.path
-        if at_top or (_is_private(value, self.scope, self.lowering) and not self._is_owned_above(value)):
-            if not origin.is_parameter and write_computation(value, self.module.body):
-                return
-            shape = tuple(int(d) for d in value.shape or () if isinstance(d, int))
-            stored = Stored(Weight(value, shape), origin.is_parameter)
-            self.module.add(stored_path(value, self.module, stored.is_parameter), stored)
-            self.module.constants[value] = stored
-        else:
-            self.module.inputs[value] = Tensor(Ref(value), type_of(value))
-
-    def _is_owned_above(self, value: ir.Value) -> bool:
-        """Whether PyTorch's name of a parameter or buffer places it in a module that this one lies in."""
-        origin = origin_of(value)
-        if not origin.is_in_state_dict or origin.is_nameless or not exporter_of(self.lowering.model).is_pytorch:
-            return False
-        at_root = "." not in (value.name or "") and not origin.is_made
-        owner = () if at_root else owner_of(value.name)
-        return owner is not None and len(owner) < len(self.module.path) and self.module.path[: len(owner)] == owner
-
-
-def _text_literal(value: ir.Value) -> Expr:
-    """Strings are written into the code: no file of weights holds them."""
-    assert value.const_value is not None
-    texts = [
-        t.decode("utf-8", "surrogateescape") if isinstance(t, bytes) else str(t) for t in value.const_value.numpy().flat
-    ]
-    array = np.array(texts, dtype=builtin("object"))
-    shape = tuple(int(d) for d in value.shape or () if isinstance(d, int))
-    return array if len(shape) == 1 else array.reshape(*shape) if shape else array.reshape(())
-
-
-def _is_distinct(value: ir.Value) -> bool:
-    """Whether a parameter is known by its numbers: equal ones of several modules, like the ones that all norms begin
-    with, are stored once by exporters."""
-    assert value.const_value is not None
-    if len(value.const_value.shape) > 1:
-        return True
-    numbers = value.const_value.numpy()
-    return bool((numbers != numbers[:1]).any())
-
-
-def _is_private(value: ir.Value, scope: Scope, lowering: Lowering) -> bool:
-    users = [user for user, _ in value.uses()]
-    inside = all(_within(lowering.place.get(user), scope) for user in users)
-    return inside or (not origin_of(value).is_in_state_dict and (type_of(value).size or 0) <= 1024)
-
-
-def _within(scope: Scope | None, ancestor: Scope) -> bool:
-    while scope is not None:
-        if scope.path == ancestor.path:  # the same, or another call of the same
-            return True
-        scope = scope.parent
-    return False
-
-
-def _is_simple(scalar: Scalar) -> bool:
-    """A number, `x.shape[0]`, `x.ndim`, or whether one of these is some number: nothing that needs a name."""
-    if scalar.number is not None:
-        return True
-    expr = bare(scalar)
-    if isinstance(expr, Binary) and expr._op in ("==", "!=") and isinstance(bare(expr._right), Literal):
-        expr = bare(expr._left)
-    return isinstance(expr, Subscript | Ref) or (isinstance(expr, Attribute) and expr._name == "ndim")
-
-
-def _is_long(dims: Dims) -> bool:
-    """Whether sizes need a line of their own: each use would repeat the text, and uses of uses repeat it again."""
-    return sum(1 for _ in islice(walk(dims.as_expr()), LONGEST_SIZES + 1)) > LONGEST_SIZES

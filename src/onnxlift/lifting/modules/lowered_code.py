@@ -1,12 +1,12 @@
-"""The code of a scope as it was lowered, until it is known whether the scope is a module.
+"""The code of a plan as it was lowered, until it is known whether the plan is a module.
 
     net: a = self.0(x); return a * x      y = self.net(x)   ->   a = self.net[0](x); y = a * x
 
-Every scope is lowered once, with parameters, as if it were a module. Whether it can be one is seen from the finished
-code only: operators decide whether they are layers or functions, and so whether a scope with numbered members is the
-plain chain that an `nn.Sequential` is. The code is kept as it was before it was finished; where the scope turns out to
-be no module, it stands in the caller, in the place of the call. Nothing is lowered twice, however deep scopes lie in
-scopes.
+Every plan is lowered once, with parameters, as if it were a module. Whether it can be one is seen from the finished
+code only: operators decide whether they are layers or functions, and so whether a plan with numbered members is the
+plain chain that an `nn.Sequential` is. The code is kept as it was before it was finished; where the plan turns out to
+be no module, it stands in the caller, in the place of the call. Nothing is lowered twice, however deep plans lie in
+plans.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .module import Module
 
 @dataclass
 class LoweredCode:
-    """The statements of a scope, without the `return`, and all that goes with them where they stand: the `members` that
+    """The statements of a plan, without the `return`, and all that goes with them where they stand: the `members` that
     they use, in the order in which they were made, the variables that nodes share (`Node.once`), and the values that
     child modules give as Python numbers (`Module.sizes`)."""
 

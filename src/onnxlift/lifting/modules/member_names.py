@@ -16,7 +16,7 @@ from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.code.identifiers import attribute
 from onnxlift.lifting.code.naming import Candidate, Chosen, Rules
 from onnxlift.lifting.ops.layers import Layer
-from onnxlift.lifting.tree.scopes import Path, flat_layer_name, owner_of
+from onnxlift.lifting.tree.paths import Path, flat_layer_name, owner_of
 
 from .module import DICT_METHODS, Module, Stored
 

@@ -12,7 +12,7 @@ from onnxlift.lifting.code.naming import Chosen
 from onnxlift.lifting.code.statements import Block
 from onnxlift.lifting.ops.layers import Layer, Weight
 from onnxlift.lifting.ops.operand import Operand
-from onnxlift.lifting.tree.scopes import DEEPEST, Path
+from onnxlift.lifting.tree.paths import DEEPEST, Path
 
 # What a member of an `nn.ModuleDict` cannot be called.
 DICT_METHODS = frozenset({"clear", "items", "keys", "pop", "update", "values"})

@@ -22,7 +22,7 @@ from onnxlift.lifting.code.statements import Assign, walk_statements
 from onnxlift.lifting.modules.classes.canonical import Canonical
 from onnxlift.lifting.modules.classes.number_groups import Number
 from onnxlift.lifting.ops.layers import Layer
-from onnxlift.lifting.tree.scopes import Path
+from onnxlift.lifting.tree.paths import Path
 
 from .module import Module, Stored
 

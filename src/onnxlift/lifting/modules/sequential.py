@@ -26,7 +26,7 @@ from onnxlift.lifting.code.identifiers import attribute
 from onnxlift.lifting.code.statements import Assign, Return
 from onnxlift.lifting.ops.kinds import kind_by_function, layer_kind
 from onnxlift.lifting.ops.layers import Layer
-from onnxlift.lifting.tree.scopes import Scopes
+from onnxlift.lifting.tree.paths import ModulePaths
 
 from .member_names import kind_word
 from .module import Module, Stored
@@ -37,13 +37,13 @@ FEWEST_NAMED = 4  # layers of a chain with names: conv, norm and activation read
 _METHODS = frozenset({"append", "extend", "insert", "pop"})  # of `nn.Sequential`, that no member of it can be called
 
 
-def make_sequential(module: Module, scopes: Scopes) -> bool:
+def make_sequential(module: Module, paths: ModulePaths) -> bool:
     """Turn `module` into an `nn.Sequential` by rule 1; its members then are all its layers, numbered."""
     if not module.members or not all(len(path) == 1 and path[0].isdigit() for path in module.members):
         return False
     chain: list[tuple[int | None, Layer | Module]] = []
     for step, found in _chain(module):
-        number = int(module.name_of(found)[0]) if id(found) in module._names else _number(step, module, scopes)
+        number = int(module.name_of(found)[0]) if id(found) in module._names else _number(step, module, paths)
         chain.append((number, found))
     numbered = _fill(chain)
     if not numbered:
@@ -57,7 +57,7 @@ def is_layer(module: Module) -> bool:
     return sum(step is not None for step, _ in _chain(module)) == 1
 
 
-def find_named_chain(module: Module, scopes: Scopes) -> None:
+def find_named_chain(module: Module, paths: ModulePaths) -> None:
     """Let `module.chain` be all its layers by name, if it could be an `nn.Sequential` by rule 2."""
     is_sequential = module.class_hint == "Sequential"
     if not all(len(path) == 1 and path[0] not in _METHODS for path in module.members):
@@ -67,7 +67,7 @@ def find_named_chain(module: Module, scopes: Scopes) -> None:
         return
     chain: dict[str, Layer | Module] = {}
     for step, found in steps:
-        name = module.name_of(found)[0] if id(found) in module._names else _scope(step, module, scopes)
+        name = module.name_of(found)[0] if id(found) in module._names else _scope(step, module, paths)
         if name is None and is_sequential:
             (name,) = module.free((kind_word(found),))
         if name is None or name in chain or name in _METHODS or name[0].isdigit():
@@ -110,17 +110,17 @@ def _chain(module: Module) -> Iterator[tuple[Assign | None, Layer | Module]]:
         yield from chain
 
 
-def _scope(step: Assign | None, module: Module, scopes: Scopes) -> str | None:
+def _scope(step: Assign | None, module: Module, paths: ModulePaths) -> str | None:
     """Return the name that a function has in the module, if it was a layer there."""
     for name in step.origin if step is not None else ():
-        path, depth = scopes.by_name.get(name, ()), len(module.path)
+        path, depth = paths.by_name.get(name, ()), len(module.path)
         if path[:depth] == module.path and len(path) > depth:
             return attribute(path[depth])
     return None
 
 
-def _number(step: Assign | None, module: Module, scopes: Scopes) -> int | None:
-    name = _scope(step, module, scopes)
+def _number(step: Assign | None, module: Module, paths: ModulePaths) -> int | None:
+    name = _scope(step, module, paths)
     return int(name) if name is not None and name.isdigit() else None
 
 

@@ -19,7 +19,7 @@ from onnxlift.lifting.modules.loops.dense_blocks import NumberedLayers
 from onnxlift.lifting.modules.module import Module, Stored, container, is_list
 from onnxlift.lifting.ops.kinds import REQUIRED
 from onnxlift.lifting.ops.layers import Layer
-from onnxlift.lifting.tree.scopes import Path
+from onnxlift.lifting.tree.paths import Path
 from onnxlift.rewriting.idioms.parts.computed_weight import ComputedWeight
 
 from .listed import LINE_LENGTH, listed

@@ -21,7 +21,7 @@ from onnxlift.lifting.modules.classes.module_class import ModuleClass
 from onnxlift.lifting.modules.loops.loops import singular
 from onnxlift.lifting.modules.module import Module, Stored, indexed_containers, path_text, state_entries
 from onnxlift.lifting.ops.layers import Layer
-from onnxlift.lifting.tree.scopes import Path
+from onnxlift.lifting.tree.paths import Path
 
 MOST_LINES = 3
 

@@ -43,7 +43,7 @@ from onnxlift.lifting.names.variables import Variables
 from onnxlift.lifting.names.words import NUMBER
 from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.ops.operand import Dims, Operand, Scalar
-from onnxlift.lifting.tree.scopes import Path
+from onnxlift.lifting.tree.paths import Path
 
 from .constructor import Constructor
 from .source_map import Origin, Origins

@@ -1,23 +1,21 @@
 """The tree of modules, cut so that each can be called as one function.
 
-A scope becomes a module if that reads better than its code in the parent's `forward`, and only if it can be called at
+A plan becomes a module if that reads better than its code in the parent's `forward`, and only if it can be called at
 one point in time: nothing that it computes may go out, through another item of the parent, and in again. Rules:
-1. A scope with a single node is not a module: the node joins the parent (as the layer of that name, if it is one);
+1. A plan with a single node is not a module: the node joins the parent (as the layer of that name, if it is one);
    but for a module around one layer (`downsample.0`, `output.dense`), and for a node that is no layer but uses a
-   parameter that the weights' names place in this very scope (`x * gamma` of a LayerScale).
-   The same for a scope with a single layer, called once or several times, and a reshape or two around it.
-2. A scope without weights is not a module, unless the exporter names a class of the user's own for it and it has some
+   parameter that the weights' names place in this very plan (`x * gamma` of a LayerScale).
+   The same for a plan with a single layer, called once or several times, and a reshape or two around it.
+2. A plan without weights is not a module, unless the exporter names a class of the user's own for it and it has some
    length: activations, dropouts and pools are code of the parent; but for the steps of a chain (`steps.py`).
 3. A container (`layers` of `layers.0`, never called itself) is no module: its children join the parent.
-4. Scopes on a cycle of the parent's items (a module called twice, nodes moved by an optimiser) are dissolved into the
-   parent, until no cycle is left: first those that nobody called (a list of layers that are used in between), then all.
-   Their layers keep their names (`self.attn.query`).
+4. Plans on a cycle of the parent's items are dissolved into the parent (`settle.py`).
 5. What several modules use is computed above them all, if it depends on nothing inside the first of them; but for
    positions, which each of them counts itself (`local_positions.py`), and for activations that relatives begin with
-   (`local_activations.py`). So are sizes of what comes from outside, if
+   (`local_activations.py`): of these there are copies in the graph by now. So are sizes of what comes from outside, if
    nobody inside uses them: equal ones were merged into the first module that measures.
-6. In a branch or the body of a loop, a scope is a module only if nothing of it is elsewhere: its parts would be apart.
-7. The calls of a module that is called several times are found (`calls.py`), and are scopes of one path. They are what
+6. In a branch or the body of a loop, a plan is a module only if nothing of it is elsewhere: its parts would be apart.
+7. The calls of a module that is called several times are found (`calls.py`), and are plans of one path. They are what
    they are together: where one of them is dissolved, all are.
 8. If modules of one kind first join different numbers of inputs (the layers of a DenseNet), their parent joins them, so
    that they can be of one class.
@@ -25,189 +23,222 @@ one point in time: nothing that it computes may go out, through another item of 
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import ChainMap
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.types import FLOATS, INTEGERS
+from onnxlift.ir.graph.types import FLOATS
 from onnxlift.ir.graph.walk import inner_nodes
 from onnxlift.ir.origin.metadata import NAME_SCOPES
 from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.ops.layer_nodes import family_of, is_weighted
 
+from .borders import find_borders
 from .calls import find_calls
 from .flow import SIZES
-from .local_activations import activate_locally
-from .local_positions import count_locally
+from .paths import ModulePaths, Path, owner_of
+from .plan import ModulePlan, child_around, homes, is_within, kind, moved_up
 from .reads import outer_reads
-from .scope import Scope, child_around, is_within, kind, walk
-from .scopes import Path, Scopes, owner_of
+from .settle import settle
 from .steps import find_steps
 
 LARGEST_SLICE = 40
 CLASS_NODES = 4  # below this many nodes, code without weights is no module of its own
 
 
-def build_tree(graph: ir.Graph, scopes: Scopes) -> Scope:
-    """The root scope, which is the model itself."""
-    order = {node: index for index, node in enumerate(graph)}
-    reads = {node: list(outer_reads(node)) for node in order}
-    root = _trie(order, scopes)
-    _divide(root, order, scopes)
-    _dissolve_small(root, scopes.paths, scopes.owned)
-    _hoist_joins(root, reads)
-    count_locally(root, graph, order, reads)
-    activate_locally(root, graph, order, reads)
+@dataclass
+class Division:
+    """The nodes of a graph, divided among modules, before it is asked whether these can be called: the root plan, the
+    place of each node in the order of execution, and the values that it reads."""
+
+    root: ModulePlan
+    order: dict[ir.Node, int]
+    reads: dict[ir.Node, list[ir.Value]]
+
+
+def build_tree(graph: ir.Graph, paths: ModulePaths) -> ModulePlan:
+    """Return the root plan, which is the model itself. The graph stays as it is."""
+    division = divide_nodes(graph, paths)
+    root, order, reads = division.root, division.order, division.reads
     _hoist_shared(root, graph, reads)
-    _settle(root, order, reads)
-    find_steps(root, scopes)
-    _find_borders(root, graph, reads)
+    settle(root, order, reads)
+    find_steps(root, paths)
+    find_borders(root, graph, reads)
     return root
 
 
-def build_branch(graph: ir.Graph, scopes: Scopes, around: Scope) -> Scope:
-    """The scope of a branch, or of a loop's body, in the code of the module `around`."""
+def divide_nodes(graph: ir.Graph, paths: ModulePaths) -> Division:
+    """Divide the nodes of the main graph among modules, by rules 1 to 3, 7 and 8."""
     order = {node: index for index, node in enumerate(graph)}
-    root = _trie(order, scopes, around.path)
-    root.parent = around
-    _dissolve_small(root, scopes.paths, scopes.owned)
-    _dissolve_divided(root, scopes)
     reads = {node: list(outer_reads(node)) for node in order}
-    _settle(root, order, reads)
-    _find_borders(root, graph, reads)
+    root = _trie([node for node in order if node not in paths.copies], paths)
+    _divide(root, order, paths)
+    paths.shortened.clear()
+    _dissolve_small(root, ChainMap(paths.shortened, paths.by_node), paths.owned)
+    _hoist_joins(root, reads)
+    _place_copies(root, order, paths.copies)
+    return Division(root, order, reads)
+
+
+def build_branch(graph: ir.Graph, paths: ModulePaths, around: ModulePlan) -> ModulePlan:
+    """Return the plan of a branch, or of a loop's body, in the code of the module `around`."""
+    order = {node: index for index, node in enumerate(graph)}
+    root = _trie(order, paths, around.path)
+    root.parent = around
+    _dissolve_small(root, ChainMap(paths.shortened, paths.by_node), paths.owned)
+    _dissolve_divided(root, paths)
+    reads = {node: list(outer_reads(node)) for node in order}
+    settle(root, order, reads)
+    find_borders(root, graph, reads)
     return root
 
 
-def _dissolve_divided(scope: Scope, scopes: Scopes) -> None:
-    """Rule 6."""
-    items: list[ir.Node | Scope] = []
-    for item in scope.items:
-        if isinstance(item, Scope):
-            _dissolve_divided(item, scopes)
-        if isinstance(item, Scope) and sum(map(_size, item.nodes())) < scopes.population[item.path]:
-            items.extend(_moved_up(item))
+def _place_copies(root: ModulePlan, order: dict[ir.Node, int], copies: dict[ir.Node, Path]) -> None:
+    """Let each copy (`local_positions.py`, `local_activations.py`) be in the module with its path around those that
+    read it, and come right before them. It has no say in what becomes a module."""
+    home = homes(root)
+    for copy, path in reversed(copies.items()):  # one that reads another was made after it
+        readers = [user for value in copy.outputs for user, _ in value.uses() if user in home]
+        plan = home[readers[0]] if readers else root
+        while len(plan.path) > len(path) and plan.parent is not None:
+            plan = plan.parent
+        home[copy] = plan
+        order[copy] = min((order[reader] for reader in readers), default=order[copy])
+    for copy in copies:
+        home[copy].items.append(copy)
+
+
+def _dissolve_divided(plan: ModulePlan, paths: ModulePaths) -> None:
+    """Dissolve the plans of a branch that have nodes elsewhere (rule 6)."""
+    items: list[ir.Node | ModulePlan] = []
+    for item in plan.items:
+        if isinstance(item, ModulePlan):
+            _dissolve_divided(item, paths)
+        if isinstance(item, ModulePlan) and sum(map(_size, item.nodes())) < paths.population[item.path]:
+            items.extend(moved_up(item))
         else:
             items.append(item)
-    scope.items = items
+    plan.items = items
 
 
 def _size(node: ir.Node) -> int:
-    """The node and all in its branches."""
+    """Return the number of nodes: this one and all in its branches."""
     return 1 + sum(1 for _ in inner_nodes(node))
 
 
-def _divide(scope: Scope, order: Mapping[ir.Node, int], scopes: Scopes) -> list[ir.Node]:
-    """Rule 7, from the outside in. What the calls of a module share is computed by the module that calls it; it is
-    given back if this scope is none."""
-    items: list[ir.Node | Scope] = []
+def _divide(plan: ModulePlan, order: Mapping[ir.Node, int], paths: ModulePaths) -> list[ir.Node]:
+    """Divide modules that are called several times (rule 7), from the outside in. What the calls of a module share is
+    computed by the module that calls it; it is given back if this plan is none."""
+    items: list[ir.Node | ModulePlan] = []
     shared: list[ir.Node] = []
-    for item in scope.items:
-        if not isinstance(item, Scope):
+    for item in plan.items:
+        if not isinstance(item, ModulePlan):
             items.append(item)
             continue
         divided = None
-        if item.called and item.path not in scopes.undivided:
-            divided = find_calls(sorted(item.nodes(), key=order.__getitem__), scopes.paths)
+        if item.called and item.path not in paths.undivided:
+            divided = find_calls(sorted(item.nodes(), key=order.__getitem__), paths.by_node)
         calls = [item]
         if divided is not None:
-            calls = [_trie(nodes, scopes, item.path) for nodes in divided.calls]
+            calls = [_trie(nodes, paths, item.path) for nodes in divided.calls]
             shared += divided.shared
             for call in calls:
-                call.parent, call.calls = scope, calls
+                call.parent, call.calls = plan, calls
         for call in calls:
-            shared += _divide(call, order, scopes)
+            shared += _divide(call, order, paths)
         items += calls
-    scope.items = [*shared, *items] if scope.called else items
-    return [] if scope.called else shared
+    plan.items = [*shared, *items] if plan.called else items
+    return [] if plan.called else shared
 
 
-def _trie(order: Iterable[ir.Node], scopes: Scopes, base: Path = ()) -> Scope:
-    root = Scope(base, class_hint=scopes.classes.get(base), called=True)
-    by_path: dict[Path, Scope] = {base: root}
+def _trie(order: Iterable[ir.Node], paths: ModulePaths, base: Path = ()) -> ModulePlan:
+    root = ModulePlan(base, class_hint=paths.classes.get(base), called=True)
+    by_path: dict[Path, ModulePlan] = {base: root}
 
-    def scope_at(path: Path) -> Scope:
+    def plan_at(path: Path) -> ModulePlan:
         found = by_path.get(path)
         if found is None:
-            parent = scope_at(path[:-1])
-            found = Scope(path, [], scopes.classes.get(path), path in scopes.called, parent=parent)
+            parent = plan_at(path[:-1])
+            found = ModulePlan(path, [], paths.classes.get(path), path in paths.called, parent=parent)
             parent.items.append(found)
             by_path[path] = found
         return found
 
     for node in order:
-        path = scopes.paths.get(node, ())
-        scope_at(path if path[: len(base)] == base else base).items.append(node)
+        path = paths.by_node.get(node, ())
+        plan_at(path if path[: len(base)] == base else base).items.append(node)
     return root
 
 
-def _dissolve_small(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node]) -> None:
-    """Rules 1 to 3, innermost first."""
-    for child in scope.children():
+def _dissolve_small(plan: ModulePlan, paths: MutableMapping[ir.Node, Path], owned: set[ir.Node]) -> None:
+    """Dissolve what is no module by rules 1 to 3, innermost first."""
+    for child in plan.children():
         _dissolve_small(child, paths, owned)
-    items: list[ir.Node | Scope] = []
-    for item in scope.items:
-        if isinstance(item, Scope) and not _is_module(item, paths, owned):
+    items: list[ir.Node | ModulePlan] = []
+    for item in plan.items:
+        if isinstance(item, ModulePlan) and not _is_module(item, paths, owned):
             _shorten(item, paths, owned)
-            items.extend(_moved_up(item))
+            items.extend(moved_up(item))
         else:
             items.append(item)
-    scope.items = items
+    plan.items = items
 
 
-def _shorten(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node]) -> None:
-    """`dense/einsum/MatMul` -> dense: the only node of a scope has its name, unless it is known to lie deeper."""
-    if len(scope.items) == 1 and isinstance(scope.items[0], ir.Node) and not _is_placed(scope.items[0], owned):
-        paths[scope.items[0]] = scope.path
+def _shorten(plan: ModulePlan, paths: MutableMapping[ir.Node, Path], owned: set[ir.Node]) -> None:
+    """`dense/einsum/MatMul` -> dense: the only node of a plan has its name, unless it is known to lie deeper."""
+    if len(plan.items) == 1 and isinstance(plan.items[0], ir.Node) and not _is_placed(plan.items[0], owned):
+        paths[plan.items[0]] = plan.path
 
 
 def _is_placed(node: ir.Node, owned: set[ir.Node]) -> bool:
-    """Whether every step of a node's path is a module: its weights say so; or PyTorch does, of recurrent layers, whose
-    weights its exporters turn round."""
+    """Tell whether every step of a node's path is a module: its weights say so; or PyTorch does, of recurrent layers,
+    whose weights its exporters turn round."""
     return node in owned or (family_of(node) == "recurrent" and _is_from_torch(node))
 
 
 def _is_from_torch(node: ir.Node) -> bool:
-    """Whether the path is PyTorch's own: the newer exporter has it in the metadata, the older one writes it like that
-    of a file, `/encoder/rnn/LSTM`. Weights that they have turned round may have no names."""
+    """Tell whether the path is PyTorch's own: the newer exporter has it in the metadata, the older one writes it like
+    that of a file, `/encoder/rnn/LSTM`. Weights that they have turned round may have no names."""
     return NAME_SCOPES in node.metadata_props or (node.name or "").startswith("/")
 
 
-def _is_module(scope: Scope, paths: dict[ir.Node, Path], owned: set[ir.Node]) -> bool:
-    if len(scope.items) == 1 and isinstance(scope.items[0], ir.Node):
-        node = scope.items[0]
-        inner = paths.get(node, ())[len(scope.path) :]
+def _is_module(plan: ModulePlan, paths: Mapping[ir.Node, Path], owned: set[ir.Node]) -> bool:
+    if len(plan.items) == 1 and isinstance(plan.items[0], ir.Node):
+        node = plan.items[0]
+        inner = paths.get(node, ())[len(plan.path) :]
         if is_weighted(node) and node.op_type != "MatMul":
             is_inside = len(inner) == 1 and (inner[0].isdigit() or _is_placed(node, owned))
-            return scope.called and _has_weights(node) and is_inside
-        return scope.called and not inner and any(owner_of(v.name) == scope.path for v in _parameters(node))
-    if _is_layer(scope, paths):
+            return plan.called and _has_weights(node) and is_inside
+        return plan.called and not inner and any(owner_of(v.name) == plan.path for v in _parameters(node))
+    if _is_layer(plan, paths):
         return False
-    if not scope.called and all(isinstance(i, Scope) and i.path[-1].isdigit() for i in scope.items):
+    if not plan.called and all(isinstance(i, ModulePlan) and i.path[-1].isdigit() for i in plan.items):
         return False
-    if any(_has_weights(node) for node in scope.nodes()):
+    if any(_has_weights(node) for node in plan.nodes()):
         return True
-    own_class = scope.class_hint is not None and not scope.class_hint.startswith("aten")
-    return own_class and sum(1 for _ in scope.nodes()) >= CLASS_NODES
+    own_class = plan.class_hint is not None and not plan.class_hint.startswith("aten")
+    return own_class and sum(1 for _ in plan.nodes()) >= CLASS_NODES
 
 
-def _is_layer(scope: Scope, paths: dict[ir.Node, Path]) -> bool:
-    """One layer with some code around it (a reshape before a linear layer), which may be called several times: it is
-    the layer that has the name."""
-    holders = [item for item in scope.items if isinstance(item, ir.Node) and _holds_weights(item)]
-    if not holders or scope.children():
+def _is_layer(plan: ModulePlan, paths: Mapping[ir.Node, Path]) -> bool:
+    """Tell whether a plan is one layer with some code around it (a reshape before a linear layer), which may be called
+    several times: it is the layer that has the name."""
+    holders = [item for item in plan.items if isinstance(item, ir.Node) and _holds_weights(item)]
+    if not holders or plan.children():
         return False
     layer, weights = holders[0], [*_parameters(holders[0])]
-    if not is_weighted(layer) or any(paths.get(holder) != scope.path for holder in holders):
+    if not is_weighted(layer) or any(paths.get(holder) != plan.path for holder in holders):
         return False
     if any(holder.op_type != layer.op_type or [*_parameters(holder)] != weights for holder in holders):
         return False
-    # If it is this very scope that holds the weights, a module around the layer would rename them. Where they have no
-    # names PyTorch's exporters still know: a layer inside would have a scope of its own.
-    is_owner = any(owner_of(weight.name) == scope.path for weight in weights) or (
+    # If it is this very plan that holds the weights, a module around the layer would rename them. Where they have no
+    # names PyTorch's exporters still know: a layer inside would have a plan of its own.
+    is_owner = any(owner_of(weight.name) == plan.path for weight in weights) or (
         not any(owner_of(weight.name) for weight in weights) and _is_from_torch(layer)
     )
-    return len(scope.items) - len(holders) < (LARGEST_SLICE if is_owner else CLASS_NODES)
+    return len(plan.items) - len(holders) < (LARGEST_SLICE if is_owner else CLASS_NODES)
 
 
 def _has_weights(node: ir.Node) -> bool:
@@ -215,7 +246,7 @@ def _has_weights(node: ir.Node) -> bool:
 
 
 def _holds_weights(node: ir.Node) -> bool:
-    """Whether a node needs what is trained, and not just a table of numbers."""
+    """Tell whether a node needs what is trained, and not just a table of numbers."""
     return any(is_weighted(node) or origin_of(value).is_parameter for value in _parameters(node))
 
 
@@ -225,17 +256,10 @@ def _parameters(node: ir.Node) -> Iterator[ir.Value]:
             yield value
 
 
-def _moved_up(scope: Scope) -> list[ir.Node | Scope]:
-    for item in scope.items:
-        if isinstance(item, Scope):
-            item.parent = scope.parent
-    return scope.items
-
-
-def _hoist_joins(scope: Scope, reads: dict[ir.Node, list[ir.Value]]) -> None:
-    """Rule 8, for the children of a scope, and theirs."""
-    relatives: dict[object, list[Scope]] = {}
-    for child in scope.children():
+def _hoist_joins(plan: ModulePlan, reads: dict[ir.Node, list[ir.Value]]) -> None:
+    """Move joins of inputs to the parent (rule 8), for the children of a plan, and theirs."""
+    relatives: dict[object, list[ModulePlan]] = {}
+    for child in plan.children():
         _hoist_joins(child, reads)
         relatives.setdefault(kind(child), []).append(child)
     for children in relatives.values():
@@ -244,13 +268,13 @@ def _hoist_joins(scope: Scope, reads: dict[ir.Node, list[ir.Value]]) -> None:
             for child, join in joins.items():
                 if join is not None:
                     child.items.remove(join)
-                    scope.items.append(join)
+                    plan.items.append(join)
 
 
-def _join_of_inputs(scope: Scope, reads: dict[ir.Node, list[ir.Value]]) -> ir.Node | None:
-    """The node of a scope that joins values from outside, all of which nobody else inside reads."""
-    nodes = set(scope.nodes())
-    for node in scope.items:
+def _join_of_inputs(plan: ModulePlan, reads: dict[ir.Node, list[ir.Value]]) -> ir.Node | None:
+    """Find the node of a plan that joins values from outside, all of which nobody else inside reads."""
+    nodes = set(plan.nodes())
+    for node in plan.items:
         if isinstance(node, ir.Node) and node.op_type == "Concat":
             joined = set(node.inputs)
             outside = all(value is not None and value.producer() not in nodes for value in joined)
@@ -259,50 +283,48 @@ def _join_of_inputs(scope: Scope, reads: dict[ir.Node, list[ir.Value]]) -> ir.No
     return None
 
 
-def _hoist_shared(root: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Value]]) -> None:
-    """Rule 5. A value that several modules use, computed in the first of them from what comes from outside it, is
-    computed where all of them get it from: exporters and optimisers merge equal expressions (masks, positions) into
-    the first module that has them."""
-    home: dict[ir.Node, Scope] = {}
-    for scope in walk(root):
-        home.update((item, scope) for item in scope.items if isinstance(item, ir.Node))
+def _hoist_shared(root: ModulePlan, graph: ir.Graph, reads: dict[ir.Node, list[ir.Value]]) -> None:
+    """Move up what several modules use (rule 5). A value that several modules use, computed in the first of them from
+    what comes from outside it, is computed where all of them get it from: exporters and optimisers merge equal
+    expressions (masks, positions) into the first module that has them."""
+    home = homes(root)
     users: dict[ir.Value, list[ir.Node]] = {}
     for node, values in reads.items():
         for value in values:
             users.setdefault(value, []).append(node)
-    moved: set[Scope] = set()
+    moved: set[ModulePlan] = set()
     for node in graph:
-        scope = home[node]
+        plan = home[node]
         places = [home[user] for value in node.outputs for user in users.get(value, ())]
-        inside = [p for p in places if is_within(p, scope)]
-        if scope is root or len(inside) == len(places) or not (inside or _is_size_from_outside(node, scope, home)):
+        inside = [p for p in places if is_within(p, plan)]
+        if plan is root or len(inside) == len(places) or not (inside or _is_size_from_outside(node, plan, home)):
             continue
-        target = scope
+        target = plan
         while not all(is_within(p, target) for p in places):
             assert target.parent is not None
             target = target.parent
-        branches = {child_around(place, target) for place in (scope, *places)} - {target}
+        branches = {child_around(place, target) for place in (plan, *places)} - {target}
         for part in _slice(node, branches, target, home, reads):
             moved.add(home[part])
             home[part] = target
             target.items.append(part)
-    for scope in moved:
-        scope.items = [i for i in scope.items if isinstance(i, Scope) or home[i] is scope]
+    for plan in moved:
+        plan.items = [i for i in plan.items if isinstance(i, ModulePlan) or home[i] is plan]
 
 
-def _is_size_from_outside(node: ir.Node, scope: Scope, home: Mapping[ir.Node, Scope]) -> bool:
-    """Whether a node of a scope measures what comes from outside: anybody can do that."""
+def _is_size_from_outside(node: ir.Node, plan: ModulePlan, home: Mapping[ir.Node, ModulePlan]) -> bool:
+    """Tell whether a node of a plan measures what comes from outside: anybody can do that."""
     if node.op_type not in SIZES or node.inputs[0] is None:
         return False
     producer = node.inputs[0].producer()
-    return producer is None or producer not in home or not is_within(home[producer], scope)
+    return producer is None or producer not in home or not is_within(home[producer], plan)
 
 
 def _slice(
     node: ir.Node,
-    branches: Collection[Scope],
-    target: Scope,
-    home: dict[ir.Node, Scope],
+    branches: Collection[ModulePlan],
+    target: ModulePlan,
+    home: dict[ir.Node, ModulePlan],
     reads: dict[ir.Node, list[ir.Value]],
 ) -> list[ir.Node]:
     """`node` and what it is computed from inside these `branches` of `target`; nothing if that has weights, or is too
@@ -321,130 +343,3 @@ def _slice(
             if producer is not None and producer in home:
                 waiting.append(producer)
     return list(found)
-
-
-def _settle(scope: Scope, order: dict[ir.Node, int], reads: dict[ir.Node, list[ir.Value]]) -> None:
-    """Rule 4, and the order of execution, from the outside in."""
-    while True:
-        ordered, on_cycle = _topological(scope, order, reads)
-        if not on_cycle:
-            break
-        uncalled = {item for item in on_cycle if isinstance(item, Scope) and not item.called}
-        dissolved = uncalled or on_cycle
-        dissolved |= {call for item in dissolved if isinstance(item, Scope) for call in item.calls}
-        items: list[ir.Node | Scope] = []
-        for item in scope.items:
-            items.extend(_moved_up(item) if item in dissolved and isinstance(item, Scope) else [item])
-        scope.items = items
-    scope.items = ordered
-    for child in scope.children():
-        _settle(child, order, reads)
-
-
-def _topological(
-    scope: Scope, order: dict[ir.Node, int], reads: dict[ir.Node, list[ir.Value]]
-) -> tuple[list[ir.Node | Scope], set[ir.Node | Scope]]:
-    """The items in an order in which each can run (as close to the model's own as can be), and the scopes for which
-    there is none."""
-    item_of: dict[ir.Node, ir.Node | Scope] = {}
-    rank: dict[ir.Node | Scope, int] = {}
-    for item in scope.items:
-        nodes = list(item.nodes()) if isinstance(item, Scope) else [item]
-        rank[item] = max((order[n] for n in nodes), default=0)
-        for node in nodes:
-            item_of[node] = item
-    waits_for: dict[ir.Node | Scope, set[ir.Node | Scope]] = {item: set() for item in scope.items}
-    wakes: dict[ir.Node | Scope, set[ir.Node | Scope]] = {item: set() for item in scope.items}
-    for node, item in item_of.items():
-        for value in reads[node]:
-            producer = value.producer()
-            source = item_of.get(producer) if producer is not None else None
-            if source is not None and source is not item:
-                waits_for[item].add(source)
-                wakes[source].add(item)
-    numbered = {item: index for index, item in enumerate(scope.items)}
-    ready = [(rank[item], numbered[item], item) for item in scope.items if not waits_for[item]]
-    heapq.heapify(ready)
-    ordered: list[ir.Node | Scope] = []
-    while ready:
-        _, _, item = heapq.heappop(ready)
-        ordered.append(item)
-        for waiting in wakes[item]:
-            waits_for[waiting].discard(item)
-            if not waits_for[waiting]:
-                heapq.heappush(ready, (rank[waiting], numbered[waiting], waiting))
-    left = set(scope.items) - set(ordered)
-    return ordered, _on_cycle(left, waits_for)
-
-
-def _on_cycle(
-    items: set[ir.Node | Scope], waits_for: dict[ir.Node | Scope, set[ir.Node | Scope]]
-) -> set[ir.Node | Scope]:
-    """Those of `items` that are on a cycle, and not merely behind one: peel off what nobody waits for."""
-    left = set(items)
-    while True:
-        waited_for = {source for item in left for source in waits_for[item]}
-        kept = left & waited_for
-        if kept == left:
-            return left
-        left = kept
-
-
-def _in_order(values: list[ir.Value], place: Mapping[ir.Value, int]) -> list[ir.Value]:
-    """The values as they are, but those that have a `place` in that order among one another."""
-    placed = iter(sorted((value for value in values if value in place), key=place.__getitem__))
-    return [next(placed) if value in place else value for value in values]
-
-
-def _main_first(
-    outputs: list[ir.Value],
-    by_the_way: Collection[ir.Value],
-    inside: Collection[ir.Node],
-    reads: Mapping[ir.Node, list[ir.Value]],
-) -> list[ir.Value]:
-    """The outputs of a module in the order in which they are computed; but what it makes of all others comes before
-    them, where these only leave the model, like the keys and values that a decoder gives to its next step."""
-    others, waiting = outputs[:-1], outputs[-1:]
-    if not others or not all(value in by_the_way for value in others):
-        return outputs
-    used: set[ir.Value] = set()
-    while waiting:
-        producer = waiting.pop().producer()
-        if producer is not None and producer in inside:
-            new = [value for value in reads[producer] if value not in used]
-            used.update(new)
-            waiting += new
-    return [outputs[-1], *others] if used.issuperset(others) else outputs
-
-
-def _find_borders(scope: Scope, graph: ir.Graph, reads: dict[ir.Node, list[ir.Value]]) -> None:
-    consumers: dict[ir.Value, list[ir.Node]] = {}
-    for node, values in reads.items():
-        for value in values:
-            consumers.setdefault(value, []).append(node)
-    results = set(graph.outputs)
-    declared = {value: number for number, value in enumerate(graph.inputs)}
-    # Which of several indices a module reads first may be different in the source, and so in what is exported from it.
-    integers = (value for node in graph for value in node.outputs if value.dtype in INTEGERS)
-    computed = {value: number for number, value in enumerate(integers)}
-
-    def visit(scope: Scope) -> set[ir.Node]:
-        inside: set[ir.Node] = set()
-        for item in scope.items:
-            inside |= visit(item) if isinstance(item, Scope) else {item}
-        inputs: dict[ir.Value, None] = {}
-        for node in scope.nodes():
-            for value in reads[node]:
-                if value.const_value is None and value.producer() not in inside:
-                    inputs[value] = None
-            for value in node.outputs:
-                if value in results or any(c not in inside for c in consumers.get(value, ())):
-                    scope.outputs.append(value)
-        by_the_way = {v for v in scope.outputs if all(c in inside for c in consumers.get(v, ()))}
-        scope.outputs = _main_first(scope.outputs, by_the_way, inside, reads)
-        scope.inputs = list(inputs) if scope.calls else _in_order(_in_order(list(inputs), declared), computed)
-        return inside
-
-    visit(scope)
-    scope.inputs = [v for v in graph.inputs if v.const_value is None]
-    scope.outputs = list(graph.outputs)

@@ -25,8 +25,8 @@ import onnx_ir as ir
 
 from onnxlift.lifting.ops.layer_nodes import is_weighted
 
+from .paths import Path, owner_of, weights_of
 from .reads import outer_reads
-from .scopes import Path, owner_of, weights_of
 
 
 @dataclass

@@ -15,15 +15,15 @@ import onnx_ir as ir
 
 from onnxlift.lifting.ops.layer_nodes import is_weighted
 
-from .scopes import Path, Scopes
+from .paths import ModulePaths, Path
 
 _NUMBERED = re.compile(r"^(?P<prefix>(?P<word>[A-Za-z]+(?:_[A-Za-z]+)?)_?\d+[a-z]?)_\w")
 FEWEST_LAYERS = 2
 
 
-def find_families(graph: ir.Graph, scopes: Scopes) -> None:
+def find_families(graph: ir.Graph, paths: ModulePaths) -> None:
     """Give the nodes of numbered blocks a path, in a graph where nothing else did."""
-    if any(scopes.paths.values()):
+    if any(paths.by_node.values()):
         return
     members: dict[str, list[int]] = {}
     words: dict[str, str] = {}
@@ -41,7 +41,7 @@ def find_families(graph: ir.Graph, scopes: Scopes) -> None:
         if siblings[words[prefix]] >= 2:
             path: Path = (prefix,)
             for position in members[prefix]:
-                scopes.paths[nodes[position]] = path
+                paths.by_node[nodes[position]] = path
 
 
 def _is_block(nodes: list[ir.Node], positions: list[int]) -> bool:

@@ -19,46 +19,53 @@ import onnx_ir as ir
 
 from onnxlift.lifting.ops.layer_nodes import is_activation, is_weighted
 
-from .local_positions import copied
-from .scope import Scope, child_around, is_within, kind, walk
+from .build import divide_nodes
+from .local_positions import copied, read_instead
+from .paths import ModulePaths
+from .plan import ModulePlan, child_around, homes, is_within, kind
 
 
-def activate_locally(
-    root: Scope, graph: ir.Graph, order: dict[ir.Node, int], reads: dict[ir.Node, list[ir.Value]]
-) -> None:
-    """Copy such nodes to the modules that need them: in the tree, in the graph, and in what is known of it."""
-    home = {item: scope for scope in walk(root) for item in scope.items if isinstance(item, ir.Node)}
-    activations = [node for node in graph if is_activation(node) and not is_weighted(node)]
+def activate_locally(graph: ir.Graph, paths: ModulePaths) -> int:
+    """Copy such nodes for the modules that need them; gives the number of copies."""
+    activations = [node for node in graph if is_activation(node) and not is_weighted(node) and len(_users(node)) > 1]
+    if not activations:
+        return 0
+    root = divide_nodes(graph, paths).root
+    home = homes(root)
+    before = len(paths.copies)
     for node in [node for node in activations if home[node] is not root]:
-        (value,) = node.outputs
-        users = dict.fromkeys(user for user, _ in value.uses())
-        if len(users) < 2 or not all(user in home for user in users):
-            continue
-        outside = [user for user in users if not is_within(home[user], home[node])]
-        beside: dict[Scope, list[ir.Node]] = {}
-        for user in outside if len(outside) < len(users) else ():
-            module = _relative(node, user, home)
-            if module is None:
-                beside = {}
-                break
-            beside.setdefault(module, []).append(user)
-        for module, readers in beside.items():
+        for module, readers in _beside(node, home).items():
             copies: dict[ir.Value, ir.Value] = {}
             copy = copied(node, copies)
             graph.insert_after(node, copy)
-            order[copy] = min(order[user] for user in readers)
-            reads[copy] = list(reads[node])
             home[copy] = module
-            module.items.append(copy)
-            for user in readers:
-                for index, read in enumerate(user.inputs):
-                    if read is value:
-                        user.replace_input_with(index, copies[value])
-                reads[user] = [copies.get(read, read) for read in reads[user]]
+            paths.copies[copy] = module.path
+            read_instead(readers, node.outputs[0], copies[node.outputs[0]])
+    return len(paths.copies) - before
 
 
-def _relative(node: ir.Node, user: ir.Node, home: Mapping[ir.Node, Scope]) -> Scope | None:
-    """The module that `user` is in, if it stands beside the one of `node` and is of its kind."""
+def _users(node: ir.Node) -> list[ir.Node]:
+    return list(dict.fromkeys(user for value in node.outputs for user, _ in value.uses()))
+
+
+def _beside(node: ir.Node, home: Mapping[ir.Node, ModulePlan]) -> dict[ModulePlan, list[ir.Node]]:
+    """Find the readers of an activation in the modules that are to compute it themselves, by module; none if it is read
+    by others as well."""
+    users = _users(node)
+    if not all(user in home for user in users):
+        return {}
+    outside = [user for user in users if not is_within(home[user], home[node])]
+    beside: dict[ModulePlan, list[ir.Node]] = {}
+    for user in outside if len(outside) < len(users) else ():
+        module = _relative(node, user, home)
+        if module is None:
+            return {}
+        beside.setdefault(module, []).append(user)
+    return beside
+
+
+def _relative(node: ir.Node, user: ir.Node, home: Mapping[ir.Node, ModulePlan]) -> ModulePlan | None:
+    """Return the module that `user` is in, if it stands beside the one of `node` and is of its kind."""
     around = home[node]
     while around.parent is not None and not is_within(home[user], around.parent):
         around = around.parent

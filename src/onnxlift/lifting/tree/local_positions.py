@@ -20,69 +20,81 @@ import onnx_ir as ir
 from onnxlift.ir.graph.shapes import elements_of
 from onnxlift.ir.inference.positions import counted
 
-from .scope import Scope, is_within, walk
+from .build import divide_nodes
+from .paths import ModulePaths
+from .plan import ModulePlan, homes, is_within
 
 LONGEST = 16
 """Nodes from a size to what is counted with it."""
 
 
-def count_locally(
-    root: Scope, graph: ir.Graph, order: dict[ir.Node, int], reads: dict[ir.Node, list[ir.Value]]
-) -> None:
-    """Copy such nodes to the modules that need them: in the tree, in the graph, and in what is known of it."""
-    home = {item: scope for scope in walk(root) for item in scope.items if isinstance(item, ir.Node)}
+def count_locally(graph: ir.Graph, paths: ModulePaths) -> int:
+    """Copy such nodes for the modules that need them; gives the number of copies."""
     counts = counted(graph)
-    copies: dict[Scope, dict[ir.Value, ir.Value]] = {}
-    for node in [node for node in graph if not counts.isdisjoint(node.outputs)]:
+    nodes = [node for node in graph if not counts.isdisjoint(node.outputs)]
+    if not nodes:
+        return 0
+    division = divide_nodes(graph, paths)
+    home, order = homes(division.root), division.order
+    before = len(paths.copies)
+    copies: dict[ModulePlan, dict[ir.Value, ir.Value]] = {}
+    for node in nodes:
         (value,) = node.outputs
         users = [user for user in dict.fromkeys(user for user, _ in value.uses()) if user in home]
-        for scope, readers in _beside(users, home, home[node]).items():
-            there = copies.setdefault(scope, {})
-            needed = _needed(node, scope, home, counts, there)
+        for plan, readers in _beside(users, home, home[node]).items():
+            there = copies.setdefault(plan, {})
+            needed = _needed(node, plan, home, counts, there)
             for original in sorted(needed, key=order.__getitem__):
                 copy = copied(original, there)
                 graph.insert_after(original, copy)
                 order[copy] = min(order[user] for user in readers)
-                reads[copy] = [read for read in copy.inputs if read is not None]
-                home[copy] = scope
-                scope.items.append(copy)
-            for user in readers if needed else ():
-                for index, read in enumerate(user.inputs):
-                    if read is value:
-                        user.replace_input_with(index, there[value])
-                reads[user] = [there[value] if read is value else read for read in reads[user]]
+                home[copy] = plan
+                paths.copies[copy] = plan.path
+            if needed:
+                read_instead(readers, value, there[value])
+    return len(paths.copies) - before
 
 
-def _beside(users: Iterable[ir.Node], home: Mapping[ir.Node, Scope], own: Scope) -> dict[Scope, list[ir.Node]]:
-    """The users outside the scope `own`, by the outermost scope of any of them that they are in."""
-    found: dict[Scope, list[ir.Node]] = {}
+def read_instead(readers: Iterable[ir.Node], value: ir.Value, other: ir.Value) -> None:
+    """Let nodes read another value."""
+    for reader in readers:
+        for index, read in enumerate(reader.inputs):
+            if read is value:
+                reader.replace_input_with(index, other)
+
+
+def _beside(
+    users: Iterable[ir.Node], home: Mapping[ir.Node, ModulePlan], own: ModulePlan
+) -> dict[ModulePlan, list[ir.Node]]:
+    """Return the users outside the plan `own`, by the outermost plan of any of them that they are in."""
+    found: dict[ModulePlan, list[ir.Node]] = {}
     for user in sorted(users, key=lambda user: len(home[user].path)):
-        around = [scope for scope in _upwards(home[user]) if scope in found]
+        around = [plan for plan in _upwards(home[user]) if plan in found]
         if not is_within(home[user], own):
             found.setdefault(around[-1] if around else home[user], []).append(user)
     return found
 
 
-def _upwards(scope: Scope | None) -> Iterator[Scope]:
-    while scope is not None:
-        yield scope
-        scope = scope.parent
+def _upwards(plan: ModulePlan | None) -> Iterator[ModulePlan]:
+    while plan is not None:
+        yield plan
+        plan = plan.parent
 
 
 def _needed(
     node: ir.Node,
-    scope: Scope,
-    home: Mapping[ir.Node, Scope],
+    plan: ModulePlan,
+    home: Mapping[ir.Node, ModulePlan],
     counts: Collection[ir.Value],
     there: Collection[ir.Value],
 ) -> set[ir.Node]:
-    """All that `node` is computed from, itself included, that `scope` does not get from around it and has no copy of;
-    nothing if it can't be copied."""
+    """Find all that `node` is computed from, itself included, that `plan` does not get from around it and has no copy
+    of; nothing if it can't be copied."""
     found: set[ir.Node] = set()
     waiting = [node]
     while waiting:
         part = waiting.pop()
-        if part in found or is_within(scope, home[part]) or part.outputs[0] in there:
+        if part in found or is_within(plan, home[part]) or part.outputs[0] in there:
             continue
         is_known = all(value in counts or elements_of(value) is not None for value in part.outputs)
         if len(found) == LONGEST or len(part.outputs) != 1 or not is_known:
@@ -94,7 +106,7 @@ def _needed(
 
 
 def copied(node: ir.Node, copies: dict[ir.Value, ir.Value]) -> ir.Node:
-    """The same node once more, reading the `copies` there are; what it gives is one of them."""
+    """Return the same node once more, reading the `copies` there are; what it gives is one of them."""
     (old,) = node.outputs
     new = ir.Value(name=f"{old.name}.local_output_0", type=old.type, shape=old.shape)
     new.meta.update(old.meta)

@@ -25,11 +25,21 @@ import onnx_ir as ir
 from onnxlift.ir.origin.names import is_counted_weight, says_nothing
 from onnxlift.lifting.ops.layer_nodes import kind_of
 
-from .flow import Block, Flow, Piece, attends, depth_first, find_flow, is_convolution, is_layer, residual_sum
+from .flow import (
+    Block,
+    Flow,
+    Piece,
+    attends,
+    depth_first,
+    find_flow,
+    is_convolution,
+    is_layer,
+    residual_sum,
+)
+from .paths import ModulePaths, join_neighbours
 from .reads import outer_reads
 from .roles import name_blocks
 from .runs import find_repeats, find_runs, is_run
-from .scopes import Scopes, join_neighbours
 from .sizes import read_sizes_outside
 from .weights import mark_weights
 
@@ -40,23 +50,23 @@ ROUNDS = 8  # of splitting pieces that nothing is equal to
 STEPS = 64  # of looking for a body, for each piece
 
 
-def find_repetition(graph: ir.Graph, scopes: Scopes) -> None:
+def find_repetition(graph: ir.Graph, module_paths: ModulePaths) -> None:
     """Give the nodes of repeated blocks a path, and weights a name, in a graph where nothing has one that speaks."""
     are_counted = _are_counted(graph)
-    if any(scopes.paths.values()) and not are_counted:
+    if any(module_paths.by_node.values()) and not are_counted:
         return
-    paths, scopes.paths = scopes.paths, {}
+    paths, module_paths.by_node = module_paths.by_node, {}
     flow = find_flow(graph)
     mark_weights(graph, flow, are_counted)
     pieces, symbols = _pieces(flow)
     blocks = Search(flow, pieces, symbols).blocks(0, len(pieces))
     if not blocks:
-        scopes.paths = paths
+        module_paths.by_node = paths
     else:
-        scopes.owned.clear()
-        name_blocks(flow, blocks, scopes)
-        join_neighbours(graph, scopes, {node for node in graph if node not in flow.position})
-        read_sizes_outside(graph, scopes)
+        module_paths.owned.clear()
+        name_blocks(flow, blocks, module_paths)
+        join_neighbours(graph, module_paths, {node for node in graph if node not in flow.position})
+        read_sizes_outside(graph, module_paths)
         _sort(graph, flow)
 
 

@@ -21,31 +21,31 @@ from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.ops.layer_nodes import family_of, kind_of
 
 from .flow import Block, Flow, attends, is_convolution, is_layer, residual_sum
-from .scopes import Path, Scopes, weights_of
+from .paths import ModulePaths, Path, weights_of
 
 _CLASSES = {"encoder_layers": "EncoderLayer", "decoder_layers": "DecoderLayer"}
 _MEANS = {"GlobalAveragePool", "ReduceMean"}
 
 
-def name_blocks(flow: Flow, blocks: Sequence[Block], scopes: Scopes) -> None:
+def name_blocks(flow: Flow, blocks: Sequence[Block], paths: ModulePaths) -> None:
     """Give the nodes of `blocks` their paths."""
-    _Naming(flow, scopes).name(blocks, ())
-    scopes.guessed = True
+    _Naming(flow, paths).name(blocks, ())
+    paths.guessed = True
 
 
-def name_projections(graph: ir.Graph, scopes: Scopes) -> None:
+def name_projections(graph: ir.Graph, paths: ModulePaths) -> None:
     """Give those layers a path that make queries, keys and values in a module that has a name while they have none: the
     names of `F.linear(x, self.q_proj.weight)` are lost where an exporter transposes the weight."""
     modules: dict[Path, list[ir.Node]] = {}
     for node in graph:
-        path = scopes.paths.get(node, ())
-        modules.setdefault(path[:-1] if node in scopes.owned else path, []).append(node)
+        path = paths.by_node.get(node, ())
+        modules.setdefault(path[:-1] if node in paths.owned else path, []).append(node)
     for path, nodes in modules.items():
-        taken = {scopes.paths[node] for node in nodes}
+        taken = {paths.by_node[node] for node in nodes}
         for node, name in _attention_names(nodes).items() if path else ():
-            nameless = scopes.paths[node] == path and all(origin_of(value).is_nameless for value in weights_of(node))
+            nameless = paths.by_node[node] == path and all(origin_of(value).is_nameless for value in weights_of(node))
             if nameless and (*path, name) not in taken:
-                scopes.paths[node] = (*path, name)
+                paths.by_node[node] = (*path, name)
 
 
 MOST_ATTENTIONS = 8  # of a block; one that has more is no layer of a decoder
@@ -55,9 +55,9 @@ Row = tuple[str, list[Block]]
 
 
 class _Naming:
-    def __init__(self, flow: Flow, scopes: Scopes) -> None:
+    def __init__(self, flow: Flow, paths: ModulePaths) -> None:
         self.flow = flow
-        self.scopes = scopes
+        self.paths = paths
 
     def name(self, blocks: Sequence[Block], prefix: Path) -> None:
         """The paths of blocks that lie in the module at `prefix`."""
@@ -108,13 +108,13 @@ class _Naming:
                 yield ("embeddings" if self._embeds(row[0]) else "block"), row
 
     def _enter(self, block: Block, path: Path) -> None:
-        self.scopes.called.add(path)
-        self.scopes.classes[path] = _CLASSES.get(path[-2] if len(path) > 1 else "") or self._class(block)
+        self.paths.called.add(path)
+        self.paths.classes[path] = _CLASSES.get(path[-2] if len(path) > 1 else "") or self._class(block)
         inner = {position for child in block.children for position in range(child.start, child.end)}
         direct = [self.flow.nodes[p] for p in range(block.start, block.end) if p not in inner]
         names = _layer_names(direct, self._crosses(block))
         for node in direct:
-            self.scopes.paths[node] = (*path, *names[node].split(".")) if node in names else path
+            self.paths.by_node[node] = (*path, *names[node].split(".")) if node in names else path
         self.name(block.children, path)
 
     def _class(self, block: Block) -> str:

@@ -20,19 +20,19 @@ from onnxlift.ir.graph.edit import initialiser
 from onnxlift.ir.graph.shapes import elements_of, shape_of
 
 from .flow import SIZES
-from .scopes import Scopes
+from .paths import ModulePaths
 
 
-def read_sizes_outside(graph: ir.Graph, scopes: Scopes) -> None:
+def read_sizes_outside(graph: ir.Graph, paths: ModulePaths) -> None:
     """Let the nodes outside of blocks take sizes from what is there before the blocks, and remove what nobody reads any
     more."""
     outside = _Outside()
     held_back: dict[ir.Node, None] = {}  # nodes outside of blocks that have to wait for one
     outside.add(graph.inputs)
     for node in list(graph):
-        if scopes.paths.get(node, ()):
+        if paths.by_node.get(node, ()):
             continue
-        waits = any(_is_inside(value, scopes, held_back) for value in node.inputs)
+        waits = any(_is_inside(value, paths, held_back) for value in node.inputs)
         if not waits or _measures_other_value(node, outside):
             outside.add(node.outputs)
         elif _is_size(node):
@@ -41,7 +41,7 @@ def read_sizes_outside(graph: ir.Graph, scopes: Scopes) -> None:
     for node in reversed(held_back):
         if not any(value.uses() or value.is_graph_output() for value in node.outputs):
             graph.remove(node, safe=True)
-            scopes.paths.pop(node, None)
+            paths.by_node.pop(node, None)
 
 
 @dataclass
@@ -103,10 +103,10 @@ def _measured(value: ir.Value, outside: _Outside, graph: ir.Graph, before: ir.No
     return size.outputs[0]
 
 
-def _is_inside(value: ir.Value | None, scopes: Scopes, held_back: dict[ir.Node, None]) -> bool:
+def _is_inside(value: ir.Value | None, paths: ModulePaths, held_back: dict[ir.Node, None]) -> bool:
     """Tell whether a value is made in a block, or from what is."""
     producer = value.producer() if value is not None else None
-    return producer is not None and (producer in held_back or bool(scopes.paths.get(producer)))
+    return producer is not None and (producer in held_back or bool(paths.by_node.get(producer)))
 
 
 def _is_size(node: ir.Node) -> bool:

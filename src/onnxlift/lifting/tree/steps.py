@@ -12,6 +12,7 @@ that `torch.nn` has as a layer needs none, and if the chain turns out to be none
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping
 from itertools import groupby
 
@@ -20,32 +21,33 @@ import onnx_ir as ir
 from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.ops.layer_nodes import is_weighted
 
-from .scope import Scope, walk
-from .scopes import Path, Scopes
+from .paths import ModulePaths, Path
+from .plan import ModulePlan, walk
 
 
-def find_steps(root: Scope, scopes: Scopes) -> None:
-    """Let the steps of chains be scopes of their own."""
-    for scope in list(walk(root)):
-        numbers = {item: _number(item, scope.path, scopes.paths) for item in scope.items}
-        runs = [(number, [*items]) for number, items in groupby(scope.items, numbers.__getitem__)]
+def find_steps(root: ModulePlan, module_paths: ModulePaths) -> None:
+    """Let the steps of chains be plans of their own."""
+    paths = ChainMap(module_paths.shortened, module_paths.by_node)
+    for plan in list(walk(root)):
+        numbers = {item: _number(item, plan.path, paths) for item in plan.items}
+        runs = [(number, [*items]) for number, items in groupby(plan.items, numbers.__getitem__)]
         in_order = [number for number, _ in runs if number is not None]
-        if not scope.called or len(in_order) < len(runs) or in_order != sorted(set(in_order)):
+        if not plan.called or len(in_order) < len(runs) or in_order != sorted(set(in_order)):
             continue
-        has_weights = [any(isinstance(item, Scope) or _holds_weights(item) for item in items) for _, items in runs]
+        has_weights = [any(isinstance(item, ModulePlan) or _holds_weights(item) for item in items) for _, items in runs]
         if not any(has_weights):
             continue
-        scope.items = []
+        plan.items = []
         for (number, items), is_layer in zip(runs, has_weights, strict=True):
             if not is_layer:
-                path = (*scope.path, str(number))
-                hint = scopes.classes.get(path)
-                items = [Scope(path, items, hint, called=True, parent=scope, is_step=True)]
-            scope.items += items
+                path = (*plan.path, str(number))
+                hint = module_paths.classes.get(path)
+                items = [ModulePlan(path, items, hint, called=True, parent=plan, is_step=True)]
+            plan.items += items
 
 
-def _number(item: ir.Node | Scope, around: Path, paths: Mapping[ir.Node, Path]) -> int | None:
-    path = item.path if isinstance(item, Scope) else paths.get(item, ())
+def _number(item: ir.Node | ModulePlan, around: Path, paths: Mapping[ir.Node, Path]) -> int | None:
+    path = item.path if isinstance(item, ModulePlan) else paths.get(item, ())
     part = path[len(around)] if len(path) > len(around) else ""
     return int(part) if part.isascii() and part.isdigit() and len(part) < 10 else None
 

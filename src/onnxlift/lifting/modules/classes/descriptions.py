@@ -13,7 +13,7 @@ from onnxlift.ir.graph.marks import AXES
 from onnxlift.lifting.modules.loops.dense_blocks import NumberedLayers, regular_layers
 from onnxlift.lifting.modules.module import Module, Stored
 from onnxlift.lifting.ops.layers import Layer
-from onnxlift.lifting.tree.scopes import Path
+from onnxlift.lifting.tree.paths import Path
 
 from .canonical import Canonical
 from .equal_lists import equal_lists, first_of, length_number

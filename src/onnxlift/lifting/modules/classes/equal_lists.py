@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from onnxlift.lifting.modules.module import Module, is_list
-from onnxlift.lifting.tree.scopes import Path
+from onnxlift.lifting.tree.paths import Path
 
 from .module_class import ModuleClass
 from .number_groups import Number

@@ -60,7 +60,7 @@ from onnxlift.lifting.modules.module import Module, Stored
 from onnxlift.lifting.modules.statements.inline import main_line
 from onnxlift.lifting.ops.kinds import is_activation_function
 from onnxlift.lifting.ops.layers import Layer
-from onnxlift.lifting.tree.scopes import Path
+from onnxlift.lifting.tree.paths import Path
 
 from .canonical import Canonical
 from .number_groups import ABSENT, Number

@@ -48,7 +48,7 @@ from onnxlift.lifting.code.substitute import copied, substitute
 from onnxlift.lifting.modules.meaning import in_common
 from onnxlift.lifting.modules.module import Module, Stored, is_list
 from onnxlift.lifting.modules.statements.inline import is_readable
-from onnxlift.lifting.tree.scopes import Path
+from onnxlift.lifting.tree.paths import Path
 
 from .iteration_values import Changes, Collected, find_changes, made_in, with_all_bounds
 from .iterations import Facts, Iterations, assigned, find_iterations, member_path, parts, reads

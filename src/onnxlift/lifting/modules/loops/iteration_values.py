@@ -40,7 +40,7 @@ from onnxlift.lifting.code.substitute import copied
 from onnxlift.lifting.modules.classes.canonical import Canonical
 from onnxlift.lifting.modules.classes.number_groups import Number
 from onnxlift.lifting.modules.module import Module
-from onnxlift.lifting.tree.scopes import Path
+from onnxlift.lifting.tree.paths import Path
 
 from .iterations import Iterations, assigned, member_path, reads
 

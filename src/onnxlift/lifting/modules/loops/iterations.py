@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from onnxlift.lifting.code.expr import Expr, Local, Member, Ref, variable, walk
 from onnxlift.lifting.code.statements import Assign, Block, Evaluate, ForLoop, Statement, expressions, walk_statements
 from onnxlift.lifting.modules.module import Module
-from onnxlift.lifting.tree.scopes import Path
+from onnxlift.lifting.tree.paths import Path
 
 from .loops import SHORTEST, SHORTEST_PART
 

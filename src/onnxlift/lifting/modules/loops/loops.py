@@ -39,7 +39,7 @@ from onnxlift.lifting.code.statements import (
 )
 from onnxlift.lifting.modules.module import Module, is_list
 from onnxlift.lifting.modules.signatures.prune import called_module
-from onnxlift.lifting.tree.scopes import Path
+from onnxlift.lifting.tree.paths import Path
 
 SHORTEST, SHORTEST_PART = 2, 3
 MOST_BETWEEN = 32  # statements between two calls of a loop

@@ -26,17 +26,17 @@ from onnxlift.lifting.code.statements import expressions, walk_statements
 from onnxlift.lifting.modules.member_names import kind_word
 from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.ops.layers import Layer
-from onnxlift.lifting.tree.scopes import Scopes
+from onnxlift.lifting.tree.paths import ModulePaths
 from onnxlift.rewriting.idioms.parts.parameter_names import parameter_name
 
 
-def derive(root: Module, model: ir.Model, scopes: Scopes) -> None:
+def derive(root: Module, model: ir.Model, paths: ModulePaths) -> None:
     """Let the root module be the layer that it has, if it was one."""
     if not exporter_of(model).is_pytorch:
         return
     layers = [layer for layer in root.members.values() if isinstance(layer, Layer) and _is_the_model(layer)]
     if not layers and len(root.members) == 1 and len(root.body.statements) == 2:
-        layers = [layer for layer in root.members.values() if isinstance(layer, Layer) and _has_no_names(layer, scopes)]
+        layers = [layer for layer in root.members.values() if isinstance(layer, Layer) and _has_no_names(layer, paths)]
     if len(layers) == 1 and _is_only_called(layers[0], root):
         (layer,) = layers
         own = {*(name.partition(".")[0] for name in layer.weights), *layer.signature}
@@ -60,12 +60,12 @@ def _name(value: ir.Value, layer: Layer) -> str | None:
     return None if origin.is_nameless or origin.is_made else value.name
 
 
-def _has_no_names(layer: Layer, scopes: Scopes) -> bool:
+def _has_no_names(layer: Layer, paths: ModulePaths) -> bool:
     """Tell whether a layer without names is the model itself, by rule 2."""
     node = layer.node
     if node is None or not layer.weights or any(_name(w.value, layer) for w in layer.weights.values()):
         return False
-    return not scopes.path_of(node) and ((node.name or "").startswith("/") or NAME_SCOPES in node.metadata_props)
+    return not paths.path_of(node) and ((node.name or "").startswith("/") or NAME_SCOPES in node.metadata_props)
 
 
 def _is_only_called(layer: Layer, module: Module) -> bool:

@@ -26,7 +26,7 @@ from onnxlift.lifting.code.expr import Call, Display, Expr, Local, Member, Ref, 
 from onnxlift.lifting.code.statements import Assign, Block, Return, Statement, blocks, expressions, walk_statements
 from onnxlift.lifting.modules.classes.module_class import ModuleClass
 from onnxlift.lifting.modules.module import Module, Stored
-from onnxlift.lifting.tree.scopes import Path, owner_of
+from onnxlift.lifting.tree.paths import Path, owner_of
 
 Registered = Mapping[Path, int]
 """The path of a module or tensor -> its place among those of the original."""

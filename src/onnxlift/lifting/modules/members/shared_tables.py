@@ -24,7 +24,7 @@ from onnxlift.ir.origin.exported import parameters_in_order
 from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.modules.module import Module, state_entries
 from onnxlift.lifting.ops.layers import Layer
-from onnxlift.lifting.tree.scopes import Path, owner_of
+from onnxlift.lifting.tree.paths import Path, owner_of
 
 
 def add_shared_tables(root: Module, model: ir.Model) -> None:

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.modules.module import Entry
 from onnxlift.lifting.ops.layers import turned
-from onnxlift.lifting.tree.scopes import Path
+from onnxlift.lifting.tree.paths import Path
 
 
 def find_ties(entries: Mapping[str, Entry]) -> dict[str, str]:

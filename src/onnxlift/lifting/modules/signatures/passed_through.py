@@ -47,7 +47,7 @@ from onnxlift.lifting.modules.members.member_order import order_by_use
 from onnxlift.lifting.modules.module import Module, Stored
 from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.ops.operand import Operand, Tensor
-from onnxlift.lifting.tree.scopes import Path
+from onnxlift.lifting.tree.paths import Path
 
 from .prune import called_module
 

@@ -38,11 +38,11 @@ MOST_TIED = 16  # layers that share a weight; more are one layer that is called 
 
 
 @dataclass
-class Scopes:
+class ModulePaths:
     """Where each node belongs. `called` are the paths that are known to be modules with a `forward` (and not mere
     containers), `classes` their class names where the exporter tells."""
 
-    paths: dict[ir.Node, Path] = field(default_factory=dict)
+    by_node: dict[ir.Node, Path] = field(default_factory=dict)
     called: set[Path] = field(default_factory=set)
     classes: dict[Path, str] = field(default_factory=dict)
 
@@ -52,68 +52,71 @@ class Scopes:
     by_name: dict[str, Path] = field(default_factory=dict)
     of_layers: dict[ir.Value, bool] = field(default_factory=dict)  # whether a layer has a weight under its own name
     owned: set[ir.Node] = field(default_factory=set)  # whose path is the one that their weights have in the model
+    shortened: dict[ir.Node, Path] = field(default_factory=dict)  # of the only nodes of scopes, as the tree has it
+    copies: dict[ir.Node, Path] = field(default_factory=dict)  # of nodes, for modules that compute the same again
 
     @cached_property
     def population(self) -> Counter[Path]:
         """How many nodes of the model lie at a path or below it."""
-        return Counter(path[:depth] for path in self.paths.values() for depth in range(len(path) + 1))
+        paths = (self.shortened.get(node, path) for node, path in self.by_node.items())
+        return Counter(path[:depth] for path in paths for depth in range(len(path) + 1))
 
     def path_of(self, node: ir.Node) -> Path:
         """The path of a node of the main graph or of a subgraph; the root's where nothing is known."""
-        path = self.paths.get(node)
+        path = self.shortened.get(node, self.by_node.get(node))
         if path is None:
-            path = self.paths[node] = _own_path(node, self) or ()
+            path = self.by_node[node] = _own_path(node, self) or ()
         return path
 
 
-def find_scopes(graph: ir.Graph) -> Scopes:
+def find_paths(graph: ir.Graph) -> ModulePaths:
     """The path of every node of the main graph. One that nothing is known about joins those who use its values."""
-    scopes = Scopes()
-    _complete_names(graph, scopes)
+    paths = ModulePaths()
+    _complete_names(graph, paths)
     unknown: set[ir.Node] = set()
     for node in graph:
-        path = _own_path(node, scopes)
+        path = _own_path(node, paths)
         if path is None:
             unknown.add(node)
         else:
-            scopes.paths[node] = path
-    join_neighbours(graph, scopes, unknown)
-    _strip_wrapper(scopes)
-    _forget_calls(scopes)
-    scopes.by_name = {node.name: path for node, path in scopes.paths.items() if node.name}
-    return scopes
+            paths.by_node[node] = path
+    join_neighbours(graph, paths, unknown)
+    _strip_wrapper(paths)
+    _forget_calls(paths)
+    paths.by_name = {node.name: path for node, path in paths.by_node.items() if node.name}
+    return paths
 
 
-def find_inner_scopes(graph: ir.Graph, scopes: Scopes) -> None:
+def find_inner_paths(graph: ir.Graph, paths: ModulePaths) -> None:
     """Add the paths of the nodes in branches and loops, at any depth. A node around layers is in the module that they
     all are in."""
     for node in graph:
         for inner in subgraphs(node):
             unknown: set[ir.Node] = set()
             for each in inner:
-                path = _own_path(each, scopes)
-                scopes.paths[each] = path or ()
+                path = _own_path(each, paths)
+                paths.by_node[each] = path or ()
                 if path is None:
                     unknown.add(each)
-            join_neighbours(inner, scopes, unknown)
-            find_inner_scopes(inner, scopes)
-            layers = [_around(each, scopes.paths[each]) for each in inner if each in scopes.owned]
-            scopes.paths[node] = _common([scopes.paths.get(node, ()), *layers])
+            join_neighbours(inner, paths, unknown)
+            find_inner_paths(inner, paths)
+            layers = [_around(each, paths.by_node[each]) for each in inner if each in paths.owned]
+            paths.by_node[node] = _common([paths.by_node.get(node, ()), *layers])
 
 
-def join_neighbours(graph: ir.Graph, scopes: Scopes, nodes: Collection[ir.Node]) -> None:
+def join_neighbours(graph: ir.Graph, paths: ModulePaths, nodes: Collection[ir.Node]) -> None:
     """Let each of `nodes` be where all are that use its values; or, if these are here and there, and it works on a
     single value (the activation of a layer whose name an optimiser kept), where that is made."""
     for node in reversed(list(graph)):
         if node in nodes:
-            users = {user for value in node.outputs for user, _ in value.uses() if user in scopes.paths}
-            path = _common([_around(user, scopes.paths[user]) for user in users])
-            scopes.paths[node] = _module(path, scopes) if scopes.guessed else path
-    for node in graph if not scopes.guessed else ():
+            users = {user for value in node.outputs for user, _ in value.uses() if user in paths.by_node}
+            path = _common([_around(user, paths.by_node[user]) for user in users])
+            paths.by_node[node] = _module(path, paths) if paths.guessed else path
+    for node in graph if not paths.guessed else ():
         source = _only_source(node) if node in nodes else None
-        path = _around(source, scopes.paths.get(source, ())) if source is not None else ()
-        if len(path) > len(scopes.paths[node]) and path[: len(scopes.paths[node])] == scopes.paths[node]:
-            scopes.paths[node] = path
+        path = _around(source, paths.by_node.get(source, ())) if source is not None else ()
+        if len(path) > len(paths.by_node[node]) and path[: len(paths.by_node[node])] == paths.by_node[node]:
+            paths.by_node[node] = path
 
 
 def _only_source(node: ir.Node) -> ir.Node | None:
@@ -123,38 +126,38 @@ def _only_source(node: ir.Node) -> ir.Node | None:
     return values[0].producer() if works else None
 
 
-def _module(path: Path, scopes: Scopes) -> Path:
+def _module(path: Path, paths: ModulePaths) -> Path:
     """The innermost module that `path` lies in, be it that itself, and not a list of modules."""
-    while path and path not in scopes.called:
+    while path and path not in paths.called:
         path = path[:-1]
     return path
 
 
-def no_scopes(graph: ir.Graph) -> Scopes:
+def no_paths(graph: ir.Graph) -> ModulePaths:
     """Every node in the root, whatever the names say."""
-    return Scopes(paths=dict.fromkeys(graph.all_nodes(), ()))
+    return ModulePaths(by_node=dict.fromkeys(graph.all_nodes(), ()))
 
 
-def _strip_wrapper(scopes: Scopes) -> None:
+def _strip_wrapper(paths: ModulePaths) -> None:
     """Forget the scope that TensorFlow and Keras put around everything (`model/conv1/Conv2D`); a path that weights or
     PyTorch's exporter speak of stays."""
-    if scopes.owned or scopes.classes or any((node.name or "/").startswith("/") for node in scopes.paths):
+    if paths.owned or paths.classes or any((node.name or "/").startswith("/") for node in paths.by_node):
         return
-    common = _common(list(scopes.paths.values()))
+    common = _common(list(paths.by_node.values()))
     if common:
-        scopes.paths = {node: path[len(common) :] for node, path in scopes.paths.items()}
-        scopes.called = {path[len(common) :] for path in scopes.called if path[: len(common)] == common}
+        paths.by_node = {node: path[len(common) :] for node, path in paths.by_node.items()}
+        paths.called = {path[len(common) :] for path in paths.called if path[: len(common)] == common}
 
 
 _COUNTED = re.compile(r"(.+)_(\d{1,6})")
 
 
-def _forget_calls(scopes: Scopes) -> None:
+def _forget_calls(paths: ModulePaths) -> None:
     """`/layer_1/Add` -> layer: PyTorch's older exporter adds a number to the name of a module that is called again. It
     is a call, and no module of that name, if nothing holds weights there, and those of `layer`, or of the module around
     it if it has none, are read so often. So is `/layer_1/Add` that reads a constant which is called `layer.offset`."""
     readers: dict[tuple[object, ...], list[Path]] = {}
-    for node, path in scopes.paths.items():
+    for node, path in paths.by_node.items():
         weights = weights_of(node) if is_weighted(node) else ()
         if weights:
             readers.setdefault((node.op_type, *weights), []).append(path)
@@ -162,11 +165,11 @@ def _forget_calls(scopes: Scopes) -> None:
     for home, *others in readers.values():
         for depth in range(1, len(home) + 1):
             calls[home[:depth]] = min(1 + len(others), calls.get(home[:depth], 1 + len(others)))
-    for home, again in _read_again(scopes).items():
+    for home, again in _read_again(paths).items():
         calls.setdefault(home, 1 + len(again))
     if all(count == 1 for count in calls.values()):
         return
-    for node, path in scopes.paths.items():
+    for node, path in paths.by_node.items():
         known: Path = ()
         around = 1
         for part in path:
@@ -175,13 +178,13 @@ def _forget_calls(scopes: Scopes) -> None:
             is_call = counted is not None and int(counted[2]) < calls.get(base, around)
             known = base if is_call else (*known, part)
             around = calls.get(known, around)
-        scopes.paths[node] = known
+        paths.by_node[node] = known
 
 
-def _read_again(scopes: Scopes) -> dict[Path, set[str]]:
+def _read_again(paths: ModulePaths) -> dict[Path, set[str]]:
     """The modules whose constants other nodes than layers read under the names of further calls, with these."""
     found: dict[Path, set[str]] = {}
-    for node, path in scopes.paths.items():
+    for node, path in paths.by_node.items():
         counted = _COUNTED.fullmatch(path[-1]) if path and not is_weighted(node) else None
         if counted is not None:
             home = (*path[:-1], counted[1])
@@ -190,10 +193,10 @@ def _read_again(scopes: Scopes) -> dict[Path, set[str]]:
     return found
 
 
-def _complete_names(graph: ir.Graph, scopes: Scopes) -> None:
+def _complete_names(graph: ir.Graph, module_paths: ModulePaths) -> None:
     """Find the paths of those nodes whose names leave out modules, or go through modules that hold none of their
     layers. Of the modules that are left out, the items of a list are called; those in between are not."""
-    by_name = Scopes()
+    by_name = ModulePaths()
     layers = [node for node in graph.all_nodes() if is_weighted(node)]
     scopes_of = {node: _from_node_name(node, by_name) or () for node in layers}
     owners = {node: owner for node in layers if (owner := _from_weights(node, scopes_of[node]))}
@@ -203,37 +206,37 @@ def _complete_names(graph: ir.Graph, scopes: Scopes) -> None:
         return
     named = [(node, _from_node_name(node, by_name) or ()) for node in graph.all_nodes()]
     if not gaps:
-        _leave_out(detours, named, scopes, by_name.called - detours)
+        _leave_out(detours, named, module_paths, by_name.called - detours)
         return
     paths = fill([(scope, owners.get(node)) for node, scope in named], gaps)
     for (node, scope), path in zip(named, paths, strict=True):
         if path != scope:
-            scopes.completed[node] = path
+            module_paths.completed[node] = path
             above, added = len(_common([scope, path])), len(path) - len(scope)
             called = [path[: above + added]] if path[above + added - 1].isdigit() else []
             called += [path[: end + added] for end in range(above + 1, len(scope) + 1)]
-            scopes.called.update(called, (path[:end] for end in range(above + 1)))
+            module_paths.called.update(called, (path[:end] for end in range(above + 1)))
 
 
 def _leave_out(
-    detours: Collection[Path], named: Iterable[tuple[ir.Node, Path]], scopes: Scopes, called: Collection[Path]
+    detours: Collection[Path], named: Iterable[tuple[ir.Node, Path]], paths: ModulePaths, called: Collection[Path]
 ) -> None:
     for node, scope in named:
         around = [scope[:end] for end in range(len(scope) + 1)]
         if any(each in detours for each in around):
-            scopes.completed[node] = without_detours(scope, detours)
-            scopes.called.update(without_detours(each, detours) for each in around if each in called)
+            paths.completed[node] = without_detours(scope, detours)
+            paths.called.update(without_detours(each, detours) for each in around if each in called)
 
 
-def _own_path(node: ir.Node, scopes: Scopes) -> Path | None:
-    by_exporter = _from_metadata(node, scopes)
+def _own_path(node: ir.Node, paths: ModulePaths) -> Path | None:
+    by_exporter = _from_metadata(node, paths)
     if by_exporter is None:
-        by_exporter = scopes.completed[node] if node in scopes.completed else _from_node_name(node, scopes)
+        by_exporter = paths.completed[node] if node in paths.completed else _from_node_name(node, paths)
     # A parameter by itself stands where it is used.
     by_weights = _from_weights(node, by_exporter) if node.op_type != "Parameter" else None
-    path = _choose(node, by_exporter, by_weights, scopes)
+    path = _choose(node, by_exporter, by_weights, paths)
     if path is not None and path == by_weights:
-        scopes.owned.add(node)
+        paths.owned.add(node)
     return path
 
 
@@ -250,11 +253,11 @@ def _common(paths: Sequence[Path]) -> Path:
     return tuple(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(low, high, strict=False)))
 
 
-def _choose(node: ir.Node, by_exporter: Path | None, by_weights: Path | None, scopes: Scopes) -> Path | None:
+def _choose(node: ir.Node, by_exporter: Path | None, by_weights: Path | None, paths: ModulePaths) -> Path | None:
     if by_weights is None:
         return by_exporter
     if by_exporter is None:
-        is_code = _is_layers(node, by_weights, scopes) or _is_read_outside(node, by_weights)
+        is_code = _is_layers(node, by_weights, paths) or _is_read_outside(node, by_weights)
         return None if is_code and not is_weighted(node) else by_weights
     if is_weighted(node):
         # Optimisers move nodes to a neighbour; a weight that lives elsewhere altogether is another layer's, shared.
@@ -263,18 +266,18 @@ def _choose(node: ir.Node, by_exporter: Path | None, by_weights: Path | None, sc
         return by_weights if is_own else by_exporter
     # A parameter used by an ordinary operator: its owner may lie above the code that uses it, not below, and may be a
     # layer.
-    is_inside = by_weights[: len(by_exporter)] == by_exporter and not _is_layers(node, by_weights, scopes)
+    is_inside = by_weights[: len(by_exporter)] == by_exporter and not _is_layers(node, by_weights, paths)
     return by_weights if is_inside else by_exporter
 
 
-def _is_layers(node: ir.Node, owner: Path, scopes: Scopes) -> bool:
+def _is_layers(node: ir.Node, owner: Path, paths: ModulePaths) -> bool:
     """Whether what an operator reads is a layer's, which is called under its own name."""
     tensors = [value for value in weights_of(node) if owner_of(value.name) == owner]
     for value in tensors:
-        if value not in scopes.of_layers:
+        if value not in paths.of_layers:
             layers = (user for user, _ in islice(value.uses(), MOST_TIED) if is_weighted(user))
-            scopes.of_layers[value] = any(_by_exporter(user) == owner for user in layers)
-    return any(scopes.of_layers[value] for value in tensors)
+            paths.of_layers[value] = any(_by_exporter(user) == owner for user in layers)
+    return any(paths.of_layers[value] for value in tensors)
 
 
 def _is_read_outside(node: ir.Node, owner: Path) -> bool:
@@ -308,11 +311,11 @@ def _without_count(name: str) -> str:
 
 
 def _by_exporter(node: ir.Node) -> Path | None:
-    path = _from_metadata(node, Scopes())
-    return path if path is not None else _from_node_name(node, Scopes())
+    path = _from_metadata(node, ModulePaths())
+    return path if path is not None else _from_node_name(node, ModulePaths())
 
 
-def _from_metadata(node: ir.Node, scopes: Scopes) -> Path | None:
+def _from_metadata(node: ir.Node, paths: ModulePaths) -> Path | None:
     names = string_list(node.metadata_props.get(NAME_SCOPES))
     if not names or names[0] == NO_MODULE:
         return None
@@ -320,27 +323,27 @@ def _from_metadata(node: ir.Node, scopes: Scopes) -> Path | None:
     path: Path = ()
     for index, name in enumerate(names[:-1]):  # the last one is the operation itself
         path = _parts(name) if name else ()
-        scopes.called.add(path)
+        paths.called.add(path)
         if index < len(classes):
-            scopes.classes.setdefault(path, classes[index].rpartition(".")[2])
+            paths.classes.setdefault(path, classes[index].rpartition(".")[2])
     return path
 
 
-def _from_node_name(node: ir.Node, scopes: Scopes) -> Path | None:
+def _from_node_name(node: ir.Node, paths: ModulePaths) -> Path | None:
     name = (node.name or "").partition(";")[0]  # TensorFlow Lite joins the names of all that it fused
     if "/" not in name.strip("/") and not name.startswith("/"):
         return None
     path: Path = ()
-    scopes.called.add(path)
+    paths.called.add(path)
     functions: Mapping[str, str] = node.meta.get(CALLS, {})
     components = name.strip("/").split("/", DEEPEST)[:-1]
     for depth, component in enumerate(components, 1):
         parts = tuple(p for p in _parts(component) if p)
         path = joined(path, parts)[:DEEPEST]
-        scopes.called.add(path)
+        paths.called.add(path)
         function = functions.get("/".join(components[:depth]))
         if function is not None:
-            scopes.classes.setdefault(path, function.rpartition(".")[2])
+            paths.classes.setdefault(path, function.rpartition(".")[2])
     return path
 
 

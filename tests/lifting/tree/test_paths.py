@@ -8,15 +8,22 @@ import pytest
 
 from onnxlift.ir.graph.marks import DOMAIN
 from onnxlift.lifting.code.identifiers import file_stem
-from onnxlift.lifting.tree.scopes import DEEPEST, Path, Scopes, find_scopes, flat_layer_name, owner_of
+from onnxlift.lifting.tree.paths import (
+    DEEPEST,
+    ModulePaths,
+    Path,
+    find_paths,
+    flat_layer_name,
+    owner_of,
+)
 from small_graphs import Graph
 
 
-def scopes_of(g: Graph, output: str) -> tuple[dict[str, Path], Scopes]:
+def paths_of(g: Graph, output: str) -> tuple[dict[str, Path], ModulePaths]:
     """Output name -> path of the node that gives it."""
     model = ir.from_proto(onnx.shape_inference.infer_shapes(g.model(output)))
-    scopes = find_scopes(model.graph)
-    return {str(node.outputs[0].name): path for node, path in scopes.paths.items()}, scopes
+    paths = find_paths(model.graph)
+    return {str(node.outputs[0].name): path for node, path in paths.by_node.items()}, paths
 
 
 def test_metadata_of_the_exporter() -> None:
@@ -25,7 +32,7 @@ def test_metadata_of_the_exporter() -> None:
     scopes = ["", "blocks.0", "blocks.0.fc", "linear"]
     x = g.node("MatMul", g.input("x", "n", 4), g.weight("w", 4, 4), scopes=scopes, classes=classes, output="a")
     g.node("Sin", x, scopes=["", "blocks.0", "sin"], classes=[*classes[:2], "aten.sin.default"], output="b")
-    paths, found = scopes_of(g, "b")
+    paths, found = paths_of(g, "b")
     assert paths == {"a": ("blocks", "0", "fc"), "b": ("blocks", "0")}
     assert found.classes == {(): "Net", ("blocks", "0"): "Block", ("blocks", "0", "fc"): "Linear"}
 
@@ -35,7 +42,7 @@ def test_names_of_nodes_with_repeated_containers() -> None:
     x = g.node("Sin", g.input("x", "n", 4), name="/encoder/layers.0/attn/Sin", output="a")
     x = g.node("Cos", x, name="/layer1/layer1.0/Cos", output="b")
     g.node("Tanh", x, name="/Tanh", output="c")
-    paths, found = scopes_of(g, "c")
+    paths, found = paths_of(g, "c")
     assert paths == {"a": ("encoder", "layers", "0", "attn"), "b": ("layer1", "0"), "c": ()}
     assert ("layer1",) in found.called and ("encoder", "layers") not in found.called
 
@@ -44,14 +51,14 @@ def test_weights_beat_names_for_the_node_that_holds_them_as_a_layer() -> None:
     g = Graph()
     weight = g.weight("encoder.fc.weight", 4, 4)
     g.node("MatMul", g.input("x", "n", 4), weight, name="/encoder/bn/MatMul", output="a")  # moved by an optimiser
-    assert scopes_of(g, "a")[0] == {"a": ("encoder", "fc")}
+    assert paths_of(g, "a")[0] == {"a": ("encoder", "fc")}
 
 
 def test_a_weight_from_elsewhere_does_not_move_the_node() -> None:
     g = Graph()
     weight = g.weight("encoder.embed.weight", 4, 4)
     g.node("MatMul", g.input("x", "n", 4), weight, name="/decoder/head/MatMul", output="a")
-    assert scopes_of(g, "a")[0] == {"a": ("decoder", "head")}
+    assert paths_of(g, "a")[0] == {"a": ("decoder", "head")}
 
 
 @pytest.mark.parametrize(
@@ -73,7 +80,7 @@ def test_what_is_cut_out_of_a_weight_is_where_it_is_read(is_called: bool, reader
     part = g.node("Relu", weight, output="part")
     y = g.node("MatMul", x, weight, name="/fc/MatMul", output="a") if is_called else x
     g.node("Mul", y, part, name=reader, output="b")
-    assert scopes_of(g, "b")[0]["part"] == expected
+    assert paths_of(g, "b")[0]["part"] == expected
 
 
 def test_layers_that_share_a_weight_keep_their_names() -> None:
@@ -82,7 +89,7 @@ def test_layers_that_share_a_weight_keep_their_names() -> None:
     weight = g.weight("shared.weight", 4, 4)
     x = g.node("MatMul", g.input("x", "n", 4), weight, name="/encoder/embed/MatMul", output="a")
     g.node("MatMul", x, weight, name="/head/MatMul", output="b")
-    assert scopes_of(g, "b")[0] == {"a": ("encoder", "embed"), "b": ("head",)}
+    assert paths_of(g, "b")[0] == {"a": ("encoder", "embed"), "b": ("head",)}
 
 
 @pytest.mark.parametrize("owner", ["embed", "head"])
@@ -91,7 +98,7 @@ def test_a_head_beside_the_embedding_that_it_shares_a_weight_with_keeps_its_name
     weight = g.weight(f"{owner}.weight", 4, 4)
     x = g.node("Embedding", weight, g.input("x", "n"), name="/embed/Gather", output="a", domain=DOMAIN)
     g.node("MatMul", x, weight, name="/head/MatMul", output="b")
-    assert scopes_of(g, "b")[0] == {"a": ("embed",), "b": ("head",)}
+    assert paths_of(g, "b")[0] == {"a": ("embed",), "b": ("head",)}
 
 
 def test_a_layer_that_is_called_twice_is_what_its_weight_says() -> None:
@@ -99,7 +106,7 @@ def test_a_layer_that_is_called_twice_is_what_its_weight_says() -> None:
     weight = g.weight("fc.weight", 4, 4)
     x = g.node("MatMul", g.input("x", "n", 4), weight, name="/fc/MatMul", output="a")
     g.node("MatMul", x, weight, name="/fc_1/MatMul", output="b")
-    assert scopes_of(g, "b")[0] == {"a": ("fc",), "b": ("fc",)}
+    assert paths_of(g, "b")[0] == {"a": ("fc",), "b": ("fc",)}
 
 
 @pytest.mark.parametrize("bias", [None, "head.bias"])
@@ -109,7 +116,7 @@ def test_a_layer_that_shares_the_matrix_of_one_beside_it_is_where_the_exporter_s
     x = g.node("Gemm", g.input("x", "n", 4), weight, g.weight("fc.bias", 4), name="/fc/Gemm", output="a")
     biases = [] if bias is None else [g.weight(bias, 4)]
     g.node("Gemm", x, weight, *biases, name="/head/Gemm", output="b")
-    assert scopes_of(g, "b")[0] == {"a": ("fc",), "b": ("head",)}
+    assert paths_of(g, "b")[0] == {"a": ("fc",), "b": ("head",)}
 
 
 def test_a_node_without_a_name_joins_what_it_works_on_if_many_use_it() -> None:
@@ -129,7 +136,7 @@ def test_a_node_without_a_name_joins_those_who_use_it() -> None:
     x = g.node("Cos", x, name="/block/left/Cos", output="b")
     y = g.node("Tanh", "a", name="/block/right/Tanh", output="c")
     g.node("Add", x, y, name="/block/Add", output="d")
-    assert scopes_of(g, "d")[0]["a"] == ("block",)
+    assert paths_of(g, "d")[0]["a"] == ("block",)
 
 
 def test_a_module_that_is_not_called_itself_is_known_from_the_weights() -> None:
@@ -139,7 +146,7 @@ def test_a_module_that_is_not_called_itself_is_known_from_the_weights() -> None:
     x = g.node("Sin", x, name="/decoder/Sin", output="b")
     g.linear(x, "head", output="c")
     expected = {"a": ("model", "decoder", "fc"), "b": ("model", "decoder"), "c": ("head",)}
-    assert scopes_of(g, "c")[0] == expected
+    assert paths_of(g, "c")[0] == expected
 
 
 def test_weights_that_disagree_tell_of_no_module_above() -> None:
@@ -147,7 +154,7 @@ def test_weights_that_disagree_tell_of_no_module_above() -> None:
     x = g.linear(g.input("x", "n", 4), "one.block.a", name="/block/a/Gemm", output="a")
     x = g.linear(x, "two.block.b", name="/block/b/Gemm", output="b")
     g.node("Sin", x, name="/block/Sin", output="c")
-    assert scopes_of(g, "c")[0]["c"] == ("block",)
+    assert paths_of(g, "c")[0]["c"] == ("block",)
 
 
 def layers_by_forward(*owners: str) -> tuple[Graph, str]:
@@ -166,7 +173,7 @@ def layers_by_forward(*owners: str) -> tuple[Graph, str]:
 
 def test_layers_that_are_not_called_themselves_are_known_from_the_weights() -> None:
     g, output = layers_by_forward("encoder.layers.0", "encoder.layers.1")
-    paths, found = scopes_of(g, output)
+    paths, found = paths_of(g, output)
     for i in range(2):
         layer = ("encoder", "layers", str(i))
         assert paths[f"exp{i}"] == (*layer, "attention") == paths[f"q{i}"][:-1]
@@ -186,7 +193,7 @@ def test_layers_that_are_not_called_themselves_are_known_from_the_weights() -> N
 )
 def test_what_the_weights_do_not_tell_with_one_voice_is_not_believed(owners: tuple[str, str]) -> None:
     g, output = layers_by_forward(*owners)
-    paths, _ = scopes_of(g, output)
+    paths, _ = paths_of(g, output)
     assert paths["exp1"] == ("encoder", "attention_1")
 
 
@@ -195,7 +202,7 @@ def test_paths_are_cut() -> None:
     x = g.node("Sin", g.input("x", "n", 4), name="/a" * 500 + "/Sin", output="a")
     x = g.node("MatMul", x, g.weight("a." * 500 + "weight", 4, 4), output="b")
     g.node("Cos", x, scopes=[".".join("a" * 500), "cos"], output="c")
-    assert {len(path) for path in scopes_of(g, "c")[0].values()} == {DEEPEST}
+    assert {len(path) for path in paths_of(g, "c")[0].values()} == {DEEPEST}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,122 @@
+"""Finishing a module when all its nodes are lowered: what nobody reads goes, and constants get a place.
+
+A constant that code reads as a tensor is, of the first of these that applies: the parameter of a layer below the module
+(`self.embedding.weight`), a line of code that makes it (computed_constants.py), a parameter or buffer of the module, or
+an argument that a module above hands down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.types import type_of
+from onnxlift.ir.origin.exporter import exporter_of
+from onnxlift.ir.origin.tensors import origin_of
+from onnxlift.lifting.code.expr import Ref, walk
+from onnxlift.lifting.code.statements import expressions, walk_statements
+from onnxlift.lifting.modules.members.computed_constants import write_computation
+from onnxlift.lifting.modules.members.member_order import order_by_use
+from onnxlift.lifting.modules.signatures.prune import drop_unused_inputs
+from onnxlift.lifting.modules.statements.branches import merge_branches
+from onnxlift.lifting.modules.statements.dead_code import remove_dead_code
+from onnxlift.lifting.modules.statements.size_sources import read_from_parameters
+from onnxlift.lifting.ops.layers import Weight
+from onnxlift.lifting.ops.operand import Tensor
+from onnxlift.lifting.tree.paths import owner_of
+from onnxlift.lifting.tree.plan import ModulePlan
+
+from .member_names import stored_path
+from .module import Module, Stored
+
+
+class Surroundings(Protocol):
+    """The knowledge of the whole model that is needed: the plan that each node is in."""
+
+    model: ir.Model
+    place: dict[ir.Node, ModulePlan]
+
+
+def finish(module: Module, plan: ModulePlan, surroundings: Surroundings, *, keep_inputs: bool = False) -> None:
+    """Drop what is not used, and give the constants that are used a place."""
+    read_from_parameters(module)
+    remove_dead_code(module.body)
+    merge_branches(module.body)
+    if not keep_inputs:
+        drop_unused_inputs(module)
+    _place_constants(module, plan, surroundings)
+    order_by_use(module)
+
+
+def _place_constants(module: Module, plan: ModulePlan, surroundings: Surroundings) -> None:
+    """Give each constant that the code reads a place, those first that have a name: so nobody takes another's."""
+    values = {
+        part._key: None
+        for statement in walk_statements(module.body)
+        for expr in expressions(statement)
+        for part in walk(expr)
+        if isinstance(part, Ref)
+    }
+    constants = [v for v in values if isinstance(v, ir.Value) and v.const_value is not None]
+    for value in sorted(constants, key=lambda value: origin_of(value).is_unnamed):
+        if value not in module.inputs:
+            _place_constant(value, module, plan, surroundings)
+
+
+def _place_constant(value: ir.Value, module: Module, plan: ModulePlan, surroundings: Surroundings) -> None:
+    """Place a constant that is used as a tensor. It belongs to this module if nobody else uses it, or if it is small
+    and not in the state dict; otherwise it comes from above, as an argument. So does one that by its name is a module's
+    around this one: it would have another key in the state dict. One that a layer has is read from the layer."""
+    is_parameter = origin_of(value).is_parameter
+    borrowed = module.find_parameter(value) if is_parameter else None
+    if borrowed is not None and _is_distinct(value):
+        module.constants[value] = borrowed
+        return
+    at_top = not module.path
+    if at_top or (
+        _is_private(value, plan, surroundings.place) and not _is_owned_above(value, module, surroundings.model)
+    ):
+        if not is_parameter and write_computation(value, module.body):
+            return
+        shape = tuple(int(d) for d in value.shape or () if isinstance(d, int))
+        stored = Stored(Weight(value, shape), is_parameter)
+        module.add(stored_path(value, module, stored.is_parameter), stored)
+        module.constants[value] = stored
+    else:
+        module.inputs[value] = Tensor(Ref(value), type_of(value))
+
+
+def _is_owned_above(value: ir.Value, module: Module, model: ir.Model) -> bool:
+    """Tell whether PyTorch's name of a parameter or buffer places it in a module that this one lies in."""
+    origin = origin_of(value)
+    if not origin.is_in_state_dict or origin.is_nameless or not exporter_of(model).is_pytorch:
+        return False
+    at_root = "." not in (value.name or "") and not origin.is_made
+    owner = () if at_root else owner_of(value.name)
+    return owner is not None and len(owner) < len(module.path) and module.path[: len(owner)] == owner
+
+
+def _is_distinct(value: ir.Value) -> bool:
+    """Tell whether a parameter is known by its numbers: equal ones of several modules, like the ones that all norms
+    begin with, are stored once by exporters."""
+    assert value.const_value is not None
+    if len(value.const_value.shape) > 1:
+        return True
+    numbers = value.const_value.numpy()
+    return bool((numbers != numbers[:1]).any())
+
+
+def _is_private(value: ir.Value, plan: ModulePlan, place: Mapping[ir.Node, ModulePlan]) -> bool:
+    users = [user for user, _ in value.uses()]
+    inside = all(_within(place.get(user), plan) for user in users)
+    return inside or (not origin_of(value).is_in_state_dict and (type_of(value).size or 0) <= 1024)
+
+
+def _within(plan: ModulePlan | None, ancestor: ModulePlan) -> bool:
+    while plan is not None:
+        if plan.path == ancestor.path:  # the same, or another call of the same
+            return True
+        plan = plan.parent
+    return False

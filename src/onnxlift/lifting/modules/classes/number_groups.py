@@ -96,6 +96,8 @@ def are_integers(group: Group) -> bool:
 
 
 def group_numbers(example: Sequence[Number], columns: Sequence[Sequence[Any]]) -> list[Group] | None:
+    """Return the groups of places whose numbers differ between the instances, in the order of the example; None if an
+    optional part needs a number that instances without it do not have."""
     groups: dict[tuple[str, tuple[str, ...]], Group] = {}
     partial: list[tuple[Number, Sequence[Any]]] = []
     for number, column in zip(example, columns, strict=True):

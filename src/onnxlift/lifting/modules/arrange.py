@@ -19,9 +19,10 @@ import heapq
 from itertools import pairwise
 
 from onnxlift.lifting.code.expr import Expr, Ref, variable, walk
+from onnxlift.lifting.code.reads import variables_behind
 from onnxlift.lifting.code.statements import Assign, Block, Statement
 
-from .inline import Inlined, read_variables
+from .inline import Inlined
 from .prune import called_module
 
 
@@ -41,7 +42,7 @@ def arrange(block: Block, inlined: Inlined, begin: dict[int, int]) -> None:
 
 def _sorted(run: list[Assign], inlined: Inlined, begin: dict[int, int]) -> list[Assign]:
     writer: dict[object, int] = {}
-    reads = [set(read_variables(statement.expr, inlined)) for statement in run]
+    reads = [set(variables_behind(statement.expr, inlined)) for statement in run]
     read = set[object]()
     for index, statement in enumerate(run):
         read |= reads[index]
@@ -78,7 +79,7 @@ def _starts(run: list[Assign], inlined: Inlined, writer: dict[object, int], begi
     for index, statement in enumerate(run):
         cut = {
             (source, place)
-            for key in read_variables(statement.expr, inlined)
+            for key in variables_behind(statement.expr, inlined)
             if (source := writer.get(key, index)) != index and len(run[source].targets) > 1
             for place, target in enumerate(run[source].targets)
             if isinstance(target, Ref) and target._key is key

@@ -38,7 +38,8 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.types import type_of
 from onnxlift.lifting.code.expr import Binary, Call, Display, Expr, Literal, Member, Ref, variable, walk
-from onnxlift.lifting.code.statements import Assign, Block, Branch, Return, Statement, expressions, walk_statements
+from onnxlift.lifting.code.reads import values_read
+from onnxlift.lifting.code.statements import Assign, Block, Branch, Return, Statement, walk_statements
 from onnxlift.lifting.code.substitute import substitute
 from onnxlift.lifting.modules.classes.canonical import Canonical
 from onnxlift.lifting.modules.classes.classes import family_of
@@ -79,8 +80,7 @@ def _readers(module: Module) -> dict[object, list[Statement]]:
 
 def _reads(statements: Sequence[Statement]) -> Counter[object]:
     """The variables that statements read, and how often."""
-    every = walk_statements(Block(list(statements)))
-    return Counter(variable(p) for s in every for e in expressions(s) for p in walk(e) if isinstance(p, Ref))
+    return Counter(values_read(*statements))
 
 
 def _handover(call: Assign, value: ir.Value, readers: Sequence[Statement]) -> Handover | None:

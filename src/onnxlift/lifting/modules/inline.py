@@ -42,6 +42,7 @@ from onnxlift.lifting.code.expr import (
     variable,
     walk,
 )
+from onnxlift.lifting.code.reads import variables_behind, variables_read
 from onnxlift.lifting.code.roots import root_text
 from onnxlift.lifting.code.statements import (
     Assign,
@@ -91,17 +92,6 @@ def is_readable(module: Module, expr: Expr, texts: Mapping[object, str]) -> bool
     """Whether what is computed for each entry of a list is short enough to stand in the line that makes the list."""
     inliner = _Inliner(module, texts)
     return inliner.length(expr) <= ELEMENT_LENGTH and inliner.nesting(expr) <= NESTING
-
-
-def read_variables(expr: Expr, inlined: Inlined) -> Iterator[object]:
-    """The variables that `expr` reads, those of inlined parts included."""
-    for part in walk(expr):
-        if isinstance(part, Ref | Local):
-            inner = inlined.get(variable(part))
-            if inner is None:
-                yield variable(part)
-            else:
-                yield from read_variables(inner, inlined)
 
 
 def main_line(expr: Expr, inlined: Inlined) -> Iterator[object]:
@@ -161,7 +151,7 @@ class _Inliner:
         self.last_read: dict[object, int] = {}  # variable -> the place of the last statement that reads it
         for place, statement in enumerate(walk_statements(module.body)):
             for expr in expressions(statement):
-                read = [variable(part) for part in walk(expr) if isinstance(part, Ref | Local)]
+                read = list(variables_read(expr))
                 self.reads.update(read)
                 self.last_read.update(dict.fromkeys(read, place))
             if isinstance(statement, Assign):
@@ -183,7 +173,7 @@ class _Inliner:
                     self.step_names[key] = self.step_name(statement.expr)
                 if self.reads[key] == 1 and self.writes[key] == 1:
                     candidates[key] = statement
-                    self.seen[key] = {k: self.written[k] for k in read_variables(statement.expr, self.inlined)}
+                    self.seen[key] = {k: self.written[k] for k in variables_behind(statement.expr, self.inlined)}
 
     def take(self, statement: Statement, expr: Expr, candidates: dict[object, Assign]) -> None:
         """Inline into one expression what fits: what is a name itself, then the first operand first (the main line of
@@ -218,7 +208,7 @@ class _Inliner:
             return []
         definitions = [candidates.get(variable(item)) for item in joined._items if variable(item) is not None]
         pieces = [d.expr for d in definitions if d is not None and _is_piece(d.expr)]
-        sources = {(key, self.written[key]) for piece in pieces for key in read_variables(piece, self.inlined)}
+        sources = {(key, self.written[key]) for piece in pieces for key in variables_behind(piece, self.inlined)}
         seen = {pair for item in joined._items for pair in self.seen.get(variable(item), {}).items()}
         if len(pieces) != len(joined._items) or len(sources) != 1 or seen != sources:
             return []
@@ -273,8 +263,11 @@ class _Inliner:
         (`self.head(self.stages(self.stem(x)))`); numbered ones each get their own line."""
         names = [self.step_name(call) for call in (*self.steps(expr), *steps)]
         names += [self.step_names[key] for key in main_line(steps[-1], self.inlined) if key in self.step_names]
-        reads = sum(isinstance(part, Ref | Local) for part in walk(expr))
-        return reads == 1 and len(set(names)) == len(names) and all(len(c._args) + len(c._kwargs) == 1 for c in steps)
+        return (
+            len(list(variables_read(expr))) == 1
+            and len(set(names)) == len(names)
+            and all(len(c._args) + len(c._kwargs) == 1 for c in steps)
+        )
 
     def step_name(self, call: Call) -> str:
         """`layer` of `layer1` and `layer2b`."""

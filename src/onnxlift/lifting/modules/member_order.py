@@ -22,7 +22,8 @@ import onnx_ir as ir
 
 from onnxlift.ir.origin.exported import parameters_in_order
 from onnxlift.ir.origin.metadata import SIGNATURE_KIND
-from onnxlift.lifting.code.expr import Call, Display, Expr, Local, Member, Ref, bare, children, variable, walk
+from onnxlift.lifting.code.expr import Call, Display, Expr, Local, Member, Ref, bare, children, variable
+from onnxlift.lifting.code.reads import variables_read
 from onnxlift.lifting.code.statements import Assign, Block, Return, Statement, blocks, expressions, walk_statements
 from onnxlift.lifting.modules.classes.classes import ModuleClass
 from onnxlift.lifting.tree.scopes import Path, owner_of
@@ -94,8 +95,7 @@ def _in_order_of_use(block: Block) -> Iterator[object]:
             for target in statement.targets:
                 written.setdefault(variable(target), []).append(statement)
         if not isinstance(statement, Return):
-            read.update(variable(part) for expr in expressions(statement) for part in walk(expr))
-    read.discard(None)
+            read.update(variables_read(*expressions(statement)))
     results = [r for s in block.statements if isinstance(s, Return) for r in _items(s.expr) if variable(r) not in read]
     done: set[int] = set()
     waiting: list[object] = [*reversed(block.statements), *reversed(results)]

@@ -9,8 +9,9 @@ sizes are computed where they are used. From the root down, until nothing change
 
 from __future__ import annotations
 
-from onnxlift.lifting.code.expr import Call, Display, Expr, Local, Member, Ref, walk
-from onnxlift.lifting.code.statements import Assign, Return, expressions, walk_statements
+from onnxlift.lifting.code.expr import Call, Display, Expr, Local, Member
+from onnxlift.lifting.code.reads import parts, values_read, variables_read
+from onnxlift.lifting.code.statements import Assign, Return, walk_statements
 
 from .dead_code import remove_dead_code
 from .module import Borrowed, Module, Stored
@@ -78,28 +79,15 @@ def drop_unused_inputs(module: Module) -> None:
     """Keep those inputs of the module that its code reads."""
     if module.sequential:
         return
-    read = {
-        part._key
-        for statement in walk_statements(module.body)
-        for expr in expressions(statement)
-        for part in walk(expr)
-        if isinstance(part, Ref)
-    }
+    read = set(values_read(module.body))
     module.inputs = {value: operand for value, operand in module.inputs.items() if value in read}
 
 
 def _drop_unused_members(module: Module) -> None:
     if module.sequential:
         return
-    used: set[int] = set()
-    read: set[object] = set()
-    for statement in walk_statements(module.body):
-        for expr in expressions(statement):
-            for part in walk(expr):
-                if isinstance(part, Member):
-                    used.add(id(part._target))
-                elif isinstance(part, Ref | Local):
-                    read.add(part._key if isinstance(part, Ref) else part)
+    used = {id(part._target) for part in parts(module.body) if isinstance(part, Member)}
+    read = set(variables_read(module.body))
     constants = {id(stored) for value, stored in module.constants.items() if value in read}
     borrowed = (stored for value, stored in module.constants.items() if value in read and isinstance(stored, Borrowed))
     used.update(id(stored.holders[0]) for stored in borrowed)

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnxlift.lifting import kernels
 from onnxlift.lifting.code.expr import Attribute, Binary, Call, Member, Ref, Ternary, walk
 from onnxlift.lifting.code.identifiers import class_name
+from onnxlift.lifting.code.reads import values_read
 from onnxlift.lifting.code.statements import expressions, walk_statements
 from onnxlift.lifting.modules.classes.classes import ModuleClass
 from onnxlift.lifting.modules.module import Module, Stored
@@ -269,7 +270,7 @@ def _is_residual(module: Module) -> bool:
 
 
 def _reads(expr: Call | Binary) -> set[object]:
-    return {part._key for part in walk(expr) if isinstance(part, Ref)}
+    return set(values_read(expr))
 
 
 def _called(module: Module) -> set[str]:

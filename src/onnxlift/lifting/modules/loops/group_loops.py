@@ -43,6 +43,7 @@ from onnxlift.lifting.code.expr import (
     builtin,
     variable,
 )
+from onnxlift.lifting.code.reads import parts, variables_read
 from onnxlift.lifting.code.statements import Assign, Block, Evaluate, ForLoop, Return, Statement
 from onnxlift.lifting.code.substitute import copied, substitute
 from onnxlift.lifting.modules.inline import is_readable
@@ -52,7 +53,7 @@ from onnxlift.lifting.tree.scopes import Path
 
 from .loops import Container, singular
 from .round_values import Changes, Collected, find_changes, made_in, with_all_bounds
-from .rounds import Facts, Rounds, assigned, find_rounds, member_path, parts, reads
+from .rounds import Facts, Rounds, assigned, find_rounds, member_path
 
 Words = Callable[[object], str]
 """What a variable that holds a member of a module is called."""
@@ -233,8 +234,8 @@ class _Loop:
         if self.changes.carried or len(self.changes.collected) != 1:
             return None
         (collected,) = self.changes.collected
-        inside = Counter(key for statement in body for key in reads(statement))
-        outside = Counter(key for statement in self.rounds.after for key in reads(statement))
+        inside = Counter(key for statement in body for key in variables_read(statement))
+        outside = Counter(key for statement in self.rounds.after for key in variables_read(statement))
         values: dict[object, Expr] = {}
         for statement in body:
             if not isinstance(statement, Assign) or len(statement.targets) != 1:
@@ -271,7 +272,9 @@ class _Loop:
         if id(statement) in self.parts:
             assert isinstance(statement, Assign)
             return replace(statement, targets=[self.parts[id(statement)]])
-        if self.pieces.keys().isdisjoint(reads(statement)) and not any(id(e) in joined for e in parts(statement)):
+        if self.pieces.keys().isdisjoint(variables_read(statement)) and not any(
+            id(e) in joined for e in parts(statement)
+        ):
             return statement
         return copied(statement, lambda expr: joined.get(id(expr), self._piece(expr)))
 

@@ -25,8 +25,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from onnxlift.lifting.code.expr import Binary, Call, Expr, Literal, Local, Member, Ref, builtin, variable, walk
+from onnxlift.lifting.code.expr import Binary, Call, Expr, Literal, Local, Member, Ref, builtin, variable
 from onnxlift.lifting.code.identifiers import identifier
+from onnxlift.lifting.code.reads import values_read
 from onnxlift.lifting.code.statements import (
     Assign,
     Block,
@@ -34,8 +35,6 @@ from onnxlift.lifting.code.statements import (
     ForLoop,
     Statement,
     Target,
-    expressions,
-    walk_statements,
 )
 from onnxlift.lifting.modules.module import Module, is_list
 from onnxlift.lifting.modules.prune import called_module
@@ -85,13 +84,7 @@ def roll_loops(module: Module) -> None:
     for path in module.members:
         for depth in range(1, len(path)):
             entries.setdefault(path[:depth], set()).add(path[depth])
-    reads = Counter(
-        variable(part)
-        for statement in walk_statements(module.body)
-        for expr in expressions(statement)
-        for part in walk(expr)
-        if isinstance(part, Ref)
-    )
+    reads = Counter(values_read(module.body))
     lists = {path: len(names) for path, names in entries.items() if is_list(names)}
     kept: list[Statement] = []
     statements = module.body.statements

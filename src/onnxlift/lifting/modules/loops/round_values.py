@@ -33,6 +33,7 @@ from onnxlift.lifting.code.expr import (
     variable,
     walk,
 )
+from onnxlift.lifting.code.reads import variables_read
 from onnxlift.lifting.code.statements import Assign, Block, Return, Statement, expressions
 from onnxlift.lifting.code.substitute import copied
 from onnxlift.lifting.modules.classes.canonical import Canonical
@@ -40,7 +41,7 @@ from onnxlift.lifting.modules.classes.number_groups import Number
 from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.tree.scopes import Path
 
-from .rounds import Rounds, assigned, member_path, reads
+from .rounds import Rounds, assigned, member_path
 
 INDEX = "index"
 
@@ -187,14 +188,16 @@ def _are_private(rounds: Rounds) -> bool:
         i in (maker.get(key, i), maker.get(key, i) + 1)
         for i, group in enumerate(rounds.groups)
         for statement in group
-        for key in reads(statement)
+        for key in variables_read(statement)
     )
 
 
 def is_read_first(group: Sequence[Statement], old: object, new: object) -> bool:
     """Whether a round reads `old` no more once it has made `new`."""
     first = next(position for position, statement in enumerate(group) if new in assigned(statement))
-    last = max(position for position, statement in enumerate(group) if any(key is old for key in reads(statement)))
+    last = max(
+        position for position, statement in enumerate(group) if any(key is old for key in variables_read(statement))
+    )
     return last < first or (last == first and isinstance(group[first], Assign))
 
 
@@ -216,7 +219,7 @@ def _cuts(expr: Expr) -> bool:
 def _collect(rounds: Rounds, results: Sequence[Sequence[object]], changes: Changes) -> bool:
     """Find where the results go that are read after the rounds, and not only that of the last round. False if one goes
     elsewhere."""
-    used = Counter(key for statement in rounds.after for key in reads(statement))
+    used = Counter(key for statement in rounds.after for key in variables_read(statement))
     displays = [display for statement in rounds.after for display in _joined(statement)]
     place = {variable(item): (display, i) for display in displays for i, item in enumerate(display._items)}
     for keys in results:

@@ -14,8 +14,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from onnxlift.lifting.code.expr import Expr, Local, Member, Ref, variable, walk
-from onnxlift.lifting.code.statements import Assign, Block, Evaluate, ForLoop, Statement, expressions, walk_statements
+from onnxlift.lifting.code.expr import Expr, Local, Member, variable, walk
+from onnxlift.lifting.code.reads import parts, variables_read
+from onnxlift.lifting.code.statements import Assign, Block, Evaluate, ForLoop, Statement, walk_statements
 from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.tree.scopes import Path
 
@@ -53,7 +54,7 @@ class Facts:
         if id(statement) not in self._known:
             names = (member_path(self.module, part) for part in parts(statement))
             paths = [name for name in names if name is not None]
-            self._known[id(statement)] = (statement, set(reads(statement)), set(assigned(statement)), paths)
+            self._known[id(statement)] = (statement, set(variables_read(statement)), set(assigned(statement)), paths)
         return self._known[id(statement)]
 
 
@@ -222,18 +223,6 @@ def _entries(names: Sequence[Path], path: Path, width: int) -> set[int]:
 
 def member_path(module: Module, part: Expr) -> Path | None:
     return module.name_of(part._target) if isinstance(part, Member) else None
-
-
-def parts(statement: Statement) -> Iterator[Expr]:
-    """All expressions in a statement and in the blocks under it, the targets of assignments left out."""
-    for inner in walk_statements(Block([statement])):
-        for expr in expressions(inner):
-            yield from walk(expr)
-
-
-def reads(statement: Statement) -> Iterator[object]:
-    """The variables that a statement reads."""
-    return (variable(part) for part in parts(statement) if isinstance(part, Ref | Local))
 
 
 def assigned(statement: Statement) -> Iterator[object]:

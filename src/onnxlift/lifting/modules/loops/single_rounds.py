@@ -19,13 +19,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from onnxlift.lifting.code.expr import Display, variable
+from onnxlift.lifting.code.reads import parts
 from onnxlift.lifting.code.statements import Block
 from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.tree.scopes import Path
 
 from .group_loops import find_lists, roll_up
 from .round_values import Changes, Collected, Round, find_changes, is_read_first
-from .rounds import Facts, Rounds, find_rounds, parts
+from .rounds import Facts, Rounds, find_rounds
 
 
 @dataclass(frozen=True)

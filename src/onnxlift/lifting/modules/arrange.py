@@ -16,6 +16,7 @@ each of a tensor that was cut comes in the order of the parts, wherever the grap
 from __future__ import annotations
 
 import heapq
+from collections.abc import Mapping
 from itertools import pairwise
 
 from onnxlift.lifting.code.expr import Expr, Ref, variable, walk
@@ -23,11 +24,12 @@ from onnxlift.lifting.code.reads import variables_behind
 from onnxlift.lifting.code.statements import Assign, Block, Statement
 
 from .inline import Inlined
+from .module import Module
 from .prune import called_module
 
 
-def arrange(block: Block, inlined: Inlined, begin: dict[int, int]) -> None:
-    """Arrange the statements of a forward; `begin` tells where in the graph each one begins, by the id of it."""
+def arrange(block: Block, inlined: Inlined, begin: Mapping[Statement, int]) -> None:
+    """Arrange the statements of a forward; `begin` tells where in the graph each one begins."""
     arranged: list[Statement] = []
     run: list[Assign] = []
     for statement in block.statements:
@@ -40,7 +42,7 @@ def arrange(block: Block, inlined: Inlined, begin: dict[int, int]) -> None:
     block.statements = [*arranged, *_sorted(run, inlined, begin)]
 
 
-def _sorted(run: list[Assign], inlined: Inlined, begin: dict[int, int]) -> list[Assign]:
+def _sorted(run: list[Assign], inlined: Inlined, begin: Mapping[Statement, int]) -> list[Assign]:
     writer: dict[object, int] = {}
     reads = [set(variables_behind(statement.expr, inlined)) for statement in run]
     read = set[object]()
@@ -72,9 +74,11 @@ def _sorted(run: list[Assign], inlined: Inlined, begin: dict[int, int]) -> list[
     return order if len(order) == len(run) else run
 
 
-def _starts(run: list[Assign], inlined: Inlined, writer: dict[object, int], begin: dict[int, int]) -> list[int]:
+def _starts(
+    run: list[Assign], inlined: Inlined, writer: dict[object, int], begin: Mapping[Statement, int]
+) -> list[int]:
     """Where each statement begins. Those that read one part each of the same cut share their places anew."""
-    starts = [begin[id(statement)] for statement in run]
+    starts = [begin[statement] for statement in run]
     readers: dict[int, dict[int, list[int]]] = {}
     for index, statement in enumerate(run):
         cut = {
@@ -95,16 +99,16 @@ def _starts(run: list[Assign], inlined: Inlined, writer: dict[object, int], begi
     return starts
 
 
-def _repeated_calls(run: list[Assign], inlined: Inlined) -> dict[int, list[int]]:
+def _repeated_calls(run: list[Assign], inlined: Inlined) -> dict[Module, list[int]]:
     """Where in a run each module is called that is called several times."""
-    calls: dict[int, list[int]] = {}
+    calls: dict[Module, list[int]] = {}
     for index, statement in enumerate(run):
         waiting: list[Expr] = [statement.expr]
         while waiting:
             for part in walk(waiting.pop()):
                 child = called_module(part)
                 if child is not None and child.calls > 1:
-                    calls.setdefault(id(child), []).append(index)
+                    calls.setdefault(child, []).append(index)
                 if isinstance(part, Ref) and part._key in inlined:
                     waiting.append(inlined[part._key])
     return calls

@@ -250,7 +250,7 @@ class Handover:
             if inputs is None:
                 return False
             form, other = self._form(giver, inputs[0], statements), self._form(taker, inputs[1], own)
-            if Canonical(form, []).describe({id(part)}) != Canonical(other, []).describe():
+            if Canonical(form, []).describe([] if part is None else [part]) != Canonical(other, []).describe():
                 return False
             self.forms[id(giver)], self.forms[id(taker)] = (giver, form), (taker, other)
         return True

@@ -78,9 +78,9 @@ Inlined = dict[object, Expr]
 """Variable -> what is written in its place."""
 
 
-def inline(module: Module, texts: Mapping[object, str] | None = None) -> tuple[Inlined, dict[int, int]]:
+def inline(module: Module, texts: Mapping[object, str] | None = None) -> tuple[Inlined, dict[Statement, int]]:
     """Decide what is inlined in the module's forward, and remove the assignments that thereby are not needed. Gives
-    that, and for each statement (by id) the place of the first one that is part of it now. `texts` are what numbers are
+    that, and for each statement the place of the first one that is part of it now. `texts` are what numbers are
     written as, by id, where they differ between instances: `self.size`."""
     inliner = _Inliner(module, texts or {})
     inliner.visit(module.body, {})
@@ -127,8 +127,8 @@ def main_line(expr: Expr, inlined: Inlined) -> Iterator[object]:
                 yield from main_line(item, inlined)
 
 
-def _remove(block: Block, taken: set[int]) -> None:
-    block.statements = [s for s in block.statements if id(s) not in taken]
+def _remove(block: Block, taken: set[Statement]) -> None:
+    block.statements = [s for s in block.statements if s not in taken]
     for statement in block.statements:
         for inner in blocks(statement):
             _remove(inner, taken)
@@ -139,8 +139,8 @@ class _Inliner:
         self.module = module
         self.texts = texts
         self.inlined: Inlined = {}
-        self.taken: set[int] = set()
-        self.place = {id(statement): place for place, statement in enumerate(walk_statements(module.body))}
+        self.taken: set[Statement] = set()
+        self.place = {statement: place for place, statement in enumerate(walk_statements(module.body))}
         self.begin = dict(self.place)
         self.written: Counter[object] = Counter()  # how often each variable has been written so far
         self.seen: dict[object, dict[object, int]] = {}  # candidate -> that count for the variables that it reads
@@ -181,9 +181,9 @@ class _Inliner:
         for part, length in self.joined_pieces(expr, candidates):
             self.move(statement, part, candidates)
             self.pieces[variable(part)] = length
-        inside = {id(part) for each in walk(expr) if isinstance(each, Comprehension) for part in walk(each._element)}
+        inside = {part for each in walk(expr) if isinstance(each, Comprehension) for part in walk(each._element)}
         parts = [part for part in walk(expr) if isinstance(part, Ref | Local) and variable(part) in candidates]
-        parts = [part for part in parts if id(part) not in inside] if inside else parts
+        parts = [part for part in parts if part not in inside] if inside else parts
         length = self.length(expr) + STATEMENT if parts else 0
         for part in sorted(parts, key=lambda part: not _is_attribute(candidates[variable(part)].expr)):
             definition = candidates[variable(part)]
@@ -197,8 +197,8 @@ class _Inliner:
         definition = candidates.pop(variable(part))
         self.inlined[variable(part)] = definition.expr
         statement.origin[:0] = definition.origin
-        self.taken.add(id(definition))
-        self.begin[id(statement)] = min(self.begin[id(statement)], self.begin[id(definition)])
+        self.taken.add(definition)
+        self.begin[statement] = min(self.begin[statement], self.begin[definition])
 
     def joined_pieces(self, expr: Expr, candidates: Mapping[object, Assign]) -> list[tuple[Expr, int]]:
         """The items of a list in `expr` that are nothing but slices of one variable, and their lengths, if they fit
@@ -279,7 +279,7 @@ class _Inliner:
         source = next(iter(main_line(step.expr, self.inlined)), None)
         if called_module(expr) is None or not isinstance(source, ir.Value) or source.dtype not in FLOATS:
             return False
-        return self.last_read[source] > self.place[id(step)]
+        return self.last_read[source] > self.place[step]
 
     def deserves_name(self, key: object, expr: Expr) -> bool:
         """A value that the graph names well, at a point where the line is a thought of its own already."""

@@ -62,18 +62,18 @@ class Module:
     names_speak: bool = True  # whether the names of values come from a person, not from an exporter
     layers: dict[tuple[object, ...], Layer] = field(default_factory=dict)
     constants: dict[object, Stored | Borrowed] = field(default_factory=dict)
-    _names: dict[int, Path] = field(default_factory=dict)
+    _names: dict[object, Path] = field(default_factory=dict)
     _containers: set[Path] = field(default_factory=set)
     _numbers: dict[Path, int] = field(default_factory=dict)
 
     def add(self, path: Path, member: Layer | Stored | Module) -> None:
         self.members[path] = member
-        self._names[id(member)] = path
+        self._names[member] = path
         self._containers.update(path[:i] for i in range(1, len(path)))
 
     def name(self, target: object, path: Path) -> None:
         """Let `name_of` know what is no member itself, but made of members."""
-        self._names[id(target)] = path
+        self._names[target] = path
 
     def free(self, path: Path) -> Path:
         """`path`, changed where it would hide, or be hidden by, another member."""
@@ -104,7 +104,7 @@ class Module:
 
     def name_of(self, target: object) -> Path:
         """The attribute path of one of the members."""
-        return self._names[id(target)]
+        return self._names[target]
 
     def stored_name(self, key: object) -> Path | None:
         """The attribute path of a constant that the module holds itself, or one of its layers."""
@@ -113,7 +113,7 @@ class Module:
             owners = (self, *(holder for holder in stored.holders if isinstance(holder, Module)))
             steps = (owner.name_of(holder) for owner, holder in zip(owners, stored.holders, strict=True))
             return (*(part for step in steps for part in step), *stored.role.split("."))
-        return None if stored is None else self._names[id(stored)]
+        return None if stored is None else self._names[stored]
 
     def find_parameter(self, value: ir.Value) -> Borrowed | None:
         """The layer below this module that has `value` as a parameter, under the very key that is its name."""

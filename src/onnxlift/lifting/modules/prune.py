@@ -20,7 +20,7 @@ from .module import Borrowed, Module, Stored
 def prune(module: Module) -> None:
     """Prune the module and all below it."""
     remove_dead_code(module.body)
-    seen: set[int] = set()
+    seen: set[Module] = set()
     while sum(_prune_calls(child, calls, seen) for child, calls in _calls(module)):
         remove_dead_code(module.body)
     _drop_unused_members(module)
@@ -28,12 +28,12 @@ def prune(module: Module) -> None:
 
 def _calls(module: Module) -> list[tuple[Module, list[Assign]]]:
     """The child modules, with the statements that call each."""
-    found: dict[int, tuple[Module, list[Assign]]] = {}
+    found: dict[Module, list[Assign]] = {}
     for statement in walk_statements(module.body):
         child = called_module(statement.expr) if isinstance(statement, Assign) else None
         if child is not None and isinstance(statement, Assign):
-            found.setdefault(id(child), (child, []))[1].append(statement)
-    return list(found.values())
+            found.setdefault(child, []).append(statement)
+    return list(found.items())
 
 
 def called_module(expr: Expr) -> Module | None:
@@ -47,16 +47,16 @@ def called_module(expr: Expr) -> Module | None:
     return target if isinstance(target, Module) else None
 
 
-def _prune_calls(child: Module, calls: list[Assign], seen: set[int]) -> bool:
+def _prune_calls(child: Module, calls: list[Assign], seen: set[Module]) -> bool:
     """True if an argument went, so that more of the caller may be unused."""
     kept = [any(target is not None for target in targets) for targets in zip(*(c.targets for c in calls), strict=True)]
     if not all(kept):
         _drop_results(child, kept)
         for call in calls:
             call.targets = [target for target, is_kept in zip(call.targets, kept, strict=True) if is_kept]
-    elif id(child) in seen:
+    elif child in seen:
         return False
-    seen.add(id(child))
+    seen.add(child)
     prune(child)
     before = list(child.inputs)
     drop_unused_inputs(child)
@@ -86,13 +86,13 @@ def drop_unused_inputs(module: Module) -> None:
 def _drop_unused_members(module: Module) -> None:
     if module.sequential:
         return
-    used = {id(part._target) for part in parts(module.body) if isinstance(part, Member)}
+    used = {part._target for part in parts(module.body) if isinstance(part, Member)}
     read = set(variables_read(module.body))
-    constants = {id(stored) for value, stored in module.constants.items() if value in read}
+    constants = {stored for value, stored in module.constants.items() if value in read}
     borrowed = (stored for value, stored in module.constants.items() if value in read and isinstance(stored, Borrowed))
-    used.update(id(stored.holders[0]) for stored in borrowed)
+    used.update(stored.holders[0] for stored in borrowed)
     module.members = {
         path: member
         for path, member in module.members.items()
-        if id(member) in (constants if isinstance(member, Stored) else used)
+        if member in (constants if isinstance(member, Stored) else used)
     }

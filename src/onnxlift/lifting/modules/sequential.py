@@ -72,7 +72,7 @@ def make_sequential(module: Module, scopes: Scopes) -> bool:
         return False
     chain: list[tuple[int | None, Layer | Module]] = []
     for step, found in _chain(module):
-        number = int(module.name_of(found)[0]) if id(found) in module._names else _number(step, module, scopes)
+        number = int(module.name_of(found)[0]) if found in module._names else _number(step, module, scopes)
         chain.append((number, found))
     numbered = _fill(chain)
     if not numbered:
@@ -96,7 +96,7 @@ def find_named_chain(module: Module, scopes: Scopes) -> None:
         return
     chain: dict[str, Layer | Module] = {}
     for step, found in steps:
-        name = module.name_of(found)[0] if id(found) in module._names else _scope(step, module, scopes)
+        name = module.name_of(found)[0] if found in module._names else _scope(step, module, scopes)
         if name is None and is_sequential:
             (name,) = module.free((kind_word(found),))
         if name is None or name in chain or name in _METHODS or name[0].isdigit():

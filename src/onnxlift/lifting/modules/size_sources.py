@@ -188,8 +188,8 @@ def _parts(statement: Statement, inlined: Inlined) -> Iterator[Expr]:
 
 def _beside_sizes(parts: list[Expr]) -> Iterator[Ref]:
     """The variables that are read for more than a size."""
-    reads = Counter(id(part) for part in parts if isinstance(part, Ref))
+    reads = Counter(part for part in parts if isinstance(part, Ref))
     for part in parts:
         if read_size(part) is not None:
-            reads.subtract(id(inner) for inner in walk(part) if isinstance(inner, Ref))
-    return (part for part in parts if isinstance(part, Ref) and reads[id(part)] > 0)
+            reads.subtract(inner for inner in walk(part) if isinstance(inner, Ref))
+    return (part for part in parts if isinstance(part, Ref) and reads[part] > 0)

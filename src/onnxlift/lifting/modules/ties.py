@@ -20,6 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import onnx_ir as ir
+
 from onnxlift.ir.graph.edit import has_generated_name
 from onnxlift.lifting.ops.layers import turned
 from onnxlift.lifting.tree.scopes import Path
@@ -30,12 +32,12 @@ from .module import Entry
 def find_ties(entries: Mapping[str, Entry]) -> dict[str, str]:
     """Key of the state dict -> the key whose tensor it shares."""
     matrices: dict[tuple[object, ...], list[str]] = {}
-    vectors: dict[int, list[str]] = {}
+    vectors: dict[ir.Value, list[str]] = {}
     for key, entry in entries.items():
         if entry.is_parameter and len(entry.weight.shape) >= 2:
             matrices.setdefault(_matrix(key, entry), []).append(key)
         elif entry.is_parameter:
-            vectors.setdefault(id(entry.weight.value), []).append(key)
+            vectors.setdefault(entry.weight.value, []).append(key)
     ties: dict[str, str] = {}
     for keys in matrices.values():
         ties.update((key, keys[0]) for key in _tied(keys, entries))
@@ -50,11 +52,11 @@ def _matrix(key: str, entry: Entry) -> tuple[object, ...]:
     """Equal for those that may be one: of the same numbers, in the same layout."""
     weight = entry.weight
     if weight.transform is None:
-        return id(weight.value), weight.shape
+        return weight.value, weight.shape
     if weight.transform is not turned:
-        return id(weight.value), weight.shape, entry.layer, key.rpartition(".")[2]
+        return weight.value, weight.shape, entry.layer, key.rpartition(".")[2]
     stored = weight.value.const_value if has_generated_name(weight.value) else weight.value
-    return id(stored), weight.shape, turned
+    return stored, weight.shape, turned
 
 
 def _tied(keys: Sequence[str], entries: Mapping[str, Entry]) -> Sequence[str]:

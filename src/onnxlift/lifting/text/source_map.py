@@ -38,14 +38,14 @@ class Origins:
 
     def __init__(self, cls: ModuleClass) -> None:
         self._instances = cls.instances
-        self._counterparts: dict[int, tuple[Statement | None, ...]] = {}
+        self._counterparts: dict[Statement, tuple[Statement | None, ...]] = {}
         # Node of the example -> nodes of all instances. Nodes of one statement share the dictionary: there can be as
         # many of them as the model has, in the call of a layer that a loop goes over.
         self._nodes: dict[str, dict[str, None]] = {}
         nothing: dict[str, None] = {}
         columns = (cls.statements_of(instance) for instance in cls.instances)
         for example, *statements in zip(walk_statements(cls.example.body), *columns, strict=True):
-            self._counterparts[id(example)] = tuple(statements)
+            self._counterparts[example] = tuple(statements)
             names = dict.fromkeys(name for statement in statements if statement for name in statement.origin)
             before = {name: self._nodes.get(name, nothing) for name in example.origin}
             joined = {id(known): {**known, **names} for known in {id(k): k for k in before.values()}.values()}
@@ -55,7 +55,7 @@ class Origins:
         """Where a statement of the example comes from, with all that was inlined into it."""
         sources = [self._nodes.get(name) or {name: None} for name in statement.origin]
         nodes = dict.fromkeys(node for source in {id(s): s for s in sources}.values() for node in source)
-        counterparts = self._counterparts.get(id(statement), ())
+        counterparts = self._counterparts.get(statement, ())
         values = tuple(
             (module, _values(module, each))
             for module, each in zip(self._instances, counterparts, strict=False)
@@ -147,7 +147,7 @@ def map_source(text: str, origins: Sequence[Origin], root: Module, readers: Read
                 statement.lineno,
                 _last_line(statement),
                 names,
-                {paths[id(module)]: values for module, values in origin.values if values},
+                {paths[module]: values for module, values in origin.values if values},
             )
             for statement, origin, names in zip(forward_statements(ast.parse(text)), origins, nodes, strict=True)
         ]
@@ -176,8 +176,8 @@ def _last_line(statement: ast.stmt) -> int:
     return statement.end_lineno or statement.lineno
 
 
-def _paths(module: Module, prefix: tuple[str, ...]) -> Iterator[tuple[int, str]]:
-    """The path of each module in the tree of the live model, by id."""
-    yield id(module), ".".join(prefix)
+def _paths(module: Module, prefix: tuple[str, ...]) -> Iterator[tuple[Module, str]]:
+    """The path of each module in the tree of the live model."""
+    yield module, ".".join(prefix)
     for path, child in module.children():
         yield from _paths(child, (*prefix, *path))

@@ -42,19 +42,19 @@ class Canonical:
         self.anonymous = anonymous
         self.renderer = _Holes(self.name, numbers)
 
-    def describe(self, left_out: Collection[int] = ()) -> str:
-        """The whole forward, but for the statements with the ids in `left_out`."""
+    def describe(self, left_out: Collection[Statement] = ()) -> str:
+        """The whole forward, but for the statements in `left_out`."""
         inputs = [f"{self.variable(v)}:{isinstance(o, Tensor)}" for v, o in self.module.inputs.items()]
         return "\n".join([",".join(inputs), *self.lines(self.module.body, "", left_out)])
 
-    def lines(self, block: Block, indent: str, left_out: Collection[int] = ()) -> Iterator[str]:
+    def lines(self, block: Block, indent: str, left_out: Collection[Statement] = ()) -> Iterator[str]:
         for statement in block.statements:
-            if id(statement) in left_out:
+            if statement in left_out:
                 continue
             known = len(self.numbers)
             yield indent + self.head(statement)
             for number in self.numbers[known:]:
-                number.home = id(statement)
+                number.home = statement
             for inner in blocks(statement):
                 yield from self.lines(inner, indent + " ")
                 yield indent + "-"

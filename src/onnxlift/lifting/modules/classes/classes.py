@@ -57,10 +57,10 @@ class ModuleClass:
 
     def statements_of(self, instance: Module) -> Iterator[Statement | None]:
         """For each statement of the example, the one of an instance; None where the instance lacks it."""
-        missing = {home for part in self.absent.get(id(instance), ()) for home in part.statements}
+        missing = {each for part in self.absent.get(id(instance), ()) for each in part.statements}
         own = walk_statements(instance.body)
         for statement in walk_statements(self.example.body):
-            yield None if id(statement) in missing else next(own)
+            yield None if statement in missing else next(own)
 
 
 def find_classes(root: Module) -> tuple[list[ModuleClass], dict[int, ModuleClass]]:

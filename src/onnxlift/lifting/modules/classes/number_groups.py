@@ -40,7 +40,7 @@ class Number:
     where: object  # the Literal itself, or (layer or child module or optional part, argument name)
     role: str
     value: Any
-    home: object = None  # the path of the member, or the id of the statement, that it is in
+    home: object = None  # the path of the member, or the statement, that it is in
     negated: bool = False  # whether the literal is the number with a minus before it
 
 
@@ -116,8 +116,8 @@ def group_numbers(example: Sequence[Number], columns: Sequence[Sequence[Any]]) -
         if {"heads", "head_dim"} <= {*group.roles}:  # as many rows as columns: an image is cut, not heads
             for number in group.places:
                 number.role = "size"
-    position = {id(number): index for index, number in enumerate(example)}
-    return sorted(found, key=lambda group: position[id(group.places[0])])
+    position = {number: index for index, number in enumerate(example)}
+    return sorted(found, key=lambda group: position[group.places[0]])
 
 
 def _with_lengths(groups: list[Group]) -> list[Group]:

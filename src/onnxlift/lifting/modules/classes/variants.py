@@ -95,9 +95,9 @@ class Part:
         return "masked" if self.member[-1].endswith("mask") else self.member[-1]
 
     @property
-    def statements(self) -> set[int]:
-        """The ids of the statement and of those in it."""
-        return {id(statement) for statement in walk_statements(Block([self.statement]))}
+    def statements(self) -> set[Statement]:
+        """The statement and those in it."""
+        return {*walk_statements(Block([self.statement]))}
 
 
 @dataclass(eq=False)
@@ -146,8 +146,8 @@ def contained(longer: Form, shorter: Form) -> Form | None:
     for parts in _candidates(large, small):
         if _without(large, parts) == _without(small, ()) and _members(longer, parts) == _members(shorter, ()):
             merged = Form(longer.key, [*longer.modules, *shorter.modules], {**longer.numbers, **shorter.numbers})
-            known = {id(part.statement): part for part in longer.parts}
-            parts = [known.get(id(part.statement), part) for part in parts]
+            known = {part.statement: part for part in longer.parts}
+            parts = [known.get(part.statement, part) for part in parts]
             merged.parts = [*longer.parts, *(part for part in parts if part not in longer.parts)]
             merged.absent = {**longer.absent, **{id(module): set(parts) for module in shorter.modules}}
             return merged
@@ -247,7 +247,7 @@ def _without(module: Module, parts: Sequence[Part]) -> str:
     for part in parts:
         if part.target is not None and part.passes is not None:
             canonical.aliases[part.target._key] = part.passes._key
-    return canonical.describe({id(part.statement) for part in parts})
+    return canonical.describe({part.statement for part in parts})
 
 
 def ask_for_constant(module: Module, statement: Assign) -> Branch:

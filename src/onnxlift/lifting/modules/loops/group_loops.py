@@ -116,15 +116,15 @@ class _Loop:
         self.module, self.rounds, self.changes, self.words = module, rounds, changes, words
         self.items: dict[Path, Local] = {}
         self.index = Local("i")
-        self.parts = {id(cut.statement): Local("parts") for cut in changes.cuts.values()}
+        self.parts = {cut.statement: Local("parts") for cut in changes.cuts.values()}
         self.part_of = {cut.part: Local("part") for cut in changes.cuts.values()}
         self.pieces = {
-            variable(target): self.parts[id(cut.statement)][place]
+            variable(target): self.parts[cut.statement][place]
             for cut in changes.cuts.values()
             for place, target in enumerate(cut.statement.targets)
             if target is not None
         }
-        self.lists = {id(each.display): Local("outputs") for each in changes.collected}
+        self.lists = {each.display: Local("outputs") for each in changes.collected}
         self.given = {key: Local(in_common(values) or "feature") for key, values in changes.given.items()}
 
     @property
@@ -148,16 +148,16 @@ class _Loop:
             (outputs,) = self.lists.values()
             (collected,) = changes.collected
             made: Statement = Assign([outputs], Comprehension(element, items, entries), origin=origin)
-            joined = {id(collected.display): self._joined(collected, ())}
+            joined: dict[Expr, Expr] = {collected.display: self._joined(collected, ())}
             return [*before, made, *(self._outside(statement, joined) for statement in rounds.after)]
         starts: list[Statement] = []
         joined = {}
         for collected in changes.collected:
-            outputs = self.lists[id(collected.display)]
+            outputs = self.lists[collected.display]
             initial = self._initial(collected)
             starts.append(Assign([outputs], Display([substitute(item, self._piece) for item in initial], "[]")))
             body.append(Evaluate(Call(Attribute(outputs, "append"), [_read(collected.value)], {}), origin=[]))
-            joined[id(collected.display)] = self._joined(collected, initial)
+            joined[collected.display] = self._joined(collected, initial)
             self.module.of_rounds.add(collected.value)
         starts += [Assign([Ref(new)], substitute(_read(old), self._piece)) for new, old in changes.carried.values()]
         loop = ForLoop([*items], entries, Block(body), origin=origin)
@@ -208,7 +208,7 @@ class _Loop:
         for cut in changes.cuts.values():
             targets.append(self.part_of[cut.part])
             last, length = cut.first + len(rounds.groups), len(cut.statement.targets)
-            whole, is_whole = self.parts[id(cut.statement)], cut.first == 0 and last == length
+            whole, is_whole = self.parts[cut.statement], cut.first == 0 and last == length
             over.append(whole if is_whole else whole[cut.first or None : last if last < length else None])
         for key, values in changes.given.items():
             targets.append(self.given[key])
@@ -256,7 +256,7 @@ class _Loop:
 
     def _joined(self, collected: Collected, initial: Sequence[Expr]) -> Expr:
         """What takes the place of a list of tensors, of which the initial ones are in the new list, too."""
-        display, outputs = collected.display, self.lists[id(collected.display)]
+        display, outputs = collected.display, self.lists[collected.display]
         first, end = collected.first, collected.first + len(self.rounds.groups)
         items = [substitute(item, self._piece) for item in display._items]
         before, after = items[len(initial) : first], items[end:]
@@ -267,16 +267,14 @@ class _Loop:
             return builtin("tuple")(outputs) if is_returned else outputs
         return Display([*before, Star(outputs), *after], "()" if is_returned else "[]")
 
-    def _outside(self, statement: Statement, joined: Mapping[int, Expr]) -> Statement:
+    def _outside(self, statement: Statement, joined: Mapping[Expr, Expr]) -> Statement:
         """A statement before or after the rounds, in which lists stand for what is in them."""
-        if id(statement) in self.parts:
+        if statement in self.parts:
             assert isinstance(statement, Assign)
-            return replace(statement, targets=[self.parts[id(statement)]])
-        if self.pieces.keys().isdisjoint(variables_read(statement)) and not any(
-            id(e) in joined for e in parts(statement)
-        ):
+            return replace(statement, targets=[self.parts[statement]])
+        if self.pieces.keys().isdisjoint(variables_read(statement)) and not any(e in joined for e in parts(statement)):
             return statement
-        return copied(statement, lambda expr: joined.get(id(expr), self._piece(expr)))
+        return copied(statement, lambda expr: joined.get(expr, self._piece(expr)))
 
 
 def _counted(index: Local, start: int, step: int) -> Expr:

@@ -62,9 +62,9 @@ class Run:
     calls: list[Assign]
     carried: dict[int, int] | None = None
 
-    def given(self, call: Assign) -> tuple[int, ...]:
-        """What a call takes besides the results of the one before, as the ids of variables."""
-        return tuple(id(key) for place, key in enumerate(_arguments(call)) if place not in (self.carried or {}))
+    def given(self, call: Assign) -> tuple[object, ...]:
+        """The variables that a call takes besides the results of the one before."""
+        return tuple(key for place, key in enumerate(_arguments(call)) if place not in (self.carried or {}))
 
     @property
     def times(self) -> int:
@@ -149,7 +149,7 @@ def _continues(run: Run, statement: Assign, reads: Counter[object]) -> bool:
     if any(starts.setdefault(result, theirs[place]) is not theirs[place] for place, result in carried.items()):
         return False
     run.carried = carried
-    return id(None) not in (*run.given(statement), *run.given(before))
+    return None not in (*run.given(statement), *run.given(before))
 
 
 def _arguments(statement: Assign) -> list[object]:
@@ -257,7 +257,7 @@ def _alternation(
     return Alternation(run, between, *found) if found is not None else None
 
 
-def _remainder(given: list[tuple[int, ...]]) -> tuple[int, int] | None:
+def _remainder(given: list[tuple[object, ...]]) -> tuple[int, int] | None:
     """(3, 2) for a, a, b, a, a, b: every how many there is another one, and the place of the first."""
     choices = list(dict.fromkeys(given))
     if len(choices) != 2:

@@ -48,14 +48,14 @@ class Facts:
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self._known: dict[int, tuple[Statement, set[object], set[object], list[Path]]] = {}
+        self._known: dict[Statement, tuple[Statement, set[object], set[object], list[Path]]] = {}
 
     def of(self, statement: Statement) -> tuple[Statement, set[object], set[object], list[Path]]:
-        if id(statement) not in self._known:
+        if statement not in self._known:
             names = (member_path(self.module, part) for part in parts(statement))
             paths = [name for name in names if name is not None]
-            self._known[id(statement)] = (statement, set(variables_read(statement)), set(assigned(statement)), paths)
-        return self._known[id(statement)]
+            self._known[statement] = (statement, set(variables_read(statement)), set(assigned(statement)), paths)
+        return self._known[statement]
 
 
 def find_rounds(facts: Facts, path: Path, width: int, lengths: Mapping[Path, int]) -> Iterator[Rounds]:
@@ -72,7 +72,7 @@ def find_rounds(facts: Facts, path: Path, width: int, lengths: Mapping[Path, int
         yield Rounds(path, width, len(order.groups), begin, groups, before, after)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Line:
     """Statements from a place in `forward` on, what they read and write, and their round; None if they belong to none.
     What writes one variable several times (the start of a loop and the loop) is together."""
@@ -108,7 +108,7 @@ class _Order:
             return
         writer: dict[object, _Line] = {}
         for line in self.lines:
-            line.sources = list({id(w): w for key in line.reads if (w := writer.get(key)) is not None}.values())
+            line.sources = list(dict.fromkeys(w for key in line.reads if (w := writer.get(key)) is not None))
             for source in line.sources:
                 source.readers.append(line)
             before = [source.round for source in line.sources if source.round is not None]
@@ -144,25 +144,25 @@ class _Order:
 
     def _put_off(self) -> None:
         """Let what only the entry of the next round needs belong to that."""
-        moved: set[int] = set()
+        moved: set[_Line] = set()
         for line in reversed(self.lines):
-            needs = {reader.round for reader in line.readers if reader.entries or id(reader) in moved}
+            needs = {reader.round for reader in line.readers if reader.entries or reader in moved}
             if line.round is None or line.entries or needs != {line.round + 1}:
                 continue
-            if all(reader.entries or id(reader) in moved for reader in line.readers):
+            if all(reader.entries or reader in moved for reader in line.readers):
                 line.round += 1
-                moved.add(id(line))
+                moved.add(line)
 
     def _take_what_only_a_round_reads(self) -> None:
-        inside = {id(line) for group in (*self.groups[:-1], self.groups[-1][: self.length]) for line in group}
+        inside = {line for group in (*self.groups[:-1], self.groups[-1][: self.length]) for line in group}
         own: list[list[_Line]] = [[] for _ in self.groups]
-        homes: dict[int, int] = {}
+        homes: dict[_Line, int] = {}
         for line in reversed(self.lines):
             if line.round is None and line.readers:
-                rounds = {reader.round if id(reader) in inside else homes.get(id(reader)) for reader in line.readers}
+                rounds = {reader.round if reader in inside else homes.get(reader) for reader in line.readers}
                 home = rounds.pop() if len(rounds) == 1 else None
                 if home is not None:
-                    homes[id(line)] = home
+                    homes[line] = home
                     own[home].insert(0, line)
         fewest, length = min(map(len, own)), self.length
         for number, lines in enumerate(own):
@@ -175,15 +175,15 @@ class _Order:
     def split(self, begin: int, end: int) -> tuple[list[Statement], list[list[Statement]], list[Statement]]:
         """What comes before the rounds from `begin` to `end`, the statements of each of these, and what comes after."""
         groups = [self.groups[entry][: self.length] for entry in range(begin, end + 1)]
-        inside = {id(line) for group in groups for line in group}
+        inside = {line for group in groups for line in group}
         last = max(line.place for group in groups for line in group if line.entries)
         needed = _all_sources([line for group in groups for line in group])
         before: list[Statement] = []
         after: list[Statement] = []
         for line in self.lines:
-            if id(line) not in inside:
+            if line not in inside:
                 is_free = line.place < last and (line.round is None or line.round < begin)
-                (before if is_free or id(line) in needed else after).extend(line.statements)
+                (before if is_free or line in needed else after).extend(line.statements)
         return before, [[statement for line in group for statement in line.statements] for group in groups], after
 
 
@@ -201,14 +201,14 @@ def _together(facts: Facts) -> Iterator[list[Statement]]:
             group = []
 
 
-def _all_sources(lines: Sequence[_Line]) -> set[int]:
-    """The ids of all that these statements depend on."""
-    found: set[int] = set()
+def _all_sources(lines: Sequence[_Line]) -> set[_Line]:
+    """Return all that these statements depend on."""
+    found: set[_Line] = set()
     waiting = list(lines)
     while waiting:
         for source in waiting.pop().sources:
-            if id(source) not in found:
-                found.add(id(source))
+            if source not in found:
+                found.add(source)
                 waiting.append(source)
     return found
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from onnxlift.lifting.ops.registry import op
 
-    from .api import convert, lift, verify
+    from .api import convert, lift
     from .errors import LoadError, OnnxLiftError, OutputError, UnsupportedError, VerifyError
     from .lifted import Lifted
+    from .verification.verify import verify
 
 __version__ = "0.1.0"
 
@@ -17,7 +18,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "convert": ".api",
     "lift": ".api",
-    "verify": ".api",
+    "verify": ".verification.verify",
     "Lifted": ".lifted",
     "op": ".lifting.ops.registry",
     "OnnxLiftError": ".errors",

@@ -83,7 +83,9 @@ def test_verify_with_options(run, block: Path, monkeypatch: pytest.MonkeyPatch) 
         def to_dict(self) -> dict[str, object]:
             return {"passed": False}
 
-    monkeypatch.setattr("onnxlift.api.verify", lambda source, **options: seen.update(options) or Report())
+    monkeypatch.setattr(
+        "onnxlift.verification.verify.verify", lambda source, **options: seen.update(options) or Report()
+    )
     status, out, _ = run(
         *("verify", block, "--shape", "a=b=1,3,224,224", "--shape", "s=", "--dim", "batch=4", "--input", "a.npy"),
         *("--rtol", 0.1, "--seed", 3, "--timeout", 9, "--memory", "2GB", "--trace", "--json"),

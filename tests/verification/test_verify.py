@@ -93,17 +93,17 @@ def test_random_outputs_are_compared_by_type_and_shape(monkeypatch: pytest.Monke
     FakeSides(monkeypatch, {"y": ones}, {"y": ones + 1})
     lifted = onnxlift.lift(small("y = Add(x, x)"))
     lifted.model = onnxlift.ir.load.load(model)  # so that the test does not depend on how randomness is lifted
-    report = verification.verify(model, lifted)
+    report = verification.verify(model, lifted=lifted)
     assert report.passed and "random" in report.outputs[0].note
     FakeSides(monkeypatch, {"y": ones}, {"y": ones[:2]})
-    assert not verification.verify(model, lifted).passed
+    assert not verification.verify(model, lifted=lifted).passed
 
 
 def test_after_a_crash_of_onnxruntime_the_evaluator_of_onnx_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     ones = np.ones(3, np.float32)
     sides = FakeSides(monkeypatch, {"y": ones}, {"y": ones})
     sides.crash_of_onnxruntime = True
-    report = verification.verify(small("y = Neg(x)"), onnxlift.lift(small("y = Neg(x)")))
+    report = verification.verify(small("y = Neg(x)"), lifted=onnxlift.lift(small("y = Neg(x)")))
     assert report.reference == "onnx.reference (ONNX Runtime crashed (SIGSEGV))"
     assert report.passed
 
@@ -111,7 +111,7 @@ def test_after_a_crash_of_onnxruntime_the_evaluator_of_onnx_is_asked(monkeypatch
 def test_a_mismatch_is_looked_into_without_being_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     ones = np.ones(3, np.float32)
     FakeSides(monkeypatch, {"y": ones}, {"y": ones + 1})
-    report = verification.verify(small("a = Neg(x) y = Exp(a)"), onnxlift.lift(small("a = Neg(x) y = Exp(a)")))
+    report = verification.verify(small("a = Neg(x) y = Exp(a)"), lifted=onnxlift.lift(small("a = Neg(x) y = Exp(a)")))
     assert not report.passed
     assert report.divergence is not None
     assert (report.divergence.value, report.divergence.op_type) == ("y", "Exp")
@@ -128,7 +128,7 @@ def test_a_report_is_given_even_if_looking_inside_fails(monkeypatch: pytest.Monk
         return FakeSides.run(sides, job, task, who, limits)  # type: ignore[arg-type]
 
     monkeypatch.setattr(verification, "run_child", run)
-    report = verification.verify(small("y = Neg(x)"), onnxlift.lift(small("y = Neg(x)")))
+    report = verification.verify(small("y = Neg(x)"), lifted=onnxlift.lift(small("y = Neg(x)")))
     assert not report.passed
     assert report.notes == ("cannot look inside: the lifted model took more than 1 GB of memory",)
 

@@ -70,7 +70,7 @@ def convert(
         from onnxlift.verification.verify import verify as run
 
         with progress("Comparing with ONNX Runtime"):
-            report = run(model, lifted, against=paths[0])
+            report = run(model, lifted=lifted, against=paths[0])
         print(f"\n{report}")
         if not report.passed:
             raise typer.Exit(1)

@@ -49,10 +49,10 @@ def verify(
 
     Example: onnxlift verify bert.onnx --against out/bert.py --input tokens.npz --trace
     """
-    from onnxlift import api
+    from onnxlift.verification import verify
 
     with progress(f"Verifying {model.name}"):
-        report = api.verify(
+        report = verify.verify(
             model,
             against=against,
             inputs=input or None,

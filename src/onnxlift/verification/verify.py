@@ -14,10 +14,12 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnxlift.api import lift
 from onnxlift.errors import VerifyError
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.graph.walk import inner_nodes
 from onnxlift.lifted import Lifted
+from onnxlift.lifting.text.weights import parse_size
 
 from .byte_products import FACTORS
 from .child import ChildError, Limits, run_child
@@ -37,8 +39,8 @@ Inputs = Mapping[str, Any] | Sequence[Any] | str | os.PathLike[str] | None
 
 def verify(
     source: Any,
-    lifted: Lifted,
     *,
+    lifted: Lifted | None = None,
     against: str | os.PathLike[str] | None = None,
     inputs: Inputs = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
@@ -47,13 +49,27 @@ def verify(
     rtol: float | None = None,
     atol: float | None = None,
     trace: bool = False,
-    limits: Limits | None = None,
+    timeout: float = 300.0,
+    memory: int | str | None = None,
+    **options: Any,
 ) -> Report:
-    """How `lifted`, or the saved file `against`, compares with the model in `source` that it was lifted from."""
+    """Compare the lifted model with ONNX Runtime: the report says whether it passed, and if not, where the two first
+    differ (with `trace` all values inside are compared also if it passed).
+
+    `inputs` are arrays by name or in order, or a file (.npy, .npz, .pb); those that are missing are made up from the
+    model, with the `shapes` of inputs and the sizes of named `dims` that are asked for. `rtol` and `atol` replace the
+    tolerances of the types. `against` names a saved file, perhaps edited, that is verified instead of a fresh one:
+    **it is executed**. Each side may take `timeout` seconds and `memory` bytes. `lifted` is what `source` was lifted to
+    already; without it, it is lifted here, with `options` of `lift`."""
+    if hasattr(source, "read"):
+        source = source.read()
+    if lifted is None:
+        lifted = lift(source, **options)
+    limits = Limits(timeout, None if memory is None else parse_size(memory))
     graph = lifted.model.graph
     values = make_inputs(graph, given=_given(inputs), shapes=shapes, dims=dims, seed=seed)
     with tempfile.TemporaryDirectory(prefix="onnxlift-") as folder:
-        sides = _Sides(Path(folder), source, lifted, against, limits or Limits())
+        sides = _Sides(Path(folder), source, lifted, against, limits)
         write_values(sides.job / "inputs", values)
         try:
             result = sides.run(look_inside=trace)

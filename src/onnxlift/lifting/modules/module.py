@@ -64,18 +64,18 @@ class Module:
     layers: dict[tuple[object, ...], Layer] = field(default_factory=dict)
     constants: dict[object, Stored | Borrowed] = field(default_factory=dict)
     named: dict[object, Chosen] = field(default_factory=dict)  # why members, and values of `Stored`, are called so
-    _names: dict[int, Path] = field(default_factory=dict)
+    _names: dict[object, Path] = field(default_factory=dict)
     _containers: set[Path] = field(default_factory=set)
     _numbers: dict[Path, int] = field(default_factory=dict)
 
     def add(self, path: Path, member: Layer | Stored | Module) -> None:
         self.members[path] = member
-        self._names[id(member)] = path
+        self._names[member] = path
         self._containers.update(path[:i] for i in range(1, len(path)))
 
     def name(self, target: object, path: Path) -> None:
         """Let `name_of` know what is no member itself, but made of members."""
-        self._names[id(target)] = path
+        self._names[target] = path
 
     def free(self, path: Path) -> Path:
         """Return `path`, changed where it would hide, or be hidden by, another member."""
@@ -106,7 +106,7 @@ class Module:
 
     def name_of(self, target: object) -> Path:
         """Return the attribute path of one of the members."""
-        return self._names[id(target)]
+        return self._names[target]
 
     def stored_name(self, key: object) -> Path | None:
         """Return the attribute path of a constant that the module holds itself, or one of its layers."""
@@ -115,7 +115,7 @@ class Module:
             owners = (self, *(holder for holder in stored.holders if isinstance(holder, Module)))
             steps = (owner.name_of(holder) for owner, holder in zip(owners, stored.holders, strict=True))
             return (*(part for step in steps for part in step), *stored.role.split("."))
-        return None if stored is None else self._names[id(stored)]
+        return None if stored is None else self._names[stored]
 
     def find_parameter(self, value: ir.Value) -> Borrowed | None:
         """Return the layer below this module that has `value` as a parameter, under the very key that is its name; None

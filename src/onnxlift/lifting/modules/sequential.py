@@ -43,7 +43,7 @@ def make_sequential(module: Module, paths: ModulePaths) -> bool:
         return False
     chain: list[tuple[int | None, Layer | Module]] = []
     for step, found in _chain(module):
-        number = int(module.name_of(found)[0]) if id(found) in module._names else _number(step, module, paths)
+        number = int(module.name_of(found)[0]) if found in module._names else _number(step, module, paths)
         chain.append((number, found))
     numbered = _fill(chain)
     if not numbered:
@@ -67,7 +67,7 @@ def find_named_chain(module: Module, paths: ModulePaths) -> None:
         return
     chain: dict[str, Layer | Module] = {}
     for step, found in steps:
-        name = module.name_of(found)[0] if id(found) in module._names else _scope(step, module, paths)
+        name = module.name_of(found)[0] if found in module._names else _scope(step, module, paths)
         if name is None and is_sequential:
             (name,) = module.free((kind_word(found),))
         if name is None or name in chain or name in _METHODS or name[0].isdigit():

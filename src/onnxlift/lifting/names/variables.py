@@ -28,6 +28,7 @@ from onnxlift.lifting.code.expr import (
     walk,
 )
 from onnxlift.lifting.code.naming import Candidate, Name, Rules, distinct
+from onnxlift.lifting.code.reads import variables_behind
 from onnxlift.lifting.code.statements import (
     Assign,
     Block,
@@ -39,7 +40,7 @@ from onnxlift.lifting.code.statements import (
     walk_statements,
 )
 from onnxlift.lifting.modules.module import Module
-from onnxlift.lifting.modules.statements.inline import Inlined, main_line, read_variables
+from onnxlift.lifting.modules.statements.inline import Inlined, main_line
 from onnxlift.lifting.ops.operand import Dims, Scalar, Tensor
 
 from .attention_roles import AttentionRoles
@@ -117,7 +118,7 @@ class Variables:
             # They are alive as long as anything that the statement reads or writes.
             self.lives.update((target, Life(now - 1, now + 1)) for target in counted)
             for expr in expressions(statement):
-                for key in read_variables(expr, self.inlined):
+                for key in variables_behind(expr, self.inlined):
                     if key in self.lives:
                         self.lives[key].death = max(self.lives[key].death, now)
                         self.lives[key].first_read = self.lives[key].first_read or now
@@ -134,7 +135,7 @@ class Variables:
     def _prolong(self, loop: ForLoop | WhileLoop, start: int) -> None:
         """Let outer variables live until the loop ends: the next iteration reads again what this one read or wrote."""
         for statement in (loop, *walk_statements(loop.body)):
-            reads = (key for expr in expressions(statement) for key in read_variables(expr, self.inlined))
+            reads = (key for expr in expressions(statement) for key in variables_behind(expr, self.inlined))
             for key in (*reads, *written_by(statement)):
                 if key in self.lives and self.lives[key].birth <= start:
                     self.lives[key].death = self.clock

@@ -51,7 +51,7 @@ def check_source(text: str) -> None:
     _check_top(tree.body)
     known = set(_defined(tree)) | _BUILTINS | _OUR_NAMES
     known_bases = _BASES | kernels.layers() | {kind.constructor for kind in layer_kinds()}
-    types = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Subscript) and ast.unparse(n) == _LAYER_CLASS}
+    types = {n.value for n in ast.walk(tree) if isinstance(n, ast.Subscript) and ast.unparse(n) == _LAYER_CLASS}
     for node in ast.walk(tree):
         match node:
             case ast.Import() | ast.ImportFrom():
@@ -66,7 +66,7 @@ def check_source(text: str) -> None:
             case ast.Attribute():
                 _require(not node.attr.startswith("_") or node.attr == "__init__", node, f"attribute {node.attr}")
             case ast.Name():
-                _require(node.id in known or id(node) in types, node, f"name {node.id}")
+                _require(node.id in known or node in types, node, f"name {node.id}")
             case _:
                 _require(isinstance(node, _KINDS), node, type(node).__name__)
 

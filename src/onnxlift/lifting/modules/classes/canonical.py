@@ -42,12 +42,12 @@ class Canonical:
         self.anonymous = anonymous
         self.renderer = _Holes(self.name, numbers)
 
-    def describe(self, left_out: Collection[Statement | None] = ()) -> str:
+    def describe(self, left_out: Collection[Statement] = ()) -> str:
         """Return the whole forward, but for the statements in `left_out`."""
         inputs = [f"{self.variable(v)}:{isinstance(o, Tensor)}" for v, o in self.module.inputs.items()]
         return "\n".join([",".join(inputs), *self.lines(self.module.body, "", left_out)])
 
-    def lines(self, block: Block, indent: str, left_out: Collection[Statement | None] = ()) -> Iterator[str]:
+    def lines(self, block: Block, indent: str, left_out: Collection[Statement] = ()) -> Iterator[str]:
         for statement in block.statements:
             if statement in left_out:
                 continue

@@ -54,6 +54,7 @@ from onnxlift.lifting.code.expr import (
     variable,
     walk,
 )
+from onnxlift.lifting.code.reads import values_read
 from onnxlift.lifting.code.statements import Assign, Block, Branch, Return, Statement, expressions, walk_statements
 from onnxlift.lifting.code.substitute import substitute
 from onnxlift.lifting.modules.module import Module, Stored
@@ -251,7 +252,7 @@ _WAYS: tuple[Callable[[Module, Assign, Ref], Iterator[Part]], ...] = (
 
 def _own_constant(module: Module, statement: Statement) -> Path | None:
     """Return the path of the constant that only this statement reads, if there is just one."""
-    read = {part._key for expr in expressions(statement) for part in walk(expr) if isinstance(part, Ref)}
+    read = dict.fromkeys(values_read(*expressions(statement)))
     stored = {key: path for key in read if (path := module.stored_name(key)) is not None}
     [*own] = [path for key, path in stored.items() if _readers(module, key) == 1 and len(path) == 1]
     return own[0] if len(own) == 1 else None
@@ -259,10 +260,7 @@ def _own_constant(module: Module, statement: Statement) -> Path | None:
 
 def _readers(module: Module, key: object) -> int:
     """Count the statements that read a variable."""
-    return sum(
-        any(isinstance(part, Ref) and part._key is key for expr in expressions(statement) for part in walk(expr))
-        for statement in walk_statements(module.body)
-    )
+    return sum(key in values_read(*expressions(statement)) for statement in walk_statements(module.body))
 
 
 def _members(form: Form, parts: Sequence[Part]) -> list[object]:

@@ -43,6 +43,7 @@ from onnxlift.lifting.code.expr import (
     builtin,
     variable,
 )
+from onnxlift.lifting.code.reads import parts, variables_read
 from onnxlift.lifting.code.statements import Assign, Block, Evaluate, ForLoop, Return, Statement
 from onnxlift.lifting.code.substitute import copied, substitute
 from onnxlift.lifting.modules.meaning import in_common
@@ -51,7 +52,7 @@ from onnxlift.lifting.modules.statements.inline import is_readable
 from onnxlift.lifting.tree.paths import Path
 
 from .iteration_values import Changes, Collected, find_changes, made_in, with_all_bounds
-from .iterations import Facts, Iterations, assigned, find_iterations, member_path, parts, reads
+from .iterations import Facts, Iterations, assigned, find_iterations, member_path
 from .loops import Container, singular
 
 Words = Callable[[object], str]
@@ -116,15 +117,15 @@ class _EntryLoop:
         self.module, self.iterations, self.changes, self.words = module, iterations, changes, words
         self.items: dict[Path, Local] = {}
         self.index = Local("i")
-        self.parts = {id(cut.statement): Local("parts") for cut in changes.cuts.values()}
+        self.parts = {cut.statement: Local("parts") for cut in changes.cuts.values()}
         self.part_of = {cut.part: Local("part") for cut in changes.cuts.values()}
         self.pieces = {
-            variable(target): self.parts[id(cut.statement)][place]
+            variable(target): self.parts[cut.statement][place]
             for cut in changes.cuts.values()
             for place, target in enumerate(cut.statement.targets)
             if target is not None
         }
-        self.lists = {id(each.display): Local("outputs") for each in changes.collected}
+        self.lists = {each.display: Local("outputs") for each in changes.collected}
         self.given = {key: Local(in_common(values) or "feature") for key, values in changes.given.items()}
 
     @property
@@ -150,16 +151,16 @@ class _EntryLoop:
             (outputs,) = self.lists.values()
             (collected,) = changes.collected
             made: Statement = Assign([outputs], Comprehension(element, items, entries), origin=origin)
-            joined = {id(collected.display): self._joined(collected, ())}
+            joined: dict[Expr, Expr] = {collected.display: self._joined(collected, ())}
             return [*before, made, *(self._outside(statement, joined) for statement in iterations.after)]
         starts: list[Statement] = []
         joined = {}
         for collected in changes.collected:
-            outputs = self.lists[id(collected.display)]
+            outputs = self.lists[collected.display]
             initial = self._initial(collected)
             starts.append(Assign([outputs], Display([substitute(item, self._piece) for item in initial], "[]")))
             body.append(Evaluate(Call(Attribute(outputs, "append"), [_read(collected.value)], {}), origin=[]))
-            joined[id(collected.display)] = self._joined(collected, initial)
+            joined[collected.display] = self._joined(collected, initial)
             self.module.of_iterations.add(collected.value)
         starts += [Assign([Ref(new)], substitute(_read(old), self._piece)) for new, old in changes.carried.values()]
         loop = ForLoop([*items], entries, Block(body), origin=origin)
@@ -212,7 +213,7 @@ class _EntryLoop:
         for cut in changes.cuts.values():
             targets.append(self.part_of[cut.part])
             last, length = cut.first + len(iterations.groups), len(cut.statement.targets)
-            whole, is_whole = self.parts[id(cut.statement)], cut.first == 0 and last == length
+            whole, is_whole = self.parts[cut.statement], cut.first == 0 and last == length
             over.append(whole if is_whole else whole[cut.first or None : last if last < length else None])
         for key, values in changes.given.items():
             targets.append(self.given[key])
@@ -238,8 +239,8 @@ class _EntryLoop:
         if self.changes.carried or len(self.changes.collected) != 1:
             return None
         (collected,) = self.changes.collected
-        inside = Counter(key for statement in body for key in reads(statement))
-        outside = Counter(key for statement in self.iterations.after for key in reads(statement))
+        inside = Counter(key for statement in body for key in variables_read(statement))
+        outside = Counter(key for statement in self.iterations.after for key in variables_read(statement))
         values: dict[object, Expr] = {}
         for statement in body:
             if not isinstance(statement, Assign) or len(statement.targets) != 1:
@@ -261,7 +262,7 @@ class _EntryLoop:
 
     def _joined(self, collected: Collected, initial: Sequence[Expr]) -> Expr:
         """Return what takes the place of a list of tensors, of which the initial ones are in the new list, too."""
-        display, outputs = collected.display, self.lists[id(collected.display)]
+        display, outputs = collected.display, self.lists[collected.display]
         first, end = collected.first, collected.first + len(self.iterations.groups)
         items = [substitute(item, self._piece) for item in display._items]
         before, after = items[len(initial) : first], items[end:]
@@ -272,14 +273,14 @@ class _EntryLoop:
             return builtin("tuple")(outputs) if is_returned else outputs
         return Display([*before, Star(outputs), *after], "()" if is_returned else "[]")
 
-    def _outside(self, statement: Statement, joined: Mapping[int, Expr]) -> Statement:
+    def _outside(self, statement: Statement, joined: Mapping[Expr, Expr]) -> Statement:
         """Return a statement before or after the iterations, in which lists stand for what is in them."""
-        if id(statement) in self.parts:
+        if statement in self.parts:
             assert isinstance(statement, Assign)
-            return replace(statement, targets=[self.parts[id(statement)]])
-        if self.pieces.keys().isdisjoint(reads(statement)) and not any(id(e) in joined for e in parts(statement)):
+            return replace(statement, targets=[self.parts[statement]])
+        if self.pieces.keys().isdisjoint(variables_read(statement)) and not any(e in joined for e in parts(statement)):
             return statement
-        return copied(statement, lambda expr: joined.get(id(expr), self._piece(expr)))
+        return copied(statement, lambda expr: joined.get(expr, self._piece(expr)))
 
 
 def _linear(index: Local, start: int, step: int) -> Expr:

@@ -35,6 +35,7 @@ from onnxlift.lifting.code.expr import (
     variable,
     walk,
 )
+from onnxlift.lifting.code.reads import variables_read
 from onnxlift.lifting.code.statements import Assign, Block, Return, Statement, expressions
 from onnxlift.lifting.code.substitute import copied
 from onnxlift.lifting.modules.classes.canonical import Canonical
@@ -42,7 +43,7 @@ from onnxlift.lifting.modules.classes.number_groups import Number
 from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.tree.paths import Path
 
-from .iterations import Iterations, assigned, member_path, reads
+from .iterations import Iterations, assigned, member_path
 
 INDEX = "index"
 
@@ -242,14 +243,17 @@ def _are_private(iterations: Iterations) -> bool:
         i in (maker.get(key, i), maker.get(key, i) + 1)
         for i, group in enumerate(iterations.groups)
         for statement in group
-        for key in reads(statement)
+        for key in variables_read(statement)
     )
 
 
 def is_read_first(group: Sequence[Statement], old: object, new: object) -> bool:
     """Tell whether an iteration no longer reads `old` once it has made `new`."""
     first = next(position for position, statement in enumerate(group) if new in assigned(statement))
-    last = max(position for position, statement in enumerate(group) if any(key is old for key in reads(statement)))
+    reading = (any(key is old for key in variables_read(statement)) for statement in group)
+    last = max(position for position, is_read in enumerate(reading) if is_read)
+        position for position, statement in enumerate(group) if any(key is old for key in variables_read(statement))
+    )
     return last < first or (last == first and isinstance(group[first], Assign))
 
 
@@ -271,7 +275,7 @@ def _cuts(expr: Expr) -> bool:
 def _collect(iterations: Iterations, results: Sequence[Sequence[object]], changes: Changes) -> bool:
     """Find where the results go that are read after the iterations, beside that of the last one. Return False if one
     goes elsewhere than into a list of tensors."""
-    used = Counter(key for statement in iterations.after for key in reads(statement))
+    used = Counter(key for statement in iterations.after for key in variables_read(statement))
     displays = [display for statement in iterations.after for display in _joined(statement)]
     place = {variable(item): (display, i) for display in displays for i, item in enumerate(display._items)}
     for keys in results:

@@ -15,8 +15,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from onnxlift.lifting.code.expr import Expr, Local, Member, Ref, variable, walk
-from onnxlift.lifting.code.statements import Assign, Block, Evaluate, ForLoop, Statement, expressions, walk_statements
+from onnxlift.lifting.code.expr import Expr, Local, Member, variable, walk
+from onnxlift.lifting.code.reads import parts, variables_read
+from onnxlift.lifting.code.statements import Assign, Block, Evaluate, ForLoop, Statement, walk_statements
 from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.tree.paths import Path
 
@@ -48,14 +49,14 @@ class Facts:
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self._known: dict[int, tuple[Statement, set[object], set[object], list[Path]]] = {}
+        self._known: dict[Statement, tuple[Statement, set[object], set[object], list[Path]]] = {}
 
     def of(self, statement: Statement) -> tuple[Statement, set[object], set[object], list[Path]]:
-        if id(statement) not in self._known:
+        if statement not in self._known:
             names = (member_path(self.module, part) for part in parts(statement))
             paths = [name for name in names if name is not None]
-            self._known[id(statement)] = (statement, set(reads(statement)), set(assigned(statement)), paths)
-        return self._known[id(statement)]
+            self._known[statement] = (statement, set(variables_read(statement)), set(assigned(statement)), paths)
+        return self._known[statement]
 
 
 def find_iterations(facts: Facts, path: Path, width: int, lengths: Mapping[Path, int]) -> Iterator[Iterations]:
@@ -72,7 +73,7 @@ def find_iterations(facts: Facts, path: Path, width: int, lengths: Mapping[Path,
         yield Iterations(path, width, len(order.groups), begin, groups, before, after)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Line:
     """Statements from a place in `forward` on, what they read and write, and their iteration; None if they belong to
     none. What writes one variable several times (the start of a loop and the loop) is together."""
@@ -108,7 +109,7 @@ class _Order:
             return
         writer: dict[object, _Line] = {}
         for line in self.lines:
-            line.sources = list({id(w): w for key in line.reads if (w := writer.get(key)) is not None}.values())
+            line.sources = list(dict.fromkeys(w for key in line.reads if (w := writer.get(key)) is not None))
             for source in line.sources:
                 source.readers.append(line)
             before = [source.iteration for source in line.sources if source.iteration is not None]
@@ -144,27 +145,25 @@ class _Order:
 
     def _put_off(self) -> None:
         """Let what only the entry of the next iteration needs belong to that."""
-        moved: set[int] = set()
+        moved: set[_Line] = set()
         for line in reversed(self.lines):
-            needs = {reader.iteration for reader in line.readers if reader.entries or id(reader) in moved}
+            needs = {reader.iteration for reader in line.readers if reader.entries or reader in moved}
             if line.iteration is None or line.entries or needs != {line.iteration + 1}:
                 continue
-            if all(reader.entries or id(reader) in moved for reader in line.readers):
+            if all(reader.entries or reader in moved for reader in line.readers):
                 line.iteration += 1
-                moved.add(id(line))
+                moved.add(line)
 
     def _take_what_only_one_iteration_reads(self) -> None:
-        inside = {id(line) for group in (*self.groups[:-1], self.groups[-1][: self.length]) for line in group}
+        inside = {line for group in (*self.groups[:-1], self.groups[-1][: self.length]) for line in group}
         own: list[list[_Line]] = [[] for _ in self.groups]
-        homes: dict[int, int] = {}
+        homes: dict[_Line, int] = {}
         for line in reversed(self.lines):
             if line.iteration is None and line.readers:
-                iterations = {
-                    reader.iteration if id(reader) in inside else homes.get(id(reader)) for reader in line.readers
-                }
+                iterations = {reader.iteration if reader in inside else homes.get(reader) for reader in line.readers}
                 home = iterations.pop() if len(iterations) == 1 else None
                 if home is not None:
-                    homes[id(line)] = home
+                    homes[line] = home
                     own[home].insert(0, line)
         fewest, length = min(map(len, own)), self.length
         for number, lines in enumerate(own):
@@ -178,15 +177,15 @@ class _Order:
         """Return what comes before the iterations from `begin` to `end`, the statements of each of these, and what
         comes after."""
         groups = [self.groups[entry][: self.length] for entry in range(begin, end + 1)]
-        inside = {id(line) for group in groups for line in group}
+        inside = {line for group in groups for line in group}
         last = max(line.place for group in groups for line in group if line.entries)
         needed = _all_sources([line for group in groups for line in group])
         before: list[Statement] = []
         after: list[Statement] = []
         for line in self.lines:
-            if id(line) not in inside:
+            if line not in inside:
                 is_free = line.place < last and (line.iteration is None or line.iteration < begin)
-                (before if is_free or id(line) in needed else after).extend(line.statements)
+                (before if is_free or line in needed else after).extend(line.statements)
         return before, [[statement for line in group for statement in line.statements] for group in groups], after
 
 
@@ -204,14 +203,14 @@ def _together(facts: Facts) -> Iterator[list[Statement]]:
             group = []
 
 
-def _all_sources(lines: Sequence[_Line]) -> set[int]:
+def _all_sources(lines: Sequence[_Line]) -> set[_Line]:
     """Return the ids of all that these statements depend on."""
-    found: set[int] = set()
+    found: set[_Line] = set()
     waiting = list(lines)
     while waiting:
         for source in waiting.pop().sources:
-            if id(source) not in found:
-                found.add(id(source))
+            if source not in found:
+                found.add(source)
                 waiting.append(source)
     return found
 
@@ -226,18 +225,6 @@ def _entries(names: Sequence[Path], path: Path, width: int) -> set[int]:
 
 def member_path(module: Module, part: Expr) -> Path | None:
     return module.name_of(part._target) if isinstance(part, Member) else None
-
-
-def parts(statement: Statement) -> Iterator[Expr]:
-    """Yield all expressions in a statement and in the blocks under it, the targets of assignments left out."""
-    for inner in walk_statements(Block([statement])):
-        for expr in expressions(inner):
-            yield from walk(expr)
-
-
-def reads(statement: Statement) -> Iterator[object]:
-    """Yield the variables that a statement reads."""
-    return (variable(part) for part in parts(statement) if isinstance(part, Ref | Local))
 
 
 def assigned(statement: Statement) -> Iterator[object]:

@@ -25,8 +25,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from onnxlift.lifting.code.expr import Binary, Call, Expr, Literal, Local, Member, Ref, builtin, variable, walk
+from onnxlift.lifting.code.expr import Binary, Call, Expr, Literal, Local, Member, Ref, builtin, variable
 from onnxlift.lifting.code.identifiers import identifier
+from onnxlift.lifting.code.reads import values_read
 from onnxlift.lifting.code.statements import (
     Assign,
     Block,
@@ -34,8 +35,6 @@ from onnxlift.lifting.code.statements import (
     ForLoop,
     Statement,
     Target,
-    expressions,
-    walk_statements,
 )
 from onnxlift.lifting.modules.module import Module, is_list
 from onnxlift.lifting.modules.signatures.prune import called_module
@@ -63,9 +62,9 @@ class CallRun:
     calls: list[Assign]
     carried: dict[int, int] | None = None
 
-    def given(self, call: Assign) -> tuple[int, ...]:
+    def given(self, call: Assign) -> tuple[object, ...]:
         """Return what a call takes besides the results of the one before, as the ids of variables."""
-        return tuple(id(key) for place, key in enumerate(_arguments(call)) if place not in (self.carried or {}))
+        return tuple(key for place, key in enumerate(_arguments(call)) if place not in (self.carried or {}))
 
     @property
     def times(self) -> int:
@@ -85,13 +84,7 @@ def roll_loops(module: Module) -> None:
     for path in module.members:
         for depth in range(1, len(path)):
             entries.setdefault(path[:depth], set()).add(path[depth])
-    reads = Counter(
-        variable(part)
-        for statement in walk_statements(module.body)
-        for expr in expressions(statement)
-        for part in walk(expr)
-        if isinstance(part, Ref)
-    )
+    reads = Counter(values_read(module.body))
     lists = {path: len(names) for path, names in entries.items() if is_list(names)}
     kept: list[Statement] = []
     statements = module.body.statements
@@ -156,7 +149,7 @@ def _continues(run: CallRun, statement: Assign, reads: Counter[object]) -> bool:
     if any(starts.setdefault(result, theirs[place]) is not theirs[place] for place, result in carried.items()):
         return False
     run.carried = carried
-    return id(None) not in (*run.given(statement), *run.given(before))
+    return None not in (*run.given(statement), *run.given(before))
 
 
 def _arguments(statement: Assign) -> list[object]:
@@ -265,7 +258,7 @@ def _alternation(
     return Alternation(run, between, *found) if found is not None else None
 
 
-def _remainder(given: list[tuple[int, ...]]) -> tuple[int, int] | None:
+def _remainder(given: list[tuple[object, ...]]) -> tuple[int, int] | None:
     """Return the period with which one of two choices comes again, and the place where it comes first: (3, 2) for a, a,
     b, a, a, b. None if there is none."""
     choices = list(dict.fromkeys(given))

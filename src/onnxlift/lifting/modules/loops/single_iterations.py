@@ -20,13 +20,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from onnxlift.lifting.code.expr import Display, variable
+from onnxlift.lifting.code.reads import parts
 from onnxlift.lifting.code.statements import Block
 from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.tree.paths import Path
 
 from .group_loops import find_lists, roll_up
 from .iteration_values import Changes, Collected, IterationText, find_changes, is_read_first
-from .iterations import Facts, Iterations, find_iterations, parts
+from .iterations import Facts, Iterations, find_iterations
 
 
 @dataclass(frozen=True)

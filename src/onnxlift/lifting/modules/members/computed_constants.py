@@ -27,8 +27,9 @@ from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.edit import Array
 from onnxlift.ir.graph.types import DataType
 from onnxlift.ir.origin.tensors import origin_of
-from onnxlift.lifting.code.expr import Device, Expr, Ref, torch, walk
-from onnxlift.lifting.code.statements import Assign, Block, Statement, expressions, walk_statements
+from onnxlift.lifting.code.expr import Device, Expr, Ref, torch
+from onnxlift.lifting.code.reads import values_read
+from onnxlift.lifting.code.statements import Assign, Block
 from onnxlift.lifting.ops.layer_nodes import is_weighted
 from onnxlift.lifting.ops.node import torch_dtype
 from onnxlift.lifting.ops.operand import Dims, exact_number
@@ -45,16 +46,9 @@ def write_computation(value: ir.Value, body: Block) -> bool:
     expr = _expression(value)
     if expr is None:
         return False
-    place = next(place for place, statement in enumerate(body.statements) if _reads(statement, value))
+    place = next(place for place, statement in enumerate(body.statements) if value in values_read(statement))
     body.statements.insert(place, Assign([Ref(value)], expr))
     return True
-
-
-def _reads(statement: Statement, value: ir.Value) -> bool:
-    inside = (
-        part for inner in walk_statements(Block([statement])) for expr in expressions(inner) for part in walk(expr)
-    )
-    return any(isinstance(part, Ref) and part._key is value for part in inside)
 
 
 def _expression(value: ir.Value) -> Expr | None:

@@ -21,8 +21,8 @@ import onnx_ir as ir
 from onnxlift.ir.origin.exporter import exporter_of
 from onnxlift.ir.origin.metadata import NAME_SCOPES
 from onnxlift.ir.origin.tensors import origin_of
-from onnxlift.lifting.code.expr import Call, Member, bare, walk
-from onnxlift.lifting.code.statements import expressions, walk_statements
+from onnxlift.lifting.code.expr import Call, Member, bare
+from onnxlift.lifting.code.reads import parts
 from onnxlift.lifting.modules.member_names import kind_word
 from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.ops.layers import Layer
@@ -69,7 +69,7 @@ def _has_no_names(layer: Layer, paths: ModulePaths) -> bool:
 
 
 def _is_only_called(layer: Layer, module: Module) -> bool:
-    parts = [p for statement in walk_statements(module.body) for expr in expressions(statement) for p in walk(expr)]
-    read = sum(isinstance(part, Member) and part._target is layer for part in parts)
-    functions = [bare(part._function) for part in parts if isinstance(part, Call)]
+    every = list(parts(module.body))
+    read = sum(isinstance(part, Member) and part._target is layer for part in every)
+    functions = [bare(part._function) for part in every if isinstance(part, Call)]
     return read == sum(isinstance(function, Member) and function._target is layer for function in functions)

@@ -22,7 +22,8 @@ import onnx_ir as ir
 
 from onnxlift.ir.origin.exported import parameters_in_order
 from onnxlift.ir.origin.tensors import origin_of
-from onnxlift.lifting.code.expr import Call, Display, Expr, Local, Member, Ref, bare, children, variable, walk
+from onnxlift.lifting.code.expr import Call, Display, Expr, Local, Member, Ref, bare, children, variable
+from onnxlift.lifting.code.reads import variables_read
 from onnxlift.lifting.code.statements import Assign, Block, Return, Statement, blocks, expressions, walk_statements
 from onnxlift.lifting.modules.classes.module_class import ModuleClass
 from onnxlift.lifting.modules.module import Module, Stored
@@ -53,11 +54,11 @@ def _is_buffer(value: ir.Value | None) -> bool:
 
 def order_by_use(module: Module) -> None:
     """Sort all members by rule 2. Layers and modules that `forward` does not use are left out."""
-    used: dict[int, int] = {}
+    used: dict[object, int] = {}
     for target in _in_order_of_use(module.body):
-        used.setdefault(id(target), len(used))
-    members = [(path, m) for path, m in module.members.items() if isinstance(m, Stored) or id(m) in used]
-    members.sort(key=lambda item: -1 if isinstance(item[1], Stored) else used[id(item[1])])
+        used.setdefault(target, len(used))
+    members = [(path, m) for path, m in module.members.items() if isinstance(m, Stored) or m in used]
+    members.sort(key=lambda item: -1 if isinstance(item[1], Stored) else used[item[1]])
     module.members = dict(members)
 
 
@@ -93,17 +94,16 @@ def _in_order_of_use(block: Block) -> Iterator[object]:
             for target in statement.targets:
                 written.setdefault(variable(target), []).append(statement)
         if not isinstance(statement, Return):
-            read.update(variable(part) for expr in expressions(statement) for part in walk(expr))
-    read.discard(None)
+            read.update(variables_read(*expressions(statement)))
     results = [r for s in block.statements if isinstance(s, Return) for r in _items(s.expr) if variable(r) not in read]
-    done: set[int] = set()
+    done: set[Statement] = set()
     waiting: list[object] = [*reversed(block.statements), *reversed(results)]
     while waiting:
         item = waiting.pop()
         match item:
             case Statement():
-                if id(item) not in done:
-                    done.add(id(item))
+                if item not in done:
+                    done.add(item)
                     waiting += [s for inner in reversed(blocks(item)) for s in reversed(inner.statements)]
                     waiting += reversed(expressions(item))
             case Call() if isinstance(bare(item._function), Member):  # it runs when its arguments are there

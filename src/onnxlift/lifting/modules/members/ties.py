@@ -20,6 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import onnx_ir as ir
+
 from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.modules.module import Entry
 from onnxlift.lifting.ops.layers import turned
@@ -29,12 +31,12 @@ from onnxlift.lifting.tree.paths import Path
 def find_ties(entries: Mapping[str, Entry]) -> dict[str, str]:
     """Return the keys of the state dict that share a tensor with another one, each with that key."""
     matrices: dict[tuple[object, ...], list[str]] = {}
-    vectors: dict[int, list[str]] = {}
+    vectors: dict[ir.Value, list[str]] = {}
     for key, entry in entries.items():
         if entry.is_parameter and len(entry.weight.shape) >= 2:
             matrices.setdefault(_matrix(key, entry), []).append(key)
         elif entry.is_parameter:
-            vectors.setdefault(id(entry.weight.value), []).append(key)
+            vectors.setdefault(entry.weight.value, []).append(key)
     ties: dict[str, str] = {}
     for keys in matrices.values():
         ties.update((key, keys[0]) for key in _tied(keys, entries))
@@ -49,11 +51,11 @@ def _matrix(key: str, entry: Entry) -> tuple[object, ...]:
     """Return a key that is equal for those that may be one: of the same numbers, in the same layout."""
     weight = entry.weight
     if weight.transform is None:
-        return id(weight.value), weight.shape
+        return weight.value, weight.shape
     if weight.transform is not turned:
-        return id(weight.value), weight.shape, entry.layer, key.rpartition(".")[2]
+        return weight.value, weight.shape, entry.layer, key.rpartition(".")[2]
     stored = weight.value.const_value if origin_of(weight.value).has_made_up_name else weight.value
-    return id(stored), weight.shape, turned
+    return stored, weight.shape, turned
 
 
 def _tied(keys: Sequence[str], entries: Mapping[str, Entry]) -> Sequence[str]:

@@ -38,7 +38,8 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.types import type_of
 from onnxlift.lifting.code.expr import Binary, Call, Display, Expr, Literal, Member, Ref, variable, walk
-from onnxlift.lifting.code.statements import Assign, Block, Branch, Return, Statement, expressions, walk_statements
+from onnxlift.lifting.code.reads import values_read
+from onnxlift.lifting.code.statements import Assign, Block, Branch, Return, Statement, walk_statements
 from onnxlift.lifting.code.substitute import substitute
 from onnxlift.lifting.modules.classes.canonical import Canonical
 from onnxlift.lifting.modules.classes.levels import family_of
@@ -80,8 +81,7 @@ def _readers(module: Module) -> dict[object, list[Statement]]:
 
 def _reads(statements: Sequence[Statement]) -> Counter[object]:
     """Count how often statements read each variable."""
-    every = walk_statements(Block(list(statements)))
-    return Counter(variable(p) for s in every for e in expressions(s) for p in walk(e) if isinstance(p, Ref))
+    return Counter(values_read(*statements))
 
 
 def _plan(call: Assign, value: ir.Value, readers: Sequence[Statement]) -> PassingPlan | None:
@@ -266,7 +266,7 @@ class PassingPlan:
             if inputs is None:
                 return False
             form, other = self._form(producer, inputs[0], statements), self._form(consumer, inputs[1], own)
-            if Canonical(form, []).describe({part}) != Canonical(other, []).describe():
+            if Canonical(form, []).describe([] if part is None else [part]) != Canonical(other, []).describe():
                 return False
             self.drafts[producer], self.drafts[consumer] = form, other
         return True

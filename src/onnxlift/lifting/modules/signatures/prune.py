@@ -9,8 +9,9 @@ sizes are computed where they are used. From the root down, until nothing change
 
 from __future__ import annotations
 
-from onnxlift.lifting.code.expr import Call, Display, Expr, Local, Member, Ref, walk
-from onnxlift.lifting.code.statements import Assign, Return, expressions, walk_statements
+from onnxlift.lifting.code.expr import Call, Display, Expr, Local, Member
+from onnxlift.lifting.code.reads import parts, values_read, variables_read
+from onnxlift.lifting.code.statements import Assign, Return, walk_statements
 from onnxlift.lifting.modules.module import Borrowed, Module, Stored
 from onnxlift.lifting.modules.statements.dead_code import remove_dead_code
 
@@ -18,7 +19,7 @@ from onnxlift.lifting.modules.statements.dead_code import remove_dead_code
 def prune(module: Module) -> None:
     """Prune the module and all below it."""
     remove_dead_code(module.body)
-    seen: set[int] = set()
+    seen: set[Module] = set()
     while sum(_prune_calls(child, calls, seen) for child, calls in _calls(module)):
         remove_dead_code(module.body)
     _drop_unused_members(module)
@@ -26,12 +27,12 @@ def prune(module: Module) -> None:
 
 def _calls(module: Module) -> list[tuple[Module, list[Assign]]]:
     """Return the child modules, with the statements that call each."""
-    found: dict[int, tuple[Module, list[Assign]]] = {}
+    found: dict[Module, list[Assign]] = {}
     for statement in walk_statements(module.body):
         child = called_module(statement.expr) if isinstance(statement, Assign) else None
         if child is not None and isinstance(statement, Assign):
-            found.setdefault(id(child), (child, []))[1].append(statement)
-    return list(found.values())
+            found.setdefault(child, []).append(statement)
+    return list(found.items())
 
 
 def called_module(expr: Expr) -> Module | None:
@@ -45,7 +46,7 @@ def called_module(expr: Expr) -> Module | None:
     return target if isinstance(target, Module) else None
 
 
-def _prune_calls(child: Module, calls: list[Assign], seen: set[int]) -> bool:
+def _prune_calls(child: Module, calls: list[Assign], seen: set[Module]) -> bool:
     """Remove what the calls of a module do not need. Tell whether an argument went, so that more of the caller may be
     unused."""
     kept = [any(target is not None for target in targets) for targets in zip(*(c.targets for c in calls), strict=True)]
@@ -53,9 +54,9 @@ def _prune_calls(child: Module, calls: list[Assign], seen: set[int]) -> bool:
         _drop_results(child, kept)
         for call in calls:
             call.targets = [target for target, is_kept in zip(call.targets, kept, strict=True) if is_kept]
-    elif id(child) in seen:
+    elif child in seen:
         return False
-    seen.add(id(child))
+    seen.add(child)
     prune(child)
     before = list(child.inputs)
     drop_unused_inputs(child)
@@ -78,33 +79,20 @@ def drop_unused_inputs(module: Module) -> None:
     """Keep those inputs of the module that its code reads."""
     if module.sequential:
         return
-    read = {
-        part._key
-        for statement in walk_statements(module.body)
-        for expr in expressions(statement)
-        for part in walk(expr)
-        if isinstance(part, Ref)
-    }
+    read = set(values_read(module.body))
     module.inputs = {value: operand for value, operand in module.inputs.items() if value in read}
 
 
 def _drop_unused_members(module: Module) -> None:
     if module.sequential:
         return
-    used: set[int] = set()
-    read: set[object] = set()
-    for statement in walk_statements(module.body):
-        for expr in expressions(statement):
-            for part in walk(expr):
-                if isinstance(part, Member):
-                    used.add(id(part._target))
-                elif isinstance(part, Ref | Local):
-                    read.add(part._key if isinstance(part, Ref) else part)
-    constants = {id(stored) for value, stored in module.constants.items() if value in read}
+    used = {part._target for part in parts(module.body) if isinstance(part, Member)}
+    read = set(variables_read(module.body))
+    constants = {stored for value, stored in module.constants.items() if value in read}
     borrowed = (stored for value, stored in module.constants.items() if value in read and isinstance(stored, Borrowed))
-    used.update(id(stored.holders[0]) for stored in borrowed)
+    used.update(stored.holders[0] for stored in borrowed)
     module.members = {
         path: member
         for path, member in module.members.items()
-        if id(member) in (constants if isinstance(member, Stored) else used)
+        if member in (constants if isinstance(member, Stored) else used)
     }

@@ -63,7 +63,7 @@ def share_signatures(root: Module) -> None:
         for drafts in _unified(family):
             optional = max(len(draft.form.inputs) - len(draft.passed) for draft in drafts)
             for draft in drafts:
-                _carry_out(draft, calls[id(draft.module)], optional)
+                _carry_out(draft, calls[draft.module], optional)
 
 
 def _text(module: Module) -> str:
@@ -92,14 +92,14 @@ def _is_attention(expr: Expr) -> bool:
     return isinstance(function, Attribute) and function._name == "scaled_dot_product_attention"
 
 
-def _calls(root: Module) -> dict[int, list[Assign]]:
+def _calls(root: Module) -> dict[Module, list[Assign]]:
     """Return the statements that call each module, by its id."""
-    found: dict[int, list[Assign]] = {}
+    found: dict[Module, list[Assign]] = {}
     for module in root.walk():
         for statement in module.body.statements:
             child = called_module(statement.expr) if isinstance(statement, Assign) else None
             if child is not None and isinstance(statement, Assign):
-                found.setdefault(id(child), []).append(statement)
+                found.setdefault(child, []).append(statement)
     return found
 
 
@@ -116,8 +116,8 @@ def _unified(family: list[Module]) -> Iterator[list[Draft]]:
         equal = [draft for draft in told_apart if draft is not None and _text(draft.form) == expected]
         if len({_text(draft.module) for draft in equal}) > 1:
             yield equal
-        done = {id(draft.module) for draft in (model, *equal)}
-        drafts = [draft for draft in drafts if id(draft.module) not in done]
+        done = {draft.module for draft in (model, *equal)}
+        drafts = [draft for draft in drafts if draft.module not in done]
 
 
 def _options(module: Module) -> Mapping[str, Expr]:

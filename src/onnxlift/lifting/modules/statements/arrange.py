@@ -16,17 +16,20 @@ each of a tensor that was cut comes in the order of the parts, wherever the grap
 from __future__ import annotations
 
 import heapq
+from collections.abc import Mapping
 from itertools import pairwise
 
 from onnxlift.lifting.code.expr import Expr, Ref, variable, walk
+from onnxlift.lifting.code.reads import variables_behind
 from onnxlift.lifting.code.statements import Assign, Block, Statement
+from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.modules.signatures.prune import called_module
 
-from .inline import Inlined, read_variables
+from .inline import Inlined
 
 
-def arrange(block: Block, inlined: Inlined, begin: dict[int, int]) -> None:
-    """Arrange the statements of a forward; `begin` tells where in the graph each one begins, by the id of it."""
+def arrange(block: Block, inlined: Inlined, begin: Mapping[Statement, int]) -> None:
+    """Arrange the statements of a forward; `begin` tells where in the graph each one begins."""
     arranged: list[Statement] = []
     run: list[Assign] = []
     for statement in block.statements:
@@ -39,9 +42,9 @@ def arrange(block: Block, inlined: Inlined, begin: dict[int, int]) -> None:
     block.statements = [*arranged, *_sorted(run, inlined, begin)]
 
 
-def _sorted(run: list[Assign], inlined: Inlined, begin: dict[int, int]) -> list[Assign]:
+def _sorted(run: list[Assign], inlined: Inlined, begin: Mapping[Statement, int]) -> list[Assign]:
     writer: dict[object, int] = {}
-    reads = [set(read_variables(statement.expr, inlined)) for statement in run]
+    reads = [set(variables_behind(statement.expr, inlined)) for statement in run]
     read = set[object]()
     for index, statement in enumerate(run):
         read |= reads[index]
@@ -71,15 +74,17 @@ def _sorted(run: list[Assign], inlined: Inlined, begin: dict[int, int]) -> list[
     return order if len(order) == len(run) else run
 
 
-def _starts(run: list[Assign], inlined: Inlined, writer: dict[object, int], begin: dict[int, int]) -> list[int]:
+def _starts(
+    run: list[Assign], inlined: Inlined, writer: dict[object, int], begin: Mapping[Statement, int]
+) -> list[int]:
     """Return where in the graph each statement begins. Statements that read one part each of the same cut swap these
     places among them, so that they come in the order of the parts."""
-    starts = [begin[id(statement)] for statement in run]
+    starts = [begin[statement] for statement in run]
     readers: dict[int, dict[int, list[int]]] = {}
     for index, statement in enumerate(run):
         cut = {
             (source, place)
-            for key in read_variables(statement.expr, inlined)
+            for key in variables_behind(statement.expr, inlined)
             if (source := writer.get(key, index)) != index and len(run[source].targets) > 1
             for place, target in enumerate(run[source].targets)
             if isinstance(target, Ref) and target._key is key
@@ -95,16 +100,16 @@ def _starts(run: list[Assign], inlined: Inlined, writer: dict[object, int], begi
     return starts
 
 
-def _repeated_calls(run: list[Assign], inlined: Inlined) -> dict[int, list[int]]:
+def _repeated_calls(run: list[Assign], inlined: Inlined) -> dict[Module, list[int]]:
     """Return for each module that is called several times the places in a run where it is called."""
-    calls: dict[int, list[int]] = {}
+    calls: dict[Module, list[int]] = {}
     for index, statement in enumerate(run):
         waiting: list[Expr] = [statement.expr]
         while waiting:
             for part in walk(waiting.pop()):
                 child = called_module(part)
                 if child is not None and child.calls > 1:
-                    calls.setdefault(id(child), []).append(index)
+                    calls.setdefault(child, []).append(index)
                 if isinstance(part, Ref) and part._key in inlined:
                     waiting.append(inlined[part._key])
     return calls

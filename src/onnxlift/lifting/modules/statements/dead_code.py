@@ -8,7 +8,8 @@ Every statement that computes is free of effects, so it may go; a loop or branch
 
 from __future__ import annotations
 
-from onnxlift.lifting.code.expr import Local, Ref, variable, walk
+from onnxlift.lifting.code.expr import variable
+from onnxlift.lifting.code.reads import variables_read
 from onnxlift.lifting.code.statements import (
     Assign,
     Block,
@@ -57,17 +58,11 @@ def _sweep(block: Block, read: set[object]) -> None:
 
 def _list_of(statement: Evaluate) -> object:
     """Return the variable that `trace.append(y)` changes."""
-    for part in walk(statement.expr):
-        if isinstance(part, Ref | Local):
-            return variable(part)
-    return None
+    return next(variables_read(statement.expr), None)
 
 
 def _note(statement: Statement, read: set[object]) -> None:
-    for expr in expressions(statement):
-        for part in walk(expr):
-            if isinstance(part, Ref | Local):
-                read.add(variable(part))
+    read.update(variables_read(*expressions(statement)))
 
 
 def _collect(block: Block, read: set[object]) -> None:

@@ -42,6 +42,7 @@ from onnxlift.lifting.code.expr import (
     variable,
     walk,
 )
+from onnxlift.lifting.code.reads import variables_behind, variables_read
 from onnxlift.lifting.code.roots import root_text
 from onnxlift.lifting.code.statements import (
     Assign,
@@ -76,10 +77,10 @@ Inlined = dict[object, Expr]
 """Variable -> what is written in its place."""
 
 
-def inline(module: Module, texts: Mapping[object, str] | None = None) -> tuple[Inlined, dict[int, int]]:
+def inline(module: Module, texts: Mapping[object, str] | None = None) -> tuple[Inlined, dict[Statement, int]]:
     """Decide what is inlined in the module's forward, and remove the assignments that thereby are not needed. Gives
-    that, and for each statement (by id) the place of the first one that is part of it now. `texts` are what numbers are
-    written as where they differ between instances: `self.size`."""
+    that, and for each statement the place of the first one that is part of it now. `texts` are what numbers are
+    written as, by id, where they differ between instances: `self.size`."""
     inliner = _Inliner(module, texts or {})
     inliner.visit(module.body, {})
     _remove(module.body, inliner.taken)
@@ -91,17 +92,6 @@ def is_readable(module: Module, expr: Expr, texts: Mapping[object, str]) -> bool
     list."""
     inliner = _Inliner(module, texts)
     return inliner.length(expr) <= ELEMENT_LENGTH and inliner.nesting(expr) <= NESTING
-
-
-def read_variables(expr: Expr, inlined: Inlined) -> Iterator[object]:
-    """Yield the variables that `expr` reads, those of inlined parts included."""
-    for part in walk(expr):
-        if isinstance(part, Ref | Local):
-            inner = inlined.get(variable(part))
-            if inner is None:
-                yield variable(part)
-            else:
-                yield from read_variables(inner, inlined)
 
 
 def main_line(expr: Expr, inlined: Inlined) -> Iterator[object]:
@@ -138,8 +128,8 @@ def _transformed(expr: Expr) -> tuple[Expr, ...]:
     return ()
 
 
-def _remove(block: Block, taken: set[int]) -> None:
-    block.statements = [s for s in block.statements if id(s) not in taken]
+def _remove(block: Block, taken: set[Statement]) -> None:
+    block.statements = [s for s in block.statements if s not in taken]
     for statement in block.statements:
         for inner in blocks(statement):
             _remove(inner, taken)
@@ -150,8 +140,8 @@ class _Inliner:
         self.module = module
         self.texts = texts
         self.inlined: Inlined = {}
-        self.taken: set[int] = set()
-        self.place = {id(statement): place for place, statement in enumerate(walk_statements(module.body))}
+        self.taken: set[Statement] = set()
+        self.place = {statement: place for place, statement in enumerate(walk_statements(module.body))}
         self.begin = dict(self.place)
         self.written: Counter[object] = Counter()  # how often each variable has been written so far
         self.seen: dict[object, dict[object, int]] = {}  # candidate -> that count for the variables that it reads
@@ -162,7 +152,7 @@ class _Inliner:
         self.last_read: dict[object, int] = {}  # variable -> the place of the last statement that reads it
         for place, statement in enumerate(walk_statements(module.body)):
             for expr in expressions(statement):
-                read = [variable(part) for part in walk(expr) if isinstance(part, Ref | Local)]
+                read = list(variables_read(expr))
                 self.reads.update(read)
                 self.last_read.update(dict.fromkeys(read, place))
             if isinstance(statement, Assign):
@@ -184,7 +174,7 @@ class _Inliner:
                     self.step_names[key] = self.step_name(statement.expr)
                 if self.reads[key] == 1 and self.writes[key] == 1:
                     candidates[key] = statement
-                    self.seen[key] = {k: self.written[k] for k in read_variables(statement.expr, self.inlined)}
+                    self.seen[key] = {k: self.written[k] for k in variables_behind(statement.expr, self.inlined)}
 
     def take(self, statement: Statement, expr: Expr, candidates: dict[object, Assign]) -> None:
         """Inline into one expression what fits: what is a name itself, then the first operand first (the main line of
@@ -192,9 +182,9 @@ class _Inliner:
         for part, length in self.joined_pieces(expr, candidates):
             self.move(statement, part, candidates)
             self.pieces[variable(part)] = length
-        inside = {id(part) for each in walk(expr) if isinstance(each, Comprehension) for part in walk(each._element)}
+        inside = {part for each in walk(expr) if isinstance(each, Comprehension) for part in walk(each._element)}
         parts = [part for part in walk(expr) if isinstance(part, Ref | Local) and variable(part) in candidates]
-        parts = [part for part in parts if id(part) not in inside] if inside else parts
+        parts = [part for part in parts if part not in inside] if inside else parts
         length = self.length(expr) + STATEMENT if parts else 0
         for part in sorted(parts, key=lambda part: not _is_attribute(candidates[variable(part)].expr)):
             definition = candidates[variable(part)]
@@ -208,8 +198,8 @@ class _Inliner:
         definition = candidates.pop(variable(part))
         self.inlined[variable(part)] = definition.expr
         statement.origin[:0] = definition.origin
-        self.taken.add(id(definition))
-        self.begin[id(statement)] = min(self.begin[id(statement)], self.begin[id(definition)])
+        self.taken.add(definition)
+        self.begin[statement] = min(self.begin[statement], self.begin[definition])
 
     def joined_pieces(self, expr: Expr, candidates: Mapping[object, Assign]) -> list[tuple[Expr, int]]:
         """Return the items of a list in `expr` that are nothing but slices of one variable, and their lengths, if they
@@ -219,7 +209,7 @@ class _Inliner:
             return []
         definitions = [candidates.get(variable(item)) for item in joined._items if variable(item) is not None]
         pieces = [d.expr for d in definitions if d is not None and _is_piece(d.expr)]
-        sources = {(key, self.written[key]) for piece in pieces for key in read_variables(piece, self.inlined)}
+        sources = {(key, self.written[key]) for piece in pieces for key in variables_behind(piece, self.inlined)}
         seen = {pair for item in joined._items for pair in self.seen.get(variable(item), {}).items()}
         if len(pieces) != len(joined._items) or len(sources) != 1 or seen != sources:
             return []
@@ -274,8 +264,11 @@ class _Inliner:
         before (`self.head(self.stages(self.stem(x)))`); numbered ones each get their own line."""
         names = [self.step_name(call) for call in (*self.steps(expr), *steps)]
         names += [self.step_names[key] for key in main_line(steps[-1], self.inlined) if key in self.step_names]
-        reads = sum(isinstance(part, Ref | Local) for part in walk(expr))
-        return reads == 1 and len(set(names)) == len(names) and all(len(c._args) + len(c._kwargs) == 1 for c in steps)
+        return (
+            len(list(variables_read(expr))) == 1
+            and len(set(names)) == len(names)
+            and all(len(c._args) + len(c._kwargs) == 1 for c in steps)
+        )
 
     def step_name(self, call: Call) -> str:
         """Return the name of the module that is called, without its number: `layer` of `layer1` and `layer2b`."""
@@ -287,7 +280,7 @@ class _Inliner:
         source = next(iter(main_line(step.expr, self.inlined)), None)
         if called_module(expr) is None or not isinstance(source, ir.Value) or source.dtype not in FLOATS:
             return False
-        return self.last_read[source] > self.place[id(step)]
+        return self.last_read[source] > self.place[step]
 
     def deserves_name(self, key: object, expr: Expr) -> bool:
         """Tell whether a value has a good name in the graph, and its line is a thought of its own already."""

@@ -23,8 +23,9 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.types import type_of
 from onnxlift.ir.inference.infer import is_invented_size
-from onnxlift.lifting.code.expr import Expr, Local, Ref, walk
-from onnxlift.lifting.code.statements import Assign, Block, expressions, walk_statements
+from onnxlift.lifting.code.expr import Expr, Local, Ref
+from onnxlift.lifting.code.reads import parts
+from onnxlift.lifting.code.statements import Assign, walk_statements
 from onnxlift.lifting.code.substitute import substitute_in
 from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.ops.layer_nodes import is_activation, kind_of
@@ -130,9 +131,7 @@ class _Forward:
     def _parts(self) -> Iterator[tuple[int, Expr]]:
         """Yield all parts of all expressions, and in which statement of the forward each is."""
         for place, statement in enumerate(self.body.statements):
-            for inner in walk_statements(Block([statement])):
-                for expr in expressions(inner):
-                    yield from ((place, part) for part in walk(expr))
+            yield from ((place, part) for part in parts(statement))
 
 
 def _runs(wanted: Mapping[int, Size], uses: Mapping[Size, _Uses]) -> list[list[int]]:

@@ -26,6 +26,7 @@ import onnx_ir as ir
 from onnxlift.ir.graph.types import type_of
 from onnxlift.ir.inference.symbolic import divide_exactly
 from onnxlift.lifting.code.expr import Attribute, Expr, Literal, Ref, Subscript, bare, children, walk
+from onnxlift.lifting.code.reads import parts
 from onnxlift.lifting.code.statements import Assign, ForLoop, Statement, expressions, walk_statements
 from onnxlift.lifting.code.substitute import substitute, substitute_in
 from onnxlift.lifting.modules.module import Module
@@ -49,8 +50,7 @@ def read_size(expr: Expr) -> Size | None:
 
 def read_from_parameters(module: Module) -> None:
     """Read sizes from parameters, by rules 1 and 3."""
-    parts = (part for statement in walk_statements(module.body) for e in expressions(statement) for part in walk(e))
-    if not any(read_size(part) for part in parts):
+    if not any(map(read_size, parts(module.body))):
         return
     steady = steady_variables(module)
     sizes = _named_sizes(value for value in module.inputs if value in steady)
@@ -73,11 +73,11 @@ def read_from_parameters(module: Module) -> None:
 def _read_from_multiples(module: Module) -> None:
     """Read sizes from other parameters that have a multiple of them, by rule 3."""
     steady = steady_variables(module)
-    parts = [part for statement in walk_statements(module.body) for e in expressions(statement) for part in walk(e)]
-    lonely = _only_read_for_sizes(module, parts)
+    every = list(parts(module.body))
+    lonely = _only_read_for_sizes(module, every)
     others = [value for value in module.inputs if value in steady and value not in lonely]
     multiples: dict[Size, Expr | None] = {}
-    for size in filter(None, map(read_size, parts)):
+    for size in filter(None, map(read_size, every)):
         if size[0] in lonely and size not in multiples:
             multiples[size] = _part_of_another(_name(size), others)
     replaced = {value for value in lonely if all(multiples[size] is not None for size in multiples if size[0] is value)}
@@ -168,8 +168,7 @@ def _needed_for_sizes_only(module: Module, inlined: Inlined) -> set[ir.Value]:
     """Return the parameters of the model of which nothing but sizes is read. Those of other modules can go."""
     if module.path:
         return set()
-    written = [expr for statement in walk_statements(module.body) for expr in expressions(statement)]
-    return _only_read_for_sizes(module, [part for expr in (*written, *inlined.values()) for part in walk(expr)])
+    return _only_read_for_sizes(module, list(parts(module.body, *inlined.values())))
 
 
 def _only_read_for_sizes(module: Module, parts: Sequence[Expr]) -> set[ir.Value]:
@@ -190,8 +189,8 @@ def _parts(statement: Statement, inlined: Inlined) -> Iterator[Expr]:
 
 def _beside_sizes(parts: list[Expr]) -> Iterator[Ref]:
     """Yield the variables that are read for more than a size."""
-    reads = Counter(id(part) for part in parts if isinstance(part, Ref))
+    reads = Counter(part for part in parts if isinstance(part, Ref))
     for part in parts:
         if read_size(part) is not None:
-            reads.subtract(id(inner) for inner in walk(part) if isinstance(inner, Ref))
-    return (part for part in parts if isinstance(part, Ref) and reads[id(part)] > 0)
+            reads.subtract(inner for inner in walk(part) if isinstance(inner, Ref))
+    return (part for part in parts if isinstance(part, Ref) and reads[part] > 0)

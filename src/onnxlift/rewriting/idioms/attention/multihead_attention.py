@@ -30,7 +30,7 @@ import onnx_ir as ir
 from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.match import DOMAIN, drop_unused
 from onnxlift.ir.graph.near_misses import near_miss
-from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.nodes import attribute, is_lifted
 from onnxlift.ir.graph.shapes import Shape, shape_of
 from onnxlift.ir.origin.module_paths import module_of
 from onnxlift.rewriting.idioms.attention.multihead.core import Core, Returned, find_core, find_returned
@@ -198,7 +198,7 @@ def _output(edit: Edit, core: ir.Node, moved: Moved, width: int) -> tuple[ir.Nod
     while reader is not None and reader.op_type in MOVES:
         nodes.append(reader)
         reader = only_reader(edit, reader)
-    if reader is None or (reader.domain, reader.op_type) != (DOMAIN, "Linear") or not nodes:
+    if reader is None or not is_lifted(reader, "Linear") or not nodes:
         return None
     joined = moved.after(nodes, nodes[-1].outputs[0])
     shapes = [shape_of(value) for value in reader.inputs[1:]]

@@ -19,7 +19,7 @@ import onnx_ir as ir
 from onnxlift.ir.graph.axes import permutation
 from onnxlift.ir.graph.edit import Edit, Lifted, sweep
 from onnxlift.ir.graph.match import DOMAIN, is_private, made_by
-from onnxlift.ir.graph.nodes import is_standard
+from onnxlift.ir.graph.nodes import is_lifted, is_standard
 from onnxlift.ir.graph.shapes import Shape, shape_of
 from onnxlift.ir.graph.walk import regions
 from onnxlift.stages import step
@@ -30,14 +30,10 @@ _SWAP = (0, 2, 1, 3)
 @step("single-heads", after={"linear-functions": "as it was: the reason is still to be written"})
 def run(model: ir.Model) -> int:
     """Cut single heads like several; gives for how many attentions."""
-    attentions = [node for region in regions(model) for node in region.graph if _is_attention(node)]
+    attentions = [node for region in regions(model) for node in region.graph if is_lifted(node, "Attention")]
     if not any(_is_cut(node) for node in attentions):
         return 0
     return sweep(model, {Lifted("Attention"): _visit})
-
-
-def _is_attention(node: ir.Node) -> bool:
-    return node.op_type == "Attention" and node.domain == DOMAIN
 
 
 def _is_cut(attention: ir.Node) -> bool:

@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.types import DataType, ValueType, type_of
 from onnxlift.lifting.code.expr import Display, Expr, Local, Ref, bare, either, to_expr, torch, variable, walk
+from onnxlift.lifting.code.reads import values_read
 from onnxlift.lifting.code.statements import Assign, Block, Evaluate, Statement, Target, expressions, walk_statements
 from onnxlift.lifting.ops.node import Node, torch_dtype
 from onnxlift.lifting.ops.operand import Operand, Scalar, Tensor, size_of
@@ -90,8 +91,7 @@ class Rounds:
 
 def reads(expr: Expr, values: Iterable[ir.Value]) -> bool:
     """Whether `expr` reads the variable of one of `values`."""
-    keys = set(values)
-    return any(isinstance(part, Ref) and part._key in keys for part in walk(expr))
+    return not set(values).isdisjoint(values_read(expr))
 
 
 def _is_variable(expr: Expr, value: ir.Value) -> bool:

@@ -17,8 +17,8 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.axes import axes_of
 from onnxlift.ir.graph.edit import Edit
-from onnxlift.ir.graph.match import DOMAIN, is_private
-from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.match import is_private
+from onnxlift.ir.graph.nodes import attribute, is_lifted, is_standard
 from onnxlift.rewriting.idioms.attention.parts.scores import find_scores, is_usual_scale, softmax_of_scores
 from onnxlift.rewriting.idioms.parts.moved_axes import MOVES, Axis, Moved
 
@@ -49,7 +49,7 @@ def find_core(edit: Edit, node: ir.Node) -> Core | None:
     float32 (ops/standard/layers/attention.py), which the layer does not do."""
     if node.outputs[0].dtype == ir.DataType.FLOAT16:
         return None
-    if (node.domain, node.op_type) == (DOMAIN, "Attention"):
+    if is_lifted(node, "Attention"):
         return _recognised(node)
     return _with_weights(edit, node) if is_standard(node, "MatMul") else None
 

@@ -252,8 +252,6 @@ def is_read_first(group: Sequence[Statement], old: object, new: object) -> bool:
     first = next(position for position, statement in enumerate(group) if new in assigned(statement))
     reading = (any(key is old for key in variables_read(statement)) for statement in group)
     last = max(position for position, is_read in enumerate(reading) if is_read)
-        position for position, statement in enumerate(group) if any(key is old for key in variables_read(statement))
-    )
     return last < first or (last == first and isinstance(group[first], Assign))
 
 

@@ -343,7 +343,7 @@ def initialiser(
     *,
     is_named: bool = False,
 ) -> ir.Value:
-    """A new initialiser of `graph` that is a constant, and not trained; the `reason` says why it is there. It
+    """Return a new initialiser of `graph` that is a constant, and not trained; the `reason` says why it is there. It
     `is_named` if the name is the original's, whatever that looks like."""
     value = _initialiser(graph, name, data)
     mark_made(value, reason, is_named=is_named)
@@ -353,8 +353,8 @@ def initialiser(
 def weight_initialiser(
     graph: ir.Graph, name: str, data: ir.TensorProtocol | Array, reason: str, *, is_named: bool = False
 ) -> ir.Value:
-    """A new initialiser of `graph` that was a weight in the original, or holds the numbers of one; the `reason` says
-    how we know. It `is_named` if the name is the original's, whatever that looks like."""
+    """Return a new initialiser of `graph` that was a weight in the original, or holds the numbers of one; the `reason`
+    says how we know. It `is_named` if the name is the original's, whatever that looks like."""
     value = _initialiser(graph, name, data)
     mark_restored(value, reason, is_named=is_named)
     return value

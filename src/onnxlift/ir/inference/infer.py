@@ -58,7 +58,7 @@ def infer(model: ir.Model) -> None:
 
 
 def is_invented_size(name: str) -> bool:
-    """Whether a size was named by inference and not by the model."""
+    """Tell whether a size was named by inference and not by the model."""
     return re.search(rf"\b{_GENERATED}\d+\b", name) is not None
 
 

@@ -1,4 +1,4 @@
-"""Which program wrote a model: found out once, when the model has been read, and kept with it.
+"""The program that wrote a model: found out once, when the model has been read, and kept with it.
 
 The file has the name of its producer. PyTorch's two exporters have the same name; the newer one is told by what it
 writes beside the graph (`exported.py`). A program that rewrites a file may put its own name into it, or leave that of
@@ -55,8 +55,8 @@ class Exporter:
 
     @property
     def is_pytorch(self) -> bool:
-        """One of PyTorch's exporters wrote the file, so that its habits can be relied on: how it names nodes and
-        parameters, and what it makes of layers."""
+        """Tell whether one of PyTorch's exporters wrote the file, so that its habits can be relied on: how it names
+        nodes and parameters, and what it makes of layers."""
         return self.tool in (Tool.PYTORCH_OLDER, Tool.PYTORCH_NEWER)
 
 

@@ -1,6 +1,6 @@
-"""What the name of a value says: whether a person chose it, or a program made it up.
+"""Names of values, by their text alone: did a person choose one, or did a program make it up?
 
-Each function answers one question about the text of a name alone. Who has a constant at hand, asks what the constant is
+Each function answers one question. Who has a constant at hand, asks what the constant is
 (`tensors.py`): an exporter may tell that `w1` is a key of the state dict, however it looks.
 
 - `is_made_up`: only a program writes such a name (`onnx::MatMul_12`, `/attn/Constant_output_0`, `const_fold_opt__123`).

@@ -1,4 +1,4 @@
-"""What each constant of a model is, and who named it: decided once, and kept with the constant as one value.
+"""The origin of every constant: what it is, and who named it. Decided once, and kept with the constant as one value.
 
 `classify` decides it for all initialisers, when a model has been read. A step that makes a constant says what it is
 (`initialiser` and `weight_initialiser` in graph/edit.py). A step that finds out more (that nothing but comparisons read
@@ -83,59 +83,60 @@ class TensorOrigin:
 
     @property
     def is_parameter(self) -> bool:
-        """It is to be trained: an `nn.Parameter` of the source."""
+        """Tell whether it is to be trained: an `nn.Parameter` of the source."""
         return self.kind is Kind.PARAMETER
 
     @property
     def is_buffer(self) -> bool:
-        """It is told to be a buffer. (What nobody says anything of becomes one, too.)"""
+        """Tell whether it is known to be a buffer. (What nobody says anything of becomes one, too.)"""
         return self.kind is Kind.BUFFER
 
     @property
     def is_constant(self) -> bool:
-        """It stood in the code, or one of our steps has made it."""
+        """Tell whether it stood in the code, or one of our steps has made it up."""
         return self.kind is Kind.CONSTANT
 
     @property
     def is_computed(self) -> bool:
-        """The exporter notes that it has computed the numbers: the name is that of an operation."""
+        """Tell whether the exporter notes that it has computed the numbers: the name is that of an operation."""
         return self.computed_from is not None
 
     @property
     def is_made(self) -> bool:
-        """It is not in the file: one of our steps has made it."""
+        """Tell whether it is not in the file: one of our steps has made it."""
         return self.exporter is None
 
     @property
     def has_made_up_name(self) -> bool:
-        """A program made up its name, for certain: nothing is lost with it."""
+        """Tell whether a program made up its name, for certain: nothing is lost with it."""
         return self.naming is Naming.PROGRAM
 
     @property
     def is_nameless(self) -> bool:
-        """Its name says nothing to a reader, and is no key of the state dict that only looks so (`const`, `w1`)."""
+        """Tell whether its name says nothing to a reader, and is no key of the state dict that only looks so (`w1`)."""
         return self.naming is not Naming.AUTHOR
 
     @property
     def is_programs_own(self) -> bool:
-        """No tensor of the author's: a constant of the code, or under a name that a program made up. It may stand in
-        the place of something that the layer does not have."""
+        """Tell whether it is no tensor of the author's: a constant of the code, or under a name that a program made up.
+        It may stand in the place of something that the layer does not have."""
         return self.is_constant or self.has_made_up_name
 
     @property
     def has_lost_its_name(self) -> bool:
-        """It is called by what the exporter has computed it with, or by a name that a program made up: it may have been
-        made from a parameter with a name."""
+        """Tell whether it is called by what the exporter has computed it with, or by a name that a program made up: it
+        may have been made from a parameter with a name."""
         return self.is_computed or self.has_made_up_name
 
     @property
     def is_unnamed(self) -> bool:
-        """Nobody gave it its name: that says nothing, or it stood in the code, or the exporter computed the numbers."""
+        """Tell whether nobody gave it its name: that says nothing, or it stood in the code, or the exporter computed
+        the numbers."""
         return self.is_nameless or self.is_constant or self.is_computed
 
     @property
     def is_in_state_dict(self) -> bool:
-        """It is in the state dict under its own name: a parameter, or a buffer that is known as one."""
+        """Tell whether it is in the state dict under its own name: a parameter, or a buffer that is known as one."""
         return self.is_parameter or (self.is_buffer and self.persistent is not False and not self.is_unnamed)
 
 

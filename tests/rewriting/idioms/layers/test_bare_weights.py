@@ -8,6 +8,8 @@ import pytest
 
 import onnxlift
 from onnxlift.ir.load import load
+from onnxlift.ir.load import load
+from onnxlift.lifting.ops.layer_nodes import function_weights
 from onnxlift.rewriting.idioms.layers import bare_weights
 from rewriting.idioms.layers.test_bilinear import LAYER, TURNED
 from rewriting.idioms.layers.test_bilinear import model as bilinear
@@ -248,7 +250,7 @@ def rewrites(model: onnx.ModelProto, **notes: str) -> int:
     """How often the idiom applies where no other has been before."""
     graph = load(noted(model, **notes))
     normalise(graph)
-    return bare_weights.run(graph)
+    return bare_weights.run(graph, function_weights=function_weights)
 
 
 NUMBER = 'g (float[1, 5] x) => (float[1, n] y) { a = Mul(x, "inner.scale") y = Tanh(a) }'
@@ -281,9 +283,9 @@ def test_a_convolution_of_another_domain() -> None:
     graph = load(noted(layer(CONV)))
     normalise(graph)
     graph.graph[0].domain = "acme"
-    assert bare_weights.run(graph) == 0
+    assert bare_weights.run(graph, function_weights=function_weights) == 0
     graph.graph[0].domain = ""
-    assert bare_weights.run(graph) == 1
+    assert bare_weights.run(graph, function_weights=function_weights) == 1
 
 
 def test_a_kernel_that_is_computed() -> None:

@@ -1,4 +1,4 @@
-"""Activations of the form `x * gate(x)`, and ReLU6.
+"""Activations of the form `x * gate(x)`, and ReLU6, are one function each.
 
     x * Sigmoid(x)                                     ->   SiLU(x)
     x * Tanh(Softplus(x))                              ->   Mish(x)
@@ -30,7 +30,7 @@ from onnxlift.ir.graph.match import (
 from onnxlift.stages import step
 
 
-@step("gates", after={"softplus": "as it was: the reason is still to be written"})
+@step("gates")
 def run(model: ir.Model) -> int:
     """Recognise gated activations; gives how many."""
     return sweep(model, _gated) + sweep(model, _relu6)

@@ -32,7 +32,15 @@ from onnxlift.stages import step
 _MOST_MOVES = 8
 
 
-@step("global-mean", after={"meshgrid": "as it was: the reason is still to be written"})
+@step(
+    "global-mean",
+    after={
+        "adaptive-pool": "the mean over its windows is no global one",
+        "variance": "the mean of squares is a part of it",
+        "layer-norm": "the means are parts of it",
+        "rms-norm": "the mean of squares is a part of it",
+    },
+)
 def run(model: ir.Model) -> int:
     """Recognise global means; gives how many."""
     return sweep(model, _visit)

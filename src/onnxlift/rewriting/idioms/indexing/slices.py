@@ -30,7 +30,16 @@ class _Cut:
     steps: tuple[int, ...]
 
 
-@step("slices", after={"stack": "as it was: the reason is still to be written"})
+@step(
+    "slices",
+    after={
+        "rotary": "it looks for single cuts",
+        "attention": "its masks are cut to size along one axis after the other",
+        "circular-pad": "it looks for single cuts",
+        "roll": "it looks for single cuts",
+        "split": "it looks for single cuts",
+    },
+)
 def run(model: ir.Model) -> int:
     """Merge cuts; gives how many."""
     return sweep(model, _visit)

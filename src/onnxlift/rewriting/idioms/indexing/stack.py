@@ -15,7 +15,15 @@ from onnxlift.ir.graph.match import DOMAIN, drop_unused, made_by, rank
 from onnxlift.stages import step
 
 
-@step("stack", after={"split": "as it was: the reason is still to be written"})
+@step(
+    "stack",
+    after={
+        "rotary": "its halves are joined along a new axis",
+        "attention": "its keys may be repeated by joining them",
+        "repeat-interleave": "elements may be repeated by joining them",
+        "advanced-indexing": "index arrays are joined along a new axis",
+    },
+)
 def run(model: ir.Model) -> int:
     """Recognise stacks; gives how many."""
     return sweep(model, _visit)

@@ -1,4 +1,4 @@
-"""Two vectors on both sides of a matrix, one for each feature: `nn.Bilinear`.
+"""Two vectors on both sides of a matrix, one for each feature, are an `nn.Bilinear`.
 
     Squeeze(MatMul(Reshape(MatMul(x, M), (..., out, second)), Unsqueeze(y, -1)), -1)   ->   Bilinear(x, y, W)
     the same and a bias, Add(.., b)                                                   ->   Bilinear(x, y, W, b)
@@ -23,7 +23,7 @@ from onnxlift.rewriting.simplifying.transposes import permutation
 from onnxlift.stages import step
 
 
-@step("bilinear", after={"einsum": "as it was: the reason is still to be written"})
+@step("bilinear")
 def run(model: ir.Model) -> int:
     """Recognise bilinear layers; gives how many."""
     return sweep(model, _visit)

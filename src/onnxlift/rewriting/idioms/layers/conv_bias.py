@@ -23,7 +23,7 @@ from onnxlift.ir.inference.symbolic import product
 from onnxlift.stages import step
 
 
-@step("conv-bias", after={"recurrent-cells": "as it was: the reason is still to be written"})
+@step("conv-bias")
 def run(model: ir.Model) -> int:
     """Give convolutions their biases; gives how many."""
     return 0 if model.producer_name == "pytorch" else sweep(model, _visit)

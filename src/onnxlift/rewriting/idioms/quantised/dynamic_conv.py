@@ -30,7 +30,7 @@ from .quantized_layers import checked, windows
 _LAYER = "DynamicQuantizedConv"
 
 
-@step("dynamic-conv", after={"quantized-layers": "as it was: the reason is still to be written"})
+@step("dynamic-conv")
 def run(model: ir.Model) -> int:
     """Make layers of convolutions of integers; gives how many rewrites that took."""
     return sweep(model, _visit)

@@ -31,7 +31,7 @@ _STORED = (ir.DataType.INT8, ir.DataType.UINT8)
 _LINEAR = ("QuantizedLinear", "DynamicQuantizedLinear")
 
 
-@step("quantized-layers", after={"fake-quantize": "as it was: the reason is still to be written"})
+@step("quantized-layers")
 def run(model: ir.Model) -> int:
     """Make layers of products with quantised weights; gives how many rewrites that took."""
     return sweep(model, _visit)

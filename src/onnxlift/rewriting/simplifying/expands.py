@@ -32,7 +32,11 @@ _WIDENING = (*BROADCASTING, "Expand", "Cast", "Not", "Shape")
 _MAX_INPUTS = 8
 
 
-@step("expands", after={"fills": "as it was: the reason is still to be written"}, repeats=True)
+@step(
+    "expands",
+    after={"no-ops": "a repetition that changes nothing, or a mask that hides nothing, is gone by then"},
+    repeats=True,
+)
 def run(model: ir.Model) -> int:
     """Bypass what only repeats elements; gives how often."""
     return sweep(model, _visit)

@@ -34,7 +34,13 @@ _MAX_INPUTS = 8
 
 @step(
     "expands",
-    after={"no-ops": "a repetition that changes nothing, or a mask that hides nothing, is gone by then"},
+    after={
+        "no-ops": "a repetition that changes nothing, or a mask that hides nothing, is gone by then",
+        "fills": "arithmetic on one number in all places is done by then, and gives such a tensor again",
+        "positions": "a comparison that always holds is a repeated truth by then",
+        "reshapes": "axes that were added one after the other are one Unsqueeze by then",
+        "unit-axes": "a reshape that only adds axes is an Unsqueeze by then",
+    },
     repeats=True,
 )
 def run(model: ir.Model) -> int:

@@ -39,6 +39,7 @@ _MAX_INDICES = 1 << 16
     after={
         "no-ops": "a mask of constants that hides nothing is gone by then",
         "single-index": "a lookup by one index array is a Gather, whatever the indices are",
+        "tables": "positions that are cut out of a table are counted by then",
     },
     repeats=True,
 )

@@ -41,6 +41,7 @@ from onnxlift.stages import step
     "attention",
     after={
         "turned-attention": "the weights are on the left by then",
+        "flattened-heads": "the matrices have axes for batch and heads by then",
         "matrix-transpose": "the keys are turned by one transpose then",
         "relative-positions": "the bias that is added to the scores is computed from its table by then",
     },

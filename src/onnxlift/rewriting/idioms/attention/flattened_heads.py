@@ -37,6 +37,7 @@ _MOST_NODES = 16
     after={
         "einsum": "it looks for products of matrices",
         "linear": "a product with a parameter is a layer and no part of an attention",
+        "shifted-softmax": "it looks for a plain softmax",
     },
 )
 def run(model: ir.Model) -> int:

@@ -34,7 +34,7 @@ class _Cut:
     "slices",
     after={
         "rotary": "it looks for single cuts",
-        "attention": "its masks are cut to size along one axis after the other",
+        "multihead-attention": "it follows queries, keys and values through single cuts",
         "circular-pad": "it looks for single cuts",
         "roll": "it looks for single cuts",
         "split": "it looks for single cuts",

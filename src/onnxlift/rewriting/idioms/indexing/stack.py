@@ -18,6 +18,7 @@ from onnxlift.stages import step
 @step(
     "stack",
     after={
+        "unrolled-rnn": "the results of its steps are joined along a new axis",
         "rotary": "its halves are joined along a new axis",
         "attention": "its keys may be repeated by joining them",
         "repeat-interleave": "elements may be repeated by joining them",

@@ -80,7 +80,6 @@ _LAYERS_NAME = re.compile(r"(weight|bias)(_bias)?(_\d+)?|running_(mean|var)")
         "embedding": "it looks for embeddings, too",
         "rms-norm": "it looks for norms as layers",
         "norms-without-weights": "it looks for norms as layers",
-        "batch-statistics": "its weights are its own",
         "padded-conv": "the weights of a padded convolution are its own",
     },
 )

@@ -32,11 +32,6 @@ def find_flat_graphs(model: ir.Model) -> int:
     return 0
 
 
-@step(
-    "unused-nodes",
-    optional=False,
-    after={"slices": "it is the last idiom, and what only the replaced nodes read goes when all are done"},
-)
 def remove_unused(model: ir.Model) -> int:
     """Shape arithmetic, masks and weights that only the replaced nodes used are removed."""
     for graph in (model.graph, *(function.graph for function in model.functions.values())):
@@ -71,9 +66,18 @@ SIMPLIFYING = Stage(
     rounds=MOST_ROUNDS,
     between=infer,
 )
+_IDIOMS = steps_in(idioms)
 IDIOMS = Stage(
     "idioms",
     "what several nodes mean together becomes one node",
-    steps_in(idioms, remove_unused),
+    (
+        *_IDIOMS,
+        Step(
+            "unused-nodes",
+            remove_unused,
+            after={idiom.name: "it leaves nodes that only those it replaced have read" for idiom in _IDIOMS},
+            optional=False,
+        ),
+    ),
 )
 STAGES = (NORMAL_FORM, RESTORING, SIMPLIFYING, IDIOMS)

@@ -23,7 +23,14 @@ from onnxlift.stages import step
 _LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
-@step("constant-nodes", after={"gradients": "as it was: the reason is still to be written"}, optional=False)
+@step(
+    "constant-nodes",
+    after={
+        "inline-functions": "a constant may be an attribute of a function, which the call tells",
+        "gradients": "a Gradient names values, and must find them as they are in the file",
+    },
+    optional=False,
+)
 def run(model: ir.Model) -> int:
     """Replace all Constant nodes; gives how many."""
     weights = [value for value in model.graph.initializers.values() if may_be_trained(value)]

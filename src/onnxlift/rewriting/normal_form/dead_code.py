@@ -1,4 +1,4 @@
-"""Nothing in the model that no output depends on.
+"""What no output depends on is removed.
 
 1. A node none of whose outputs is read, or is a graph output, is removed; so are, in turn, the nodes it read from.
 2. An initialiser that nobody reads is removed.
@@ -16,7 +16,7 @@ from onnxlift.ir.graph.walk import Region, all_nodes, regions, subgraphs
 from onnxlift.stages import step
 
 
-@step("dead-code", after={"identities": "as it was: the reason is still to be written"}, optional=False)
+@step("dead-code", after={"identities": "weights that only an Identity read are left over"}, optional=False)
 def run(model: ir.Model) -> int:
     """Remove what is dead; gives the number of nodes, initialisers and functions."""
     # Inner graphs first: what dies inside frees values outside.

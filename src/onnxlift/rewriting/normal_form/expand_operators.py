@@ -28,12 +28,7 @@ from .expansion import Expansion, Operators
 _MAX_ROUNDS = 8
 
 
-@step(
-    "expand-operators",
-    optional=False,
-    repeats=True,  # a body has constants and Identity nodes of its own
-    after={"types": "which body an operator has depends on the types of its inputs"},
-)
+@step("expand-operators", after={"types": "a body is built for the types of its inputs"}, optional=False, repeats=True)
 def run(model: ir.Model, *, supported: Operators | None = None) -> int:
     """Expand the operators that are not `supported(domain, op_type)`, as far as they have a body; gives how many."""
     if supported is None:

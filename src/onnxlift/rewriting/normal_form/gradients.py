@@ -27,7 +27,11 @@ MOST_COPIES = 100_000  # each Gradient of a Gradient copies what the one before 
 HIGHEST_ORDER = 10
 
 
-@step("gradients", after={"inline-functions": "as it was: the reason is still to be written"}, optional=False)
+@step(
+    "gradients",
+    after={"inline-functions": "the values that it names are all in one graph when functions are inlined"},
+    optional=False,
+)
 def run(model: ir.Model) -> int:
     """Give every Gradient node its body; gives how many."""
     copied = changes = 0

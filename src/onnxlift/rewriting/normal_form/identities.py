@@ -1,4 +1,4 @@
-"""No Identity nodes, except where only a node can connect two ends.
+"""Identity nodes are removed, except where only a node can connect two ends.
 
 1. y = Identity(w), w an initialiser of the file   ->  a separate initialiser y with the same tensor object.
    PyTorch's exporter merges weights of equal value and keeps their names this way
@@ -22,7 +22,14 @@ from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.stages import step
 
 
-@step("identities", after={"constant-nodes": "as it was: the reason is still to be written"}, optional=False)
+@step(
+    "identities",
+    after={
+        "gradients": "a Gradient may name the output of an Identity",
+        "constant-nodes": "the copy of a weight is told from that of a constant, which is marked",
+    },
+    optional=False,
+)
 def run(model: ir.Model) -> int:
     """Remove Identity nodes; gives how many."""
     return sweep(model, {"Identity": _visit})

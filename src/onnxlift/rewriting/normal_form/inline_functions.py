@@ -1,4 +1,4 @@
-"""The nodes of a model-local function in the place of its call.
+"""The nodes of a model-local function take the place of its call.
 
     y = com.acme::Block(x, w)   ->   the nodes of Block, y for its output
 

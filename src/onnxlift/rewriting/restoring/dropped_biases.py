@@ -24,7 +24,13 @@ from onnxlift.ir.origin.exported import Program, read_program
 from onnxlift.stages import step
 
 
-@step("dropped-biases", after={"first-steps": "as it was: the reason is still to be written"})
+@step(
+    "dropped-biases",
+    after={
+        "merged-parameters": "a bias that was stored under the name of an equal one is not dropped",
+        "first-steps": "the product that it puts back has lost its bias, too",
+    },
+)
 def run(model: ir.Model) -> int:
     """Give layers of the main graph such biases; gives how many."""
     program, made = read_program(model.graph), 0

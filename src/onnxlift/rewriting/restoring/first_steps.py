@@ -1,4 +1,4 @@
-"""The product of a recurrent cell with a state of zeros, which an exporter has computed ahead.
+"""The product of a recurrent cell with a state of zeros, which an exporter has computed ahead, is put back.
 
     Add(K, Gemm(x, cell.weight_ih, cell.bias_ih)), K = bias_hh in each row      ->   Add(Gemm(zeros, cell.weight_hh,
                                                                                         cell.bias_hh), Gemm(..))
@@ -27,7 +27,7 @@ _IH, _HH, _BIAS_HH = ".weight_ih", ".weight_hh", ".bias_hh"
 _MOST_ELEMENTS = 1 << 20
 
 
-@step("first-steps", after={"untrained-buffers": "as it was: the reason is still to be written"})
+@step("first-steps", after={"merged-parameters": "cells with equal parameters have their own, by which it knows them"})
 def run(model: ir.Model) -> int:
     """Put the product back; gives how many."""
     return sweep(model, {"Gemm": _visit})

@@ -50,7 +50,10 @@ _FUNCTIONS: dict[str, tuple[str, _Function, _Function]] = {
 _STEP = re.compile(rf"({'|'.join(_FUNCTIONS)})(?:_\d+)?")
 
 
-@step("folded-functions", after={"folded-sums": "as it was: the reason is still to be written"})
+@step(
+    "folded-functions",
+    after={"merged-parameters": "a result that was stored once for several modules is each module's own by then"},
+)
 def run(model: ir.Model) -> int:
     """Undo such functions in the main graph; gives how often."""
     program = read_program(model.graph)

@@ -65,7 +65,13 @@ _Origin = tuple[Parameter, View, Formula]
 _Use = tuple[ir.Node, int]
 
 
-@step("folded-parameters", after={"folded-functions": "as it was: the reason is still to be written"})
+@step(
+    "folded-parameters",
+    after={
+        "folded-sums": "other constants may be computed from the weight that it restores",
+        "folded-functions": "other constants may be computed from the parameter that it restores",
+    },
+)
 def run(model: ir.Model) -> int:
     """Compute such constants of the main graph again; gives how many."""
     nameless = [value for value in model.graph.initializers.values() if _is_possible(value)]

@@ -32,7 +32,10 @@ _NUMBER = re.compile(r"val_\d+|scalar_tensor\w*")
 _AS_WEIGHT = re.compile(r"scalar_tensor\w* val_\d+")  # the number, and that in the type of the weight
 
 
-@step("folded-sums", after={"merged-parameters": "as it was: the reason is still to be written"})
+@step(
+    "folded-sums",
+    after={"merged-parameters": "a sum that was stored once for several norms is each norm's own by then"},
+)
 def run(model: ir.Model) -> int:
     """Take such sums of the main graph apart; gives how many."""
     program = read_program(model.graph)

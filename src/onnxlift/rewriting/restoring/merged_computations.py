@@ -52,7 +52,7 @@ Pair = tuple[str, str]
 Reads = dict[ir.Value, list[tuple[ir.Node, int]]]
 
 
-@step("merged-computations", after={"folded-names": "as it was: the reason is still to be written"})
+@step("merged-computations", after={"folded-names": "a parameter that has only lost its name is not missing"})
 def run(model: ir.Model) -> int:
     """Let layers compute what is theirs; gives how many nodes that needs."""
     graph = model.graph

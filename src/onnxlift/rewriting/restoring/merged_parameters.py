@@ -24,7 +24,10 @@ from onnxlift.ir.origin.tensors import folded_from, mark_copied
 from onnxlift.stages import step
 
 
-@step("merged-parameters", after={"merged-computations": "as it was: the reason is still to be written"})
+@step(
+    "merged-parameters",
+    after={"merged-computations": "the layers that compute for themselves again need parameters of their own"},
+)
 def run(model: ir.Model) -> int:
     """Give modules their parameters back; gives how many."""
     program = read_program(model.graph)

@@ -41,7 +41,7 @@ _MOVING = frozenset(
 )
 
 
-@step("untrained-buffers", after={"folded-parameters": "as it was: the reason is still to be written"})
+@step("untrained-buffers", after={"folded-parameters": "what is computed from a parameter shows that it is trained"})
 def run(model: ir.Model) -> int:
     """Mark such buffers of the main graph; gives how many."""
     if read_program(model.graph) is not None:

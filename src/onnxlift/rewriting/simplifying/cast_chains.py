@@ -35,7 +35,7 @@ _FLOATS = (ir.DataType.BFLOAT16, ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.Data
 _UNSIGNED = (ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64)
 
 
-@step("cast-chains", after={"no-ops": "as it was: the reason is still to be written"}, repeats=True)
+@step("cast-chains", repeats=True)
 def run(model: ir.Model) -> int:
     """Shorten chains of casts; gives how many casts were bypassed."""
     return sweep(model, {"CastLike": _cast_like, "Cast": _cast})

@@ -41,7 +41,17 @@ _PLAIN = frozenset("Abs Add Cast Clip Div Expand Max Min Mul Neg Reshape Squeeze
 _MAX_CONSTANT_BYTES = 1024
 
 
-@step("common-subexpressions", after={"copied-weights": "as it was: the reason is still to be written"}, repeats=True)
+@step(
+    "common-subexpressions",
+    after={
+        "expands": "a repetition that is merged with another has more readers, and one of them may need it",
+        "reshapes": "what several nodes read cannot be merged with what comes after it",
+        "split-sequences": "it asks that nobody else reads the sequence",
+        "tables": "it asks that nobody else reads what is looked up",
+        "transposed-axes": "it asks that nobody else reads what is transposed",
+    },
+    repeats=True,
+)
 def run(model: ir.Model) -> int:
     """Merge equal nodes; gives how many were removed."""
     changes = 0

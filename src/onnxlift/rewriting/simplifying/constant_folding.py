@@ -35,7 +35,7 @@ _FOLDED = ("onnx::Reshape_", "onnx::Resize_", "onnx::Concat_")
 _MAX_INPUT_BYTES = 16 * 1024 * 1024
 
 
-@step("constant-folding", after={"static-shapes": "as it was: the reason is still to be written"}, repeats=True)
+@step("constant-folding", repeats=True)
 def run(model: ir.Model) -> int:
     """Fold nodes with constant inputs; gives how many."""
     return sweep(model, {tuple(sorted(EVALUATED)): _computed, "Split": _split})

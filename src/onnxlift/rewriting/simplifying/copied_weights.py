@@ -35,7 +35,7 @@ LAYERS = ("MatMul", "Conv", "ConvTranspose")
 _COUNTED = re.compile(r"_\d+$")
 
 
-@step("copied-weights", after={"zero-biases": "as it was: the reason is still to be written"}, repeats=True)
+@step("copied-weights", repeats=True)
 def run(model: ir.Model) -> int:
     """Let all calls of a layer have one weight; gives how many copies were replaced."""
     seen: dict[object, list[tuple[ir.Value, ir.Value | None]]] = {}

@@ -21,7 +21,7 @@ _ATTRIBUTES = frozenset({"axis"})  # of one axis it is that one, whatever is sai
 _SUFFIX = "_quantized"
 
 
-@step("dequantized-vectors", after={"constant-folding": "as it was: the reason is still to be written"}, repeats=True)
+@step("dequantized-vectors", repeats=True)
 def run(model: ir.Model) -> int:
     """Dequantise vectors; gives how many."""
     return sweep(model, {"DequantizeLinear": _visit})

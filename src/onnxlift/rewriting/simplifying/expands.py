@@ -35,7 +35,17 @@ _WIDENING = (*BROADCASTING, "Expand", "Cast", "Not", "Shape")
 _MAX_INPUTS = 8
 
 
-@step("expands", after={"fills": "as it was: the reason is still to be written"}, repeats=True)
+@step(
+    "expands",
+    after={
+        "no-ops": "a repetition that changes nothing, or a mask that hides nothing, is gone by then",
+        "fills": "arithmetic on one number in all places is done by then, and gives such a tensor again",
+        "positions": "a comparison that always holds is a repeated truth by then",
+        "reshapes": "axes that were added one after the other are one Unsqueeze by then",
+        "unit-axes": "a reshape that only adds axes is an Unsqueeze by then",
+    },
+    repeats=True,
+)
 def run(model: ir.Model) -> int:
     """Bypass what only repeats elements; gives how often."""
     return sweep(

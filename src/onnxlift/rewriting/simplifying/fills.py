@@ -30,7 +30,7 @@ _COMPUTED: dict[str, Callable[[Array, Array], Array]] = {
 _TYPES = (DataType.FLOAT, DataType.DOUBLE)
 
 
-@step("fills", after={"positions": "as it was: the reason is still to be written"}, repeats=True)
+@step("fills", repeats=True)
 def run(model: ir.Model) -> int:
     """Fill with the result at once; gives how often."""
     return sweep(model, {tuple(_COMPUTED): _visit})

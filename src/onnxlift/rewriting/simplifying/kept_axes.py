@@ -22,7 +22,7 @@ _REDUCTIONS = tuple(
 )
 
 
-@step("kept-axes", after={"unit-axes": "as it was: the reason is still to be written"}, repeats=True)
+@step("kept-axes", after={"unit-axes": "a reshape that puts the axes back is an Unsqueeze by then"}, repeats=True)
 def run(model: ir.Model) -> int:
     """Keep the axes of reductions that are put back; gives how many."""
     return sweep(model, {"Unsqueeze": _visit})

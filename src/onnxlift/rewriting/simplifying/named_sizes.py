@@ -34,7 +34,7 @@ class Source:
     factor: int = 1
 
 
-@step("named-sizes", after={"expands": "as it was: the reason is still to be written"}, repeats=True)
+@step("named-sizes", repeats=True)
 def run(model: ir.Model) -> int:
     """Read sizes from inputs; gives how many."""
     inputs: dict[str, Source] = {}

@@ -60,7 +60,7 @@ _NEUTRAL = {
 }
 
 
-@step("no-ops", after={"shape-values": "as it was: the reason is still to be written"}, repeats=True)
+@step("no-ops", after={"constant-folding": "an operand that is computed from constants is known by then"}, repeats=True)
 def run(model: ir.Model) -> int:
     """Remove nodes that change nothing; gives how many."""
     return sweep(model, {operators: partial(_visit, rule=rule) for operators, rule in _RULES.items()})

@@ -35,7 +35,15 @@ from onnxlift.stages import step
 _MAX_INDICES = 1 << 16
 
 
-@step("positions", after={"single-index": "as it was: the reason is still to be written"}, repeats=True)
+@step(
+    "positions",
+    after={
+        "no-ops": "a mask of constants that hides nothing is gone by then",
+        "single-index": "a lookup by one index array is a Gather, whatever the indices are",
+        "tables": "positions that are cut out of a table are counted by then",
+    },
+    repeats=True,
+)
 def run(model: ir.Model) -> int:
     """Remove indexing and comparisons without effect; gives how many."""
     positions = Positions()

@@ -23,7 +23,7 @@ from onnxlift.ir.graph.shapes import elements_of, shape_of
 from onnxlift.stages import step
 
 
-@step("reshape-targets", after={"transposed-axes": "as it was: the reason is still to be written"}, repeats=True)
+@step("reshape-targets", repeats=True)
 def run(model: ir.Model) -> int:
     """Make the targets of reshapes constant; gives how many."""
     return sweep(model, {"Reshape": _visit})

@@ -28,7 +28,16 @@ from onnxlift.stages import step
 _RESHAPING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
 
-@step("reshapes", after={"reshape-targets": "as it was: the reason is still to be written"}, repeats=True)
+@step(
+    "reshapes",
+    after={
+        "constant-folding": "what is computed from constants is a constant under its own name by then",
+        "unit-axes": "axes that are only added or taken away are not merged into another reshape",
+        "kept-axes": "the axes that it puts back must not be merged with others",
+        "reshape-targets": "a target that copies a size needs the reshape before it",
+    },
+    repeats=True,
+)
 def run(model: ir.Model) -> int:
     """Merge chains of reshapings; gives how many rewrites."""
     return sweep(model, {_RESHAPING: _visit})

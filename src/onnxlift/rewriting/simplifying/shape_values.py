@@ -25,7 +25,7 @@ _ARITHMETIC = ("Add", "Sub", "Mul", "Div")
 _MAX_SOURCES = 16
 
 
-@step("shape-values", after={"dequantized-vectors": "as it was: the reason is still to be written"}, repeats=True)
+@step("shape-values", after={"static-shapes": "what is known as numbers is not taken from elsewhere"}, repeats=True)
 def run(model: ir.Model) -> int:
     """Remove shape arithmetic without effect; gives how many nodes."""
     return sweep(model, _visit)

@@ -20,7 +20,7 @@ from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.stages import step
 
 
-@step("single-index", after={"tables": "as it was: the reason is still to be written"}, repeats=True)
+@step("single-index", repeats=True)
 def run(model: ir.Model) -> int:
     """Write such lookups as Gather; gives how many."""
     return sweep(model, {"GatherND": _visit})

@@ -21,7 +21,7 @@ MOST_PIECES = 1000
 OLDEST = 13  # the opset from which on the sizes of Split are an input
 
 
-@step("split-sequences", after={"cast-chains": "as it was: the reason is still to be written"}, repeats=True)
+@step("split-sequences", repeats=True)
 def run(model: ir.Model) -> int:
     """Make tensors of such sequences; gives how many."""
     return sweep(model, {"SplitToSequence": _visit})

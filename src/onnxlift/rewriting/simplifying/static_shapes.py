@@ -18,7 +18,7 @@ from onnxlift.ir.graph.shapes import static_elements
 from onnxlift.stages import step
 
 
-@step("static-shapes", after={"constant-if": "as it was: the reason is still to be written"}, repeats=True)
+@step("static-shapes", repeats=True)
 def run(model: ir.Model) -> int:
     """Fold nodes of which inference knows the value; gives how many."""
     return sweep(model, _visit)

@@ -33,7 +33,7 @@ _MAX_TABLE = 1 << 16
 _MAX_STEPS = 32
 
 
-@step("tables", after={"reshapes": "as it was: the reason is still to be written"}, repeats=True)
+@step("tables", repeats=True)
 def run(model: ir.Model) -> int:
     """Replace tables by what they hold; gives how many reads of one."""
     return sweep(model, {"Slice": _cut, "GatherElements": _filled, "Transpose": _turned})

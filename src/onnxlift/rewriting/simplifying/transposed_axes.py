@@ -27,7 +27,14 @@ from onnxlift.stages import step
 _REDUCTIONS = tuple(f"Reduce{kind}" for kind in "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare".split())
 
 
-@step("transposed-axes", after={"transposes": "as it was: the reason is still to be written"}, repeats=True)
+@step(
+    "transposed-axes",
+    after={
+        "kept-axes": "a reduction whose axes are put back is one that keeps them, wherever they are",
+        "transposes": "there is one transpose, at most, in front of the node by then",
+    },
+    repeats=True,
+)
 def run(model: ir.Model) -> int:
     """Take transposes away around such nodes; gives how many."""
     return sweep(

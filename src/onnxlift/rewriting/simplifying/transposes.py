@@ -15,7 +15,11 @@ from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.stages import step
 
 
-@step("transposes", after={"kept-axes": "as it was: the reason is still to be written"}, repeats=True)
+@step(
+    "transposes",
+    after={"constant-folding": "what is computed from constants is a constant under its own name by then"},
+    repeats=True,
+)
 def run(model: ir.Model) -> int:
     """Merge pairs of Transpose nodes; gives how many."""
     return sweep(model, {"Transpose": _visit})

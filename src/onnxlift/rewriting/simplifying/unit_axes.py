@@ -21,7 +21,7 @@ from onnxlift.ir.graph.shapes import Shape, shape_of
 from onnxlift.stages import step
 
 
-@step("unit-axes", after={"split-sequences": "as it was: the reason is still to be written"}, repeats=True)
+@step("unit-axes", repeats=True)
 def run(model: ir.Model) -> int:
     """Write such reshapes as Squeeze or Unsqueeze; gives how many."""
     return sweep(model, {"Reshape": _visit})

@@ -19,7 +19,7 @@ from onnxlift.stages import step
 LARGEST = 1 << 20
 
 
-@step("zero-biases", after={"named-sizes": "as it was: the reason is still to be written"}, repeats=True)
+@step("zero-biases", repeats=True)
 def run(model: ir.Model) -> int:
     """Leave out biases of zeros; gives how many."""
     return sweep(model, {("Conv", "ConvTranspose", "Gemm"): _visit})

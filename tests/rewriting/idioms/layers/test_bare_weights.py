@@ -8,7 +8,6 @@ import pytest
 
 import onnxlift
 from onnxlift.ir.load import load
-from onnxlift.ir.load import load
 from onnxlift.lifting.ops.layer_nodes import function_weights
 from onnxlift.rewriting.idioms.layers import bare_weights
 from rewriting.idioms.layers.test_bilinear import LAYER, TURNED

@@ -1,4 +1,4 @@
-"""Activations of the form `x * gate(x)`, and ReLU6.
+"""Activations of the form `x * gate(x)`, and ReLU6, are one function each.
 
     x * Sigmoid(x)                                     ->   SiLU(x)
     x * Tanh(Softplus(x))                              ->   Mish(x)
@@ -22,7 +22,7 @@ from onnxlift.ir.graph.types import is_close, is_float
 from onnxlift.stages import step
 
 
-@step("gates", after={"softplus": "as it was: the reason is still to be written"})
+@step("gates")
 def run(model: ir.Model) -> int:
     """Recognise gated activations; gives how many."""
     return sweep(model, {("Sigmoid", "Tanh", "HardSigmoid", "Clip"): _gated}) + sweep(model, {"Clip": _relu6})

@@ -1,4 +1,4 @@
-"""The Gaussian error linear unit, spelled out.
+"""The Gaussian error linear unit, spelled out, is one function.
 
     x * 0.5 * (1 + Erf(x / sqrt(2)))                                   ->   Gelu(x)
     x * 0.5 * (1 + Tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))       ->   Gelu(x, approximate="tanh")
@@ -22,7 +22,7 @@ from onnxlift.stages import step
 _TANH_SCALE = math.sqrt(2 / math.pi)
 
 
-@step("gelu", after={"batch-statistics": "as it was: the reason is still to be written"})
+@step("gelu")
 def run(model: ir.Model) -> int:
     """Recognise GELU in both forms; gives how often."""
     return sweep(model, {("Erf", "Tanh"): _visit})

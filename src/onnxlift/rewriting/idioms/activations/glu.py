@@ -1,4 +1,4 @@
-"""One half of the features as the gate of the other.
+"""One half of the features as the gate of the other is a gated linear unit.
 
     a, b = Split(x, axis); Mul(a, Sigmoid(b))   ->   GLU(x, axis)
 
@@ -17,7 +17,7 @@ from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.stages import step
 
 
-@step("glu", after={"gelu": "as it was: the reason is still to be written"})
+@step("glu")
 def run(model: ir.Model) -> int:
     """Recognise gated linear units; gives how many."""
     return sweep(model, {"Mul": _visit})

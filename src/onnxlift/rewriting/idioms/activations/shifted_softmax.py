@@ -1,4 +1,4 @@
-"""A softmax of what its maximum was taken from.
+"""A softmax of what its maximum was taken from is one without that.
 
     Softmax(Sub(x, ReduceMax(x, axis, keepdims=1)), axis)   ->   Softmax(x, axis)
 
@@ -22,7 +22,7 @@ from onnxlift.ir.graph.types import DataType
 from onnxlift.stages import step
 
 
-@step("shifted-softmax", after={"matrix-transpose": "as it was: the reason is still to be written"})
+@step("shifted-softmax")
 def run(model: ir.Model) -> int:
     """Leave out such shifts; gives how many."""
     return sweep(model, {("Softmax", "LogSoftmax"): _visit})

@@ -1,4 +1,4 @@
-"""Softplus with the factor and the guard that PyTorch has in it.
+"""Softplus takes in the factor and the guard that PyTorch has in it.
 
     Where(Greater(x, t), x, Softplus(x))             ->   Softplus(x, threshold=t)
     Where(Greater(s, t), x, Div(Softplus(s), b))     ->   Softplus(x, beta=b, threshold=t), with s = Mul(x, b)
@@ -29,7 +29,7 @@ from onnxlift.stages import step
 _THRESHOLD = 20.0
 
 
-@step("softplus", after={"glu": "as it was: the reason is still to be written"})
+@step("softplus")
 def run(model: ir.Model) -> int:
     """Recognise softplus with a factor or a guard; gives how many."""
     return sweep(model, {"Where": _guarded}) + sweep(model, {"Div": _scaled})

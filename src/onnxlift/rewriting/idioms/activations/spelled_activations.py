@@ -1,4 +1,4 @@
-"""Activations that exporters write in their parts.
+"""Activations that exporters write in their parts are one function each.
 
     x / (|x| + 1)                                          ->   Softsign(x)
     x - Tanh(x)                                            ->   Tanhshrink(x)
@@ -24,7 +24,7 @@ _Shrink = tuple[ir.Value, float, float, list[ir.Node]]
 """What is shrunk, `lambd`, `bias`, and the nodes in between, each before those that make its inputs."""
 
 
-@step("spelled-activations", after={"gates": "as it was: the reason is still to be written"})
+@step("spelled-activations")
 def run(model: ir.Model) -> int:
     """Recognise activations in their parts; gives how many."""
     return sweep(model, {"Div": _softsign, "Sub": _tanhshrink, "Where": _shrink, "Add": _shrink_of_sides})

@@ -1,4 +1,4 @@
-"""Scaled dot-product attention, spelled out.
+"""Scaled dot-product attention, spelled out, is one function.
 
     MatMul(Softmax(MatMul(q, k.T) * scale + mask), v)   ->   Attention(q, k, v, mask, scale=...)
 
@@ -39,7 +39,15 @@ from onnxlift.rewriting.idioms.attention.parts.scores import find_weights, is_us
 from onnxlift.stages import step
 
 
-@step("attention", after={"turned-attention": "as it was: the reason is still to be written"})
+@step(
+    "attention",
+    after={
+        "turned-attention": "the weights are on the left by then",
+        "flattened-heads": "the matrices have axes for batch and heads by then",
+        "matrix-transpose": "the keys are turned by one transpose then",
+        "relative-positions": "the bias that is added to the scores is computed from its table by then",
+    },
+)
 def run(model: ir.Model) -> int:
     """Recognise attention; gives how often."""
     transposes: set[ir.Node] = set()

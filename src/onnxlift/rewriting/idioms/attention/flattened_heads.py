@@ -1,4 +1,4 @@
-"""Products of matrices that are counted in one axis, by batch and head, and whose result has two axes for that.
+"""Products of matrices that are counted in one axis, by batch and head, get two axes for that.
 
     Reshape(MatMul(Reshape(q, (b * h, n, d)), Reshape(k, (b * h, d, m))), (b, h, n, m))   ->   MatMul(q, k)
 
@@ -32,7 +32,14 @@ _STEPS = ("MatMul", "Transpose", "Softmax", "Cast", "Mul", "Div", "Add")
 _MOST_NODES = 16
 
 
-@step("flattened-heads", after={"rotary": "as it was: the reason is still to be written"})
+@step(
+    "flattened-heads",
+    after={
+        "einsum": "it looks for products of matrices",
+        "linear": "a product with a parameter is a layer and no part of an attention",
+        "shifted-softmax": "it looks for a plain softmax",
+    },
+)
 def run(model: ir.Model) -> int:
     """Give batches and heads an axis each; gives how many results have them."""
     count = sweep(model, {"Reshape": _visit})

@@ -1,4 +1,4 @@
-"""Attention between linear layers as `nn.MultiheadAttention` writes it.
+"""Attention between linear layers as `nn.MultiheadAttention` writes it is that layer.
 
     p = Linear(x, W, b)                        the packed projection to queries, keys and values
     q, k, v = three parts of p, in heads       Reshape, Transpose, Gather, Split, ... in any spelling
@@ -49,7 +49,7 @@ _MANY = 32
 _ORDERS: tuple[tuple[str, str], ...] = (("seq", "batch"), ("batch", "seq"))
 
 
-@step("multihead-attention", after={"attention": "as it was: the reason is still to be written"})
+@step("multihead-attention", after={"attention": "it looks for an attention as one node"})
 def run(model: ir.Model) -> int:
     """Recognise multi-head attention layers; gives how many."""
     dead_code.run(model)  # what made a causal mask still reads the sizes of the queries

@@ -1,4 +1,4 @@
-"""A bias of an attention's scores that PyTorch's exporters have computed ahead of time, back as a table to train.
+"""A bias of an attention's scores that PyTorch's exporters have computed ahead of time is a table to train again.
 
     Add(scores, bias (heads, n, n))   ->   Add(scores, Transpose(Gather(table, index), (2, 0, 1)))
 
@@ -60,7 +60,13 @@ class _Names:
     """Of the nodes that look the bias up, if it is known: `/encoder/bias`."""
 
 
-@step("relative-positions", after={"window-biases": "as it was: the reason is still to be written"})
+@step(
+    "relative-positions",
+    after={
+        "embedding": "the lookup in the table that it makes is no embedding",
+        "window-biases": "the bias is apart from the mask by then",
+    },
+)
 def run(model: ir.Model) -> int:
     """Make tables of relative positions of such biases; gives how many."""
     return sweep(model, {"Add": _visit})

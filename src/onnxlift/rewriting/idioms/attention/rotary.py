@@ -1,4 +1,4 @@
-"""Rotary position embedding, spelled out.
+"""Rotary position embedding, spelled out, is one function.
 
     Add(Mul(x, cos), Mul(Concat(Neg(second), first), sin))   ->   Rotary(x, cos, sin)
     Add(Mul(x, cos), Mul(pairs, sin))                        ->   Rotary(x, cos, sin, interleaved=1)
@@ -25,7 +25,7 @@ from onnxlift.rewriting.idioms.parts.pieces import piece
 from onnxlift.stages import step
 
 
-@step("rotary", after={"padded-conv": "as it was: the reason is still to be written"})
+@step("rotary")
 def run(model: ir.Model) -> int:
     """Recognise rotary embeddings; gives how often."""
     return sweep(model, {"Add": _visit})

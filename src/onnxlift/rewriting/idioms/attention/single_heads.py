@@ -27,7 +27,7 @@ from onnxlift.stages import step
 _SWAP = (0, 2, 1, 3)
 
 
-@step("single-heads", after={"linear-functions": "as it was: the reason is still to be written"})
+@step("single-heads", after={"multihead-attention": "it looks for heads in other spellings"})
 def run(model: ir.Model) -> int:
     """Cut single heads like several; gives for how many attentions."""
     attentions = [node for region in regions(model) for node in region.graph if is_lifted(node, "Attention")]

@@ -1,4 +1,4 @@
-"""An attention whose values come as (..., features, keys), with the weights on their right.
+"""An attention whose values come as (..., features, keys), with the weights on their right, is turned around.
 
     MatMul(v, Transpose(p))              ->   Transpose(MatMul(p, Transpose(v)))
     MatMul(v, Softmax(c * (k @ q), -2))  ->   Transpose(MatMul(Softmax(c * (q.T @ k.T), -1), Transpose(v)))
@@ -26,7 +26,15 @@ from onnxlift.rewriting.idioms.attention.parts.scores import find_weights
 from onnxlift.stages import step
 
 
-@step("turned-attention", after={"shifted-softmax": "as it was: the reason is still to be written"})
+@step(
+    "turned-attention",
+    after={
+        "einsum": "it looks for products of matrices",
+        "linear": "a product with a parameter is a layer and no part of an attention",
+        "flattened-heads": "the matrices have axes for batch and heads by then",
+        "shifted-softmax": "it looks for a plain softmax",
+    },
+)
 def run(model: ir.Model) -> int:
     """Turn such attentions; gives how many."""
     return sweep(model, {"MatMul": _visit})

@@ -1,4 +1,5 @@
-"""Bias and mask of an attention in shifted windows, which PyTorch's exporters have added ahead of time, apart again.
+"""Bias and mask of an attention in shifted windows, which PyTorch's exporters have added ahead of time, are apart
+again.
 
     Tile(total (w, h, n, m), (b, 1, 1, 1))   ->   Tile(Add(bias (h, n, m), mask (w, 1, n, m)), (b, 1, 1, 1))
 
@@ -32,7 +33,7 @@ LARGEST = 1 << 24  # elements of a total
 _ADDITION = re.compile(r"add(_\d+)*")
 
 
-@step("window-biases", after={"flattened-heads": "as it was: the reason is still to be written"})
+@step("window-biases")
 def run(model: ir.Model) -> int:
     """Take such totals apart; gives how many."""
     return sweep(model, {"Tile": _visit})

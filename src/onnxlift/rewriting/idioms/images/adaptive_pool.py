@@ -1,4 +1,4 @@
-"""Means over windows that are as even as an image of this size allows.
+"""Means over windows that are as even as an image of this size allows are an adaptive pool.
 
     windows = Transpose(GatherND(Transpose(x, 2 3 0 1), table), 4 5 0 1 2 3)      (n, c, rows, height, columns, width)
 

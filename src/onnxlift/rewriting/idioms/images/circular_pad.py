@@ -1,4 +1,4 @@
-"""A tensor that goes on at one end as it begins at the other.
+"""A tensor that goes on at one end as it begins at the other is padded.
 
     Concat(x[-a:], x, x[:b], axis)                   ->   CircularPad(x, pads)     `F.pad(x, (a, b), mode="circular")`
     CircularPad(CircularPad(x, pads), other pads)    ->   CircularPad(x, both)
@@ -21,7 +21,7 @@ from onnxlift.rewriting.idioms.parts.pieces import piece
 from onnxlift.stages import step
 
 
-@step("circular-pad", after={"unfold": "as it was: the reason is still to be written"})
+@step("circular-pad")
 def run(model: ir.Model) -> int:
     """Recognise circular padding; gives how often."""
     return sweep(model, {"Concat": _visit})

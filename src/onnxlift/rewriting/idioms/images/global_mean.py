@@ -34,7 +34,7 @@ from onnxlift.stages import step
 _MOST_MOVES = 8
 
 
-@step("global-mean", after={"meshgrid": "as it was: the reason is still to be written"})
+@step("global-mean", after={"variance": "the mean of squares in a variance is no pool"})
 def run(model: ir.Model) -> int:
     """Recognise global means; gives how many."""
     return sweep(model, {("Flatten", "Reshape", "Squeeze"): _visit})

@@ -1,4 +1,4 @@
-"""Linear interpolation along the last axis, as PyTorch's newer exporter writes that of signals.
+"""Linear interpolation along the last axis, which PyTorch's newer exporter writes in its parts, is a resize.
 
     a, b = rows `low` and `high` of x along its last axis;  a + (b - a) * t   ->   Resize(x, linear, sizes or scales)
 
@@ -28,7 +28,7 @@ _AXES_SINCE = 18
 """The opset from which a Resize can be of some axes only."""
 
 
-@step("linear-resize", after={"local-response-norm": "as it was: the reason is still to be written"})
+@step("linear-resize")
 def run(model: ir.Model) -> int:
     """Recognise linear interpolation of signals; gives how many."""
     has_axes = model.graph.opset_imports.get("", 0) >= _AXES_SINCE

@@ -1,4 +1,4 @@
-"""Images whose size changes by taking the nearest pixel, which PyTorch's newer exporter writes as a lookup.
+"""A lookup of the nearest pixels, as PyTorch's newer exporter writes it, changes the size of an image.
 
     Transpose(GatherND(Transpose(x, 2 3 0 1), table), 2 3 0 1)   ->   NearestExact(x, sizes)
 
@@ -26,7 +26,10 @@ from onnxlift.stages import step
 _LARGEST = 1 << 24
 
 
-@step("nearest-resize", after={"linear-resize": "as it was: the reason is still to be written"})
+@step(
+    "nearest-resize",
+    after={"linear-resize": "one of the two lookups of an interpolation may look like the nearest elements"},
+)
 def run(model: ir.Model) -> int:
     """Recognise images that change their size; gives how many."""
     return sweep(model, {"Transpose": _visit})

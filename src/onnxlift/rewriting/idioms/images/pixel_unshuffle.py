@@ -1,4 +1,4 @@
-"""Blocks of pixels that become channels.
+"""Blocks of pixels that become channels are a pixel unshuffle.
 
     y = Transpose(Reshape(x, (n, c, h/r, r, w/r, r)), 0 1 3 5 2 4)
     Reshape(y, (n, c*r*r, h/r, w/r))   ->   PixelUnshuffle(x, r)
@@ -22,7 +22,7 @@ from onnxlift.stages import step
 AXES = [0, 1, 3, 5, 2, 4]
 
 
-@step("pixel-unshuffle", after={"global-mean": "as it was: the reason is still to be written"})
+@step("pixel-unshuffle")
 def run(model: ir.Model) -> int:
     """Recognise them; gives how many."""
     return sweep(model, {"Reshape": _visit})

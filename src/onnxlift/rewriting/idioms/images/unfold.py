@@ -1,4 +1,4 @@
-"""Windows that are cut out of a tensor by tables of indices.
+"""Windows that are cut out of a tensor by tables of indices are cut out by one function.
 
     Gather(x, T) along the last axis                              ->   Windows(x, size, step)    x.unfold(-1, ...)
     Reshape(Transpose(Gather(Gather(x, T1), T2))), of an image    ->   Unfold(x, ...)            F.unfold(x, ...)
@@ -30,7 +30,7 @@ from onnxlift.stages import step
 _LARGEST = 1 << 20
 
 
-@step("unfold", after={"nearest-resize": "as it was: the reason is still to be written"})
+@step("unfold")
 def run(model: ir.Model) -> int:
     """Recognise windows; gives how many."""
     return sweep(model, {"Reshape": _image}) + sweep(model, {"Gather": _sequence})

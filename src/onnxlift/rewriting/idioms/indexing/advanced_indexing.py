@@ -1,4 +1,4 @@
-"""Index arrays that were expanded and joined only to index with them.
+"""Index arrays that were expanded and joined only to index with them are used as they are.
 
     GatherND(data, Concat(Unsqueeze(Expand(a, s), -1), Unsqueeze(Expand(b, s), -1), axis=-1))   ->   Index(data, a, b)
     GatherND(data, c), c a nameless constant of shape (..., 2)              ->   Index(data, c[..., 0], c[..., 1])
@@ -27,7 +27,13 @@ from onnxlift.stages import step
 _MOST_ARRAYS = 8
 
 
-@step("advanced-indexing", after={"repeat-interleave": "as it was: the reason is still to be written"})
+@step(
+    "advanced-indexing",
+    after={
+        "adaptive-pool": "its windows are looked up with one table",
+        "nearest-resize": "its pixels are looked up with one table",
+    },
+)
 def run(model: ir.Model) -> int:
     """Recognise advanced indexing; gives how often."""
     return sweep(model, {"GatherND": _visit})

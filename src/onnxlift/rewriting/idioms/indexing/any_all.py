@@ -1,4 +1,4 @@
-"""Whether any or all of several booleans are true, as exporters write it, by way of integers.
+"""Questions whether any or all of several booleans are true are asked without integers.
 
     Cast(ReduceMax(Cast(mask, int)), bool)            ->   Any(mask)
     Cast(ReduceMin(Cast(mask, int)), bool)            ->   All(mask)
@@ -27,7 +27,7 @@ _COUNTERS = (DataType.INT32, DataType.INT64)
 _BY_EXTREME = {"ReduceMax": "Any", "ReduceMin": "All"}
 
 
-@step("any-all", after={"spelled-activations": "as it was: the reason is still to be written"})
+@step("any-all")
 def run(model: ir.Model) -> int:
     """Recognise questions about several booleans; gives how many rewrites that took."""
     return sweep(model, {"Cast": _cast, "Greater": _counted, "Not": _negated})

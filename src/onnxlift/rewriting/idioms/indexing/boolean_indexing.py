@@ -1,4 +1,4 @@
-"""Masks that exporters turn into the places where they are true.
+"""Masks that exporters turn into the places where they are true are used as they are.
 
     places = Transpose(NonZero(x))                ->   places = Places(x)        x.nonzero()
     GatherND(data, Places(mask))                  ->   Masked(data, mask)        data[mask]
@@ -24,7 +24,7 @@ from onnxlift.ir.graph.types import DataType
 from onnxlift.stages import step
 
 
-@step("boolean-indexing", after={"indexed-axes": "as it was: the reason is still to be written"})
+@step("boolean-indexing")
 def run(model: ir.Model) -> int:
     """Recognise masks; gives how many."""
     return sweep(model, {"Transpose": _places}) + sweep(model, {("GatherND", "ScatterND"): _masked})

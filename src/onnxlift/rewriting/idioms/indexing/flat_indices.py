@@ -1,4 +1,4 @@
-"""Two axes that were merged into one to be indexed.
+"""Two axes that were merged into one to be indexed are indexed as two.
 
 1. Gather(Reshape(x, (a*b, ...)), Add(j, Mul(i, b)))      ->   Index(x, i, j)                x[i, j]
 2. Gather(Reshape(Transpose(x), (a*b, ...)), c)           ->   Index(Transpose(x), c // b, c % b)
@@ -30,7 +30,7 @@ _NAME = "onnx::index"
 """Of constants that have none of their own."""
 
 
-@step("flat-indices", after={"advanced-indexing": "as it was: the reason is still to be written"})
+@step("flat-indices")
 def run(model: ir.Model) -> int:
     """Index the two axes one by one; gives how often."""
     return sweep(model, {"Gather": _visit})

@@ -1,4 +1,4 @@
-"""Whole slices of a tensor, gathered element by element.
+"""Whole slices of a tensor that are gathered element by element are looked up as a whole.
 
     GatherElements(x, Tile(Unsqueeze(i, [0, 2]), [1, 1, n]), axis=1)   ->   Gather(x, i, axis=1)
 
@@ -20,7 +20,7 @@ from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.stages import step
 
 
-@step("gathered-slices", after={"wrapped-indices": "as it was: the reason is still to be written"})
+@step("gathered-slices", after={"wrapped-indices": "it looks for repeated indices, without a choice around them"})
 def run(model: ir.Model) -> int:
     """Recognise gathered slices; gives how many."""
     return sweep(model, {"GatherElements": _visit})

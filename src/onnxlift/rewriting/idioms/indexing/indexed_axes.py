@@ -1,4 +1,4 @@
-"""Axes that were brought to the front to be indexed, and brought back.
+"""Axes that were brought to the front to be indexed, and brought back, are indexed where they are.
 
 1. Transpose(Index(Transpose(x, (1, 2, 0)), a, b), (1, 0))   ->   Index(x, a, b, axes=(1, 2))      x[:, a, b]
 2. Index(Transpose(x, (0, 2, 1)), a, b)                      ->   Index(x, a, b, axes=(0, 2))      x[a, :, b]
@@ -24,7 +24,15 @@ from onnxlift.ir.graph.shapes import rank
 from onnxlift.stages import step
 
 
-@step("indexed-axes", after={"flat-indices": "as it was: the reason is still to be written"})
+@step(
+    "indexed-axes",
+    after={
+        "advanced-indexing": "the index arrays are apart by then",
+        "flat-indices": "the index arrays are apart by then",
+        "linear-resize": "its lookups have transposes around them, too",
+        "nearest-resize": "its lookups have transposes around them, too",
+    },
+)
 def run(model: ir.Model) -> int:
     """Index the axes where they are; gives how often."""
     return sweep(model, {("Gather", Lifted("Index")): _visit})

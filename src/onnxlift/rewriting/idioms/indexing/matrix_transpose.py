@@ -24,7 +24,7 @@ from onnxlift.stages import step
 _MAX_LOOKED_AT = 64
 
 
-@step("matrix-transpose", after={"relative-positions": "as it was: the reason is still to be written"})
+@step("matrix-transpose")
 def run(model: ir.Model) -> int:
     """Merge such transposes; gives how many."""
     reshapes: set[ir.Node] = set()

@@ -1,4 +1,4 @@
-"""The coordinates of a grid: two rows of numbers, each repeated for all of the other.
+"""Two rows of numbers, each repeated for all of the other, are the coordinates of a grid.
 
     Expand(Unsqueeze(a, 1), sizes), Expand(Unsqueeze(b, 0), sizes)   ->   Meshgrid(a, b)
 
@@ -21,7 +21,13 @@ from onnxlift.ir.origin.module_paths import module_of
 from onnxlift.stages import step
 
 
-@step("meshgrid", after={"boolean-indexing": "as it was: the reason is still to be written"})
+@step(
+    "meshgrid",
+    after={
+        "advanced-indexing": "index arrays that are expanded to be joined are no grid",
+        "repeat-interleave": "rows that are repeated and flattened are no grid",
+    },
+)
 def run(model: ir.Model) -> int:
     """Recognise grids; gives how many."""
     places: dict[ir.Node, int] = {}

@@ -1,4 +1,4 @@
-"""An axis that goes if it has one element, and else stays.
+"""A branch that takes an axis away if it has one element is a squeeze.
 
     If(Equal(Gather(Shape(x), axis), 1), then: Squeeze(x, axis), else: x)   ->   OptionalSqueeze(x, axis)
 
@@ -18,7 +18,7 @@ from onnxlift.ir.graph.shapes import rank, static_elements
 from onnxlift.stages import step
 
 
-@step("optional-squeeze", after={"adaptive-pool": "as it was: the reason is still to be written"})
+@step("optional-squeeze")
 def run(model: ir.Model) -> int:
     """Recognise axes that may go; gives how many."""
     return sweep(model, {"If": _visit})

@@ -1,4 +1,4 @@
-"""Elements repeated one by one along an axis.
+"""Elements that are repeated one by one along an axis are repeated by one function.
 
     Reshape(Expand(Unsqueeze(x, k), s))                       ->   RepeatInterleave(x, repeats, axis=k - 1)
     Reshape(Tile(Unsqueeze(x, k), [1, ..., n, ..., 1]))       ->   the same
@@ -19,7 +19,7 @@ from onnxlift.rewriting.idioms.parts.repetition import repetition
 from onnxlift.stages import step
 
 
-@step("repeat-interleave", after={"single-heads": "as it was: the reason is still to be written"})
+@step("repeat-interleave", after={"attention": "keys and values that are repeated for several heads are a part of it"})
 def run(model: ir.Model) -> int:
     """Recognise repeated elements; gives how many."""
     return sweep(model, {("Reshape", "Flatten"): _visit})

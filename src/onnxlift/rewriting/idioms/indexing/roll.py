@@ -1,4 +1,4 @@
-"""A tensor whose elements move along an axis, those that fall off at one end coming back at the other.
+"""A tensor whose elements move along an axis, and come back at the other end, is rolled.
 
     Concat(x[k:], x[:k], axis)       ->   Roll(x, shifts=[-k], axes=[axis])
     Roll(Roll(x, [s], [a]), [t], [b])   ->   Roll(x, [s, t], [a, b])
@@ -21,7 +21,7 @@ from onnxlift.rewriting.idioms.parts.pieces import piece
 from onnxlift.stages import step
 
 
-@step("roll", after={"pixel-unshuffle": "as it was: the reason is still to be written"})
+@step("roll")
 def run(model: ir.Model) -> int:
     """Recognise rolls; gives how many."""
     return sweep(model, {"Concat": _visit})

@@ -31,7 +31,16 @@ class _Cut:
     steps: tuple[int, ...]
 
 
-@step("slices", after={"stack": "as it was: the reason is still to be written"})
+@step(
+    "slices",
+    after={
+        "rotary": "it looks for single cuts",
+        "multihead-attention": "it follows queries, keys and values through single cuts",
+        "circular-pad": "it looks for single cuts",
+        "roll": "it looks for single cuts",
+        "split": "it looks for single cuts",
+    },
+)
 def run(model: ir.Model) -> int:
     """Merge cuts; gives how many."""
     return sweep(model, {"Slice": _visit})

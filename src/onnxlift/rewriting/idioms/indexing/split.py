@@ -1,4 +1,4 @@
-"""All the pieces of an axis, side by side.
+"""All the pieces of an axis, cut out side by side, are cut at once.
 
     x[..., :32], x[..., 32:64], x[..., 64:]   ->   Split(x, [32, 32, 64], axis)
 
@@ -21,7 +21,14 @@ from onnxlift.rewriting.idioms.parts.pieces import Piece, piece
 from onnxlift.stages import step
 
 
-@step("split", after={"unbind": "as it was: the reason is still to be written"})
+@step(
+    "split",
+    after={
+        "unbind": "a piece of length 1 that is squeezed is an entry and no piece",
+        "recurrent": "layers read their rows of the states by single cuts",
+        "glu": "two halves that were cut out one by one are not taken for a split",
+    },
+)
 def run(model: ir.Model) -> int:
     """Recognise tensors that are cut into pieces; gives how many."""
     return sweep(model, {"Slice": _visit})

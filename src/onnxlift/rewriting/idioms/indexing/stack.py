@@ -18,7 +18,16 @@ from onnxlift.ir.graph.shapes import rank
 from onnxlift.stages import step
 
 
-@step("stack", after={"split": "as it was: the reason is still to be written"})
+@step(
+    "stack",
+    after={
+        "unrolled-rnn": "the results of its steps are joined along a new axis",
+        "rotary": "its halves are joined along a new axis",
+        "attention": "its keys may be repeated by joining them",
+        "repeat-interleave": "elements may be repeated by joining them",
+        "advanced-indexing": "index arrays are joined along a new axis",
+    },
+)
 def run(model: ir.Model) -> int:
     """Recognise stacks; gives how many."""
     return sweep(model, {"Concat": _visit})

@@ -1,4 +1,4 @@
-"""All the entries of an axis, one by one.
+"""All the entries of an axis, taken out one by one, are taken out at once.
 
     Squeeze(x[i : i + 1], axis)                                ->   Gather(x, i, axis)
     Gather(x, 0, axis), Gather(x, 1, axis), ... to the last    ->   Unbind(x, axis)
@@ -26,7 +26,15 @@ from onnxlift.stages import step
 FEWEST = 3
 
 
-@step("unbind", after={"roll": "as it was: the reason is still to be written"})
+@step(
+    "unbind",
+    after={
+        "adaptive-pool": "it adds the entries of its windows one by one",
+        "unrolled-rnn": "each step reads one entry of the sequence",
+        "recurrent": "layers read their rows of the states",
+        "multihead-attention": "queries, keys and values are three entries of one tensor",
+    },
+)
 def run(model: ir.Model) -> int:
     """Recognise tensors that are taken apart along an axis; gives how many."""
     return sweep(model, {("Squeeze", "Reshape"): _index}) + sweep(model, {"Gather": _unbind})

@@ -21,7 +21,7 @@ from onnxlift.ir.graph.shapes import elements_of, shape_of
 from onnxlift.stages import step
 
 
-@step("wrapped-indices", after={"optional-squeeze": "as it was: the reason is still to be written"})
+@step("wrapped-indices")
 def run(model: ir.Model) -> int:
     """Recognise such indices; gives how many."""
     return sweep(model, {("Gather", "GatherElements", "ScatterElements"): _visit})

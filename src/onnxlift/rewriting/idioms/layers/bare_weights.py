@@ -1,4 +1,4 @@
-"""Weights that are no layer's, but parameters of the module itself.
+"""Weights that are no layer's become parameters of the module itself.
 
     Conv(x, kernel, shift)                                ->   Conv(x, Parameter(kernel), Parameter(shift))
     GroupNorm(x, W, b), made from gamma and beta          ->   GroupNorm(x, Parameter(gamma), Parameter(beta))
@@ -61,7 +61,17 @@ _STATISTICS = frozenset({"running_mean", "running_var"})
 _LAYERS_NAME = re.compile(r"(weight|bias)(_bias)?(_\d+)?|running_(mean|var)")
 
 
-@step("bare-weights", after={"multihead-attention": "as it was: the reason is still to be written"})
+@step(
+    "bare-weights",
+    after={
+        "multihead-attention": "the weights of its projections are its own",
+        "recurrent-cells": "the weights of its linear layers are its own",
+        "embedding": "it looks for embeddings, too",
+        "rms-norm": "it looks for norms as layers",
+        "norms-without-weights": "it looks for norms as layers",
+        "padded-conv": "the weights of a padded convolution are its own",
+    },
+)
 def run(model: ir.Model, *, function_weights: RolesOf | None = None) -> int:
     """Take weights that are no layers'; gives how many."""
     if not exporter_of(model).is_pytorch or function_weights is None:

@@ -1,4 +1,4 @@
-"""Two vectors on both sides of a matrix, one for each feature: `nn.Bilinear`.
+"""Two vectors on both sides of a matrix, one for each feature, are an `nn.Bilinear`.
 
     Squeeze(MatMul(Reshape(MatMul(x, M), (..., out, second)), Unsqueeze(y, -1)), -1)   ->   Bilinear(x, y, W)
     the same and a bias, Add(.., b)                                                   ->   Bilinear(x, y, W, b)
@@ -25,7 +25,7 @@ from onnxlift.ir.origin.tensors import may_be_trained
 from onnxlift.stages import step
 
 
-@step("bilinear", after={"einsum": "as it was: the reason is still to be written"})
+@step("bilinear")
 def run(model: ir.Model) -> int:
     """Recognise bilinear layers; gives how many."""
     return sweep(model, {("Squeeze", "Reshape"): _products, "Add": _bias})

@@ -26,7 +26,7 @@ from onnxlift.rewriting.idioms.parts.biases import is_per_channel, row_of
 from onnxlift.stages import step
 
 
-@step("conv-bias", after={"recurrent-cells": "as it was: the reason is still to be written"})
+@step("conv-bias")
 def run(model: ir.Model) -> int:
     """Give convolutions their biases; gives how many."""
     return 0 if exporter_of(model).is_pytorch else sweep(model, {"Add": _visit})

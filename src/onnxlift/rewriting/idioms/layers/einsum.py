@@ -1,4 +1,4 @@
-"""Products of matrices that are written as einsum.
+"""An einsum that multiplies matrices is a product of matrices.
 
     Einsum("bij,bjk->bik", a, b)   ->   MatMul(a, b)
     Einsum("bid,bjd->bij", a, b)   ->   MatMul(a, Transpose(b, swap the last two))
@@ -45,7 +45,7 @@ class Product:
         return a == first and c == result and second in (b, b[:-2] + b[-1] + b[-2])
 
 
-@step("einsum", after={"spectral-norm": "as it was: the reason is still to be written"})
+@step("einsum")
 def run(model: ir.Model) -> int:
     """Recognise products of matrices; gives how many."""
     return sweep(model, {"Einsum": _visit})

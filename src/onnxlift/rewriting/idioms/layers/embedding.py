@@ -47,7 +47,13 @@ _MAX_STEPS = 64
 Given = Collection[ir.Value]  # the inputs of the model
 
 
-@step("embedding", after={"conv-bias": "as it was: the reason is still to be written"})
+@step(
+    "embedding",
+    after={
+        "wrapped-indices": "indices that count from the end by themselves are no embedding's",
+        "gathered-slices": "a lookup of whole rows may be an embedding",
+    },
+)
 def run(model: ir.Model) -> int:
     """Make embeddings of lookups in parameters; gives how many."""
     given = {*model.graph.inputs}

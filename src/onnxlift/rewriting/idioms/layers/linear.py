@@ -45,7 +45,15 @@ from onnxlift.rewriting.idioms.parts.parameter_names import parameter_name
 from onnxlift.stages import step
 
 
-@step("linear", after={"bilinear": "as it was: the reason is still to be written"})
+@step(
+    "linear",
+    after={
+        "unrolled-rnn": "the steps of a recurrent layer are products with constants, too",
+        "bilinear": "its first product is with a constant, too",
+        "weight-norm": "a weight that is computed from others counts as a constant by then",
+        "spectral-norm": "a weight that is computed from others counts as a constant by then",
+    },
+)
 def run(model: ir.Model) -> int:
     """Make linear layers of products with constant matrices; gives how many rewrites that took."""
     by_pytorch = exporter_of(model).is_pytorch

@@ -28,7 +28,13 @@ from onnxlift.stages import step
 MOST_STEPS = 16  # from parameters to a matrix
 
 
-@step("linear-functions", after={"bare-weights": "as it was: the reason is still to be written"})
+@step(
+    "linear-functions",
+    after={
+        "multihead-attention": "the projections of an attention may be cut out of one matrix",
+        "bare-weights": "it adds biases to the functions that were found there",
+    },
+)
 def run(model: ir.Model) -> int:
     """Make functions of such products; gives how many rewrites that took."""
     return sweep(model, {"MatMul": _matmul, "Gemm": _gemm, "Add": _bias})

@@ -1,4 +1,4 @@
-"""A convolution that pads its input otherwise than with zeros.
+"""A convolution that pads its input otherwise than with zeros is one layer.
 
     Conv(Pad(x, pads, mode), W, B)   ->   PaddedConv(x, W, B, pads, mode)       mode: reflect, edge or wrap
 
@@ -22,7 +22,15 @@ from onnxlift.stages import step
 _MODES = ("reflect", "edge", "wrap")
 
 
-@step("padded-conv", after={"circular-pad": "as it was: the reason is still to be written"})
+@step(
+    "padded-conv",
+    after={
+        "circular-pad": "one of the ways of padding is circular",
+        "conv-bias": "a bias is found beside a plain convolution only",
+        "weight-norm": "a weight that is computed from others counts as a constant by then",
+        "spectral-norm": "a weight that is computed from others counts as a constant by then",
+    },
+)
 def run(model: ir.Model) -> int:
     """Recognise convolutions with another padding; gives how many."""
     return sweep(model, {"Conv": _visit})

@@ -1,4 +1,4 @@
-"""A weight divided by its largest singular value: `torch.nn.utils.spectral_norm` and its parametrisation.
+"""A weight divided by its largest singular value is one of `torch.nn.utils.spectral_norm`, or of its parametrisation.
 
     Div(W, MatMul(u, MatMul(M, v)))  ->  the weight of a layer that is written as spectral_norm(nn.Linear(...))
 
@@ -39,7 +39,7 @@ _NAMES = {
 }
 
 
-@step("spectral-norm", after={"weight-norm": "as it was: the reason is still to be written"})
+@step("spectral-norm")
 def run(model: ir.Model) -> int:
     """Make weights of quotients by singular values; gives how many."""
     return sweep(model, {"Div": _visit})

@@ -1,4 +1,4 @@
-"""A weight that is a length times a direction: `torch.nn.utils.weight_norm` and its parametrisation of the same name.
+"""A weight that is a length times a direction is one of `torch.nn.utils.weight_norm`, or of its parametrisation.
 
     Mul(Div(v, ReduceL2(v)), g)  ->  the weight of a layer that is written as weight_norm(nn.Linear(...))
     Mul(v, Div(g, ReduceL2(v)))
@@ -35,7 +35,7 @@ _NAMES = {
 }
 
 
-@step("weight-norm", after={"dynamic-conv": "as it was: the reason is still to be written"})
+@step("weight-norm")
 def run(model: ir.Model) -> int:
     """Make weights of products of lengths and directions; gives how many."""
     return sweep(model, {"Mul": _visit})

@@ -1,4 +1,4 @@
-"""Batch normalisation by the statistics of the batch (`track_running_stats=False` in PyTorch).
+"""Batch normalisation by the statistics of the batch (`track_running_stats=False` in PyTorch) is one layer.
 
     BatchNormalization(x, weight, bias, mean of x, variance of x)             ->   BatchStatisticsNorm(x, weight, bias)
     BatchNormalization(x, weight, bias, .., ..), which computes statistics    ->   the same
@@ -24,7 +24,7 @@ from onnxlift.ir.origin.exporter import exporter_of
 from onnxlift.stages import step
 
 
-@step("batch-statistics", after={"variance": "as it was: the reason is still to be written"})
+@step("batch-statistics", after={"variance": "it looks for the variance of a batch as one node"})
 def run(model: ir.Model) -> int:
     """Recognise normalisations by the statistics of a batch; gives how many."""
     return sweep(model, {"BatchNormalization": _visit}) if exporter_of(model).is_pytorch else 0

@@ -1,4 +1,4 @@
-"""How far two vectors are apart, and how much they point in one direction.
+"""How far two vectors are apart, or point in one direction, is one function.
 
     ReduceSum(Normalize(x, axis, eps) * Normalize(y, axis, eps), axis)   ->   CosineSimilarity(x, y, axis, eps)
     ReduceL2(x - y + 1e-6), of the last axis                             ->   PairwiseDistance(x, y)
@@ -24,7 +24,7 @@ from onnxlift.stages import step
 _SMALL = 1e-6
 
 
-@step("distances", after={"normalize": "as it was: the reason is still to be written"})
+@step("distances", after={"normalize": "a cosine is the product of two normalised vectors"})
 def run(model: ir.Model) -> int:
     """Recognise distances and similarities; gives how many."""
     return sweep(model, {("ReduceSum", "ReduceL1", "ReduceL2"): _visit})

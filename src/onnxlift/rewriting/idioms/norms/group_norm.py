@@ -1,4 +1,4 @@
-"""Group normalisation, which ONNX lacked until opset 18, by way of instance normalisation.
+"""Instance normalisation of groups of channels is group normalisation, which ONNX lacked until opset 18.
 
     r = InstanceNormalization(Reshape(x, (0, groups, -1)), ones, zeros)
     Reshape(r, Shape(x))                  ->   GroupNorm(x, num_groups=groups)
@@ -35,7 +35,7 @@ from onnxlift.ir.origin.tensors import folded_from
 from onnxlift.stages import step
 
 
-@step("group-norm", after={"rms-norm": "as it was: the reason is still to be written"})
+@step("group-norm")
 def run(model: ir.Model) -> int:
     """Recognise group normalisation; gives how many rewrites that took."""
     return sweep(model, {"Reshape": _normalised, "Add": partial(_affine, program=read_program(model.graph))})

@@ -1,4 +1,4 @@
-"""Layer normalisation, spelled out as exporters did before opset 17.
+"""Layer normalisation, spelled out as exporters did before opset 17, is one layer.
 
     d = x - ReduceMean(x)
     d / Sqrt(ReduceMean(d ** 2) + epsilon)   ->   LayerNorm(x)
@@ -37,7 +37,7 @@ from onnxlift.rewriting.idioms.parts.statistics import (
 from onnxlift.stages import step
 
 
-@step("layer-norm", after={"embedding": "as it was: the reason is still to be written"})
+@step("layer-norm")
 def run(model: ir.Model) -> int:
     """Recognise layer normalisation; gives how many rewrites that took."""
     return sweep(

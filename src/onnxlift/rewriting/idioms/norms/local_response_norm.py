@@ -1,4 +1,4 @@
-"""Local response normalisation by an average over neighbouring channels, as PyTorch computes it.
+"""Local response normalisation by an average over neighbouring channels is one function.
 
     s = AveragePool(Pad(x * x with an axis before the channels)), without that axis
     x / (s * alpha + k) ** beta   ->   LRN(x, size, alpha, beta, k)
@@ -25,7 +25,7 @@ _NEW_AXIS = ("Unsqueeze", "Reshape")
 _NO_AXIS = ("Squeeze", "Reshape")
 
 
-@step("local-response-norm", after={"distances": "as it was: the reason is still to be written"})
+@step("local-response-norm")
 def run(model: ir.Model) -> int:
     """Recognise local response normalisation; gives how many."""
     return sweep(model, {"Div": _visit})

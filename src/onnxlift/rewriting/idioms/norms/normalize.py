@@ -1,4 +1,4 @@
-"""A vector divided by its length.
+"""A vector divided by its length is normalised by one function.
 
     Div(x, Max(ReduceL2(x, axis), eps))   ->   Normalize(x, axis, eps)
     Div(x, Max(ReduceL1(x, axis), eps))   ->   Normalize(x, axis, eps, p=1)
@@ -20,7 +20,7 @@ from onnxlift.ir.graph.types import DataType
 from onnxlift.stages import step
 
 
-@step("normalize", after={"any-all": "as it was: the reason is still to be written"})
+@step("normalize")
 def run(model: ir.Model) -> int:
     """Recognise normalised vectors; gives how many."""
     return sweep(model, {"Div": _visit})

@@ -1,4 +1,4 @@
-"""Normalisations that scale by one and add zero, since ONNX's operators must have a scale and a bias.
+"""Normalisations that scale by one and add zero, since ONNX's operators must have both, have no weights.
 
     InstanceNormalization(x, ones, zeros)                 ->   InstanceNorm(x)
     BatchNormalization(x, ones, zeros, mean, variance)    ->   BatchNorm(x, mean, variance)
@@ -23,7 +23,13 @@ from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.stages import step
 
 
-@step("norms-without-weights", after={"tracked-instance-norm": "as it was: the reason is still to be written"})
+@step(
+    "norms-without-weights",
+    after={
+        "group-norm": "it is spelled with an instance norm without weights",
+        "tracked-instance-norm": "it is spelled with a batch norm, perhaps without weights",
+    },
+)
 def run(model: ir.Model) -> int:
     """Recognise normalisations without weights; gives how many."""
     return sweep(model, {("InstanceNormalization", "BatchNormalization"): _visit})

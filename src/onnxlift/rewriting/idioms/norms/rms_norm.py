@@ -1,4 +1,4 @@
-"""Root-mean-square normalisation, as Llama and T5 write it.
+"""Root-mean-square normalisation, as Llama and T5 write it, is one layer.
 
     x / Sqrt(ReduceMean(x ** 2) + epsilon)   ->   RMSNorm(x)
     RMSNorm(x) * weight                      ->   RMSNorm(x, weight)
@@ -25,7 +25,7 @@ from onnxlift.rewriting.idioms.parts.statistics import (
 from onnxlift.stages import step
 
 
-@step("rms-norm", after={"layer-norm": "as it was: the reason is still to be written"})
+@step("rms-norm", after={"layer-norm": "what is left of a layer norm without its centring looks like this"})
 def run(model: ir.Model) -> int:
     """Recognise root-mean-square normalisation; gives how many rewrites that took."""
     return sweep(model, {("Div", "Mul"): _spelled_out, "Cast": partial(take_casts, op_type="RMSNorm")})

@@ -1,4 +1,4 @@
-"""Instance normalisation by statistics that were gathered in training (`track_running_stats=True` in PyTorch).
+"""Instance normalisation by statistics that were gathered in training (`track_running_stats=True`) is one layer.
 
     y = BatchNormalization(Reshape(x, (1, batch * channels, ..)), weight, bias, mean, variance), each Tile(.., batch)
     Reshape(y, shape of x)    ->   TrackedInstanceNorm(x, weight, bias, mean, variance)
@@ -24,7 +24,7 @@ from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.stages import step
 
 
-@step("tracked-instance-norm", after={"group-norm": "as it was: the reason is still to be written"})
+@step("tracked-instance-norm")
 def run(model: ir.Model) -> int:
     """Recognise instance normalisations with statistics; gives how many."""
     return sweep(model, {"Reshape": _visit})

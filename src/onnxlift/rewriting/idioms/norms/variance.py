@@ -1,4 +1,4 @@
-"""Variances and standard deviations, spelled out.
+"""Variances and standard deviations, spelled out, are one function.
 
     d = x - ReduceMean(x, axes)
     ReduceMean(d ** 2, axes)                        ->   Variance(x, axes)                    x.var(1, unbiased=False)
@@ -28,7 +28,7 @@ from onnxlift.ir.inference.symbolic import product
 from onnxlift.stages import step
 
 
-@step("variance", after={"norms-without-weights": "as it was: the reason is still to be written"})
+@step("variance", after={"layer-norm": "the variance inside a layer norm is a part of it"})
 def run(model: ir.Model) -> int:
     """Recognise variances; gives how many rewrites that took."""
     return sweep(

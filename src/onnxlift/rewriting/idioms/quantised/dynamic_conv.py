@@ -29,7 +29,7 @@ from onnxlift.stages import step
 _LAYER = "DynamicQuantizedConv"
 
 
-@step("dynamic-conv", after={"quantized-layers": "as it was: the reason is still to be written"})
+@step("dynamic-conv")
 def run(model: ir.Model) -> int:
     """Make layers of convolutions of integers; gives how many rewrites that took."""
     return sweep(model, {"Mul": _scaled, "Add": _with_bias})

@@ -26,7 +26,7 @@ _MOVES = ("Flatten", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "MaxPool", 
 _LARGEST = 1 << 16
 
 
-@step("fake-quantize", after={"recurrent": "as it was: the reason is still to be written"})
+@step("fake-quantize")
 def run(model: ir.Model) -> int:
     """Make one node of each pair; gives how many rewrites that took."""
     return sweep(model, {"DequantizeLinear": _visit})

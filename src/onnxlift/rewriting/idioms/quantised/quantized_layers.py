@@ -31,7 +31,7 @@ from onnxlift.stages import step
 _LINEAR = ("QuantizedLinear", "DynamicQuantizedLinear")
 
 
-@step("quantized-layers", after={"fake-quantize": "as it was: the reason is still to be written"})
+@step("quantized-layers")
 def run(model: ir.Model) -> int:
     """Make layers of products with quantised weights; gives how many rewrites that took."""
     return sweep(

@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN as PyTorch's layers of these names, stacked and batch-first as they were.
+"""LSTM, GRU and RNN become PyTorch's layers of these names, stacked and batch-first as they were.
 
     LSTM(x, W, R, B, h0, c0)                             ->  lifted LSTM(x, h0, c0, W, R, B)
     Squeeze, or Transpose and Reshape, of its Y          ->  gone: the lifted LSTM gives (sequence, batch, features)
@@ -50,7 +50,7 @@ _DIRECTIONS = ("forward", "reverse", "bidirectional")
 _H, _C, _WEIGHTS = 1, 2, 3  # positions among the inputs of a lifted node; the first two among its outputs too
 
 
-@step("recurrent", after={"recurrent-directions": "as it was: the reason is still to be written"})
+@step("recurrent", after={"recurrent-directions": "layers are stacked with both of their directions"})
 def run(model: ir.Model) -> int:
     """Make layers of recurrent nodes; gives how many rewrites that took."""
     lift = partial(_lift, packs=exporter_of(model).is_pytorch)

@@ -1,4 +1,4 @@
-"""One step of a recurrent layer, spelled out by the exporter.
+"""One step of a recurrent layer, spelled out by the exporter, is a cell.
 
     gates = Linear(h) + Linear(x)
     RNN    Tanh(gates), or Relu(gates)                                          ->   RNNCell(x, h)
@@ -40,7 +40,7 @@ Inputs = tuple[ir.Value, ir.Value, list[ir.Value | None]]
 """The input of a cell, its state, and its weights."""
 
 
-@step("recurrent-cells", after={"linear": "as it was: the reason is still to be written"})
+@step("recurrent-cells", after={"linear": "the gates of a cell are linear layers"})
 def run(model: ir.Model) -> int:
     """Recognise the cells of recurrent layers; gives how many."""
     return sweep(model, {"Mul": _lstm, "Add": _gru, ("Tanh", "Relu"): _rnn})

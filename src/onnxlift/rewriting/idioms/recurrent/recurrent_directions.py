@@ -1,4 +1,4 @@
-"""The two directions of one recurrent layer, where an exporter wrote each by itself.
+"""The two directions of a recurrent layer, where an exporter wrote each by itself, are one layer.
 
     f, hf = RNN(x, h0[0:1], W1, R1, B1)
     b, hb = RNN(x, h0[1:2], W2, R2, B2), backwards
@@ -32,7 +32,7 @@ _START, _WEIGHTS = 1, 3  # positions among the inputs of a lifted layer
 _LAYERS, _FEATURES = (0, -3), (2, -1)  # axes of (layers, batch, features) and (steps, batch, features)
 
 
-@step("recurrent-directions", after={"unrolled-rnn": "as it was: the reason is still to be written"})
+@step("recurrent-directions", after={"unrolled-rnn": "each direction is a layer by then"})
 def run(model: ir.Model) -> int:
     """Join directions to layers; gives how many."""
     passed: set[ir.Node] = set()

@@ -1,4 +1,4 @@
-"""An `nn.RNN` that was exported step by step.
+"""An `nn.RNN` that was exported step by step is one layer.
 
     p = x @ W + b                                the whole sequence, (steps, batch, features)
     h1 = Tanh(h0 @ R + c + p[0])                 ->   RNN(x, h0, W, R, b and c), which gives y and the last h
@@ -59,7 +59,7 @@ class _Step:
     nodes: list[ir.Node]
 
 
-@step("unrolled-rnn", after={"gathered-slices": "as it was: the reason is still to be written"})
+@step("unrolled-rnn")
 def run(model: ir.Model) -> int:
     """Make layers of steps; gives how many."""
     return sweep(model, {("Tanh", "Relu"): _visit})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,20 +14,6 @@ from onnx import helper, parser
 import onnxlift
 from ir.reading.broken_files import TABLE, BrokenFile
 from models.handmade import beam_step, tiny_resnet, transformer_block
-from onnxlift import cli
-from onnxlift.cli import main
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["onnxlift", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        out, err = capsys.readouterr()
-        return int(caught.value.code or 0), out, err
-
-    return call
 
 
 @pytest.fixture
@@ -41,7 +26,7 @@ def block(tmp_path: Path) -> Path:
 def test_version_and_help(run) -> None:  # type: ignore[no-untyped-def]
     assert run("--version") == (0, f"onnxlift {onnxlift.__version__}\n", "")
     assert "convert" in run("--help")[1]
-    for command in ("convert", "inspect", "ops", "passes", "verify"):
+    for command in ("convert", "verify", "inspect", "ops", "passes"):
         status, out, _ = run(command, "--help")
         assert status == 0 and f"onnxlift {command}" in out and "Example" in out
 
@@ -146,25 +131,6 @@ def test_ops(run) -> None:  # type: ignore[no-untyped-def]
     assert status == 1 and "the domains are ai.onnx" in err
 
 
-def test_passes(run) -> None:  # type: ignore[no-untyped-def]
-    out = run("passes")[1]
-    assert "idioms: " in out and "  linear  " in out
-    (line,) = (line for line in out.splitlines() if line.startswith("  inline-functions "))
-    assert line.endswith(" (always done)")
-    table = json.loads(run("passes", "--stage", "simplifying", "--json")[1])
-    assert list(table) == ["simplifying"]
-    assert {"constant-folding", "dead-code"} <= {step["name"] for step in table["simplifying"]}
-    status, _, err = run("passes", "--stage", "nowhere")
-    assert status == 1 and "the stages are normal form, " in err
-
-
-def test_every_file_with_a_function_of_its_name_is_a_command(run) -> None:  # type: ignore[no-untyped-def]
-    out = run("--help")[1]
-    for path in Path(cli.__path__[0]).glob("*.py"):
-        has_command = f"\ndef {path.stem}(" in path.read_text(encoding="utf-8")
-        assert has_command == bool(re.search(rf"^\W*{path.stem} ", out, re.MULTILINE)), path.stem
-
-
 def test_unsupported_operators_are_one_message(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     graph = helper.make_graph(
         [helper.make_node("MelBank", ["x"], ["y"], "front", domain="com.acme")],
@@ -192,7 +158,6 @@ def test_neither_torch_nor_onnxruntime_is_imported(block: Path, tmp_path: Path) 
     commands = [["inspect", str(block)], ["convert", str(block), "-o", str(tmp_path / "out")], ["ops"], ["passes"]]
     code = f"""
 import sys
-from onnxlift import cli
 from onnxlift.cli import main
 sys.modules["torch"] = sys.modules["onnxruntime"] = None  # an import of these would fail
 for command in {commands!r}:

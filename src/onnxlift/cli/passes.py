@@ -1,44 +1,61 @@
-"""`onnxlift passes`: which steps does a model go through?"""
+"""`onnxlift passes`: what is done to a model, step by step, and what of it can be left out?"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import textwrap
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .options import Json
 
+if TYPE_CHECKING:
+    from onnxlift.stages import Stage
+
+WIDTH = 100
+
 
 def passes(
-    stage: Annotated[str | None, typer.Option(help="Only this stage: simplifying, idioms, ...")] = None,
+    stage: Annotated[str | None, typer.Option(metavar="NAME", help="Only this stage: simplifying, idioms, ...")] = None,
     json: Json = False,
 ) -> None:
-    """List the steps that a model goes through: stage by stage, in the order in which they run.
+    """List the steps that a model goes through, stage by stage, in their order.
 
-    Those that are not marked as always done can be left out, by --skip-pass.
+    Any of them can be left out with `convert --skip-pass NAME`, but for those with a star: they always run.
 
-    Example: onnxlift passes --stage simplifying
+    Example: onnxlift passes --stage idioms
     """
     from onnxlift.errors import OnnxLiftError
     from onnxlift.rewriting.stages import STAGES
 
-    shown = [item for item in STAGES if stage in (None, item.name)]
-    if not shown:
-        raise OnnxLiftError(f"there is no stage {stage!r}; the stages are {', '.join(s.name for s in STAGES)}.")
+    chosen = [each for each in STAGES if stage in (None, each.name)]
+    if not chosen:
+        names = ", ".join(each.name for each in STAGES)
+        raise OnnxLiftError(f"there is no stage {stage!r}; the stages are {names}.")
     if json:
         from json import dumps
 
-        print(
-            dumps(
-                {
-                    item.name: [{"name": s.name, "summary": s.summary, "optional": s.optional} for s in item.steps]
-                    for item in shown
-                },
-                indent=2,
-            )
+        print(dumps([_entry(each) for each in chosen], indent=2))
+    else:
+        print("\n\n".join(map(_listing, chosen)))
+
+
+def _entry(stage: Stage) -> dict[str, Any]:
+    """The stage for programs."""
+    steps = [
+        {"name": step.name, "summary": step.summary, "optional": step.optional, "after": dict(step.after)}
+        for step in stage.steps
+    ]
+    return {"name": stage.name, "summary": stage.summary, "steps": steps}
+
+
+def _listing(stage: Stage) -> str:
+    """The stage for people: a line for each step, or more where the summary is long."""
+    column = max(len(step.name) for step in stage.steps) + 2
+    lines = [f"{stage.name}: {stage.summary}"]
+    for step in stage.steps:
+        title = f"  {step.name:{column}}{' ' if step.optional else '*'} "
+        lines += textwrap.wrap(
+            step.summary, WIDTH, initial_indent=title, subsequent_indent=" " * len(title), break_on_hyphens=False
         )
-        return
-    for item in shown:
-        print(f"{item.name}: {item.summary}")
-        for step in item.steps:
-            print(f"  {step.name:22} {step.summary}{'' if step.optional else ' (always done)'}")
+    return "\n".join(lines)

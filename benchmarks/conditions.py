@@ -1,6 +1,6 @@
 """Which conditions of the idioms no test would miss.
 
-    python benchmarks/conditions.py [IDIOM ...] [--folder rewriting/idioms] [--tests PATH ...] [--jobs 2]
+    python benchmarks/conditions.py [IDIOM ...] [--folder FOLDER] [--tests PATH ...] [--jobs 2]
 
 Each idiom is exact because of its conditions, and a condition that can be dropped without a test that fails is either
 not needed or not tested. In turn each one is dropped: an operand of `and` and `or`, the test of an early `return` or
@@ -295,13 +295,15 @@ def in_a_process(function: Callable[..., Any], *arguments: object) -> Any:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("idioms", nargs="*", metavar="IDIOM", help="files without .py; all of them by default")
-    parser.add_argument("--folder", default="rewriting/idioms", help="of src/onnxlift")
+    parser.add_argument("--folder", default="rewriting/idioms", help="of src/onnxlift, with those below it")
     parser.add_argument("--tests", nargs="+", default=["tests/rewriting/idioms", "tests/ir/graph"])
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
-    files = [file for file in sorted((SOURCE / options.folder).rglob("*.py")) if file.name != "__init__.py"]
-    if options.idioms:
-        files = [file for file in files if file.stem in options.idioms]
+    files = sorted((SOURCE / options.folder).rglob("*.py"))
+    unknown = set(options.idioms) - {file.stem for file in files}
+    if unknown:
+        parser.error(f"there is no file {', '.join(sorted(unknown))} below src/onnxlift/{options.folder}")
+    files = [file for file in files if file.stem in options.idioms or not options.idioms]
     every = [condition for file in files for condition in conditions(file)]
     prepare(options.tests)
     if in_a_process(run_tests, options.tests) != 0:

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "ops"))
 
 import onnx
 import pytest
@@ -218,7 +217,7 @@ def main() -> None:
     suite = run_tests(found, official, "tests/conformance/test_onnx_suite.py")
     suite = {test: passed for test, passed in suite.items() if "test_case[" in test}
     run_matrix(found)
-    run_tests(found, {"com.microsoft"}, "tests/ops/test_microsoft_*.py")
+    run_tests(found, {"com.microsoft"}, "tests/lifting/ops/microsoft/test_*.py")
     write(defaultdict(Entry, {key: found[key] for key in operators()}), suite)
 
 

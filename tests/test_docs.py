@@ -1,12 +1,16 @@
-"""The guide is true: its functions are registered, and models that use them lift to the code that it shows. README and
+"""The pages are true: their code runs, their commands end well, and models lift to the code that they show. README and
 scoreboard agree with the code.
 
-A block of Python is executed. One that is marked `lift=NAME` is what the model of that name, below, is lifted to.
+A block of Python is executed. One that is marked `lift=NAME` is, to the letter, what the model of that name is lifted
+to. A block that is marked `console` is a command a line. (The guide to fine-tuning is run by test_finetuning.py, the
+examples of CONTRIBUTING.md by test_contributing.py.)
 """
 
 from __future__ import annotations
 
 import re
+import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +19,12 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper, parser
+from typer.main import get_command
+from typer.testing import CliRunner
 
 import onnxlift
+from models.handmade import tiny_resnet
+from onnxlift.cli.app import app
 from onnxlift.demo import transformer_block
 from onnxlift.ir.graph.marks import DOMAIN
 from onnxlift.lifting.ops import registry
@@ -92,8 +100,7 @@ def test_every_model_of_the_guide_is_known() -> None:
 def test_the_guide_shows_what_is_lifted(name: str) -> None:
     (shown,) = (code for lifted, code in BLOCKS if lifted == name)
     lifted = onnxlift.lift(model_of(name))
-    shown_lines = [line.replace("limit", "self.limit").replace("offset", "self.offset") for line in shown.splitlines()]
-    for line in shown_lines:
+    for line in shown.splitlines():
         assert line in lifted.source, lifted.source
     expected = MODELS[name][-1]
     result = lifted.module()(to_torch(X)).detach().numpy()
@@ -167,6 +174,71 @@ def test_all_that_is_missing_is_said_at_once() -> None:
 
 
 README = ROOT / "README.md"
+PAGES = {"getting-started": {}, "api": {"block.onnx": transformer_block}, "README": {"resnet50.onnx": tiny_resnet}}
+"""Pages whose code is run from top to bottom, in a folder of its own, and the models that they take for granted."""
+
+
+def page_of(name: str) -> str:
+    return (README if name == "README" else ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_code_of_a_page_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for module in [module for module in sys.modules if module.partition(".")[0] == "out"]:
+        monkeypatch.delitem(sys.modules, module)
+    for file, build in PAGES[name].items():
+        onnx.save(build(), file)
+    names: dict[str, Any] = {"__name__": "page"}
+    blocks = re.findall(r"^```(\w+)(?: lift=(\w+))?\n(.*?)^```", page_of(name), re.DOTALL | re.MULTILINE)
+    for language, lifted, code in blocks:
+        if language == "console":
+            for command in code.splitlines():
+                program, *arguments = shlex.split(command.removeprefix("$ "))
+                result = CliRunner().invoke(app, arguments)
+                assert (program, result.exit_code) == ("onnxlift", 0), (command, result.output)
+        elif lifted:
+            assert code in onnxlift.lift(f"{lifted}.onnx").source
+        elif language == "python" and not code.startswith("class "):
+            exec(compile(code, name, "exec", dont_inherit=True), names)
+    for module in [module for module in sys.modules if module.partition(".")[0] == "out"]:
+        del sys.modules[module]
+
+
+def test_every_block_of_python_in_the_docs_is_run_by_a_test() -> None:
+    elsewhere = {"extending", "finetuning"}
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md") if "```python" in path.read_text(encoding="utf-8")}
+    assert pages <= {*PAGES, *elsewhere}
+
+
+def test_the_commands_that_the_readme_names_are_there() -> None:
+    (block,) = re.findall(r"^```\n(onnxlift .*?)^```", README.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    listed = re.findall(r"^onnxlift (\w+) (.*?)  ", block, re.MULTILINE)
+    commands = vars(get_command(app))["commands"]
+    assert {name for name, _ in listed} == set(commands)
+    for name, arguments in listed:
+        options = {option for parameter in commands[name].params for option in parameter.opts}
+        assert options >= set(re.findall(r"(?<!\S)--?[a-z][a-z-]*", arguments)), (name, arguments)
+
+
+def test_the_readme_shows_the_peers_in_the_versions_that_are_measured() -> None:
+    """What they pass takes a run: `make peers` prints the table."""
+    (table,) = re.findall(r"<!-- peers -->\n(.*?)<!-- end", README.read_text(encoding="utf-8"), re.DOTALL)
+    pins = "\n".join((ROOT / file).read_text(encoding="utf-8") for file in ("constraints.txt", "benchmarks/peers.txt"))
+    versions = dict(re.findall(r"^([\w-]+)==(\S+)$", pins, re.MULTILINE)) | {"onnxlift": onnxlift.__version__}
+    packages = {"onnx.reference": "onnx", "ONNX Runtime": "onnxruntime"}
+    rows = re.findall(r"^\| ([\w. ]+) \| (\S+) \| ([\d,]+) \|$", table, re.MULTILINE)
+    assert len(rows) == 5
+    assert [version for _, version, _ in rows] == [versions[packages.get(name, name)] for name, _, _ in rows]
+    (of_nodes,) = re.findall(r"among them ([\d,]+) of the", " ".join(README.read_text(encoding="utf-8").split()))
+    assert rows[0][::2] == ("onnxlift", of_nodes)
+
+
+def test_the_site_has_every_page() -> None:
+    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for path in (ROOT / "docs").glob("*.md"):
+        assert path.name in config, path.name
 
 
 def test_the_readme_shows_what_is_lifted(request: pytest.FixtureRequest) -> None:
@@ -184,7 +256,7 @@ def test_commands_and_files_that_the_readme_names_exist() -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (ROOT / target).exists(), target
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for goal in re.findall(r"^make (\w+)", text, re.MULTILINE):
+    for goal in re.findall(r"^make ([\w-]+)", text, re.MULTILINE):
         assert f"\n{goal}:" in makefile, goal
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -28,7 +27,7 @@ def block(tmp_path: Path) -> Path:
 def test_version_and_help(run) -> None:  # type: ignore[no-untyped-def]
     assert run("--version") == (0, f"onnxlift {onnxlift.__version__}\n", "")
     assert "convert" in run("--help")[1]
-    for command in ("convert", "inspect", "ops", "passes", "verify"):
+    for command in ("convert", "verify", "inspect", "ops", "passes"):
         status, out, _ = run(command, "--help")
         assert status == 0 and f"onnxlift {command}" in out and "Example" in out
 
@@ -184,7 +183,6 @@ def test_neither_torch_nor_onnxruntime_is_imported(block: Path, tmp_path: Path) 
     commands = [["inspect", str(block)], ["convert", str(block), "-o", str(tmp_path / "out")], ["ops"], ["passes"]]
     code = f"""
 import sys
-from onnxlift import cli
 from onnxlift.cli import main
 sys.modules["torch"] = sys.modules["onnxruntime"] = None  # an import of these would fail
 for command in {commands!r}:

@@ -49,7 +49,7 @@ def row(says: str) -> Callable[[Callable[[Path], object]], None]:
 def model(body: str = "y = Relu(x)", more: str = "", imports: str = '"" : 17, "me" : 1') -> onnx.ModelProto:
     """A model from x to y in ONNX's text format."""
     return parser.parse_model(
-        f'<ir_version: 9, opset_import: [{imports}]> g (float["n", 4] x) => (float["n", 4] y) {{ {body} }} {more}'
+        f"<ir_version: 9, opset_import: [{imports}]> g (float[n, 4] x) => (float[n, 4] y) {{ {body} }} {more}"
     )
 
 

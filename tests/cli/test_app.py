@@ -1,0 +1,18 @@
+"""A command is a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from onnxlift import cli
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+def test_every_file_with_a_function_of_its_name_is_a_command(run: Run) -> None:
+    _, out, _ = run("--help")
+    for path in Path(cli.__path__[0]).glob("*.py"):
+        has_command = f"\ndef {path.stem}(" in path.read_text(encoding="utf-8")
+        assert has_command == bool(re.search(rf"^\W*{path.stem} ", out, re.MULTILINE)), path.stem

@@ -11,10 +11,11 @@ SOURCE = Path(__file__).parent.parent / "src" / "onnxlift"
 LAYERS = (
     ("__main__", "demo", "backend"),
     ("cli",),
-    ("api", "extend"),
     ("verification",),
+    ("api", "extend"),
     ("pipeline", "inspection"),
     ("lifted",),
+    ("lifting.stages",),
     ("lifting.text",),
     ("lifting.names",),
     ("lifting.modules",),
@@ -33,6 +34,7 @@ LAYERS = (
     ("ir.building",),
     ("ir.checking",),
     ("ir.reading",),
+    ("ir.editing",),
     ("ir.inference",),
     ("ir.origin",),
     ("ir.graph",),
@@ -83,3 +85,20 @@ def test_imports_point_down() -> None:
             if there is not None and there != here and LEVEL[there] >= LEVEL[here]:
                 upwards.append(f"{file.relative_to(SOURCE)}:{line} imports {target}")
     assert upwards == []
+
+
+def test_idioms_take_from_each_other_only_parts() -> None:
+    """The folder `multihead` holds the parts of one idiom, in the folder around it."""
+    idioms = "rewriting.idioms."
+    for file in sorted((SOURCE / "rewriting" / "idioms").rglob("*.py")):
+        for line, target in imported(file):
+            module = target.rpartition(".")[0] if layer_of(target) == "rewriting.idioms" else ""
+            folders = module.removeprefix(idioms).split(".")[:-1]
+            assert not module.startswith(idioms) or {"parts", "multihead"} & {*folders}, f"{file}:{line} {target}"
+
+
+def test_idioms_take_whole_steps_of_simplifying_and_nothing_else() -> None:
+    steps = {file.stem for file in (SOURCE / "rewriting" / "simplifying").glob("*.py")}
+    for file in sorted((SOURCE / "rewriting" / "idioms").rglob("*.py")):
+        taken = (name.split(".") for _, name in imported(file) if name.startswith("rewriting.simplifying."))
+        assert all(len(path) == 3 and path[2] in steps for path in taken), file

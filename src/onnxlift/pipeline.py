@@ -1,4 +1,4 @@
-"""The path of a model, from bytes to source: load, passes, idioms, tree, emit."""
+"""The path of a model, from bytes to source: one stage after the other."""
 
 from __future__ import annotations
 
@@ -13,36 +13,30 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.near_misses import noting
+from onnxlift.ir import stages as reading
+from onnxlift.ir.editing.near_misses import noting
 from onnxlift.ir.load import load
+from onnxlift.lifting import stages as lifting
 from onnxlift.lifting.code.identifiers import file_stem
-from onnxlift.lifting.modules.lower import Lowering
 from onnxlift.lifting.modules.members.member_order import registration_order
-from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.ops import registry
 from onnxlift.lifting.ops.layer_nodes import function_weights
+from onnxlift.lifting.stages import CLASSES, LOWERING, NAMING, RESTRUCTURING, STATEMENTS, TREE, WRITING, Lift
 from onnxlift.lifting.text.dump import GraphDump
-from onnxlift.lifting.text.file import write_source
+from onnxlift.lifting.text.file import Header
 from onnxlift.lifting.text.source_map import readers_of
 from onnxlift.lifting.text.weights import MAX_SHARD_SIZE
-from onnxlift.lifting.tree.build import build_tree
-from onnxlift.lifting.tree.families import find_families
-from onnxlift.lifting.tree.local_activations import activate_locally
-from onnxlift.lifting.tree.local_positions import count_locally
-from onnxlift.lifting.tree.paths import (
-    ModulePaths,
-    find_inner_paths,
-    find_paths,
-    no_paths,
-)
-from onnxlift.lifting.tree.repetition import find_repetition
-from onnxlift.lifting.tree.roles import name_projections
+from onnxlift.lifting.tree.paths import no_paths
+from onnxlift.rewriting import stages as rewriting
 from onnxlift.rewriting.history import History
-from onnxlift.rewriting.stages import IDIOMS, NORMAL_FORM, RESTORING, SIMPLIFYING, STAGES
+from onnxlift.rewriting.stages import IDIOMS, NORMAL_FORM, RESTORING, SIMPLIFYING
 from onnxlift.stages import Record, both
 
 from .errors import OnnxLiftError, UnsupportedError
 from .lifted import Lifted
+
+STAGES = (*reading.STAGES, *rewriting.STAGES, *lifting.STAGES)
+"""All stages, in the order in which a model goes through them."""
 
 
 def run(
@@ -65,67 +59,43 @@ def run(
         operators = Counter(node.op_type for node in model.graph.all_nodes())
         control_flow = [op for op in ("If", "Loop", "Scan") if op in operators]
         readers = readers_of(model)
-        registered = registration_order(model.graph)
         history = History(readers) if explain else None
         if history is not None:
             history("reading", model)
             record.observer = both(dump, history)
             history.near_misses = stack.enter_context(noting(lambda: record.at[1]))
+        lift = Lift(
+            model, Header(name, operators.total(), control_flow), registration_order(model.graph), max_shard_size
+        )
         record.run(NORMAL_FORM, model, supported=registry.is_supported, keep=registry.is_users)
         record.run(RESTORING, model)
         if simplify:
             record.run(SIMPLIFYING, model)
-        if not flat:
+        if flat:
+            lift.paths = no_paths(model.graph)
+        else:
             record.run(IDIOMS, model, function_weights=function_weights)
-        paths = no_paths(model.graph) if flat else _structure(model.graph)
-        lowering, root = _lower(model, paths)
-        if lowering.failures:
-            raise UnsupportedError(f"{name}.onnx", lowering.failures, operators.total())
-        written = write_source(model, root, name, operators.total(), control_flow, max_shard_size, registered)
+            record.run(TREE, lift)
+        record.run(LOWERING, lift, record=record)
+        if lift.failures:
+            raise UnsupportedError(f"{name}.onnx", lift.failures, operators.total())
+        for stage in (RESTRUCTURING, CLASSES, STATEMENTS, NAMING, WRITING):
+            record.run(stage, lift)
         return Lifted(
             name,
-            written,
-            root,
+            lift.source,
+            lift.root,
             model,
             record,
             node_count=operators.total(),
             readers=readers,
-            warnings=tuple(lowering.warnings),
+            warnings=tuple(lift.warnings),
             dump=dump,
             max_shard_size=max_shard_size,
             history=history,
         )
 
 
-def _structure(graph: ir.Graph) -> ModulePaths:
-    """Find the module that each node belongs to, and change the graph where modules compute the same."""
-    paths = find_paths(graph)
-    find_families(graph, paths)
-    find_repetition(graph, paths)
-    if not paths.guessed:
-        name_projections(graph, paths)
-        find_inner_paths(graph, paths)
-    count_locally(graph, paths)
-    activate_locally(graph, paths)
-    return paths
-
-
-def _lower(model: ir.Model, paths: ModulePaths) -> tuple[Lowering, Module]:
-    """Return the lowered model. Modules whose calls turn out to differ are not divided into calls the next time.
-
-    Only their code tells whether calls are the same: equal nodes may be written otherwise, and other nodes alike. If
-    calls are not told apart, their nodes are divided anew among all modules around them, whose borders change with
-    that; so the whole model is lowered again. That is rare, and happens `MOST_ATTEMPTS` times at most."""
-    for attempt in range(MOST_ATTEMPTS + 1):
-        lowering = Lowering(model, paths)
-        root = lowering.lower(build_tree(model.graph, paths))
-        if not lowering.differing:
-            break
-        paths.undivided |= lowering.differing if attempt + 1 < MOST_ATTEMPTS else set(paths.population)
-    return lowering, root
-
-
-MOST_ATTEMPTS = 4
 MANY_OBJECTS = 200_000
 _hidden = False
 """Whether objects of a large model may be gone without the collector knowing that there is something to collect."""

@@ -99,7 +99,9 @@ class Stage:
     def shuffled(self, priority: Callable[[str], Any]) -> Stage:
         """The same stage with its steps in another order that is declared as good: of those that may come next, the
         one with the least `priority(name)` does."""
-        return replace(self, steps=tuple(in_order(self.steps, self.name, priority)))
+        other = replace(self)
+        object.__setattr__(other, "steps", tuple(in_order(self.steps, self.name, priority)))
+        return other
 
 
 def steps_in(package: ModuleType, *others: Step) -> tuple[Step, ...]:

@@ -24,7 +24,7 @@ from onnx.reference import ReferenceEvaluator
 import onnxlift
 from fuzz.runtime import Array, RefusedError, Session, run_model
 from onnxlift.errors import UnsupportedError
-from onnxlift.rewriting.stages import STAGES
+from onnxlift.pipeline import STAGES
 from onnxlift.run import to_argument, to_result
 from onnxlift.verification.compare import compare
 

@@ -10,7 +10,7 @@ import pytest
 import onnxlift
 from models import Example
 from onnxlift import pipeline
-from onnxlift.rewriting.stages import STAGES
+from onnxlift.pipeline import STAGES
 
 SEEDS = (1, 2)
 

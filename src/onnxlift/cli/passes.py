@@ -26,7 +26,7 @@ def passes(
     Example: onnxlift passes --stage idioms
     """
     from onnxlift.errors import OnnxLiftError
-    from onnxlift.rewriting.stages import STAGES
+    from onnxlift.pipeline import STAGES
 
     chosen = [each for each in STAGES if stage in (None, each.name)]
     if not chosen:

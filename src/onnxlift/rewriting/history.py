@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.near_misses import NearMiss
 from onnxlift.ir.graph.marks import DOMAIN
-from onnxlift.ir.graph.near_misses import NearMiss
 from onnxlift.ir.graph.walk import regions
 
 _MOST_STEPS = 64

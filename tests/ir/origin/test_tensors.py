@@ -12,7 +12,7 @@ import pytest
 from onnx import numpy_helper
 
 import onnxlift
-from onnxlift.ir.graph.edit import initialiser, weight_initialiser
+from onnxlift.ir.editing.edit import initialiser, weight_initialiser
 from onnxlift.ir.load import load
 from onnxlift.ir.origin.exporter import Tool
 from onnxlift.ir.origin.metadata import FOLDED_FROM, NAME_SCOPES, PERSISTENT, SIGNATURE, SIGNATURE_KIND

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from onnxlift.ir.graph.near_misses import noting
+from onnxlift.ir.editing.near_misses import noting
 from rewriting.idioms.recognising import Data, parse, simplified
 
 NORM = "m = ReduceMean(x, axes) d = Sub(x, m) s = Mul(d, d) v = ReduceMean(s, axes) e = Add(v, eps) r = Sqrt(e)"

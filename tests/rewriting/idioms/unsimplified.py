@@ -9,7 +9,7 @@ import onnxruntime
 import torch
 
 import onnxlift
-from onnxlift.ir.graph.edit import Edit, Names
+from onnxlift.ir.editing.edit import Edit, Names
 from onnxlift.ir.graph.walk import regions
 from onnxlift.ir.load import load
 from rewriting.idioms import recognising

@@ -1,9 +1,9 @@
 """The origin of every constant: what it is, and who named it. Decided once, and kept with the constant as one value.
 
 `classify` decides it for all initialisers, when a model has been read. A step that makes a constant says what it is
-(`initialiser` and `weight_initialiser` in graph/edit.py). A step that finds out more (that nothing but comparisons read
-a parameter, that a Constant node holds a layer's weight) says so with one of the functions `mark_...`, and the reason.
-Everybody else asks `origin_of`.
+(`initialiser` and `weight_initialiser` in editing/edit.py). A step that finds out more (that nothing but comparisons
+read a parameter, that a Constant node holds a layer's weight) says so with one of the functions `mark_...`, and the
+reason. Everybody else asks `origin_of`.
 
 What the exporters tell, in the order in which it counts:
 

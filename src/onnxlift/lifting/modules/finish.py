@@ -8,6 +8,7 @@ an argument that a module above hands down.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 import onnx_ir as ir
@@ -15,8 +16,8 @@ import onnx_ir as ir
 from onnxlift.ir.graph.types import type_of
 from onnxlift.ir.origin.exporter import exporter_of
 from onnxlift.ir.origin.tensors import origin_of
-from onnxlift.lifting.code.expr import Ref, walk
-from onnxlift.lifting.code.statements import expressions, walk_statements
+from onnxlift.lifting.code.expr import Ref
+from onnxlift.lifting.code.reads import values_read
 from onnxlift.lifting.modules.members.computed_constants import write_computation
 from onnxlift.lifting.modules.members.member_order import order_by_use
 from onnxlift.lifting.modules.signatures.prune import drop_unused_inputs
@@ -27,6 +28,7 @@ from onnxlift.lifting.ops.layers import Weight
 from onnxlift.lifting.ops.operand import Tensor
 from onnxlift.lifting.tree.paths import owner_of
 from onnxlift.lifting.tree.plan import ModulePlan
+from onnxlift.stages import Stage, step
 
 from .member_names import stored_path
 from .module import Module, Stored
@@ -39,30 +41,73 @@ class Surroundings(Protocol):
     place: dict[ir.Node, ModulePlan]
 
 
-def finish(module: Module, plan: ModulePlan, surroundings: Surroundings, *, keep_inputs: bool = False) -> None:
-    """Drop what is not used, and give the constants that are used a place."""
-    read_from_parameters(module)
-    remove_dead_code(module.body)
-    merge_branches(module.body)
-    if not keep_inputs:
-        drop_unused_inputs(module)
-    _place_constants(module, plan, surroundings)
-    order_by_use(module)
+@dataclass(frozen=True)
+class LoweredModule:
+    """A module whose nodes are all lowered. What `keeps_inputs` is the root: its inputs are those of the model."""
+
+    module: Module
+    plan: ModulePlan
+    surroundings: Surroundings
+    keeps_inputs: bool = False
 
 
-def _place_constants(module: Module, plan: ModulePlan, surroundings: Surroundings) -> None:
-    """Give each constant that the code reads a place, those first that have a name: so nobody takes another's."""
-    values = {
-        part._key: None
-        for statement in walk_statements(module.body)
-        for expr in expressions(statement)
-        for part in walk(expr)
-        if isinstance(part, Ref)
-    }
+@step("sizes-of-parameters", optional=False)
+def sizes_of_parameters(lowered: LoweredModule) -> int:
+    """Sizes are read from the parameters of `forward` that have them."""
+    read_from_parameters(lowered.module)
+    return 0
+
+
+@step("unread-code", optional=False, after={"sizes-of-parameters": "a tensor may only have been read for its size"})
+def unread_code(lowered: LoweredModule) -> int:
+    """Statements whose results nobody reads are removed."""
+    before = len(lowered.module.body.statements)
+    remove_dead_code(lowered.module.body)
+    return before - len(lowered.module.body.statements)
+
+
+@step("equal-branches", optional=False, after={"unread-code": "what stands between two branches may go"})
+def equal_branches(lowered: LoweredModule) -> int:
+    """Neighbouring branches that ask the same are one."""
+    before = len(lowered.module.body.statements)
+    merge_branches(lowered.module.body)
+    return before - len(lowered.module.body.statements)
+
+
+@step("unread-inputs", optional=False, after={"unread-code": "what it removes may have been the only reader"})
+def unread_inputs(lowered: LoweredModule) -> int:
+    """Parameters of `forward` that nobody reads are dropped."""
+    before = len(lowered.module.inputs)
+    if not lowered.keeps_inputs:
+        drop_unused_inputs(lowered.module)
+    return before - len(lowered.module.inputs)
+
+
+@step("placed-constants", optional=False, after={"unread-inputs": "a constant may come from above, as an input"})
+def placed_constants(lowered: LoweredModule) -> int:
+    """Constants that the code reads become parameters, buffers, lines of code or arguments."""
+    values = dict.fromkeys(values_read(lowered.module.body))
     constants = [v for v in values if isinstance(v, ir.Value) and v.const_value is not None]
-    for value in sorted(constants, key=lambda value: origin_of(value).is_unnamed):
-        if value not in module.inputs:
-            _place_constant(value, module, plan, surroundings)
+    placed = [value for value in constants if value not in lowered.module.inputs]
+    # Those first that have a name, so that nobody takes another's.
+    for value in sorted(placed, key=lambda value: origin_of(value).is_unnamed):
+        _place_constant(value, lowered.module, lowered.plan, lowered.surroundings)
+    return len(placed)
+
+
+@step("order-of-use", optional=False, after={"placed-constants": "constants become members, too"})
+def order_of_use(lowered: LoweredModule) -> int:
+    """Members come in the order in which `forward` uses them; unused layers go."""
+    before = list(lowered.module.members)
+    order_by_use(lowered.module)
+    return before != list(lowered.module.members)
+
+
+FINISHING = Stage(
+    "finishing",
+    "each lowered module loses what nobody reads, and its constants get a place",
+    (sizes_of_parameters, unread_code, equal_branches, unread_inputs, placed_constants, order_of_use),
+)
 
 
 def _place_constant(value: ir.Value, module: Module, plan: ModulePlan, surroundings: Surroundings) -> None:

@@ -35,9 +35,7 @@ from onnxlift.lifting.code.identifiers import attribute
 from onnxlift.lifting.code.statements import Assign, Block, Return, Statement
 from onnxlift.lifting.code.substitute import Replacement, substitute
 from onnxlift.lifting.modules.members.derived import derive
-from onnxlift.lifting.modules.members.shared_tables import add_shared_tables
 from onnxlift.lifting.modules.signatures.border import hand_down, handed_down, is_fixed, parameter_order
-from onnxlift.lifting.modules.signatures.prune import prune
 from onnxlift.lifting.ops import registry
 from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.ops.node import Node, Result, Unpack, Unsupported, torch_dtype
@@ -45,8 +43,9 @@ from onnxlift.lifting.ops.operand import Constant, Dims, Operand, Scalar, Tensor
 from onnxlift.lifting.tree.build import build_branch
 from onnxlift.lifting.tree.paths import ModulePaths, Path
 from onnxlift.lifting.tree.plan import ModulePlan
+from onnxlift.stages import Record
 
-from .finish import finish
+from .finish import FINISHING, LoweredModule
 from .lowered_code import LoweredCode, code_without_steps, replacement, translated
 from .member_names import layer_path, module_path, spell_numbers
 from .module import Module
@@ -59,9 +58,10 @@ class Lowering:
     """One lowering of one model. `failures` collects every node that cannot be lifted, `warnings` what the user should
     know."""
 
-    def __init__(self, model: ir.Model, paths: ModulePaths) -> None:
+    def __init__(self, model: ir.Model, paths: ModulePaths, record: Record) -> None:
         self.model = model
         self.paths = paths
+        self.record = record
         self.failures: list[UnsupportedNode] = []
         self.warnings: dict[str, None] = {}
         self.place: dict[ir.Node, ModulePlan] = {}
@@ -83,8 +83,6 @@ class Lowering:
                 body.take_over(code, ())
                 module = self._finish(body, root, results)
             spell_numbers(module)
-        prune(module)
-        add_shared_tables(module, self.model)
         return module
 
     def _begin(self, root: ModulePlan) -> Body:
@@ -102,7 +100,7 @@ class Lowering:
         results = [body.node_free_tensor(operand) for operand in outputs]
         body.module.outputs = list(root.outputs)
         body.block.append(Return(results[0] if len(results) == 1 else Display(results, "()")))
-        finish(body.module, root, self, keep_inputs=True)
+        self.record.run(FINISHING, LoweredModule(body.module, root, self, keeps_inputs=True))
         derive(body.module, self.model, self.paths)
         return body.module
 
@@ -259,7 +257,7 @@ class Body:
         body.block.append(Return(results[0] if len(results) == 1 else Display(results, "()")))
         is_module = bool(passed) and not (body.is_no_chain and module.has_numbers)
         if is_module:
-            finish(module, plan, self.lowering)
+            self.lowering.record.run(FINISHING, LoweredModule(module, plan, self.lowering))
             is_module = self._can_be_module(module, plan)
         if not is_module:
             self.is_no_chain = self.is_no_chain or module.has_numbers

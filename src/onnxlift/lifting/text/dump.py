@@ -17,6 +17,8 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.types import type_of
 from onnxlift.ir.graph.walk import all_nodes, subgraphs
+from onnxlift.lifting.modules.module import Module
+from onnxlift.lifting.tree.paths import Path
 
 MAX_NODES = 10_000
 MAX_ELEMENTS = 8
@@ -30,8 +32,26 @@ class GraphDump:
         self._parts: list[str] = []
         self._lines: dict[ir.Node, tuple[tuple[Any, ...], str]] = {}
         self._order: list[ir.Node] = []
+        self._modules: dict[Path, str] = {}
 
-    def __call__(self, stage: str, model: ir.Model) -> None:
+    def __call__(self, step: str, subject: object) -> None:
+        """Note what a step has changed in a graph, or in a tree of modules."""
+        if isinstance(subject, ir.Model):
+            self._note_graph(step, subject)
+        elif isinstance(root := getattr(subject, "root", None), Module):
+            self._note_modules(step, root)
+
+    def _note_modules(self, step: str, root: Module) -> None:
+        if not root.body.statements:  # nothing is lowered yet
+            return
+        before, after = self._modules, dict(islice(_module_lines(root), MAX_NODES))
+        self._modules = after
+        removed = [f"- {line}" for path, line in before.items() if after.get(path) != line]
+        added = [f"+ {line}" for path, line in after.items() if before.get(path) != line]
+        if removed or added:
+            self._parts.append("\n".join([f"# {step}: {len(after)} modules\n", *removed, *added]))
+
+    def _note_graph(self, stage: str, model: ir.Model) -> None:
         before = {node: self._lines[node][1] for node in self._order}
         self._order = list(islice(all_nodes(model.graph), MAX_NODES + 1))
         if len(self._order) > MAX_NODES:
@@ -56,6 +76,16 @@ class GraphDump:
         if known is None or known[0] != state:
             known = self._lines[node] = (state, node_line(node))
         return known[1]
+
+
+def _module_lines(root: Module) -> Iterator[tuple[Path, str]]:
+    """Yield a line for each module: what it takes and gives, what it holds, and how long its forward is."""
+    for module in root.walk():
+        inputs = ", ".join(shown(value.name) for value in module.inputs)
+        counts = (
+            f"{len(module.outputs)} results, {len(module.members)} members, {len(module.body.statements)} statements"
+        )
+        yield module.path, f"{'.'.join(module.path) or 'the model'}({inputs}): {counts}"
 
 
 def _whole(model: ir.Model, line: Callable[[ir.Node], str]) -> str:

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from itertools import islice
 
 from onnxlift.errors import OnnxLiftError
-from onnxlift.ir.graph.near_misses import NearMiss
+from onnxlift.ir.editing.near_misses import NearMiss
 from onnxlift.lifting.code.naming import Candidate
 from onnxlift.rewriting.history import Change
 

@@ -16,17 +16,8 @@ import onnx_ir as ir
 from onnxlift.ir.graph.types import type_of
 from onnxlift.lifting import kernels
 from onnxlift.lifting.code.identifiers import plain
-from onnxlift.lifting.modules.classes.classes import find_classes
-from onnxlift.lifting.modules.loops.dense_blocks import roll_dense
-from onnxlift.lifting.modules.members.constants import mark_constants
-from onnxlift.lifting.modules.members.member_order import Registered, order_as_registered
-from onnxlift.lifting.modules.members.ties import find_ties
-from onnxlift.lifting.modules.module import Entry, Module, state_entries
-from onnxlift.lifting.modules.signatures.passed_through import pass_through_blocks
-from onnxlift.lifting.modules.signatures.signatures import share_signatures
-from onnxlift.lifting.names.class_names import name_classes
+from onnxlift.lifting.modules.module import Entry, Module
 
-from .gate import check_source
 from .listed import LINE_LENGTH
 from .source_map import Origin
 from .tied_code import loading_lines
@@ -37,80 +28,69 @@ LONGEST_LINE = 300  # of the docstring, which holds names and sizes as the model
 
 
 @dataclass
+class Header:
+    """What the docstring of the file says of the model: its name, the number of its nodes, and its control flow."""
+
+    name: str
+    node_count: int
+    control_flow: Sequence[str] = ()
+
+
+@dataclass
 class Source:
     """The text of the file and, for every statement of a `forward` in order, what it comes from in the ONNX model. The
     `writers` of its classes know why things are called what they are."""
 
-    text: str
-    class_name: str
-    origins: list[Origin]
-    classes: int
-    kernels: list[str]
+    text: str = ""
+    class_name: str = ""
+    origins: list[Origin] = field(default_factory=list)
+    classes: int = 0
+    kernels: list[str] = field(default_factory=list)
     writers: list[ClassWriter] = field(default_factory=list)
 
 
-def write_source(
-    model: ir.Model,
-    root: Module,
-    name: str,
-    node_count: int,
-    control_flow: Sequence[str],
-    max_shard_size: int,
-    registered: Registered,
+def assemble(
+    header: Header, model: ir.Model, root: Module, root_class: str, weights: SavedWeights, body: Text
 ) -> Source:
-    """The generated file for a lowered model that is to be called `name`."""
-    mark_constants(root, model.graph)
-    pass_through_blocks(root)
-    share_signatures(root)
-    for module in root.walk():
-        roll_dense(module)
-    classes, class_of = find_classes(root)
-    name_classes(classes, root, model, name)
-    for cls in classes:
-        order_as_registered(cls, registered)
-    entries = dict(state_entries(root))
-    ties = find_ties(entries)
-    writers = [ClassWriter(cls, class_of, ties if cls.example is root else {}) for cls in classes]
-    for writer in writers:
-        writer.prepare()
-    for writer in (*writers, *reversed(writers), *writers):  # names travel up, down, and up again
-        writer.name_variables()
-    body = Text()
-    for writer in writers:
-        body.add()
-        body.add()
-        writer.write(body)
-    root_class = class_of[root].name
-    own = {key: entry for key, entry in entries.items() if entry.persistent and key not in ties}
-    has_constants = not all(entry.persistent for entry in entries.values())
-    loader = _loader(root_class, name, len(plan_shards(own, max_shard_size)), has_constants, ties)
+    """Put the file together: docstring, imports, kernels that the classes call, the classes, and `load`."""
+    loader = _loader(root_class, header.name, weights)
     code = "\n".join(body.lines)
     used = kernels.sources(_called_kernels(code), LINE_LENGTH)
     kernel_text = [part for text in used.values() for part in ("", "", text)]
     rest = "\n".join([*kernel_text, code, "", "", *loader])
-    header = _docstring(model, root, name, own, node_count, control_flow)
-    text = "\n".join([header, "", *_imports(rest), rest, ""])
-    text = format_source(text)
-    check_source(text)
-    return Source(text, root_class, body.origins, len(classes), list(used), writers)
+    docstring = _docstring(header, model, root, weights)
+    text = "\n".join([docstring, "", *_imports(rest), rest, ""])
+    return Source(text, root_class, body.origins, kernels=list(used))
+
+
+@dataclass(frozen=True)
+class SavedWeights:
+    """The tensors that `load` reads: `own` are those of the state dict, spread over `files` files, of which some are
+    tied; constants have a file of their own."""
+
+    own: Mapping[str, Entry]
+    ties: Mapping[str, str]
+    files: int
+    has_constants: bool
+
+    @staticmethod
+    def of(entries: Mapping[str, Entry], ties: Mapping[str, str], max_shard_size: int) -> SavedWeights:
+        """Divide all tensors of a model into those of the state dict and constants."""
+        own = {key: entry for key, entry in entries.items() if entry.persistent and key not in ties}
+        has_constants = not all(entry.persistent for entry in entries.values())
+        return SavedWeights(own, ties, len(plan_shards(own, max_shard_size)), has_constants)
 
 
 def _called_kernels(code: str) -> set[str]:
     return {word for word in set(re.findall(r"(?<![\w.])[A-Za-z_]\w*\b(?=\()", code)) if kernels.exists(word)}
 
 
-def _docstring(
-    model: ir.Model,
-    root: Module,
-    name: str,
-    entries: Mapping[str, Entry],
-    node_count: int,
-    control_flow: Sequence[str],
-) -> str:
-    note = f" ({', '.join(control_flow)})" if control_flow else ""
+def _docstring(header: Header, model: ir.Model, root: Module, weights: SavedWeights) -> str:
+    note = f" ({', '.join(header.control_flow)})" if header.control_flow else ""
     opset = model.opset_imports.get("", None)
     versions = f"opset {opset}" if opset is not None else ", ".join(f"{d} {v}" for d, v in model.opset_imports.items())
-    lines = [f"Lifted from {name}.onnx: {node_count} node{'s' if node_count != 1 else ''}{note}, {versions}.", ""]
+    plural = "s" if header.node_count != 1 else ""
+    lines = [f"Lifted from {header.name}.onnx: {header.node_count} node{plural}{note}, {versions}.", ""]
     rows = [("Inputs", v) for v in root.inputs] + [("Outputs", v) for v in model.graph.outputs]
     width = max((len(plain(v.name)) for _, v in rows), default=0)
     types = max((len(str(type_of(v)).partition(" (")[0]) for _, v in rows), default=0)
@@ -121,9 +101,9 @@ def _docstring(
         size = f"({shape}" if shape else ""  # a map has none
         lines.append(f"{label:8} {plain(value.name):{width}}  {kind:{types}}  {size}".rstrip())
         previous = title
-    if entries:
-        count = sum(math.prod(e.weight.shape) for e in entries.values() if e.is_parameter)
-        lines.append(f"Weights  {name}.safetensors: {count:,} parameters")
+    if weights.own:
+        count = sum(math.prod(e.weight.shape) for e in weights.own.values() if e.is_parameter)
+        lines.append(f"Weights  {header.name}.safetensors: {count:,} parameters")
     text = "\n".join(plain(line, LONGEST_LINE).rstrip() for line in lines)
     return f'"""{text}\n"""'
 
@@ -167,15 +147,15 @@ def _merged(lines: list[str]) -> list[str]:
     return merged
 
 
-def _loader(root_class: str, name: str, weight_files: int, has_constants: bool, ties: Mapping[str, str]) -> list[str]:
-    if not weight_files:
+def _loader(root_class: str, name: str, saved: SavedWeights) -> list[str]:
+    if not saved.files:
         return [
             f"def load() -> {root_class}:",
             '    """The model, ready to run."""',
             f"    return {root_class}().eval()",
         ]
     file, weights = f"{name}.safetensors", ["    model.load_state_dict(load_file(path, device=device), assign=True)"]
-    if weight_files > 1:
+    if saved.files > 1:
         file = index_name(name)
         weights = [
             '    shards = json.loads(Path(path).read_text())["weight_map"].values()',
@@ -184,16 +164,16 @@ def _loader(root_class: str, name: str, weight_files: int, has_constants: bool, 
             "        weights |= load_file(Path(path).with_name(shard), device=device)",
             "    model.load_state_dict(weights, assign=True)",
         ]
-    elif ties:
+    elif saved.ties:
         weights = [
             "    weights = load_file(path, device=device)",
             "    model.load_state_dict(weights, assign=True)",
         ]
-    if ties:
-        weights[-1:-1] = loading_lines(ties)
+    if saved.ties:
+        weights[-1:-1] = loading_lines(saved.ties)
         weights.append("    model.tie_weights()")
     paths = [f'WEIGHTS = Path(__file__).with_name("{file}")']
-    if has_constants:
+    if saved.has_constants:
         paths.append(f'CONSTANTS = Path(__file__).with_name("{constants_name(name)}.safetensors")')
         weights += [
             "    for name, constant in load_file(CONSTANTS, device=device).items():",

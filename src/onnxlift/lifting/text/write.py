@@ -28,15 +28,10 @@ from onnxlift.lifting.code.statements import (
     walk_statements,
 )
 from onnxlift.lifting.modules.classes.module_class import ModuleClass
-from onnxlift.lifting.modules.loops.group_loops import roll_groups
-from onnxlift.lifting.modules.loops.loops import roll_loops
 from onnxlift.lifting.modules.member_names import kind_word
 from onnxlift.lifting.modules.module import Module, Stored, indexed_containers, path_text
 from onnxlift.lifting.modules.signatures.prune import called_module
-from onnxlift.lifting.modules.statements.arrange import arrange
-from onnxlift.lifting.modules.statements.inline import inline
-from onnxlift.lifting.modules.statements.shared_sizes import share_sizes
-from onnxlift.lifting.modules.statements.size_sources import read_at_hand
+from onnxlift.lifting.modules.statements.inline import Inlined
 from onnxlift.lifting.names.variable_roles import BIAS, RESIDUAL, Hints
 from onnxlift.lifting.names.variable_rules import LETTERS
 from onnxlift.lifting.names.variables import Variables
@@ -83,19 +78,12 @@ class ClassWriter:
         self.known: object = None  # from what the variables got their names
         self.places = cls.constructor.texts
         self.places_in_text: dict[Statement, int] = {}  # which of all statements of the file it is
-
-    def prepare(self) -> None:
-        """Bring the statements into their final form."""
         if not self.module.sequential:
-            self.origins = Origins(self.cls)
-            roll_loops(self.module)
-            roll_groups(self.module, self._word, self.places)
-            share_sizes(self.module)
-            self.inlined, begin = inline(self.module, self.places)
-            read_at_hand(self.module, self.inlined)
-            arrange(self.module.body, self.inlined, begin)
+            self.origins = Origins(cls)  # of the statements as they are lowered, before any are joined
+        self.inlined: Inlined = {}
+        self.begin: Mapping[Statement, int] = {}  # where in the graph each statement begins
 
-    def _word(self, member: object) -> str:
+    def word_of(self, member: object) -> str:
         """`feed_forward`: what a variable that holds a member is called, by its class."""
         cls = self.class_of.get(member)
         if cls is not None:

@@ -21,10 +21,10 @@ _NUMBERED = re.compile(r"^(?P<prefix>(?P<word>[A-Za-z]+(?:_[A-Za-z]+)?)_?\d+[a-z
 FEWEST_LAYERS = 2
 
 
-def find_families(graph: ir.Graph, paths: ModulePaths) -> None:
-    """Give the nodes of numbered blocks a path, in a graph where nothing else did."""
+def find_families(graph: ir.Graph, paths: ModulePaths) -> int:
+    """Give the nodes of numbered blocks a path, in a graph where nothing else did; return the number of blocks."""
     if any(paths.by_node.values()):
-        return
+        return 0
     members: dict[str, list[int]] = {}
     words: dict[str, str] = {}
     nodes = list(graph)
@@ -37,11 +37,14 @@ def find_families(graph: ir.Graph, paths: ModulePaths) -> None:
     siblings: dict[str, int] = {}
     for prefix in blocks:
         siblings[words[prefix]] = siblings.get(words[prefix], 0) + 1
+    changes = 0
     for prefix in blocks:
         if siblings[words[prefix]] >= 2:
             path: Path = (prefix,)
+            changes += 1
             for position in members[prefix]:
                 paths.by_node[nodes[position]] = path
+    return changes
 
 
 def _is_block(nodes: list[ir.Node], positions: list[int]) -> bool:

@@ -87,9 +87,10 @@ def find_paths(graph: ir.Graph) -> ModulePaths:
     return paths
 
 
-def find_inner_paths(graph: ir.Graph, paths: ModulePaths) -> None:
+def find_inner_paths(graph: ir.Graph, paths: ModulePaths) -> int:
     """Add the paths of the nodes in branches and loops, at any depth. A node around layers is in the module that they
     all are in."""
+    found = 0
     for node in graph:
         for inner in subgraphs(node):
             unknown: set[ir.Node] = set()
@@ -99,9 +100,10 @@ def find_inner_paths(graph: ir.Graph, paths: ModulePaths) -> None:
                 if path is None:
                     unknown.add(each)
             join_neighbours(inner, paths, unknown)
-            find_inner_paths(inner, paths)
+            found += len(inner) + find_inner_paths(inner, paths)
             layers = [_around(each, paths.by_node[each]) for each in inner if each in paths.owned]
             paths.by_node[node] = _common([paths.by_node.get(node, ()), *layers])
+    return found
 
 
 def join_neighbours(graph: ir.Graph, paths: ModulePaths, nodes: Collection[ir.Node]) -> None:

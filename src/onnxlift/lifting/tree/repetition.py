@@ -50,11 +50,12 @@ ROUNDS = 8  # of splitting pieces that nothing is equal to
 STEPS = 64  # of looking for a body, for each piece
 
 
-def find_repetition(graph: ir.Graph, module_paths: ModulePaths) -> None:
-    """Give the nodes of repeated blocks a path, and weights a name, in a graph where nothing has one that speaks."""
+def find_repetition(graph: ir.Graph, module_paths: ModulePaths) -> int:
+    """Give the nodes of repeated blocks a path, and weights a name, in a graph where no name says anything; return the
+    number of runs of blocks."""
     are_counted = _are_counted(graph)
     if any(module_paths.by_node.values()) and not are_counted:
-        return
+        return 0
     paths, module_paths.by_node = module_paths.by_node, {}
     flow = find_flow(graph)
     mark_weights(graph, flow, are_counted)
@@ -68,6 +69,7 @@ def find_repetition(graph: ir.Graph, module_paths: ModulePaths) -> None:
         join_neighbours(graph, module_paths, {node for node in graph if node not in flow.position})
         read_sizes_outside(graph, module_paths)
         _sort(graph, flow)
+    return len(blocks)
 
 
 def _are_counted(graph: ir.Graph) -> bool:

@@ -33,9 +33,10 @@ def name_blocks(flow: Flow, blocks: Sequence[Block], paths: ModulePaths) -> None
     paths.guessed = True
 
 
-def name_projections(graph: ir.Graph, paths: ModulePaths) -> None:
+def name_projections(graph: ir.Graph, paths: ModulePaths) -> int:
     """Give those layers a path that make queries, keys and values in a module that has a name while they have none: the
     names of `F.linear(x, self.q_proj.weight)` are lost where an exporter transposes the weight."""
+    changes = 0
     modules: dict[Path, list[ir.Node]] = {}
     for node in graph:
         path = paths.by_node.get(node, ())
@@ -46,6 +47,8 @@ def name_projections(graph: ir.Graph, paths: ModulePaths) -> None:
             nameless = paths.by_node[node] == path and all(origin_of(value).is_nameless for value in weights_of(node))
             if nameless and (*path, name) not in taken:
                 paths.by_node[node] = (*path, name)
+                changes += 1
+    return changes
 
 
 MOST_ATTENTIONS = 8  # of a block; one that has more is no layer of a decoder

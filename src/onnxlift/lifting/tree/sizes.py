@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import initialiser
+from onnxlift.ir.editing.edit import initialiser
 from onnxlift.ir.graph.shapes import elements_of, shape_of
 
 from .flow import SIZES

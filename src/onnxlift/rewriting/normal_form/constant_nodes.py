@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.editing.edit import Edit, sweep
 from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.ir.origin.tensors import mark_restored, may_be_trained, origin_of
 from onnxlift.stages import step

@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from onnxlift.errors import LoadError, quote
 from onnxlift.ir.checking.form import MAX_NESTING
-from onnxlift.ir.graph.edit import Edit, Names
+from onnxlift.ir.editing.edit import Edit, Names
 from onnxlift.ir.graph.walk import Region, all_nodes, subgraphs
 
 Operators = Callable[[str, str], bool]

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from onnxlift.errors import LoadError, quote
-from onnxlift.ir.graph.edit import Names
+from onnxlift.ir.editing.edit import Names
 from onnxlift.ir.graph.walk import all_nodes, inner_nodes, regions
 from onnxlift.stages import step
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep, weight_initialiser
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, sweep, weight_initialiser
 from onnxlift.ir.origin.metadata import NAME_SCOPES
 from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.stages import step

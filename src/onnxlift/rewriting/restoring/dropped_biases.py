@@ -16,8 +16,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import weight_initialiser
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import weight_initialiser
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.types import FLOATS
 from onnxlift.ir.origin.exported import Program, read_program

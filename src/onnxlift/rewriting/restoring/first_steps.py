@@ -17,8 +17,8 @@ from collections.abc import Iterator
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.stages import step

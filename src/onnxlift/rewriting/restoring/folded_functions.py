@@ -25,8 +25,8 @@ from itertools import permutations
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Array, Edit, sweep, weight_initialiser
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Array, Edit, sweep, weight_initialiser
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.graph.types import DataType
 from onnxlift.ir.origin.exported import Program, kind_of, read_program

@@ -54,8 +54,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep, weight_initialiser
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, sweep, weight_initialiser
 from onnxlift.ir.graph.marks import LOOKED_UP
 from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.ir.graph.shapes import shape_of

@@ -35,8 +35,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Array, Edit, sweep
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Array, Edit, sweep
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.types import DataType
 from onnxlift.ir.origin.tensors import origin_of

@@ -18,8 +18,8 @@ import re
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep, weight_initialiser
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, sweep, weight_initialiser
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.graph.types import DataType
 from onnxlift.ir.origin.exported import Program, read_program

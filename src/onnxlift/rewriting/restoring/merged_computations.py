@@ -36,7 +36,7 @@ from itertools import islice
 import onnx_ir as ir
 
 from onnxlift.ir.building.order import sort_nodes
-from onnxlift.ir.graph.edit import Names
+from onnxlift.ir.editing.edit import Names
 from onnxlift.ir.origin.exported import Program, read_program
 from onnxlift.ir.origin.metadata import CLASSES, FX_NODE, NAME_SCOPES, string_list
 from onnxlift.stages import step

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Names, initialiser
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Names, initialiser
 from onnxlift.ir.origin.exported import Program, read_program
 from onnxlift.ir.origin.tensors import folded_from, mark_copied
 from onnxlift.stages import step

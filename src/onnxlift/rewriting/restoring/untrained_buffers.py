@@ -20,8 +20,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Array
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Array
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.graph.types import FLOATS, DataType

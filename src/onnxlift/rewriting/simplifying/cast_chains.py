@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.editing.edit import Edit, sweep
 from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.stages import step
 

@@ -22,9 +22,9 @@ from collections.abc import Collection, Hashable, Mapping
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, Names
 from onnxlift.ir.graph.axes import axes_of
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, Names
 from onnxlift.ir.graph.shapes import elements_of, shape_of
 from onnxlift.ir.graph.types import INTEGERS
 from onnxlift.ir.graph.walk import regions

@@ -22,8 +22,8 @@ from collections.abc import Iterator
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep
 from onnxlift.ir.graph.constants import constant, varies
-from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.ir.origin.metadata import NAME_SCOPES, string_list
 from onnxlift.ir.origin.tensors import may_be_trained, origin_of

@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep, weight_initialiser
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, sweep, weight_initialiser
 from onnxlift.stages import step
 
 LARGEST = 1 << 20

@@ -21,9 +21,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep
 from onnxlift.ir.graph.axes import axes_of
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.shapes import Shape, elements_of, shape_of
 from onnxlift.ir.inference.node_view import Unknown

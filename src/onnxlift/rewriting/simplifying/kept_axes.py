@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep
 from onnxlift.ir.graph.axes import axes_of
-from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.stages import step

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.editing.edit import Edit, sweep
 from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.ir.graph.shapes import elements_of, shape_of
 from onnxlift.stages import step

@@ -32,8 +32,8 @@ from functools import partial
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, Operators, sweep
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, Operators, sweep
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import same_shape, shape_of, static_elements
 from onnxlift.ir.origin.tensors import may_be_trained

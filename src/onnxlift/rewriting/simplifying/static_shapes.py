@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Array, Edit, sweep
+from onnxlift.ir.editing.edit import Array, Edit, sweep
 from onnxlift.ir.graph.shapes import static_elements
 from onnxlift.stages import step
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep
 from onnxlift.ir.graph.axes import permutation
-from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.stages import step
 
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, sweep
+from onnxlift.ir.editing.edit import Edit, sweep
 from onnxlift.ir.graph.shapes import Shape, shape_of
 from onnxlift.stages import step
 

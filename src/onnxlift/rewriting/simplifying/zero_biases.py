@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.origin.tensors import may_be_trained
 from onnxlift.stages import step
 

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from onnxlift.ir.graph.edit import Edit, Names
+from onnxlift.ir.editing.edit import Edit, Names
 from onnxlift.ir.graph.walk import regions
 from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.attention.parts import mask as attention_mask

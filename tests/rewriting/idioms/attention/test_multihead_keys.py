@@ -10,7 +10,7 @@ import onnx_ir as ir
 import pytest
 
 import onnxlift
-from onnxlift.ir.graph.edit import Edit, Names, initialiser, weight_initialiser
+from onnxlift.ir.editing.edit import Edit, Names, initialiser, weight_initialiser
 from onnxlift.ir.graph.walk import Region
 from onnxlift.rewriting.idioms.attention.multihead import keys as multihead_keys
 from onnxlift.rewriting.idioms.attention.multihead.keys import find_rows

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnxlift.ir.graph.edit import Edit, Names, weight_initialiser
+from onnxlift.ir.editing.edit import Edit, Names, weight_initialiser
 from onnxlift.ir.graph.walk import Region
 from onnxlift.rewriting.idioms.attention.multihead.projection_weights import arranged, weights_of
 from onnxlift.rewriting.idioms.attention.multihead.projections import Projection

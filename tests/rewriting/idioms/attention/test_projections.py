@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onnxlift.ir.graph.edit import Edit, Names
+from onnxlift.ir.editing.edit import Edit, Names
 from onnxlift.ir.graph.walk import regions
 from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.attention.multihead.projections import Projection, find_projection

@@ -34,11 +34,11 @@ from .loops import Container
 FEWEST_LAYERS = 2
 
 
-def roll_dense(module: Module) -> None:
-    """Roll up the forward of a block whose layers read all that came before them; others stay as they are."""
+def roll_dense(module: Module) -> bool:
+    """Roll up the forward of a block whose layers read all that came before them; tell whether it is one."""
     axis = _dense_axis(module)
     if axis is None:
-        return
+        return False
     (source,), statements = module.inputs, module.body.statements
     path, first = next(module.children())
     container = Container(path[:-1] or ("children",))
@@ -58,6 +58,7 @@ def roll_dense(module: Module) -> None:
         Return(joined(), origin=last),
     ]
     module.reads_children = not path[:-1]
+    return True
 
 
 def _dense_axis(module: Module) -> int | None:

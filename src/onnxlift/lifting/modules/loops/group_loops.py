@@ -59,9 +59,10 @@ Words = Callable[[object], str]
 """Gives the name of a variable that holds a member of a module."""
 
 
-def roll_groups(module: Module, words: Words, texts: Mapping[object, str]) -> None:
-    """Roll up what the module's forward does with the entries of its lists. `texts` are what numbers are written as
-    where they differ between instances."""
+def roll_groups(module: Module, words: Words, texts: Mapping[object, str]) -> int:
+    """Roll up what the module's forward does with the entries of its lists; return the number of loops. `texts` are
+    what numbers are written as where they differ between instances."""
+    loops = 0
     lists, facts = find_lists(module), Facts(module)
     lengths = Counter(path[:-1] for path in module.members if lists.get(path[:-1]) == 0)
     # Lists within lists first, but the modules of an entry are to be told apart, if there is a loop over the entries.
@@ -72,7 +73,9 @@ def roll_groups(module: Module, words: Words, texts: Mapping[object, str]) -> No
             )
             if loop:
                 module.body.statements = loop
+                loops += 1
                 break
+    return loops
 
 
 def find_lists(module: Module) -> dict[Path, int]:

@@ -78,8 +78,9 @@ class CallRun:
         return len(self.calls) >= (SHORTEST if len(self.calls) == count else SHORTEST_PART)
 
 
-def roll_loops(module: Module) -> None:
-    """Roll up the runs of calls in the module's forward."""
+def roll_loops(module: Module) -> int:
+    """Roll up the runs of calls in the module's forward; return the number of loops."""
+    loops = 0
     entries: dict[Path, set[str]] = {}  # of each container, those that are containers themselves included
     for path in module.members:
         for depth in range(1, len(path)):
@@ -93,16 +94,19 @@ def roll_loops(module: Module) -> None:
         alternation = _alternation(module, lists, statements, position, reads)
         if alternation is not None:
             kept.extend(alternation.rolled(module))
+            loops += 1
             position += len(alternation.between) + len(alternation.run.calls)
             continue
         run = _run(module, lists, statements, position, reads)
         count = lists.get(module.name_of(run.modules[0])[:-1], 0) if run is not None else 0
         if run is not None and run.is_long(count):
             kept.extend(_rolled(module, run, count))
+            loops += 1
         else:
             kept.extend(statements[position : position + (len(run.calls) if run is not None else 1)])
         position += len(run.calls) if run is not None else 1
     module.body.statements = kept
+    return loops
 
 
 def _run(

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Array
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Array
 from onnxlift.ir.graph.types import DataType
 from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.code.expr import Device, Expr, Ref, torch

@@ -21,18 +21,21 @@ from onnxlift.lifting.modules.member_names import is_integer_weight
 from onnxlift.lifting.modules.module import Module, Stored, state_entries
 
 
-def mark_constants(root: Module, graph: ir.Graph) -> None:
-    """Find the buffers below `root` that are not persistent."""
+def mark_constants(root: Module, graph: ir.Graph) -> int:
+    """Mark the buffers below `root` that are not persistent; return how many there are."""
     if not any(
         entry.is_parameter and not origin_of(entry.weight.value).is_nameless for _, entry in state_entries(root)
     ):
-        return
+        return 0
     listed = persistent_buffers(graph)
+    changes = 0
     for module in root.walk():
         for path, member in module.members.items():
             if isinstance(member, Stored) and not member.is_parameter:
                 is_listed = ".".join((*module.path, *path)) in listed
                 member.persistent = is_listed or _is_persistent(member.weight.value)
+                changes += not member.persistent
+    return changes
 
 
 def _is_persistent(value: ir.Value) -> bool:

@@ -62,12 +62,12 @@ def order_by_use(module: Module) -> None:
     module.members = dict(members)
 
 
-def order_as_registered(cls: ModuleClass, registered: Registered) -> None:
+def order_as_registered(cls: ModuleClass, registered: Registered) -> bool:
     """Sort the members by rule 1, for all instances of a class alike, unless `forward` goes through them in their
     order. The instance of which most is known tells the order: exporters store equal tensors once, so that another one
-    may have lost its names."""
+    may have lost its names. Tell whether the order is another now."""
     if cls.example.sequential or cls.example.reads_children:
-        return
+        return False
     known = [
         {path: place for path in m.members if (place := registered.get((*m.path, *path))) is not None}
         for m in cls.instances
@@ -79,9 +79,11 @@ def order_as_registered(cls: ModuleClass, registered: Registered) -> None:
         is_own = isinstance(member, Stored) and len(path) == 1
         order[path] = (not is_own, last, -1 if path in places else index)
     ends = {path[0]: order[path] for path in order}  # of lists that are longer than that of the example
+    before = list(cls.example.members)
     for instance in cls.instances:
         in_order = sorted(instance.members.items(), key=lambda item: order.get(item[0], ends[item[0][0]]))
         instance.members = dict(in_order)
+    return before != list(cls.example.members)
 
 
 def _in_order_of_use(block: Block) -> Iterator[object]:

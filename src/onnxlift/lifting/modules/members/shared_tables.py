@@ -27,8 +27,9 @@ from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.tree.paths import Path, owner_of
 
 
-def add_shared_tables(root: Module, model: ir.Model) -> None:
-    """Give modules the tables that they only hold."""
+def add_shared_tables(root: Module, model: ir.Model) -> int:
+    """Give modules the tables that they hold and do not call; return how many."""
+    changes = 0
     tables: dict[ir.Value, list[tuple[Path, Layer]]] = {}
     for path, layer in _embeddings(root):
         tables.setdefault(layer.weights["weight"].value, []).append((path, layer))
@@ -46,6 +47,8 @@ def add_shared_tables(root: Module, model: ir.Model) -> None:
             holder.members.clear()
             holder.add(owner[-1:], shared)
             holder.members.update(others)
+            changes += 1
+    return changes
 
 
 def _embeddings(module: Module, path: Path = ()) -> Iterator[tuple[Path, Layer]]:

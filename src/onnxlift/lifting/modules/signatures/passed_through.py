@@ -55,8 +55,9 @@ from .prune import called_module
 Inputs = dict[ir.Value, Operand]
 
 
-def pass_through_blocks(root: Module) -> None:
-    """Let the values that blocks take from the first of them go through all of them."""
+def pass_through_blocks(root: Module) -> int:
+    """Let the values that blocks take from the first of them go through all of them; return how many values."""
+    changes = 0
     for parent in list(root.walk()):
         calls = [s for s in parent.body.statements if isinstance(s, Assign) and called_module(s.expr) is not None]
         given = [(call, variable(target)) for call in calls if len(call.targets) > 1 for target in call.targets]
@@ -68,6 +69,8 @@ def pass_through_blocks(root: Module) -> None:
             if plan is not None:
                 plan.carry_out(parent, call, readers[value])
                 readers = _readers(parent)
+                changes += 1
+    return changes
 
 
 def _readers(module: Module) -> dict[object, list[Statement]]:

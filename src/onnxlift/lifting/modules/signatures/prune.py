@@ -16,13 +16,16 @@ from onnxlift.lifting.modules.module import Borrowed, Module, Stored
 from onnxlift.lifting.modules.statements.dead_code import remove_dead_code
 
 
-def prune(module: Module) -> None:
-    """Prune the module and all below it."""
+def prune(module: Module) -> int:
+    """Prune the module and all below it; return how many calls of modules in it lost an argument."""
     remove_dead_code(module.body)
     seen: set[Module] = set()
-    while sum(_prune_calls(child, calls, seen) for child, calls in _calls(module)):
+    changes = 0
+    while count := sum(_prune_calls(child, calls, seen) for child, calls in _calls(module)):
+        changes += count
         remove_dead_code(module.body)
     _drop_unused_members(module)
+    return changes
 
 
 def _calls(module: Module) -> list[tuple[Module, list[Assign]]]:

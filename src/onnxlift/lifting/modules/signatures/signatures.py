@@ -50,8 +50,9 @@ class Draft:
         return [value for new in self.form.inputs if (value := self.origin[new]) is not None]
 
 
-def share_signatures(root: Module) -> None:
-    """Give attentions of one class the same inputs, where that makes their forwards equal."""
+def share_signatures(root: Module) -> int:
+    """Give attentions of one class the same inputs, where that makes their forwards equal; return how many changed."""
+    changes = 0
     families: dict[object, list[Module]] = {}
     for module in root.walk():
         kind = _kind(module)
@@ -64,6 +65,8 @@ def share_signatures(root: Module) -> None:
             optional = max(len(draft.form.inputs) - len(draft.passed) for draft in drafts)
             for draft in drafts:
                 _carry_out(draft, calls[draft.module], optional)
+                changes += 1
+    return changes
 
 
 def _text(module: Module) -> str:

@@ -28,8 +28,10 @@ from onnxlift.lifting.modules.signatures.prune import called_module
 from .inline import Inlined
 
 
-def arrange(block: Block, inlined: Inlined, begin: Mapping[Statement, int]) -> None:
-    """Arrange the statements of a forward; `begin` tells where in the graph each one begins."""
+def arrange(block: Block, inlined: Inlined, begin: Mapping[Statement, int]) -> bool:
+    """Arrange the statements of a forward; `begin` tells where in the graph each one begins. Tell whether their order
+    changed."""
+    before = block.statements
     arranged: list[Statement] = []
     run: list[Assign] = []
     for statement in block.statements:
@@ -40,6 +42,7 @@ def arrange(block: Block, inlined: Inlined, begin: Mapping[Statement, int]) -> N
             arranged.append(statement)
             run = []
     block.statements = [*arranged, *_sorted(run, inlined, begin)]
+    return block.statements != before
 
 
 def _sorted(run: list[Assign], inlined: Inlined, begin: Mapping[Statement, int]) -> list[Assign]:

@@ -53,8 +53,8 @@ class _Uses:
     tensors: dict[ir.Value, None] = field(default_factory=dict)
 
 
-def share_sizes(module: Module) -> None:
-    """Read the sizes that the module's forward needs several times into variables."""
+def share_sizes(module: Module) -> int:
+    """Read the sizes that the module's forward needs several times into variables; return how many."""
     forward = _Forward(module)
     uses = forward.uses()
     variables: dict[Size, Local] = {}
@@ -76,6 +76,7 @@ def share_sizes(module: Module) -> None:
         for place, statement in sorted(reading, key=lambda item: item[0], reverse=True):
             module.body.statements.insert(place, statement)
         remove_dead_code(module.body)  # what was computed for its sizes only
+    return len(variables)
 
 
 class _Forward:

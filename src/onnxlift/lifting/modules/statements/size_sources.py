@@ -102,8 +102,10 @@ def _part_of_another(name: str, values: Iterable[ir.Value]) -> Expr | None:
     return None
 
 
-def read_at_hand(module: Module, inlined: Inlined) -> None:
-    """Read sizes from what a statement uses anyway, by rule 2, when it is known what is inlined."""
+def read_at_hand(module: Module, inlined: Inlined) -> int:
+    """Read sizes from what a statement uses anyway, by rule 2, when it is known what is inlined; return the number of
+    statements that changed."""
+    changes = 0
     steady = steady_variables(module)
     parameters = module.inputs.keys() - _needed_for_sizes_only(module, inlined)
     for statement in module.body.statements:
@@ -123,6 +125,8 @@ def read_at_hand(module: Module, inlined: Inlined) -> None:
             for part in parts:
                 if isinstance(part, Ref) and part._key in inlined:
                     inlined[part._key] = substitute(inlined[part._key], new)
+            changes += 1
+    return changes
 
 
 def steady_variables(module: Module) -> dict[ir.Value, int]:

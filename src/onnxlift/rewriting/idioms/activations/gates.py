@@ -14,9 +14,17 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import (
+    DOMAIN,
+    arithmetic_after,
+    drop_unused,
+    is_private,
+    made_by,
+    polynomial,
+    with_number,
+)
 from onnxlift.ir.graph.constants import number
-from onnxlift.ir.graph.edit import Edit, sweep
-from onnxlift.ir.graph.match import DOMAIN, arithmetic_after, drop_unused, is_private, made_by, polynomial, with_number
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.types import is_close, is_float
 from onnxlift.stages import step

@@ -13,9 +13,9 @@ import math
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, sweep
-from onnxlift.ir.graph.match import DOMAIN, Monomial, arithmetic_after, drop_unused, polynomial
-from onnxlift.ir.graph.near_misses import near_miss
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import DOMAIN, Monomial, arithmetic_after, drop_unused, polynomial
+from onnxlift.ir.editing.near_misses import near_miss
 from onnxlift.ir.graph.types import is_float
 from onnxlift.stages import step
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import drop_unused, made_by
 from onnxlift.ir.graph.axes import axes_of
-from onnxlift.ir.graph.edit import Edit, sweep
-from onnxlift.ir.graph.match import drop_unused, made_by
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import rank
 from onnxlift.ir.graph.types import DataType

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, sweep
-from onnxlift.ir.graph.match import (
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import (
     DOMAIN,
     divided_by_number,
     drop_unused,

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, sweep
-from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by, number_beside, with_number
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import DOMAIN, both_orders, drop_unused, is_private, made_by, number_beside, with_number
 from onnxlift.ir.graph.types import is_float
 from onnxlift.stages import step
 

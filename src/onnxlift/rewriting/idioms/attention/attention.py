@@ -29,9 +29,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused
-from onnxlift.ir.graph.near_misses import near_miss
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import DOMAIN, drop_unused
+from onnxlift.ir.editing.near_misses import near_miss
 from onnxlift.ir.graph.shapes import rank
 from onnxlift.rewriting.idioms.attention.parts.grouped_heads import before_repetition
 from onnxlift.rewriting.idioms.attention.parts.keys import Keys, find_keys, without_earlier_scale

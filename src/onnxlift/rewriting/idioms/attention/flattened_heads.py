@@ -17,9 +17,9 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import drop_unused, is_private, made_by, number_beside
 from onnxlift.ir.graph.axes import permutation
-from onnxlift.ir.graph.edit import Edit, sweep
-from onnxlift.ir.graph.match import drop_unused, is_private, made_by, number_beside
 from onnxlift.ir.graph.shapes import Shape, shape_of
 from onnxlift.rewriting.idioms.attention.parts.scores import softmax_of_scores
 from onnxlift.rewriting.simplifying import reshapes, transposes

@@ -27,9 +27,9 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused
-from onnxlift.ir.graph.near_misses import near_miss
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import DOMAIN, drop_unused
+from onnxlift.ir.editing.near_misses import near_miss
 from onnxlift.ir.graph.nodes import attribute, is_lifted
 from onnxlift.ir.graph.shapes import Shape, shape_of
 from onnxlift.ir.origin.module_paths import module_of

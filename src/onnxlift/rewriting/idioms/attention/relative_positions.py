@@ -28,10 +28,10 @@ from math import isqrt
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Array, Edit, initialiser, sweep, weight_initialiser
+from onnxlift.ir.editing.match import is_private
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Array, Edit, initialiser, sweep, weight_initialiser
 from onnxlift.ir.graph.marks import AXES, USUAL_NAME
-from onnxlift.ir.graph.match import is_private
 from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.ir.graph.shapes import rank
 from onnxlift.ir.graph.types import DataType, is_float

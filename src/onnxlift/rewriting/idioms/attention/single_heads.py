@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, Lifted, sweep
+from onnxlift.ir.editing.match import DOMAIN, is_private, made_by
 from onnxlift.ir.graph.axes import permutation
-from onnxlift.ir.graph.edit import Edit, Lifted, sweep
-from onnxlift.ir.graph.match import DOMAIN, is_private, made_by
 from onnxlift.ir.graph.nodes import is_lifted, is_standard
 from onnxlift.ir.graph.shapes import Shape, shape_of
 from onnxlift.ir.graph.walk import regions

@@ -19,9 +19,9 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Array, Edit, initialiser, sweep
+from onnxlift.ir.editing.match import is_private
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Array, Edit, initialiser, sweep
-from onnxlift.ir.graph.match import is_private
 from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.ir.graph.types import is_float
 from onnxlift.ir.origin.tensors import mark_computed, origin_of

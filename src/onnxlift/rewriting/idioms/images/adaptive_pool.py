@@ -22,10 +22,10 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Array, Edit, sweep
+from onnxlift.ir.editing.match import DOMAIN, drop_unused, is_private, made_by
 from onnxlift.ir.graph.axes import axes_of, permutation
 from onnxlift.ir.graph.constants import constant, number
-from onnxlift.ir.graph.edit import Array, Edit, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import Shape, rank, shape_of
 from onnxlift.ir.graph.types import is_float

@@ -22,10 +22,10 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import drop_unused, is_private, made_by
 from onnxlift.ir.graph.axes import axes_of, permutation
-from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.marks import DOMAIN
-from onnxlift.ir.graph.match import drop_unused, is_private, made_by
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.graph.types import is_float

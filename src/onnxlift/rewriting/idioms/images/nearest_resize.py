@@ -15,10 +15,10 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Array, Edit, sweep
+from onnxlift.ir.editing.match import DOMAIN, drop_unused, is_private, made_by
 from onnxlift.ir.graph.axes import permutation
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Array, Edit, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.graph.types import is_float
 from onnxlift.stages import step

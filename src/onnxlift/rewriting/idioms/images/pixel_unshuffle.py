@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import DOMAIN, drop_unused, is_private, made_by
 from onnxlift.ir.graph.axes import permutation
-from onnxlift.ir.graph.edit import Edit, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.inference.symbolic import floor_divide, product
 from onnxlift.stages import step

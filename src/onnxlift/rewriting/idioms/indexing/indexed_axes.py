@@ -16,9 +16,9 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, Lifted, sweep
+from onnxlift.ir.editing.match import DOMAIN, drop_unused, is_private, made_by
 from onnxlift.ir.graph.axes import permutation
-from onnxlift.ir.graph.edit import Edit, Lifted, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import rank
 from onnxlift.stages import step

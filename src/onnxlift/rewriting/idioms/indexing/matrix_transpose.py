@@ -15,9 +15,9 @@ from itertools import islice
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import drop_unused, is_private, made_by
 from onnxlift.ir.graph.axes import permutation
-from onnxlift.ir.graph.edit import Edit, sweep
-from onnxlift.ir.graph.match import drop_unused, is_private, made_by
 from onnxlift.ir.graph.shapes import Dim, shape_of
 from onnxlift.stages import step
 

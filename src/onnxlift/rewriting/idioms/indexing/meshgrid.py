@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import DOMAIN, drop_unused, made_by
 from onnxlift.ir.graph.axes import axes_of
-from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.marks import USUAL_NAME
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, made_by
 from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.ir.graph.shapes import rank, shape_of
 from onnxlift.ir.origin.module_paths import module_of

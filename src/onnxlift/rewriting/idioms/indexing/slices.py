@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, sweep
-from onnxlift.ir.graph.match import made_by
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import made_by
 from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.ir.graph.shapes import rank, static_elements
 from onnxlift.stages import step

@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, sweep
-from onnxlift.ir.graph.match import readers_of
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import readers_of
 from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.ir.graph.shapes import rank
 from onnxlift.ir.origin.module_paths import module_of

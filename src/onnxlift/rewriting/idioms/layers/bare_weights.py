@@ -37,8 +37,8 @@ from collections.abc import Callable, Collection, Mapping
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Array, Edit, sweep, weight_initialiser
-from onnxlift.ir.graph.match import DOMAIN, is_filler
+from onnxlift.ir.editing.edit import Array, Edit, sweep, weight_initialiser
+from onnxlift.ir.editing.match import DOMAIN, is_filler
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.shapes import rank, shape_of
 from onnxlift.ir.origin.exporter import exporter_of

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import DOMAIN, both_orders, drop_unused, is_private, made_by
 from onnxlift.ir.graph.axes import permutation
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, sweep
-from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
 from onnxlift.ir.graph.shapes import Dim, shape_of
 from onnxlift.ir.graph.types import is_float
 from onnxlift.ir.inference.symbolic import product

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import both_orders, drop_unused, is_private, made_by
+from onnxlift.ir.editing.near_misses import near_miss
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, sweep
-from onnxlift.ir.graph.match import both_orders, drop_unused, is_private, made_by
-from onnxlift.ir.graph.near_misses import near_miss
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.origin.exporter import exporter_of

@@ -21,11 +21,11 @@ from collections.abc import Collection
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import DOMAIN
+from onnxlift.ir.editing.near_misses import near_miss
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, sweep
 from onnxlift.ir.graph.marks import LOOKED_UP
-from onnxlift.ir.graph.match import DOMAIN
-from onnxlift.ir.graph.near_misses import near_miss
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.shapes import elements_of, rank
 from onnxlift.ir.graph.types import DataType

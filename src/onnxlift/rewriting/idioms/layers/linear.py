@@ -28,11 +28,11 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, Lifted, sweep
+from onnxlift.ir.editing.match import DOMAIN, both_orders, drop_unused, is_private, made_by
+from onnxlift.ir.editing.near_misses import near_miss
 from onnxlift.ir.graph.axes import swaps_two_axes
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, Lifted, sweep
-from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
-from onnxlift.ir.graph.near_misses import near_miss
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import rank, shape_of
 from onnxlift.ir.inference.symbolic import product

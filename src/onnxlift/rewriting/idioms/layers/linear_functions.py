@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import DOMAIN, both_orders, drop_unused, is_private, made_by
 from onnxlift.ir.graph.axes import permutation
-from onnxlift.ir.graph.edit import Edit, sweep
-from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.graph.walk import subgraphs

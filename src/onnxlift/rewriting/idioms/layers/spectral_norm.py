@@ -18,10 +18,10 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Array, Edit, sweep
+from onnxlift.ir.editing.match import drop_unused, is_private, made_by
 from onnxlift.ir.graph.axes import permutation
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Array, Edit, sweep
-from onnxlift.ir.graph.match import drop_unused, is_private, made_by
 from onnxlift.ir.graph.shapes import rank, shape_of
 from onnxlift.ir.inference.symbolic import product
 from onnxlift.ir.origin.tensors import may_be_trained

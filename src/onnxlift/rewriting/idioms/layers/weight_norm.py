@@ -19,9 +19,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Array, Edit, sweep
+from onnxlift.ir.editing.match import both_orders, drop_unused, is_private, made_by
 from onnxlift.ir.graph.axes import axes_of, permutation
-from onnxlift.ir.graph.edit import Array, Edit, sweep
-from onnxlift.ir.graph.match import both_orders, drop_unused, is_private, made_by
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import Shape, rank, shape_of
 from onnxlift.ir.inference.symbolic import product

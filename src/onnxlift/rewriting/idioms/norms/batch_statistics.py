@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import DOMAIN, drop_unused, is_filler, made_by
 from onnxlift.ir.graph.axes import axes_of
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_filler, made_by
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.origin.exporter import exporter_of

@@ -21,9 +21,9 @@ from functools import partial
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_filler, is_private, made_by
-from onnxlift.ir.graph.near_misses import near_miss
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import DOMAIN, drop_unused, is_filler, is_private, made_by
+from onnxlift.ir.editing.near_misses import near_miss
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import rank
 from onnxlift.rewriting.idioms.parts.statistics import (

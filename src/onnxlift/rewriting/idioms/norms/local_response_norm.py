@@ -14,9 +14,9 @@ import math
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import drop_unused, is_private, made_by, with_number
 from onnxlift.ir.graph.constants import number
-from onnxlift.ir.graph.edit import Edit, sweep
-from onnxlift.ir.graph.match import drop_unused, is_private, made_by, with_number
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import shape_of, static_elements
 from onnxlift.stages import step

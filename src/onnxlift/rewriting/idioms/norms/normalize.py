@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import DOMAIN, drop_unused, is_private, made_by, with_number
 from onnxlift.ir.graph.constants import number
-from onnxlift.ir.graph.edit import Edit, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, made_by, with_number
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import rank, static_elements
 from onnxlift.ir.graph.types import DataType

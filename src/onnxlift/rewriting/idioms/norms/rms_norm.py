@@ -14,8 +14,8 @@ from functools import partial
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import DOMAIN, drop_unused
 from onnxlift.rewriting.idioms.parts.statistics import (
     norm_attributes,
     scaled_by_root_mean_square,

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import DOMAIN, divided_by_number, drop_unused, is_private, made_by, with_number
 from onnxlift.ir.graph.axes import axes_of
 from onnxlift.ir.graph.constants import number
-from onnxlift.ir.graph.edit import Edit, sweep
-from onnxlift.ir.graph.match import DOMAIN, divided_by_number, drop_unused, is_private, made_by, with_number
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.shapes import rank, shape_of
 from onnxlift.ir.graph.types import DataType

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit
+from onnxlift.ir.editing.match import made_by
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit
-from onnxlift.ir.graph.match import made_by
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.inference.symbolic import product
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Array, Edit, weight_initialiser
 from onnxlift.ir.graph.axes import swaps_two_axes
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Array, Edit, weight_initialiser
 from onnxlift.ir.graph.nodes import attribute, is_standard
 
 KEY = "computed_weight"

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit
+from onnxlift.ir.editing.match import made_by
 from onnxlift.ir.graph.axes import permutation, static_slice
-from onnxlift.ir.graph.edit import Edit
-from onnxlift.ir.graph.match import made_by
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import Dim, Shape, shape_of, static_elements
 from onnxlift.ir.inference import symbolic

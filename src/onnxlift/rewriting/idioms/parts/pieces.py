@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit
+from onnxlift.ir.editing.match import made_by
 from onnxlift.ir.graph.axes import static_slice
-from onnxlift.ir.graph.edit import Edit
-from onnxlift.ir.graph.match import made_by
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import shape_of
 

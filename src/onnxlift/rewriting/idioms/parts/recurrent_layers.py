@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit
-from onnxlift.ir.graph.match import DOMAIN
+from onnxlift.ir.editing.edit import Edit
+from onnxlift.ir.editing.match import DOMAIN
 
 
 def insert_layer(

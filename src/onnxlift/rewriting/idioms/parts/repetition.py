@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit
+from onnxlift.ir.editing.match import is_private, made_by
 from onnxlift.ir.graph.axes import axes_of
-from onnxlift.ir.graph.edit import Edit
-from onnxlift.ir.graph.match import is_private, made_by
 from onnxlift.ir.graph.shapes import Shape, shape_of
 from onnxlift.ir.inference import symbolic
 

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.axes import axes_of
-from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit
-from onnxlift.ir.graph.match import (
+from onnxlift.ir.editing.edit import Edit
+from onnxlift.ir.editing.match import (
     DOMAIN,
     both_orders,
     drop_unused,
@@ -19,7 +17,9 @@ from onnxlift.ir.graph.match import (
     polynomial,
     with_number,
 )
-from onnxlift.ir.graph.near_misses import near_miss
+from onnxlift.ir.editing.near_misses import near_miss
+from onnxlift.ir.graph.axes import axes_of
+from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.shapes import rank, shape_of
 from onnxlift.ir.graph.types import is_float

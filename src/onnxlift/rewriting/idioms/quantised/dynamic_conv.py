@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import DOMAIN, both_orders, drop_unused, is_private, made_by
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, sweep
-from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_private, made_by
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.rewriting.idioms.parts.biases import is_per_channel, row_of
 from onnxlift.rewriting.idioms.parts.quantised_weights import checked, windows

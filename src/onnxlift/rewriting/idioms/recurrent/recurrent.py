@@ -28,11 +28,11 @@ from functools import partial
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, Lifted, sweep
+from onnxlift.ir.editing.match import DOMAIN, drop_unused, is_private, is_zeros, made_by
+from onnxlift.ir.editing.near_misses import near_miss
 from onnxlift.ir.graph.axes import permutation
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, Lifted, sweep
-from onnxlift.ir.graph.match import DOMAIN, drop_unused, is_private, is_zeros, made_by
-from onnxlift.ir.graph.near_misses import near_miss
 from onnxlift.ir.graph.nodes import attribute, is_lifted, is_standard
 from onnxlift.ir.graph.shapes import Shape, shape_of, static_elements
 from onnxlift.ir.graph.types import DataType

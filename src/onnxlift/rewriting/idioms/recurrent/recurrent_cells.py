@@ -24,9 +24,9 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import DOMAIN, both_orders, drop_unused, is_filler, is_private, is_zeros, made_by
 from onnxlift.ir.graph.constants import constant, number
-from onnxlift.ir.graph.edit import Edit, sweep
-from onnxlift.ir.graph.match import DOMAIN, both_orders, drop_unused, is_filler, is_private, is_zeros, made_by
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.origin.tensors import origin_of

@@ -19,9 +19,9 @@ from functools import partial
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, Lifted, sweep
+from onnxlift.ir.editing.match import DOMAIN, is_private, made_by
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, Lifted, sweep
-from onnxlift.ir.graph.match import DOMAIN, is_private, made_by
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.rewriting.idioms.parts.pieces import piece

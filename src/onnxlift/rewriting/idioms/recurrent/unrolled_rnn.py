@@ -24,10 +24,10 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import both_orders, drop_unused, is_private, is_zeros, made_by
 from onnxlift.ir.graph.axes import static_slice
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, sweep
-from onnxlift.ir.graph.match import both_orders, drop_unused, is_private, is_zeros, made_by
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.shapes import rank, shape_of
 from onnxlift.ir.graph.types import DataType

@@ -9,7 +9,7 @@ from itertools import chain, product, starmap
 
 import numpy as np
 
-from onnxlift.ir.graph.edit import Array
+from onnxlift.ir.editing.edit import Array
 
 MOST_ROWS = 8  # of the same direction
 _LAST_BITS = 4

@@ -17,8 +17,8 @@ from typing import TypeVar
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Array, Edit, weight_initialiser
 from onnxlift.ir.graph.constants import constant, varies
-from onnxlift.ir.graph.edit import Array, Edit, weight_initialiser
 from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.origin.module_paths import modules_with_modules, reads_layer, told_module

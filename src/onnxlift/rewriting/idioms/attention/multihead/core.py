@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit
+from onnxlift.ir.editing.match import is_private
 from onnxlift.ir.graph.axes import axes_of
-from onnxlift.ir.graph.edit import Edit
-from onnxlift.ir.graph.match import is_private
 from onnxlift.ir.graph.nodes import attribute, is_lifted, is_standard
 from onnxlift.rewriting.idioms.attention.parts.scores import find_scores, is_usual_scale, softmax_of_scores
 from onnxlift.rewriting.idioms.parts.moved_axes import MOVES, Axis, Moved

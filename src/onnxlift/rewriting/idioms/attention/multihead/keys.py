@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit, weight_initialiser
+from onnxlift.ir.editing.match import is_zeros, made_by
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit, weight_initialiser
-from onnxlift.ir.graph.match import is_zeros, made_by
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.rewriting.idioms.parts.moved_axes import Moved

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit
-from onnxlift.ir.graph.match import is_private, made_by
+from onnxlift.ir.editing.edit import Edit
+from onnxlift.ir.editing.match import is_private, made_by
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.rewriting.idioms.parts.moved_axes import MOVES, Axis, Moved
 

@@ -23,9 +23,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit
+from onnxlift.ir.editing.match import is_zeros, made_by
 from onnxlift.ir.graph.constants import constant, number
-from onnxlift.ir.graph.edit import Edit
-from onnxlift.ir.graph.match import is_zeros, made_by
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import Dim, Shape, shape_of, static_elements
 from onnxlift.ir.inference.symbolic import product

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Array, Edit, weight_initialiser
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Array, Edit, weight_initialiser
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.rewriting.idioms.parts.parameter_names import IN_BIAS, IN_WEIGHT

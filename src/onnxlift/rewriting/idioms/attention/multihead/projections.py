@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit
+from onnxlift.ir.editing.match import DOMAIN, both_orders, made_by
 from onnxlift.ir.graph.axes import permutation
-from onnxlift.ir.graph.edit import Edit
-from onnxlift.ir.graph.match import DOMAIN, both_orders, made_by
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.origin.tensors import may_be_trained

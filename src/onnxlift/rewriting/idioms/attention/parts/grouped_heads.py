@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.edit import Edit
+from onnxlift.ir.editing.edit import Edit
 from onnxlift.ir.graph.shapes import Dim, shape_of
 from onnxlift.rewriting.idioms.parts.repetition import repetition
 

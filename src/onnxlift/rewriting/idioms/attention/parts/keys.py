@@ -10,9 +10,9 @@ from typing import TypeVar
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit
+from onnxlift.ir.editing.match import divided_by_number, drop_unused, is_private, made_by, with_number
 from onnxlift.ir.graph.axes import permutation
-from onnxlift.ir.graph.edit import Edit
-from onnxlift.ir.graph.match import divided_by_number, drop_unused, is_private, made_by, with_number
 from onnxlift.ir.graph.shapes import rank, shape_of, static_elements
 
 _MAX_LOOKED_AT = 64

@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit
+from onnxlift.ir.editing.match import both_orders, is_private, made_by, with_number
 from onnxlift.ir.graph.constants import constant, number
-from onnxlift.ir.graph.edit import Edit
-from onnxlift.ir.graph.match import both_orders, is_private, made_by, with_number
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.shapes import Shape, rank, shape_of, static_elements
 from onnxlift.ir.graph.types import INTEGERS, DataType, is_float

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit
+from onnxlift.ir.editing.match import is_private, made_by
+from onnxlift.ir.editing.near_misses import near_miss
 from onnxlift.ir.graph.constants import number
-from onnxlift.ir.graph.edit import Edit
-from onnxlift.ir.graph.match import is_private, made_by
-from onnxlift.ir.graph.near_misses import near_miss
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import rank, shape_of, static_elements
 from onnxlift.ir.graph.types import is_close

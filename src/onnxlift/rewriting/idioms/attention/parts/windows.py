@@ -19,9 +19,9 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit
+from onnxlift.ir.editing.match import DOMAIN, both_orders, is_private, made_by
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit
-from onnxlift.ir.graph.match import DOMAIN, both_orders, is_private, made_by
 from onnxlift.ir.graph.shapes import elements_of, shape_of
 from onnxlift.ir.graph.types import Dim
 

@@ -17,9 +17,9 @@ from functools import partial
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.edit import Edit
+from onnxlift.ir.editing.match import made_by
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.edit import Edit
-from onnxlift.ir.graph.match import made_by
 from onnxlift.ir.graph.packed_weights import Array, unpacked_bias, unpacked_matrix
 from onnxlift.ir.graph.types import INTEGERS
 from onnxlift.ir.inference.evaluate import evaluate

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from onnxlift.ir.graph.constants import constant, number
+from onnxlift.ir.graph.marks import DOMAIN as DOMAIN
+from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.shapes import rank
+from onnxlift.ir.graph.types import is_close
 from onnxlift.ir.origin.tensors import origin_of
 
-from .constants import constant, number
 from .edit import Edit
-from .marks import DOMAIN as DOMAIN
-from .nodes import attribute, is_standard
-from .shapes import rank
-from .types import is_close
 
 _MANY = 8
 """Hardly any pattern reads a value more often."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.near_misses import NearMiss, near_miss, noting
+from onnxlift.ir.editing.near_misses import NearMiss, near_miss, noting
 
 
 def node(name: str) -> ir.Node:

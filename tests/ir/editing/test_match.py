@@ -6,9 +6,9 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from onnxlift.ir.editing.edit import Edit
 from onnxlift.ir.graph import match
 from onnxlift.ir.graph.constants import number
-from onnxlift.ir.graph.edit import Edit
 from rewriting.idioms import unsimplified
 from rewriting.idioms.recognising import Data, found, parse
 from rewriting.idioms.unsimplified import Values, graph

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 import pytest
 
-from onnxlift.ir.graph.edit import Edit, Lifted, sweep
+from onnxlift.ir.editing.edit import Edit, Lifted, sweep
 from onnxlift.ir.load import load
 from rewriting.graphs import parse
 

@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.marks import DOMAIN
+from onnxlift.ir.graph.walk import Region, regions
 from onnxlift.ir.origin.tensors import mark_made, mark_restored, may_be_trained
-
-from .constants import constant
-from .marks import DOMAIN
-from .walk import Region, regions
 
 Array = np.ndarray[Any, Any]
 _FEW = 16

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from onnxlift.rewriting.stages import STAGES
+from onnxlift.pipeline import STAGES
 from onnxlift.stages import Stage, Step
 
 DECLARED = [

@@ -1,0 +1,1 @@
+"""Editing a graph, finding patterns in it, and saying why one nearly matched."""

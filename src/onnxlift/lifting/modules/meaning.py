@@ -27,8 +27,8 @@ _COUNTED_INPUT = re.compile(r"(?i)onnx::.*|\d+|val_\d+|.*_output_\d+")
 
 
 def meaning(module: Module, value: ir.Value) -> str | None:
-    """Return a variable name from the value's own name, without what the module's name says already; None if the name was
-    made up by an exporter."""
+    """Return a variable name from the value's own name, without what the module's name says already; None if the name
+    was made up by an exporter."""
     name = _STATES.get(value.name or "", value.name or "")
     if value.is_graph_input() and not module.path:
         name = _SERIAL.sub("", name.removeprefix(_SIGNATURE)) or name
@@ -95,7 +95,7 @@ _COUNTED = re.compile(
 
 
 def is_counted(name: str) -> bool:
-    """Tell whether a name says no more than the operation and how many of its kind came before: `conv2d_401`, `mean_2`."""
+    """Tell whether a name is no more than an operation and how many of its kind came before: `conv2d_401`, `mean_2`."""
     return bool(_COUNTED.fullmatch(name))
 
 
@@ -108,6 +108,6 @@ def thing(name: str) -> str | None:
 
 
 def says_more(name: str | None) -> bool:
-    """Tell whether a value's name tells a reader more than the expression does: `context`, but not `block1_conv_out`, nor
+    """Tell whether a value's name says more to a reader than the expression: `context`, but not `block1_conv_out`, nor
     what is too long to be read."""
     return name is not None and len(name) <= LONGEST_NAME and not _OPERATION.search(name.rstrip("_"))

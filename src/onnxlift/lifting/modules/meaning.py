@@ -1,4 +1,4 @@
-"""What names of the graph say to a reader."""
+"""The meaning of names in the graph to a reader."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _ANYTHING = frozenset({"input", "result", "ret", "output", "out", "self"})
 
 
 def meaning(module: Module, value: ir.Value) -> str | None:
-    """A variable name from the value's own name, without what the module's name says already; None if the name was
-    made up by an exporter."""
+    """Return a variable name from the value's own name, without what the module's name says already; None if the name
+    was made up by an exporter."""
     name = _STATES.get(value.name or "", value.name or "")
     if value.is_graph_input() and not module.path:
         name = _SERIAL.sub("", name.removeprefix(_SIGNATURE)) or name
@@ -59,7 +59,7 @@ def _written_again(value: ir.Value, name: str) -> str:
 
 
 def _names(graph: ir.Graph | ir.Function | None) -> set[str]:
-    """The names of the inputs and results in a graph."""
+    """Return the names of the inputs and results in a graph."""
     if graph is None:
         return set()
     if "names" not in graph.meta:
@@ -78,7 +78,7 @@ def in_common(values: Sequence[object]) -> str | None:
 
 
 def _is_exporters(module: Module, value: ir.Value) -> bool:
-    """Whether the name is one that an exporter gave to an operation (`linear_3`), or the op type itself."""
+    """Tell whether the name is one that an exporter gave to an operation (`linear_3`), or the op type itself."""
     producer = value.producer()
     if producer is None or value.is_graph_output():
         return False
@@ -101,6 +101,6 @@ def thing(name: str) -> str | None:
 
 
 def says_more(name: str | None) -> bool:
-    """Whether a value's name tells a reader more than the expression does: `context`, but not `block1_conv_out`, nor
+    """Tell whether a value's name says more to a reader than the expression: `context`, but not `block1_conv_out`, nor
     what is too long to be read."""
     return name is not None and len(name) <= LONGEST_NAME and not _OPERATION.search(name.rstrip("_"))

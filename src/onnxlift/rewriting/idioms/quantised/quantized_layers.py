@@ -1,4 +1,4 @@
-"""A layer whose weight is stored as integers, as quantisers leave it, is one layer.
+"""A layer and the nodes that dequantise its weight are one layer, which stores the integers.
 
     MatMul(x, DequantizeLinear(W, s, z)), Gemm(..)   ->  QuantizedLinear(x, W, s, z)
     Conv(x, DequantizeLinear(W, s, z), b)            ->  QuantizedConv(x, W, s, z, b)

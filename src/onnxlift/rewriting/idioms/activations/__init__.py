@@ -1,1 +1,1 @@
-"""Activations that exporters write in their parts."""
+"""Activations that exporters write as several nodes."""

@@ -6,8 +6,8 @@
     x * HardSigmoid(x, alpha=1/6, beta=1/2)            ->   HardSwish(x)
     Clip(x, 0, 6)                                      ->   ReLU6(x)
 
-in any order and grouping of the factors. Not if another node reads the gate, nor with other numbers: `x * Sigmoid(c *
-x)` stays as it is. The last one applies to what is not part of the third.
+The factors may have any order and grouping. Not if another node reads the gate, nor with other numbers: `x * Sigmoid(c
+* x)` stays as it is. The last rule applies to a Clip that is not part of a HardSwish.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from onnxlift.stages import step
 
 @step("gates")
 def run(model: ir.Model) -> int:
-    """Recognise gated activations; gives how many."""
+    """Recognise gated activations; return how many."""
     return sweep(model, {("Sigmoid", "Tanh", "HardSigmoid", "Clip"): _gated}) + sweep(model, {"Clip": _relu6})
 
 
@@ -50,8 +50,11 @@ def _gated(edit: Edit, node: ir.Node) -> None:
 
 
 def _gate(edit: Edit, node: ir.Node) -> tuple[str, ir.Value, float, list[ir.Node]] | None:
-    """The activation that a product of `node`, a gate of x, with x and a number is; x, the number, and the nodes before
-    the gate."""
+    """Return the activation that `node` is the gate of, with x, the coefficient of `x * gate`, and the nodes before the
+    gate.
+
+    For example `Clip(x + 3, 0, 6)` gives HardSwish, x, 1 / 6 and the Add.
+    """
     x = node.inputs[0]
     if x is None or not is_float(node.outputs[0]):
         return None
@@ -79,7 +82,7 @@ def _relu6(edit: Edit, node: ir.Node) -> None:
 
 
 def _bounds(node: ir.Node) -> tuple[float | None, float | None]:
-    """The bounds of a Clip where they are numbers: attributes before opset 11, inputs since."""
+    """Return the bounds of a Clip if they are numbers: attributes before opset 11, inputs since."""
     if len(node.inputs) > 1:
         low, high = (*node.inputs[1:3], None)[:2]
         return number(low), number(high)

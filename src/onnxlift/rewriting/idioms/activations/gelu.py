@@ -3,8 +3,8 @@
     x * 0.5 * (1 + Erf(x / sqrt(2)))                                   ->   Gelu(x)
     x * 0.5 * (1 + Tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))       ->   Gelu(x, approximate="tanh")
 
-in any order and grouping: both sides are compared as polynomials. `x * Sigmoid(1.702 * x)` is another function and
-stays as it is. Not if another node reads a part of it.
+The operations may have any order and grouping: both sides are compared as polynomials. `x * Sigmoid(1.702 * x)` is
+another function and stays as it is. Not if another node reads a part of it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TANH_SCALE = math.sqrt(2 / math.pi)
 
 @step("gelu")
 def run(model: ir.Model) -> int:
-    """Recognise GELU in both forms; gives how often."""
+    """Recognise GELU in both forms; return how often."""
     return sweep(model, {("Erf", "Tanh"): _visit})
 
 

@@ -1,9 +1,9 @@
-"""One half of the features as the gate of the other is a gated linear unit.
+"""One half of the features as the gate of the other half is a gated linear unit.
 
     a, b = Split(x, axis); Mul(a, Sigmoid(b))   ->   GLU(x, axis)
 
-with two parts of equal size, either order of the product, and nobody else who reads a part or the gate. The first part
-is the one that the gate is for: `b * Sigmoid(a)` is another function.
+The two parts have the same size, and the product may have either order. Nobody else reads a part or the gate. The gate
+must be made from the second part: `b * Sigmoid(a)` is another function.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from onnxlift.stages import step
 
 @step("glu")
 def run(model: ir.Model) -> int:
-    """Recognise gated linear units; gives how many."""
+    """Recognise gated linear units; return how many."""
     return sweep(model, {"Mul": _visit})
 
 
@@ -34,7 +34,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         axis, (first, second) = attribute(split, "axis", 0), split.outputs
         if shape_of(first) is None or shape_of(first) != shape_of(second) or axis is None:
             continue
-        if is_private(edit, first) and is_private(edit, second):  # so that `value` is the first
+        if is_private(edit, first) and is_private(edit, second):  # so `value` is `first`: the Sigmoid reads `second`
             edit.replace(node, "GLU", [split.inputs[0]], [ir.AttrInt64("axis", axis)], domain=DOMAIN)
             drop_unused(edit, [sigmoid, split])
             return

@@ -1,12 +1,14 @@
-"""A softmax of what its maximum was taken from is one without that.
+"""A softmax does not need the maximum subtracted first.
 
     Softmax(Sub(x, ReduceMax(x, axis, keepdims=1)), axis)   ->   Softmax(x, axis)
 
-and LogSoftmax likewise. Authors write this so that no exponential overflows, although every softmax does the same by
-itself; without it, the attention around it is recognised. Sound because the softmax then subtracts a maximum of 0, and
-so makes the same difference of the same numbers: float32 and double only, since half is computed with more digits
-inside. Not over another axis, nor before opset 13, where a softmax goes over several. The difference may have other
-readers, and stays for them.
+The same holds for LogSoftmax. Authors write this so that no exponential overflows, although every softmax subtracts the
+maximum by itself. Without the Sub, the attention around it is recognised.
+
+Sound because the softmax of the difference subtracts a maximum of 0, so that it computes with the same differences of
+the same numbers. For float32 and double only, since in half precision the softmax computes with more digits inside. Not
+over another axis, nor before opset 13, where a softmax goes over several axes. The difference may have other readers,
+and stays for them.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from onnxlift.stages import step
 
 @step("shifted-softmax")
 def run(model: ir.Model) -> int:
-    """Leave out such shifts; gives how many."""
+    """Drop the subtraction of the maximum before a softmax; return how many."""
     return sweep(model, {("Softmax", "LogSoftmax"): _visit})
 
 

@@ -1,12 +1,12 @@
-"""Softplus takes in the factor and the guard that PyTorch has in it.
+"""A softplus takes in the factor and the threshold that PyTorch's function has.
 
     Where(Greater(x, t), x, Softplus(x))             ->   Softplus(x, threshold=t)
     Where(Greater(s, t), x, Div(Softplus(s), b))     ->   Softplus(x, beta=b, threshold=t), with s = Mul(x, b)
     Div(Softplus(Mul(x, b)), b)                      ->   Softplus(x, beta=b), of float32
 
-which is `F.softplus`: it gives x itself above the threshold. b is a positive number, the same in both places, and
-nobody else reads what is in between. The last has no guard; that of PyTorch begins at 20, where float32 has no digits
-left for the difference.
+`F.softplus` gives x itself above the threshold. b is a positive number, the same in both places, and nobody else reads
+a value in between. The last form has no threshold, but PyTorch's function does: 20 by default. This is sound for
+float32, which from there on has no digits left for the difference.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _THRESHOLD = 20.0
 
 @step("softplus")
 def run(model: ir.Model) -> int:
-    """Recognise softplus with a factor or a guard; gives how many."""
+    """Recognise softplus with a factor or a threshold; return how many."""
     return sweep(model, {"Where": _guarded}) + sweep(model, {"Div": _scaled})
 
 
@@ -70,7 +70,10 @@ def _replace(edit: Edit, node: ir.Node, x: ir.Value, beta: float, threshold: flo
 
 
 def _with_factor(edit: Edit, node: ir.Node | None, readers: int) -> tuple[ir.Value, float, list[ir.Node]] | None:
-    """`Softplus(x * b) / b`: x, b, and the nodes from the last to the first, whose result has so many readers."""
+    """Match `Softplus(x * b) / b`; return x, b, and the nodes, the last one first.
+
+    `readers` says how many nodes must read `x * b`.
+    """
     quotient = divided_by_number(node) if node is not None else None
     softplus = made_by(edit, quotient[0], "Softplus") if quotient is not None else None
     product = made_by(edit, softplus.inputs[0], "Mul") if softplus is not None else None

@@ -1,4 +1,4 @@
-"""Activations that exporters write in their parts are one function each.
+"""Softsign, tanhshrink, hardshrink and softshrink, spelled out by exporters, are one function each.
 
     x / (|x| + 1)                                          ->   Softsign(x)
     x - Tanh(x)                                            ->   Tanhshrink(x)
@@ -7,8 +7,8 @@
     Where(|x| > l, x - Sign(x) * l, x * 0)                 ->   Shrink(x, lambd=l, bias=l)
     Where(x > l, x - l, 0) + Where(x < -l, x + l, 0)
 
-l is a number, not negative, and nobody else reads what is in between. Sound because these are the definitions; the
-forms of a shrink differ in what they make of NaN, as the operator and PyTorch's function do.
+l is a number and not negative, and nobody else reads a value in between. Sound because these are the definitions; the
+forms of a shrink treat NaN differently, as ONNX's operator and PyTorch's function do.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from onnxlift.ir.graph.types import is_float
 from onnxlift.stages import step
 
 _Shrink = tuple[ir.Value, float, float, list[ir.Node]]
-"""What is shrunk, `lambd`, `bias`, and the nodes in between, each before those that make its inputs."""
+"""The value that is shrunk, `lambd`, `bias`, and the nodes in between, each before those that make its inputs."""
 
 
 @step("spelled-activations")
 def run(model: ir.Model) -> int:
-    """Recognise activations in their parts; gives how many."""
+    """Recognise activations that are spelled out; return how many."""
     return sweep(model, {"Div": _softsign, "Sub": _tanhshrink, "Where": _shrink, "Add": _shrink_of_sides})
 
 
@@ -66,7 +66,7 @@ def _tanhshrink(edit: Edit, node: ir.Node) -> None:
 
 
 def _hard(edit: Edit, node: ir.Node) -> _Shrink | None:
-    """`Where(|x| <= l, 0, x)`"""
+    """Match `Where(|x| <= l, 0, x)`."""
     test, then, x = node.inputs
     below = made_by(edit, test, "LessOrEqual")
     size = made_by(edit, below.inputs[0], "Abs") if below is not None else None
@@ -78,7 +78,7 @@ def _hard(edit: Edit, node: ir.Node) -> _Shrink | None:
 
 
 def _hard_by_sides(edit: Edit, node: ir.Node) -> _Shrink | None:
-    """`Where(x > l or x < -l, x, 0)`"""
+    """Match `Where(x > l or x < -l, x, 0)`."""
     test, x, otherwise = node.inputs
     either = made_by(edit, test, "Or")
     sides = [_bound(edit, value) for value in either.inputs] if either is not None else []
@@ -91,7 +91,7 @@ def _hard_by_sides(edit: Edit, node: ir.Node) -> _Shrink | None:
 
 
 def _soft(edit: Edit, node: ir.Node) -> _Shrink | None:
-    """`Where(|x| > l, x - Sign(x) * l, x * 0)`"""
+    """Match `Where(|x| > l, x - Sign(x) * l, x * 0)`."""
     makers = ("Greater", "Sub", "Mul")
     above, shrunk, nothing = (made_by(edit, v, op) for v, op in zip(node.inputs, makers, strict=True))
     zero = with_number(nothing) if nothing is not None else None
@@ -110,7 +110,7 @@ def _soft(edit: Edit, node: ir.Node) -> _Shrink | None:
 
 
 def _soft_by_sides(edit: Edit, node: ir.Node) -> _Shrink | None:
-    """`Where(x > l, x - l, 0) + Where(x < -l, x + l, 0)`"""
+    """Match `Where(x > l, x - l, 0) + Where(x < -l, x + l, 0)`."""
     found = [side for value in node.inputs if (side := _one_side(edit, value)) is not None]
     if len(found) != 2:
         return None
@@ -120,8 +120,10 @@ def _soft_by_sides(edit: Edit, node: ir.Node) -> _Shrink | None:
 
 
 def _one_side(edit: Edit, value: ir.Value | None) -> tuple[ir.Value, float, list[ir.Node]] | None:
-    """`Where(x > l, x - l, 0)`, or the same below -l: x, the limit with its sign, and the nodes, the second of which
-    is the comparison."""
+    """Match `Where(x > l, x - l, 0)` or `Where(x < -l, x + l, 0)`.
+
+    Return x, the limit with its sign, and the nodes; the second node is the comparison.
+    """
     choice = made_by(edit, value, "Where")
     if choice is None or not is_private(edit, value):
         return None
@@ -138,7 +140,7 @@ def _one_side(edit: Edit, value: ir.Value | None) -> tuple[ir.Value, float, list
 
 
 def _bound(edit: Edit, value: ir.Value | None) -> tuple[ir.Value, float, ir.Node] | None:
-    """`x > l` or `x < -l`: x, the number, and the comparison, that nobody else reads."""
+    """Match `x > l` or `x < -l` that nobody else reads; return x, the limit with its sign, and the comparison."""
     node = made_by(edit, value, "Greater", "Less")
     limit = number_beside(*node.inputs) if node is not None else None
     if node is None or limit is None or node.inputs[0] is None or not is_private(edit, value):

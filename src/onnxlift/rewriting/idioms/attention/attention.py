@@ -2,27 +2,28 @@
 
     MatMul(Softmax(MatMul(q, k.T) * scale + mask), v)   ->   Attention(q, k, v, mask, scale=...)
 
-q, k and v have the same number of axes, three or four. The forms of each part:
+q, k and v have the same number of axes, three or four. Each part may have several forms:
 
-- scale: a Mul or Div by a number, on the scores, on q, on k or on several of them, also before a transpose; without
-  one the scale is 1
-- k.T: a Transpose (which may do more: then k keeps the rest of it); anything else is transposed for the purpose
-- mask: added to the scaled scores; `Where(m, 0, -inf)` added to them, or `Where(m, scores, -inf)`, is the boolean mask
-  m; with a huge negative number in the place of -inf it is added, since then a row without any key is not the same;
-  a mask that hides exactly what lies after each query, a constant or a Trilu of ones, is `is_causal`;
-  two masks, one after the other, are one where `attention_mask.py` says so;
-  a small number that is added to all scores alike is left out
-- `Where(IsNaN(p), 0, p)` around the softmax, PyTorch's spelling of "no key, no value": its attention does that itself
-- a Dropout of the probabilities, with a constant ratio and without a seed: `dropout_p`, in train mode only
-- casts of the scores to float32 and of the result back, which PyTorch's attention does itself
-- what `attention_windows.py` says of masks for the windows of an image
-- k and v repeated for several heads of q (Unsqueeze, Expand, Reshape): grouped queries, `enable_gqa`
+- scale: a Mul or Div by a number, on the scores, on q, on k or on several of them, also before a transpose. Without one
+  the scale is 1.
+- k.T: a Transpose. It may move other axes too: then k keeps that part of it. If there is none, k is transposed.
+- mask: a value that is added to the scaled scores. `Where(m, 0, -inf)` that is added, and `Where(m, scores, -inf)`, are
+  the boolean mask m. With a huge negative number instead of -inf, the mask is added as numbers, since a row without any
+  key gives another result. A mask that hides exactly the keys after each query, a constant or a Trilu of ones, is
+  `is_causal`. Two masks, one after the other, are one if parts/mask.py says so. A small number that is added to all
+  scores alike is left out.
+- `Where(IsNaN(p), 0, p)` around the softmax, PyTorch's way to give 0 where there is no key: its attention does that
+  itself.
+- a Dropout of the probabilities, with a constant ratio and without a seed: `dropout_p`, in train mode only.
+- casts of the scores to float32 and of the result back, which PyTorch's attention does itself.
+- masks for the windows of an image, see parts/windows.py.
+- k and v that are repeated for several heads of q (Unsqueeze, Expand, Reshape): grouped queries, `enable_gqa`.
 
 Not if the softmax goes over another axis, if another node or the caller reads the scores or the probabilities, or if
 the mask would give the scores more axes. Sound because this is the definition of attention in PyTorch; the order of
-roundings differs. Where every key of a row is masked by -inf, PyTorch gives 0, and so does the model with the guard
-for NaN; without it the row would not be numbers at all. Scores that are NaN for another reason stay so in PyTorch, also
-where the guard would have hidden them.
+roundings differs. If every key of a row is masked by -inf, PyTorch gives 0. So does a model with the guard for NaN;
+without the guard it would give NaN. Scores that are NaN for another reason stay NaN in PyTorch, also where the guard
+would have hidden them.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from onnxlift.stages import step
     },
 )
 def run(model: ir.Model) -> int:
-    """Recognise attention; gives how often."""
+    """Recognise attention; return how often."""
     transposes: set[ir.Node] = set()
     return sweep(
         model,

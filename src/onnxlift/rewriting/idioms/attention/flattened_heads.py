@@ -1,13 +1,13 @@
-"""Products of matrices that are counted in one axis, by batch and head, get two axes for that.
+"""Matrix products with batch and heads merged into one axis get an axis for each.
 
     Reshape(MatMul(Reshape(q, (b * h, n, d)), Reshape(k, (b * h, d, m))), (b, h, n, m))   ->   MatMul(q, k)
 
-where q and k have the axes (b, h, ...). So attention was written for years, with `torch.bmm`: BART, OPT, BLOOM, CLIP.
+q and k have the axes (b, h, ...). For years attention was written like this, with `torch.bmm`: BART, OPT, BLOOM, CLIP.
 Between the first Reshape and the last there may be, in any order: a Transpose of the last two axes, a Cast, a Softmax
 over the last axis, a Mul or Div by a number, and an Add, whose other operand gets a Reshape of its own if it needs one.
 
-Not if somebody else reads what is computed between, or if the batches and heads are not the same everywhere. Sound
-because all of these treat each matrix by itself, however the matrices are counted.
+Not if another node reads a value in between, or if batches and heads are not the same everywhere. Sound because all
+these operators treat each matrix by itself, however the matrices are counted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from onnxlift.rewriting.simplifying import reshapes, transposes
 from onnxlift.stages import step
 
 Recipe = Callable[[], ir.Value]
-"""Writes the nodes that give a value with two axes in the place of the first."""
+"""Inserts the nodes that compute a value with two axes instead of its first one, and returns the new value."""
 
 _STEPS = ("MatMul", "Transpose", "Softmax", "Cast", "Mul", "Div", "Add")
 _MOST_NODES = 16
@@ -41,9 +41,9 @@ _MOST_NODES = 16
     },
 )
 def run(model: ir.Model) -> int:
-    """Give batches and heads an axis each; gives how many results have them."""
+    """Give batches and heads an axis each; return how many results have them."""
     count = sweep(model, {"Reshape": _visit})
-    if count:  # what was added may have had both axes before, and the axes of the keys have been moved already
+    if count:  # the new moves may undo others: an added mask may have had both axes before, the keys were transposed
         for tidy in (transposes, reshapes):
             tidy.run(model)
     return count
@@ -61,8 +61,10 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 class _Apart:
-    """Recipes for values whose first axis is counted by the two `leading` sizes; `old` is what they take the place
-    of, the last nodes first."""
+    """Recipes for values whose first axis becomes the two `leading` axes.
+
+    `old` are the nodes that they replace, the last ones first.
+    """
 
     def __init__(self, edit: Edit, place: ir.Node, leading: Shape) -> None:
         self.edit = edit
@@ -71,7 +73,9 @@ class _Apart:
         self.old: list[ir.Node] = []
 
     def recipe(self, value: ir.Value | None) -> Recipe | None:
-        """How to get the value with both axes: from before they were made one, or by the same computation."""
+        """Return a recipe for the value with both axes: the value from before they were merged, or the same
+        computation.
+        """
         flattened = made_by(self.edit, value, "Reshape")
         whole = None if flattened is None else flattened.inputs[0]
         if flattened is None or whole is None:
@@ -80,7 +84,7 @@ class _Apart:
         return (lambda: whole) if shape_of(whole) == self._shape(value) else None
 
     def step(self, value: ir.Value | None) -> Recipe | None:
-        """How to compute the value."""
+        """Return a recipe that computes the value with both axes."""
         node, shape = made_by(self.edit, value, *_STEPS), self._shape(value)
         if node is None or value is None or shape is None:
             return None
@@ -118,7 +122,7 @@ class _Apart:
         )
 
     def _cut(self, value: ir.Value | None, like: ir.Value) -> Recipe | None:
-        """A value with as many matrices as another one, with both axes."""
+        """Return a recipe that splits the first axis of `value`, if it counts as many matrices as that of `like`."""
         shape, counted, (_, heads) = self._shape(value), shape_of(like), self.leading
         if value is None or shape is None or counted is None or not isinstance(heads, int):
             return None
@@ -138,6 +142,6 @@ class _Apart:
         return insert("Reshape", value, insert("Concat", front, sizes, shape=(4,)), like=value, shape=shape)
 
     def _shape(self, value: ir.Value | None) -> Shape | None:
-        """What the shape of a value is with both axes, if it has three without."""
+        """Return the shape of a value with both axes, if it has three axes now."""
         shape = shape_of(value)
         return (*self.leading, *shape[1:]) if shape is not None and len(shape) == 3 else None

@@ -4,19 +4,19 @@
     q, k, v = three parts of p, in heads       Reshape, Transpose, Gather, Split, ... in any spelling
     Linear(heads joined(Attention(q, k, v, mask)), W2, b2)   ->   MultiheadAttention(x, x, x, W, b, W2, b2, mask)
 
-with what the class has besides, each in a file of its own: the weights that it gives back (multihead_core.py), one
-sequence without a batch and `batch_first` (multihead_layouts.py), masks (multihead_masks.py), and rows that it appends
-to keys and values (multihead_keys.py). Where the queries are projected from one value and the keys and values from
-others, each with its rows of W and b (projections.py) or what the exporter made of these (projection_weights.py), these
-are what the layer is called with. What the nodes in between do is compared axis by axis (moved_axes.py).
+The folder multihead has a file for each other option of the class: the weights that it returns (core.py), a sequence
+without a batch and `batch_first` (layouts.py), masks (masks.py), and rows that it appends to keys and values (keys.py).
+Queries, keys and values may be projected from different values. Each then has its rows of W and b (projections.py), or
+constants that the exporter made of these (projection_weights.py), and the layer is called with the different values.
+The nodes in between are compared axis by axis (parts/moved_axes.py).
 
 It applies if the parameters are named as in that class (`in_proj_weight`, `in_proj_bias`), or if the sequence is the
-first axis, as that class alone has it: others keep their own projections. Projections with a weight each are only that
-class's if, besides, it computes them and the attention itself, and no module inside it does.
+first axis, which only that class does: other classes keep their own projections. Projections with a weight each need a
+further condition: one and the same module computes them and the attention, and not the modules inside it.
 
 Not with another scale than PyTorch's default, with grouped heads, with a bias in only one of the projections, or if
-somebody else reads a value in between. A bias of the last projection that is missing although `in_proj_bias` is there
-was zero, and left out by the exporter: it is zero again.
+another node reads a value in between. If `in_proj_bias` is there but the last projection has no bias, the bias was zero
+and the exporter left it out: it becomes zero again.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ _ORDERS: tuple[tuple[str, str], ...] = (("seq", "batch"), ("batch", "seq"))
 
 @step("multihead-attention", after={"attention": "it looks for an attention as one node"})
 def run(model: ir.Model) -> int:
-    """Recognise multi-head attention layers; gives how many."""
-    dead_code.run(model)  # what made a causal mask still reads the sizes of the queries
+    """Recognise multi-head attention layers; return how many."""
+    dead_code.run(model)  # unused nodes of a causal mask still read the sizes of the queries
     seen: set[ir.Node] = set()
 
     def visit(edit: Edit, node: ir.Node) -> None:
@@ -64,8 +64,11 @@ def run(model: ir.Model) -> int:
 
 @dataclass(frozen=True)
 class _Layer:
-    """A layer around an attention: its three projections, what comes out of them and becomes of that in heads, the last
-    linear layer and what goes into that."""
+    """A layer around an attention.
+
+    `projected` are the results of the three projections, `parts` the same in heads. `output` is the last linear layer,
+    and `joined` its input. `rows` are the rows that are appended to keys and values.
+    """
 
     core: Core
     projections: list[Projection]
@@ -83,7 +86,7 @@ class _Layer:
 
     @property
     def modules(self) -> set[str]:
-        """Where the layer is computed."""
+        """The modules in which the layer is computed."""
         nodes = [node for projection in self.projections for node in projection.nodes]
         return {module_of(node) for node in (*nodes, self.core.node, self.output)}
 
@@ -94,7 +97,7 @@ class _Layer:
 
 @dataclass(frozen=True)
 class _Call:
-    """How a layer is called."""
+    """One call of a layer: its layout, its masks, and the weights that it returns."""
 
     layout: Layout
     masks: Masks
@@ -102,7 +105,7 @@ class _Call:
 
     @property
     def ends(self) -> list[ir.Node]:
-        """The nodes that make what the layer gives."""
+        """The nodes that make the results of the layer."""
         return [self.layout.last, *([] if self.returned is None else [self.returned.node])]
 
 
@@ -119,13 +122,13 @@ def _visit(edit: Edit, node: ir.Node, seen: set[ir.Node]) -> None:
         inside = None if call is None else _inside(edit, layer, call)
         if call is not None and inside is not None and _is_read_later(edit, call.returned, seen, inside):
             seen.add(_write(edit, layer, call))
-            drop_unused(edit, [*inside, *inside])  # sizes of what is inside may be read there too
+            drop_unused(edit, [*inside, *inside])  # twice, as nodes inside may read sizes of values inside
             return
     near_miss(node, "a mask does not fit the layer, or others read a value inside of it")
 
 
 def _find(edit: Edit, core: Core) -> _Layer | None:
-    """The layer around an attention, if all axes go where they should."""
+    """Return the layer around an attention, if all axes go where they should."""
     values = (core.q, core.k, core.v)
     chains = [moves_to(edit, value, "Concat") for value in values]
     found = [find_projection(edit, chain[0].inputs[0]) if chain else None for chain in chains]
@@ -133,7 +136,7 @@ def _find(edit: Edit, core: Core) -> _Layer | None:
     projections = arranged([projection for projection in found if projection is not None])
     if projections is None or of_q is None or not isinstance(of_q[-1], int):
         return None
-    width, features = projections[0].columns, of_q[-1]  # some, or the scale would not be PyTorch's
+    width, features = projections[0].columns, of_q[-1]  # not 0 features, or the scale would not be PyTorch's
     shapes = [shape_of(chain[0].inputs[0]) for chain in chains]
     axes: tuple[Axis, ...] = (("batch",), ("head",), ("seq",), ("feature",))
     if len(of_q) == 3:
@@ -165,7 +168,7 @@ def _find(edit: Edit, core: Core) -> _Layer | None:
 def _packed(
     shape: Shape | None, projection: Projection, order: tuple[str, str], width: int, features: int
 ) -> Moved | None:
-    """The axes of what is projected: two, and the parts, heads and features in one."""
+    """Return the axes of a projected value: sequence and batch, then parts, heads and features in one."""
     if shape is None or len(shape) != 3:
         return None
     parts = projection.rows // width
@@ -177,14 +180,14 @@ def _packed(
 
 
 def _sources(layer: _Layer) -> list[tuple[ir.Value, Moved]]:
-    """What is projected, with its axes."""
+    """Return the values that are projected, with their axes."""
     axes = tuple((atom,) for atom in (*layer.order, "in"))
     pairs = zip(layer.projections, layer.projected, strict=True)
     return [(p.x, Moved(axes, {**moved.sizes, "in": p.columns})) for p, moved in pairs]
 
 
 def _has_biases(projection: Projection, output: ir.Node) -> bool:
-    """Whether both projections have a bias or none has; or the last one only lost it."""
+    """Tell whether all projections have a bias or none has; the last one may have lost it."""
     there = len(output.inputs) > 2
     if projection.bias is None:
         return not there
@@ -192,7 +195,7 @@ def _has_biases(projection: Projection, output: ir.Node) -> bool:
 
 
 def _output(edit: Edit, core: ir.Node, moved: Moved, width: int) -> tuple[ir.Node, Moved] | None:
-    """The linear layer after the attention, and what goes into it: the heads, joined again."""
+    """Return the linear layer after the attention, and its input: the heads, joined again."""
     nodes: list[ir.Node] = []
     reader = only_reader(edit, core)
     while reader is not None and reader.op_type in MOVES:
@@ -221,7 +224,7 @@ def _is_named_so(layer: _Layer) -> bool:
 
 
 def _call(edit: Edit, layer: _Layer, layout: Layout) -> _Call | None:
-    """How a layer is called in this layout; None if it has masks or gives weights that do not fit that."""
+    """Return the call of a layer in this layout; None if its masks or returned weights do not fit the layout."""
     core, rows = layer.core, layer.rows[0].count
     batch, queries, keys = layer.projected[0].sizes["batch"], *(moved.sizes["seq"] for moved in layer.projected[:2])
     sizes = Sizes(batch, layer.heads, queries, keys, rows, layout.is_batched)
@@ -231,7 +234,7 @@ def _call(edit: Edit, layer: _Layer, layout: Layout) -> _Call | None:
     if core.probabilities is None:
         return _Call(layout, masks, None)
     if core.is_causal and rows:
-        return None  # only the attention that gives no weights back counts these rows as later keys
+        return None  # only an attention that returns no weights counts these rows as later keys
     leading = (("batch",), ("head",)) if len(layer.parts[0].axes) == 4 else (("batch", "head"),)
     known = {"batch": layer.parts[0].sizes["batch"], "head": layer.heads}
     known |= {"query": layer.parts[0].sizes["seq"], "key": layer.parts[1].sizes["seq"]}
@@ -241,8 +244,11 @@ def _call(edit: Edit, layer: _Layer, layout: Layout) -> _Call | None:
 
 
 def _inside(edit: Edit, layer: _Layer, call: _Call) -> dict[ir.Node, None] | None:
-    """The nodes that only serve to compute what the layer gives, each before those that make its inputs; None if some
-    of the layer are not among these, because somebody else reads what they make. Sizes can be read elsewhere too."""
+    """Return the nodes that only serve to compute the results of the layer, each before those that make its inputs.
+
+    Return None if a node of the layer is not among them, because another node reads its result. Sizes may be read
+    elsewhere.
+    """
     given = (*call.layout.sources, call.masks.by_query, call.masks.padding)
     outside = {value.producer() for value in given if value is not None}
     inside = dict.fromkeys(call.ends)
@@ -262,7 +268,7 @@ def _inside(edit: Edit, layer: _Layer, call: _Call) -> dict[ir.Node, None] | Non
 
 
 def _is_read_by(edit: Edit, value: ir.Value, nodes: Collection[ir.Node]) -> bool:
-    """Whether nobody but these nodes reads a value, its size aside."""
+    """Tell whether only these nodes read a value; others may read its size."""
     if value in edit.shared:  # for speed
         return False
     if edit.is_output(value):
@@ -277,8 +283,10 @@ def _is_read_by(edit: Edit, value: ir.Value, nodes: Collection[ir.Node]) -> bool
 def _is_read_later(
     edit: Edit, returned: Returned | None, seen: Collection[ir.Node], inside: Collection[ir.Node]
 ) -> bool:
-    """Whether all who read the weights come after the attention, where the layer will stand. So what goes into the
-    layer is not made of its weights either."""
+    """Tell whether all readers of the returned weights come after the attention, where the layer will stand.
+
+    It follows that the inputs of the layer do not depend on its weights either.
+    """
     users = [] if returned is None else [user for user, _ in returned.value.uses() if user not in inside]
     return all(user.graph is edit.graph and user not in seen for user in users)
 
@@ -321,13 +329,13 @@ def _write(edit: Edit, layer: _Layer, call: _Call) -> ir.Node:
 
 
 def _owner(*values: ir.Value | None) -> str:
-    """What the names of the layer's parameters begin with, by those of its last projection."""
+    """Return the prefix of the names of the layer's parameters, found from those of its last projection."""
     names = (str(value.name).rpartition("out_proj.") for value in values if value is not None)
     return next((owner for owner, found, _ in names if found), "")
 
 
 def _zeros(edit: Edit, bias: ir.Value) -> ir.Value:
-    """The bias of the last projection of the layer that has this `in_proj_bias`."""
+    """Return a zero bias for the last projection of the layer with this `in_proj_bias`."""
     tensor = bias.const_value
     assert tensor is not None
     name = str(bias.name).removesuffix(IN_BIAS) + "out_proj.bias"

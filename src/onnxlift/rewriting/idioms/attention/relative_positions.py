@@ -1,21 +1,23 @@
-"""A bias of an attention's scores that PyTorch's exporters have computed ahead of time is a table to train again.
+"""A bias of an attention's scores that PyTorch's exporters have looked up ahead of time is a table to train again.
 
     Add(scores, bias (heads, n, n))   ->   Add(scores, Transpose(Gather(table, index), (2, 0, 1)))
 
-What the bias is added to may also be a mask that is added to the scores.
+The bias may also be added to a mask that is added to the scores.
 
-Queries and keys are the n = rows * columns places of a window, and the bias of two of them depends only on how far one
-is from the other: `table` has a row of biases for each of the (2 * rows - 1) * (2 * columns - 1) offsets, and `index`
-says which row is whose, counted as in the Swin Transformer and all that follow it. In front of the places there may be
-a class token, which has no place: then the last three rows are for its queries, its keys, and both, as in BEiT. Table
-and index are called as there, unless the exporter has noted what it computed the bias from.
+Queries and keys are the n = rows * columns places of a window. The bias of two places depends only on the offset
+between them: `table` has a row of biases for each of the (2 * rows - 1) * (2 * columns - 1) offsets, and `index` has
+the row for each pair, counted as in the Swin Transformer and its successors. In front of the places there may be a
+class token, which has no place: then the last three rows are for its queries, its keys, and both, as in BEiT. Table and
+index have the names that they have there, unless the exporter has noted what it computed the bias from.
 
-It applies if that is so exactly, number by number, for a window of at least 2 x 2, and if the bias is not the same for
-all places of one distance in reading order, as a causal mask or ALiBi is: that is no table of offsets. Not to a bias
-with a name of its own, which was a parameter as it is; not if others read it; and not if the exporter notes that it was
-computed from other parameters, or by more than a lookup and moves: then the numbers of a table are not the parameter's.
-But the arithmetic that makes the index may be noted there (one sum of two coordinates, each a difference that starts at
-0, the first one times a width), and a resampling, which leaves a table for this window as it is.
+It applies if the bias is exactly of this form, number by number, for a window of at least 2 x 2. The bias may not be
+the same for all places of one distance in reading order, like a causal mask or ALiBi: that is no table of offsets.
+
+Not to a bias with a name of its own, which was itself a parameter; and not if others read it. Not if the exporter notes
+that it was computed from other parameters, or by more than a lookup and moves: then the numbers of the table would not
+be those of the parameter. Two kinds of arithmetic may be in the note. One makes the index: a sum of two coordinates,
+each a difference that starts at 0, the first one times a width. The other is a resampling, which leaves a table for
+this window as it is.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ class _Names:
     table: str = "relative_position_bias_table"
     index: str = "relative_position_index"
     scope: str = ""
-    """Of the nodes that look the bias up, if it is known: `/encoder/bias`."""
+    """The name scope of the nodes that look the bias up, if it is known: `/encoder/bias`."""
 
 
 @step(
@@ -68,7 +70,7 @@ class _Names:
     },
 )
 def run(model: ir.Model) -> int:
-    """Make tables of relative positions of such biases; gives how many."""
+    """Turn biases into lookups in tables of relative positions; return how many."""
     return sweep(model, {"Add": _visit})
 
 
@@ -82,7 +84,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         if names is None or rows != columns or {*ones} != {1} or not is_private(edit, bias):
             continue
         axes = rank(scores)
-        if tensor.size > LARGEST or axes is None or axes < max(len(tensor.shape), 3):  # what is looked up has three
+        if tensor.size > LARGEST or axes is None or axes < max(len(tensor.shape), 3):  # the new bias has three axes
             continue
         found = _table(tensor.numpy().reshape(-1, rows, columns))
         if found is not None:
@@ -92,8 +94,10 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _meets_scores(edit: Edit, node: ir.Node, other: ir.Value | None) -> bool:
-    """Whether a bias is added to scores, or first to what is added to them: a mask, perhaps that of an image's windows,
-    which is repeated for the others."""
+    """Tell whether a bias is added to scores, or to a mask that is then added to them.
+
+    The mask may be that of an image's windows, which is repeated for the other images.
+    """
     if is_score(edit, other):
         return True
     (total,) = node.outputs
@@ -106,7 +110,7 @@ def _meets_scores(edit: Edit, node: ir.Node, other: ir.Value | None) -> bool:
 
 
 def _lookup(edit: Edit, node: ir.Node, bias: ir.Value, names: _Names, table: Array, index: Array) -> ir.Value:
-    """The bias, looked up in the table in front of `node`."""
+    """Return the bias, looked up in the table in front of `node`."""
     reason = "the exporter has looked up the bias of each distance ahead of time"
     parameter = weight_initialiser(edit.graph, edit.names.fresh(names.table), table, reason, is_named=True)
     parameter.meta[AXES] = ("offsets", "heads")
@@ -129,7 +133,7 @@ def _lookup(edit: Edit, node: ir.Node, bias: ir.Value, names: _Names, table: Arr
 
 
 def _place(node: ir.Node | None, names: _Names) -> None:
-    """Let a node be in the module that owns the table, if that lies in the one where the bias is added."""
+    """Move a node into the module that owns the table, if that lies in the module where the bias is added."""
     assert node is not None
     if names.scope:
         node.name = f"{names.scope}/{node.op_type}"
@@ -142,7 +146,7 @@ def _place(node: ir.Node | None, names: _Names) -> None:
 
 
 def _names(edit: Edit, bias: ir.Value) -> _Names | None:
-    """What the table and its index are called; None if the bias is not computed from such."""
+    """Return the names of the table and its index; None if the bias was not computed from a table."""
     origin = origin_of(bias)
     note = origin.computed_from
     if note is None:
@@ -151,7 +155,7 @@ def _names(edit: Edit, bias: ir.Value) -> _Names | None:
         name = str(bias.name)
         scope = place = name.rpartition("/")[0] if name.startswith("/") else ""
         if not scope:
-            place = edit.names.fresh("relative_positions")  # of which modules forget all up to the slash
+            place = edit.names.fresh("relative_positions")  # modules drop this part of the name, up to the slash
         return _Names(f"{place}/{_Names.table}", f"{place}/{_Names.index}", scope)
     sources = [source for source in note if not _MOVES.fullmatch(source)]
     if any(source.startswith("arange") for source in sources):
@@ -169,14 +173,14 @@ def _names(edit: Edit, bias: ir.Value) -> _Names | None:
 
 
 def _table(bias: Array) -> tuple[Array, Array] | None:
-    """Table and index for a bias (heads, n, n); None if it is not one of offsets in a window."""
+    """Return table and index for a bias (heads, n, n); None if it is not one of offsets in a window."""
     if _is_of_distances(bias):
         return None
     return _of_window(bias) or _with_class_token(bias)
 
 
 def _of_window(bias: Array) -> tuple[Array, Array] | None:
-    """Table and index, if all n are places of a window."""
+    """Return table and index, if all n are places of a window."""
     length = bias.shape[-1]
     square = isqrt(length)
     for rows in sorted((r for r in range(2, square + 1) if length % r == 0), reverse=True):
@@ -190,7 +194,7 @@ def _of_window(bias: Array) -> tuple[Array, Array] | None:
 
 
 def _with_class_token(bias: Array) -> tuple[Array, Array] | None:
-    """Table and index, if all but the first are."""
+    """Return table and index, if the first of the n is a class token, and all others are places of a window."""
     inner, queries, keys = bias[:, 1:, 1:], bias[:, 0, 1:], bias[:, 1:, 0]
     if _is_of_distances(inner) or not (_is_one(queries) and _is_one(keys)):
         return None
@@ -205,12 +209,12 @@ def _with_class_token(bias: Array) -> tuple[Array, Array] | None:
 
 
 def _is_one(row: Array) -> bool:
-    """Whether each head has one number for all places."""
+    """Tell whether each head has one number for all places."""
     return bool((row == row[:, :1]).all())
 
 
 def _index(height: int, width: int) -> Array:
-    """For each query and each key of a window, the row of the table for their offset."""
+    """Return the row of the table for each query and each key of a window, by their offset."""
     y, x = np.divmod(np.arange(height * width), width)
     down = y[:, None] - y + height - 1
     right = x[:, None] - x + width - 1
@@ -218,5 +222,5 @@ def _index(height: int, width: int) -> Array:
 
 
 def _is_of_distances(bias: Array) -> bool:
-    """Whether each of its diagonals has one number."""
+    """Tell whether each diagonal of the bias has one number."""
     return np.array_equal(bias[:, 1:, 1:], bias[:, :-1, :-1])

@@ -3,12 +3,12 @@
     Add(Mul(x, cos), Mul(Concat(Neg(second), first), sin))   ->   Rotary(x, cos, sin)
     Add(Mul(x, cos), Mul(pairs, sin))                        ->   Rotary(x, cos, sin, interleaved=1)
 
-with `first` and `second` the halves of x along its last axis (two Slices, or the two outputs of a Split). In `pairs`
-each feature with an even number has changed places with the one after it, which is negated: they are `-x[..., 1::2]`
-and `x[..., ::2]`, each with a new last axis, joined along that, and made the shape of x again. The operands of Add and
-Mul may come in either order. Not if x has no even number of features, if the Concat joins other parts or another axis,
-or if somebody else reads a value in between. Sound because the kernels compute the same terms in the same order,
-whatever cos and sin are.
+`first` and `second` are the halves of x along its last axis: two Slices, or the two outputs of a Split. In `pairs` each
+feature with an even number has changed places with the one after it, which is negated: `-x[..., 1::2]` and `x[...,
+::2]` each get a new last axis, are joined along it, and get the shape of x again. The operands of Add and Mul may have
+either order. Not if x has an odd number of features, if the Concat joins other parts or another axis, or if another
+node reads a value in between. Sound because the kernels compute the same terms in the same order, whatever cos and sin
+are.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from onnxlift.stages import step
 
 @step("rotary")
 def run(model: ir.Model) -> int:
-    """Recognise rotary embeddings; gives how often."""
+    """Recognise rotary embeddings; return how often."""
     return sweep(model, {"Add": _visit})
 
 
@@ -53,7 +53,7 @@ Turned = tuple[ir.Value, list[ir.Node], list[ir.Attr]]
 
 
 def _turned(edit: Edit, value: ir.Value) -> Turned | None:
-    """x, and the nodes in between, if `value` is its second half, negated, and then its first."""
+    """Return x and the nodes in between, if `value` is the second half of x, negated, and then the first half."""
     concat = made_by(edit, value, "Concat")
     if concat is None or len(concat.inputs) != 2 or not is_private(edit, value):
         return None
@@ -71,7 +71,7 @@ def _turned(edit: Edit, value: ir.Value) -> Turned | None:
 
 
 def _turned_pairs(edit: Edit, value: ir.Value) -> Turned | None:
-    """x, and the nodes in between, if `value` has its neighbours exchanged, the first of each two negated."""
+    """Return x and the nodes in between, if `value` is x with neighbours exchanged, the first of each pair negated."""
     flat = made_by(edit, value, "Reshape", "Flatten")
     concat = made_by(edit, flat.inputs[0], "Concat") if flat is not None else None
     if flat is None or concat is None or len(concat.inputs) != 2:
@@ -95,7 +95,7 @@ def _turned_pairs(edit: Edit, value: ir.Value) -> Turned | None:
 
 
 def _every_other(edit: Edit, value: ir.Value | None, start: int) -> ir.Value | None:
-    """x, if `value` is `x[..., start::2]`, perhaps without the last of these."""
+    """Return x, if `value` is `x[..., start::2]`, perhaps without the last of these."""
     cut = made_by(edit, value, "Slice")
     found = static_slice(cut) if cut is not None else None
     if cut is None or found is None:
@@ -106,7 +106,7 @@ def _every_other(edit: Edit, value: ir.Value | None, start: int) -> ir.Value | N
 
 
 def _half(edit: Edit, value: ir.Value | None, which: int) -> ir.Value | None:
-    """x, if `value` is the first (0) or second (1) half of its last axis, read here only."""
+    """Return x, if `value` is the first (0) or second (1) half of its last axis, and has no other reader."""
     half = piece(edit, value) if is_private(edit, value) else None
     if half is None or not _is_last(half.axis, half.x) or 2 * half.length != half.size:
         return None

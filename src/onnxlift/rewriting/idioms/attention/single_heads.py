@@ -1,15 +1,15 @@
-"""An attention with a single head is cut into heads like those with several, so that all are of one class.
+"""An attention with a single head is split into heads like those with several, so that all have one class.
 
     Unsqueeze(x, 1)                                    ->   Transpose(SplitHeads(x), (0, 2, 1, 3))
     Transpose(Reshape(x, (b, n, 1, d)), (0, 2, 1, 3))  ->   Transpose(SplitHeads(x), (0, 2, 1, 3))
     Squeeze(y, 1)                                      ->   MergeHeads(Transpose(y, (0, 2, 1, 3)))
     Reshape(Transpose(y, (0, 2, 1, 3)), (b, n, d))     ->   MergeHeads(Transpose(y, (0, 2, 1, 3)))
 
-SplitHeads is `x.unflatten(-1, (1, d))` and MergeHeads is `y.flatten(2)`, which a reshape would be with several heads.
+SplitHeads is `x.unflatten(-1, (1, d))` and MergeHeads is `y.flatten(2)`. With several heads, these are reshapes.
 
-Applies to the queries, keys and values of an attention and to its result y, if all four are of these forms and nothing
-else reads them, and if some attention of the model is cut into heads by a reshape: where none is, nobody speaks of
-heads. Sound because moving an axis of size 1 moves no element.
+It applies to the queries, keys and values of an attention and to its result y, if all four have one of these forms and
+nothing else reads them. Some attention of the model must be split into heads by a reshape: if none is, the model has no
+notion of heads. Sound because moving an axis of size 1 moves no element.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SWAP = (0, 2, 1, 3)
 
 @step("single-heads", after={"multihead-attention": "it looks for heads in other spellings"})
 def run(model: ir.Model) -> int:
-    """Cut single heads like several; gives for how many attentions."""
+    """Split single heads like several; return for how many attentions."""
     attentions = [node for region in regions(model) for node in region.graph if is_lifted(node, "Attention")]
     if not any(_is_cut(node) for node in attentions):
         return 0
@@ -37,7 +37,7 @@ def run(model: ir.Model) -> int:
 
 
 def _is_cut(attention: ir.Node) -> bool:
-    """Whether the queries are cut into heads by a reshape."""
+    """Tell whether a reshape splits the queries into heads."""
     q = attention.inputs[0]
     swap = None if q is None else q.producer()
     if swap is None or tuple(permutation(swap) or ()) != _SWAP or swap.inputs[0] is None:
@@ -59,7 +59,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _split(edit: Edit, value: ir.Value | None) -> ir.Node | None:
-    """The node that gives (batch, length, features) an axis for one head, before or behind the length."""
+    """Return the node that gives (batch, length, features) an axis for one head, before or after the length."""
     if not is_private(edit, value):
         return None
     swap = made_by(edit, value, "Transpose")
@@ -74,7 +74,7 @@ def _split(edit: Edit, value: ir.Value | None) -> ir.Node | None:
 
 
 def _merge(edit: Edit, y: ir.Value) -> ir.Node | None:
-    """The node that takes the axis of the head away from (batch, 1, length, features), perhaps behind a swap."""
+    """Return the node that removes the axis of the head from (batch, 1, length, features), perhaps after a swap."""
     axis = 1
     node = _reader(edit, y)
     if node is not None and tuple(permutation(node) or ()) == _SWAP:

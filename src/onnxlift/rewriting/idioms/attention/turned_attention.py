@@ -1,13 +1,13 @@
-"""An attention whose values come as (..., features, keys), with the weights on their right, is turned around.
+"""An attention whose values are (..., features, keys), with the weights on their right, is turned around.
 
     MatMul(v, Transpose(p))              ->   Transpose(MatMul(p, Transpose(v)))
     MatMul(v, Softmax(c * (k @ q), -2))  ->   Transpose(MatMul(Softmax(c * (q.T @ k.T), -1), Transpose(v)))
 
-where p are the weights of an attention (`attention_scores.py`) and every Transpose swaps the last two axes: so images
-are attended to in VQGAN, Stable Diffusion and SAGAN, whose 1x1 convolutions give (batch, channels, positions). A
-Transpose that follows goes away with the new one. The idiom of attention finds what is written here.
+p are the weights of an attention (parts/scores.py), and every Transpose swaps the last two axes. VQGAN, Stable
+Diffusion and SAGAN attend to images like this, because their 1x1 convolutions give (batch, channels, positions). A
+Transpose that follows is dropped together with the new one. The idiom of attention recognises the result.
 
-Not if somebody else reads the weights, if the softmax goes over the other axis (then nothing is attended to), or if the
+Not if another node reads the weights, if the softmax goes over the other axis (then it is no attention), or if the
 scores are no product of two tensors with as many axes as v. Sound because (A B).T = B.T A.T, and a softmax over an axis
 goes with that axis.
 """
@@ -36,7 +36,7 @@ from onnxlift.stages import step
     },
 )
 def run(model: ir.Model) -> int:
-    """Turn such attentions; gives how many."""
+    """Turn attentions with weights on the right around; return how many."""
     return sweep(model, {"MatMul": _visit})
 
 
@@ -63,7 +63,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _upright(edit: Edit, turned: ir.Value, axes: int | None, old: list[ir.Node]) -> ir.Value | None:
-    """The weights of an attention that `turned` is the transpose of."""
+    """Return the weights of an attention that `turned` is the transpose of."""
     transpose = made_by(edit, turned, "Transpose")
     if transpose is None or not _swaps(transpose):
         return None
@@ -75,8 +75,10 @@ def _upright(edit: Edit, turned: ir.Value, axes: int | None, old: list[ir.Node])
 
 
 def _of_columns(edit: Edit, root: ir.Node, turned: ir.Value, axes: int | None, old: list[ir.Node]) -> ir.Value | None:
-    """The transpose of a softmax over the queries' axis, computed as a softmax over the last one; None if `turned` is
-    no such softmax of a product."""
+    """Return the transpose of a softmax over the last axis but one, computed as a softmax over the last axis.
+
+    Return None if `turned` is no such softmax of a product.
+    """
     softmax = made_by(edit, turned, "Softmax")
     if softmax is None or axes is None or attribute(softmax, "axis", -1) not in (-2, axes - 2):
         return None
@@ -100,7 +102,7 @@ def _of_columns(edit: Edit, root: ir.Node, turned: ir.Value, axes: int | None, o
 
 
 def _swap_of(edit: Edit, value: ir.Value) -> ir.Node | None:
-    """The transpose that is the only reader of `value` and swaps its last two axes."""
+    """Return the transpose that is the only reader of `value` and swaps its last two axes."""
     if not is_private(edit, value):
         return None
     ((user, _),) = value.uses()
@@ -108,7 +110,7 @@ def _swap_of(edit: Edit, value: ir.Value) -> ir.Node | None:
 
 
 def _transpose(edit: Edit, root: ir.Node, value: ir.Value) -> ir.Value:
-    """`value` with its last two axes exchanged: what it is the transpose of, or a new transpose."""
+    """Return `value` with its last two axes swapped: the input of the transpose that makes it, or a new transpose."""
     transpose = made_by(edit, value, "Transpose")
     if transpose is not None and _swaps(transpose) and transpose.inputs[0] is not None:
         return transpose.inputs[0]

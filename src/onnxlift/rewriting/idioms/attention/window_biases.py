@@ -1,14 +1,13 @@
-"""Bias and mask of an attention in shifted windows, which PyTorch's exporters have added ahead of time, are apart
-again.
+"""Bias and mask of an attention in shifted windows, which exporters have added up ahead of time, are split again.
 
     Tile(total (w, h, n, m), (b, 1, 1, 1))   ->   Tile(Add(bias (h, n, m), mask (w, 1, n, m)), (b, 1, 1, 1))
 
-All windows of an image have the same bias, which differs from head to head; the mask is the same for all heads, and has
-one number where two places of a window do not see each other, else 0. The first window has nothing to hide, so that its
+All windows of an image have the same bias, which differs between heads. All heads have the same mask: one negative
+number where two places of a window do not see each other, and 0 elsewhere. The first window hides nothing, so that its
 total is the bias.
 
-It applies if the sum of the two is the total exactly, number by number, and if that is added to scores. Not to a total
-with a name of its own, which was a parameter as it is; nor if others read it; nor if no window hides anything.
+It applies if the sum of bias and mask is exactly the total, number by number, and if the total is added to scores. Not
+to a total with a name of its own, which was itself a parameter; nor if others read it; nor if no window hides anything.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _ADDITION = re.compile(r"add(_\d+)*")
 
 @step("window-biases")
 def run(model: ir.Model) -> int:
-    """Take such totals apart; gives how many."""
+    """Split totals into bias and mask; return how many."""
     return sweep(model, {"Tile": _visit})
 
 
@@ -63,21 +62,21 @@ def _meets_scores(edit: Edit, tile: ir.Node) -> bool:
 
 
 def _parts(total: Array) -> tuple[Array, Array] | None:
-    """Bias and mask, if the total is the sum of such."""
+    """Return bias and mask, if the total is the sum of a bias and a mask of this form."""
     bias = total[0]
     hidden = (total != bias).any(axis=1)
     if not hidden.any():
         return None
     with np.errstate(invalid="ignore", over="ignore"):
-        least = np.rint(np.median((total - bias).transpose(0, 2, 3, 1)[hidden]))  # but for the rounding of each sum
+        least = np.rint(np.median((total - bias).transpose(0, 2, 3, 1)[hidden]))  # rint undoes the rounding of the sums
         mask = np.where(hidden[:, None], least, 0).astype(total.dtype)
         return (bias, mask) if np.array_equal(bias + mask, total) else None
 
 
 def _sum(edit: Edit, node: ir.Node, total: ir.Value, note: Sequence[str], bias: Array, mask: Array) -> ir.Value:
-    """The total as the sum of two constants, in front of `node`. What it was computed from is said of the bias."""
+    """Return the total as the sum of two constants, in front of `node`; the bias takes over the exporter's note."""
     masks = [name for name in note if name.endswith("mask")]
-    place = edit.names.fresh("windows")  # of which modules forget all up to the slash
+    place = edit.names.fresh("windows")  # modules drop this part of the name, up to the slash
     name = masks[0] if len(masks) == 1 else f"{place}/attn_mask"
     constants = [
         edit.constant(f"{total.name}.bias", np.ascontiguousarray(bias)),

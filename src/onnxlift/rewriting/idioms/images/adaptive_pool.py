@@ -1,4 +1,4 @@
-"""Means over windows that are as even as an image of this size allows are an adaptive pool.
+"""Means over windows that divide an image as evenly as its size allows are an adaptive pool.
 
     windows = Transpose(GatherND(Transpose(x, 2 3 0 1), table), 4 5 0 1 2 3)      (n, c, rows, height, columns, width)
 
@@ -6,12 +6,13 @@
     (windows[:, :, :, 0, :, 0] + windows[:, :, :, 0, :, 1] + ...) / counts   ->   AdaptiveAvgPool(x, rows, columns)
     Squeeze(AdaptiveAvgPool(Unsqueeze(x, -2), 1, columns), -2)               ->   AdaptiveAvgPool(x, columns)
 
-with or without batch. In the second, for windows of different sizes, what a smaller one does not have is zero:
-`Where(mask, 0, windows)`, once for each direction.
+x may have a batch or not. The second rule is for windows of different sizes: all are as large as the largest, and the
+places that a smaller one lacks are zeros, by `Where(mask, 0, windows)`, once for each direction.
 
-Of an axis of L elements that becomes k, window i goes from floor(i * L / k) to ceil((i + 1) * L / k): the table has all
-these elements in this order, nothing but the places behind them is masked, and the counts are how many they are. So L
-must be known. Each place of the windows is added once. Not if somebody else reads what is in between.
+If an axis of L elements becomes k, window i goes from floor(i * L / k) to ceil((i + 1) * L / k). The table must have
+all these elements in this order, the masks must cover the places behind them and nothing else, and the counts must be
+the numbers of these elements. So L must be known. Each place of the windows is added once. Not if another node reads a
+value in between.
 """
 
 from __future__ import annotations
@@ -32,32 +33,37 @@ from onnxlift.ir.graph.types import is_float
 from onnxlift.stages import step
 
 _LARGEST = 1 << 20
-"""Of more entries no table is looked at."""
+"""Tables with more entries are not looked at."""
 _POOL = "AdaptiveAvgPool"
 
 
 @step("adaptive-pool")
 def run(model: ir.Model) -> int:
-    """Recognise adaptive pools; gives how many."""
+    """Recognise adaptive pools; return how many."""
     return sweep(model, {"ReduceMean": _average, "Div": _average_of_sums}) + sweep(model, {"Squeeze": _signal})
 
 
 @dataclass
 class _Windows:
-    """Elements of the last two axes of `x`: window by window (rows, height, columns, width) the places in a table."""
+    """Windows of the last two axes of `x`: a table has the place of each of their elements.
+
+    The axes of the table are (rows, height, columns, width), and a last one of two for the place in `x`.
+    """
 
     x: ir.Value
     size: Shape
     """Height and width of `x`."""
     table: Array
     missing: Array
-    """Which places of the windows are zeros instead."""
+    """True for the places of the windows that are zeros instead of elements of `x`."""
     nodes: list[ir.Node]
-    """Those that make the windows, the last one first."""
+    """The nodes that make the windows, the last one first."""
 
     def are_adaptive(self, counts: Array | None) -> bool:
-        """Whether these are the windows of an adaptive pool, with so many elements each (as many as there are places,
-        if they are not given)."""
+        """Tell whether these are the windows of an adaptive pool.
+
+        `counts` are the numbers of elements of the windows. Without it, each window has elements at all its places.
+        """
         rows, tall, columns, wide, _ = self.table.shape
         height, width = self.size
         if not isinstance(height, int) or not isinstance(width, int) or 0 in self.table.shape:
@@ -79,14 +85,14 @@ class _Windows:
 
 
 def _spans(size: int, count: int) -> tuple[Array, Array]:
-    """Where the windows over an axis begin, and how long they are."""
+    """Return the beginnings of `count` windows over an axis, and their lengths."""
     steps = np.arange(count)
     starts, ends = steps * size // count, -(-(steps + 1) * size // count)
     return starts, ends - starts
 
 
 def _stretches(shape: Sequence[int], target: Sequence[int]) -> bool:
-    """Whether an array of this shape broadcasts to the other one."""
+    """Tell whether an array of this shape broadcasts to the target shape."""
     fits = zip(reversed(shape), reversed(target), strict=False)
     return len(shape) <= len(target) and all(have in (1, want) for have, want in fits)
 
@@ -109,7 +115,7 @@ def _replace(edit: Edit, node: ir.Node, found: _Windows | None, counts: Array | 
 
 
 def _signal(edit: Edit, node: ir.Node) -> None:
-    """A pool along one axis, of an image that is one pixel high."""
+    """Turn a pool of an image that is one pixel high into a pool along one axis."""
     pool = made_by(edit, node.inputs[0], _POOL, domain=DOMAIN)
     raised = made_by(edit, pool.inputs[0], "Unsqueeze") if pool is not None else None
     axes = rank(node.inputs[0])
@@ -123,7 +129,7 @@ def _signal(edit: Edit, node: ir.Node) -> None:
 
 
 def _averaged(edit: Edit, node: ir.Node) -> _Windows | None:
-    """The windows whose means a ReduceMean gives."""
+    """Return the windows whose means a ReduceMean computes."""
     value, axes = node.inputs[0], axes_of(node)
     count = rank(value)
     if count is None or axes is None or attribute(node, "keepdims", 1) != 0 or not is_private(edit, value):
@@ -132,7 +138,7 @@ def _averaged(edit: Edit, node: ir.Node) -> _Windows | None:
 
 
 def _added(edit: Edit, total: ir.Value | None) -> _Windows | None:
-    """The windows of which `total` has every place once, added up."""
+    """Return the windows if `total` is the sum of all their places, each added once."""
     adds: list[ir.Node] = []
     taken: list[ir.Node] = []
     values = [total]
@@ -165,7 +171,7 @@ def _added(edit: Edit, total: ir.Value | None) -> _Windows | None:
 
 
 def _place(gather: ir.Node | None, axis: int) -> float:
-    """The place that is taken of this axis, which goes; -1 if it is something else."""
+    """Return the index that a Gather takes of this axis, which it removes; -1 if it does something else."""
     axes = None if gather is None else rank(gather.inputs[0])
     if gather is None or axes is None or rank(gather.inputs[1]) != 0:
         return -1
@@ -174,7 +180,7 @@ def _place(gather: ir.Node | None, axis: int) -> float:
 
 
 def _windows(edit: Edit, value: ir.Value | None) -> _Windows | None:
-    """The windows that `value` is, with zeros where masks say so."""
+    """Return the windows that `value` consists of, with zeros where masks say so."""
     masks: list[ir.TensorProtocol] = []
     nodes: list[ir.Node] = []
     while (filled := made_by(edit, value, "Where")) is not None and len(masks) < 2:
@@ -198,7 +204,7 @@ def _windows(edit: Edit, value: ir.Value | None) -> _Windows | None:
     outer = len(shape) - 2
     if list(first) != [outer, outer + 1, *range(outer)] or list(last) != [*range(4, 4 + outer), 0, 1, 2, 3]:
         return None
-    # With so many axes in between, rows of two places (as those of an adaptive pool are) have no axes of batches.
+    # The number of axes rules out batch_dims, as each entry of an adaptive pool's table has two places.
     if outer not in (1, 2) or len(table.shape) != 5 or table.size > _LARGEST:
         return None
     missing = np.zeros(table.shape.numpy()[:4], bool)

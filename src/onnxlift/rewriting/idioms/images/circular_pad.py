@@ -1,11 +1,12 @@
-"""A tensor that goes on at one end as it begins at the other is padded.
+"""A tensor that continues at one end as it begins at the other is padded circularly.
 
     Concat(x[-a:], x, x[:b], axis)                   ->   CircularPad(x, pads)     `F.pad(x, (a, b), mode="circular")`
     CircularPad(CircularPad(x, pads), other pads)    ->   CircularPad(x, both)
 
-for floating-point tensors of three to five axes, padded along those after batch and channels, of known size. The second
-one is for different axes. Not if somebody else reads the pieces or the first of two pads, nor if a piece is not at the
-very end of x. Sound because that is what PyTorch's padding means; a piece is never longer than x.
+x is a floating-point tensor of three to five axes. It is padded along an axis after batch and channels whose size is
+known. The second rule is for pads along different axes. Not if another node reads the pieces or the first of two pads,
+nor if a piece is not at the very end of x. Sound because this is what PyTorch's padding means; a piece is never longer
+than x.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from onnxlift.stages import step
 
 @step("circular-pad")
 def run(model: ir.Model) -> int:
-    """Recognise circular padding; gives how often."""
+    """Recognise circular padding; return how often."""
     return sweep(model, {"Concat": _visit})
 
 

@@ -1,20 +1,21 @@
-"""A global pool whose empty axes are dropped at once is a mean.
+"""A global pool whose axes of size 1 are dropped at once is a mean.
 
     Flatten(GlobalAveragePool(x), axis=1)   ->   SpatialMean(x, all axes but the first two)
 
-and the same with Reshape or Squeeze for Flatten, or a ReduceMean that keeps its axes for the pool: `x.mean((2, 3))`.
-It applies when the second node's result has exactly the first two sizes of x, and nothing else reads the pool's. Not
-for integers, whose means are integers in ONNX and nothing in PyTorch.
+This is `x.mean((2, 3))`. The Flatten may be a Reshape or Squeeze, the pool a ReduceMean that keeps its axes. It applies
+if the second node's result has exactly the first two sizes of x, and nothing else reads the pool's result. Not for
+integers: ONNX's mean of them is an integer, PyTorch has none.
 
     SpatialMean(Transpose(x))   ->   SpatialMean(x, axes)      if the axes that stay keep their order
-    SpatialMean(Unsqueeze(x))   ->   SpatialMean(x, axes)      if the new axes are not all that go
+    SpatialMean(Unsqueeze(x))   ->   SpatialMean(x, axes)      if it averages all new axes, and others
 
-so that a pool over (batch, channels, length) of what is (batch, length, channels) is `x.mean(1)`. Nothing else reads
-what was transposed. Sound because a mean does not depend on the order of axes, nor on those of size 1.
+So the pool of a transposed tensor is a mean without a transpose: `x.mean(1)` for x of (batch, length, channels).
+Nothing else reads the transposed tensor. Sound because a mean depends neither on the order of axes, nor on axes of size
+1.
 
     Squeeze(ReduceMean(Unsqueeze(x, a), a and others), a)   ->   ReduceMean(x, others)      if it keeps its axes
 
-which is how PyTorch's newer exporter pools a signal. Nothing else reads what is in between.
+PyTorch's newer exporter pools a signal like this. Nothing else reads a value in between.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _MOST_MOVES = 8
 
 @step("global-mean", after={"variance": "the mean of squares in a variance is no pool"})
 def run(model: ir.Model) -> int:
-    """Recognise global means; gives how many."""
+    """Recognise global means; return how many."""
     return sweep(model, {("Flatten", "Reshape", "Squeeze"): _visit})
 
 
@@ -56,7 +57,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _of_a_signal(edit: Edit, node: ir.Node, pool: ir.Node) -> bool:
-    """Whether `node` drops an axis that was there only while `pool` averaged; it then is gone."""
+    """Drop an axis that is there only while `pool` averages; return whether `node` removes such an axis."""
     raised = made_by(edit, pool.inputs[0], "Unsqueeze")
     if raised is None or node.op_type != "Squeeze" or len(pool.inputs) != 2:
         return False
@@ -78,7 +79,7 @@ def _of_a_signal(edit: Edit, node: ir.Node, pool: ir.Node) -> bool:
 def _before_moves(
     edit: Edit, value: ir.Value | None, axes: list[int]
 ) -> tuple[ir.Value | None, list[int], list[ir.Node]]:
-    """What `value` was before its axes were moved or new ones added, the places of `axes` there, and the nodes."""
+    """Return the value from before the axes were moved or new ones added, the places of `axes` there, and the nodes."""
     nodes: list[ir.Node] = []
     while (moved := _moved(edit, value, axes)) is not None and len(nodes) < _MOST_MOVES:
         assert value is not None
@@ -89,7 +90,10 @@ def _before_moves(
 
 
 def _moved(edit: Edit, value: ir.Value | None, axes: list[int]) -> tuple[ir.Node, list[int]] | None:
-    """The node that has moved the axes of `value`, and where `axes` were before; None if it does not count."""
+    """Return the node that has moved the axes of `value`, and the places of `axes` before.
+
+    Return None if there is no such node, or if the mean would change without it.
+    """
     node = made_by(edit, value, "Transpose", "Unsqueeze")
     shape = shape_of(value)
     if node is None or shape is None or not is_private(edit, value):
@@ -108,6 +112,6 @@ def _moved(edit: Edit, value: ir.Value | None, axes: list[int]) -> tuple[ir.Node
 
 
 def _averages_space(node: ir.Node, rank: int) -> bool:
-    """Whether a ReduceMean reduces all axes but the first two."""
+    """Tell whether a ReduceMean reduces all axes but the first two."""
     axes = axes_of(node)
     return axes is not None and sorted(axis % rank for axis in axes) == list(range(2, rank))

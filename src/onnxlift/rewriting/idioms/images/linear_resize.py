@@ -1,13 +1,14 @@
-"""Linear interpolation along the last axis, which PyTorch's newer exporter writes in its parts, is a resize.
+"""Linear interpolation along the last axis, which PyTorch's newer exporter spells out, is a resize.
 
     a, b = rows `low` and `high` of x along its last axis;  a + (b - a) * t   ->   Resize(x, linear, sizes or scales)
 
-The rows come by `Transpose(Gather(Transpose(x), indices))`. `low`, `high` and t are constants, and must be those of
-an interpolation from as many elements to as many others, either with the corners aligned or by half pixels: an element
-and the one after it, if there is one, with shares that give the position. (Images have an operator of their own.)
+The rows are taken by `Transpose(Gather(Transpose(x), indices))`. `low`, `high` and t are constants. They must be those
+of an interpolation from the old size to the new one, with aligned corners or by half pixels: `low` is an element,
+`high` the one after it if there is one, and t the share that gives the position between them. (Images have an operator
+of their own.)
 
-x is of floating-point numbers and has three axes, channels and a last one of known size. Nobody else reads what is in
-between. The scale is written where it is a whole number, since that is what people give; the sizes are the same.
+x is a floating-point tensor of three axes, with channels and a last axis of known size. Nobody else reads a value in
+between. The scale is written if it is a whole number, since that is what people give; the size is the same.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from onnxlift.ir.graph.types import is_float
 from onnxlift.stages import step
 
 _AXES_SINCE = 18
-"""The opset from which a Resize can be of some axes only."""
+"""The opset since which a Resize can name the axes that it resizes."""
 
 
 @step("linear-resize")
 def run(model: ir.Model) -> int:
-    """Recognise linear interpolation of signals; gives how many."""
+    """Recognise linear interpolation of signals; return how many."""
     has_axes = model.graph.opset_imports.get("", 0) >= _AXES_SINCE
     return sweep(model, {"Add": _visit}) if has_axes else 0
 
@@ -56,8 +57,10 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _rows(edit: Edit, value: ir.Value | None) -> tuple[ir.Value, Array, list[ir.Node]] | None:
-    """What these are rows of along the last of three axes, their numbers, and the nodes that take them, from the last
-    on; None if they are something else."""
+    """Return the tensor that `value` takes rows of, along the last of three axes, with their indices and the nodes.
+
+    The last node comes first. Return None if `value` is something else.
+    """
     back = made_by(edit, value, "Transpose")
     taken = made_by(edit, back.inputs[0], "Gather") if back is not None else None
     front = made_by(edit, taken.inputs[0], "Transpose") if taken is not None else None
@@ -70,8 +73,9 @@ def _rows(edit: Edit, value: ir.Value | None) -> tuple[ir.Value, Array, list[ir.
 
 
 def _mode(size: int, low: Array, high: Array, t: ir.Value) -> str | None:
-    """The way in which positions are counted in so many elements, if the rows and shares are those of an
-    interpolation."""
+    """Return the mode that counts positions, `half_pixel` or `align_corners`, if rows and shares are an
+    interpolation's.
+    """
     shares = constant(t)
     if shares is None or shares.shape.numpy() != low.shape or low.shape != high.shape or low.size == 0:
         return None
@@ -89,7 +93,7 @@ def _mode(size: int, low: Array, high: Array, t: ir.Value) -> str | None:
 
 
 def _resize(edit: Edit, node: ir.Node, x: ir.Value, size: int, count: int, mode: str) -> None:
-    """Put a Resize from `size` to `count` elements in the place of `node`."""
+    """Replace `node` by a Resize from `size` to `count` elements."""
     scale, rest = divmod(count, size)
     target = np.array([count], np.int64) if rest else np.array([scale], np.float32)
     value = edit.constant(f"{x.name}.size", target)

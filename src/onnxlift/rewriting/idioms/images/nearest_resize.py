@@ -1,13 +1,13 @@
-"""A lookup of the nearest pixels, as PyTorch's newer exporter writes it, changes the size of an image.
+"""A lookup of the nearest pixels, as PyTorch's newer exporter writes it, resizes an image.
 
     Transpose(GatherND(Transpose(x, 2 3 0 1), table), 2 3 0 1)   ->   NearestExact(x, sizes)
 
-which is `F.interpolate(x, size=..., mode="nearest-exact")`; the same with three axes, and with Gather for a signal that
-becomes longer (of a shorter one it may as well be a slice).
+This is `F.interpolate(x, size=..., mode="nearest-exact")`. The same holds for three axes of space, and with Gather for
+a signal, if it becomes longer: a signal that becomes shorter may as well be a slice.
 
-Element i of k along an axis of L is element floor((i + 0.5) * L / k). PyTorch computes that in float32 or in double:
-the table must be what either gives, so L must be known. For numbers in floating point, with batch and channels, and at
-least one element. Not if somebody else reads what is in between. Sound because only elements are moved.
+Element i of k along an axis of L is element floor((i + 0.5) * L / k). PyTorch computes that in float32 or in double, so
+both must give the table, and L must be known. x is floating-point, has batch and channels, and at least one element.
+Not if another node reads a value in between. Sound because elements are only moved.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LARGEST = 1 << 24
     after={"linear-resize": "one of the two lookups of an interpolation may look like the nearest elements"},
 )
 def run(model: ir.Model) -> int:
-    """Recognise images that change their size; gives how many."""
+    """Recognise images that are resized to the nearest pixels; return how many."""
     return sweep(model, {"Transpose": _visit})
 
 
@@ -49,8 +49,8 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         return
     if list(first) != [*range(2, space + 2), 0, 1] or list(last) != [space, space + 1, *range(space)]:
         return
-    # Of a Gather, as of one axis, the places are not in rows; it is along that axis, or that would not become longer.
-    # A GatherND of so many places has no axes of batches, or its result would have fewer axes.
+    # A Gather indexes one axis, so its table lacks the last axis of a GatherND's. It must be along the signal's axis,
+    # as no other would become longer. A GatherND with so many places has batch_dims=0: else its result had fewer axes.
     places = table.numpy()[..., None] if taken.op_type == "Gather" else table.numpy()
     old, new = (tuple(size for size in sizes[2:] if isinstance(size, int)) for sizes in (before, after))
     if len(old) != space or places.shape != (*new, space) or (space == 1 and new <= old):
@@ -61,7 +61,9 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _is_nearest(places: Array, axis: int, size: int) -> bool:
-    """Whether the places along an axis of so many elements are the nearest ones, wherever one is along the others."""
+    """Tell whether the places along this axis are the nearest of `size` elements, the same at all places of the other
+    axes.
+    """
     count = places.shape[axis]
     middles = np.arange(count) + 0.5
     single = np.floor(middles.astype(np.float32) * (np.float32(size) / np.float32(count)))

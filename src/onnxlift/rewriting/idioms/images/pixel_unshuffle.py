@@ -3,8 +3,8 @@
     y = Transpose(Reshape(x, (n, c, h/r, r, w/r, r)), 0 1 3 5 2 4)
     Reshape(y, (n, c*r*r, h/r, w/r))   ->   PixelUnshuffle(x, r)
 
-for an image x of shape (n, c, h, w), if nobody else reads what is in between. Not for blocks that are higher than wide,
-nor for SpaceToDepth's other order, in which the channels lie together. The sizes may be unknown: h and w are multiples
+x is an image of shape (n, c, h, w), and nobody else reads a value in between. Not for blocks that are not square, nor
+for the other order of SpaceToDepth, in which the channels lie together. The sizes may be unknown: h and w are multiples
 of r, or the first reshape would not have as many elements as x.
 """
 
@@ -24,7 +24,7 @@ AXES = [0, 1, 3, 5, 2, 4]
 
 @step("pixel-unshuffle")
 def run(model: ir.Model) -> int:
-    """Recognise them; gives how many."""
+    """Recognise pixel unshuffles; return how many."""
     return sweep(model, {"Reshape": _visit})
 
 

@@ -1,14 +1,14 @@
-"""Windows that are cut out of a tensor by tables of indices are cut out by one function.
+"""Windows that tables of indices cut out of a tensor are cut out by one function.
 
     Gather(x, T) along the last axis                              ->   Windows(x, size, step)    x.unfold(-1, ...)
     Reshape(Transpose(Gather(Gather(x, T1), T2))), of an image    ->   Unfold(x, ...)            F.unfold(x, ...)
 
-perhaps with a Pad of zeros before the second.
+There may be a Pad of zeros before the second.
 
-T has a row for each window, and in it the places `i * step + j`. T1 and T2 have a row for each place of the window, in
-the vertical and in the horizontal direction, and in it `i * dilation + j * stride` for each window. The windows are all
-that fit into the axis, whose size is known: that is what the functions give. The second is for images of floating-point
-numbers that have channels, as PyTorch has it.
+T has a row for each window, with the places `i * step + j`. T1 and T2 have a row for each place of the window, in the
+vertical and in the horizontal direction; it has `i * dilation + j * stride` for each window. The windows must be all
+that fit into the axis, because that is what the functions give. So its size must be known. The second rule is for
+images of floating-point numbers that have channels, as PyTorch demands.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _LARGEST = 1 << 20
 
 @step("unfold")
 def run(model: ir.Model) -> int:
-    """Recognise windows; gives how many."""
+    """Recognise windows; return how many."""
     return sweep(model, {"Reshape": _image}) + sweep(model, {"Gather": _sequence})
 
 
 @dataclass(frozen=True)
 class _Table:
-    """`rows[i][j] == i * down + j * across`"""
+    """A table of indices with `rows[i][j] == i * down + j * across`."""
 
     rows: int
     columns: int
@@ -46,13 +46,13 @@ class _Table:
     across: int
 
     def covers(self, size: int, *, places: int, spacing: int, windows: int, step: int) -> bool:
-        """Whether these are all windows of so many places that fit."""
+        """Tell whether these are all windows of so many places that fit into an axis of `size` elements."""
         last = (places - 1) * spacing
         return spacing > 0 and step > 0 and windows == (size - 1 - last) // step + 1
 
 
 def _table(value: ir.Value | None) -> _Table | None:
-    """The table that these indices are."""
+    """Return the indices as a table; None if they are no constant of this form."""
     tensor = constant(value)
     if tensor is None or len(tensor.shape) != 2 or not 0 < tensor.size <= _LARGEST:
         return None
@@ -90,7 +90,7 @@ def _image(edit: Edit, node: ir.Node) -> None:
         return
     if attribute(down, "axis", 0) != 2 or attribute(across, "axis", 0) not in (4, -1):
         return
-    batch, channels, *sizes = shape  # four, since each table has added an axis
+    batch, channels, *sizes = shape  # two sizes: the result has six axes, and each table added one
     if not isinstance(channels, int) or channels == 0:
         return
     for table, size in zip((tall, wide), sizes, strict=True):
@@ -117,7 +117,7 @@ def _image(edit: Edit, node: ir.Node) -> None:
 
 
 def _padding(edit: Edit, pad: ir.Node) -> list[int] | None:
-    """How many zeros a Pad puts above and below, and left and right, if they are the same on both sides."""
+    """Return how many zeros a Pad puts above and left, if it puts as many below and right."""
     pads = static_elements(pad.inputs[1]) if len(pad.inputs) in (2, 3) else None
     if pads is None or attribute(pad, "mode", "constant") != "constant":
         return None

@@ -3,11 +3,11 @@
     GatherND(data, Concat(Unsqueeze(Expand(a, s), -1), Unsqueeze(Expand(b, s), -1), axis=-1))   ->   Index(data, a, b)
     GatherND(data, c), c a nameless constant of shape (..., 2)              ->   Index(data, c[..., 0], c[..., 1])
 
-which is `data[a, b]`: indexing broadcasts its index arrays by itself. It applies when the last axis of the indices has
-one entry for each array, there are no batch dimensions, and the arrays broadcast to the shape that they were expanded
-to (so that an Expand may be left out; the joint shape must be known to be the same without it). Constants may stand
-among what is joined. Nothing else may read the joined indices; they would stay otherwise, and nothing would be gained.
-What axes are indexed, and where their place is in the result, is a matter of `indexed_axes.py`.
+This is `data[a, b]`: indexing broadcasts its index arrays by itself. It applies if the last axis of the indices has one
+entry for each array, there are no batch dimensions, and the arrays broadcast to the shape that they were expanded to.
+(Then an Expand can be dropped. The joint shape without it must be known to be the same.) Constants may be among the
+arrays that are joined. Nothing else may read the joined indices: they would stay, and nothing would be gained. Which
+axes are indexed, and where they are in the result, is decided in `indexed_axes.py`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MOST_ARRAYS = 8
     },
 )
 def run(model: ir.Model) -> int:
-    """Recognise advanced indexing; gives how often."""
+    """Recognise advanced indexing; return how often."""
     return sweep(model, {"GatherND": _visit})
 
 
@@ -52,7 +52,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _joined(edit: Edit, indices: ir.Value, joint: Shape) -> list[ir.Value]:
-    """The arrays that are joined along the last axis; none if some part is no array."""
+    """Return the arrays that are joined along the last axis; an empty list if a part is no array."""
     joined = made_by(edit, indices, "Concat")
     if joined is None:
         return _columns(edit, indices)
@@ -69,7 +69,7 @@ def _joined(edit: Edit, indices: ir.Value, joint: Shape) -> list[ir.Value]:
 
 
 def _array(part: ir.Value | None, joint: Shape) -> ir.Value | None:
-    """`a` of `Unsqueeze(a, -1)` or of `Unsqueeze(Expand(a, shape), -1)`."""
+    """Return `a` of `Unsqueeze(a, -1)` or of `Unsqueeze(Expand(a, shape), -1)`."""
     node = part.producer() if part is not None else None
     if part is None or node is None or not is_standard(node, "Unsqueeze") or node.inputs[0] is None:
         return None
@@ -80,7 +80,7 @@ def _array(part: ir.Value | None, joint: Shape) -> ir.Value | None:
 
 
 def _columns(edit: Edit, part: ir.Value | None) -> list[ir.Value]:
-    """The columns of a constant that has no name of its own."""
+    """Return the columns of a constant that has no name of its own."""
     tensor = constant(part)
     if part is None or tensor is None or not origin_of(part).is_programs_own:
         return []
@@ -91,7 +91,10 @@ def _columns(edit: Edit, part: ir.Value | None) -> list[ir.Value]:
 
 
 def _broadcast(arrays: list[ir.Value]) -> Shape | None:
-    """The common shape, where names and numbers decide it. All shapes are known: that of the joined indices is."""
+    """Return the common shape, if names and numbers decide it.
+
+    All shapes are known, because that of the joined indices is.
+    """
     try:
         return broadcast_shapes([shape for array in arrays if (shape := shape_of(array)) is not None], _unknown)
     except Unknown:

@@ -1,13 +1,13 @@
-"""Questions whether any or all of several booleans are true are asked without integers.
+"""A test whether any or all of several booleans are true needs no integers.
 
     Cast(ReduceMax(Cast(mask, int)), bool)            ->   Any(mask)
     Cast(ReduceMin(Cast(mask, int)), bool)            ->   All(mask)
     Greater(ReduceSum(Cast(mask, int)), 0)            ->   Any(mask)
     Not(Any(Not(mask)))                               ->   All(mask)
 
-over the same axes. Casts go to integers that hold any number of elements, 32 bits or more. Nobody else reads what is in
-between. Sound because the integers are 0 and 1. Of no elements ONNX's maximum is the smallest integer, if there is one,
-and so true: PyTorch's `any`, which was exported, says false.
+The result is taken over the same axes. The casts are to int32 or int64, which can count any number of elements. Nobody
+else reads a value in between. Sound because the integers are 0 and 1. There is one difference: of no elements, ONNX's
+maximum is the smallest integer, which is true as a boolean. PyTorch's `any`, which was exported, says false.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BY_EXTREME = {"ReduceMax": "Any", "ReduceMin": "All"}
 
 @step("any-all")
 def run(model: ir.Model) -> int:
-    """Recognise questions about several booleans; gives how many rewrites that took."""
+    """Recognise tests of several booleans; return how many rewrites that took."""
     return sweep(model, {"Cast": _cast, "Greater": _counted, "Not": _negated})
 
 

@@ -1,13 +1,13 @@
-"""Masks that exporters turn into the places where they are true are used as they are.
+"""Masks that exporters turn into lists of places are used as they are.
 
     places = Transpose(NonZero(x))                ->   places = Places(x)        x.nonzero()
     GatherND(data, Places(mask))                  ->   Masked(data, mask)        data[mask]
     ScatterND(data, Places(mask), Expand(a, n))   ->   Where(mask, a, data)      data[mask] = a
 
-The second and third are for masks of booleans, of one axis or more, that have the first sizes of the data: indexing
-with a smaller mask is an error in PyTorch. In the third the mask has all sizes of the data, `a` is one number. Sound
-because a mask takes elements in the order of their places, and no place is there twice. A ScatterND that adds to what
-is there stays; so do a GatherND with batch dimensions, and data of strings, which are no tensors.
+The second and third rule are for masks of booleans with at least one axis. The mask must have the first sizes of the
+data: PyTorch refuses to index with a smaller mask. In the third rule the mask has all sizes of the data, and `a` is one
+number. Sound because a mask takes elements in the order of their places, and no place is there twice. A ScatterND with
+a reduction stays; so do a GatherND with batch dimensions, and data of strings, which are no tensors.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from onnxlift.stages import step
 
 @step("boolean-indexing")
 def run(model: ir.Model) -> int:
-    """Recognise masks; gives how many."""
+    """Recognise indexing with masks; return how many."""
     return sweep(model, {"Transpose": _places}) + sweep(model, {("GatherND", "ScatterND"): _masked})
 
 

@@ -3,13 +3,14 @@
 1. Gather(Reshape(x, (a*b, ...)), Add(j, Mul(i, b)))      ->   Index(x, i, j)                x[i, j]
 2. Gather(Reshape(Transpose(x), (a*b, ...)), c)           ->   Index(Transpose(x), c // b, c % b)
 
-This is how PyTorch's older exporter writes `x[torch.arange(n), t.argmax(-1)]` (the first rule, where i and its product
-may have been folded into one constant) and `x[:, rows, columns]` (the second, for a constant c without a name; the
-transpose brings the two axes to the front, see `indexed_axes.py`).
+PyTorch's older exporter writes `x[torch.arange(n), t.argmax(-1)]` as the first; it may have folded i and its product
+into one constant. It writes `x[:, rows, columns]` as the second, with a constant c that has no name; the transpose
+brings the two axes to the front, see `indexed_axes.py`.
 
-x has the shape (a, b, ...) with a number b. Not unless every j is known to be in 0, ..., b - 1: the place of the
-greatest of b elements, a remainder of b, or a constant. An index that is not would be one of another row here, and
-counted from the end or an error there. i may be anything: it is out of range, or counted from the end, in both.
+x has the shape (a, b, ...), and b is a number. Every j must be known to be in 0, ..., b - 1: it is the place of the
+greatest of b elements, a remainder of b, or a constant. Any other j would index another row in the merged axis, but
+count from the end or be an error in the second axis. i may be anything: if it is out of range, or counts from the end,
+it does so before and after.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.stages import step
 
 _NAME = "onnx::index"
-"""Of constants that have none of their own."""
+"""A name for new constants that tells that it is made up."""
 
 
 @step("flat-indices")
 def run(model: ir.Model) -> int:
-    """Index the two axes one by one; gives how often."""
+    """Index merged axes as two; return how often."""
     return sweep(model, {"Gather": _visit})
 
 
@@ -54,7 +55,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _computed(edit: Edit, indices: ir.Value, width: int) -> tuple[ir.Value, ir.Value] | None:
-    """The rows and columns that were joined to `indices`."""
+    """Return the rows and columns that were added up to `indices`."""
     add = made_by(edit, indices, "Add")
     for column, row in both_orders(add) if add is not None and is_private(edit, indices) else ():
         if _is_below(edit, column, width):
@@ -65,7 +66,7 @@ def _computed(edit: Edit, indices: ir.Value, width: int) -> tuple[ir.Value, ir.V
 
 
 def _rows(edit: Edit, value: ir.Value, width: int) -> ir.Value | None:
-    """`i` of `i * width`."""
+    """Return `i` of `i * width`."""
     tensor = constant(value)
     if tensor is not None:
         numbers = tensor.numpy()
@@ -76,7 +77,7 @@ def _rows(edit: Edit, value: ir.Value, width: int) -> ir.Value | None:
 
 
 def _is_below(edit: Edit, value: ir.Value, width: int) -> bool:
-    """Whether all elements are known to be in 0, ..., width - 1."""
+    """Tell whether all elements are known to be in 0, ..., width - 1."""
     tensor = constant(value)
     if tensor is not None:
         numbers = tensor.numpy()
@@ -91,7 +92,7 @@ def _is_below(edit: Edit, value: ir.Value, width: int) -> bool:
 
 
 def _constants(edit: Edit, data: ir.Value, indices: ir.Value, width: int) -> tuple[ir.Value, ir.Value] | None:
-    """The rows and columns of a constant, if the axes that it indexes were brought to the front."""
+    """Return the rows and columns of constant indices, if the axes that they index were brought to the front."""
     tensor = constant(indices)
     if tensor is None or made_by(edit, data, "Transpose") is None:
         return None

@@ -1,11 +1,11 @@
-"""Whole slices of a tensor that are gathered element by element are looked up as a whole.
+"""Whole slices of a tensor that are gathered element by element are gathered as slices.
 
     GatherElements(x, Tile(Unsqueeze(i, [0, 2]), [1, 1, n]), axis=1)   ->   Gather(x, i, axis=1)
 
-for a list i of indices along one axis, repeated (by Tile or Expand) along all others as often as x has elements there:
-this is how the rotary positions of GPT-J and CodeGen are looked up. Not if a size of x differs from that of the
-indices, or is not known to be the same: GatherElements would then leave out a part of x. Sound because all elements of
-a slice are taken from the same index.
+i is a list of indices along one axis. A Tile or Expand repeats it along all other axes as often as x has elements
+there. GPT-J and CodeGen look up their rotary positions like this. Not if a size of x differs from that of the indices,
+or is not known to be the same: GatherElements would then leave out a part of x. Sound because all elements of a slice
+are taken from the same index.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from onnxlift.stages import step
 
 @step("gathered-slices", after={"wrapped-indices": "it looks for repeated indices, without a choice around them"})
 def run(model: ir.Model) -> int:
-    """Recognise gathered slices; gives how many."""
+    """Recognise gathered slices; return how many."""
     return sweep(model, {"GatherElements": _visit})
 
 

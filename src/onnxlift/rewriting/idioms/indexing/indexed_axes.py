@@ -4,10 +4,11 @@
 2. Index(Transpose(x, (0, 2, 1)), a, b)                      ->   Index(x, a, b, axes=(0, 2))      x[a, :, b]
 3. Transpose(Gather(Transpose(x, (1, 0, 2)), i), (1, 0, 2))  ->   Gather(x, i, axis=1)             x[:, i]
 
-ONNX indexes the first axes only. PyTorch puts what it has picked where the axes were if these are side by side, and
-first otherwise; so the second transpose must do exactly that for the first and third rule, and there is none for the
-second, nor where a single index leaves no axis. The axes that are not indexed keep their order. Not if somebody else
-reads the picked elements before they are brought back; the transposed x may have other readers.
+ONNX indexes the first axes only. PyTorch puts the axes of the indices where the indexed axes were if these are side by
+side, and first otherwise. So the second transpose must do exactly that in the first and third rule. There is none in
+the second rule, nor where the indices are single numbers, which leave no axis. The axes that are not indexed keep their
+order. Not if another node reads the picked elements before they are brought back; the transposed x may have other
+readers.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from onnxlift.stages import step
     },
 )
 def run(model: ir.Model) -> int:
-    """Index the axes where they are; gives how often."""
+    """Index axes where they are; return how often."""
     return sweep(model, {("Gather", Lifted("Index")): _visit})
 
 
@@ -68,7 +69,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _places(joint: int, others: int, first: int) -> Sequence[int]:
-    """The order of axes that brings the `joint` axes of what was picked behind the `first` of the others."""
+    """Return the order of axes that moves the first `joint` axes, those of the indices, behind `first` other axes."""
     rest = list(range(joint, joint + others))
     return [*rest[:first], *range(joint), *rest[first:]]
 

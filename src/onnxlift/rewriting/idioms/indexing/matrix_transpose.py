@@ -1,11 +1,11 @@
-"""Swapping the last two axes through three axes is one transpose.
+"""A swap of the last two axes by way of three axes is one transpose.
 
     Reshape(Transpose(Reshape(x, (-1, m, n)), (0, 2, 1)), (..., n, m))   ->   Transpose(x, swap the last two)
 
-This is how PyTorch's exporter writes `x.transpose(-1, -2)` in attention. Applies if the shapes prove that x is
-(..., m, n) and the result (..., n, m) with the same leading axes. If x has other axes but some reshape of it has those
-(x was itself a reshape, and the two were merged), that one is transposed. Sound because the reshapes only merge the
-leading axes and split them again in the same way. Not if somebody else reads what is in between.
+PyTorch's exporter writes `x.transpose(-1, -2)` like this in attention. It applies if the shapes prove that x is (...,
+m, n) and the result (..., n, m) with the same leading axes. x may have other axes, because it was itself reshaped and
+the two reshapes were merged. Then another reshape of x that has these axes is transposed. Sound because the reshapes
+only merge the leading axes and split them again in the same way. Not if another node reads a value in between.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAX_LOOKED_AT = 64
 
 @step("matrix-transpose")
 def run(model: ir.Model) -> int:
-    """Merge such transposes; gives how many."""
+    """Merge swaps of the last two axes; return how many."""
     reshapes: set[ir.Node] = set()
 
     def visit(edit: Edit, node: ir.Node) -> None:
@@ -55,7 +55,7 @@ def _visit(edit: Edit, node: ir.Node, earlier: Collection[ir.Node]) -> None:
 def _with_shape(
     edit: Edit, source: ir.Value | None, shape: tuple[Dim, ...], earlier: Collection[ir.Node]
 ) -> ir.Value | None:
-    """`source`, or one of the `earlier` reshapes of it, that has this shape."""
+    """Return `source` if it has this shape, else one of its `earlier` reshapes that has it."""
     if source is None or shape_of(source) == shape:
         return source
     for user, _ in islice(source.uses(), _MAX_LOOKED_AT):

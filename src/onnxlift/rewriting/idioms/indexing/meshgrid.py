@@ -1,10 +1,10 @@
-"""Two rows of numbers, each repeated for all of the other, are the coordinates of a grid.
+"""Two rows of numbers, each repeated for all numbers of the other, are the coordinates of a grid.
 
     Expand(Unsqueeze(a, 1), sizes), Expand(Unsqueeze(b, 0), sizes)   ->   Meshgrid(a, b)
 
-for a and b of one axis, where both results have a row for each number of a and a column for each of b, in one module.
-Both are asked for the same sizes. Only if one of the two stands in the graph before all that reads the other, where the
-new node can be.
+a and b have one axis. Both results have a row for each number of a and a column for each number of b, read the same
+`sizes`, and are in one module. All readers of both results must stand after both nodes in the graph, so that there is a
+place for the new node.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from onnxlift.stages import step
     },
 )
 def run(model: ir.Model) -> int:
-    """Recognise grids; gives how many."""
+    """Recognise grids; return how many."""
     places: dict[ir.Node, int] = {}
     return sweep(model, {"Expand": lambda edit, node: _visit(edit, node, places)})
 
@@ -56,7 +56,7 @@ def _visit(edit: Edit, node: ir.Node, places: dict[ir.Node, int]) -> None:
 
 
 def _repeated(edit: Edit, node: ir.Node, axis: int) -> ir.Value | None:
-    """The row that an Expand repeats along this axis of two."""
+    """Return the row that an Expand repeats along this one of two axes."""
     raised = made_by(edit, node.inputs[0], "Unsqueeze") if is_standard(node, "Expand") else None
     if raised is None or node.graph is not edit.graph or rank(raised.inputs[0]) != 1:
         return None

@@ -1,9 +1,9 @@
-"""A branch that takes an axis away if it has one element is a squeeze.
+"""A branch that removes an axis if it has one element is a squeeze.
 
     If(Equal(Gather(Shape(x), axis), 1), then: Squeeze(x, axis), else: x)   ->   OptionalSqueeze(x, axis)
 
-This is what PyTorch's exporter writes for `x.squeeze(axis)` where it does not know the size, and what that means. The
-condition asks for the very axis that the branch takes away, of the same x.
+PyTorch's exporter writes `x.squeeze(axis)` like this if it does not know the size. Sound because this is what PyTorch's
+function means. The condition must ask for the same axis of the same x that the branch removes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from onnxlift.stages import step
 
 @step("optional-squeeze")
 def run(model: ir.Model) -> int:
-    """Recognise axes that may go; gives how many."""
+    """Recognise axes that are removed if they have size 1; return how many."""
     return sweep(model, {"If": _visit})
 
 
@@ -45,7 +45,7 @@ def _axis(squeeze: ir.Node) -> int | None:
 
 
 def _asks_for(edit: Edit, condition: ir.Value | None, x: ir.Value, axis: int) -> bool:
-    """Whether the condition is that this axis of x has one element."""
+    """Tell whether the condition is that this axis of x has one element."""
     equal = made_by(edit, condition, "Equal")
     for size, one in both_orders(equal) if equal is not None else ():
         gather = made_by(edit, size, "Gather") if number(one) == 1 else None

@@ -4,9 +4,9 @@
     Reshape(Tile(Unsqueeze(x, k), [1, ..., n, ..., 1]))       ->   the same
     Reshape(Concat(Unsqueeze(x, k), Unsqueeze(x, k), ...))    ->   the same
 
-if nothing changes but the new axis k, to a known number, and the Reshape joins it with the axis before. The Unsqueeze
-may add other axes too, which x then gets alone. Sound because the elements along k are equal, and vary fastest in the
-joined axis. Not if somebody else reads a value in between.
+It applies if the Expand changes the size of the new axis k only, to a known number, and the Reshape joins k with the
+axis before. The Unsqueeze may add other axes too; then x gets these by an Unsqueeze of their own. Sound because the
+elements along k are equal, and vary fastest in the joined axis. Not if another node reads a value in between.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from onnxlift.stages import step
 
 @step("repeat-interleave", after={"attention": "keys and values that are repeated for several heads are a part of it"})
 def run(model: ir.Model) -> int:
-    """Recognise repeated elements; gives how many."""
+    """Recognise repeated elements; return how many."""
     return sweep(model, {("Reshape", "Flatten"): _visit})
 
 

@@ -3,9 +3,9 @@
     Concat(x[k:], x[:k], axis)       ->   Roll(x, shifts=[-k], axes=[axis])
     Roll(Roll(x, [s], [a]), [t], [b])   ->   Roll(x, [s, t], [a, b])
 
-for one axis of known size, of which the two pieces are the whole, and with nobody else who reads them or the first of
-two rolls. Shifts are counted in the direction in which they are shorter. Not of an axis of unknown size: where it is
-shorter than k, the pieces are nothing and the whole, while a roll would go round more than once.
+The two pieces are together the whole of one axis of known size. Nobody else reads them, or the first of two rolls.
+Shifts are written in the direction in which they are shorter. Not along an axis of unknown size: if it is shorter than
+k, one piece is empty and the other is the whole, while a roll would go round more than once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from onnxlift.stages import step
 
 @step("roll")
 def run(model: ir.Model) -> int:
-    """Recognise rolls; gives how many."""
+    """Recognise rolls; return how many."""
     return sweep(model, {"Concat": _visit})
 
 

@@ -1,10 +1,10 @@
-"""Cuts along several axes, one after the other, are one cut.
+"""Slices along several axes, one after the other, are one slice.
 
     Slice(Slice(x, along rows), along columns)   ->   Slice(x, along rows and columns)      `mask[:, :, :seq, :seq]`
 
-if the axes are known, and others. Only where the first cut is read by nothing but such cuts, so that it is no longer
-needed. Sound because what is cut along one axis does not depend on the others. Runs last: other idioms look for single
-cuts.
+The axes of both must be known and different. It applies only if nothing but slices of this kind reads the first slice,
+so that it is no longer needed. Sound because a slice along one axis does not depend on the other axes. Runs last: other
+idioms look for single slices.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from onnxlift.stages import step
 
 @dataclass
 class _Cut:
-    """The bounds of a Slice, as values, and the axes and steps that they are for."""
+    """A Slice: its bounds, as values, and the axes and steps that they are for."""
 
     starts: ir.Value
     ends: ir.Value
@@ -42,7 +42,7 @@ class _Cut:
     },
 )
 def run(model: ir.Model) -> int:
-    """Merge cuts; gives how many."""
+    """Merge slices; return how many."""
     return sweep(model, {"Slice": _visit})
 
 
@@ -67,7 +67,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _joined(edit: Edit, node: ir.Node, word: str, parts: list[ir.Value], length: int) -> ir.Value:
-    """The bounds of both cuts, one after the other."""
+    """Return the bounds of both slices, one after the other."""
     name = f"{node.outputs[0].name}.{word}"
     known = [numbers for part in parts if (numbers := static_elements(part)) is not None]
     if len(known) == len(parts):
@@ -76,7 +76,7 @@ def _joined(edit: Edit, node: ir.Node, word: str, parts: list[ir.Value], length:
 
 
 def _cut(node: ir.Node) -> _Cut | None:
-    """What a Slice cuts, if its axes and steps are known."""
+    """Return what a Slice cuts, if its axes and steps are known."""
     axes_of_x = rank(node.inputs[0]) if is_standard(node, "Slice") and len(node.inputs) > 3 else None
     if axes_of_x is None:
         return None

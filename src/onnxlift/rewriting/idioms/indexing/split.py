@@ -1,10 +1,11 @@
-"""All the pieces of an axis, cut out side by side, are cut at once.
+"""All the pieces of an axis, cut out side by side, are one split.
 
     x[..., :32], x[..., 32:64], x[..., 64:]   ->   Split(x, [32, 32, 64], axis)
 
-for two Slices or more that together are the whole of an axis of known size, each element once, in one module. Not if
-they are two that one node reads, which says it in one line as it is (`torch.cat((x[2:], x[:2]))`), nor of a list: that
-may be sizes, which are Python numbers. Sound because the nodes depend on nothing but x.
+It applies to two or more Slices in one module. Together they are the whole of an axis of known size, with each element
+once. Not if there are two that the same node reads, which is one line already (`torch.cat((x[2:], x[:2]))`). Not for a
+tensor of one axis: it may be a list of sizes, which are Python numbers. Sound because the nodes depend on nothing but
+x.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from onnxlift.stages import step
     },
 )
 def run(model: ir.Model) -> int:
-    """Recognise tensors that are cut into pieces; gives how many."""
+    """Recognise tensors that are cut into pieces; return how many."""
     return sweep(model, {"Slice": _visit})
 
 

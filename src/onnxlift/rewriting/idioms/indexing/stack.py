@@ -1,9 +1,9 @@
-"""Tensors that are joined along an axis which each of them has got for that are stacked.
+"""Tensors that get a new axis and are joined along it are stacked.
 
     Concat(Unsqueeze(a, k), Unsqueeze(b, k), axis=k)   ->   Stack(a, b, axis=k)      `torch.stack((a, b), k)`
 
-Every part must be such an Unsqueeze of one axis, the axis along which they are joined. Numbers without an axis stay
-what they are, since lists of sizes are made that way. Runs late: rotary embeddings are joined like this too.
+Every part must be an Unsqueeze of one axis, the axis along which they are joined. Numbers without an axis stay as they
+are, since lists of sizes are made that way. Runs late: rotary embeddings are joined like this too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from onnxlift.stages import step
     },
 )
 def run(model: ir.Model) -> int:
-    """Recognise stacks; gives how many."""
+    """Recognise stacks; return how many."""
     return sweep(model, {"Concat": _visit})
 
 

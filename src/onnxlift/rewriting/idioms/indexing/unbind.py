@@ -3,11 +3,13 @@
     Squeeze(x[i : i + 1], axis)                                ->   Gather(x, i, axis)
     Gather(x, 0, axis), Gather(x, 1, axis), ... to the last    ->   Unbind(x, axis)
 
-The first is one entry in whatever spelling: the piece of length 1 is a Slice, or comes out of a Split, and nobody else
-reads it; the Squeeze may be a Reshape that removes that axis and does nothing else. The second applies to three entries
-or more, up to eight (`readers_of`), of an axis of known size, each read once at least by the graph itself, in one
-module; two are as readable as `x[0]` and `x[1]`. x is computed (rows of a table are looked up where they are needed),
-and no list: those may be sizes, which are Python numbers. Sound because the nodes depend on nothing but x.
+The first rule takes one entry in any spelling. The piece of length 1 is a Slice, or an output of a Split, and nobody
+else reads it. The Squeeze may be a Reshape that removes that axis and does nothing else.
+
+The second rule applies to three to eight entries (`readers_of`) of an axis of known size. The graph itself reads each
+at least once, in one module. Two entries are as readable as `x[0]` and `x[1]`. x is computed: rows of a stored table
+are looked up where they are needed. x has more than one axis: with one it may be a list of sizes, which are Python
+numbers. Sound because the nodes depend on nothing but x.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ FEWEST = 3
     },
 )
 def run(model: ir.Model) -> int:
-    """Recognise tensors that are taken apart along an axis; gives how many."""
+    """Recognise tensors that are taken apart along an axis; return how many."""
     return sweep(model, {("Squeeze", "Reshape"): _index}) + sweep(model, {"Gather": _unbind})
 
 
@@ -54,7 +56,7 @@ def _index(edit: Edit, node: ir.Node) -> None:
 
 
 def _removes(node: ir.Node, axis: int) -> bool:
-    """Whether a Squeeze or Reshape removes this axis, which has one entry, and does nothing else."""
+    """Tell whether a Squeeze or Reshape removes this axis, which has one entry, and does nothing else."""
     before, after = shape_of(node.inputs[0]), shape_of(node.outputs[0])
     return before is not None and after == (*before[:axis], *before[axis + 1 :])
 
@@ -78,7 +80,7 @@ def _unbind(edit: Edit, node: ir.Node) -> None:
 
 
 def _entry(node: ir.Node) -> tuple[int, int, int] | None:
-    """The axis, counted from the front, the index, and the size of the axis, if `node` takes one entry."""
+    """Return the axis, counted from the front, the index, and the size of the axis, if `node` takes one entry."""
     if not is_standard(node, "Gather"):
         return None
     index, shape = static_elements(node.inputs[1]), shape_of(node.inputs[0])

@@ -1,12 +1,12 @@
-"""Indices that count from the end if they are negative do so without being told.
+"""Negative indices count from the end without being told so.
 
     GatherElements(x, Where(i < 0, i + n, i), axis)   ->   GatherElements(x, i, axis)
 
-for Gather, GatherElements and ScatterElements along an axis of n elements: this is how ONNX's operators read negative
-indices themselves, and how exporters write PyTorch's indexing. In the place of the last i may be an Expand of i. Not
-with another number than the size of the axis, nor if that is not known to be the same; nor if the shape of the indices
-is not. Sound for all indices that are in range; one below -n, which would be in range only when counted from the end
-twice, is an error afterwards.
+It applies to Gather, GatherElements and ScatterElements along an axis of n elements. Exporters write PyTorch's indexing
+like this, although ONNX's operators read negative indices in the same way by themselves. The last i may be an Expand of
+i. Not unless the number that is added is known to be the size of the axis, nor if the shape of the indices is unknown.
+Sound for all indices that are in range. An index below -n, which only counting from the end twice would bring into
+range, becomes an error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from onnxlift.stages import step
 
 @step("wrapped-indices")
 def run(model: ir.Model) -> int:
-    """Recognise such indices; gives how many."""
+    """Drop the arithmetic for negative indices; return how many."""
     return sweep(model, {("Gather", "GatherElements", "ScatterElements"): _visit})
 
 

@@ -1,1 +1,1 @@
-"""Layers with weights: linear, convolution, embedding, and weights that are no layer's."""
+"""Layers with weights (linear, convolution, embedding), and weights that belong to no layer."""

@@ -1,4 +1,4 @@
-"""Weights that are no layer's become parameters of the module itself.
+"""Weights that belong to no layer become parameters of the module itself.
 
     Conv(x, kernel, shift)                                ->   Conv(x, Parameter(kernel), Parameter(shift))
     GroupNorm(x, W, b), made from gamma and beta          ->   GroupNorm(x, Parameter(gamma), Parameter(beta))
@@ -7,24 +7,25 @@
     Linear(x, W, in_proj_bias), W as (in, out), nameless  ->   BareLinear(x, in_proj_weight, in_proj_bias)
     Mul(x, scale), one number                             ->   the same, with the number marked as one to train
 
-which are written as functions: `F.conv1d(x, self.kernel, self.shift)`. In a layer, the weights would have other keys in
-the state dict. For a model from PyTorch it applies, by the names that the weights had there (parameter_names.py),
+The results are written as functions: `F.conv1d(x, self.kernel, self.shift)`. In a layer, the weights would have other
+keys in the state dict. It applies to models from PyTorch only, and goes by the names that the weights had there
+(parameter_names.py). A node's weights are bare if one of these rules holds:
 
-1. if one of them has a name that layers do not give: their weights are called `weight` and `bias`, the statistics of
-   batch norms `running_mean` and `running_var`. (What is multiplied with as (in, out) is no layer's either, see
-   linear.py.)
-2. if the module that they belong to has modules below it (`block.weight` and `block.fc.weight`), or the model has, and
-   so is no layer. A batch norm stays one: as a function it would not take the statistics of a batch in training. (A
-   model that has nothing else was a layer, see modules/members/derived.py.)
-3. if the newer exporter says that a weight or bias is a buffer.
-4. if the weight is that of a layer which is called by its own name, and which the node is not in, but in a module with
-   modules below it, such as the layer's own: `F.linear(x, self.embed.weight)` beside `self.embed(ids)`. Not if the bias
-   is this layer's, too, which then is called a second time, nor for a layer that shares the weight of another
-   (`self.head(x)`), which has a scope of its own.
+1. One of them has a name that layers do not give. Layers call their weights `weight` and `bias`, and the statistics of
+   batch norms `running_mean` and `running_var`. (A matrix that is held as (in, out) is no layer's either: linear.py.)
+2. The module that they belong to has modules below it, and so is no layer (`block.weight` and `block.fc.weight`). That
+   module may be the model itself. A batch norm stays a layer: as a function it would not take the statistics of a batch
+   in training. (A model that has nothing else was a layer, see modules/members/derived.py.)
+3. The newer exporter says that a weight or bias is a buffer.
+4. The weight is that of another layer: `F.linear(x, self.embed.weight)` beside `self.embed(ids)`. This other layer is
+   called under its own name. The node is not in that layer, but in a module with modules below it, such as the module
+   that holds the layer. Not if the bias is this layer's, too: then the layer is called a second time. Not for a layer
+   that shares the weight of another (`self.head(x)`): it has a scope of its own.
 
-Not if the name of one of them is not known, but for a linear layer's matrix beside the bias of its module: the older
-exporter transposes it and keeps no name. It is called `weight` then, or, by its bias, `in_proj_weight`: the packed
-projection of an `nn.MultiheadAttention` that is not recognised as a whole. Nor for a slope that is no channel's.
+Not if the name of one of the weights is unknown. An exception is the matrix of a linear layer beside a bias of its
+module: the older exporter transposes the matrix and keeps no name. It is then called `weight`, or `in_proj_weight` if
+its bias is `in_proj_bias`: this is the packed projection of an `nn.MultiheadAttention` that is not recognised as a
+whole. Nor for the slopes of a PRelu if they are neither one number nor one for each channel.
 
 This comes after all idioms that make larger layers of smaller ones.
 """
@@ -50,14 +51,14 @@ from onnxlift.stages import step
 Weights = Mapping[int, ir.Value]
 Roles = Mapping[int, str]
 RolesOf = Callable[[ir.Node], Roles]
-"""Gives the inputs that are weights, with what PyTorch's function calls them, for operators that are such a function;
-the first is that which each such layer has."""
+"""Returns the places of a node's inputs that are weights, with the names that PyTorch's function gives them; nothing if
+there is no function for the operator. The first place is that of the weight which every layer of this kind has."""
 
-MOST_READERS = 64  # of a weight; what more nodes read is a layer that is called again and again
+MOST_READERS = 64  # of a weight; if more nodes read it, its layer is called again and again
 
 _ARITHMETIC = "Abs Add Clip Div Exp Log Mul Neg Pow Reciprocal Relu Sigmoid Softplus Sqrt Sub Tanh".split()
 _STATISTICS = frozenset({"running_mean", "running_var"})
-# And what optimisers make of it: the bias of a convolution that a norm was folded into, one of several merged weights.
+# Optimisers add endings: `weight_bias` for a convolution that a norm was folded into, `weight_1` for merged weights.
 _LAYERS_NAME = re.compile(r"(weight|bias)(_bias)?(_\d+)?|running_(mean|var)")
 
 
@@ -73,7 +74,7 @@ _LAYERS_NAME = re.compile(r"(weight|bias)(_bias)?(_\d+)?|running_(mean|var)")
     },
 )
 def run(model: ir.Model, *, function_weights: RolesOf | None = None) -> int:
-    """Take weights that are no layers'; gives how many."""
+    """Turn weights that belong to no layer into parameters; return how many."""
     if not exporter_of(model).is_pytorch or function_weights is None:
         return 0
     parents = modules_with_modules(model.graph)
@@ -82,7 +83,7 @@ def run(model: ir.Model, *, function_weights: RolesOf | None = None) -> int:
 
 
 def _number(edit: Edit, node: ir.Node) -> None:
-    """Note which numbers that a node computes with are trained."""
+    """Mark the single numbers that a node computes with as trained, if they are in the state dict."""
     for value in node.inputs:
         if value is not None and _is_trained_number(value, node):
             word = (value.name or "").rpartition(".")[2]
@@ -91,7 +92,7 @@ def _number(edit: Edit, node: ir.Node) -> None:
 
 
 def _layer(edit: Edit, node: ir.Node, roles: Roles, parents: Collection[str]) -> None:
-    """Let the module hold the weights of what is no layer of its own."""
+    """Let the module hold the weights of a node that is not a layer of its own."""
     if not roles:
         return
     given = {place: node.inputs[place] for place in roles if place < len(node.inputs)}
@@ -119,7 +120,7 @@ def _layer(edit: Edit, node: ir.Node, roles: Roles, parents: Collection[str]) ->
 
 
 def _is_trained_number(value: ir.Value, node: ir.Node) -> bool:
-    """Whether this is a single number of the state dict that is only computed with, and not known as one yet."""
+    """Tell whether this is a single number of the state dict that is only used in arithmetic, and not marked yet."""
     origin = origin_of(value)
     if not may_be_trained(value) or value.const_value is None or value.const_value.size != 1 or origin.word is not None:
         return False
@@ -128,7 +129,7 @@ def _is_trained_number(value: ir.Value, node: ir.Node) -> bool:
 
 
 def _names(node: ir.Node, weights: Weights) -> dict[int, str] | None:
-    """What the weights were called; None if that is not known of all."""
+    """Return the names of the weights in PyTorch; None if one is unknown."""
     names = {place: name for place, value in weights.items() if (name := parameter_name(value, node)) is not None}
     is_turned = node.op_type == "Linear" and not attribute(node, "transposed", 0)
     if is_turned and 2 in names:
@@ -139,7 +140,7 @@ def _names(node: ir.Node, weights: Weights) -> dict[int, str] | None:
 
 
 def _is_in(node: ir.Node, module: str) -> bool:
-    """Whether the older exporter says that a node is in this module: `/layers/layers.0/MatMul` is in `layers.0`."""
+    """Tell whether the older exporter says that a node is in this module: `/layers/layers.0/MatMul` in `layers.0`."""
     name = node.name or ""
     last = name.rpartition("/")[0].rpartition("/")[2]
     return name.startswith("/") and (f".{module}".endswith(f".{last}") if last else not module)
@@ -164,7 +165,7 @@ def _is_bare(
 def _is_of_other_layer(
     edit: Edit, node: ir.Node, place: int, weights: Weights, names: Mapping[int, str], parents: Collection[str]
 ) -> bool:
-    """Rule 4, by the weight at this place."""
+    """Tell whether rule 4 holds for the weight at this place."""
     owner, module = names.get(place, "").rpartition(".")[0], told_module(node)
     others = {name.rpartition(".")[0] for other, name in names.items() if other != place}
     if not owner or owner in others or not reads_layer(module, owner, parents):
@@ -173,7 +174,7 @@ def _is_of_other_layer(
 
 
 def _readers(edit: Edit, value: ir.Value) -> list[ir.Node]:
-    """Who reads a weight; nobody, if these are very many."""
+    """Return the nodes that read a weight; an empty list if there are more than `MOST_READERS`."""
     uses = value.uses() if value not in edit.shared else ()  # for speed
     if len(uses) > MOST_READERS:
         edit.shared.add(value)
@@ -182,7 +183,7 @@ def _readers(edit: Edit, value: ir.Value) -> list[ir.Node]:
 
 
 def _has_channels_slopes(node: ir.Node) -> bool:
-    """Whether a PRelu has one slope, or one for each channel."""
+    """Tell whether a PRelu has one slope, or one for each channel."""
     shape, slopes = shape_of(node.inputs[0]), shape_of(node.inputs[1])
     if shape is None or slopes is None:
         return False
@@ -191,7 +192,7 @@ def _has_channels_slopes(node: ir.Node) -> bool:
 
 
 def _held(edit: Edit, node: ir.Node, value: ir.Value, name: str) -> ir.Value:
-    """A weight as PyTorch holds it, by the name that it has there."""
+    """Return a weight as PyTorch holds it (`(out, in)` for a linear layer), under the name that it has there."""
     shape = shape_of(value) or ()
     assert value.const_value is not None
     array: Array | None = None
@@ -211,7 +212,7 @@ def _held(edit: Edit, node: ir.Node, value: ir.Value, name: str) -> ir.Value:
 
 
 def _stored(edit: Edit, array: Array, name: str) -> ir.Value:
-    """The initialiser of this name, if it has these numbers; else a new one."""
+    """Return the initialiser of this name if it has these numbers, else a new one."""
     known = edit.graph.initializers.get(name)
     stored = known.const_value.numpy() if known is not None and known.const_value is not None else None
     if known is not None and stored is not None and stored.dtype == array.dtype and np.array_equal(stored, array):

@@ -1,13 +1,14 @@
-"""Two vectors on both sides of a matrix, one for each feature, are an `nn.Bilinear`.
+"""Two vectors on both sides of a matrix, one matrix for each feature, are an `nn.Bilinear`.
 
     Squeeze(MatMul(Reshape(MatMul(x, M), (..., out, second)), Unsqueeze(y, -1)), -1)   ->   Bilinear(x, y, W)
     the same and a bias, Add(.., b)                                                   ->   Bilinear(x, y, W, b)
 
-M is what PyTorch's newer exporter makes of the weight (out, first, second): a matrix of (first, out * second). It is a
-constant, or a Reshape of one, with or without a Transpose that brings `first` to the front; W is the constant.
+M is made by PyTorch's newer exporter from the weight, which has the shape (out, first, second). M is a matrix of
+(first, out * second). It is a constant, or a Reshape of one, with or without a Transpose that brings `first` to the
+front. W is that constant.
 
-x and y have the same axes in front of the features. b is a parameter with one number for each output. Nobody else
-reads what is in between. Sound because it is the definition: the sum over both features of x * weight[out] * y.
+x and y have the same axes in front of the features. b is a parameter with one number for each output. Nobody else reads
+a value in between. Sound because it is the definition: the sum over both features of x * weight[out] * y.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from onnxlift.stages import step
 
 @step("bilinear")
 def run(model: ir.Model) -> int:
-    """Recognise bilinear layers; gives how many."""
+    """Recognise bilinear layers; return how many."""
     return sweep(model, {("Squeeze", "Reshape"): _products, "Add": _bias})
 
 
@@ -44,7 +45,7 @@ def _products(edit: Edit, node: ir.Node) -> None:
         return
     if left[:-1] != right[:-1] or left[:-1] != result[:-1] or shape_of(cut.outputs[0]) != (*result, right[-1]):
         return
-    # As the numbers of elements fit, the column has the axes of y, and one more.
+    # The number of elements is that of y, so the column has the axes of y and one more at the end.
     if not all(is_private(edit, value) for value in (node.inputs[0], *last.inputs, cut.inputs[0])):
         return
     found = _weight(edit, matrix, (left[-1], result[-1], right[-1]))
@@ -56,8 +57,10 @@ def _products(edit: Edit, node: ir.Node) -> None:
 
 
 def _weight(edit: Edit, matrix: ir.Value, sizes: tuple[Dim, Dim, Dim]) -> tuple[ir.Value, bool, list[ir.Node]] | None:
-    """The constant that the matrix is made of, whether that is as PyTorch holds it, and the nodes in between. `sizes`
-    are those of the first vector, of the outputs and of the second vector."""
+    """Return the constant that the matrix is made of, whether it is as PyTorch holds it, and the nodes in between.
+
+    `sizes` are those of the first vector, of the outputs and of the second vector.
+    """
     if shape_of(matrix) != (sizes[0], product(sizes[1:])) or 0 in sizes:
         return None
     flat = made_by(edit, matrix, "Reshape", "Flatten")

@@ -1,14 +1,14 @@
-"""A number for each channel that is added to a convolution is its bias.
+"""One number for each channel, added to a convolution, is its bias.
 
     Add(Conv(x, W), b)            ->   Conv(x, W, b)
     Add(ConvTranspose(x, W), b)   ->   ConvTranspose(x, W, b)
 
-as Paddle and TensorFlow write it. b is a constant with one number for each output channel and no other axis longer
-than 1, and no axis more than the result, or a constant that a Reshape or Unsqueeze gives that form; the convolution has
-no bias yet, and nobody else reads it. W is a constant, as in a layer.
+Paddle and TensorFlow write a bias like this. b is a constant with one number for each output channel; all other axes
+have size 1, and it has no more axes than the result. A Reshape or Unsqueeze may give a constant this form. The
+convolution has no bias yet, and nobody else reads its result. W is a constant, as in a layer.
 
-Not in a model from PyTorch, whose exporters write a layer's bias into the convolution: what is added there is something
-else, with a name of its own. The sum is the same but for the order in which it may be rounded.
+Not in a model from PyTorch: its exporters write a layer's bias into the convolution, so an Add is something else, with
+a name of its own. The sum is the same, but may be rounded in another order.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from onnxlift.stages import step
 
 @step("conv-bias")
 def run(model: ir.Model) -> int:
-    """Give convolutions their biases; gives how many."""
+    """Give convolutions their biases; return how many."""
     return 0 if exporter_of(model).is_pytorch else sweep(model, {"Add": _visit})
 
 
@@ -49,7 +49,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _channels(conv: ir.Node) -> int | None:
-    """How many channels come out, if the weight is a constant."""
+    """Return the number of output channels, if the weight is a constant."""
     shape = shape_of(conv.inputs[1]) if constant(conv.inputs[1]) is not None else None
     if shape is None:
         return None

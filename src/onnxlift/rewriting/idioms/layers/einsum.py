@@ -3,12 +3,14 @@
     Einsum("bij,bjk->bik", a, b)   ->   MatMul(a, b)
     Einsum("bid,bjd->bij", a, b)   ->   MatMul(a, Transpose(b, swap the last two))
 
-for two floating-point operands with one letter that is summed over, each letter once in a term, and the others in an
-order that needs no transpose but that of the second operand: `a @ b.mT` says it shorter. In front of the softmax of an
-attention and behind it, any order will do (`bqhd,bkhd->bhqk`, `bhqk,bkhd->bqhd`): the operands are transposed, and the
-attention is recognised like any other. Not with a constant: a parameter would be taken for the weight of a layer under
-another name. Not if the letter that is summed over stands for a single number of one operand only, which Einsum takes
-for all. Sound because both are sums of the same products.
+Both operands are floating-point. One letter is summed over, and each term has each letter once. The order of the other
+letters needs no transpose, except of the second operand: `a @ b.mT` is shorter than the einsum. Before and after the
+softmax of an attention any order will do (`bqhd,bkhd->bhqk`, `bhqk,bkhd->bqhd`): the operands are transposed, and the
+attention is recognised like any other.
+
+Not with a constant: a parameter would be taken for the weight of a layer, under another name. Not if the letter that is
+summed over has size 1 in only one of the operands, which Einsum broadcasts. Sound because both are sums of the same
+products.
 """
 
 from __future__ import annotations
@@ -32,22 +34,24 @@ _AFTER_SOFTMAX = ("Dropout", "Cast", "Where")
 
 @dataclass
 class Product:
-    """The letters of a product of matrices: of both operands and of the result, each as the product wants them (rows
-    and columns last), and as they are."""
+    """A product of matrices by its letters: those of both operands and of the result.
+
+    `wanted` has them in the order of the product, with rows and columns last; `given` as they are in the equation.
+    """
 
     wanted: tuple[str, str, str]
     given: tuple[str, str, str]
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is to be transposed but the last two axes of the second operand."""
+        """Tell whether at most the last two axes of the second operand must be swapped."""
         (a, b, c), (first, second, result) = self.wanted, self.given
         return a == first and c == result and second in (b, b[:-2] + b[-1] + b[-2])
 
 
 @step("einsum")
 def run(model: ir.Model) -> int:
-    """Recognise products of matrices; gives how many."""
+    """Recognise products of matrices; return how many."""
     return sweep(model, {"Einsum": _visit})
 
 
@@ -80,11 +84,11 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def find_product(equation: str) -> Product | None:
-    """How the equation multiplies two matrices, or two stacks of them, if it does."""
+    """Return the product of two matrices, or of two stacks of them, that the equation is; None if it is none."""
     terms, _, result = equation.replace(" ", "").partition("->")
     first, _, second = terms.partition(",")
     letters = (first, second, result)
-    if not all(len(set(term)) == len(term) for term in letters):  # nor has one an ellipsis
+    if not all(len(set(term)) == len(term) for term in letters):  # an ellipsis repeats its dot, too
         return None
     common = set(first) & set(second)
     summed = common - set(result)
@@ -95,7 +99,7 @@ def find_product(equation: str) -> Product | None:
         return None
     if {*batch, *rows, *summed} != set(first) or {*batch, *columns, *summed} != set(second):
         return None
-    if len(rows) > 1 and batch:  # several rows go with one matrix, not with a stack of them
+    if len(rows) > 1 and batch:  # MatMul takes several axes of rows with one matrix only
         return None
     [inner], [column] = summed, columns
     stack, row = "".join(batch), "".join(rows)
@@ -103,7 +107,7 @@ def find_product(equation: str) -> Product | None:
 
 
 def _turned(edit: Edit, node: ir.Node, value: ir.Value, given: str, wanted: str) -> ir.Value:
-    """The value with its axes in the wanted order."""
+    """Return the value with its axes in the wanted order."""
     if given == wanted:
         return value
     perm, sizes = [given.index(letter) for letter in wanted], _sizes(value, given)
@@ -112,13 +116,13 @@ def _turned(edit: Edit, node: ir.Node, value: ir.Value, given: str, wanted: str)
 
 
 def _sizes(value: ir.Value, letters: str) -> dict[str, Dim | None]:
-    """The sizes that the letters stand for, as far as they are known."""
+    """Return the sizes that the letters stand for; unknown sizes are None."""
     shape = shape_of(value)
     return dict(zip(letters, (None,) * len(letters) if shape is None else shape, strict=True))
 
 
 def _is_before_softmax(edit: Edit, node: ir.Node) -> bool:
-    """Whether the result goes into a softmax, perhaps scaled and masked on the way."""
+    """Tell whether the result goes into a softmax, perhaps scaled and masked on the way."""
     for _ in range(_MAX_STEPS):
         if not is_private(edit, node.outputs[0]):
             return False
@@ -131,7 +135,7 @@ def _is_before_softmax(edit: Edit, node: ir.Node) -> bool:
 
 
 def _is_after_softmax(edit: Edit, node: ir.Node) -> bool:
-    """Whether the first operand comes out of a softmax, perhaps through a dropout."""
+    """Tell whether the first operand comes out of a softmax, perhaps through a dropout, a cast or a Where."""
     value = node.inputs[0]
     for _ in range(_MAX_STEPS):
         found = made_by(edit, value, "Softmax", *_AFTER_SOFTMAX)

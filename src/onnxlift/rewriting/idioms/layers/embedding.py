@@ -3,16 +3,20 @@
     Gather(table, indices, axis=0)   ->   Embedding(table, indices)
     Add(x, table)                    ->   Add(x, EmbeddingTable(table))    if all rows were looked up before the export
 
-`table` is a parameter of two axes and `indices` has at least one axis (a single index picks out a row: no embedding).
+`table` is a parameter of two axes. `indices` has at least one axis: a single index picks a row, and is no embedding.
 
-ONNX counts negative indices from the end and `nn.Embedding` refuses them, so it must be unlikely that there are any:
-the table is called `....weight`, as PyTorch names the parameter of an embedding (which refused them before the export
-too); or the indices are an input of the model, or computed in a way that cannot give a negative number. A negative
-index in spite of that is an error at run time, never another result. Everything else stays a Gather; so does a lookup
-in a parameter that is called otherwise (`attention.relative_position_bias_table`): the layer would give it another key
-in the state dict; and rows by a list of numbers, `self.embed.weight[[1, 4, 7]]`, in another module than the table's.
+ONNX counts negative indices from the end, but `nn.Embedding` refuses them. So it must be unlikely that there are any.
+Either the table is called `....weight`, which is PyTorch's name for the parameter of an embedding: then negative
+indices were refused before the export, too. Or the indices are an input of the model, or are computed in a way that
+cannot give a negative number. If there is a negative index in spite of that, it is an error at run time, never another
+result.
 
-The second rule is for any reader of a table that `restoring/folded_names.py` has marked: the rows are read as they are.
+Everything else stays a Gather. So does a lookup in a parameter with another name
+(`attention.relative_position_bias_table`): as a layer it would have another key in the state dict. And so do rows by a
+list of numbers, `self.embed.weight[[1, 4, 7]]`, in another module than the table's.
+
+The second rule is for any reader of a table that `restoring/folded_names.py` has marked: all its rows are read in
+order.
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ from onnxlift.ir.origin.tensors import may_be_trained
 from onnxlift.rewriting.idioms.parts.parameter_names import parameter_name
 from onnxlift.stages import step
 
-# Operators that give no negative number: ever, if their first input has none, or if none of their inputs has any.
+# Operators that give no negative number: in any case; if their first input has none; if none of their inputs has one.
 _COUNTS = frozenset({"Shape", "Size", "ArgMax", "ArgMin", "NonZero", "Abs"})
 _MOVES = frozenset(
     {"Cast", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape", "Slice", "Split"}
@@ -55,7 +59,7 @@ Given = Collection[ir.Value]  # the inputs of the model
     },
 )
 def run(model: ir.Model) -> int:
-    """Make embeddings of lookups in parameters; gives how many."""
+    """Make embeddings of lookups in parameters; return how many."""
     given = {*model.graph.inputs}
     return sweep(model, lambda edit, node: _visit(edit, node, given))
 
@@ -102,8 +106,10 @@ def _is_list(indices: ir.Value) -> bool:
 
 
 def _may_be_negative(value: ir.Value, given: Given) -> bool:
-    """Whether we cannot say that all elements are at least 0. Inputs of the model count as indices; those of a loop's
-    body do not, which may count down."""
+    """Tell whether we cannot prove that all elements are at least 0.
+
+    Inputs of the model count as indices, which are not negative. Inputs of a loop's body do not: a loop may count down.
+    """
     stack: list[ir.Value | None] = [value]
     for _ in range(_MAX_STEPS):
         if not stack:
@@ -114,7 +120,7 @@ def _may_be_negative(value: ir.Value, given: Given) -> bool:
         node = current.producer()
         if node is None or node.domain != "":
             return True
-        if node.op_type in _MOVES and _is_integer(node.inputs[0]):  # and no Cast from a float, which may be negative
+        if node.op_type in _MOVES and _is_integer(node.inputs[0]):  # a Cast from a float may give a negative one
             stack.append(node.inputs[0])
         elif node.op_type in _COMBINES:
             stack.extend(node.inputs[1:] if node.op_type == "Where" else node.inputs)

@@ -6,21 +6,22 @@
     Add(Linear(x, W), b)             ->  Linear(x, W, b)
     Reshape(Linear(Reshape(x), ..))  ->  Linear(x, ..), or Linear(Reshape(x), ..) with one reshape less
 
-W is a parameter (a floating-point initialiser) of two axes; b and c are constants with one number for each output,
+W is a parameter (a floating-point initialiser) of two axes. b and c are constants with one number for each output,
 perhaps with axes of size 1 before it.
 
-From PyTorch, b has one axis, is no buffer (what BART adds to its logits is not the head's) nor computed from parameters
-(`weight.pow(2).sum(1)`), and is added in the module that multiplies.
+In a model from PyTorch, b must have one axis and be added in the module that multiplies. It may not be a buffer (the
+buffer that BART adds to its logits is not the head's bias), and may not be computed from parameters
+(`weight.pow(2).sum(1)`).
 
-Not with the matrix on the left, with `alpha`, `beta` or `transA` of a Gemm, with a bias that broadcasts otherwise, and
-not where the product is also read by somebody else before the bias is added. Reshapes go only if the shapes prove that
-they keep the axes in front of the features as they are: a linear layer works on rows, whatever axes number them.
+Not with the matrix on the left, not if `alpha`, `beta` or `transA` of a Gemm is set, not with a bias that broadcasts in
+another way, and not if another node reads the product before the bias is added. Reshapes are dropped only if the shapes
+prove that the axes in front of the features stay as they are: a linear layer works on rows, whatever axes number them.
 
     Linear(x, W, b)   ->   Add(MatMul(x, W), b), in the end, if W is not a linear layer's
 
-PyTorch's linear layers hold their matrix as (out, in). One that PyTorch's exporter multiplies with as it is, under its
-own name, is held as (in, out) by a module of another kind (the `Conv1D` of GPT-2, a bare `nn.Parameter`): as a linear
-layer it would not fit the checkpoint. A matrix that the exporter has transposed itself has no name of its own.
+PyTorch's linear layers hold their matrix as (out, in). If PyTorch's exporter multiplies with a matrix as it is, under
+its own name, then a module of another kind holds it as (in, out): the `Conv1D` of GPT-2, or a bare `nn.Parameter`. As a
+linear layer it would not fit the checkpoint. A matrix that the exporter has transposed itself has no name of its own.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ from onnxlift.stages import step
     },
 )
 def run(model: ir.Model) -> int:
-    """Make linear layers of products with constant matrices; gives how many rewrites that took."""
+    """Make linear layers of products with constant matrices; return how many rewrites that took."""
     by_pytorch = exporter_of(model).is_pytorch
     return sweep(
         model,
@@ -116,14 +117,14 @@ def _bias(edit: Edit, node: ir.Node, by_pytorch: bool) -> None:
 
 
 def _is_another_bias(bias: ir.Value, addition: ir.Node) -> bool:
-    """Whether this is no bias of a layer in PyTorch, which has one axis and is trained, and not computed."""
+    """Tell whether this cannot be a layer's bias in PyTorch, which has one axis, is trained, and is not computed."""
     origin = origin_of(bias)
     is_computed = origin.is_computed and parameter_name(bias, addition) is None
     return rank(bias) != 1 or is_computed or origin.is_buffer
 
 
 def _are_apart(addition: ir.Node, linear: ir.Node) -> bool:
-    """Whether the exporter tells that a sum is computed in another module than the product."""
+    """Tell whether the exporter says that the sum and the product are computed in different modules."""
     return _tells_module(addition) and _tells_module(linear) and module_of(addition) != module_of(linear)
 
 
@@ -132,7 +133,7 @@ def _tells_module(node: ir.Node) -> bool:
 
 
 def _reshaped(edit: Edit, node: ir.Node) -> None:
-    """`Reshape(Linear(Reshape(x)))`: the target shape must be x's first axes and then the features."""
+    """Drop reshapes in `Reshape(Linear(Reshape(x)))` if the target shape is x's first axes and then the features."""
     linear = made_by(edit, node.inputs[0], "Linear", domain=DOMAIN)
     before = made_by(edit, linear.inputs[0], "Reshape", "Flatten") if linear is not None else None
     if linear is None or before is None or not is_private(edit, node.inputs[0]):
@@ -183,7 +184,7 @@ def _transposed(transposed: int) -> list[ir.Attr]:
 
 
 def _is_matrix(value: ir.Value | None) -> bool:
-    """Whether this is the weight of a linear layer."""
+    """Tell whether this can be the weight of a linear layer."""
     shape = shape_of(value)
     return may_be_trained(value) and shape is not None and len(shape) == 2 and 0 not in shape
 

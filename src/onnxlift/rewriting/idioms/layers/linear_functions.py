@@ -1,15 +1,15 @@
-"""A product with the transpose of a matrix that is computed from parameters is the function of linear layers.
+"""A product with the transpose of a matrix that is computed from parameters is an `F.linear`.
 
     MatMul(x, Transpose(W))        ->   BareLinear(x, W)
     Gemm(x, W, b), with transB     ->   BareLinear(x, W, b)
     Add(BareLinear(x, W), b)       ->   BareLinear(x, W, b)
 
-W has two axes and is computed from parameters alone, b has one and is, too, or is a parameter: what the author wrote is
-`F.linear(x, self.fc.weight[:5], self.fc.bias[:5])`. A matrix that depends on an input is not called a weight: there,
-`x @ y.T` stays. Nor with `alpha`, `beta` or `transA` of a Gemm, or where the product is also read by somebody else
-before b is added. (A matrix that is a parameter itself is a layer's, see linear.py.)
+W has two axes and is computed from parameters alone. b has one axis, and is a parameter or computed from parameters.
+The author wrote `F.linear(x, self.fc.weight[:5], self.fc.bias[:5])`. A matrix that depends on an input is not a weight:
+then `x @ y.T` stays. Not if `alpha`, `beta` or `transA` of a Gemm is set, or if another node reads the product before b
+is added. (A matrix that is a parameter itself is a layer's, see linear.py.)
 
-This comes after the attentions, whose projections are cut out of one matrix.
+This comes after the attentions, whose projections may be slices of one matrix.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MOST_STEPS = 16  # from parameters to a matrix
     },
 )
 def run(model: ir.Model) -> int:
-    """Make functions of such products; gives how many rewrites that took."""
+    """Recognise products with computed weights as `F.linear`; return how many rewrites that took."""
     return sweep(model, {"MatMul": _matmul, "Gemm": _gemm, "Add": _bias})
 
 
@@ -81,7 +81,7 @@ def _is_bias(value: ir.Value | None, weight: ir.Value | None) -> bool:
 
 
 def _is_of_parameters(value: ir.Value) -> bool:
-    """Whether a value is computed from parameters, and else from constants only."""
+    """Tell whether a value is computed from at least one parameter, and otherwise from constants only."""
     found, seen, open_ends = False, {value}, [value]
     while open_ends and len(seen) <= MOST_STEPS:
         end = open_ends.pop()

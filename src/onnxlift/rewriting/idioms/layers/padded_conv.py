@@ -1,10 +1,10 @@
-"""A convolution that pads its input otherwise than with zeros is one layer.
+"""A convolution with a padding other than zeros is one layer.
 
     Conv(Pad(x, pads, mode), W, B)   ->   PaddedConv(x, W, B, pads, mode)       mode: reflect, edge or wrap
 
-which is `nn.Conv2d(..., padding_mode="reflect")`. The pads must be the same on both sides of an axis, and none along
-batch and channels; the convolution has none of its own; W and B are constants, as in a layer. Not if somebody else
-reads the padded x.
+This is `nn.Conv2d(..., padding_mode="reflect")`. The pads must be the same on both sides of an axis, and zero for batch
+and channels. The convolution has no pads of its own. W and B are constants, as in a layer. Not if another node reads
+the padded x.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MODES = ("reflect", "edge", "wrap")
     },
 )
 def run(model: ir.Model) -> int:
-    """Recognise convolutions with another padding; gives how many."""
+    """Recognise convolutions with a padding other than zeros; return how many."""
     return sweep(model, {"Conv": _visit})
 
 

@@ -1,16 +1,19 @@
-"""A weight divided by its largest singular value is one of `torch.nn.utils.spectral_norm`, or of its parametrisation.
+"""A weight divided by its largest singular value was made by `torch.nn.utils.spectral_norm` or its parametrisation.
 
     Div(W, MatMul(u, MatMul(M, v)))  ->  the weight of a layer that is written as spectral_norm(nn.Linear(...))
 
-M is W as a matrix: the axis `dim` in front (by a Transpose, if it is not the first one), the others in one; or a
-constant of these numbers, where the exporter has folded that. u and v are vectors that the function keeps as buffers,
-and brings nearer to the singular vectors at each step of training. In a model for inference they are read as they are.
+M is W as a matrix: the axis `dim` comes first (by a Transpose, if it is not the first one), and the other axes are
+flattened into one. Where the exporter has folded that, M is a constant of these numbers. u and v are vectors that the
+function keeps as buffers, and brings nearer to the singular vectors at each step of training. A model for inference
+reads them as they are.
 
-It applies to the weight of a linear layer or convolution, if all are named as either function names them:
-`weight_orig`, `weight_u` and `weight_v`, or `parametrizations.weight.original`, `0._u` and `0._v`. The vectors may also
-have names of no module: the parametrisation copies them, and an exporter that folds the copies calls these `clone`. Not
-if the axes are in another order, if somebody else reads a value in between, or if the weight is read by anything but
-layers.
+It applies to the weight of a linear layer or convolution, if all three are named as one of the two functions names
+them: `weight_orig`, `weight_u` and `weight_v`, or `parametrizations.weight.original`, `0._u` and `0._v`. The vectors
+may also have a name without a module: the parametrisation copies them, and an exporter that folds the copies calls
+these `clone`.
+
+Not if the axes are in another order, if another node reads a value in between, or if anything but layers reads the
+weight.
 """
 
 from __future__ import annotations
@@ -41,7 +44,7 @@ _NAMES = {
 
 @step("spectral-norm")
 def run(model: ir.Model) -> int:
-    """Make weights of quotients by singular values; gives how many."""
+    """Recognise weights that are divided by their singular value; return how many."""
     return sweep(model, {"Div": _visit})
 
 
@@ -72,8 +75,10 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _matrix(edit: Edit, matrix: ir.Value, weight: ir.Value) -> tuple[int, list[ir.Node]] | None:
-    """The axis of the weight that is the first of the matrix, and the nodes that make one of the other; None if it is
-    no matrix of this weight, or has the axes in another order."""
+    """Return the axis of the weight that is the first axis of the matrix, and the nodes between both.
+
+    Return None if this is no matrix of this weight, or has the axes in another order.
+    """
     shape = shape_of(weight)
     if shape is None:
         return None
@@ -95,7 +100,7 @@ def _matrix(edit: Edit, matrix: ir.Value, weight: ir.Value) -> tuple[int, list[i
 
 
 def _names(weight: ir.Value, *vectors: ir.Value) -> tuple[str, str] | None:
-    """The function that calls weight and vectors so, and the module that they belong to."""
+    """Return the function that gives the weight and the vectors these names, and the module that they belong to."""
     for function, (key, *buffers) in _NAMES.items():
         owner = owner_of(weight, key)
         if owner is not None and all(

@@ -1,17 +1,18 @@
-"""A weight that is a length times a direction is one of `torch.nn.utils.weight_norm`, or of its parametrisation.
+"""A weight that is a length times a direction was made by `torch.nn.utils.weight_norm` or its parametrisation.
 
     Mul(Div(v, ReduceL2(v)), g)  ->  the weight of a layer that is written as weight_norm(nn.Linear(...))
     Mul(v, Div(g, ReduceL2(v)))
 
-The lengths are taken along all axes but one (`dim`, by default the first), which stays; or along all, and then g is a
-single number without axes (`dim=None`). For an axis in the middle PyTorch makes a matrix of v, with that axis in front,
-and turns the lengths of its rows back. Sound because a length does not depend on the order of the others, and lengths
-in one axis keep theirs, however they are reshaped, as long as it is one.
+The lengths are taken over all axes but one, `dim`, which is kept; by default it is the first. Or they are taken over
+all axes: then g is a single number without axes (`dim=None`). For an axis in the middle, PyTorch makes a matrix of v
+with that axis in front, and brings the lengths of its rows back into shape. Sound because a length does not depend on
+the order of the other axes, and because lengths along a single axis keep their order, however they are reshaped.
 
-It applies to the weight of a linear layer or convolution, if g and v are named as either function names them:
-`weight_g` and `weight_v`, or `parametrizations.weight.original0` and `original1`. Not if g has another shape, which the
-function would not give it (PyTorch's older exporter takes `dim=None` for the last axis), if somebody else reads a value
-in between, or if the weight is read by anything but layers.
+It applies to the weight of a linear layer or convolution, if g and v are named as one of the two functions names them:
+`weight_g` and `weight_v`, or `parametrizations.weight.original0` and `original1`.
+
+Not if g has a shape that the function would not give it (PyTorch's older exporter takes `dim=None` for the last axis),
+if another node reads a value in between, or if anything but layers reads the weight.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _NAMES = {
 
 @step("weight-norm")
 def run(model: ir.Model) -> int:
-    """Make weights of products of lengths and directions; gives how many."""
+    """Recognise weights that are a length times a direction; return how many."""
     return sweep(model, {"Mul": _visit})
 
 
@@ -58,7 +59,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _norm(edit: Edit, lengths: ir.Value | None) -> tuple[ir.Node, list[ir.Node]] | None:
-    """The node that computes these lengths, and those that bring them into shape, from the last on."""
+    """Return the node that computes these lengths, and the nodes that bring them into shape, the last one first."""
     moves: list[ir.Node] = []
     while is_private(edit, lengths):
         norm, move = made_by(edit, lengths, "ReduceL2"), made_by(edit, lengths, "Reshape", "Unsqueeze", "Transpose")
@@ -72,13 +73,13 @@ def _norm(edit: Edit, lengths: ir.Value | None) -> tuple[ir.Node, list[ir.Node]]
 
 
 def _is_row(value: ir.Value | None) -> bool:
-    """Whether no more than one axis is longer than 1: nothing that is done to the axes changes the order."""
+    """Tell whether at most one axis is longer than 1: then a reshape or transpose keeps the order of the elements."""
     shape = shape_of(value)
     return shape is not None and sum(size != 1 for size in shape) <= 1
 
 
 def _matches(edit: Edit, node: ir.Node, norm: ir.Node, divisor: ir.Value | None, g: ir.Value, v: ir.Value) -> bool:
-    """Replace the product, if it is a weight of these two."""
+    """Replace the product if it is a weight of length `g` and direction `v`; return whether it is."""
     shape = shape_of(v)
     if not may_be_trained(g) or not may_be_trained(v) or shape is None or layer_of(edit, node.outputs[0]) is None:
         return False
@@ -99,7 +100,7 @@ def _matches(edit: Edit, node: ir.Node, norm: ir.Node, divisor: ir.Value | None,
 
 
 def _kept_axes(edit: Edit, norm: ir.Node, v: ir.Value, shape: Shape) -> list[int] | None:
-    """The axes of `v` along which the norm is not taken; None if it is that of something else."""
+    """Return the axes of `v` over which the norm is not taken; None if it is not the norm of `v`."""
     source = norm.inputs[0]
     axes = axes_of(norm)
     if axes is None and len(norm.inputs) > 1 and norm.inputs[1] is not None:
@@ -116,7 +117,10 @@ def _kept_axes(edit: Edit, norm: ir.Node, v: ir.Value, shape: Shape) -> list[int
 def _rows(
     edit: Edit, source: ir.Value | None, v: ir.Value, shape: Shape, axes: tuple[int, ...] | None
 ) -> list[int] | None:
-    """The same for the norm of `v` in one axis, or of the rows of a matrix that has one of its axes in front."""
+    """Return the axes of `v` over which the norm of `source` is not taken, if `source` is a reshape of `v`.
+
+    It is `v` in one axis, or a matrix with one axis of `v` in front and the others flattened into one.
+    """
     flat = made_by(edit, source, "Reshape", "Flatten")
     inner = source if flat is None else flat.inputs[0]
     turned = made_by(edit, inner, "Transpose")
@@ -131,7 +135,7 @@ def _rows(
 
 
 def _names(g: ir.Value, v: ir.Value) -> tuple[str, str] | None:
-    """The function that calls its parameters so, and the module that they belong to."""
+    """Return the function that gives its parameters these names, and the module that they belong to."""
     for function, (length, direction) in _NAMES.items():
         owner = owner_of(g, length)
         if owner is not None and owner == owner_of(v, direction):

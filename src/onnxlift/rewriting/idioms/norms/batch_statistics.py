@@ -3,11 +3,14 @@
     BatchNormalization(x, weight, bias, mean of x, variance of x)             ->   BatchStatisticsNorm(x, weight, bias)
     BatchNormalization(x, weight, bias, .., ..), which computes statistics    ->   the same
 
-which is how PyTorch's exporters, the newer and the older one, write a layer that keeps no statistics. The mean and the
-variance go over all axes but that of the channels. In the second form nobody reads the new statistics, and the old ones
-are no constants: else they are a layer's own. Without weight and bias if an exporter made these of ones and zeros (see
-`norms_without_weights.py`). From PyTorch only, whose layer refuses batches of single numbers. Runs after the idiom of
-variances. Sound because this is what the layer computes.
+PyTorch's newer exporter writes a layer that keeps no statistics in the first form, the older one in the second form.
+
+The mean and the variance are taken over all axes but that of the channels. In the second form nobody may read the new
+statistics, and the old statistics may not be constants: constants are the statistics of a layer that keeps them. The
+result has no weight and bias if an exporter made these of ones and zeros (see `norms_without_weights.py`).
+
+It applies to models from PyTorch only, because PyTorch's layer refuses a batch with a single number for each channel.
+It runs after the idiom of variances. Sound because this is what the layer computes.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from onnxlift.stages import step
 
 @step("batch-statistics", after={"variance": "it looks for the variance of a batch as one node"})
 def run(model: ir.Model) -> int:
-    """Recognise normalisations by the statistics of a batch; gives how many."""
+    """Recognise normalisations by the statistics of a batch; return how many."""
     return sweep(model, {"BatchNormalization": _visit}) if exporter_of(model).is_pytorch else 0
 
 
@@ -57,7 +60,7 @@ def _is_channels(value: ir.Value | None, x: ir.Value) -> bool:
 
 
 def _is_of_all(node: ir.Node, x: ir.Value, rank: int) -> bool:
-    """Whether a mean or a variance is that of each channel of `x`."""
+    """Tell whether a mean or a variance is that of each channel of `x`, over all other axes."""
     axes = axes_of(node)
     over = None if axes is None else sorted(axis % rank for axis in axes)
     options = [attribute(node, name, default) for name, default in (("keepdims", 1), ("unbiased", 0), ("root", 0))]

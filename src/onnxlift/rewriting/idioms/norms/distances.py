@@ -1,12 +1,12 @@
-"""How far two vectors are apart, or point in one direction, is one function.
+"""A distance between two vectors, or the cosine of the angle between them, is one function.
 
     ReduceSum(Normalize(x, axis, eps) * Normalize(y, axis, eps), axis)   ->   CosineSimilarity(x, y, axis, eps)
     ReduceL2(x - y + 1e-6), of the last axis                             ->   PairwiseDistance(x, y)
     ReduceL1(x - y + 1e-6), of the last axis                             ->   PairwiseDistance(x, y, p=1)
 
-`F.cosine_similarity` and `F.pairwise_distance` compute just that. Both vectors have the same shape, so that nothing is
-stretched along the axis; the number that keeps a distance from being 0 is the function's own. Not if somebody else
-reads what is in between.
+`F.cosine_similarity` and `F.pairwise_distance` compute just that. Both vectors must have the same shape, so that
+neither is broadcast along the axis. The small number that keeps a distance from being 0 must be the default of
+PyTorch's function. Not if another node reads a value in between.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SMALL = 1e-6
 
 @step("distances", after={"normalize": "a cosine is the product of two normalised vectors"})
 def run(model: ir.Model) -> int:
-    """Recognise distances and similarities; gives how many."""
+    """Recognise distances and similarities; return how many."""
     return sweep(model, {("ReduceSum", "ReduceL1", "ReduceL2"): _visit})
 
 
@@ -69,7 +69,7 @@ def _distance(edit: Edit, node: ir.Node, keepdims: int) -> None:
     if total is None or found is None or difference is None or not is_close(found[1], _SMALL, found[0].dtype):
         return
     x, y = difference.inputs
-    is_exact = found[0].dtype in (DataType.FLOAT, DataType.DOUBLE)  # the number is another one in half precision
+    is_exact = found[0].dtype in (DataType.FLOAT, DataType.DOUBLE)  # half precision rounds 1e-6 to another number
     if is_exact and is_private(edit, found[0]) and shape_of(x) == shape_of(y) is not None:
         options = [ir.AttrInt64("p", int(node.op_type[-1])), ir.AttrInt64("keepdims", keepdims)]
         edit.replace(node, "PairwiseDistance", [x, y], options, domain=DOMAIN)

@@ -8,12 +8,16 @@
     GroupNorm(x) * ones + zeros           ->   GroupNorm(x), as the newer one does, if it notes that it made both
     InstanceNormalization(x, ones, zeros) * weight + bias   ->   GroupNorm(x, weight, bias, num_groups=channels)
 
-weight and bias are constants with one number for each channel and axes of size 1 after it, or get these axes by
-Unsqueeze; a weight without a bias, or the other way round, stays outside: PyTorch's layer has both. With as many groups
-as channels, there is nothing to reshape. Applies if the shapes prove that the second reshape gives x's shape back, or
-its batch and channels at least (what else it does was done before the norm: two reshapes have become one), and the
-first one splits its channels. Not if the instance normalisation has a scale or a bias of its own, nor for groups of
-single elements, which PyTorch refuses in a batch of one, and not if another node reads what is in between.
+weight and bias are constants with one number for each channel and axes of size 1 after it, or an Unsqueeze gives them
+these axes. A weight without a bias stays outside, and so does a bias without a weight: PyTorch's layer has both. With
+as many groups as channels, there is nothing to reshape (the last rule).
+
+It applies if the shapes prove two things. The first reshape splits the channels of x into groups. The second reshape
+gives back the shape of x, or at least its batch and channels: then it is two reshapes in one, and the part that is not
+for the norm is done before the norm.
+
+Not if the instance normalisation has a scale or a bias of its own, not for groups of single elements, which PyTorch
+refuses in a batch of one, and not if another node reads a value in between.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ from onnxlift.stages import step
 
 @step("group-norm")
 def run(model: ir.Model) -> int:
-    """Recognise group normalisation; gives how many rewrites that took."""
+    """Recognise group normalisation; return how many rewrites that took."""
     return sweep(model, {"Reshape": _normalised, "Add": partial(_affine, program=read_program(model.graph))})
 
 
@@ -72,7 +76,9 @@ def _normalised(edit: Edit, node: ir.Node) -> None:
 
 
 def _names_sizes(reshape: ir.Node) -> bool:
-    """Whether a Reshape says which sizes it wants, and takes none but the first from what it is given."""
+    """Tell whether a Reshape spells out the sizes that it wants: at most the first is a 0, which copies the input's
+    size.
+    """
     sizes = elements_of(reshape.inputs[1])
     return sizes is not None and None not in sizes and 0 not in sizes[1:]
 
@@ -100,7 +106,7 @@ def _affine(edit: Edit, node: ir.Node, program: Program | None) -> None:
 
 
 def _without_addition(edit: Edit, node: ir.Node, value: ir.Value) -> bool:
-    """Let a normalisation stand for itself plus nothing; gives whether `value` is one."""
+    """Replace `GroupNorm(x) + 0` by `GroupNorm(x)`; return whether `value` is such a normalisation."""
     norm = made_by(edit, value, "GroupNorm", domain=DOMAIN)
     if norm is None or not is_private(edit, value) or shape_of(value) != shape_of(node.outputs[0]):
         return False
@@ -110,8 +116,10 @@ def _without_addition(edit: Edit, node: ir.Node, value: ir.Value) -> bool:
 
 
 def _without_weights(edit: Edit, value: ir.Value) -> tuple[ir.Node, list[ir.Attr]] | None:
-    """The node that normalises to make `value` and does nothing else, with its attributes as a group normalisation:
-    one that is recognised, or one of each channel by itself."""
+    """Return the node that makes `value` if it only normalises, with its attributes as a group normalisation.
+
+    It is a GroupNorm without weights, or an instance normalisation, which has a group for each channel.
+    """
     group = made_by(edit, value, "GroupNorm", domain=DOMAIN)
     if group is not None:
         return (group, [*group.attributes.values()]) if len(group.inputs) == 1 else None
@@ -130,13 +138,13 @@ def _is_all(value: ir.Value | None, expected: float) -> bool:
 
 
 def _are_made_up(values: Iterable[ir.Value], program: Program | None) -> bool:
-    """Whether the newer exporter notes what it computed each of these from, and no parameter is among that."""
+    """Tell whether the newer exporter made these values itself: it notes their sources, and none is a parameter."""
     sources = [folded_from(value) for value in values]
     return program is not None and all(names and program.names.isdisjoint(names) for names in sources)
 
 
 def _by_channel(edit: Edit, value: ir.Value, x: ir.Value) -> ir.Value | None:
-    """The constant that has one number for each channel of x, if `value` is that, or that with axes of size 1."""
+    """Return the constant with one number for each channel of x that `value` is, or is with further axes of size 1."""
     shape, of_x = shape_of(value), shape_of(x)
     if shape is None or of_x is None:
         return None

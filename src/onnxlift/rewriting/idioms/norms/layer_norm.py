@@ -6,13 +6,16 @@
     LayerNormalization(x, ones, zeros)       ->   LayerNorm(x)
     LayerNormalization(x, weight, zeros)     ->   LayerNorm(x, weight)
 
-The means go over the same last axes and keep them; the square may be a Pow or a product, the quotient a product with
-the reciprocal. weight and bias are constants of exactly the normalised shape; a weight alone will do, a bias alone
-stays an Add. Casts of a half-precision x to float32 and back go too. Not with another order of the operations (epsilon
-outside the root is another function), and not if another node reads d or what is in between. The last two are how
-exporters write a layer without a weight, which ONNX's operator must have, or without a bias: they apply if the ones and
-zeros (which may be left out) have a name as exporters generate it; a layer's own weight may be all ones too, before
-training.
+Both means are taken over the same last axes and keep these axes. The square may be a Pow or a product, the quotient may
+be a product with the reciprocal. weight and bias are constants of exactly the normalised shape. A weight without a bias
+is taken; a bias without a weight stays an Add. Casts of a half-precision x to float32 and back are dropped, too.
+
+Not with another order of the operations (epsilon outside the root is another function), and not if another node reads d
+or a value in between.
+
+The last two rules are for layers without a weight or without a bias: ONNX's operator must have a weight, so exporters
+make one. They apply if the ones and zeros have a name that exporters generate; the zeros may be missing where there are
+ones. Otherwise they may be a layer's own weight, which is all ones before training.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ from onnxlift.stages import step
 
 @step("layer-norm")
 def run(model: ir.Model) -> int:
-    """Recognise layer normalisation; gives how many rewrites that took."""
+    """Recognise layer normalisation; return how many rewrites that took."""
     return sweep(
         model,
         {

@@ -3,9 +3,10 @@
     s = AveragePool(Pad(x * x with an axis before the channels)), without that axis
     x / (s * alpha + k) ** beta   ->   LRN(x, size, alpha, beta, k)
 
-The window is over the channels only, and moves by one of them. The pads are zeros that count: half of it on both sides.
-The divisor has the shape of x: so the window is of an odd `size` (for an even one PyTorch's is not ONNX's), and the
-pool has no pads of its own. x has at least three axes, as PyTorch wants it. Nobody else reads what is in between.
+The window of the pool spans channels only, and moves by one channel at a time. The Pad adds zeros, half a window on
+each side, and the average counts them. The divisor must have the shape of x. It follows that `size` is odd (for even
+sizes PyTorch and ONNX differ), and that the pool has no pads of its own. x has at least three axes, as PyTorch demands.
+Nobody else reads a value in between.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _NO_AXIS = ("Squeeze", "Reshape")
 
 @step("local-response-norm")
 def run(model: ir.Model) -> int:
-    """Recognise local response normalisation; gives how many."""
+    """Recognise local response normalisation; return how many."""
     return sweep(model, {"Div": _visit})
 
 
@@ -53,7 +54,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _average(edit: Edit, value: ir.Value, x: ir.Value) -> tuple[int, list[ir.Node]] | None:
-    """How many channels the squares of `x` are averaged over, and the nodes that do it, from the last on."""
+    """Return how many channels the squares of `x` are averaged over, and the nodes that do it, the last one first."""
     last = made_by(edit, value, *_NO_AXIS)
     pool = made_by(edit, last.inputs[0], "AveragePool") if last is not None else None
     pad = made_by(edit, pool.inputs[0], "Pad") if pool is not None else None
@@ -78,7 +79,7 @@ def _average(edit: Edit, value: ir.Value, x: ir.Value) -> tuple[int, list[ir.Nod
 
 
 def _is_at_each_place(pool: ir.Node, axes: int) -> bool:
-    """Whether a pool looks at each place, and at neighbours."""
+    """Tell whether all strides and dilations of a pool are 1."""
     ones = (1,) * axes
     return all(attribute(pool, name, ones) == ones for name in ("strides", "dilations"))
 

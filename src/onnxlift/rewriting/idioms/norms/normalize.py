@@ -3,8 +3,9 @@
     Div(x, Max(ReduceL2(x, axis), eps))   ->   Normalize(x, axis, eps)
     Div(x, Max(ReduceL1(x, axis), eps))   ->   Normalize(x, axis, eps, p=1)
 
-or with a Clip from below for the Max: `F.normalize`. The norm keeps its axis and is over one axis of the very x that is
-divided, eps is a number, and nobody else reads the norm. Sound because that is how the function is defined.
+This is `F.normalize`. A Clip with a lower bound only may stand for the Max. The norm is that of the same x which is
+divided, over one axis, and keeps this axis. eps is a number, and nobody else reads the norm. Sound because the function
+is defined like this.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from onnxlift.stages import step
 
 @step("normalize")
 def run(model: ir.Model) -> int:
-    """Recognise normalised vectors; gives how many."""
+    """Recognise normalised vectors; return how many."""
     return sweep(model, {"Div": _visit})
 
 
@@ -49,7 +50,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _bounded(node: ir.Node) -> tuple[ir.Value, float] | None:
-    """What the node bounds from below, and by which number."""
+    """Return the value that the node bounds from below, and the bound; None if there is an upper bound, too."""
     if node.op_type == "Max":
         return with_number(node) if len(node.inputs) == 2 else None
     value, low, high = (*node.inputs, None, None)[:3]

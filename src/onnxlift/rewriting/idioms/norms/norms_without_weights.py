@@ -1,14 +1,15 @@
-"""Normalisations that scale by one and add zero, since ONNX's operators must have both, have no weights.
+"""Normalisations that only scale by 1 and shift by 0, because ONNX's operators must do both, have no weights.
 
     InstanceNormalization(x, ones, zeros)                 ->   InstanceNorm(x)
     BatchNormalization(x, ones, zeros, mean, variance)    ->   BatchNorm(x, mean, variance)
 
-which are PyTorch's layers with `affine=False`. Applies if exporters made the ones and zeros, by their names: a layer's
-own weight may be all ones too, before training (for layer normalisation, see `layer_norm.py`; the weights of a group
-normalisation lose their names, so ones may be anybody's). Not for the instance normalisation of single elements, which
-PyTorch refuses, nor for a batch normalisation that computes statistics. Runs after the group normalisation, which is
-spelled with such an instance normalisation. Sound because a product with one and a sum with zero change nothing but the
-sign of a zero.
+The results are PyTorch's layers with `affine=False`. It applies if the names of the ones and zeros say that an exporter
+made them: a layer's own weight may be all ones too, before training. (`layer_norm.py` has the same rule for layer
+normalisation. A group normalisation's weights lose their names in the export, so its ones may be a layer's weight.)
+
+Not for the instance normalisation of single elements, which PyTorch refuses, nor for a batch normalisation that
+computes statistics. Runs after group normalisation, which contains an instance normalisation of this form. Sound
+because a product with one and a sum with zero change nothing but the sign of a zero.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from onnxlift.stages import step
     },
 )
 def run(model: ir.Model) -> int:
-    """Recognise normalisations without weights; gives how many."""
+    """Recognise normalisations without weights; return how many."""
     return sweep(model, {("InstanceNormalization", "BatchNormalization"): _visit})
 
 
@@ -52,7 +53,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _is_settled(node: ir.Node) -> bool:
-    """Whether the statistics are those that are given, for each channel."""
+    """Tell whether a batch normalisation takes the statistics that it is given, one number for each channel."""
     return (attribute(node, "training_mode", 0), attribute(node, "spatial", 1)) == (0, 1)
 
 

@@ -3,9 +3,9 @@
     x / Sqrt(ReduceMean(x ** 2) + epsilon)   ->   RMSNorm(x)
     RMSNorm(x) * weight                      ->   RMSNorm(x, weight)
 
-with the variants of `layer-norm`, which runs before: a centred x is not left for this one. The weight is a constant of
-exactly the normalised shape; anything else (`1 + weight`) stays a product. Half precision: the model rounds once
-before it applies the weight, PyTorch once after.
+The variants of `layer-norm` apply here, too. That idiom runs first, so that no x minus its mean is left for this one.
+The weight is a constant of exactly the normalised shape; anything else (`1 + weight`) stays a product. In half
+precision the model rounds once before it applies the weight, PyTorch once after.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from onnxlift.stages import step
 
 @step("rms-norm", after={"layer-norm": "what is left of a layer norm without its centring looks like this"})
 def run(model: ir.Model) -> int:
-    """Recognise root-mean-square normalisation; gives how many rewrites that took."""
+    """Recognise root-mean-square normalisation; return how many rewrites that took."""
     return sweep(model, {("Div", "Mul"): _spelled_out, "Cast": partial(take_casts, op_type="RMSNorm")})
 
 

@@ -3,11 +3,12 @@
     y = BatchNormalization(Reshape(x, (1, batch * channels, ..)), weight, bias, mean, variance), each Tile(.., batch)
     Reshape(y, shape of x)    ->   TrackedInstanceNorm(x, weight, bias, mean, variance)
 
-which is how PyTorch's exporters write it. Where the batch is fixed, they compute some or all of the Tiles: then the
-constant is, number by number, what a Tile of its beginning gives, and has no name of its own. Without weight and bias
-if an exporter made these of ones and zeros (see `norms_without_weights.py`). Nobody else reads what is in between, and
-the batch normalisation takes the statistics that it is given. Sound because all images of a batch are normalised by the
-same numbers, whichever axis counts them.
+PyTorch's exporters write the layer like this. If the size of the batch is fixed, they fold some or all of the Tiles. A
+folded Tile is a constant whose numbers are the same for each image of the batch, and which has no name of the model's.
+The result has no weight and bias if an exporter made these of ones and zeros (see `norms_without_weights.py`).
+
+Nobody else reads a value in between, and the batch normalisation takes the statistics that it is given. Sound because
+each image of a batch is normalised by the same numbers, whichever axis counts the images.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from onnxlift.stages import step
 
 @step("tracked-instance-norm")
 def run(model: ir.Model) -> int:
-    """Recognise instance normalisations with statistics; gives how many."""
+    """Recognise instance normalisations with statistics; return how many."""
     return sweep(model, {"Reshape": _visit})
 
 
@@ -61,7 +62,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _repeated(edit: Edit, value: ir.Value | None, x: ir.Value, shape: Shape) -> ir.Value | None:
-    """The constant with a number for each channel of `x` that `value` repeats for each image."""
+    """Return the constant with a number for each channel of `x` that `value` repeats for each image."""
     images, channels = shape[:2]
     tile, tensor = made_by(edit, value, "Tile"), constant(value)
     if tile is not None:
@@ -71,6 +72,6 @@ def _repeated(edit: Edit, value: ir.Value | None, x: ir.Value, shape: Shape) -> 
     if value is None or tensor is None or value.dtype != x.dtype or not isinstance(images, int) or images < 1:
         return None
     if not origin_of(value).is_programs_own:
-        return None  # somebody's weight, which may be all ones before training
+        return None  # a layer's own weight, which may be all ones before training
     rows = tensor.numpy().reshape(images, -1)
     return edit.constant(f"{value.name}", rows[0].copy()) if (rows == rows[0]).all() else None

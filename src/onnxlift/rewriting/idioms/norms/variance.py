@@ -6,11 +6,13 @@
     Sqrt(Variance(x, axes))                         ->   Variance(x, axes, root=1)            x.std(1)
     Reshape(Variance(x, axes)), to axes of size 1   ->   Variance(x, axes, keepdims=1)        x.var(1, keepdim=True)
 
-The square may be a product or a Pow. The first mean keeps its axes, and both go over the same ones, of float32 or
-float64 numbers. n is the number of elements that are averaged, which must be known. Not if somebody else reads what is
-in between, nor d: what is normalised by its variance needs d again. But nobody writes a factor n / (n - 1) by hand: if
-there is one, d stays for the others, as in `(x - x.mean(1)) / x.std(1)`. Sound because these are the definitions; the
-order of roundings differs.
+The square may be a product or a Pow. The first mean keeps its axes, and both means are taken over the same axes. The
+numbers are float32 or float64. n is the number of elements that are averaged, and must be known.
+
+Not if another node reads a value in between or d: code that divides d by the deviation is a normalisation, and needs d
+again. An exception is a variance with the factor n / (n - 1), which nobody writes by hand: then d may have other
+readers, and stays for them, as in `(x - x.mean(1)) / x.std(1)`. Sound because these are the definitions; the order of
+roundings differs.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from onnxlift.stages import step
 
 @step("variance", after={"layer-norm": "the variance inside a layer norm is a part of it"})
 def run(model: ir.Model) -> int:
-    """Recognise variances; gives how many rewrites that took."""
+    """Recognise variances; return how many rewrites that took."""
     return sweep(
         model,
         {
@@ -76,7 +78,7 @@ def _variance(edit: Edit, node: ir.Node) -> None:
 
 
 def _is_corrected(edit: Edit, mean: ir.Value) -> bool:
-    """Whether a mean is only multiplied by a number and divided by the one before it."""
+    """Tell whether a mean is only multiplied by a number n and then divided by n - 1."""
     if not is_private(edit, mean):
         return False
     ((multiply, _),) = mean.uses()
@@ -106,7 +108,7 @@ def _unbiased(edit: Edit, node: ir.Node) -> None:
 
 
 def _kept(edit: Edit, node: ir.Node) -> None:
-    """The averaged axes are put back, with one element each."""
+    """Let the variance keep its axes if a Reshape or Unsqueeze puts them back with size 1."""
     inner = made_by(edit, node.inputs[0], "Variance", domain=DOMAIN)
     shape = shape_of(inner.inputs[0]) if inner is not None else None
     if inner is None or shape is None or not is_private(edit, node.inputs[0]):
@@ -119,7 +121,7 @@ def _kept(edit: Edit, node: ir.Node) -> None:
 
 
 def _axes(node: ir.Node) -> list[int] | None:
-    """The axes that a ReduceMean averages, counted from the front and in order, if they are known."""
+    """Return the axes that a ReduceMean averages, counted from the front and sorted, if they are known."""
     shape = shape_of(node.inputs[0])
     axes = axes_of(node)
     return None if not axes or shape is None else sorted(axis % len(shape) for axis in axes)

@@ -1,1 +1,1 @@
-"""What idioms of several families share."""
+"""Code that idioms of several families share."""

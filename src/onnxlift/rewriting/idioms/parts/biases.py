@@ -1,4 +1,4 @@
-"""Constants that are added to what a layer gives, one number for each channel or feature."""
+"""Constants that are added to the result of a layer, one number for each channel or feature."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnxlift.ir.inference.symbolic import product
 
 
 def is_per_channel(bias: ir.Value, channels: int, result: ir.Value) -> bool:
-    """Whether `bias` has one number for each channel of a result that it is added to."""
+    """Tell whether `bias` has one number for each channel of the result that it is added to."""
     sizes, shape = shape_of(bias), shape_of(result)
     if sizes is None or shape is None or len(sizes) > len(shape):
         return False
@@ -21,7 +21,7 @@ def is_per_channel(bias: ir.Value, channels: int, result: ir.Value) -> bool:
 
 
 def row_of(edit: Edit, bias: ir.Value, channels: int) -> ir.Value | None:
-    """The numbers as a constant of one axis."""
+    """Return the numbers of `bias` as a constant of one axis."""
     reshape = made_by(edit, bias, "Reshape", "Unsqueeze")
     held = bias if reshape is None else reshape.inputs[0]
     tensor = constant(held)
@@ -31,7 +31,10 @@ def row_of(edit: Edit, bias: ir.Value, channels: int) -> ir.Value | None:
 
 
 def is_bias(value: ir.Value, outputs: int | str | None, axes: int | None) -> bool:
-    """Whether `value` is a constant that adds one number to each output, and no axes to a result that has `axes`."""
+    """Tell whether `value` is a constant with one number for each output, and no more axes than the result.
+
+    `axes` is the number of axes of the result.
+    """
     shape = shape_of(value)
     if constant(value) is None or not shape:
         return False

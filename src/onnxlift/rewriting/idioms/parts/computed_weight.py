@@ -1,8 +1,8 @@
 """A weight that a layer computes anew from other parameters whenever it is called: `weight_norm(nn.Conv1d(...))`.
 
-The idioms weight_norm.py and spectral_norm.py put a constant in the place of the arithmetic, so that the layer around
-it is recognised as any other is. What the constant stands for goes along in its `meta`; `Layer.hold` reads it there,
-and the layer is wrapped. The state dict has the parts, as in the original, and gradients go to them.
+The idioms weight_norm.py and spectral_norm.py replace the arithmetic by a constant, so that the layer around it is
+recognised like any other. The constant's `meta` says what it stands for. `Layer.hold` reads that and wraps the layer.
+The state dict has the parts, as in the original, and gradients go to them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ KEY = "computed_weight"
 
 @dataclass(frozen=True)
 class ComputedWeight:
-    """How a layer's weight comes about: `function(layer, **arguments)` gives the layer these `parts` (by their keys in
-    its state dict) instead of a weight. All but the `buffers` are trained."""
+    """A weight that `function(layer, **arguments)` computes: it gives the layer these `parts` instead of a weight.
+
+    The keys of `parts` are those in the layer's state dict. All parts but the `buffers` are trained.
+    """
 
     function: str
     parts: Mapping[str, ir.Value]
@@ -33,8 +35,10 @@ class ComputedWeight:
 
 
 def layer_of(edit: Edit, value: ir.Value) -> str | None:
-    """The operator that `value` is the weight of, held as PyTorch's layers hold it: Conv, ConvTranspose or Linear. None
-    if anybody reads it otherwise."""
+    """Return the operator that `value` is the weight of, as PyTorch's layers hold it: Conv, ConvTranspose or Linear.
+
+    Return None if anything reads it in another way.
+    """
     found = list(dict.fromkeys(_reader(edit, node, index) for node, index in value.uses()))
     return found[0] if len(found) == 1 and not edit.is_output(value) else None
 
@@ -61,8 +65,10 @@ def _reader(edit: Edit, node: ir.Node, index: int) -> str | None:
 
 
 def put(edit: Edit, node: ir.Node, owner: str, computed: ComputedWeight, array: Callable[[], Array]) -> None:
-    """Put the weight of the module `owner` in the place of `node`, which computes it. `array` gives its numbers, for
-    whoever asks: a layer that is wrapped does not."""
+    """Replace `node`, which computes the weight of the module `owner`, by a constant.
+
+    `array` computes the numbers of the weight if anybody asks for them; a wrapped layer does not.
+    """
     (result,) = node.outputs
     assert result.dtype is not None and result.shape is not None
     tensor = ir.LazyTensor(lambda: ir.Tensor(array()), dtype=result.dtype, shape=ir.Shape(result.shape))
@@ -76,12 +82,12 @@ def put(edit: Edit, node: ir.Node, owner: str, computed: ComputedWeight, array: 
 
 
 def numbers(value: ir.Value) -> Array:
-    """The elements of a parameter."""
+    """Return the elements of a parameter."""
     assert value.const_value is not None
     return value.const_value.numpy()
 
 
 def owner_of(value: ir.Value, key: str) -> str | None:
-    """The path of the module that a parameter with this key belongs to: `encoder.0`, or nothing for the model."""
+    """Return the path of the module that a parameter with this key belongs to: `encoder.0`, or "" for the model."""
     name = f".{value.name}"
     return name.removesuffix(f".{key}")[1:] if name.endswith(f".{key}") else None

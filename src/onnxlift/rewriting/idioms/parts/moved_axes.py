@@ -1,16 +1,16 @@
-"""Where the axes of a tensor go when it is reshaped, transposed and taken apart.
+"""Follow the axes of a tensor that is reshaped, transposed and taken apart.
 
-A tensor starts as a list of *atoms*, axes that are never split further, each with a name and a size. An axis of what
-becomes of it is a tuple of atoms, the outermost first:
+A tensor starts as a list of *atoms*: axes that are never split further, each with a name and a size. After some moves,
+each of its axes is a tuple of atoms, the outermost first:
 
     (batch, seq, 3 * heads * features)                  [(batch,), (seq,), (part, head, feature)]
     Reshape to (batch, seq, 3, heads * features)        [(batch,), (seq,), (part,), (head, feature)]
     Gather(axis=2, index 1)                             [(batch,), (seq,), (head, feature)], part = 1
     Concat with something else along the axis of seq    the same axes, seq is longer
 
-So two chains of such nodes that lead to the same axes move every element to the same place, however they are spelled.
-An atom of size 1 may stand anywhere: moving it moves no element. Where the older exporter has written a number for a
-size that is open, the atom has that size from there on.
+So if two chains of nodes lead to the same axes, they move every element to the same place, however they are spelled. An
+atom of size 1 may stand anywhere: moving it moves no element. Where the older exporter has written a number for a
+symbolic size, the atom has that number as its size from there on.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Axis = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Appended:
-    """Something that was appended to a tensor along one atom, and what the tensor was then."""
+    """A value that was appended to a tensor along one atom, and the tensor `to` which it was appended."""
 
     value: ir.Value
     atom: str
@@ -45,7 +45,7 @@ class Appended:
 
 @dataclass(frozen=True)
 class Moved:
-    """A tensor as it was moved: its axes, which index of which atoms was taken, and what was appended."""
+    """A tensor after some moves: its axes, the index that was taken of some atoms, and the values appended to it."""
 
     axes: tuple[Axis, ...]
     sizes: Mapping[str, Dim]
@@ -53,17 +53,17 @@ class Moved:
     appended: tuple[Appended, ...] = ()
 
     def is_at(self, axes: Sequence[Axis]) -> bool:
-        """Whether the tensor has these axes."""
+        """Tell whether the tensor has these axes, apart from atoms of size 1."""
         mine, others = ([self.large(axis) for axis in some] for some in (self.axes, axes))
         return mine == others
 
     def shape(self, axes: Sequence[Axis]) -> Shape | None:
-        """The shape that a tensor with these axes has."""
+        """Return the shape of a tensor with these axes."""
         sizes = [symbolic.product(self.sizes[atom] for atom in axis) for axis in axes]
         return None if None in sizes else tuple(size for size in sizes if size is not None)
 
     def after(self, nodes: Sequence[ir.Node], last: ir.Value) -> Moved | None:
-        """What the nodes, one after the other, make of it; `last` is which output of the last one is meant."""
+        """Return the tensor after these nodes, one after the other; `last` is the output of the last node to follow."""
         moved: Moved | None = self
         for node, following in zip(nodes, [*nodes[1:], None], strict=True):
             output = last if following is None else following.inputs[0]
@@ -71,7 +71,7 @@ class Moved:
         return moved
 
     def large(self, axis: Axis) -> Axis:
-        """The atoms of an axis that have more than one element."""
+        """Return the atoms of an axis that have more than one element."""
         return tuple(atom for atom in axis if self.sizes[atom] != 1)
 
     def _after(self, node: ir.Node, output: ir.Value) -> Moved | None:
@@ -92,7 +92,7 @@ class Moved:
         return self._regrouped(shape_of(output))
 
     def _regrouped(self, shape: Shape | None) -> Moved | None:
-        """The same atoms in their order, as many for each axis as give its size."""
+        """Return the tensor with the same atoms in the same order, grouped into axes of these sizes."""
         if shape is None:
             return None
         implied = self._implied(shape)
@@ -104,7 +104,7 @@ class Moved:
             axis: list[str] = []
             product: Dim | None = 1
             if atoms and self.sizes[atoms[0]] == 1:
-                axis.append(atoms.pop(0))  # most likely the one that is meant
+                axis.append(atoms.pop(0))  # most likely the axis of size 1 that is meant here
             while product != size:
                 if not atoms or product is None:
                     return None
@@ -114,7 +114,10 @@ class Moved:
         return None if self.large(tuple(atoms)) else replace(self, axes=tuple(axes))
 
     def _implied(self, shape: Shape) -> dict[str, int]:
-        """The open size of an atom that an exporter took for a number: a reshape to numbers allows for no other."""
+        """Return the number that an exporter took for the symbolic size of an atom.
+
+        It is the only one that a reshape to numbers allows.
+        """
         atoms = [atom for axis in self.axes for atom in axis]
         count = symbolic.product(shape)
         for atom in atoms:
@@ -126,7 +129,7 @@ class Moved:
         return {}
 
     def _without(self, node: ir.Node, index: int) -> Moved | None:
-        """One index of an axis that is a single atom."""
+        """Return the tensor after one index of an axis was taken; the axis must be a single atom."""
         axis = attribute(node, "axis", 0)
         if not isinstance(axis, int) or len(self.large(self.axes[axis])) != 1:
             return None
@@ -139,7 +142,7 @@ class Moved:
         return replace(self, axes=axes, taken={**self.taken, atom: index % size})
 
     def _split(self, node: ir.Node, output: ir.Value) -> Moved | None:
-        """One of several outputs, of which those in front of it have the same shape."""
+        """Return the tensor as this output of a Split, if the outputs before it have the same shape."""
         axis, index, shape = attribute(node, "axis", 0), node.outputs.index(output), shape_of(output)
         if not isinstance(axis, int) or any(shape_of(other) != shape for other in node.outputs[:index]):
             return None
@@ -156,7 +159,10 @@ class Moved:
         return self._part(axis, start // width, shape)
 
     def _part(self, axis: int, index: int, shape: Shape | None) -> Moved | None:
-        """One index of the outermost atom of an axis: the whole of the other atoms, if what is left is as large."""
+        """Return the tensor after one index of the outermost atom of an axis was taken.
+
+        The part must have exactly the size of the axis's other atoms.
+        """
         if shape is None or not self.large(self.axes[axis]):
             return None
         axis %= len(self.axes)
@@ -167,7 +173,7 @@ class Moved:
         return replace(self, axes=axes, taken={**self.taken, first: index})
 
     def _longer(self, node: ir.Node) -> Moved | None:
-        """Something appended along an axis that is a single atom."""
+        """Return the tensor after something was appended along an axis that is a single atom."""
         axis, other = attribute(node, "axis", 0), node.inputs[-1]
         shape = shape_of(other)
         if len(node.inputs) != 2 or other is None or shape is None or not isinstance(axis, int):
@@ -181,7 +187,7 @@ class Moved:
 
 
 def moves_to(edit: Edit, value: ir.Value | None, *also: str) -> list[ir.Node]:
-    """The nodes that move elements and make `value`, in their order; those of the types in `also` count as such."""
+    """Return the nodes that make `value` by moving elements, in their order; operators in `also` count, too."""
     nodes: list[ir.Node] = []
     while len(nodes) < _MAX_MOVES:
         node = made_by(edit, value, *MOVES, *also)

@@ -1,11 +1,11 @@
-"""What PyTorch called a constant: its key in the state dict, as far as the exporters tell.
+"""Find the key that a constant had in PyTorch's state dict, as far as the exporters tell.
 
-1. The constant's own name, if that speaks of a module (`block.gamma`); or if it does not (`gamma`), but the exporter
-   says that it was in the model: by its metadata, or since it names nodes after modules (`/Conv`) and other constants
-   otherwise.
-2. The one name in the note of what the newer exporter has computed a constant from, besides the sizes of inputs and the
-   exporter's own steps. An operation of the model would be in the note as well, so the numbers are the parameter's, but
-   perhaps lie otherwise: transposed, or with axes of size one.
+1. It is the constant's own name, if that names a module (`block.gamma`). A name without a module (`gamma`) counts if
+   the exporter says that it was in the model: by its metadata, or because it names nodes after modules (`/Conv`), and
+   then gives other constants names of another form.
+2. The newer exporter notes what it has computed a constant from. If the note has one name besides the sizes of inputs
+   and the exporter's own steps, it is that name. An operation of the model would be in the note as well, so the numbers
+   are the parameter's. But their layout may differ: transposed, or with axes of size 1.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ IN_WEIGHT, IN_BIAS = "in_proj_weight", "in_proj_bias"
 
 
 def parameter_name(value: ir.Value, node: ir.Node) -> str | None:
-    """What a constant that `node` reads was called in a model from PyTorch; None if that is not known."""
+    """Return the name in PyTorch of a constant that `node` reads; None if it is unknown."""
     origin = origin_of(value)
     if origin.computed_from is not None:
         inputs = set() if node.graph is None else {v.name for v in node.graph.inputs}

@@ -1,4 +1,4 @@
-"""Pieces of a tensor, however they were cut out: `Slice`, or one output of a `Split`."""
+"""Pieces of a tensor that a `Slice` or a `Split` cuts out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onnxlift.ir.graph.shapes import shape_of
 
 @dataclass(frozen=True)
 class Piece:
-    """`x[start : start + length]` along one axis, counted from the front, which has `size` elements."""
+    """A piece `x[start : start + length]` along one axis, counted from the front, which has `size` elements."""
 
     x: ir.Value
     axis: int
@@ -25,7 +25,7 @@ class Piece:
 
 
 def piece(edit: Edit, value: ir.Value | None) -> Piece | None:
-    """What `value` was cut out of, along one axis whose size is known."""
+    """Return `value` as a piece of another tensor, along one axis whose size is known."""
     node = made_by(edit, value, "Slice", "Split")
     x = None if node is None else node.inputs[0]
     whole, shape = shape_of(x), shape_of(value)

@@ -1,4 +1,4 @@
-"""What quantised layers take over: integers with their scale and zero point, and the windows of a convolution."""
+"""Read what quantised layers take over: integers with scale and zero point, and the windows of a convolution."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _STORED = (ir.DataType.INT8, ir.DataType.UINT8)
 def checked(
     edit: Edit, integers: ir.Value | None, scale: ir.Value | None, zero: ir.Value | None, axis: int | None, axes: int
 ) -> list[ir.Value] | None:
-    """The three, if they are constants of the right types and shapes; a zero point that is missing is 0."""
+    """Return integers, scale and zero point if they are constants of the right types and shapes.
+
+    A zero point that is missing is 0. `axis` is the axis of the integers along which there may be several scales.
+    """
     tensor = constant(integers)
     if tensor is None or constant(scale) is None or (zero is not None and constant(zero) is None):
         return None
@@ -33,7 +36,7 @@ def checked(
 
 
 def windows(convolution: ir.Node) -> list[ir.Attr] | None:
-    """The attributes that a layer takes over from a convolution over two axes, if PyTorch has such a one."""
+    """Return the attributes that a layer takes over from a convolution over two axes, if PyTorch allows them."""
     pads, shape = attribute(convolution, "pads", [0, 0, 0, 0]), shape_of(convolution.inputs[0])
     if pads is None or (shape is not None and 0 in shape):
         return None

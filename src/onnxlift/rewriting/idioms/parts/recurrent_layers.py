@@ -1,4 +1,4 @@
-"""Putting a recurrent layer into a graph."""
+"""Put a recurrent layer into a graph."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ def insert_layer(
     like: ir.Node,
     kind: str | None = None,
 ) -> ir.Node:
-    """A lifted node before `place`, with the name and module of `like`, and its operator if no `kind` is given, whose
-    outputs nobody reads yet."""
+    """Return a new lifted node before `place`; nobody reads its outputs yet.
+
+    It takes the name and module of `like`, and also its operator if no `kind` is given.
+    """
     kind = like.op_type if kind is None else kind
     count = 3 if kind == "LSTM" else 2
     type = inputs[0].type if inputs[0] is not None else None
@@ -38,7 +40,7 @@ def insert_layer(
 
 
 def take_over(edit: Edit, old: ir.Value, new: ir.Value) -> None:
-    """Let everybody who reads `old` read `new`, under the same name."""
+    """Let all readers of `old` read `new`, under the same name."""
     edit.redirect(old, new)
     if not new.name:
         new.name, old.name = old.name, None

@@ -1,4 +1,4 @@
-"""Elements that are repeated one by one along an axis, as several nodes do it."""
+"""Elements that several nodes repeat one by one along an axis."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from onnxlift.ir.inference import symbolic
 
 @dataclass
 class Repetition:
-    """x, of which each element along `axis` is repeated after it got the `added` axes; and the nodes that do it."""
+    """A tensor that repeats each element of `x` along `axis`, after `x` got the `added` axes.
+
+    `nodes` are the nodes that do this.
+    """
 
     x: ir.Value
     added: list[int]
@@ -24,11 +27,11 @@ class Repetition:
     repeats: int
     nodes: list[ir.Node]
     is_closed: bool
-    """Whether nobody else reads what is in between."""
+    """True if nobody else reads a value in between."""
 
 
 def repetition(edit: Edit, value: ir.Value) -> Repetition | None:
-    """How `value` repeats the elements of another one, if it does."""
+    """Return the repetition that `value` is, if it is one."""
     join = made_by(edit, value, "Reshape", "Flatten")
     wide = made_by(edit, join.inputs[0], "Expand", "Tile", "Concat") if join is not None else None
     new = made_by(edit, wide.inputs[0], "Unsqueeze") if wide is not None else None

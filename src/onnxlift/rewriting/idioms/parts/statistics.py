@@ -1,4 +1,4 @@
-"""What the normalisations have in common: dividing by the root of a mean square, and taking in weights and casts."""
+"""Match what normalisations share: a division by the root of a mean square, and their weights and casts."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 @dataclass
 class Scaled:
-    """`x / sqrt(mean(x ** 2) + epsilon)`, the mean over the last axes from `axis` (negative) on. `readers` is how often
-    the pattern reads x, and `nodes` are its nodes but the last."""
+    """The pattern `x / sqrt(mean(x ** 2) + epsilon)`, with a mean over the last axes, from `axis` (negative) on.
+
+    `readers` says how often the pattern reads x. `nodes` are its nodes without the last.
+    """
 
     x: ir.Value
     axis: int
@@ -40,8 +42,11 @@ class Scaled:
 
 
 def scaled_by_root_mean_square(edit: Edit, node: ir.Node) -> Scaled | None:
-    """What `node` computes, if it is the last one of that pattern: a Div, or a Mul by the reciprocal of the root (made
-    by Reciprocal, by 1 / root, or by a power of -0.5)."""
+    """Return the pattern that ends with `node`, if there is one.
+
+    `node` is a Div, or a Mul by the reciprocal of the root. The reciprocal is a Reciprocal, 1 / root, or a power of
+    -0.5.
+    """
     if is_standard(node, "Div"):
         x, root = node.inputs
         return None if x is None else _over_root(edit, x, root, [])
@@ -99,8 +104,10 @@ def _over_variance(edit: Edit, x: ir.Value, variance: ir.Value | None, nodes: li
 
 
 def reduced_axis(edit: Edit, value: ir.Value | None) -> int | None:
-    """The (negative) axis from which on a ReduceMean that makes `value` averages, if these are the last axes and it
-    keeps them."""
+    """Return the first (negative) axis that the ReduceMean before `value` averages.
+
+    Return None unless it averages the last axes and keeps them.
+    """
     node = made_by(edit, value, "ReduceMean")
     if node is None or attribute(node, "keepdims", 1) != 1:
         return None
@@ -114,12 +121,12 @@ def reduced_axis(edit: Edit, value: ir.Value | None) -> int | None:
 
 
 def take_weight(edit: Edit, node: ir.Node, op_type: str) -> bool:
-    """`Mul(norm(x), w)` -> `norm(x, w)`, if w is a constant with one number for each normalised element."""
+    """Replace `Mul(norm(x), w)` by `norm(x, w)`, if w is a constant with a number for each normalised element."""
     return is_standard(node, "Mul") and _take(edit, node, op_type, inputs=1)
 
 
 def take_bias(edit: Edit, node: ir.Node, op_type: str) -> bool:
-    """`Add(norm(x, w), b)` -> `norm(x, w, b)`, likewise."""
+    """Replace `Add(norm(x, w), b)` by `norm(x, w, b)`, if b is a constant with a number for each normalised element."""
     return _take(edit, node, op_type, inputs=2)
 
 
@@ -140,8 +147,10 @@ def _take(edit: Edit, node: ir.Node, op_type: str, inputs: int) -> bool:
 
 
 def take_casts(edit: Edit, node: ir.Node, op_type: str) -> bool:
-    """`Cast(norm(Cast(x, float32)), half)` -> `norm(x)` for a half-precision x and no weights: PyTorch computes the
-    norm of such a tensor in float32 by itself."""
+    """Replace `Cast(norm(Cast(x, float32)), half)` by `norm(x)`, for a half-precision x and a norm without weights.
+
+    Sound because PyTorch computes the norm of a half-precision tensor in float32 by itself.
+    """
     wide = node.inputs[0]
     norm = made_by(edit, wide, op_type, domain=DOMAIN)
     if norm is None or len(norm.inputs) != 1 or not is_private(edit, wide):
@@ -158,5 +167,5 @@ def take_casts(edit: Edit, node: ir.Node, op_type: str) -> bool:
 
 
 def norm_attributes(scaled: Scaled) -> list[ir.Attr]:
-    """The attributes of the norm that starts with this pattern."""
+    """Return the attributes of the norm that begins with this pattern."""
     return [ir.AttrInt64("axis", scaled.axis), ir.AttrFloat32("epsilon", scaled.epsilon)]

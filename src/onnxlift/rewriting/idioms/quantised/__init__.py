@@ -1,1 +1,1 @@
-"""Layers whose weights are stored in integers, as quantisers leave them."""
+"""Layers whose weights are stored as integers, as quantisers leave them."""

@@ -1,14 +1,14 @@
-"""A convolution of integers, whose input is quantised to the range that it has, is one layer.
+"""A convolution of integers whose input is quantised to its own range, anew for each input, is one layer.
 
     Mul(Cast(ConvInteger(q, W, q_zero, z)), step)   ->  DynamicQuantizedConv(x, W, s, z)
     Mul(Cast(Add(ConvInteger(..), Reshape(Cast(Floor(Div(b, step)))))), step)
                                                     ->  DynamicQuantizedConv(x, W, s, z, b), rounds_bias
     Add(DynamicQuantizedConv(x, W, s, z), b)        ->  DynamicQuantizedConv(x, W, s, z, b)
 
-where q, q_scale, q_zero = DynamicQuantizeLinear(x), and step is Mul(q_scale, s). ONNX Runtime's quantiser writes the
-first and the last, and wrote the second in its early years. W, s and z are constants: W of 8-bit integers over two
-axes, s of float32 and one number; b is a constant with one number for each channel. Nobody else reads what lies
-between, apart from the quantised x, which each layer computes again. The pads are the same on both sides.
+Here q, q_scale, q_zero = DynamicQuantizeLinear(x), and step is Mul(q_scale, s). ONNX Runtime's quantiser writes the
+first and the last form; early versions wrote the second. W, s and z are constants. W has 8-bit integers and is for a
+convolution over two axes, s is a single float32. b is a constant with one number for each channel. Nobody else reads a
+value in between. An exception is the quantised x, which each layer computes again. The pads are the same on both sides.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LAYER = "DynamicQuantizedConv"
 
 @step("dynamic-conv")
 def run(model: ir.Model) -> int:
-    """Make layers of convolutions of integers; gives how many rewrites that took."""
+    """Make layers of convolutions of integers; return how many rewrites that took."""
     return sweep(model, {"Mul": _scaled, "Add": _with_bias})
 
 
@@ -70,7 +70,10 @@ def _layer(edit: Edit, node: ir.Node, numbers: ir.Value, step: ir.Value) -> bool
 
 @dataclass
 class _RoundedBias:
-    """A bias in whole steps: what it is added to, the constant, and the nodes that add it, the last one first."""
+    """A bias that is rounded to whole steps, and `total`, the value that it is added to.
+
+    `held` is the constant. `nodes` are those that add it, the last one first.
+    """
 
     total: ir.Value
     held: ir.Value
@@ -92,7 +95,7 @@ def _rounded_bias(edit: Edit, value: ir.Value | None, step: ir.Value) -> _Rounde
 
 
 def _chain(edit: Edit, value: ir.Value | None, *steps: Sequence[str]) -> list[ir.Node] | None:
-    """The nodes that a value comes from, one of these operators after the other, each read by the one before alone."""
+    """Return the nodes that make a value, the last one first, if each has one of these operators and one reader."""
     nodes: list[ir.Node] = []
     for op_types in steps:
         node = made_by(edit, value, *op_types) if is_private(edit, value) else None
@@ -104,7 +107,7 @@ def _chain(edit: Edit, value: ir.Value | None, *steps: Sequence[str]) -> list[ir
 
 
 def _channels(layer: ir.Node) -> int:
-    """How many channels come out."""
+    """Return the number of output channels."""
     weight = constant(layer.inputs[1])
     assert weight is not None
     return weight.shape.numpy()[0]

@@ -1,13 +1,14 @@
-"""What is quantised and dequantised at once is rounded to the steps in between.
+"""A value that is quantised and dequantised at once is rounded to steps.
 
     DequantizeLinear(QuantizeLinear(x, scale, zero), scale, zero)   ->   FakeQuantize(x, scale, zero)
     FakeQuantize(Move(FakeQuantize(x, s, z)), s, z)                 ->   Move(FakeQuantize(x, s, z))
 
-Scale and zero point are the same value, or equal constants, and so are axis and types: x and the scale are float32, the
-integers are of 8 or 16 bits. Nobody else reads the integers.
+Both nodes have the same scale and zero point, as one value or as equal constants, and the same axis and types. x and
+the scale are float32, the integers have 8 or 16 bits. Nobody else reads the integers.
 
-The second is for operators that pick and move elements (or put a 0 in, which is always a step), with one scale for all
-elements: a whole number of steps, divided by the step, is that number up to two roundings, far from the next half.
+The second rule is for operators that pick and move elements (or put in a 0, which is always a whole number of steps),
+with one scale for all elements. Sound because a whole number of steps, divided by the step, is that number up to two
+roundings, far from the next half.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _LARGEST = 1 << 16
 
 @step("fake-quantize")
 def run(model: ir.Model) -> int:
-    """Make one node of each pair; gives how many rewrites that took."""
+    """Merge each pair of a quantisation and a dequantisation; return how many rewrites that took."""
     return sweep(model, {"DequantizeLinear": _visit})
 
 
@@ -50,7 +51,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         drop_unused(edit, [quantize])
         return
     fake = edit.replace(node, "FakeQuantize", [x, scale, zero], [ir.AttrInt64("axis", axis)], domain=DOMAIN)
-    fake.name = None  # the quantiser's: it says where the tensor was made, not who rounds it
+    fake.name = None  # the quantiser named it after the node that made x, not after the one that rounds
     drop_unused(edit, [quantize])
 
 
@@ -59,7 +60,7 @@ def _is_plain(node: ir.Node) -> bool:
 
 
 def _is_same(first: ir.Value | None, second: ir.Value | None) -> bool:
-    """Whether both are one value, or constants with equal elements."""
+    """Tell whether both are one value, or constants with equal elements."""
     if first is second:
         return True
     one, other = constant(first), constant(second)
@@ -69,7 +70,7 @@ def _is_same(first: ir.Value | None, second: ir.Value | None) -> bool:
 
 
 def _has_steps(edit: Edit, x: ir.Value, scale: ir.Value, zero: ir.Value | None) -> bool:
-    """Whether `x` is a whole number of these steps already."""
+    """Tell whether `x` is a whole number of these steps already."""
     move = made_by(edit, x, *_MOVES)
     before = made_by(edit, x if move is None else move.inputs[0], "FakeQuantize", domain=DOMAIN)
     if before is None:

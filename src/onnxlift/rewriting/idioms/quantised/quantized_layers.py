@@ -1,4 +1,4 @@
-"""A layer whose weight is stored in integers, as quantisers leave it, is one layer.
+"""A layer and the nodes that dequantise its weight are one layer, which stores the integers.
 
     MatMul(x, DequantizeLinear(W, s, z)), Gemm(..)   ->  QuantizedLinear(x, W, s, z)
     Conv(x, DequantizeLinear(W, s, z), b)            ->  QuantizedConv(x, W, s, z, b)
@@ -7,12 +7,12 @@
                                                      ->  DynamicQuantizedLinear(x, W, s, z)
     Add(either linear layer, b)                      ->  the layer with its bias
 
-W, s and z are constants: W of 8-bit integers, s of float32, one number or one for each output; b is a constant with one
-number for each output. Nobody else reads what lies between, apart from the quantised x of the last, which is computed
-again by each layer.
+W, s and z are constants: W of 8-bit integers, s of float32, with one number or one for each output. b is a constant
+with one number for each output. Nobody else reads a value in between. An exception is the quantised x of the dynamic
+layer, which each layer computes again.
 
-Not with scales along another axis or in blocks, not with `alpha`, `beta` or `transA` of a Gemm, and not for a
-convolution over other than two axes or with pads that are not the same on both sides.
+Not with scales along another axis or in blocks, not if `alpha`, `beta` or `transA` of a Gemm is set, and not for a
+convolution over other than two axes or with pads that differ between both sides.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LINEAR = ("QuantizedLinear", "DynamicQuantizedLinear")
 
 @step("quantized-layers")
 def run(model: ir.Model) -> int:
-    """Make layers of products with quantised weights; gives how many rewrites that took."""
+    """Make layers of products with quantised weights; return how many rewrites that took."""
     return sweep(
         model,
         {
@@ -75,7 +75,7 @@ def _conv(edit: Edit, node: ir.Node) -> None:
 
 
 def _embedding(edit: Edit, node: ir.Node) -> None:
-    """Either order: rows of integers that are dequantised, or rows of a dequantised table."""
+    """Recognise both orders: rows of integers that are dequantised, and rows of a dequantised table."""
     first = node.inputs[0]
     inner = made_by(edit, first, "DequantizeLinear" if node.op_type == "Gather" else "Gather")
     if inner is None or not is_private(edit, first):
@@ -126,7 +126,7 @@ def _bias(edit: Edit, node: ir.Node) -> None:
 
 
 def _outputs(weight: ir.Value | None, transposed: int) -> int:
-    """How many outputs a layer with this constant as its weight has."""
+    """Return the number of outputs of a layer with this constant as its weight."""
     tensor = constant(weight)
     assert tensor is not None
     return tensor.shape.numpy()[0 if transposed else 1]
@@ -137,7 +137,7 @@ def _transposed(transposed: int) -> list[ir.Attr]:
 
 
 def _stored(edit: Edit, value: ir.Value | None, axis: int, axes: int) -> list[ir.Value] | None:
-    """Integers, scale and zero point of a dequantised weight."""
+    """Return integers, scale and zero point of a dequantised weight."""
     dequantize = made_by(edit, value, "DequantizeLinear")
     return None if dequantize is None else _parameters(edit, dequantize.inputs[0], dequantize, axis, axes)
 

@@ -1,1 +1,1 @@
-"""LSTM, GRU and RNN: layers, directions, cells, and what an exporter unrolled."""
+"""LSTM, GRU and RNN: layers, directions, cells, and layers that an exporter unrolled."""

@@ -7,17 +7,18 @@
     LSTM after LSTM of one module, Concat of their h, c  ->  one lifted LSTM of two layers
     Transpose before and after                           ->  gone: `batch_first`
 
-A lifted node has the inputs x, h0, c0, then the weights of each layer (W, R, B as ONNX packs them, or if `unpacked` the
-parameters of PyTorch's layer, see recurrent_weights.py), and if `lengths` those of the sequences; and the outputs y, h,
-c, all as PyTorch has them.
+A lifted node has the inputs x, h0, c0, then the weights of each layer. These are W, R and B as ONNX packs them, or, if
+`unpacked` is set, the parameters of PyTorch's layer (see parts/packed_weights.py). If `lengths` is set, the last input
+is the lengths of the sequences. The outputs are y, h, c. All are as PyTorch has them.
 
-Not where PyTorch's layer computes something else or has no such thing: a GRU that resets before the product (ONNX's
-default), peepholes, other activations, `clip`, `input_forget`, `layout`, lengths of sequences (unless all are full).
-But from PyTorch, lengths are those of a packed sequence, none of which is empty: its layer gives the same for these,
-zeros after the end included, and refuses others. What is not a layer stays, and so do weights that are not constants.
+Not if PyTorch's layer computes something else or lacks an option: a GRU that resets before the product (ONNX's
+default), peepholes, other activations, `clip`, `input_forget`, `layout`, or lengths of sequences (unless all are full).
+In a model from PyTorch, lengths are allowed: they are those of a packed sequence, and none is 0. PyTorch's layer gives
+the same for these, with zeros after the end, and refuses others. Nodes that are not a layer stay, and so do those whose
+weights are not constants.
 
-Layers are stacked only if they belong to one module by the exporter's names, or, where those say nothing, share the
-tensors of their states; and if nobody reads what lies between them.
+Layers are stacked only if they belong to one module by the exporter's names. If the names say nothing, they must share
+the tensors of their states. Nobody may read the values between them.
 """
 
 from __future__ import annotations
@@ -52,10 +53,10 @@ _H, _C, _WEIGHTS = 1, 2, 3  # positions among the inputs of a lifted node; the f
 
 @step("recurrent", after={"recurrent-directions": "layers are stacked with both of their directions"})
 def run(model: ir.Model) -> int:
-    """Make layers of recurrent nodes; gives how many rewrites that took."""
+    """Make layers of recurrent nodes; return how many rewrites that took."""
     lift = partial(_lift, packs=exporter_of(model).is_pytorch)
     count = sweep(model, {tuple(_STANDARD): lift}) + sweep(model, {_LIFTED: _stack})
-    if count:  # an axis of directions that was cut out may have been in the way of what reads it
+    if count:  # with the axis of directions gone, transposes and reshapes may cancel out
         for tidy in (transposes, transposed_axes, reshapes):
             tidy.run(model)
     return count + sweep(model, {_LIFTED: _batch_first})
@@ -107,7 +108,7 @@ def _lift(edit: Edit, node: ir.Node, packs: bool) -> None:
 
 
 def _is_layer(node: ir.Node) -> bool:
-    """Whether PyTorch's layer computes the same."""
+    """Tell whether PyTorch's layer computes the same."""
     x, w, r, _, _, _, _, peepholes = (*node.inputs, *[None] * 8)[:8]
     if peepholes is not None or _direction(node) not in _DIRECTIONS or 0 in (*_sizes(x), *_sizes(w), *_sizes(r)):
         near_miss(node, "it has peepholes, an unknown direction, or a size of 0")
@@ -141,20 +142,23 @@ def _activations(node: ir.Node) -> tuple[str, ...]:
 
 
 def _sizes(value: ir.Value | None) -> Shape:
-    """The shape, empty if it is not known."""
+    """Return the shape; () if it is not known."""
     shape = shape_of(value)
     return () if shape is None else shape
 
 
 def _are_full(lengths: ir.Value, x: ir.Value | None) -> bool:
-    """Whether all sequences are known to be as long as the input."""
+    """Tell whether all sequences are known to be as long as the input."""
     steps = _sizes(x)[:1]
     known = static_elements(lengths)
     return known is not None and all((length,) == steps for length in known)
 
 
 def _as_integers(edit: Edit, node: ir.Node, lengths: ir.Value) -> ir.Value:
-    """The lengths as PyTorch takes them, in 64 bits, which they mostly had before ONNX asked for 32."""
+    """Return the lengths as 64-bit integers, which PyTorch takes.
+
+    Mostly they had that type before ONNX asked for 32 bits: then the Cast to int32 is skipped.
+    """
     cast = made_by(edit, lengths, "Cast")
     if cast is not None and cast.inputs[0] is not None and cast.inputs[0].dtype == DataType.INT64:
         return cast.inputs[0]
@@ -166,7 +170,7 @@ def _as_integers(edit: Edit, node: ir.Node, lengths: ir.Value) -> ir.Value:
 
 
 def _shape_of_y(node: ir.Node) -> tuple[int | str, ...] | None:
-    """(sequence, batch, directions * hidden): Y's shape in PyTorch."""
+    """Return Y's shape in PyTorch: (sequence, batch, directions * hidden)."""
     match shape_of(node.outputs[0]):
         case (sequence, int(directions), batch, int(hidden)):
             return sequence, batch, directions * hidden
@@ -174,7 +178,7 @@ def _shape_of_y(node: ir.Node) -> tuple[int | str, ...] | None:
 
 
 def _readers(edit: Edit, node: ir.Node) -> list[ir.Node] | None:
-    """The nodes that give Y the form it has in PyTorch, if it is read by nothing else."""
+    """Return the nodes that give Y the form that it has in PyTorch; None if anything else reads it."""
     y, shape = node.outputs[0], _shape_of_y(node)
     readers: list[ir.Node] = []
     for user, _ in y.uses():
@@ -192,7 +196,7 @@ def _readers(edit: Edit, node: ir.Node) -> list[ir.Node] | None:
 
 
 def _with_directions(edit: Edit, node: ir.Node, y: ir.Value) -> ir.Value:
-    """What the lifted node gives, as the Y of the ONNX node: (sequence, directions, batch, hidden)."""
+    """Return the output of the lifted node in the form of ONNX's Y: (sequence, directions, batch, hidden)."""
     known = _sizes(node.outputs[0])
     shape = known if len(known) == 4 else (None,) * 4
     sequence, directions, batch, hidden = shape
@@ -252,18 +256,18 @@ def _options(node: ir.Node) -> dict[str, int | str]:
 
 
 def _lengths(node: ir.Node) -> tuple[ir.Value | None, ...]:
-    """The lengths of the sequences as the last input of a lifted node, if it has them."""
+    """Return the lengths of the sequences, the last input of a lifted node, if it has them."""
     return tuple(node.inputs[-1:]) if attribute(node, "lengths", 0) else ()
 
 
 def _before(edit: Edit, node: ir.Node) -> ir.Node | None:
-    """The layer that `node` is to be stacked on."""
+    """Return the layer that `node` is to be stacked on."""
     below = made_by(edit, node.inputs[0], *_STANDARD, domain=DOMAIN)
     return below if below is not None and _after(edit, below) is node else None
 
 
 def _after(edit: Edit, node: ir.Node) -> ir.Node | None:
-    """The layer that reads the whole output of `node`, if nobody else does and it is of the same kind."""
+    """Return the layer that reads the whole output of `node`, if nobody else does and it is of the same kind."""
     y = node.outputs[0]
     if not is_private(edit, y):
         return None
@@ -276,8 +280,10 @@ def _after(edit: Edit, node: ir.Node) -> ir.Node | None:
 
 
 def _is_one_module(edit: Edit, node: ir.Node, reader: ir.Node) -> bool:
-    """Whether two layers are of one module by the exporter's names, or, where those say nothing, share the tensors of
-    their states."""
+    """Tell whether two layers belong to one module by the exporter's names.
+
+    If the names say nothing, tell whether they share the tensors of their states.
+    """
     modules = module_of(node), module_of(reader)
     if all(modules):
         return modules[0] == modules[1]
@@ -294,7 +300,7 @@ def _is_used(edit: Edit, value: ir.Value) -> bool:
 
 
 def _join(edit: Edit, states: Sequence[ir.Value]) -> ir.Node | None:
-    """The Concat that puts the states of all layers, and nothing else, on top of one another."""
+    """Return the Concat that joins the states of all layers, and nothing else, along the axis of layers."""
     if not all(is_private(edit, state) for state in states):
         return None
     ((join, _),) = states[0].uses()
@@ -303,7 +309,7 @@ def _join(edit: Edit, states: Sequence[ir.Value]) -> ir.Node | None:
 
 
 def _whole(edit: Edit, parts: Sequence[ir.Value | None]) -> ir.Value | None:
-    """The tensor that `parts` are consecutive pieces of, from the first row to the last."""
+    """Return the tensor that `parts` are consecutive pieces of, from the first row to the last."""
     source: ir.Value | None = None
     end = rows = 0
     for part in parts:
@@ -350,6 +356,3 @@ def _batch_first(edit: Edit, node: ir.Node) -> None:
     edit.drop(node)
     drop_unused(edit, [before])
     edit.changes += 1
-
-
-# Building

@@ -9,13 +9,15 @@
            n = Tanh(in + hn * Sigmoid(hr + ir))
            h' = (h - n) * Sigmoid(hz + iz) + n                                  ->   GRUCell(x, h)
 
-which are `nn.LSTMCell` and its like. Sums and products may come in either order. The two weights must be called
-`weight_ih` and `weight_hh`, as the layer's own are: whoever wrote two linear layers has them back. Both have a bias, or
-none has, all of the layer's sizes, and x, h and the results have as many rows, so that nothing is broadcast: then the
-parts of the gates are equal. If the state is zeros before the first step, c in the LSTM and the last h of the GRU may
-have become 0, or zeros of their own; if all these are constants, the cell starts without a state (see
-restoring/first_steps.py). Not if somebody else reads what is in between, but for h' and c'. Sound because these are the
-definitions of the layers in PyTorch; the order of roundings differs.
+The results are `nn.RNNCell`, `nn.LSTMCell` and `nn.GRUCell`. Sums and products may have either order. The two weights
+must be called `weight_ih` and `weight_hh`, as in PyTorch's cells: an author who wrote two linear layers gets these
+back. Both have a bias, or neither has. All weights have the sizes of the cell, and x, h and the results have the same
+number of rows. So nothing is broadcast, and the parts of the gates are equally large.
+
+Before the first step the state may be zeros. Then c in the LSTM, and the h of `h - n` in the GRU, may be the number 0
+or zeros of their own. If all these are constants, the cell starts without a state (see restoring/first_steps.py). Not
+if another node reads a value in between, except h' and c'. Sound because these are the definitions of the cells in
+PyTorch; the order of roundings differs.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ Inputs = tuple[ir.Value, ir.Value, list[ir.Value | None]]
 
 @step("recurrent-cells", after={"linear": "the gates of a cell are linear layers"})
 def run(model: ir.Model) -> int:
-    """Recognise the cells of recurrent layers; gives how many."""
+    """Recognise the cells of recurrent layers; return how many."""
     return sweep(model, {"Mul": _lstm, "Add": _gru, ("Tanh", "Relu"): _rnn})
 
 
@@ -90,7 +92,7 @@ def _gru(edit: Edit, node: ir.Node) -> None:
 
 
 def _gru_gates(edit: Edit, new: ir.Value | None, update: ir.Value) -> tuple[Inputs, Nodes] | None:
-    """What goes into a GRU, from what goes into its candidate and its update gate."""
+    """Return the inputs of a GRU cell, found from the inputs of its candidate (`new`) and of its update gate."""
     total = made_by(edit, new, "Add")
     if total is None or not is_private(edit, new):
         return None
@@ -111,7 +113,7 @@ def _gru_gates(edit: Edit, new: ir.Value | None, update: ir.Value) -> tuple[Inpu
 
 
 def _orders(sums: Nodes) -> Iterator[tuple[tuple[ir.Value, ...], tuple[ir.Value, ...]]]:
-    """The hidden and the input operands of some sums, in either order (the same one in all of them)."""
+    """Yield the hidden operands and the input operands of some sums, in both orders (the same one in all sums)."""
     for which in (0, 1):
         operands = [[*both_orders(each)][which] for each in sums]
         yield tuple(first for first, _ in operands), tuple(second for _, second in operands)
@@ -127,7 +129,7 @@ def _rnn(edit: Edit, node: ir.Node) -> None:
 
 
 def _products(edit: Edit, node: ir.Node, left: str, right: str) -> Iterator[tuple[Pair, Nodes]]:
-    """What goes into the two activations that a product multiplies, and these."""
+    """Yield the inputs of the two activations that a product multiplies, and these activations."""
     for first, second in both_orders(node):
         nodes = made_by(edit, first, left), made_by(edit, second, right)
         if nodes[0] is None or nodes[1] is None or not (is_private(edit, first) and is_private(edit, second)):
@@ -137,7 +139,7 @@ def _products(edit: Edit, node: ir.Node, left: str, right: str) -> Iterator[tupl
 
 
 def _gated(edit: Edit, node: ir.Node | None, activation: str) -> Iterator[tuple[Pair, ir.Node]]:
-    """What goes into the activation that a product multiplies something with, that thing, and the activation."""
+    """Yield the input of the activation that a product multiplies, the other factor, and the activation."""
     for gate, value in both_orders(node) if node is not None else ():
         found = made_by(edit, gate, activation)
         if found is not None and found.inputs[0] is not None and is_private(edit, gate):
@@ -145,7 +147,7 @@ def _gated(edit: Edit, node: ir.Node | None, activation: str) -> Iterator[tuple[
 
 
 def _split(edit: Edit, values: list[ir.Value]) -> ir.Node | None:
-    """What split something into exactly these parts."""
+    """Return the Split whose outputs are exactly these values."""
     split = made_by(edit, values[0], "Split")
     if split is None or [*split.outputs] != values:
         return None
@@ -153,7 +155,7 @@ def _split(edit: Edit, values: list[ir.Value]) -> ir.Node | None:
 
 
 def _linears(edit: Edit, value: ir.Value | None, gates: int) -> tuple[Inputs, Nodes] | None:
-    """What goes into the two layers whose sum `value` is, and the nodes in between."""
+    """Return the inputs of the two linear layers whose sum is `value`, and the nodes in between."""
     total = made_by(edit, value, "Add")
     if total is None or not is_private(edit, value):
         return None
@@ -167,7 +169,7 @@ def _linears(edit: Edit, value: ir.Value | None, gates: int) -> tuple[Inputs, No
 def _cell_inputs(
     edit: Edit, of_hidden: ir.Value | None, of_input: ir.Value | None, gates: int
 ) -> tuple[Inputs, Nodes] | None:
-    """What goes into a cell with so many gates, and its two layers, if they give these values."""
+    """Return the inputs of a cell with so many gates, and its two linear layers, if these make the two values."""
     hh, ih = (made_by(edit, value, "Linear", domain=DOMAIN) for value in (of_hidden, of_input))
     if hh is None or ih is None or not all(is_private(edit, layer.outputs[0]) for layer in (hh, ih)):
         return None
@@ -190,11 +192,11 @@ def _is_called(weight: ir.Value | None, role: str) -> bool:
 
 
 def _is_zero_too(edit: Edit, value: ir.Value | None, state: ir.Value) -> bool:
-    """Whether the state is zeros, and `value` stands for the same: the number, or some of them."""
+    """Tell whether the state is zeros, and `value` stands for the same: the number 0, or zeros of its own."""
     is_computed = value is not None and origin_of(value).is_computed and is_zeros(edit, value)
     return (number(value) == 0 or is_filler(value, 0) or is_computed) and _is_zero(edit, state)
 
 
 def _is_zero(edit: Edit, value: ir.Value) -> bool:
-    """Whether the value is a tensor of zeros, and no parameter: the state before the first step."""
+    """Tell whether the value is a tensor of zeros, and no parameter: the state before the first step."""
     return is_zeros(edit, value) if constant(value) is None else is_filler(value, 0)

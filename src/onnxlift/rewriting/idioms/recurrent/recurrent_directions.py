@@ -1,4 +1,4 @@
-"""The two directions of a recurrent layer, where an exporter wrote each by itself, are one layer.
+"""The two directions of a recurrent layer that an exporter wrote one by one are one layer.
 
     f, hf = RNN(x, h0[0:1], W1, R1, B1)
     b, hb = RNN(x, h0[1:2], W2, R2, B2), backwards
@@ -6,9 +6,9 @@
     Concat(.., hf, hb, ..) along the layers          ->   Concat(.., h, ..), or h if there is nothing else
     hf, hb anywhere else                             ->   h[0:1], h[1:2]
 
-Both start from zeros, or from neighbouring rows of one tensor. y may be missing, if something joins the states. Not if
-anybody else reads f or b. Sound because that is what PyTorch's layer computes. Layers on top
-of each other are left to the idiom `recurrent`, which runs next.
+Both start from zeros, or from neighbouring rows of one tensor. y may be missing if something joins the states. Not if
+another node reads f or b. Sound because this is what PyTorch's layer computes. Layers on top of each other are left to
+the idiom `recurrent`, which runs next.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LAYERS, _FEATURES = (0, -3), (2, -1)  # axes of (layers, batch, features) and (
 
 @step("recurrent-directions", after={"unrolled-rnn": "each direction is a layer by then"})
 def run(model: ir.Model) -> int:
-    """Join directions to layers; gives how many."""
+    """Join two directions to one layer; return how many."""
     passed: set[ir.Node] = set()
     return sweep(model, {Lifted("RNN"): partial(_visit, passed=passed)})
 
@@ -44,7 +44,7 @@ def _visit(edit: Edit, node: ir.Node, passed: set[ir.Node]) -> None:
     other = _backwards(edit, node)
     if other is None:
         return
-    place = other if other in passed else node  # whoever reads what one of them gives comes after the first of both
+    place = other if other in passed else node  # the first of both, as their readers come after it
     whole, is_start = _start(edit, place, node, other)
     if not is_start:
         return
@@ -65,7 +65,7 @@ def _visit(edit: Edit, node: ir.Node, passed: set[ir.Node]) -> None:
 
 
 def _backwards(edit: Edit, node: ir.Node) -> ir.Node | None:
-    """The layer that is the other direction of `node`."""
+    """Return the layer that is the other direction of `node`."""
     options = dict(node.attributes)
     if "backwards" in options:
         return None
@@ -85,7 +85,9 @@ def _is_read(edit: Edit, value: ir.Value) -> bool:
 
 
 def _joins(edit: Edit, value: ir.Value, axes: Collection[int]) -> list[tuple[ir.Node, int]]:
-    """The nodes that join something to the end of `value` along one of these axes, and its place among their inputs."""
+    """Return the nodes that join something to the end of `value` along one of these axes, with its place in their
+    inputs.
+    """
     return [
         (user, place)
         for user, place in value.uses()
@@ -97,7 +99,7 @@ def _joins(edit: Edit, value: ir.Value, axes: Collection[int]) -> list[tuple[ir.
 
 
 def _joined(edit: Edit, node: ir.Node, other: ir.Node) -> ir.Node | None:
-    """The node that puts the results of both directions, and nothing else, side by side, if nobody else reads them."""
+    """Return the node that joins the results of both directions and nothing else, if it is their only reader."""
     values = [each.outputs[0] for each in (node, other)]
     if not all(is_private(edit, value) for value in values):
         return None
@@ -106,7 +108,7 @@ def _joined(edit: Edit, node: ir.Node, other: ir.Node) -> ir.Node | None:
 
 
 def _start(edit: Edit, place: ir.Node, node: ir.Node, other: ir.Node) -> tuple[ir.Value | None, bool]:
-    """The states that both begin with, none if these are zeros; and whether there is such a thing."""
+    """Return the states that both begin with (None for zeros), and whether there are common states at all."""
     states = [each.inputs[_START] for each in (node, other)]
     if states == [None, None]:
         return None, True
@@ -123,13 +125,13 @@ def _start(edit: Edit, place: ir.Node, node: ir.Node, other: ir.Node) -> tuple[i
 
 
 def _rows(value: ir.Value, count: int) -> list[int | str | None]:
-    """The shape of `value` with so many rows."""
+    """Return the shape of `value` with so many rows."""
     shape = shape_of(value)
     return [count, *((None, None) if shape is None else shape[1:])]
 
 
 def _both(edit: Edit, node: ir.Node, other: ir.Node) -> list[ir.Value | None]:
-    """The weights of both directions as ONNX packs them; the biases may be missing."""
+    """Return the weights of both directions as ONNX packs them; the biases may be missing."""
     packed: list[ir.Value | None] = []
     for own, others in zip(node.inputs[_WEIGHTS:], other.inputs[_WEIGHTS:], strict=True):
         first, second = constant(own), constant(others)
@@ -141,7 +143,7 @@ def _both(edit: Edit, node: ir.Node, other: ir.Node) -> list[ir.Value | None]:
 
 
 def _hand_out(edit: Edit, h: ir.Value, forward: ir.Value, backward: ir.Value) -> None:
-    """Let everybody who reads the last state of one of the directions read that of both."""
+    """Let all readers of the last state of one direction read that of both."""
     for join, place in _joins(edit, forward, _LAYERS):
         if join.inputs[place + 1] is not backward:
             continue

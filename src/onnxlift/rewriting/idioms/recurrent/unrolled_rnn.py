@@ -5,15 +5,16 @@
     h2 = Tanh(h1 @ R + c + p[1]), ...
     y = Concat(h1, h2, ...)
 
-PyTorch's newer exporter knows no operator for this layer, and writes as many steps as the example had. Where the sizes
-are fixed and h0 is zeros, it computes h0 @ R + c, which then is c in each row. y may be missing. If p is turned around
-before the steps, and y joins them from the last to the first, the layer runs backwards; recurrent_directions.py joins
-it to the one that runs forwards.
+PyTorch's newer exporter has no operator for this layer, and writes as many steps as the example had. If the sizes are
+fixed and h0 is zeros, it folds h0 @ R + c into a constant, which is c in each row. y may be missing. If p is reversed
+before the steps, and y joins the states from the last to the first, the layer runs backwards; recurrent_directions.py
+joins it to the one that runs forwards.
 
-It applies if every step is the same but for its place, in the order of the sequence and to its end, with one activation
-(Tanh or Relu) and constants for the weights, both with a bias or both without; if nothing is broadcast, so that all
-states have one shape; and if nobody reads what is in between, nor any state but the last. Sound because this is the
-definition. Layers on top of each other and batches in front are left to the idiom `recurrent`, which runs next.
+It applies under these conditions. All steps are the same except for their place; they are in the order of the sequence,
+and reach its end. They have one activation (Tanh or Relu). The weights are constants, both with a bias or both without.
+Nothing is broadcast, so that all states have one shape. Nobody reads a value in between, nor any state but the last.
+Sound because this is the definition. Layers on top of each other, and batches in front, are left to the idiom
+`recurrent`, which runs next.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from onnxlift.stages import step
 
 @dataclass(frozen=True)
 class _Affine:
-    """`x @ weight + bias`, and the nodes that compute it, from the last on."""
+    """The computation `x @ weight + bias`, with the nodes that compute it, the last one first."""
 
     x: ir.Value
     weight: ir.Value
@@ -49,8 +50,10 @@ class _Affine:
 
 @dataclass(frozen=True)
 class _Step:
-    """`activation(hidden + source[place])`, and the nodes between the state and what it is made of. The first step may
-    have a constant in the place of `hidden`."""
+    """One step, `activation(hidden + source[place])`, with the nodes between the new state and its sources.
+
+    In the first step, `hidden` may be a constant.
+    """
 
     activation: ir.Node
     hidden: _Affine | ir.Value
@@ -61,7 +64,7 @@ class _Step:
 
 @step("unrolled-rnn")
 def run(model: ir.Model) -> int:
-    """Make layers of steps; gives how many."""
+    """Recognise recurrent layers that were unrolled; return how many."""
     return sweep(model, {("Tanh", "Relu"): _visit})
 
 
@@ -105,7 +108,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _steps(edit: Edit, last: ir.Node) -> list[_Step]:
-    """The steps that end with this one, the first one first; none if they are not those of one layer."""
+    """Return the steps that end with this one, the first one first; an empty list if they are not one layer's."""
     end = _step(edit, last)
     shape = shape_of(end.source) if end is not None else None
     if end is None or not isinstance(end.hidden, _Affine) or shape is None:
@@ -127,7 +130,7 @@ def _steps(edit: Edit, last: ir.Node) -> list[_Step]:
 
 
 def _flip(edit: Edit, value: ir.Value | None) -> ir.Node | None:
-    """The node that turns a whole sequence around."""
+    """Return the node that reverses a whole sequence."""
     node = made_by(edit, value, "Slice")
     cut = static_slice(node) if node is not None else None
     if node is None or cut is None or cut[1:] != ((0,), (-1,)) or not is_private(edit, node.inputs[0]):
@@ -141,7 +144,7 @@ def _is_same(hidden: _Affine | ir.Value, other: _Affine) -> bool:
 
 
 def _start(edit: Edit, first: _Step, other: _Affine) -> tuple[bool, ir.Value | None]:
-    """Whether the first step is like the others, and the state that it begins with; none if that is zeros."""
+    """Tell whether the first step is like the others, and return the state that it begins with (None for zeros)."""
     hidden = first.hidden
     if isinstance(hidden, _Affine):
         return _is_same(hidden, other), None if is_zeros(edit, hidden.x) else hidden.x
@@ -151,13 +154,13 @@ def _start(edit: Edit, first: _Step, other: _Affine) -> tuple[bool, ir.Value | N
 
 
 def _state_shape(x: ir.Value, hidden: _Affine) -> tuple[int | str, ...]:
-    """The shape of all states, if nothing is broadcast."""
+    """Return the shape that all states have if nothing is broadcast."""
     shape = shape_of(x)
     return () if shape is None else (1, shape[1], hidden.matrix.shape.numpy()[0])
 
 
 def _joined(states: Sequence[ir.Value]) -> ir.Node | None:
-    """The node that joins all states to the result of the layer."""
+    """Return the node that joins all states to the result of the layer."""
     for user, _ in states[0].uses():
         if is_standard(user, "Concat") and list(user.inputs) == list(states) and attribute(user, "axis", None) == 0:
             return user
@@ -180,7 +183,7 @@ def _step(edit: Edit, activation: ir.Node) -> _Step | None:
 
 
 def _cut(edit: Edit, part: ir.Value) -> tuple[Piece, list[ir.Node]] | None:
-    """One element of a sequence, and the nodes that take it."""
+    """Return one element of a sequence, and the nodes that take it."""
     moved = made_by(edit, part, "Squeeze")
     inner = part if moved is None else moved.inputs[0]
     cut = piece(edit, inner)
@@ -204,13 +207,13 @@ def _affine(edit: Edit, value: ir.Value | None) -> _Affine | None:
 
 
 def _weights(edit: Edit, node: ir.Node, whole: _Affine, hidden: _Affine) -> list[ir.Value | None] | None:
-    """The matrices and biases as ONNX packs them."""
+    """Return the matrices and biases as ONNX packs them."""
     size = whole.matrix.shape.numpy()[1]
     biases = [constant(part.bias) for part in (whole, hidden) if part.bias is not None]
     vectors = [tensor.numpy() for tensor in biases if tensor is not None and tensor.size == size]
     if hidden.matrix.shape.numpy() != (size, size) or len(vectors) != len(biases) or len(vectors) == 1:
         return None
-    name = f"onnx::RNN_{node.outputs[0].name}"  # which says nothing, so that the layer is called like its module
+    name = f"onnx::RNN_{node.outputs[0].name}"  # a made-up name, so that the layer is called like its module
     packed: list[ir.Value | None] = [
         edit.constant(f"{name}_{letter}", np.ascontiguousarray(part.matrix.numpy().T)[None])
         for letter, part in (("W", whole), ("R", hidden))

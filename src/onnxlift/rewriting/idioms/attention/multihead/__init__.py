@@ -1,1 +1,1 @@
-"""What `nn.MultiheadAttention` is recognised by: projections, layouts, masks, added keys."""
+"""The parts by which `nn.MultiheadAttention` is recognised: projections, layouts, masks, added keys."""

@@ -1,10 +1,10 @@
-"""The attention between the projections of an `nn.MultiheadAttention`, and the weights that it gives back.
+"""The attention between the projections of an `nn.MultiheadAttention`, and the weights that the layer returns.
 
     Attention(q, k, v, mask)                                    what the idiom `attention` has found
-    p = Softmax(q @ k.T * scale + mask), MatMul(p, v)           where somebody else reads p, which that idiom leaves
+    p = Softmax(q @ k.T * scale + mask), MatMul(p, v)           if another node reads p; that idiom leaves it alone
 
-In the second form p, its batches and heads in two axes, or the mean of it over the heads are what the layer gives back
-besides its result (`need_weights=True`, and `average_attn_weights`).
+In the second form, the layer returns weights besides its result (`need_weights=True`): p with batches and heads in two
+axes, or its mean over the heads (`average_attn_weights`).
 """
 
 from __future__ import annotations
@@ -35,18 +35,20 @@ class Core:
     k: ir.Value
     v: ir.Value
     has_keys_turned: bool = False
-    """Whether the features of the keys come before their positions."""
+    """True if the features of the keys come before their positions."""
     mask: ir.Value | None = None
     hides: bool = False
-    """What true means in a boolean mask: that a score does not count, or that it does."""
+    """True if a true in a boolean mask means that the score does not count; else it means that it counts."""
     is_causal: bool = False
     dropout: ir.Attr | None = None
     probabilities: ir.Value | None = None
 
 
 def find_core(edit: Edit, node: ir.Node) -> Core | None:
-    """The attention that ends with this node, with PyTorch's scale, and not in half precision: that is computed in
-    float32 (ops/standard/layers/attention.py), which the layer does not do."""
+    """Return the attention that ends with this node, if it has PyTorch's scale.
+
+    Not in half precision: we compute that in float32 (ops/standard/layers/attention.py), which the layer does not do.
+    """
     if node.outputs[0].dtype == ir.DataType.FLOAT16:
         return None
     if is_lifted(node, "Attention"):
@@ -90,7 +92,7 @@ def _with_weights(edit: Edit, node: ir.Node) -> Core | None:
 
 @dataclass(frozen=True)
 class Returned:
-    """The weights that a layer gives back: the node that makes them, and whether they are the mean of all heads."""
+    """The weights that a layer returns: the node that makes them, and whether they are the mean over all heads."""
 
     node: ir.Node
     is_averaged: bool
@@ -101,8 +103,11 @@ class Returned:
 
 
 def find_returned(edit: Edit, core: Core, moved: Moved, axes: Sequence[Axis]) -> Returned | None:
-    """The last value on the way from the probabilities, `moved`, that has these axes, with one for the heads in front
-    of the last two or with their mean."""
+    """Return the last value after the probabilities that has these axes: the weights that the layer returns.
+
+    It is the mean over the heads, or has an axis for the heads before the last two. `moved` are the probabilities'
+    axes.
+    """
     found: Returned | None = None
     node = None if core.probabilities is None else core.probabilities.producer()
     by_head = (*axes[:-2], ("head",), *axes[-2:])
@@ -122,7 +127,7 @@ def find_returned(edit: Edit, core: Core, moved: Moved, axes: Sequence[Axis]) ->
 
 
 def _other_reader(edit: Edit, value: ir.Value, core: ir.Node) -> ir.Node | None:
-    """The only node besides the attention itself that reads a value, if it moves elements or takes a mean."""
+    """Return the only node besides the attention itself that reads a value, if it moves elements or takes a mean."""
     readers = [user for user, _ in value.uses() if user is not core]
     if edit.is_output(value) or len(readers) != 1 or readers[0].graph is not edit.graph:
         return None
@@ -130,7 +135,7 @@ def _other_reader(edit: Edit, value: ir.Value, core: ir.Node) -> ir.Node | None:
 
 
 def _mean(moved: Moved, node: ir.Node) -> Moved | None:
-    """What a mean over one axis, the heads perhaps, makes of the probabilities."""
+    """Return the axes of the probabilities after a mean over one of them, perhaps the heads."""
     axes = axes_of(node)
     if axes is None or len(axes) != 1 or attribute(node, "keepdims", 1) != 0:
         return None

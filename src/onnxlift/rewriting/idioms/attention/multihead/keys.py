@@ -1,10 +1,10 @@
-"""What an `nn.MultiheadAttention` appends to its keys and values.
+"""Rows that an `nn.MultiheadAttention` appends to its keys and values.
 
     Concat(k, b), b a row of numbers for all batches         ->   add_bias_kv: the parameter bias_k (or bias_v)
     Concat(k, zeros)                                         ->   add_zero_attn
 
-One row each, behind the last key, the zeros behind the bias. The exporters repeat the bias for all batches at run time
-(Tile, Expand), or have done so: then all rows of the constant must be equal.
+Each is one row after the last key; the zeros come after the bias. The exporters repeat the bias for all batches at run
+time (Tile, Expand), or have folded that: then all rows of the constant must be equal.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BEFORE_HEADS = (("seq",), ("batch",), ("head", "feature"))
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows behind the keys or values: a constant with the bias, and whether there is one of zeros."""
+    """The rows after the keys or values: a constant with the bias, and whether there is one of zeros."""
 
     bias: ir.Value | None = None
     has_zeros: bool = False
@@ -38,7 +38,7 @@ class Rows:
 
 
 def find_rows(edit: Edit, moved: Moved) -> Rows | None:
-    """What was appended to keys or values on their way into heads; None if a layer does not append that."""
+    """Return the rows that were appended to keys or values on their way into heads; None if no layer appends them."""
     rows = Rows()
     for part in moved.appended:
         if part.atom != "seq" or part.length != 1 or rows.has_zeros:
@@ -54,7 +54,7 @@ def find_rows(edit: Edit, moved: Moved) -> Rows | None:
 
 
 def bias_of(edit: Edit, rows: Rows, name: str) -> ir.Value | None:
-    """The parameter that holds the bias: the model's own, or a new one of this name."""
+    """Return the parameter that holds the bias: the model's own, or a new one of this name."""
     value, tensor = rows.bias, constant(rows.bias)
     if value is None or tensor is None:
         return None
@@ -67,7 +67,10 @@ def bias_of(edit: Edit, rows: Rows, name: str) -> ir.Value | None:
 
 
 def _row(edit: Edit, value: ir.Value) -> ir.Value | None:
-    """The constant that has the same row for every batch in `value`; zeros without the name of a bias are none."""
+    """Return the constant with the same row for every batch that `value` is.
+
+    Return None for zeros that are not named like a bias.
+    """
     repeated = made_by(edit, value, "Tile", "Expand")
     source = value if repeated is None else repeated.inputs[0]
     tensor, shape = constant(source), shape_of(value)

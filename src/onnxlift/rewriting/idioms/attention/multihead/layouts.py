@@ -1,11 +1,11 @@
 """The three ways to call an `nn.MultiheadAttention`, by the axes of its inputs and of its result.
 
-    (seq, features)               one sequence: the layer itself gives it an axis for the batch, and takes that away
+    (seq, features)               one sequence: the layer itself adds an axis for the batch, and removes it again
     (batch, seq, features)        batch_first=True: the layer transposes its inputs, and transposes the result back
     (seq, batch, features)        as it computes
 
-Where the inputs have got their axes by one Unsqueeze, Transpose or Reshape each, and the result loses them again, these
-are the layer's own. All of them or none: the layer changes either all of its inputs and its result or nothing.
+If one Unsqueeze, Transpose or Reshape gives each input its axes, and another takes them from the result again, these
+nodes are the layer's own. All of them are, or none: the layer changes all of its inputs and its result, or nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LEADING = (("seq",), ("batch", "seq"), ("seq", "batch"))
 
 @dataclass(frozen=True)
 class Layout:
-    """What a layer is called with, the node that makes its result, and the axes of all of these before the last."""
+    """The inputs of a layer, the node that makes its result, and the axes that all of these have before the last."""
 
     sources: tuple[ir.Value, ...]
     last: ir.Node
@@ -44,8 +44,10 @@ class Layout:
 def find_layouts(
     edit: Edit, projected: Sequence[tuple[ir.Value, Moved]], output: ir.Node, joined: Moved
 ) -> Iterator[Layout]:
-    """The ways to call a layer that projects these values, with axes as they are `Moved`, and has this last linear
-    layer, which gets `joined`. Those that leave the least to do outside come first."""
+    """Yield the ways to call a layer that projects these values, those first that leave the least to do outside.
+
+    Each value comes with its axes. `output` is the layer's last linear layer, and `joined` the axes of its input.
+    """
     results = list(_results(edit, output, joined))
     for leading in _LEADING:
         axes = tuple((atom,) for atom in leading)
@@ -57,7 +59,7 @@ def find_layouts(
 
 
 def _source(edit: Edit, x: ir.Value, moved: Moved, axes: tuple[Axis, ...]) -> ir.Value | None:
-    """`x`, or what `x` was made of by moving elements, if that has these axes."""
+    """Return `x`, or the value that a move made `x` of, whichever has these axes."""
     if moved.is_at(axes):
         return x
     node = made_by(edit, x, *MOVES)
@@ -70,8 +72,7 @@ def _source(edit: Edit, x: ir.Value, moved: Moved, axes: tuple[Axis, ...]) -> ir
 
 
 def _results(edit: Edit, output: ir.Node, joined: Moved) -> Iterator[tuple[ir.Node, Moved]]:
-    """The last linear layer, and the nodes after it that do nothing but move what it gives; each with the axes that its
-    output has."""
+    """Yield the last linear layer, and the nodes after it that only move its result, with the axes of their outputs."""
     node: ir.Node | None = output
     moved: Moved | None = Moved((*joined.axes[:-1], ("out",)), joined.sizes)
     for _ in range(_MAX_STEPS):
@@ -85,7 +86,7 @@ def _results(edit: Edit, output: ir.Node, joined: Moved) -> Iterator[tuple[ir.No
 
 
 def only_reader(edit: Edit, node: ir.Node) -> ir.Node | None:
-    """The node of this graph that alone reads what `node` makes."""
+    """Return the only node that reads the result of `node`, if it is in this graph."""
     if not is_private(edit, node.outputs[0]):
         return None
     ((reader, _),) = node.outputs[0].uses()

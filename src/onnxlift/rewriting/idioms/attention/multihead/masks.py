@@ -4,14 +4,15 @@
     Reshape(p), of (batch, 1, 1, keys)                          ->  key_padding_mask = p
     Reshape(Expand(Reshape(p))), of (batch * heads, 1, keys)    ->  the same
     Add(m, Reshape(Expand(Reshape(p))))                         ->  both, as the layer itself joins them for all heads
-    Pad(m), with zeros for the rows that the layer appends to the keys (multihead_keys.py)   ->  m
+    Pad(m), with zeros for the rows that the layer appends to the keys (keys.py)   ->  m
     Where(hidden, -inf, 0), or Not(hidden), of any of these     ->  hidden: true where a score does not count
 
-Where the attention has batch and heads in two axes, what is above may have got these by a Reshape. Reshapes keep the
-order of all numbers, so a mask with as many numbers as (queries, keys) is one by these, if it has no others in front.
+If the attention has batch and heads in two axes, a Reshape may have given these axes to any of the forms above.
+Reshapes keep the order of all numbers. So a mask with as many numbers as (queries, keys) is one by queries and keys, if
+all axes in front have size 1.
 
-Not if a mask has other axes, or if the layer would have to compute it: what a node of the layer's own module makes is
-no argument of its call. And not if it hides the rows that the layer appends.
+Not if a mask has other axes, or if the layer would have to compute it: a value that a node of the layer's own module
+makes is no argument of its call. And not if it hides the rows that the layer appends.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _LARGEST = 1 << 24
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of an attention; `rows` is how many of its keys the layer itself appends."""
+    """The sizes of an attention; `rows` is the number of keys that the layer itself appends."""
 
     batch: Dim
     heads: int
@@ -52,8 +53,11 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Masks:
-    """What a layer is called with; `inverted` if a boolean mask says which scores count, `is_causal` if the mask by
-    queries and keys hides exactly what lies after each query."""
+    """The masks that a layer is called with.
+
+    `inverted` says that a boolean mask is true for the scores that count. `is_causal` says that the mask by queries and
+    keys hides exactly the keys after each query.
+    """
 
     by_query: ir.Value | None = None
     padding: ir.Value | None = None
@@ -63,19 +67,19 @@ class Masks:
 
 @dataclass(frozen=True)
 class _Mask:
-    """A mask on the way back to what the layer was given, and what true means in it if it is boolean."""
+    """A mask on the way back to the layer's argument; `hides` says that a true in a boolean mask hides a score."""
 
     value: ir.Value
     hides: bool
 
     @property
     def shown(self) -> bool:
-        """What a score has in the mask that counts as it is: true, false, or zero to be added."""
+        """The entry of the mask for a score that counts: True, or False, which also equals the 0 of a mask to add."""
         return self.value.dtype == ir.DataType.BOOL and not self.hides
 
 
 def find_masks(edit: Edit, core: Core, sizes: Sizes, module: str) -> Masks | None:
-    """The masks of an attention in this module, none, one or both; None if it has another that no layer takes."""
+    """Return the masks of an attention in this module: none, one or both; None if it has a mask that no layer takes."""
     if core.mask is None:
         return Masks()
     of_padding: Shape = (sizes.batch, sizes.keys) if sizes.is_batched else (sizes.keys,)
@@ -88,7 +92,7 @@ def find_masks(edit: Edit, core: Core, sizes: Sizes, module: str) -> Masks | Non
 
 
 def _by_query(edit: Edit, mask: _Mask, sizes: Sizes) -> _Mask | None:
-    """The mask by queries and keys that the layer was given, for all heads of all batches alike or for each."""
+    """Return the mask by queries and keys that the layer was given, one for all heads and batches or one for each."""
     shape, by_head = shape_of(mask.value), product((sizes.batch, sizes.heads))
     if shape is None or by_head is None:
         return None
@@ -98,25 +102,25 @@ def _by_query(edit: Edit, mask: _Mask, sizes: Sizes) -> _Mask | None:
 
 
 def _masks(edit: Edit, first: _Mask | None, second: _Mask | None, sizes: Sizes, module: str) -> Masks | None:
-    """The two masks as arguments of one call."""
+    """Return the two masks as arguments of one call."""
     given = [mask for mask in (first, second) if mask is not None]
     if any(_is_made_in(module, mask.value) for mask in given):
         return None
     masks = Masks(
         None if first is None else first.value,
         None if second is None else second.value,
-        inverted=any(mask.shown for mask in given),  # then it is the only one: two are added up, as floats
+        inverted=any(mask.shown for mask in given),  # then it is the only one: two masks are added up, as floats
     )
     tensor = None if first is None else constant(first.value)
     if first is None or tensor is None or sizes.queries != sizes.keys:
         return masks
-    # A query may find all keys hidden that are not later ones, if others are hidden too: then it matters how these are.
+    # With a second mask, all keys up to a query may be hidden. Then it matters which number hides the later ones.
     is_usual = second is None or bool(np.isin(tensor.numpy(), (0, -np.inf)).all())
     return replace(masks, is_causal=is_usual and hides_later(edit, first.value, inverted=first.hides))
 
 
 def _parts(edit: Edit, mask: _Mask, sizes: Sizes) -> Iterator[tuple[_Mask | None, _Mask | None]]:
-    """What may be the mask by queries and keys, and the one by batches and keys."""
+    """Yield the possible pairs of a mask by queries and keys, and a mask by batches and keys."""
     if _is_padding(mask.value, sizes):
         yield None, mask
     value = _before_split(edit, mask.value)
@@ -133,7 +137,7 @@ def _parts(edit: Edit, mask: _Mask, sizes: Sizes) -> Iterator[tuple[_Mask | None
 
 
 def _before_split(edit: Edit, mask: ir.Value) -> ir.Value:
-    """The mask with batches and heads in one axis that was reshaped to this one; else this one."""
+    """Return the mask with batches and heads in one axis that was reshaped to this one; else this one."""
     split = made_by(edit, mask, "Reshape")
     before = None if split is None else split.inputs[0]
     shape, whole = shape_of(before), shape_of(mask)
@@ -143,7 +147,7 @@ def _before_split(edit: Edit, mask: ir.Value) -> ir.Value:
 
 
 def _is_padding(value: ir.Value | None, sizes: Sizes) -> bool:
-    """Whether a mask has numbers for each batch and key, for all heads and queries alike."""
+    """Tell whether a mask has a number for each batch and key, the same for all heads and queries."""
     shape = shape_of(value)
     if shape is None:
         return False
@@ -154,7 +158,7 @@ def _is_padding(value: ir.Value | None, sizes: Sizes) -> bool:
 
 
 def _for_all_heads(edit: Edit, mask: ir.Value | None, sizes: Sizes) -> ir.Value | None:
-    """The mask by batches and keys that is the same for all heads and queries."""
+    """Return the mask by batches and keys that `mask` repeats for all heads and queries."""
     if _is_padding(mask, sizes):
         return mask
     rows = made_by(edit, mask, "Reshape", "Squeeze")
@@ -169,7 +173,9 @@ def _for_all_heads(edit: Edit, mask: ir.Value | None, sizes: Sizes) -> ir.Value 
 
 
 def _given(edit: Edit, mask: _Mask, shape: Shape, rows: int) -> _Mask | None:
-    """The mask of this shape that the layer was given, before it got columns for `rows` more keys and other axes."""
+    """Return the mask of this shape that the layer was given, before it got columns for `rows` more keys and other
+    axes.
+    """
     found: _Mask | None = None
     step: tuple[_Mask, int] | None = mask, rows
     for _ in range(_MAX_STEPS):
@@ -183,7 +189,7 @@ def _given(edit: Edit, mask: _Mask, shape: Shape, rows: int) -> _Mask | None:
 
 
 def _before(edit: Edit, mask: _Mask, rows: int) -> tuple[_Mask, int] | None:
-    """A mask one step back, and how many columns it still has too many."""
+    """Return the mask one step back, and how many columns it still has too many."""
     value = mask.value
     inverted, choice, pad = (made_by(edit, value, op_type) for op_type in ("Not", "Where", "Pad"))
     if inverted is not None and inverted.inputs[0] is not None and not mask.hides:
@@ -200,7 +206,7 @@ def _before(edit: Edit, mask: _Mask, rows: int) -> tuple[_Mask, int] | None:
 
 
 def _columns(pad: ir.Node) -> int | None:
-    """How many columns of zeros a Pad puts behind the last one, if it does nothing else."""
+    """Return how many columns of zeros a Pad adds after the last one, if it does nothing else."""
     amounts, filler, *_ = *pad.inputs[1:], None, None
     sizes = static_elements(amounts)
     if attribute(pad, "mode", "constant") != "constant" or len(pad.inputs) > 3 or not sizes:
@@ -209,7 +215,7 @@ def _columns(pad: ir.Node) -> int | None:
 
 
 def _cut(edit: Edit, mask: _Mask, shape: Shape, rows: int) -> _Mask | None:
-    """A constant without the columns for `rows` more keys, which must hide nothing, and with these axes."""
+    """Return a constant mask of this shape without its last `rows` columns, which must hide nothing."""
     tensor = constant(mask.value)
     if tensor is None or tensor.size > _LARGEST or not all(isinstance(size, int) for size in shape):
         return None

@@ -1,13 +1,13 @@
-"""The weights that `nn.MultiheadAttention` has, from the three projections that a graph has.
+"""Make the weights of an `nn.MultiheadAttention` from the three projections in the graph.
 
 1. The projections are thirds of one weight, and of one bias: `in_proj_weight`, `in_proj_bias`.
-2. They have constants without a name, each its own or keys and values one together: the exporter has cut these out of
-   the packed ones, and they are joined again, in the order of queries, keys and values.
+2. Their weights are constants without a name: one for each, or one that keys and values share. The exporter has cut
+   these out of the packed ones. They are joined again, in the order of queries, keys and values.
 3. As 2, but keys or values have another number of features than queries (`kdim`, `vdim`): then the layer has
    `q_proj_weight`, `k_proj_weight` and `v_proj_weight`, and still one bias.
 
-In 2 and 3 the bias may also be one already, of which each projection adds its part. Not if a weight has a name of its
-own (other than in 3 that of the class): then it is the weight of a linear layer in another class.
+In 2 and 3 the bias may still be one packed constant, and each projection adds its part. Not if a weight has a name of
+its own (except the class's names in 3): then it is the weight of a linear layer in another class.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OWN_NAMES = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
 
 @dataclass(frozen=True)
 class Weights:
-    """The weights of the three projections: packed in one, or one each; and their bias."""
+    """The weights of the three projections, packed in one or one each, and their bias."""
 
     weight: ir.Value
     bias: ir.Value | None
@@ -40,8 +40,10 @@ class Weights:
 
 
 def arranged(projections: Sequence[Projection]) -> list[Projection] | None:
-    """The projections of queries, keys and values with each `start` counted in the packed weight; None if they are not
-    those of one layer."""
+    """Return the projections of queries, keys and values, with each `start` counted in the packed weight.
+
+    Return None if they are not those of one layer.
+    """
     if len(projections) != 3:
         return None
     first = projections[0]
@@ -74,29 +76,32 @@ def arranged(projections: Sequence[Projection]) -> list[Projection] | None:
 
 
 def is_packed(projections: Sequence[Projection]) -> bool:
-    """Whether the projections have one weight and one bias."""
+    """Tell whether all projections have the same weight and the same bias."""
     first = projections[0]
     return all(p.weight is first.weight and p.bias is first.bias for p in projections)
 
 
 def is_named(value: ir.Value | None, *endings: str) -> bool:
-    """Whether the name of a parameter ends so."""
+    """Tell whether the name of a parameter has one of these endings."""
     return value is not None and str(value.name).endswith(endings)
 
 
 def _stored(rows: int, columns: int, is_transposed: bool) -> tuple[int, int]:
-    """The shape of a weight with so many rows, stored as PyTorch does or not."""
+    """Return the shape of a weight with so many rows, stored as (out, in) like PyTorch's, or as (in, out)."""
     return (rows, columns) if is_transposed else (columns, rows)
 
 
 def _is_packed_bias(projections: Sequence[Projection], bias: ir.Value | None) -> bool:
-    """Whether each projection adds the part of `bias` that goes with its rows of the whole weight, or there is none."""
+    """Tell whether each projection adds the part of `bias` that goes with its rows of the weight, or `bias` is None."""
     size = 3 * projections[0].columns
     return bias is None or (shape_of(bias) == (size,) and all(p.bias_start == p.start for p in projections))
 
 
 def _is_own_bias(projection: Projection, of_weight: ir.Value | None) -> bool:
-    """Whether all of a constant without a name is added to all that its weight gives."""
+    """Tell whether the projection's bias is a constant without a name, with a number for each row of its weight.
+
+    It must be the bias of all projections with this weight.
+    """
     bias, tensor = projection.bias, constant(projection.bias)
     if bias is None or tensor is None or bias is not of_weight:
         return False
@@ -104,7 +109,7 @@ def _is_own_bias(projection: Projection, of_weight: ir.Value | None) -> bool:
 
 
 def weights_of(edit: Edit, projections: Sequence[Projection], owner: str) -> Weights:
-    """The weights of a layer with these (arranged) projections; `owner` is what its names begin with."""
+    """Return the weights of a layer with these (arranged) projections; `owner` is the prefix of their names."""
     first = projections[0]
     if is_packed(projections):
         return Weights(first.weight, first.bias)
@@ -124,7 +129,7 @@ def weights_of(edit: Edit, projections: Sequence[Projection], owner: str) -> Wei
 
 
 def _joined(edit: Edit, name: str, values: Sequence[ir.Value], join: Callable[[list[Array]], Array]) -> ir.Value:
-    """A parameter made of others."""
+    """Return a parameter that is made of others."""
     tensors = [value.const_value for value in values if value.const_value is not None]
     array, reason = join([tensor.numpy() for tensor in tensors]), "nn.MultiheadAttention holds its projections in one"
     return weight_initialiser(edit.graph, edit.names.fresh(name), array, reason, is_named=True)

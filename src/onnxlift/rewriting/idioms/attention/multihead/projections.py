@@ -1,11 +1,12 @@
-"""Linear projections of which the weights are parts of larger ones, as `nn.MultiheadAttention` packs them.
+"""Linear projections whose weights are parts of larger ones, as `nn.MultiheadAttention` packs them.
 
     Linear(x, W, b)                                            all rows of W
     Add(MatMul(x, Transpose(part of W)), part of b)            some rows of W, cut out by a Slice or a Split
     Add(Linear(x, W), part of b)                               all rows of W, and some numbers of b
 
-The first is what the idiom `linear` finds. In the second the weight is computed at run time, so it is no layer by
-itself: queries that look at something else than themselves are projected so; in the third only the bias is packed.
+The idiom `linear` finds the first form. In the second, the weight is computed at run time, so that it is no layer by
+itself: queries that attend to another value than themselves are projected like this. In the third only the bias is
+packed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from onnxlift.rewriting.idioms.parts.pieces import piece
 
 @dataclass
 class Projection:
-    """`x @ weight[start : start + rows].T + bias[bias_start : bias_start + rows]`, and the nodes that compute it."""
+    """A projection `x @ weight[start : start + rows].T + bias[bias_start : bias_start + rows]`, and its nodes."""
 
     x: ir.Value
     weight: ir.Value
@@ -34,13 +35,13 @@ class Projection:
     rows: int
     columns: int
     is_transposed: bool
-    """Whether the weight is stored as PyTorch does, (out, in)."""
+    """True if the weight is stored as in PyTorch, (out, in)."""
     bias_start: int = 0
     nodes: list[ir.Node] = field(default_factory=list)
 
 
 def find_projection(edit: Edit, value: ir.Value | None) -> Projection | None:
-    """The projection that makes `value`."""
+    """Return the projection that makes `value`."""
     linear = made_by(edit, value, "Linear", domain=DOMAIN)
     if linear is not None:
         return _of_linear(linear)
@@ -71,7 +72,7 @@ def _of_linear(linear: ir.Node) -> Projection | None:
 
 
 def _of_part(edit: Edit, value: ir.Value | None) -> Projection | None:
-    """The product with some rows of a weight."""
+    """Return the projection by some rows of a weight."""
     product = made_by(edit, value, "MatMul")
     turned = None if product is None else made_by(edit, product.inputs[1], "Transpose")
     order = None if turned is None else permutation(turned)
@@ -88,7 +89,7 @@ def _of_part(edit: Edit, value: ir.Value | None) -> Projection | None:
 
 
 def _part(edit: Edit, value: ir.Value | None) -> tuple[ir.Value, int, int] | None:
-    """The parameter that `value` is some rows of, which row is the first, and how many they are."""
+    """Return the parameter that `value` is some rows of, the first of these rows, and their number."""
     found = piece(edit, value)
     if found is None or found.axis != 0 or not may_be_trained(found.x):
         return None

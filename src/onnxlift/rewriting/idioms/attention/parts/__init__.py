@@ -1,1 +1,1 @@
-"""What the idioms of attention share: keys, masks, scores, windows, grouped heads."""
+"""Code that the idioms of attention share: keys, masks, scores, windows, grouped heads."""

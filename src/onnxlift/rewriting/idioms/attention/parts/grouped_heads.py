@@ -2,7 +2,7 @@
 
     k.repeat_interleave(n, 1), v.repeat_interleave(n, 1), in any spelling (see `repeat_interleave.py`)
 
-which PyTorch's attention does itself with `enable_gqa=True`. Both keys and values must be repeated so, and give as many
+PyTorch's attention repeats them itself with `enable_gqa=True`. Both keys and values must be repeated, and give as many
 heads as the queries have.
 """
 
@@ -18,7 +18,7 @@ from onnxlift.rewriting.idioms.parts.repetition import repetition
 def before_repetition(
     edit: Edit, q: ir.Value, k: ir.Value, v: ir.Value
 ) -> tuple[ir.Value, ir.Value, list[ir.Node]] | None:
-    """The keys and values before they were repeated, and the nodes that did that; None unless both were."""
+    """Return the keys and values before they were repeated, and the nodes that repeat them; None unless both are."""
     keys, values = _unrepeated(edit, k), _unrepeated(edit, v)
     if keys is None or values is None:
         return None
@@ -29,7 +29,7 @@ def before_repetition(
 
 
 def _heads(*values: ir.Value) -> set[Dim | None]:
-    """The numbers of heads that these have."""
+    """Return the numbers of heads that these values have."""
     shapes = [shape_of(value) for value in values]
     return {None if shape is None else shape[1] for shape in shapes}
 

@@ -1,4 +1,4 @@
-"""The keys of an attention as PyTorch takes them, (..., keys, features): the scores come from their transpose."""
+"""Find the keys of an attention as PyTorch takes them, (..., keys, features): the scores come from their transpose."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Item = TypeVar("Item")
 
 @dataclass
 class Keys:
-    """The keys, a number that they were multiplied by before, and nodes that may be of no use any more."""
+    """The keys, a number that they were multiplied by before, and nodes that may be unused by now."""
 
     value: ir.Value
     scale: float = 1.0
@@ -31,7 +31,7 @@ class Keys:
 
 
 def without_scale(edit: Edit, value: ir.Value | None, nodes: list[ir.Node]) -> tuple[ir.Value | None, float]:
-    """`value` before it was multiplied by a number, and the number (1 if it was not)."""
+    """Return `value` before it was multiplied by a number, and the number (1 if it was not)."""
     node = made_by(edit, value, "Mul", "Div")
     if node is None or not is_private(edit, value):
         return value, 1.0
@@ -43,8 +43,10 @@ def without_scale(edit: Edit, value: ir.Value | None, nodes: list[ir.Node]) -> t
 
 
 def without_earlier_scale(edit: Edit, queries: ir.Value) -> float:
-    """The number that the queries were multiplied by before their axes were split and moved (1 if they were not). They
-    are not, when this is done."""
+    """Remove the number that the queries were multiplied by before their axes were split and moved, and return it.
+
+    Return 1 if there is none.
+    """
     value: ir.Value | None = queries
     for _ in range(_MOST_MOVES):
         moved = made_by(edit, value, "Transpose", "Reshape")
@@ -60,8 +62,10 @@ def without_earlier_scale(edit: Edit, queries: ir.Value) -> float:
 
 
 def find_keys(edit: Edit, root: ir.Node, transposed: ir.Value, earlier: Collection[ir.Node]) -> Keys:
-    """The keys whose transpose is `transposed`. What has to be computed for them is inserted before `root`, unless one
-    of the `earlier` transposes does it already."""
+    """Return the keys whose transpose is `transposed`.
+
+    Nodes that they need are inserted before `root`, unless one of the `earlier` transposes does the same already.
+    """
     wider = made_by(edit, transposed, "Unsqueeze", "Reshape")
     if wider is not None:
         found = _before_new_axes(edit, root, wider, earlier)
@@ -85,19 +89,21 @@ def find_keys(edit: Edit, root: ir.Node, transposed: ir.Value, earlier: Collecti
 
 
 def _before_split(edit: Edit, root: ir.Node, split: ir.Node) -> Keys | None:
-    """`Reshape(Transpose(x, p), (a, b, n, m))`, where the reshape only splits the first of three axes: the transpose
-    and the reshape of the other order of the last two."""
+    """Return the keys of `Reshape(Transpose(x, p), (a, b, n, m))`, if the reshape only splits the first of three axes.
+
+    They are the transpose and the reshape with the last two axes swapped.
+    """
     node = made_by(edit, split.inputs[0], "Transpose")
     order = None if node is None else permutation(node)
     target, merged, shape = static_elements(split.inputs[1]), shape_of(split.inputs[0]), shape_of(split.outputs[0])
     if node is None or order is None or node.inputs[0] is None or target is None or merged is None or shape is None:
         return None
-    if len(merged) != 3 or merged[1:] != shape[2:] or 0 in target:  # a 0 stands for the size in its own place
+    if len(merged) != 3 or merged[1:] != shape[2:] or 0 in target:  # a 0 copies the size at its place
         return None
     turned = _transpose(edit, root, node.inputs[0], swapped(order), ())
     merge = made_by(edit, turned, "Reshape")
     if merge is not None and merge.inputs[0] is not None:
-        turned = merge.inputs[0]  # of two reshapes the last one counts
+        turned = merge.inputs[0]  # the reshape that follows makes this one useless
     name = f"{split.outputs[0].name}.keys"
     sizes = edit.constant(f"{name}.shape", np.array(swapped(target), np.int64))
     value = edit.insert(root, "Reshape", [turned, sizes], like=turned, shape=swapped(shape), name=name)
@@ -105,7 +111,10 @@ def _before_split(edit: Edit, root: ir.Node, split: ir.Node) -> Keys | None:
 
 
 def _before_new_axes(edit: Edit, root: ir.Node, wider: ir.Node, earlier: Collection[ir.Node]) -> Keys | None:
-    """`Unsqueeze(Transpose(x, p), axis)`, where the last two axes are not new: the same of the other order of these."""
+    """Return the keys of `Unsqueeze(Transpose(x, p), axis)`, if the last two axes are not new.
+
+    They are the transpose and the unsqueeze with the last two axes swapped.
+    """
     node, shape, axis = made_by(edit, wider.inputs[0], "Transpose"), shape_of(wider.outputs[0]), _new_axis(wider)
     order = None if node is None else permutation(node)
     if node is None or node.inputs[0] is None or order is None or shape is None or axis is None:
@@ -120,7 +129,7 @@ def _before_new_axes(edit: Edit, root: ir.Node, wider: ir.Node, earlier: Collect
 
 
 def _new_axis(node: ir.Node) -> int | None:
-    """The one axis that an Unsqueeze adds, or a Reshape that does nothing else."""
+    """Return the one axis that an Unsqueeze adds, or a Reshape that does nothing else."""
     narrow, wide = shape_of(node.inputs[0]), shape_of(node.outputs[0])
     if narrow is None or wide is None:
         return None
@@ -131,7 +140,7 @@ def _new_axis(node: ir.Node) -> int | None:
 def _transpose(
     edit: Edit, root: ir.Node, source: ir.Value, order: Sequence[int], earlier: Collection[ir.Node]
 ) -> ir.Value:
-    """`source` with its axes in this order: itself, a transpose that there is, or a new one."""
+    """Return `source` with its axes in this order: itself, a transpose that exists, or a new one."""
     if list(order) == list(range(len(order))):
         return source
     for user, _ in islice(source.uses(), _MAX_LOOKED_AT):
@@ -145,12 +154,12 @@ def _transpose(
 
 
 def swapped_axes(value: ir.Value) -> list[int]:
-    """The axes of a value, the last two exchanged."""
+    """Return the axes of a value, with the last two swapped."""
     axes = rank(value)
-    assert axes is not None  # an attention is not looked at where they are not known
+    assert axes is not None  # the idioms of attention pass over values of unknown rank
     return swapped(range(axes))
 
 
 def swapped(items: Sequence[Item]) -> list[Item]:
-    """The items with the last two exchanged."""
+    """Return the items with the last two swapped."""
     return [*items[:-2], items[-1], items[-2]]

@@ -1,16 +1,16 @@
-"""The mask of an attention: what is added to its scores, or says which of them count.
+"""The mask of an attention: a value that is added to its scores, or says which scores count.
 
-Two of them that are applied one after the other are one, if of a score that one of them hides nothing is left:
+Two masks that are applied one after the other are one, if nothing is left of a score that either of them hides:
 
     Add(Add(scores, bias), mask)                  ->   scores + (bias + mask)
     Where(kept, Add(scores, bias), fill)          ->   scores + Where(kept, bias, fill)
     Add(Where(kept, scores, fill), mask)          ->   scores + (Where(kept, 0, fill) + mask)
     Where(kept, Where(other, scores, -inf), -inf) ->   the boolean mask And(kept, other)
 
-where `mask` is 0 or a huge negative number everywhere (in the first, the bias may be so instead). Otherwise the order
-in which they are added would count. And where `fill` is a number and not -inf, `kept` is for keys or made of positions:
-of a query whose keys are all hidden, the result would be the same, but not the gradient, and masks by queries that come
-from data hide whole rows.
+`mask` must be 0 or a huge negative number everywhere (in the first rule, this may hold for the bias instead). Otherwise
+the order of the additions would change the result. If `fill` is a number and not -inf, `kept` must be for keys only, or
+made of positions. For a query whose keys are all hidden, the result would be the same, but not the gradient; and masks
+by queries that come from data do hide all keys of some queries.
 """
 
 from __future__ import annotations
@@ -36,16 +36,20 @@ from .windows import before_windows, is_for_all_windows, repeated, repeated_wind
 _HUGE = -1e30
 """Added to any score, this leaves the same number: the score is lost in rounding."""
 _LARGEST_SHIFT = 64
-"""A larger number that is added to all scores takes digits away from them."""
+"""A larger number that is added to all scores costs them digits."""
 _MAX_CAUSAL = 1 << 24
 _MOST_POSITIONS = 64  # values that a mask of positions is made of
 
 
 @dataclass
 class Mask:
-    """How `scores` were masked: by `added`, by the boolean `kept`, or by `filled` (with this number where `kept` says
-    no), where `inverted` turns the boolean's meaning round. Or not at all. Those in `windows` have a mask besides; and
-    `earlier` is the mask that was applied before this one."""
+    """A mask of `scores`, or none at all.
+
+    Either `added` is added to the scores, or the boolean `kept` says which scores count. Scores that do not count are
+    `filled` with a number; with -inf, the mask is purely boolean. If `inverted`, a true in `kept` hides a score.
+    `windows` is a mask for the windows of an image, besides the others. `earlier` is the mask that was applied before
+    this one.
+    """
 
     scores: ir.Value | None
     added: ir.Value | None = None
@@ -63,15 +67,15 @@ class Mask:
 
     @property
     def is_boolean(self) -> bool:
-        """Whether it does no more than say which scores count, all masks before it included."""
+        """Tell whether this mask, with all masks before it, only says which scores count."""
         return self.kept is not None and self.filled == -np.inf and (self.earlier is None or self.earlier.is_boolean)
 
     def fits(self) -> bool:
-        """Whether PyTorch takes it: it has an axis, at least."""
+        """Tell whether PyTorch takes the mask: it must have at least one axis."""
         return self.given is None or bool(shape_of(self.given))
 
     def value(self, edit: Edit, before: ir.Node, q: ir.Value) -> ir.Value | None:
-        """The mask as one value: boolean (True where a score counts), or a float to add. May insert nodes."""
+        """Return the mask as one value: boolean (True where a score counts), or a float to add. May insert nodes."""
         if self.windows is not None:
             return repeated(edit, before, self.windows, self.added, q)
         mask = None if self.is_causal else self._value(edit, before)
@@ -93,7 +97,7 @@ class Mask:
         return kept if earlier is None else _inserted(edit, before, "And", earlier, kept)
 
     def number(self, edit: Edit, before: ir.Node) -> ir.Value | None:
-        """The mask as a float to add."""
+        """Return the mask as a float to add."""
         if self.kept is None:
             return self._value(edit, before)
         assert self.scores is not None
@@ -106,7 +110,7 @@ class Mask:
 
 
 def _inserted(edit: Edit, before: ir.Node, op_type: str, *inputs: ir.Value | None) -> ir.Value:
-    """The result of a new node, of the type of its last input and the shape that all give together."""
+    """Return the result of a new node, with the type of its last input and the shape that all inputs broadcast to."""
     first, last = inputs[0], inputs[-1]
     assert first is not None and last is not None
     shapes = [shape for value in inputs if (shape := shape_of(value)) is not None]
@@ -115,8 +119,10 @@ def _inserted(edit: Edit, before: ir.Node, op_type: str, *inputs: ir.Value | Non
 
 
 def find_mask(edit: Edit, value: ir.Value, nodes: list[ir.Node]) -> Mask:
-    """The mask that was applied last to the scores in `value`; the nodes that apply it are appended to `nodes`. Under a
-    mask of windows there may be one that is added to the scores of all windows alike."""
+    """Return the mask that was applied last to the scores in `value`; append the nodes that apply it to `nodes`.
+
+    Before a mask of windows, there may be a mask that is added to the scores of all windows alike.
+    """
     scores, windows = before_windows(edit, value, nodes)
     if windows is not None:
         add = made_by(edit, scores, "Add")
@@ -124,7 +130,7 @@ def find_mask(edit: Edit, value: ir.Value, nodes: list[ir.Node]) -> Mask:
         if add is None or bias is None or not is_for_all_windows(bias.added):
             return Mask(scores, windows=windows)
         nodes.append(add)
-        return replace(bias, windows=windows, is_causal=False)  # PyTorch takes one of both
+        return replace(bias, windows=windows, is_causal=False)  # PyTorch takes a mask or is_causal
     scores, windows, added = repeated_windows(edit, value, nodes)
     if windows is not None:
         return Mask(scores, added=added, windows=windows)
@@ -141,7 +147,7 @@ def find_mask(edit: Edit, value: ir.Value, nodes: list[ir.Node]) -> Mask:
 
 
 def _with_earlier(edit: Edit, mask: Mask, nodes: list[ir.Node]) -> Mask:
-    """The mask together with the one that was applied before it, if both are one."""
+    """Return the mask together with the one that was applied before it, if the two can be one."""
     where, add = made_by(edit, mask.scores, "Where"), made_by(edit, mask.scores, "Add")
     earlier = _filled(edit, where) if where is not None else _added(edit, add) if add is not None else None
     if earlier is None or not is_private(edit, mask.scores):
@@ -161,8 +167,12 @@ def _with_earlier(edit: Edit, mask: Mask, nodes: list[ir.Node]) -> Mask:
 
 
 def _leaves_keys(mask: Mask) -> bool:
-    """Whether a mask is not known to hide all keys of a query by design: it is for keys only, or says the same of them
-    in every run."""
+    """Tell whether the mask is of a kind that leaves each query some key, as a rule.
+
+    That is so if it is for keys only, or computed from constants and sizes alone, so that it is the same in every run.
+    A mask by queries that is made of data may hide all keys of a query. Only masks that fill with a finite number are
+    examined: those that are added, or that fill with -inf, pass.
+    """
     shape = shape_of(mask.kept)
     if mask.kept is None or mask.filled == -np.inf or shape is None or shape[-2:-1] in ((), (1,)):
         return True
@@ -174,7 +184,7 @@ def _leaves_keys(mask: Mask) -> bool:
         node = value.producer()
         if (node is None and constant(value) is None) or len(seen) > _MOST_POSITIONS:
             return False
-        if node is not None and is_standard(node, "If", "Loop", "Scan"):  # which read more than their inputs
+        if node is not None and is_standard(node, "If", "Loop", "Scan"):  # their subgraphs read more than their inputs
             return False
         if node is not None and not is_standard(node, "Shape", "Size"):
             waiting += [each for each in node.inputs if each is not None]
@@ -183,7 +193,7 @@ def _leaves_keys(mask: Mask) -> bool:
 
 
 def _is_all_or_nothing(edit: Edit, mask: ir.Value | None) -> bool:
-    """Whether a mask is 0 or a huge negative number everywhere."""
+    """Tell whether a mask is 0 or a huge negative number everywhere."""
     choice, product = made_by(edit, mask, "Where"), made_by(edit, mask, "Mul")
     if choice is not None:
         numbers = [number(value) for value in choice.inputs[1:]]
@@ -198,7 +208,7 @@ def _is_all_or_nothing(edit: Edit, mask: ir.Value | None) -> bool:
 
 
 def _is_one_less(edit: Edit, value: ir.Value | None) -> bool:
-    """Whether this is 1 minus what was an integer or a boolean."""
+    """Tell whether this is 1 minus a value that was an integer or a boolean."""
     difference = made_by(edit, value, "Sub")
     if difference is None or number(difference.inputs[0]) != 1:
         return False
@@ -209,7 +219,7 @@ def _is_one_less(edit: Edit, value: ir.Value | None) -> bool:
 
 
 def _filled(edit: Edit, where: ir.Node) -> Mask | None:
-    """`Where(kept, scores, fill)` or `Where(hidden, fill, scores)`."""
+    """Match `Where(kept, scores, fill)` or `Where(hidden, fill, scores)`."""
     kept, then, otherwise = where.inputs
     for scores, fill, inverted in ((then, number(otherwise), False), (otherwise, number(then), True)):
         if fill is not None and fill <= _HUGE and _keeps_shape(scores, kept):
@@ -221,7 +231,7 @@ def _filled(edit: Edit, where: ir.Node) -> Mask | None:
 
 
 def _added(edit: Edit, add: ir.Node) -> Mask | None:
-    """`Add(scores, mask)` either way round; the mask may be `Where(kept, 0, fill)` or `Where(hidden, fill, 0)`."""
+    """Match `Add(scores, mask)` in either order; the mask may be `Where(kept, 0, fill)` or `Where(hidden, fill, 0)`."""
     first, second = add.inputs
     is_first = is_score(edit, first) or (not is_score(edit, second) and _is_masked_score(edit, first))
     scores, mask = (first, second) if is_first else (second, first)
@@ -245,8 +255,10 @@ def _added(edit: Edit, add: ir.Node) -> Mask | None:
 
 
 def _without_shift(edit: Edit, mask: ir.Value | None) -> ir.Value | None:
-    """What is added to the scores without a constant that is added to all alike, and does not matter to a softmax; None
-    if nothing remains. PyTorch has it where the True of a mask that hides nothing becomes 1."""
+    """Return the mask without a constant that is added to all scores alike; None if nothing remains.
+
+    A softmax does not depend on this constant. PyTorch adds one where the True of a mask that hides nothing becomes 1.
+    """
     total = made_by(edit, mask, "Add")
     sums: Iterable[tuple[ir.Value | None, ir.Value | None]] = both_orders(total) if total is not None else ()
     for rest, added in ((None, mask), *sums):
@@ -257,12 +269,15 @@ def _without_shift(edit: Edit, mask: ir.Value | None) -> ir.Value | None:
 
 
 def _hides_nothing(edit: Edit, scores: ir.Value | None, kept: ir.Value | None, inverted: bool) -> bool:
-    """Whether all scores count after a boolean mask, and are no more than before."""
+    """Tell whether all scores count under a boolean mask that does not broadcast them to a larger shape."""
     return _is_within(scores, kept) and _number_throughout(edit, kept) == (not inverted)
 
 
 def _number_throughout(edit: Edit, value: ir.Value | None) -> float | None:
-    """The number that a constant, perhaps expanded and cast, has everywhere. All types have 0 and 1."""
+    """Return the number that a constant, perhaps expanded and cast, has everywhere.
+
+    After a cast from or to another type than a float, the number must be 0 or 1, which all types have.
+    """
     are_floats = is_float(value)
     for op_type in ("Cast", "Expand", "Cast"):
         node = made_by(edit, value, op_type)
@@ -278,7 +293,7 @@ def _number_throughout(edit: Edit, value: ir.Value | None) -> float | None:
 
 
 def is_score(edit: Edit, value: ir.Value | None) -> bool:
-    """Whether `value` is a product of two tensors, perhaps scaled: not what one would add as a mask."""
+    """Tell whether `value` is a product of two tensors, perhaps scaled: not what one would add as a mask."""
     scaled = made_by(edit, value, "Mul", "Div")
     inner = [value, *(scaled.inputs if scaled is not None else ())]
     return any(made_by(edit, one, "MatMul") is not None for one in inner)
@@ -290,8 +305,11 @@ def _is_masked_score(edit: Edit, value: ir.Value | None) -> bool:
 
 
 def _keeps_shape(scores: ir.Value | None, mask: ir.Value | None) -> bool:
-    """Whether the scores keep their shape under the mask: it has no more axes, and broadcasts to them, not the other
-    way round (PyTorch refuses that, where sizes turn out so at run time)."""
+    """Tell whether the scores keep their shape under the mask.
+
+    The mask must have no more axes, and must broadcast to the scores, not the other way round: PyTorch refuses that if
+    the sizes turn out so at run time.
+    """
     shape, of_mask = shape_of(scores), shape_of(mask)
     if shape is None or of_mask is None or len(of_mask) > len(shape):
         return False
@@ -300,7 +318,7 @@ def _keeps_shape(scores: ir.Value | None, mask: ir.Value | None) -> bool:
 
 
 def _is_within(scores: ir.Value | None, mask: ir.Value | None) -> bool:
-    """Whether the scores have the same shape without the mask, whatever the sizes are at run time."""
+    """Tell whether the scores have the same shape without the mask, whatever the sizes are at run time."""
     shape, of_mask = shape_of(scores), shape_of(mask)
     if shape is None or of_mask is None:
         return False
@@ -308,7 +326,7 @@ def _is_within(scores: ir.Value | None, mask: ir.Value | None) -> bool:
 
 
 def _is_causal(edit: Edit, scores: ir.Value | None, mask: ir.Value | None, inverted: bool = False) -> bool:
-    """Whether the mask hides exactly the keys after each query, as `is_causal` of PyTorch does."""
+    """Tell whether the mask hides exactly the keys after each query, as PyTorch's `is_causal` does."""
     shape, size = shape_of(mask), shape_of(scores)
     if shape is None or size is None or len(shape) < 2 or shape[-2:] != size[-2:] or not _is_within(scores, mask):
         return False
@@ -316,8 +334,11 @@ def _is_causal(edit: Edit, scores: ir.Value | None, mask: ir.Value | None, inver
 
 
 def hides_later(edit: Edit, mask: ir.Value | None, inverted: bool = False) -> bool:
-    """Whether a mask by queries and keys, the same for all batches and heads, hides exactly the keys after each query;
-    `inverted` if the true in a boolean one hides a key."""
+    """Tell whether a mask by queries and keys, the same for all batches and heads, hides exactly the keys after each
+    query.
+
+    `inverted` says that a true in a boolean mask hides a key.
+    """
     tensor, shape = constant(mask), shape_of(mask)
     if tensor is None:
         if shape is None or any(axis != 1 for axis in shape[:-2]):
@@ -333,9 +354,12 @@ def hides_later(edit: Edit, mask: ir.Value | None, inverted: bool = False) -> bo
 
 
 def _is_triangle(edit: Edit, mask: ir.Value | None, sizes: Shape, inverted: bool) -> bool:
-    """Whether `mask`, of these sizes, says that the position of a key is not after that of the query, or is a triangle
-    of a matrix of one number: the lower triangle of ones marks the keys that count; the upper one without the diagonal
-    marks those that do not, or is added to hide them."""
+    """Tell whether `mask`, of these sizes, hides exactly the keys after each query, by one of these forms.
+
+    It compares positions: that of a key is not after that of the query. Or it is a triangle of a matrix of one number.
+    The lower triangle of ones marks the keys that count. The upper triangle without the diagonal marks the keys that do
+    not count, or is added to hide them.
+    """
     order = Positions().condition(mask)
     if order is not None:
         rows, columns = order.strides[-2:]

@@ -1,5 +1,4 @@
-"""The weights of an attention, from what multiplies the values back to the queries and keys:
-`dropout(softmax(q @ k.T * scale + mask))`."""
+"""Follow the weights of an attention, `dropout(softmax(q @ k.T * scale + mask))`, back to queries and keys."""
 
 from __future__ import annotations
 
@@ -22,8 +21,10 @@ from .mask import Mask, find_mask
 
 @dataclass(frozen=True)
 class Scores:
-    """What scores are made of: queries, transposed keys, all numbers that either or their product is multiplied by, and
-    what masks them."""
+    """The scores of an attention: queries, transposed keys, scale and mask.
+
+    The scale is the product of all numbers that queries, keys or their product are multiplied by.
+    """
 
     q: ir.Value
     k_transposed: ir.Value
@@ -33,19 +34,18 @@ class Scores:
 
 @dataclass(frozen=True)
 class Weights:
-    """The softmax of scores, and how some of it is dropped in training."""
+    """The softmax of scores, and the attributes of its dropout in training."""
 
     scores: Scores
     dropout: list[ir.Attr]
 
     def fit(self, axes: int | None) -> bool:
-        """Whether queries, keys and mask go with values of so many axes."""
+        """Tell whether queries, keys and mask go with values of so many axes."""
         return rank(self.scores.q) == rank(self.scores.k_transposed) == axes and self.scores.mask.fits()
 
 
 def find_weights(edit: Edit, probabilities: ir.Value | None, nodes: list[ir.Node]) -> Weights | None:
-    """What the weights of an attention are made of, if `probabilities` are such; the nodes that compute them are
-    appended to `nodes`."""
+    """Return the weights of an attention that `probabilities` are; append the nodes that compute them to `nodes`."""
     probabilities, dropout = _before_dropout(edit, probabilities, nodes)
     masked = _before_softmax(edit, probabilities, nodes)
     scores = None if masked is None else find_scores(edit, masked, nodes)
@@ -53,7 +53,7 @@ def find_weights(edit: Edit, probabilities: ir.Value | None, nodes: list[ir.Node
 
 
 def softmax_of_scores(edit: Edit, probabilities: ir.Value | None) -> ir.Node | None:
-    """The softmax over the last axis that makes `probabilities`, if nobody else reads its input."""
+    """Return the softmax over the last axis that makes `probabilities`, if nobody else reads its input."""
     softmax = made_by(edit, probabilities, "Softmax")
     if softmax is None:
         return None
@@ -66,7 +66,7 @@ def softmax_of_scores(edit: Edit, probabilities: ir.Value | None) -> ir.Node | N
 
 
 def find_scores(edit: Edit, masked: ir.Value, nodes: list[ir.Node]) -> Scores | None:
-    """The scores in `masked`, which goes into the softmax; the nodes that compute them are appended to `nodes`."""
+    """Return the scores in `masked`, the input of the softmax; append the nodes that compute them to `nodes`."""
     mask = find_mask(edit, masked, nodes)
     scores, scale = without_scale(edit, mask.scores, nodes)
     product = made_by(edit, scores, "MatMul")
@@ -84,7 +84,7 @@ def find_scores(edit: Edit, masked: ir.Value, nodes: list[ir.Node]) -> Scores | 
 
 
 def is_usual_scale(q: ir.Value, scale: float) -> bool:
-    """Whether the scale is PyTorch's default for these queries."""
+    """Tell whether the scale is PyTorch's default for these queries."""
     shape = shape_of(q)
     features = None if shape is None else shape[-1]
     return isinstance(features, int) and features > 0 and is_close(scale, 1 / math.sqrt(features), q.dtype)
@@ -93,7 +93,7 @@ def is_usual_scale(q: ir.Value, scale: float) -> bool:
 def _before_dropout(
     edit: Edit, probabilities: ir.Value | None, nodes: list[ir.Node]
 ) -> tuple[ir.Value | None, list[ir.Attr]]:
-    """What goes into the Dropout that `probabilities` come from, and how it drops; else `probabilities` themselves."""
+    """Return the input of the Dropout that makes `probabilities`, and its attributes; else `probabilities` and none."""
     dropout = made_by(edit, probabilities, "Dropout")
     if dropout is None or not is_private(edit, probabilities) or "seed" in dropout.attributes:
         return probabilities, []
@@ -109,7 +109,7 @@ def _before_dropout(
 
 
 def _before_softmax(edit: Edit, probabilities: ir.Value | None, nodes: list[ir.Node]) -> ir.Value | None:
-    """What goes into the softmax over the last axis that `probabilities` come from, if nobody else reads those."""
+    """Return the input of the softmax over the last axis that makes `probabilities`, if nobody else reads these."""
     if not is_private(edit, probabilities):
         if (softmax := made_by(edit, probabilities, "Softmax")) is not None:
             near_miss(softmax, "others read the probabilities")
@@ -149,7 +149,7 @@ def _before_softmax(edit: Edit, probabilities: ir.Value | None, nodes: list[ir.N
 
 
 def _is_half_in_float(widened: ir.Node, narrowed: ir.Node) -> bool:
-    """Whether the two casts go from half precision to float32 and back."""
+    """Tell whether the two casts go from half precision to float32 and back."""
     inner = widened.outputs[0].dtype
     outer = {value.dtype for value in (widened.inputs[0], narrowed.outputs[0]) if value is not None}
     return inner == ir.DataType.FLOAT and outer in ({ir.DataType.FLOAT16}, {ir.DataType.BFLOAT16})

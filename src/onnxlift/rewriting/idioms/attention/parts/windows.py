@@ -5,12 +5,13 @@
 3. Add(scores, Reshape(Expand(mask (1, w, ...), (b, w, ...)), (b * w, ...)))
        ->  scores + WindowMask(mask), which is `mask.repeat(b, 1, 1, 1)`
 
-The batch of the scores holds w windows of each image; the mask has the shape (w, 1, n, m) or (w, h, n, m), perhaps with
-an axis of size 1 before. All sizes but that of the batch are known. Not if anything else reads what is in between.
-The first is sound because the first axis of a reshape follows from the others, so that the scores come back in the
-shape they had, with window i of each image where i is the remainder of their place in the batch. The others need a
-batch that is known to be as large as the repeated mask; then the images are as many as the scores say themselves. There
-a bias that all windows have may be added to the mask, before it is repeated or after that.
+The batch of the scores has w windows of each image. The mask has the shape (w, 1, n, m) or (w, h, n, m), perhaps with
+an axis of size 1 before. All sizes but that of the batch are known. Not if another node reads a value in between.
+
+The first form is sound because the first axis of a reshape follows from the others. So the scores get their shape back,
+and entry j of the batch is window j % w of its image. In the other forms, the batch must be known to be as large as the
+repeated mask; then the scores have as many images as the mask is repeated for. In these forms a bias that is the same
+for all windows may be added to the mask, before or after it is repeated.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ Sizes = tuple[Dim, ...]
 
 
 def before_windows(edit: Edit, value: ir.Value, nodes: list[ir.Node]) -> tuple[ir.Value, ir.Value | None]:
-    """The scores before such a mask was added to them, and the mask; else `value` itself, without one. The nodes in
-    between are appended to `nodes`."""
+    """Return the scores before a mask of the first form was added, and the mask; else `value` itself and None.
+
+    The nodes in between are appended to `nodes`.
+    """
     joined = made_by(edit, value, "Reshape")
     add = made_by(edit, joined.inputs[0], "Add") if joined is not None else None
     if joined is None or add is None or not is_private(edit, add.outputs[0]):
@@ -51,7 +54,10 @@ def before_windows(edit: Edit, value: ir.Value, nodes: list[ir.Node]) -> tuple[i
 def repeated_windows(
     edit: Edit, value: ir.Value, nodes: list[ir.Node]
 ) -> tuple[ir.Value, ir.Value | None, ir.Value | None]:
-    """The same for a mask that is repeated by itself, rules 2 and 3, and the bias that all windows have."""
+    """Return the scores before a mask of form 2 or 3 was added, the mask, and the bias that all windows share.
+
+    Return `value` itself, None and None if there is no such mask. The nodes in between are appended to `nodes`.
+    """
     add = made_by(edit, value, "Add")
     for scores, added in both_orders(add) if add is not None else ():
         for repetition, bias, more in _with_bias(edit, added):
@@ -68,8 +74,11 @@ def repeated_windows(
 
 
 def _with_bias(edit: Edit, value: ir.Value) -> Iterator[tuple[ir.Value, ir.Value | None, list[ir.Node]]]:
-    """The ways to see a value as a sum of something and a bias for all windows, with the node that adds it; last as it
-    is, without one."""
+    """Yield the ways to see a value as a sum with a bias for all windows: the rest, the bias, and the node that adds
+    it.
+
+    The last one is the value as it is, without a bias.
+    """
     add = made_by(edit, value, "Add")
     if add is not None and is_private(edit, value):
         yield from ((own, bias, [add]) for own, bias in both_orders(add) if is_for_all_windows(bias))
@@ -77,7 +86,7 @@ def _with_bias(edit: Edit, value: ir.Value) -> Iterator[tuple[ir.Value, ir.Value
 
 
 def _before_repetition(edit: Edit, scores: ir.Value, value: ir.Value) -> tuple[ir.Value, list[ir.Node]] | None:
-    """The mask that `value` repeats for all images that the scores are of, and the nodes that do it."""
+    """Return the mask that `value` repeats for all images of the scores, and the nodes that repeat it."""
     found = _before_tile(edit, value) or _before_expand(edit, value)
     mask = shape_of(found[0]) if found is not None else None
     shape, whole = shape_of(scores), shape_of(value)
@@ -88,7 +97,7 @@ def _before_repetition(edit: Edit, scores: ir.Value, value: ir.Value) -> tuple[i
 
 
 def _before_tile(edit: Edit, value: ir.Value) -> tuple[ir.Value, list[ir.Node]] | None:
-    """Rule 2."""
+    """Match form 2: return the mask and the Tile."""
     tile = made_by(edit, value, "Tile")
     times = elements_of(tile.inputs[1]) if tile is not None else None
     if tile is None or tile.inputs[0] is None or times is None or times[1:] != (1, 1, 1):
@@ -97,7 +106,7 @@ def _before_tile(edit: Edit, value: ir.Value) -> tuple[ir.Value, list[ir.Node]] 
 
 
 def _before_expand(edit: Edit, value: ir.Value) -> tuple[ir.Value, list[ir.Node]] | None:
-    """Rule 3."""
+    """Match form 3: return the mask, the Reshape and the Expand."""
     joined = made_by(edit, value, "Reshape")
     expand = made_by(edit, joined.inputs[0], "Expand") if joined is not None else None
     if joined is None or expand is None or expand.inputs[0] is None:
@@ -109,20 +118,20 @@ def _before_expand(edit: Edit, value: ir.Value) -> tuple[ir.Value, list[ir.Node]
 
 
 def _is_of_windows(total: ir.Value, mask: ir.Value) -> bool:
-    """Whether a mask has an entry for each window that the total of it and a bias has."""
+    """Tell whether a mask has an entry for each window of `total`, the sum of the mask and a bias."""
     whole = shape_of(total)
     return whole is not None and shape_of(mask) in (whole, (*whole[:1], 1, *whole[2:]))
 
 
 def repeated(edit: Edit, before: ir.Node, mask: ir.Value, bias: ir.Value | None, q: ir.Value) -> ir.Value:
-    """The mask, plus `bias`, for all windows of q."""
+    """Return the mask, plus `bias`, repeated for all windows of q."""
     shape, queries = shape_of(mask), shape_of(q)
     assert shape is not None
     name = mask.name
     tensor = constant(mask)
     if len(shape) == 5 and tensor is not None:
         shape = shape[1:]
-        mask = edit.constant(f"{edit.names.fresh('windows')}/attn_mask", tensor.numpy()[0])  # up to / it has no name
+        mask = edit.constant(f"{edit.names.fresh('windows')}/attn_mask", tensor.numpy()[0])  # the part up to / goes
     elif len(shape) == 5:
         axes, attributes = edit.axes(before, [0])
         shape = shape[1:]
@@ -131,19 +140,19 @@ def repeated(edit: Edit, before: ir.Node, mask: ir.Value, bias: ir.Value | None,
     heads = made_by(edit, mask, "Unsqueeze")
     flat = heads.inputs[0] if heads is not None else None
     if flat is not None and shape_of(flat) == (shape[0], *shape[2:]):
-        mask = flat  # the axis is made where the mask is used
+        mask = flat  # WindowMask adds the axis itself
     inputs = [mask, q] if bias is None else [mask, q, bias]
     return edit.insert(before, "WindowMask", inputs, like=mask, shape=full, name=f"{name}.repeated", domain=DOMAIN)
 
 
 def is_for_all_windows(bias: ir.Value | None) -> bool:
-    """Whether what is added to the scores is the same for every entry of the batch."""
+    """Tell whether a value that is added to the scores is the same for every entry of the batch."""
     shape = shape_of(bias)
     return shape is not None and shape[:-3] in ((), (1,))
 
 
 def _are_windows(scores: Sizes | None, cut: Sizes | None, mask: Sizes | None) -> bool:
-    """Whether the scores are cut into windows, and the mask has one entry for each."""
+    """Tell whether the scores are split into windows, and the mask has one entry for each."""
     if scores is None or cut is None or mask is None or len(cut) != 5:
         return False
     windows = cut[1:]
@@ -153,5 +162,5 @@ def _are_windows(scores: Sizes | None, cut: Sizes | None, mask: Sizes | None) ->
 
 
 def _is_like(scores: Sizes | None, result: Sizes | None) -> bool:
-    """Whether the scores come back in their shape, of which the first size follows from the others."""
+    """Tell whether the scores get their shape back; their first size follows from the others."""
     return scores is not None and result is not None and scores[1:] == result[1:]

@@ -1,1 +1,1 @@
-"""What the idioms of recurrent layers share."""
+"""Code that the idioms of recurrent layers share."""

@@ -1,12 +1,12 @@
-"""The parameters of a recurrent layer, where the graph packs them into W, R and B.
+"""Find the parameters of a recurrent layer if nodes of the graph pack them into W, R and B.
 
     Unsqueeze(Concat(Slice(weight_ih, ..), ..))   ->   weight_ih
 
 An exporter that does not optimise its graph brings PyTorch's parameters into ONNX's form by nodes of the graph. To find
-them again, every element of every parameter gets a number of its own, the nodes are evaluated on these numbers, and
-what comes out is unpacked: if these are the numbers of one parameter in order, it is that parameter, whatever the nodes
-were. Those of W, R and B that are constants are unpacked as they are: an exporter that folds small tensors only leaves
-the matrices to the graph, and not the biases.
+them again, every element of every parameter gets a number of its own, the nodes are evaluated on these numbers, and the
+result is unpacked. If it has the numbers of one parameter in order, it is that parameter, whatever the nodes were. If
+W, R or B is a constant, it is unpacked as it is: an exporter that folds small tensors only leaves the matrices to the
+graph, but not the biases.
 """
 
 from __future__ import annotations
@@ -33,8 +33,11 @@ _MAX_ELEMENTS = 1 << 26
 def parameters(
     edit: Edit, kind: str, directions: int, w: ir.Value | None, r: ir.Value | None, b: ir.Value | None
 ) -> list[ir.Value] | None:
-    """For each direction the parameters weight_ih, weight_hh and, if there is B, bias_ih, bias_hh, that the graph packs
-    into W, R and B; None if it does not, or if it makes something else of them."""
+    """Return the parameters that the graph packs into W, R and B, for each direction in turn.
+
+    They are weight_ih, weight_hh and, if there is a B, bias_ih and bias_hh. Return None if W, R and B are made in
+    another way.
+    """
     packing = _Packing(edit)
     found: list[ir.Value | Array | None] = []
     for direction in range(directions):
@@ -51,7 +54,7 @@ def parameters(
 
 
 class _Packing:
-    """Which element of which parameter ends up where."""
+    """A record of which element of which parameter ends up where."""
 
     def __init__(self, edit: Edit) -> None:
         self.edit = edit
@@ -61,7 +64,7 @@ class _Packing:
         self.known: dict[ir.Value, Array | None] = {}
 
     def part(self, packed: ir.Value | None, unpack: Callable[[Array], Array]) -> ir.Value | Array | None:
-        """The parameter that `unpack` takes out of W, R or B, or its elements if those are constants."""
+        """Return the parameter that `unpack` takes out of W, R or B; its elements, if `packed` is a constant."""
         tensor = constant(packed)
         array = self.numbers(packed) if tensor is None else tensor.numpy()
         if array is None:
@@ -69,7 +72,7 @@ class _Packing:
         return self.owner(unpack(array)) if tensor is None else unpack(array)
 
     def numbers(self, value: ir.Value | None) -> Array | None:
-        """The elements of `value`, each as the number of the parameter's element that it is; integers as they are."""
+        """Return the numbers of the parameters' elements that `value` is made of; integers as they are."""
         if value is None:
             return None
         if value not in self.known:
@@ -98,7 +101,7 @@ class _Packing:
         return evaluate(node, self.edit.opset(node), inputs, typed=False)
 
     def owner(self, numbers: Array) -> ir.Value | None:
-        """The parameter that `numbers` are, all of it and in its order."""
+        """Return the parameter that has exactly these numbers, in their order."""
         start = int(numbers.reshape(-1)[0]) if numbers.size else -1
         value = self.first.get(start)
         tensor = constant(value)

@@ -27,7 +27,7 @@ from onnxlift.lifting.tree.paths import Path
 
 from .module import Module, Stored
 
-LARGEST_COMPARED = 4096  # elements; larger constants, of which each call has its own, count as different
+LARGEST_COMPARED = 4096  # elements of a constant; two larger ones count as different without a comparison
 
 
 class Repeated:

@@ -127,8 +127,8 @@ _Wanted = tuple[str, str]
 def _told_apart(name: str, group: Sequence[ModuleClass]) -> dict[ModuleClass, _Wanted]:
     """Return better names for classes that all want this one.
 
-    They are told apart by the owner that they belong to, or else by what is in them, or else by the side of the model
-    (encoder or decoder) on which they stand.
+    They are told apart by their owners, or else by their parts, or else by the side of the model (encoder or decoder)
+    on which they stand.
     """
     if len(group) == 1:
         return {}

@@ -153,7 +153,7 @@ def _ask_for_constant(cls: ModuleClass, part: Part) -> Statement:
 
 
 def _arguments(form: Form) -> Arguments | None:
-    """Return the arguments that a class of these modules would have; None if no arguments can tell the modules
-    apart."""
+    """Return the arguments that a class of these modules would have. Return None if an optional part needs a number
+    that instances without it do not have."""
     members = {path[0] for path in form.modules[0].members}  # `self.scale` can be the argument or the member, not both
     return find_arguments(*form.columns(), members)

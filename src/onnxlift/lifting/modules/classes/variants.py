@@ -1,4 +1,4 @@
-"""Find one class for modules of which some lack a part.
+"""Find one class for modules, some of which lack a part.
 
     x = self.conv(x) + x                      ->   self.downsample = nn.Conv2d(...) if in_channels != channels
     x = self.conv(x) + self.downsample(x)                            else nn.Identity()

@@ -1,14 +1,13 @@
-"""An embedding that several modules use, and whose owner never calls it, is there again.
+"""Bring back an embedding that several modules use, and that its owner never calls.
 
     self.shared = nn.Embedding(50, 32)        and tied: self.encoder.embed_tokens.weight = self.shared.weight
 
-Models with an encoder and a decoder make one table and hand it to both. Nothing in the graph is computed by its owner,
-so the owner has no such layer, and a checkpoint of the original, which has its key, would not load. It applies
-
-1. to a table that is stored under the name of a module's parameter, if no layer of the model is called so;
-2. to one that two embeddings use, if by PyTorch's list of parameters (`origin/exported.py`) the innermost module around
-   both has just one embedding or the like, a weight and nothing else, that is not in the model otherwise;
-3. to one that a single embedding uses, if that list has one that is called `shared` in a module around it.
+Models with an encoder and a decoder make one table and hand it to both. Its owner computes nothing in the graph, so the
+lifted owner would have no such layer. A checkpoint of the original, which has the key, would not load. Applies
+1. to a table that is stored under the name of a module's parameter, if no layer of the model has this name;
+2. to a table that two embeddings use, if by PyTorch's list of parameters (`origin/exported.py`) the innermost module
+   around both lacks exactly one layer that has a weight and nothing else, like an embedding;
+3. to a table that a single embedding uses, if that list has a layer called `shared` in a module around it.
 
 The table is tied to the others (`ties.py`), so that no number is there twice.
 """
@@ -28,7 +27,7 @@ from onnxlift.lifting.tree.paths import Path, owner_of
 
 
 def add_shared_tables(root: Module, model: ir.Model) -> None:
-    """Give modules the tables that they only hold."""
+    """Add the tables to the modules that hold them without calling them."""
     tables: dict[ir.Value, list[tuple[Path, Layer]]] = {}
     for path, layer in _embeddings(root):
         tables.setdefault(layer.weights["weight"].value, []).append((path, layer))

@@ -169,7 +169,7 @@ def is_list(names: set[str]) -> bool:
 
 def indexed_containers(module: Module) -> frozenset[Path]:
     """Return the containers in a module that are indexed by number: each `nn.ModuleList`, and the module itself if it
-    is an `nn.Sequential`."""
+    is one or a numbered `nn.Sequential`."""
     if module.sequential and module.has_numbers:
         return frozenset({()})
     names: dict[Path, set[str]] = {}
@@ -182,8 +182,8 @@ def indexed_containers(module: Module) -> frozenset[Path]:
 
 
 def path_text(path: Path, indexed: frozenset[Path]) -> str:
-    """Write the way to a member through its containers: `.layers[0]`, `.attn.query`. Those in `indexed` take a number
-    in brackets."""
+    """Write the way to a member through its containers: `.layers[0]`, `.attn.query`. Numbers stand in brackets: plain
+    in the containers of `indexed`, and with quotes in others."""
     text = ""
     for depth, part in enumerate(path):
         text += f".{part}" if not part[0].isdigit() else f"[{part}]" if path[:depth] in indexed else f'["{part}"]'

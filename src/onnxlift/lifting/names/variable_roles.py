@@ -70,7 +70,7 @@ class Hints:
 
 class Role(NamedTuple):
     """The use of a variable as a `word`, with the reason. The word is empty if the variable is several things. A role
-    that `overrules` replaces the one that was found before; others give way to it."""
+    that `overrules` replaces the role that was found before. Any other gives way to the earlier one."""
 
     variable: object
     word: str

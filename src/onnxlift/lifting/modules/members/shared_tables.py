@@ -5,8 +5,8 @@
 Models with an encoder and a decoder make one table and hand it to both. Its owner computes nothing in the graph, so the
 lifted owner would have no such layer. A checkpoint of the original, which has the key, would not load. Applies
 1. to a table that is stored under the name of a module's parameter, if no layer of the model has this name;
-2. to a table that two embeddings use, if by PyTorch's list of parameters (`origin/exported.py`) the innermost module
-   around both lacks exactly one layer that has a weight and nothing else, like an embedding;
+2. to a table that two embeddings use, if PyTorch's list of parameters (`origin/exported.py`) has exactly one layer in
+   the innermost module around both that is missing so far, and it has a weight and nothing else, like an embedding;
 3. to a table that a single embedding uses, if that list has a layer called `shared` in a module around it.
 
 The table is tied to the others (`ties.py`), so that no number is there twice.

@@ -6,8 +6,8 @@
 
 Here `attend` is `F.scaled_dot_product_attention`. Applies to modules that consist of the same layers, under the same
 names, around one attention, if that makes their forwards equal up to numbers. Does not apply if the exporter names
-different classes for them. If it names none, they must have as many layers as an attention usually has. Sound because a
-caller passes a value twice that was read twice, and an argument that it leaves out has its default value.
+different classes for them. If it names none, they must have at least as many layers as an attention usually has. Sound
+because a caller passes a value twice that was read twice, and an argument that it leaves out has its default value.
 """
 
 from __future__ import annotations

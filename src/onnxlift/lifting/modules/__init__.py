@@ -1,1 +1,1 @@
-"""Nodes lowered into modules, and modules restructured: loops, lists, shared classes."""
+"""Lower nodes into modules, and restructure the modules: loops, lists, shared classes."""

@@ -1,12 +1,11 @@
-"""The code of a plan as it was lowered, until it is known whether the plan is a module.
+"""Keep the code of a plan as it was lowered, until it is known whether the plan is a module.
 
     net: a = self.0(x); return a * x      y = self.net(x)   ->   a = self.net[0](x); y = a * x
 
-Every plan is lowered once, with parameters, as if it were a module. Whether it can be one is seen from the finished
-code only: operators decide whether they are layers or functions, and so whether a plan with numbered members is the
-plain chain that an `nn.Sequential` is. The code is kept as it was before it was finished; where the plan turns out to
-be no module, it stands in the caller, in the place of the call. Nothing is lowered twice, however deep plans lie in
-plans.
+Every plan is lowered once, with parameters, as if it were a module. Only the finished code shows whether it can be one:
+operators decide whether they are layers or functions, and so whether a plan with numbered members is the plain chain
+that an `nn.Sequential` is. The code is kept as it was before it was finished. If the plan turns out to be no module,
+this code takes the place of the call in the caller. Nothing is lowered twice, however deep plans lie in plans.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ from .module import Module
 
 @dataclass
 class LoweredCode:
-    """The statements of a plan, without the `return`, and all that goes with them where they stand: the `members` that
-    they use, in the order in which they were made, the variables that nodes share (`Node.once`), and the values that
-    child modules give as Python numbers (`Module.sizes`)."""
+    """The statements of a plan, without the `return`, and all that must move with them: the `members` that they use, in
+    the order in which they were made, the variables that nodes share (`Node.once`), and the values that child modules
+    give as Python numbers (`Module.sizes`)."""
 
     statements: list[Statement]
     members: list[Layer | Module]
@@ -38,7 +37,7 @@ class LoweredCode:
     sizes: set[ir.Value]
 
     def replace(self, new: Replacement) -> None:
-        """Put other expressions in the place of some, in all statements."""
+        """Replace expressions in all statements, as `new` says."""
         for statement in walk_statements(Block(self.statements)):
             substitute_in(statement, new)
 
@@ -50,7 +49,7 @@ def code_without_steps(
     shared: Mapping[Hashable, Ref],
     sizes: set[ir.Value],
 ) -> LoweredCode:
-    """Return a copy of lowered code in which the calls of `steps` (tree/steps.py) are the code of these."""
+    """Return a copy of lowered code in which the code of `steps` (tree/steps.py) takes the place of their calls."""
     code = LoweredCode([], [], dict(shared), set(sizes))
     for member in members:
         code.members += steps[member].members if isinstance(member, Module) and member in steps else [member]
@@ -62,7 +61,8 @@ def code_without_steps(
 
 
 def replacement(others: Mapping[object, Expr]) -> Replacement:
-    """Return what `substitute` puts in the place of variables and members: `others` has it by value and by layer."""
+    """Return the function by which `substitute` replaces variables and members. `others` has the new expressions, by
+    value and by layer."""
 
     def new(part: Expr) -> Expr | None:
         match part:
@@ -76,7 +76,7 @@ def replacement(others: Mapping[object, Expr]) -> Replacement:
 
 
 def translated(operand: Operand, new: Replacement) -> Operand:
-    """Return an operand with other expressions in the place of some."""
+    """Return an operand in which expressions are replaced, as `new` says."""
     if isinstance(operand, Dims):
         if operand.elements is None:
             assert operand.whole is not None

@@ -1,4 +1,4 @@
-"""The meaning of names in the graph to a reader."""
+"""Read what the names of the graph say to a reader."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from .module import Module
 
 LONGEST_NAME = 40  # of a variable
 
-_STATES = {"Y_h": "h", "Y_c": "c"}  # ONNX's own names for what recurrent layers leave behind
-# `input.36`, `conv2d:0`: what an exporter adds to set values apart that have the same name.
+_STATES = {"Y_h": "h", "Y_c": "c"}  # ONNX's own names for the last states of recurrent layers
+# `input.36`, `conv2d:0`: the number by which an exporter tells values of the same name apart.
 _SERIAL = re.compile(r"([.:]\d+)+$")
 _ASSIGNMENT = re.compile(r"(_\d+)+$")
-# `past_key_values.3.key`: which of many modules it belongs to, which says nothing inside of one.
+# `past_key_values.3.key`: the number of a module. It says nothing inside that module.
 _COUNTER = re.compile(r"[._]\d+(?=[._][A-Za-z])")
-_SIGNATURE = "serving_default_"  # what TensorFlow puts before the inputs of a model
-# The names that PyTorch's functions give to what they take and return.
+_SIGNATURE = "serving_default_"  # TensorFlow's prefix for the inputs of a model
+# The names that PyTorch's functions give to their arguments and results.
 _ANYTHING = frozenset({"input", "result", "ret", "output", "out", "self"})
 
 
 def meaning(module: Module, value: ir.Value) -> str | None:
-    """Return a variable name from the value's own name, without what the module's name says already; None if the name
-    was made up by an exporter."""
+    """Return a variable name made from the value's own name, without the words that are in the module's path already.
+    Return None if an exporter made the name up."""
     name = _STATES.get(value.name or "", value.name or "")
     if value.is_graph_input() and not module.path:
         name = _SERIAL.sub("", name.removeprefix(_SIGNATURE)) or name
@@ -52,8 +52,8 @@ def meaning(module: Module, value: ir.Value) -> str | None:
 
 
 def _written_again(value: ir.Value, name: str) -> str:
-    """`signal_5` -> signal, if an earlier value is called so: what sets apart the values that one variable had in the
-    program that the graph was made from."""
+    """Remove the number from a name, if an earlier value has the name without it: `signal_5` -> signal. Such numbers
+    tell apart the values that one variable had in the program that the graph was made from."""
     first = _ASSIGNMENT.sub("", name)
     return first if first != name and first in _names(value.graph) else name
 
@@ -70,7 +70,7 @@ def _names(graph: ir.Graph | ir.Function | None) -> set[str]:
 
 
 def in_common(values: Sequence[object]) -> str | None:
-    """`past.0.key`, `past.1.key` -> past_key: what the author called each of several values of a graph."""
+    """Return the name that the author gave to each of several values: `past.0.key`, `past.1.key` -> past_key."""
     names = [value.name or "" for value in values if isinstance(value, ir.Value)]
     words = {_COUNTER.sub("", name) for name in names}
     word = words.pop() if len(words) == 1 and not any(map(says_nothing, names)) else ""
@@ -93,7 +93,7 @@ _OPERATION = re.compile(
 
 
 def thing(name: str) -> str | None:
-    """`Q_t`, `context_h`, `block1_conv_out` -> Q, context, block1: the name without the operation that made it."""
+    """Return a name without the operations in it: `Q_t`, `context_h`, `block1_conv_out` -> Q, context, block1."""
     name = name.rstrip("_")
     while match := _OPERATION.search(name):
         name = name[: match.start()]
@@ -101,6 +101,6 @@ def thing(name: str) -> str | None:
 
 
 def says_more(name: str | None) -> bool:
-    """Tell whether a value's name says more to a reader than the expression: `context`, but not `block1_conv_out`, nor
-    what is too long to be read."""
+    """Tell whether a value's name tells a reader more than the expression does. `context` does, `block1_conv_out` does
+    not, and neither does a name that is too long."""
     return name is not None and len(name) <= LONGEST_NAME and not _OPERATION.search(name.rstrip("_"))

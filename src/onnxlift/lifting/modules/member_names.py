@@ -1,4 +1,4 @@
-"""The names of layers, modules, parameters and buffers in the module that holds them, as ranked lists of rules."""
+"""Name layers, modules, parameters and buffers in the module that holds them, by ranked lists of rules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .module import DICT_METHODS, Module, Stored
 
 @dataclass(frozen=True)
 class NewLayer:
-    """A layer that `module` is to hold; `relative` is the path below it that the model's names say."""
+    """A layer that `module` is to hold. `relative` is its path below the module, as the model's names have it."""
 
     layer: Layer
     relative: Path
@@ -37,7 +37,7 @@ class NewLayer:
 
     @property
     def prefix(self) -> str:
-        """What the module's path adds to flat names."""
+        """The module's path as a prefix of flat names."""
         return "_".join(self.module.path) + "_" if self.module.path else ""
 
 
@@ -48,7 +48,7 @@ def _path_in_names(new: NewLayer) -> Iterator[Candidate]:
 
 
 def _flat_weight(new: NewLayer) -> Iterator[Candidate]:
-    """`conv1_weight` -> conv1: call a layer as a weight with a flat name says."""
+    """Call a layer as a weight with a flat name says: `conv1_weight` -> conv1."""
     for role, weight in new.layer.weights.items():
         flat = None if role in new.layer.kind.steps else flat_layer_name(weight.value.name)
         if flat is not None and not says_nothing(flat):
@@ -69,7 +69,7 @@ def _kind_of_layer(new: NewLayer) -> Iterator[Candidate]:
 
 LAYERS = Rules(
     (
-        _path_in_names,  # so that the keys of the state dict are the author's
+        _path_in_names,  # the keys of the state dict shall be the author's
         _flat_weight,  # weights keep their names when optimisers move or rename nodes
         _node_name,
         _kind_of_layer,
@@ -78,7 +78,7 @@ LAYERS = Rules(
 
 
 class _Source(NamedTuple):
-    """Where the path of a layer comes from, as text when somebody wants to read it."""
+    """The source of a layer's path, made into text only when it is printed."""
 
     new: NewLayer
 
@@ -97,14 +97,15 @@ class _Source(NamedTuple):
 
 
 def layer_path(layer: Layer, relative: Path, module: Module) -> Path:
-    """Return where `layer` goes in `module`; `relative` is what the model's names say. `LAYERS` has the rules."""
+    """Return the path for `layer` in `module`, by the rules of `LAYERS`. `relative` is the path that the model's names
+    tell."""
     name, module.named[layer] = LAYERS.decide(NewLayer(layer, relative, module), set())
     return module.free(tuple(name.split(".")))
 
 
 def module_path(child: Module, relative: Path, module: Module, is_guessed: bool) -> Path:
-    """Return where a module goes in another one: by the scopes in the model's names, or by a number of our own, where
-    equal runs of nodes were found (`is_guessed`)."""
+    """Return the path for a module in another one: from the scopes in the model's names, or from a number of our own,
+    if equal runs of nodes were found (`is_guessed`)."""
     reason = "equal runs of ONNX nodes, by number" if is_guessed else "a scope in the names of the ONNX model: `{}`"
     path = tuple(attribute(part) for part in relative)
     won = Candidate(".".join(path), reason, (".".join((*module.path, *relative)),))
@@ -113,15 +114,15 @@ def module_path(child: Module, relative: Path, module: Module, is_guessed: bool)
 
 
 def kind_word(member: Layer | Stored | Module) -> str:
-    """Return what a member is, in a word."""
+    """Return a word for the kind of a member."""
     if not isinstance(member, Layer):
         return "block" if isinstance(member, Module) else "constant"
     return member.kind.word
 
 
 def spell_numbers(module: Module) -> None:
-    """Give members that are mere numbers a name that an attribute can have: `0` -> `conv_0`. Layers of a model that can
-    be a container keep theirs, since nothing in it has the name of a container's method."""
+    """Give members that are mere numbers a name that an attribute can have: `0` -> `conv_0`. Layers keep their numbers
+    in a model that can be a container: one in which no member has the name of a container's method."""
     members = list(module.members.items())
     is_container = not any(path[0] in DICT_METHODS for path in module.members)
     module.members = {}
@@ -131,7 +132,7 @@ def spell_numbers(module: Module) -> None:
         module.add(module.free((head, *path[1:])), member)
 
 
-MOST_MEMBERS = 1000  # of a module that is searched for those that would share a container
+MOST_MEMBERS = 1000  # a module with more is not searched for members that would share a container
 
 _BUFFER_WORDS = {ir.DataType.BOOL: "mask"}
 _INTEGER_WEIGHTS = ("MatMulInteger", "ConvInteger", "QLinearMatMul", "QLinearConv", "DequantizeLinear")
@@ -155,7 +156,7 @@ _BY_PLACE = {
 
 @dataclass(frozen=True)
 class NewConstant:
-    """A parameter or buffer that `module` holds itself, or that a layer holds which is never called."""
+    """A parameter or buffer that `module` holds itself, or that belongs to a layer which is never called."""
 
     value: ir.Value
     module: Module
@@ -163,20 +164,20 @@ class NewConstant:
 
     @property
     def name(self) -> str:
-        """Its name in the model."""
+        """The name of the constant in the model."""
         return (self.value.name or "").removesuffix("_quantized")
 
 
 def _told_by_idiom(new: NewConstant) -> Iterator[Candidate]:
-    """Call a constant as the idiom wants that found out that it is trained."""
+    """Call a constant by the word of the idiom that found out that it is trained."""
     told = origin_of(new.value).word
     if told is not None and not new.name.endswith(f".{told}"):
         yield Candidate(told, "an idiom knows it as a {}", (told,))
 
 
 def _state_key(new: NewConstant) -> Iterator[Candidate]:
-    """Call a constant by its key in the state dict: by all of it below the module, if nothing else would be in the
-    container, else by the last part."""
+    """Call a constant by its key in the state dict. Take the whole key below the module, if its container would hold
+    nothing else; otherwise take the last part."""
     owner = owner_of(new.name)
     if owner is None:
         return
@@ -190,7 +191,7 @@ def _state_key(new: NewConstant) -> Iterator[Candidate]:
 
 
 def _own_name(new: NewConstant) -> Iterator[Candidate]:
-    """Call a constant by its name, unless an exporter or an operation made that up."""
+    """Call a constant by its name, unless an exporter made the name up, or an operation computed the constant."""
     origin = origin_of(new.value)
     if not origin.is_nameless and not origin.is_computed:
         name = new.name.rpartition("/")[2] or new.name
@@ -220,14 +221,14 @@ def _use(new: NewConstant) -> Iterator[Candidate]:
 
 
 def _constant(new: NewConstant) -> Iterator[Candidate]:
-    """Call it a constant."""
+    """Call the constant `constant`."""
     yield Candidate("constant", "nothing says what it is")
 
 
 CONSTANTS = Rules(
     (
         _told_by_idiom,
-        _state_key,  # so that the keys of the state dict are the author's
+        _state_key,  # the keys of the state dict shall be the author's
         _own_name,
         _weight_of_integers,
         _table_of_type,  # before its use: integers that are added are no bias
@@ -238,8 +239,8 @@ CONSTANTS = Rules(
 
 
 def stored_path(value: ir.Value, module: Module, is_parameter: bool) -> Path:
-    """Return the path of a parameter or buffer that `module` holds itself, or that a layer holds which is never called.
-    `CONSTANTS` has the rules."""
+    """Return the path of a parameter or buffer that `module` holds itself, or that belongs to a layer which is never
+    called. `CONSTANTS` has the rules."""
     name, module.named[value] = CONSTANTS.decide(NewConstant(value, module, is_parameter), set())
     return module.free(tuple(name.split(".")))
 
@@ -251,7 +252,8 @@ def is_integer_weight(value: ir.Value) -> bool:
 
 
 def _by_place(value: ir.Value) -> str | None:
-    """Return what it is for a user to whom several constants are different things."""
+    """Return the word for a constant at its place among the inputs of a node, if that place tells: `cos` and `sin` of a
+    rotary embedding."""
     return next((_BY_PLACE.get((node.op_type, place)) for node, place in value.uses()), None)
 
 
@@ -260,7 +262,8 @@ def _first_user(value: ir.Value) -> ir.Node | None:
 
 
 def _gives_angles(node: ir.Node | None) -> bool:
-    """Tell whether cosines and sines are taken of a product, or of it joined with itself, as for a rotary embedding."""
+    """Tell whether a product is turned into cosines and sines, as for a rotary embedding: itself, or joined with
+    itself."""
     if node is None or node.op_type not in ("Mul", "MatMul"):
         return False
     (product,) = node.outputs
@@ -271,8 +274,8 @@ def _gives_angles(node: ir.Node | None) -> bool:
 
 
 def _holds_only_parameters(module: Module, container: Path) -> bool:
-    """Tell whether nothing but parameters would be in a container, nor it in a container of parameters:
-    `self.positions.weight` of an embedding that is read as a whole, and never called."""
+    """Tell whether a container would hold nothing but parameters, and would not lie in a container of parameters
+    itself. An example is `self.positions.weight` of an embedding that is read as a whole, and never called."""
     if len(module.members) > MOST_MEMBERS:
         return False
     depth = len(container)

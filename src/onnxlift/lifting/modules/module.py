@@ -1,4 +1,4 @@
-"""A module of the generated source, before it is text."""
+"""Hold a module of the generated source, before it is text."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from onnxlift.lifting.ops.layers import Layer, Weight
 from onnxlift.lifting.ops.operand import Operand
 from onnxlift.lifting.tree.paths import DEEPEST, Path
 
-# What a member of an `nn.ModuleDict` cannot be called.
+# Names that a member of an `nn.ModuleDict` cannot have.
 DICT_METHODS = frozenset({"clear", "items", "keys", "pop", "update", "values"})
 
 
 @dataclass(eq=False)
 class Stored:
-    """A parameter or buffer that the module holds directly. What is not persistent is no part of the state dict."""
+    """A parameter or buffer that the module holds directly. A buffer that is not persistent is no part of the state
+    dict."""
 
     weight: Weight
     is_parameter: bool
@@ -29,8 +30,8 @@ class Stored:
 
 @dataclass(eq=False)
 class Borrowed:
-    """A parameter of a layer that the module reads itself: `self.embedding.weight`. `holders` are the layer, and before
-    it the modules below this one that it lies in."""
+    """A parameter of a layer that the module reads itself: `self.embedding.weight`. `holders` are the modules on the
+    way down to the layer, and the layer last."""
 
     holders: tuple[Module | Layer, ...]
     role: str
@@ -38,11 +39,15 @@ class Borrowed:
 
 @dataclass(eq=False)
 class Module:
-    """One instance in the tree. `members` maps attribute paths (`("layers", "0")` lies in a container) to what is
-    there, in the order of first use. `inputs` are the values that `forward` takes, in the form in which they come;
-    `sizes` are those that come as Python numbers from the call of another module, `optional` is how many of the last
-    ones a caller may leave out. `calls` is how often its parent calls it. `class_key` is equal for modules that are to
-    be of one class, and of no other's. `derived` is the layer that it is itself, and not one of its members."""
+    """One instance in the tree of modules.
+
+    `members` maps attribute paths (`("layers", "0")` lies in a container) to layers, modules, parameters and buffers,
+    in the order of first use. `inputs` are the values that `forward` takes, with the form in which they come. `sizes`
+    are values that come as Python numbers from the call of another module. `optional` is the number of inputs, at the
+    end, that a caller may leave out. `calls` is the number of times that its parent calls it. `class_key` is equal for
+    modules that must be of one class, and no other module may have that class. `derived` is the layer that the module
+    itself is, instead of holding it as a member.
+    """
 
     path: Path
     class_hint: str | None = None
@@ -56,14 +61,14 @@ class Module:
     body: Block = field(default_factory=Block)
     derived: Layer | None = None
     sequential: bool = False
-    is_step: bool = False  # whether it is a layer without weights of an `nn.Sequential`
+    is_step: bool = False  # True for a layer without weights in an `nn.Sequential`
     chain: dict[str, Layer | Module] | None = None  # the members that it would have as an `nn.Sequential` with names
-    reads_children: bool = False  # whether forward calls all members in a loop over `children()`
-    of_iterations: set[object] = field(default_factory=set)  # values of the last iteration of a loop, for all of them
-    names_speak: bool = True  # whether the names of values come from a person, not from an exporter
+    reads_children: bool = False  # True if forward calls all members in a loop over `children()`
+    of_iterations: set[object] = field(default_factory=set)  # values that stand for those of all iterations of a loop
+    names_speak: bool = True  # True if the names of values come from a person, not from an exporter
     layers: dict[tuple[object, ...], Layer] = field(default_factory=dict)
     constants: dict[object, Stored | Borrowed] = field(default_factory=dict)
-    named: dict[object, Chosen] = field(default_factory=dict)  # why members, and values of `Stored`, are called so
+    named: dict[object, Chosen] = field(default_factory=dict)  # the reasons for the names of members and constants
     _names: dict[object, Path] = field(default_factory=dict)
     _containers: set[Path] = field(default_factory=set)
     _numbers: dict[Path, int] = field(default_factory=dict)
@@ -74,14 +79,14 @@ class Module:
         self._containers.update(path[:i] for i in range(1, len(path)))
 
     def name(self, target: object, path: Path) -> None:
-        """Let `name_of` know what is no member itself, but made of members."""
+        """Set the path that `name_of` gives for something that is no member itself, but is made of members."""
         self._names[target] = path
 
     def free(self, path: Path) -> Path:
-        """Return `path`, changed where it would hide, or be hidden by, another member."""
+        """Return `path`, changed if it would hide another member or be hidden by it."""
         path = (path[0], *(f"{part}_" if part in DICT_METHODS else part for part in path[1:]))
         if any(path[:i] in self.members for i in range(1, len(path))):
-            path = ("_".join(path),)  # what would be its container is a layer already
+            path = ("_".join(path),)  # its container cannot be made: a layer has that name already
         candidate = path
         while candidate in self.members or candidate in self._containers:
             number = self._numbers[path] = self._numbers.get(path, 0) + 1
@@ -90,12 +95,13 @@ class Module:
 
     @property
     def has_numbers(self) -> bool:
-        """Tell whether members are called by mere numbers, as only those of a container can be."""
+        """Tell whether members are called by mere numbers, as only members of a container can be."""
         return any(path[0][0].isdigit() for path in self.members)
 
     @property
     def base(self) -> str:
-        """Return the class that it derives from: a layer or a container if it is one, and has a forward of its own."""
+        """Return the class that it derives from: that of a layer or container if it is one, and otherwise
+        `nn.Module`."""
         if self.derived is not None:
             return self.derived.constructor
         if self.sequential:
@@ -109,7 +115,7 @@ class Module:
         return self._names[target]
 
     def stored_name(self, key: object) -> Path | None:
-        """Return the attribute path of a constant that the module holds itself, or one of its layers."""
+        """Return the attribute path of a constant that the module or one of its layers holds."""
         stored = self.constants.get(key)
         if isinstance(stored, Borrowed):
             owners = (self, *(holder for holder in stored.holders if isinstance(holder, Module)))
@@ -118,8 +124,8 @@ class Module:
         return None if stored is None else self._names[stored]
 
     def find_parameter(self, value: ir.Value) -> Borrowed | None:
-        """Return the layer below this module that has `value` as a parameter, under the very key that is its name; None
-        if there is none."""
+        """Return the layer below this module that holds `value` as a parameter under the key that is the value's name;
+        None if there is none."""
         parts = tuple((value.name or "").split("."))
         if parts[: len(self.path)] != self.path:
             return None
@@ -157,13 +163,13 @@ def container(names: set[str]) -> str:
 
 
 def is_list(names: set[str]) -> bool:
-    """Tell whether the names are 0, 1, 2, ... without a gap, as those of the members of a list are."""
+    """Tell whether the names are 0, 1, 2, ... without a gap, like those of a list's members."""
     return names == {str(i) for i in range(len(names))}
 
 
 def indexed_containers(module: Module) -> frozenset[Path]:
-    """Return the containers in a module whose members are numbered, each an `nn.ModuleList`; a Sequential is one
-    itself."""
+    """Return the containers in a module that are indexed by number: each `nn.ModuleList`, and the module itself if it
+    is one or a numbered `nn.Sequential`."""
     if module.sequential and module.has_numbers:
         return frozenset({()})
     names: dict[Path, set[str]] = {}
@@ -176,8 +182,8 @@ def indexed_containers(module: Module) -> frozenset[Path]:
 
 
 def path_text(path: Path, indexed: frozenset[Path]) -> str:
-    """Return how a member is reached through its containers, of which some are indexed: `.layers[0]`, `.attn.query`. A
-    number is that of a container, be it the module itself."""
+    """Write the way to a member through its containers: `.layers[0]`, `.attn.query`. Numbers stand in brackets: plain
+    in the containers of `indexed`, and with quotes in others."""
     text = ""
     for depth, part in enumerate(path):
         text += f".{part}" if not part[0].isdigit() else f"[{part}]" if path[:depth] in indexed else f'["{part}"]'
@@ -186,7 +192,7 @@ def path_text(path: Path, indexed: frozenset[Path]) -> str:
 
 @dataclass(frozen=True)
 class Entry:
-    """One tensor of the state dict, or a constant: a buffer that is not persistent. `layer` is the identity of the
+    """One tensor of the state dict, or a constant (a buffer that is not persistent). `layer` is the identity of the
     layer that holds it."""
 
     weight: Weight

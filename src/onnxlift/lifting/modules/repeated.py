@@ -1,11 +1,12 @@
-"""A module that is called several times is one module.
+"""Make one module of a module that is called several times.
 
     y = self.layer(x)      with the code of the first call       y = self.layer(x)
     z = self.layer_1(y)    with that of the second           ->  z = self.layer(y)
 
-Each call is lowered by itself, since only its code tells whether it is the same. It is if the members are the same
-layers with the same weights, and the forwards equal in every number, up to the names of variables. Sizes that have one
-name in the first call must also have one in every other: the code may read either of them.
+Each call is lowered by itself, since only the code shows whether two calls do the same. They do if the members are the
+same layers with the same weights, and the forwards are equal in every number, up to the names of variables. If two
+sizes have one name in the first call, they must also have one name in every other call: the code may read either of
+them.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from onnxlift.lifting.tree.paths import Path
 
 from .module import Module, Stored
 
-LARGEST_COMPARED = 4096  # elements of a constant that each call has for itself
+LARGEST_COMPARED = 4096  # elements of a constant; two larger ones count as different without a comparison
 
 
 class Repeated:
-    """A module, as lowered for its first call."""
+    """A module that is called several times, as lowered for its first call."""
 
     def __init__(self, module: Module, calls: int) -> None:
         self._module = module
@@ -46,7 +47,7 @@ class Repeated:
         return self._module.calls == self._expected
 
     def join(self, call: Module) -> Module:
-        """Return the module to be called for this call: the first one, if this is the same."""
+        """Return the module to be called for this call: the first one if this call does the same, otherwise its own."""
         if call is self._module:
             return call
         if not _is_same(self._module, call):
@@ -110,7 +111,7 @@ def _values(module: Module) -> Iterator[ir.Value]:
 
 
 def _add_origins(first: Module, other: Module) -> None:
-    """Let each statement come from the nodes of all calls."""
+    """Add the nodes of another call to the origins of the first call's statements."""
     for ours, theirs in zip(walk_statements(first.body), walk_statements(other.body), strict=True):
         ours.origin.extend(theirs.origin)
     for (_, child), (_, counterpart) in zip(first.children(), other.children(), strict=True):

@@ -1,18 +1,19 @@
-"""`nn.Sequential`: a module whose forward is a plain chain.
+"""Turn a module whose forward is a plain chain into an `nn.Sequential`.
 
     x = self.0(x); x = F.relu(x); return self.2(x)   ->   nn.Sequential(nn.Linear(...), nn.ReLU(), nn.Linear(...))
 
 Applies when every statement calls one member, or one function that `torch.nn` has as a layer, on the result of the one
 before, and nothing else is read.
 
-1. Where the members are numbered, the module can be nothing else. Numbers that are missing were layers without effect
-   in inference (dropout): they become `nn.Identity()`, so that the state dict keeps its keys.
-2. Where they have names, it becomes one if the exporter says so, or if the chain is so long that a forward would only
-   repeat what the constructor says, and if every function in it was a layer with a name of its own. What was a function
-   stays one; so does a layer that is called twice. `classes.py` decides, once it is known that the module has no
-   relatives which do more: a block without a residual can share the class of those with one.
-3. A mean over all axes but batch and channels was a pool, `nn.AdaptiveAvgPool2d(1)`, and so was a maximum; if the axes
-   go at once, an `nn.Flatten()` came after it.
+1. If the members are numbered, the module can be nothing else. Numbers that are missing were layers without effect in
+   inference (dropout): they become `nn.Identity()`, so that the state dict keeps its keys.
+2. If they have names, it becomes one if the exporter says so. It also becomes one if the chain is so long that a
+   forward would only repeat what the constructor says, and every function in it was a layer with a name of its own. A
+   module with another function keeps its forward, and so does one with a layer that is called twice. `classes.py`
+   decides, once it is known that no relative of the module does more: a block without a residual can share the class
+   of those with one.
+3. A mean over all axes but batch and channels was a pool, `nn.AdaptiveAvgPool2d(1)`, and so was a maximum. If it also
+   drops these axes, an `nn.Flatten()` came after it.
 """
 
 from __future__ import annotations
@@ -33,12 +34,13 @@ from .module import Module, Stored
 
 _POOLS = {"mean": "AdaptiveAvgPool", "amax": "AdaptiveMaxPool"}
 MAX_GAP = 4
-FEWEST_NAMED = 4  # layers of a chain with names: conv, norm and activation read well as a forward of one line
-_METHODS = frozenset({"append", "extend", "insert", "pop"})  # of `nn.Sequential`, that no member of it can be called
+FEWEST_NAMED = 4  # layers of a chain with names: three (conv, norm, activation) read well as a forward of one line
+_METHODS = frozenset({"append", "extend", "insert", "pop"})  # of `nn.Sequential`: no member can have these names
 
 
 def make_sequential(module: Module, paths: ModulePaths) -> bool:
-    """Turn `module` into an `nn.Sequential` by rule 1; its members then are all its layers, numbered."""
+    """Turn `module` into an `nn.Sequential` by rule 1, if it can be one. Its members then are all its layers,
+    numbered."""
     if not module.members or not all(len(path) == 1 and path[0].isdigit() for path in module.members):
         return False
     chain: list[tuple[int | None, Layer | Module]] = []
@@ -53,12 +55,12 @@ def make_sequential(module: Module, paths: ModulePaths) -> bool:
 
 
 def is_layer(module: Module) -> bool:
-    """Tell whether all that `module` does is one function that `torch.nn` has as a layer, or as two."""
+    """Tell whether `module` does no more than one function that `torch.nn` has as a layer, or as two."""
     return sum(step is not None for step, _ in _chain(module)) == 1
 
 
 def find_named_chain(module: Module, paths: ModulePaths) -> None:
-    """Let `module.chain` be all its layers by name, if it could be an `nn.Sequential` by rule 2."""
+    """Set `module.chain` to all its layers by name, if it could be an `nn.Sequential` by rule 2."""
     is_sequential = module.class_hint == "Sequential"
     if not all(len(path) == 1 and path[0] not in _METHODS for path in module.members):
         return
@@ -90,8 +92,8 @@ def _become(module: Module, chain: Mapping[str, Layer | Module]) -> None:
 
 
 def _chain(module: Module) -> Iterator[tuple[Assign | None, Layer | Module]]:
-    """Yield the statements and the layers that they call; nothing if `forward` is no plain chain. Where a statement
-    does what two layers did, the second one is without."""
+    """Yield each statement with the layer that it calls; nothing if `forward` is no plain chain. If a statement stands
+    for two layers, the second one comes with None."""
     *steps, last = module.body.statements
     assert isinstance(last, Return)
     if len(module.inputs) != 1 or len(module.outputs) != 1 or variable(last.expr) is not module.outputs[0]:
@@ -125,7 +127,8 @@ def _number(step: Assign | None, module: Module, paths: ModulePaths) -> int | No
 
 
 def _fill(chain: list[tuple[int | None, Layer | Module]]) -> dict[int, Layer | Module] | None:
-    """Number the members as they stand in the chain, with identities in the gaps; None if the numbers don't rise."""
+    """Return the members of a chain by number, with identities in the gaps; None if the numbers don't rise, or leave
+    too large a gap."""
     numbered: dict[int, Layer | Module] = {}
     for number, member in chain:
         free = len(numbered)
@@ -140,7 +143,7 @@ def _fill(chain: list[tuple[int | None, Layer | Module]]) -> dict[int, Layer | M
 
 
 def _as_layers(expr: Expr, current: ir.Value) -> Sequence[Layer | Module]:
-    """Return the layers that `expr` applies to the value `current`, if it does just that; else none."""
+    """Return the layers that `expr` applies to the value `current`; none if it does anything else."""
     layer = _as_layer(expr, current)
     return [layer] if layer is not None else _as_global_pool(expr, current)
 
@@ -151,8 +154,8 @@ def _rises(limits: Iterable[object]) -> bool:
 
 
 def _as_global_pool(expr: Expr, current: ir.Value) -> list[Layer]:
-    """Return the pool that `current.mean((2, 3), keepdim=True)` is, and without `keepdim` the layer that drops the
-    axes."""
+    """Return the pool that `current.mean((2, 3), keepdim=True)` stands for. Without `keepdim`, return also the layer
+    that drops the axes."""
     function = bare(expr._function) if isinstance(expr, Call) else None
     rank = 0 if current.shape is None else len(current.shape)
     if not isinstance(expr, Call) or not isinstance(function, Attribute) or function._name not in _POOLS:
@@ -170,7 +173,7 @@ def _as_global_pool(expr: Expr, current: ir.Value) -> list[Layer]:
 
 
 def _as_layer(expr: Expr, current: ir.Value) -> Layer | Module | None:
-    """Return the layer that `expr` applies to the value `current`, if it does just that; else None."""
+    """Return the layer that `expr` applies to the value `current`; None if it does anything else."""
     if not isinstance(expr, Call):
         return None
     function, args = bare(expr._function), [*expr._args]
@@ -194,5 +197,5 @@ def _as_layer(expr: Expr, current: ir.Value) -> Layer | Module | None:
     if kind.name == "Hardtanh" and not _rises(literal.values()):
         return None  # the layer does not take limits that cross
     if kind.name == "Flatten":
-        literal.setdefault("start_dim", 0)  # of `x.flatten()`; the layer spares the first axis if it isn't told
+        literal.setdefault("start_dim", 0)  # the default of `x.flatten()`; that of the layer is 1
     return Layer(kind, literal)

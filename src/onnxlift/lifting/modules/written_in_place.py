@@ -1,4 +1,4 @@
-"""Operands that are written where they are used, and need no variable: short sizes, and strings."""
+"""Tell which operands are written where they are used, and need no variable: short sizes, and strings."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ def is_simple(scalar: Scalar) -> bool:
 
 
 def is_long(dims: Dims) -> bool:
-    """Tell whether sizes need a line of their own: each use would repeat the text, and uses of uses repeat it again."""
+    """Tell whether sizes need a line of their own: otherwise each use would repeat the text, and uses of uses repeat it
+    again."""
     return sum(1 for _ in islice(walk(dims.as_expr()), LONGEST_SIZES + 1)) > LONGEST_SIZES
 
 
 def text_literal(value: ir.Value) -> Expr:
-    """Return the text of an array of strings: no file of weights holds them."""
+    """Return an array of strings as a literal, since no file of weights can hold it."""
     assert value.const_value is not None
     texts = [
         t.decode("utf-8", "surrogateescape") if isinstance(t, bytes) else str(t) for t in value.const_value.numpy().flat

@@ -1,1 +1,1 @@
-"""Names of variables and classes."""
+"""Name variables and classes."""

@@ -1,9 +1,9 @@
-"""The expressions of a forward that are the scores and weights of an attention that is written out, and the variables
-that are its query, key and value: `(q @ k.mT * scale + mask).softmax(-1) @ v`.
+"""Find the attentions that a forward writes out as `(q @ k.mT * scale + mask).softmax(-1) @ v`.
 
-A product is scores only if a softmax is taken of it, of whatever was added to it or multiplied with it. A variable is
-the query only if it is what is multiplied, perhaps moved, scaled, rotated or normalised; what a layer makes queries of
-is none yet.
+This finds the expressions that are scores and weights, and the variables that are query, key and value. A product is
+scores only if a softmax is taken of it, perhaps after something was added to it or multiplied with it. A variable is
+the query only if it is itself multiplied, perhaps moved, scaled, rotated or normalised first. A value that a layer
+turns into queries is not a query yet.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _MOVES = frozenset(
 )
 _NORMS = frozenset({"normalize", "layer_norm", "rms_norm", "dropout"})
 _ON_THE_LINE = re.compile(r"(?i)norm|^ln_?\d*$|_ln$|^ln_|drop")
-# A layer whose result is taken apart into these.
+# The name of a layer whose result is split into queries, keys and values, or into keys and values.
 _JOINED = re.compile(r"(?i)(?:^|_)(qkv|kv)(?:_|$)")
 _MAX_STEPS = 64
 
 
 class AttentionRoles:
-    """The attentions of a module's forward, as far as it spells them out."""
+    """The attentions that a module's forward writes out."""
 
     def __init__(self, module: Module, inlined: Inlined) -> None:
         statements = list(walk_statements(module.body))
@@ -64,11 +64,11 @@ class AttentionRoles:
                         self._softmaxes.add(part)
 
     def is_scores(self, expr: Expr) -> bool:
-        """Tell whether a softmax is taken of this product."""
+        """Tell whether this is a product that a softmax is taken of."""
         return expr in self._scores
 
     def is_weights(self, expr: Expr) -> bool:
-        """Tell whether this is a softmax of scores, perhaps transposed or dropped from."""
+        """Tell whether this is a softmax of scores, perhaps with its axes moved, or after a dropout."""
         for _ in range(_MAX_STEPS):
             expr = bare(expr)
             if expr in self._softmaxes:
@@ -80,7 +80,7 @@ class AttentionRoles:
         return False
 
     def operands(self) -> Iterator[tuple[object, str]]:
-        """Give the variables that are queries, keys and values."""
+        """Yield the variables that are queries, keys and values, each with its letter."""
         for part in (part for whole in self.wholes for part in walk(whole)):
             match part:
                 case (
@@ -96,7 +96,8 @@ class AttentionRoles:
                         yield from ((key, VALUE) for key in self.same(left))
 
     def joined(self, statement: Assign) -> Iterator[tuple[object, str]]:
-        """`a, b, c = self.qkv(x).chunk(3, -1)` -> a: q, b: k, c: v."""
+        """Yield the pieces of a joint projection, each with its letter: `a, b, c = self.qkv(x).chunk(3, -1)` -> a: q,
+        b: k, c: v."""
         match bare(statement.expr):
             case Call(_function=Attribute(_name="chunk" | "split" | "unbind", _base=base)):
                 letters = _JOINED.search(self._layer_of(base))
@@ -106,7 +107,7 @@ class AttentionRoles:
                             yield variable(target), letter
 
     def _layer_of(self, expr: Expr | None) -> str:
-        """Return the name of the layer whose result `expr` is, moved."""
+        """Return the name of the layer whose result `expr` is, perhaps with its axes moved."""
         for _ in range(_MAX_STEPS):
             match expr:
                 case None:
@@ -117,7 +118,7 @@ class AttentionRoles:
         return ""
 
     def same(self, expr: Expr) -> Iterator[object]:
-        """Give the variable that `expr` is, moved, scaled, rotated or normalised."""
+        """Yield the variable that `expr` is, perhaps moved, scaled, rotated or normalised."""
         for _ in range(_MAX_STEPS):
             expr = bare(expr)
             key = variable(expr)
@@ -130,7 +131,8 @@ class AttentionRoles:
             expr = before
 
     def _before(self, expr: Expr, normalised: bool = False) -> Expr | None:
-        """Return what `expr` was one step earlier, if it is still the same."""
+        """Return the value that `expr` was one step earlier, if the step leaves it the same thing. With `normalised`,
+        functions that normalise or rotate and products with a constant count as such steps too."""
         match bare(expr):
             case Ref() | Local() as ref:
                 return self.inlined.get(variable(ref), self._written.get(variable(ref)))
@@ -158,7 +160,7 @@ class AttentionRoles:
         return bool(_ON_THE_LINE.search(self.module.name_of(target)[-1]))
 
     def _products(self, expr: Expr) -> Iterator[Expr]:
-        """Give the products in what a softmax is taken of."""
+        """Yield the products among the terms and factors of an expression that a softmax is taken of."""
         waiting = [expr]
         for _ in range(_MAX_STEPS):
             if not waiting:
@@ -172,7 +174,7 @@ class AttentionRoles:
                 case Call(_function=Attribute(_name="where"), _args=[_, kept, other]):
                     waiting += [kept, other]
                 case Call(_function=Attribute(_name="tanh" | "clamp", _base=base)):
-                    waiting.append(base)  # scores that are kept from growing
+                    waiting.append(base)  # keeps scores from growing
                 case _:
                     before = self._before(expr)
                     waiting += [] if before is None else [before]

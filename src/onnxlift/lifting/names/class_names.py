@@ -1,6 +1,6 @@
-"""The names of classes: as the exporter says, else by what they are, else by where they stand.
+"""Name the classes: as the exporter calls them, or else by what they are, or else by where they stand.
 
-`CLASSES` ranks these; class_roles.py has the rules for what a class is, judged by its code.
+`CLASSES` has these rules in order. The rules that tell from its code what a class is are in class_roles.py.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _GENERIC = re.compile(
     r"(?i)^(main_?graph|torch[-_]jit([-_]export)?|graph|model|onnx|g|main|graph_?\d*|tf2onnx|paddle-onnx|)$"
 )
 
-# Words that people write in capitals when they name a class, and those that they write out.
+# Words that people write in capitals in the name of a class, and abbreviations that they write out there.
 _CAPITALS = """ASPP BiFPN BiLSTM CBAM CNN CRF CSP CTC DCN DFL ECA FF FFN FPN GAN GAT GCN GEGLU GLU GNN GPT GRU LM LSTM
     MHA MHSA MLP MoE MSA NMS PPM PSP RGB RNN RoI RPN SE SPP SPPF SSM STN SwiGLU TCN UNet VAE ViT VQ VQVAE"""
 _ABBREVIATIONS = {word.lower(): word for word in _CAPITALS.split()}
@@ -45,7 +45,7 @@ _SIDES = frozenset({"encoder", "decoder"})
 
 @dataclass(frozen=True)
 class _New:
-    """A class that is to get a name, in a model that is called `file_name`."""
+    """A class that is to get a name, in a model whose file is called `file_name`."""
 
     cls: ModuleClass
     root: Module
@@ -58,14 +58,14 @@ class _New:
 
 
 def _exporters_word(new: _New) -> Iterator[Candidate]:
-    """Call a class as the exporter does, unless that is only the container that it was."""
+    """Call a class as the exporter does, unless the exporter only says that it was an `nn.Sequential`."""
     hint = new.cls.example.class_hint
     if hint is not None and hint != "Sequential":
         yield Candidate(class_name(hint, "Block"), "the exporter's class hierarchy says `{}`", (hint,))
 
 
 def _model_name(new: _New) -> Iterator[Candidate]:
-    """Call the model's class like its graph, or like the file if that says nothing."""
+    """Call the model's class like its graph. If the name of the graph says nothing, call it like the file."""
     if new.is_root:
         graph = new.model.graph.name or ""
         is_silent = _GENERIC.match(graph) or "/" in graph
@@ -74,14 +74,14 @@ def _model_name(new: _New) -> Iterator[Candidate]:
 
 
 def _what_it_is(new: _New) -> Iterator[Candidate]:
-    """Call a block that has nothing but a number, or stands under many names, by what its code is."""
+    """Call a block by what its code is, if it has only a number for a name, or stands under many names."""
     role = None if new.is_root else role_of(new.cls, new.root)
     if role is not None:
         yield Candidate(class_name(role, "Block"), "what its code is")
 
 
 def _where_it_stands(new: _New) -> Iterator[Candidate]:
-    """Call a class by the attribute that its instances stand under."""
+    """Call a class by the attribute under which its instances stand."""
     if not new.is_root:
         place = _place(new.cls)
         yield Candidate(class_name(place, "Block"), "it stands at `{}`", (".".join(new.cls.example.path),))
@@ -89,9 +89,9 @@ def _where_it_stands(new: _New) -> Iterator[Candidate]:
 
 CLASSES = Rules(
     (
-        _exporters_word,  # it is what the author has written
+        _exporters_word,  # the author's own word
         _model_name,
-        _what_it_is,  # only where the place says nothing, or several things
+        _what_it_is,  # only for classes whose place says nothing, or that have several places
         _where_it_stands,
     ),
     numbered,
@@ -121,12 +121,15 @@ def name_classes(classes: Sequence[ModuleClass], root: Module, model: ir.Model, 
 
 
 _Wanted = tuple[str, str]
-"""A name, and how it was told from others."""
+"""A name, and the way in which it was told from others."""
 
 
 def _told_apart(name: str, group: Sequence[ModuleClass]) -> dict[ModuleClass, _Wanted]:
-    """Return better names for classes that all want this one: by whose they are, else by what is in them, else by the
-    side of the model on which they stand."""
+    """Return better names for classes that all want this one.
+
+    They are told apart by their owners, or else by their parts, or else by the side of the model (encoder or decoder)
+    on which they stand.
+    """
     if len(group) == 1:
         return {}
     owners = {cls: owner for cls in group if (owner := _owner(cls)) is not None}
@@ -146,14 +149,14 @@ def _told_apart(name: str, group: Sequence[ModuleClass]) -> dict[ModuleClass, _W
 
 
 def _only_part(cls: ModuleClass) -> str | None:
-    """`layer.0` with an `attention` and a norm -> attention: the only one of its parts that is no norm."""
+    """Return the only part of a class that is no norm: `layer.0` with an `attention` and a norm -> attention."""
     parts = {path for path, m in cls.example.members.items() if not (isinstance(m, Layer) and m.kind.family == "norm")}
     path = parts.pop() if len(parts) == 1 and last_word(cls.example) in ("layer", "layers", "block", "blocks") else ()
     return _written_out(path[0]) if len(path) == 1 and re.fullmatch(r"[A-Za-z_]{2,20}", path[0]) else None
 
 
 def _side(cls: ModuleClass) -> str | None:
-    """`decoder.block.3.layer.0` -> decoder, if all are there."""
+    """Return the side of the model on which all instances stand: `decoder.block.3.layer.0` -> decoder."""
     sides = {next((part for part in module.path if part in _SIDES), None) for module in cls.instances}
     return sides.pop() if len(sides) == 1 else None
 
@@ -165,14 +168,16 @@ _QUALIFIERS: tuple[tuple[Callable[[ModuleClass], str | None], str], ...] = (
 
 
 def _owned(name: str, owner: str) -> str:
-    """`Output` of `attention` -> AttentionOutput; the attention in an attention is what attends, `SelfAttention`."""
+    """Put the owner before a name: `Output` of `attention` -> AttentionOutput. An `Attention` of an `attention` becomes
+    a `SelfAttention`."""
     if class_name(_written_out(owner)) == name:
         return f"Self{name}" if name == "Attention" else name
     return class_name(f"{owner}_{name}")
 
 
 def _owner(cls: ModuleClass) -> str | None:
-    """`encoder.layers.3` -> encoder: whose layer it is, if that has a name, and it is the same for all."""
+    """Return the owner of all instances: `encoder.layers.3` -> encoder. There is none if they have different owners, or
+    one that is no plain word."""
     owners: set[str | None] = set()
     for module in cls.instances:
         above = [*dropwhile(str.isdigit, reversed(module.path))][1:]
@@ -181,8 +186,8 @@ def _owner(cls: ModuleClass) -> str | None:
 
 
 def _place(cls: ModuleClass) -> str:
-    """`encoder.layers.3` -> encoder_layer; `dense1` and `dense2` -> dense; `time_mix` and `channel_mix` -> mix;
-    `attention.self` -> self_attention."""
+    """Return the place under which the instances stand, as a word: `encoder.layers.3` -> encoder_layer; `dense1` and
+    `dense2` -> dense; `time_mix` and `channel_mix` -> mix; `attention.self` -> self_attention."""
     words, owner = [last_word(module) for module in (cls.example, *cls.instances)], _owner(cls)
     is_numbered = cls.example.path[-1].isdigit()
     if is_numbered or len({module.path[-1] for module in cls.instances}) > 1:
@@ -200,7 +205,7 @@ def _place(cls: ModuleClass) -> str:
 
 
 def _in_common(words: Sequence[str]) -> str:
-    """Return what names end with, or begin with, if they are not the same; the first if they have nothing in common."""
+    """Return the words with which all names end, or else those with which all begin, or else the first name."""
     parts = [word.split("_") for word in dict.fromkeys(words)]
     last = [p[0] for p in takewhile(lambda part: len({*part}) == 1, zip(*map(reversed, parts), strict=False))]
     first = [p[0] for p in takewhile(lambda part: len({*part}) == 1, zip(*parts, strict=False))]

@@ -1,4 +1,4 @@
-"""The rules for what a class is, judged by its code: a residual block, an attention, a projection."""
+"""Tell from its code what a class is: a residual block, an attention, a projection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onnxlift.lifting.ops.layers import Layer
 
 _ANY = frozenset("main model module modules net network".split())  # lists of all that a model is made of
 _ATTENTION = "scaled_dot_product_attention"
-MANY_PLACES = 3  # where a block is under names of their own, so that none of these says what it is
+MANY_PLACES = 3  # under so many different names, no single one of them says what a block is
 _GATES = {"gelu": "GEGLU", "silu": "SwiGLU", "relu": "ReGLU"}
 _REARRANGING = frozenset(
     "F flatten unflatten reshape view transpose permute mT unsqueeze squeeze movedim shape size".split()
@@ -22,8 +22,8 @@ _REARRANGING = frozenset(
 
 
 def role_of(cls: ModuleClass, root: Module) -> str | None:
-    """Return what a numbered block is, judged by its code; and an attention that is there under several names. A block
-    with a name of its own keeps that."""
+    """Return what a class is, judged by its code: a numbered block, or one that stands under several names. A block
+    with a name of its own keeps that name and has no role."""
     for rule in _ROLES:
         role = rule(cls, root)
         if role is not None:
@@ -31,7 +31,7 @@ def role_of(cls: ModuleClass, root: Module) -> str | None:
     return None
 
 
-_NO_ROLE = ""  # what a rule gives that applies, and knows that the code does not say what the class is
+_NO_ROLE = ""  # the answer of a rule that applies, and knows that the code does not say what the class is
 
 
 def _step_role(cls: ModuleClass, root: Module) -> str | None:
@@ -40,7 +40,7 @@ def _step_role(cls: ModuleClass, root: Module) -> str | None:
 
 
 def _chain_role(cls: ModuleClass, root: Module) -> str | None:
-    """Name a chain of numbered layers by those that have weights."""
+    """Name a chain of numbered layers by its layers with weights: a `ConvBlock` or an `MLP`."""
     if not (cls.example.sequential and cls.example.has_numbers):
         return None
     families = {m.kind.family for m in cls.example.members.values() if isinstance(m, Layer)}
@@ -53,24 +53,24 @@ def _projection_role(cls: ModuleClass, root: Module) -> str | None:
 
 
 def _convolution_role(cls: ModuleClass, root: Module) -> str | None:
-    """Name a convolution that stands under many names."""
+    """Name a convolution that stands under many names a `ConvBlock`."""
     words = {last_word(instance).rstrip("0123456789") for instance in cls.instances}
     return "ConvBlock" if len(words) >= MANY_PLACES and _is_convolution(cls.example) else None
 
 
 def _attention_role(cls: ModuleClass, root: Module) -> str | None:
-    """Name an attention that stands under several names."""
+    """Name an attention that stands under several names an `Attention`."""
     is_one = len({last_word(instance) for instance in cls.instances}) == 1
     return None if is_one or _ATTENTION not in _called(cls.example) else "Attention"
 
 
 def _own_name_role(cls: ModuleClass, root: Module) -> str | None:
-    """Leave a block that does not end in a number its own name."""
+    """Leave a block its own name, if that does not end in a number."""
     return None if re.fullmatch(r".*\d[a-z]?", cls.example.path[-1]) else _NO_ROLE
 
 
 def _residual_role(cls: ModuleClass, root: Module) -> str | None:
-    """Name convolutions that something is added to as ResNets do."""
+    """Name residual blocks of convolutions as ResNets do: `Bottleneck`, `DownsampleBlock`, `ResidualBlock`."""
     convolutions = _convolutions(cls.example)
     if not convolutions or not _is_residual(cls.example):
         return None
@@ -81,7 +81,7 @@ def _residual_role(cls: ModuleClass, root: Module) -> str | None:
 
 
 def _transformer_role(cls: ModuleClass, root: Module) -> str | None:
-    """Name an attention, with a norm or without."""
+    """Name an attention a `TransformerBlock` if a norm is beside it, and an `Attention` otherwise."""
     if _ATTENTION not in _called(cls.example):
         return None
     has_norm = any(isinstance(m, Layer) and m.kind.family == "norm" for m in cls.example.members.values())
@@ -89,7 +89,7 @@ def _transformer_role(cls: ModuleClass, root: Module) -> str | None:
 
 
 def _anything_role(cls: ModuleClass, root: Module) -> str | None:
-    """Name one of the modules of a list that holds all that a model is made of."""
+    """Name a numbered module of a list that holds all that a model is made of, such as `model.3`."""
     words = {last_word(instance).rstrip("0123456789") for instance in cls.instances}
     return _anything(cls.example, root) if words & _ANY and cls.example.path[-1].isdigit() else None
 
@@ -100,7 +100,7 @@ _ROLES: tuple[Callable[[ModuleClass, Module], str | None], ...] = (
     _projection_role,
     _convolution_role,
     _attention_role,
-    _own_name_role,  # what follows is only for blocks that are told apart by numbers
+    _own_name_role,  # the rules below are only for blocks that are told apart by numbers
     _residual_role,
     _transformer_role,
     _anything_role,
@@ -108,9 +108,12 @@ _ROLES: tuple[Callable[[ModuleClass, Module], str | None], ...] = (
 
 
 def _anything(module: Module, root: Module) -> str:
-    """Return what a module is that stands under a number in a list of all sorts of modules: a head that makes results
-    of several values, a convolution and what follows it, halves of which one goes through blocks (cross-stage partial),
-    or pools of pools."""
+    """Return what a numbered module is, in a list of all sorts of modules.
+
+    It may be a head (it makes results of the model from several values), a convolution with the norm and activation
+    behind it, a cross-stage partial block (`CSPBlock`: one part of the input goes through blocks, and is joined to the
+    rest), or a pyramid of pools. Otherwise it is a `Block`.
+    """
     called = _called(module)
     if len(module.inputs) > 1 and {*module.outputs} & {*root.outputs}:
         return "Head"
@@ -128,7 +131,7 @@ def _anything(module: Module, root: Module) -> str:
 
 
 def _step(module: Module) -> str:
-    """Return what a layer without weights is: a gate of one half by the other, another order of axes, an activation."""
+    """Return what a layer without weights is: a gate of one half by the other, a change of axes, or an activation."""
     called = _called(module)
     if "chunk" in called:
         return next((name for function, name in _GATES.items() if function in called), "Gate")
@@ -150,19 +153,20 @@ def _is_projection(module: Module) -> bool:
 
 
 def _is_convolution(module: Module) -> bool:
-    """Tell whether this is one convolution, with a norm perhaps, and no name says what for."""
+    """Tell whether a module holds one convolution, and norms at most besides."""
     kinds = [m.kind if isinstance(m, Layer) else None for m in module.members.values()]
     others = [kind for kind in kinds if not _convolves(kind)]
     return len(kinds) - len(others) == 1 and all(kind is not None and kind.family == "norm" for kind in others)
 
 
 def _convolves(kind: LayerKind | None) -> bool:
-    """Tell whether a layer is a convolution that gives its name to blocks: a quantised one does not."""
+    """Tell whether a layer is a convolution that blocks are named after. A quantised one is not."""
     return kind is not None and kind.family == "convolution" and bool(kind.class_word)
 
 
 def _convolutions(module: Module) -> list[Layer]:
-    """Return the convolutions of a block; or those in its parts, if these have no other matrices."""
+    """Return the convolutions of a block. If it has none itself, return those in its parts, unless these hold a linear
+    layer."""
     own = [m for m in module.members.values() if isinstance(m, Layer)]
     below = [m for part in module.walk() for m in part.members.values() if isinstance(m, Layer)]
     convolutions = [m for m in own if _convolves(m.kind)]
@@ -172,11 +176,11 @@ def _convolutions(module: Module) -> list[Layer]:
 
 
 def _is_residual(module: Module) -> bool:
-    """Tell whether the input, or a member's value of it, is added to something."""
+    """Tell whether the input, or what a member makes of the input alone, is added to something."""
     near = set(module.inputs)
     for statement in walk_statements(module.body):
         for whole in expressions(statement):
-            expr = whole._then if isinstance(whole, Ternary) else whole  # a sum that not all of the class compute
+            expr = whole._then if isinstance(whole, Ternary) else whole  # only some instances of the class compute it
             match expr:
                 case Call() if isinstance(expr._function, Member) and _reads(expr) <= module.inputs.keys():
                     near.update(t._key for t in getattr(statement, "targets", []) if isinstance(t, Ref))

@@ -1,7 +1,8 @@
-"""What the variables of a forward are for: what callers and callees call them, the query of an attention, a residual.
+"""Find the roles of a forward's variables: the query of an attention, a residual, or the name that a caller or callee
+has for it.
 
-A role is found where a variable is used, and handed back along the line of computation to what becomes that variable.
-Letters say nothing and are no roles. Where a variable becomes several things, it is none of them yet.
+A role is found where a variable is used. From there it is handed back, along the line of computation, to the value that
+becomes that variable. Letters say nothing and are no roles. A value that becomes several things has no role yet.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ from .words import MASK, POSITIONS, WORDS, is_called_again, spoken
 
 ATTENTION = "scaled_dot_product_attention"
 SOFTMAX = "softmax"
-# Names of a parameter in a forward that adds it to its result, or to the scores of an attention; elsewhere it is
-# something else.
+# Names of a parameter that a forward adds to its result, or to the scores of an attention. They are good only in that
+# forward: elsewhere the value is something else.
 RESIDUAL, BIAS = "residual", "bias"
 WEIGHT = "weight"
-# What is looked up in an embedding of this name.
+# The name of an embedding, and the word for the values that are looked up in it.
 _LOOKED_UP = (
     (re.compile(r"(?i)pos(itions?)?(_|$)|_positions?$|wpe$"), POSITIONS),
     (re.compile(r"(?i)token_types?(_|$)|segments?(_|$)"), "token_types"),
@@ -59,16 +60,17 @@ _IN_ATTENTION = {QUERY: "the query of an attention", KEY: "the key of an attenti
 
 @dataclass
 class Hints:
-    """What others call the values of a forward: its parameters as the callers name them, and for every module that it
-    calls the names of that one's parameters and results. Letters say nothing and are left out."""
+    """The names that other modules have for the values of a forward: `parameters` are its parameters as the callers
+    name them; `called` gives, for a module that it calls, the names of that module's parameters and results. Letters
+    say nothing and are left out."""
 
     parameters: dict[int, str] = field(default_factory=dict)
     called: Callable[[Module], tuple[Mapping[int, str], Mapping[int, str]]] = lambda child: ({}, {})
 
 
 class Role(NamedTuple):
-    """What a variable is used as, and the reason in words; no word if it is several things. It `overrules` the roles
-    that were found before, or gives way to them."""
+    """The use of a variable as a `word`, with the reason. The word is empty if the variable is several things. A role
+    that `overrules` replaces the role that was found before. Any other gives way to the earlier one."""
 
     variable: object
     word: str
@@ -83,10 +85,12 @@ class Role(NamedTuple):
 
 
 class Roles:
-    """`found`: variable -> what it is called elsewhere, or what it is used as; `lost`: the other roles that it has;
-    `factors`: the variables that something is multiplied with; `indices`: those that are looked up in an embedding.
+    """The roles of all variables of a forward.
 
-    The rules are asked in the order of `_RULES`, at the end of the class."""
+    `found` has, for each variable, its name elsewhere or its use. `lost` gives the other roles that it has. `factors`
+    are the variables that something is multiplied with. `indices` are the variables that are looked up in an embedding.
+    The rules are asked in the order of `_RULES`, at the end of the class.
+    """
 
     def __init__(self, module: Module, inlined: Inlined, hints: Hints, attention: AttentionRoles) -> None:
         self.module = module
@@ -120,26 +124,27 @@ class Roles:
             self._all[role.variable] = role
 
     def _word(self, key: object) -> str | None:
-        """Return the role that a variable has so far; none at all, or "" if it is several things."""
+        """Return the role that a variable has so far: None if it has no role, "" if it is several things."""
         known = self._all.get(key)
         return None if known is None else known.word
 
-    # What is read off a call
+    # Roles that a call gives
 
     def _of_calls(self) -> Iterator[Role]:
-        """Go through the calls, in the order of the text; the first one that says what a variable is decides."""
+        """Yield the roles that calls give, in the order of the text. The first call that says what a variable is
+        decides."""
         for call in self._calls:
             for rule in self._CALL_RULES:
                 yield from rule(self, call)
 
     def _attended(self, call: Call) -> Iterator[Role]:
-        """The operands of PyTorch's attention are query, key and value."""
+        """Call the operands of PyTorch's attention query, key and value."""
         if isinstance(call._function, Attribute) and call._function._name == ATTENTION:
             operands = zip(call._args, (QUERY, KEY, VALUE), strict=False)
             yield from _in_attention((key, role) for e, role in operands for key in self._attention.same(e))
 
     def _passed_on(self, call: Call) -> Iterator[Role]:
-        """What is handed to a module is called as that one calls it."""
+        """Call an argument of a module as that module calls it."""
         child = called_module(call)
         names = {} if child is None else self._hints.called(child)[0]
         for position, argument in enumerate(call._args):
@@ -147,19 +152,19 @@ class Roles:
                 yield Role(variable(argument), names[position], "`self.{}` calls it so", (_Path(self.module, child),))
 
     def _weights(self, call: Call) -> Iterator[Role]:
-        """`F.linear(x, weight, bias)`: what a layer would have."""
+        """Call the other arguments of a layer's function weight and bias: `F.linear(x, weight, bias)`."""
         if _is_layers_function(call):
             for argument, word in zip(call._args[1:], (WEIGHT, BIAS), strict=False):
                 yield Role(variable(argument), word, "a layer would have it as its {}", (word,))
 
     def _angles(self, call: Call) -> Iterator[Role]:
-        """`apply_rotary(x, cos, sin)`."""
+        """Call the angles of a rotary embedding cos and sin: `apply_rotary(x, cos, sin)`."""
         if _is_rotary(call):
             for argument, word in zip(call._args[1:], (WORDS["cos"], WORDS["sin"]), strict=False):
                 yield Role(variable(argument), word, "something is turned by it")
 
     def _looked_up(self, call: Call) -> Iterator[Role]:
-        """`self.position_embeddings(x)` -> positions: what an embedding is given."""
+        """Call the argument of an embedding by that embedding's name: `self.position_embeddings(x)` -> x: positions."""
         if _looks_up(call):
             assert isinstance(call._function, Member)
             name = self.module.name_of(call._function._target)[-1]
@@ -167,14 +172,14 @@ class Roles:
                 yield Role(variable(call._args[0]), word, "it is looked up in `self.{}`", (name,))
 
     def _masking(self, call: Call) -> Iterator[Role]:
-        """What an attention is given as `attn_mask`."""
+        """Call the `attn_mask` of an attention a mask."""
         if "attn_mask" in call._kwargs:
             yield Role(variable(call._kwargs["attn_mask"]), MASK, "the mask of an attention")
 
-    # What is read off the whole forward
+    # Roles that the whole forward gives
 
     def _biases(self) -> Iterator[Role]:
-        """A parameter that is added to scores is a bias, if the callers have no name for it."""
+        """Call a parameter that is added to scores a bias, if the callers have no name for it."""
         biases = set(self._added_to_scores())
         for position, value in enumerate(self.module.inputs):
             if value in biases:
@@ -182,24 +187,24 @@ class Roles:
                 yield Role(value, BIAS, "it is added to the scores of an attention")
 
     def _residuals(self) -> Iterator[Role]:
-        """The parameters, but for the first, that are added to what the forward computes, read nowhere else, and no
-        part of a mask."""
+        """Call a parameter a residual if the forward adds it to what it computes, and reads it nowhere else. The first
+        parameter, and a part of a mask, is no residual."""
         of_masks = set(self._added_to_masks())
         for addend in self._addends():
             if addend not in of_masks:
                 yield Role(addend, RESIDUAL, "it is added to what the forward computes")
 
     def _attention_operands(self) -> Iterator[Role]:
-        """Queries, keys and values of attentions that are written out."""
+        """Name the queries, keys and values of attentions that are written out."""
         yield from _in_attention(self._attention.operands())
 
     def _called_by_callers(self) -> Iterator[Role]:
-        """A parameter is called as the callers call it."""
+        """Call a parameter as the callers call it."""
         for position, value in enumerate(self.module.inputs):
             yield from self._as_called(position, value)
 
     def _in_place_of_nothing(self) -> Iterator[Role]:
-        """What an optional member gives where it is there is called by the member."""
+        """Call the result of an optional member by that member."""
         for statement in self._statements if self.module.optional else ():
             member = asked_member(statement)
             if member is not None:
@@ -207,22 +212,23 @@ class Roles:
                 name = self.module.name_of(member)[-1]
                 yield Role(written[-1], spoken(name), "the result of `self.{}`, where that is there", (name,))
 
-    # What is handed back along the line of computation
+    # Roles that are handed back along the line of computation
 
     def _of_statements(self) -> Iterator[Role]:
-        """Go through the statements from the last to the first: what a variable becomes is known by then."""
+        """Yield the roles that statements give, from the last to the first: the role of a result is known before its
+        sources are asked for."""
         for statement in reversed(self._statements):
             if isinstance(statement, Assign):
                 for rule in self._STATEMENT_RULES:
                     yield from rule(self, statement)
 
     def _taken_apart(self, statement: Assign) -> Iterator[Role]:
-        """`a, b, c = self.qkv(x).chunk(3, -1)` -> a: q, b: k, c: v."""
+        """Name the pieces of a joint projection: `a, b, c = self.qkv(x).chunk(3, -1)` -> a: q, b: k, c: v."""
         for key, role in self._attention.joined(statement):
             yield Role(key, role, _IN_ATTENTION[role])
 
     def _given_back(self, statement: Assign) -> Iterator[Role]:
-        """The results of a module are called as that one calls them."""
+        """Call the results of a module as that module calls them."""
         child = called_module(statement.expr)
         named = {} if child is None or is_called_again(statement.expr) else self._hints.called(child)[1]
         for position, name in named.items():
@@ -231,7 +237,7 @@ class Roles:
                 yield Role(target, name, "`self.{}` calls it so", (_Path(self.module, child),))
 
     def _whole_of_parts(self, statement: Assign) -> Iterator[Role]:
-        """`q_rot, q_pass = x.split(...)` -> x: q."""
+        """Name a value by the two parts into which it is split: `q_rot, q_pass = x.split(...)` -> x: q."""
         whole = _whole([self._word(variable(target)) or "" for target in statement.targets])
         if whole is not None:
             for source in main_line(statement.expr, self.inlined):
@@ -239,7 +245,8 @@ class Roles:
                     yield Role(source, whole, "it becomes the two parts of `{}`", (whole,), overrules=True)
 
     def _rotated_parts(self, statement: Assign) -> Iterator[Role]:
-        """`q = torch.cat((apply_rotary(x, cos, sin), y), -1)` -> x: q_rot, y: q_pass."""
+        """Name the parts by the whole, if one of them is rotated: `q = torch.cat((apply_rotary(x, cos, sin), y), -1)`
+        -> x: q_rot, y: q_pass."""
         word = self._word(variable(statement.targets[0])) if _is_plain(statement) else None
         match bare(statement.expr):
             case Call(_function=Attribute(_name="cat"), _args=[Display(_items=[first, second]), *_]) if word:
@@ -250,12 +257,14 @@ class Roles:
                             yield Role(variable(part), f"{word}_{suffix}", reason, (word,), overrules=True)
 
     def _masked(self, statement: Assign) -> Iterator[Role]:
-        """`mask = torch.where(mask, bias, low)` -> bias: what is added to the scores where the mask lets it."""
+        """Call a value that a mask chooses a bias: `mask = torch.where(mask, bias, low)`. It is added to the scores
+        where the mask lets it."""
         if _is_plain(statement) and self._word(variable(statement.targets[0])) == MASK:
             yield Role(_kept_by_mask(statement.expr), BIAS, "it is added to the scores where a mask lets it")
 
     def _handed_back(self, statement: Assign) -> Iterator[Role]:
-        """What becomes a variable has its role already; what becomes several things is none of them yet."""
+        """Give the role of a result to the one variable that it is computed from. A variable that becomes several
+        things has no role."""
         result = variable(statement.targets[0]) if _is_plain(statement) else None
         word = self._word(result)
         if word is None:
@@ -268,7 +277,8 @@ class Roles:
             yield role._replace(variable=sources[0], word=word if is_same else "", overrules=True)
 
     def _held(self, statement: Assign) -> Iterator[Role]:
-        """What is computed from one parameter or buffer, and nothing else, is called like that."""
+        """Call a value that is computed from one parameter or buffer, and nothing else, like that parameter or
+        buffer."""
         if len(statement.targets) == 1 and (name := self._only_parameter(statement.expr)) is not None:
             yield Role(variable(statement.targets[0]), name, "it is computed from `self.{}` alone", (name,))
 
@@ -281,23 +291,23 @@ class Roles:
         _looked_up,
         _masking,
     )
-    # Each statement is asked after those that follow it.
+    # The rules are asked for the last statement first.
     _STATEMENT_RULES: tuple[Callable[[Roles, Assign], Iterator[Role]], ...] = (
         _taken_apart,
         _given_back,
         _whole_of_parts,  # as soon as both parts are known
         _rotated_parts,
         _masked,
-        _handed_back,  # from a variable whose role the rules above have found, or statements below
+        _handed_back,  # from a variable whose role is known: by the rules above, or from later statements
         _held,
     )
     _RULES: tuple[Callable[[Roles], Iterator[Role]], ...] = (
-        _of_calls,  # what takes a variable says most plainly what it is
+        _of_calls,  # the function that takes a variable says most plainly what it is
         _biases,
-        _residuals,  # after calls and biases, whose masks are no residuals
+        _residuals,  # after calls and biases: these find the masks, whose parts are no residuals
         _attention_operands,  # products say less than a call
         _of_statements,
-        _called_by_callers,  # they know least of what is done here
+        _called_by_callers,  # callers know least about what is done here
         _in_place_of_nothing,
     )
 
@@ -307,12 +317,12 @@ class Roles:
             yield Role(value, name, "the caller calls it `{}`", (name,))
 
     def _sources(self, expr: Expr, role: str) -> Iterator[object]:
-        """Give the variables that have become `expr`, which has this role. What a layer makes queries of is no query
-        yet."""
+        """Yield the variables that have become `expr`, which has this role. A value that a layer turns into queries is
+        no query yet."""
         return self._attention.same(expr) if role in OPERANDS else main_line(expr, self.inlined)
 
     def _only_parameter(self, expr: Expr) -> str | None:
-        """Return what the one parameter or buffer is called that an expression is computed from, and nothing else."""
+        """Return the name of the parameter or buffer that an expression is computed from, if it reads nothing else."""
         keys = {variable(part) for part in walk(expr) if isinstance(part, Ref | Local)}
         name = self.module.stored_name(keys.pop()) if len(keys) == 1 else None
         return identifier(name[-1]) if name is not None else None
@@ -323,7 +333,7 @@ class Roles:
                 yield from (variable(side) for side in (part._left, part._right))
 
     def _addends(self) -> Iterator[object]:
-        """Give the parameters, but for the first, that are added to something computed, and are read nowhere else."""
+        """Yield the parameters, except for the first, that are added to something computed and read nowhere else."""
         reads = Counter(variable(part) for part in self._parts if isinstance(part, Ref | Local))
         others = set(list(self.module.inputs)[1:])
         for part in self._parts:
@@ -334,7 +344,7 @@ class Roles:
                         yield side
 
     def _added_to_masks(self) -> Iterator[object]:
-        """`mask = x + y`, where others call this a mask -> x, y."""
+        """Yield the two terms of a sum that others call a mask: `mask = x + y` -> x, y."""
         for statement in self._statements:
             if isinstance(statement, Assign) and MASK in [self._word(variable(t)) for t in statement.targets]:
                 match bare(statement.expr):
@@ -342,7 +352,7 @@ class Roles:
                         yield from (variable(side) for side in (left, right))
 
     def _before_moves(self, expr: Expr) -> Expr:
-        """`x.unflatten(0, (-1, 4))` -> x: what only has other axes then."""
+        """Return the expression before its axes were moved: `x.unflatten(0, (-1, 4))` -> x."""
         while True:
             expr = self.inlined.get(variable(expr), expr)
             match bare(expr):
@@ -352,8 +362,8 @@ class Roles:
                     return expr
 
     def _added_to_scores(self) -> Iterator[object]:
-        """Give the variables that are added to what a softmax is taken of, `(q @ k.mT + bias).softmax(-1)`, or to the
-        mask of an attention."""
+        """Yield the variables that are added to what a softmax is taken of, as in `(q @ k.mT + bias).softmax(-1)`, or
+        to the mask of an attention."""
         assigned = (s for s in self._statements if isinstance(s, Assign))
         written = {variable(s.targets[0]): s.expr for s in assigned if len(s.targets) == 1}
         functions = [call._function for call in self._calls]
@@ -375,7 +385,7 @@ class Roles:
 
 
 class _Path(NamedTuple):
-    """The place of a member, as text when somebody wants to read it."""
+    """The path of a member, made into text only when it is printed."""
 
     module: Module
     member: object
@@ -385,7 +395,7 @@ class _Path(NamedTuple):
 
 
 def _in_attention(operands: Iterable[tuple[object, str]]) -> Iterator[Role]:
-    """Give the roles of queries, keys and values; what is several of these is none of them."""
+    """Yield the roles of queries, keys and values. A variable that is several of these gets no word."""
     roles: dict[object, set[str]] = {}
     for key, role in operands:
         roles.setdefault(key, set()).add(role)
@@ -395,7 +405,7 @@ def _in_attention(operands: Iterable[tuple[object, str]]) -> Iterator[Role]:
 
 
 def _is_plain(statement: Assign) -> bool:
-    """Tell whether a statement gives one variable a value, and not by calling a module."""
+    """Tell whether a statement writes one variable, without calling a module."""
     targets = statement.targets
     return len(targets) == 1 and targets[0] is not None and called_module(statement.expr) is None
 
@@ -409,7 +419,7 @@ def _is_embedding(target: object) -> bool:
 
 
 def _kept_by_mask(expr: Expr) -> object:
-    """`torch.where(mask, bias, low)` -> bias: the variable that is taken where a mask lets it."""
+    """Return the variable that is taken where a mask lets it: `torch.where(mask, bias, low)` -> bias."""
     match bare(expr):
         case Call(_function=Attribute(_name="where"), _args=[_, *choices]):
             return next((key for choice in choices if (key := variable(choice)) is not None), None)
@@ -417,7 +427,7 @@ def _kept_by_mask(expr: Expr) -> object:
 
 
 def _is_layers_function(call: Call) -> bool:
-    """Tell whether this does what a layer does, with a weight and perhaps a bias: `F.linear(x, weight, bias)`."""
+    """Tell whether this calls the function of a layer that has weights: `F.linear(x, weight, bias)`."""
     match call._function:
         case Attribute(_base=Name(_name="F"), _name=name):
             return name == "linear" or name.startswith("conv")
@@ -425,19 +435,19 @@ def _is_layers_function(call: Call) -> bool:
 
 
 def _is_rotary(call: Call) -> bool:
-    """Tell whether something is turned by cosines and sines: `apply_rotary(x, cos, sin)`."""
+    """Tell whether something is rotated by cosines and sines: `apply_rotary(x, cos, sin)`."""
     return isinstance(call._function, Name) and call._function._name.startswith("apply_rotary")
 
 
 def _are_alike(source: object, result: object) -> bool:
-    """Tell whether a variable can be the same thing before and after: what is looked up is not what it is looked up
-    by."""
+    """Tell whether both are floats, or neither is. Otherwise they cannot be the same thing before and after: the
+    indices that are looked up in a table are not what is found there."""
     kinds = [value.dtype in FLOATS for value in (source, result) if isinstance(value, ir.Value)]
     return len(set(kinds)) < 2
 
 
 def _whole(roles: list[str]) -> str | None:
-    """`q_rot`, `q_pass` -> q: what these are the two parts of."""
+    """Return the value that has these two parts: `q_rot`, `q_pass` -> q."""
     match roles:
         case [first, second] if first.endswith("_rot") and second == first.removesuffix("_rot") + "_pass":
             return first.removesuffix("_rot")
@@ -445,13 +455,13 @@ def _whole(roles: list[str]) -> str | None:
 
 
 def written_by(statement: Statement | None) -> list[object]:
-    """Return the variables that a statement gives a value."""
+    """Return the variables that a statement writes."""
     targets = statement.targets if isinstance(statement, Assign | ForLoop) else ()
     return [variable(target) for target in targets if target is not None]
 
 
 def counted_in(expr: Expr, inlined: Inlined) -> Iterator[Local]:
-    """Give the variables of loops in an expression: `head` of `[head(x) for head in self.heads]`."""
+    """Yield the variables of comprehensions in an expression: `head` of `[head(x) for head in self.heads]`."""
     for part in walk(expr):
         if isinstance(part, Comprehension):
             yield from (target for target in part._targets if target is not None)

@@ -1,4 +1,4 @@
-"""The rules for names of variables, ranked: `PARAMETERS` of a forward, `LOOP_VARIABLES`, `RESULTS` of statements.
+"""Rank the rules for names of variables: `PARAMETERS` of a forward, `LOOP_VARIABLES`, `RESULTS` of statements.
 
 Each rule looks at a `Birth`: a variable at the statement that first writes it, with the names that it can't have.
 """
@@ -34,7 +34,7 @@ _GOES_ON = "it is what becomes of `{}`, which is not needed any more"
 
 
 class Birth:
-    """A variable when it gets its name, and what the rules ask about it, each found when it is first asked for."""
+    """A variable that is about to get its name. Its properties are what the rules ask about it."""
 
     def __init__(self, variables: Variables, key: object, statement: Statement | None, taken: set[str]) -> None:
         self.variables = variables
@@ -62,14 +62,15 @@ class Birth:
 
     @cached_property
     def role(self) -> Candidate | None:
-        """What the variable is called elsewhere, or used as. That something is a mask is seen better here."""
+        """The name that the variable has elsewhere, or its use; None for a mask, because the expression tells that
+        better."""
         is_mask = self.word is not None and self.word.name == MASK
         return None if is_mask else self.variables.roles.found.get(self.key)
 
     @cached_property
     def word(self) -> Candidate | None:
-        """The word for the expression, if this is its main result. A sigmoid that nothing is multiplied with is no gate
-        but a probability."""
+        """The word for the expression, if this variable is its main result. A sigmoid is a gate only if something is
+        multiplied with it; otherwise it is a probability, and has no word."""
         word = self.variables.words.of(self.assign.expr) if written_by(self.statement)[0] is self.key else None
         is_probability = word is not None and word.name == WORDS["sigmoid"] and self.key not in self.factors
         return None if is_probability else word
@@ -81,7 +82,7 @@ class Birth:
 
     @cached_property
     def replaced(self) -> str | None:
-        """The name of a variable that is read here for the last time, and lives on in the result."""
+        """The name of a variable that is read here for the last time, and goes on as the result."""
         lives, names = self.variables.lives, self.variables.names
         for other in main_line(self.assign.expr, self.variables.inlined):
             name = names.get(other)
@@ -95,8 +96,8 @@ class Birth:
         return None
 
     def _may_be_called(self, name: str) -> bool:
-        """Tell whether the result can go on under a name: the model's inputs are what they are called, no other value
-        is `pixel_values`; nor is a part of `state` the state."""
+        """Tell whether the result can go on under a name. The name of a model's input stays with that input: no other
+        value is `pixel_values`. And a part of `state` is not the state."""
         if name in LETTERS:
             return True
         is_input = not self.module.path and name in self.variables.of_inputs
@@ -104,7 +105,8 @@ class Birth:
 
     @property
     def waits(self) -> bool:
-        """Whether it is appended to what becomes of it, as the last thing that is done with it."""
+        """True if the last thing that is done with it is to append it to something else, after another statement has
+        read it."""
         life = self.variables.lives[self.key]
         return life.first_read < life.joined == life.death
 
@@ -118,7 +120,8 @@ class Birth:
 
 
 def _hint_of_the_code(birth: Birth) -> Iterator[Candidate]:
-    """Call a variable that only the code has, such as a loop's counter, as the code that makes it wants."""
+    """Call a variable that stands for no value of the graph, such as a loop's counter, as the code that makes it
+    wants."""
     assert isinstance(birth.key, Local)
     yield Candidate(identifier(birth.key._hint), "a variable of the code, for no value of the model", numbered=True)
 
@@ -133,8 +136,7 @@ def _name_of_input(birth: Birth) -> Iterator[Candidate]:
 
 
 def _role_of_parameter(birth: Birth) -> Iterator[Candidate]:
-    """Call what a module takes by what it is used as, but for its main input, and for inputs of the model with a name
-    that says more."""
+    """Call a parameter by its role. The main input has none, and an input of the model keeps a name that says more."""
     role = birth.variables.roles.found.get(birth.key)
     is_named = birth.value.is_graph_input() and says_more(birth.in_graph)
     if role is not None and not _is_main(birth) and not is_named:
@@ -142,7 +144,7 @@ def _role_of_parameter(birth: Birth) -> Iterator[Candidate]:
 
 
 def _name_in_graph_of_parameter(birth: Birth) -> Iterator[Candidate]:
-    """Call what a module takes by its name in the graph, but for its main input."""
+    """Call a parameter by its name in the graph, unless it is the main input."""
     if birth.in_graph is not None and says_more(birth.in_graph) and not _is_main(birth):
         yield Candidate(birth.in_graph, _IN_THE_GRAPH, (birth.value.name,), numbered=True)
 
@@ -163,14 +165,14 @@ def _kind_of_parameter(birth: Birth) -> Iterator[Candidate]:
 
 
 def _next_letter(birth: Birth) -> Iterator[Candidate]:
-    """Take the first letter that the forward has not used: `x` for what a module is about."""
+    """Take the first letter that the forward has not used: `x` for the main input."""
     is_main = birth.key in birth.module.inputs and _is_main(birth)
     reason = "what the module is about: a letter" if is_main else "nothing says what it is: the next free letter"
     yield Candidate(birth.letter, reason, numbered=True)
 
 
 def _is_main(birth: Birth) -> bool:
-    """Tell whether this is the tensor that a module is about, which is `x`."""
+    """Tell whether this is the main input, a tensor of floats, which is called `x`."""
     value = birth.value
     return value is birth.variables.main and value.dtype in FLOATS and not birth.variables.is_number(value)
 
@@ -188,20 +190,21 @@ def _name_in_graph_of_counter(birth: Birth) -> Iterator[Candidate]:
 
 
 def _start_of_loop(birth: Birth) -> Iterator[Candidate]:
-    """Let what a loop starts with go on as `x`, if nothing else needs that."""
+    """Call the value that a loop starts with `x`, like the variable that it is copied from, if that is not needed any
+    more."""
     if isinstance(bare(birth.assign.expr), Ref) and birth.replaced in LETTERS:
         yield Candidate(str(birth.replaced), "a loop starts with `{}`, which is not needed any more", (birth.replaced,))
 
 
 def _name_in_graph(birth: Birth) -> Iterator[Candidate]:
-    """Call a value by its name in the graph, if that says more than the expression and no member is called so."""
+    """Call a value by its name in the graph, if that says more than the expression, and no member has this name."""
     name = birth.in_graph
     if name is not None and says_more(name) and name not in birth.variables.member_names:
         yield Candidate(name, _IN_THE_GRAPH, (birth.value.name,))
 
 
 def _name_of_size(birth: Birth) -> Iterator[Candidate]:
-    """Call a size by the model's own name for it, if it has one."""
+    """Call a size by the model's own name for it, or else `size`."""
     if is_sizes(birth.assign.expr) or birth.key in birth.module.sizes:
         known = birth.value.meta.get("dims")
         if isinstance(known, str) and known.isidentifier() and len(known) > 1:
@@ -211,14 +214,14 @@ def _name_of_size(birth: Birth) -> Iterator[Candidate]:
 
 
 def _usual_name(birth: Birth) -> Iterator[Candidate]:
-    """Call what some operators give as everybody does, such as the states of an LSTM."""
+    """Call the results of some operators as everybody does, such as the states of an LSTM."""
     usual = birth.value.meta.get(USUAL_NAME)
     if usual is not None:
         yield Candidate(str(usual), "what this result is usually called")
 
 
 def _name_among_pieces(birth: Birth) -> Iterator[Candidate]:
-    """`self.gate_up_proj(x).chunk(2, -1)` -> gate, up: call pieces by the layer that they come from."""
+    """Call pieces by the layer that they come from: `self.gate_up_proj(x).chunk(2, -1)` -> gate, up."""
     words = birth.variables.words.of_pieces(birth.assign)
     for target, word in zip(birth.assign.targets, words, strict=False):
         if target is not None and variable(target) is birth.key and word:
@@ -226,15 +229,16 @@ def _name_among_pieces(birth: Birth) -> Iterator[Candidate]:
 
 
 def _branch(birth: Birth) -> Iterator[Candidate]:
-    """Let queries, keys, values and gates keep their own names, unless only a part of one is turned."""
+    """Let queries, keys, values and gates keep their own words, unless the role says that this is only the rotated part
+    of one."""
     word, role = birth.word, birth.role
     if word is not None and word.name in BRANCHES and (role is None or role.name != f"{word.name}_rot"):
         yield word
 
 
 def _role(birth: Birth) -> Iterator[Candidate]:
-    """Call a value by what it is used as, or called elsewhere, if the graph has no name for it. A mask, or one of
-    several results, is set apart by a number; others leave it to the next rule."""
+    """Call a value by its role, if the graph has no name for it. If the name is taken, a mask or one of several results
+    gets a number; others leave it to the next rule."""
     role = birth.role
     if role is not None and birth.in_graph is None:
         yield role
@@ -244,13 +248,13 @@ def _role(birth: Birth) -> Iterator[Candidate]:
 
 
 def _word_of_what_waits(birth: Birth) -> Iterator[Candidate]:
-    """Call a value that waits to be joined to what becomes of it by its own word."""
+    """Call a value by its own word, if it waits to be joined to what is computed from it."""
     if birth.word is not None and birth.waits:
         yield birth.word
 
 
 def _main_line(birth: Birth) -> Iterator[Candidate]:
-    """Let `x`, or the forward's first parameter, be what becomes of it: `x = self.layer1(x)`."""
+    """Let the result go on as `x`, or as the forward's first parameter: `x = self.layer1(x)`."""
     main = birth.variables.names.get(birth.variables.main)
     if len(birth.assign.targets) == 1 and birth.replaced is not None and birth.replaced in (*LETTERS, main):
         yield Candidate(birth.replaced, _GOES_ON, (birth.replaced,))
@@ -276,13 +280,13 @@ def _word(birth: Birth) -> Iterator[Candidate]:
 
 
 def _replaced(birth: Birth) -> Iterator[Candidate]:
-    """Let any variable be what becomes of it."""
+    """Let the result go on under the name of any variable that it replaces."""
     if len(birth.assign.targets) == 1 and birth.replaced is not None:
         yield Candidate(birth.replaced, _GOES_ON, (birth.replaced,))
 
 
 def _looked_up(birth: Birth) -> Iterator[Candidate]:
-    """Call what is looked up in an embedding an index."""
+    """Call a value that is looked up in an embedding an index."""
     if birth.key in birth.variables.roles.indices:
         yield Candidate(INDEX, "it is looked up in an embedding", numbered=True)
 
@@ -294,7 +298,7 @@ def _booleans(birth: Birth) -> Iterator[Candidate]:
 
 
 def _free_letter(birth: Birth) -> Iterator[Candidate]:
-    """Take a letter that is free. What is worked on does not become a count."""
+    """Take a letter that is free. Integers do not take over the name of the main input."""
     main = birth.variables.names.get(birth.variables.main)
     taken = birth.taken | {main} if main is not None and birth.value.dtype in INTEGERS else birth.taken
     letter = next((letter for letter in LETTERS if letter not in taken), None)
@@ -305,7 +309,7 @@ LOCALS = Rules((_hint_of_the_code,))
 PARAMETERS = Rules(
     (
         _name_of_input,  # callers of the model know its inputs by their names
-        _role_of_parameter,  # a module says what a value is for it, not who made it
+        _role_of_parameter,  # a module says what it uses a value for, not who made it
         _name_in_graph_of_parameter,
         _kind_of_parameter,
         _next_letter,
@@ -315,14 +319,14 @@ LOOP_VARIABLES = Rules((_name_in_graph_of_counter, _next_letter))
 RESULTS = Rules(
     (
         _start_of_loop,  # `x = x` before a loop is not written at all
-        _name_in_graph,  # somebody has thought of it
-        _name_of_size,  # a number is not what the tensors around it are
+        _name_in_graph,  # a person has chosen it
+        _name_of_size,  # before the rules that name tensors: a size is a number
         _usual_name,
         _name_among_pieces,  # pieces are named together, or not at all
-        _branch,  # before roles: `key` is named by its layer, not by what a callee takes it for
-        _role,  # only where the graph has no name; it knows the use, which says more than the operation
-        _word_of_what_waits,  # else it would be `x`, and what becomes of it could not be
-        _main_line,  # a straight line stays `x`, whatever its operations are
+        _branch,  # before roles: `key` is named by its layer, not by the callee's word for it
+        _role,  # only if the graph has no name for it; the use says more than the operation
+        _word_of_what_waits,  # if it took `x`, the values computed from it could not be `x`
+        _main_line,  # a straight line of computation stays `x`, whatever its operations are
         _thing_in_graph,
         _new_line,
         _word,

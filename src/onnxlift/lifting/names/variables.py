@@ -1,10 +1,10 @@
-"""Names of the variables in one `forward`.
+"""Name the variables of one `forward`.
 
-A value gets, in this order: its name in the graph, if that means something to a reader; the name of the variable that
-it replaces, if that one is read here for the last time (`x = self.layer1(x)`); the word for what it is (`query`,
-`mask`, `scores`); a plain letter. The rules are in variable_rules.py. `x` is what is being worked on: a value that
-waits to be joined to what becomes of it, as in a U-Net, is called by its own word. Two values share a name only if the
-first is dead when the second is born.
+A value gets the first of these that it can have: its name in the graph, if a reader can make something of it; the name
+of the variable that it replaces, if that one is read here for the last time (`x = self.layer1(x)`); the word for what
+it is (`query`, `mask`, `scores`); a plain letter. The rules are in variable_rules.py. `x` is the value that is being
+worked on. A value that waits to be joined later to what is computed from it, as in a U-Net, gets its own word instead.
+Two values share a name only if the first is not read any more when the second is written.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class Life:
 
 
 class Variables:
-    """Names for all variables of a module's forward, as `names` (by value) and `parameters`; `explain` gives why."""
+    """The names of all variables of a module's forward: `names` by value, and `parameters`. `explain` gives the
+    reasons."""
 
     def __init__(self, module: Module, inlined: Inlined, hints: Hints) -> None:
         self.module = module
@@ -72,7 +73,7 @@ class Variables:
         self.roles = Roles(module, inlined, hints, attention)
         self.words = Words(module, inlined, attention, self.names)
         self.member_names = {path[0] for path in module.members}
-        self.main = next(iter(module.inputs), None)  # the parameter that a forward is about
+        self.main = next(iter(module.inputs), None)  # the main input
         self.lives: dict[object, Life] = {}
         self.used: set[str] = set()
         # The tensor that says where tensors belong (`x.device`). Only another tensor may take over its name.
@@ -94,7 +95,7 @@ class Variables:
         return {*self.parameters}
 
     def explain(self) -> dict[object, Name]:
-        """Return why each variable has its name: the names are given once more, and all rules are asked."""
+        """Return the reasons for each variable's name. This names all variables once more, and asks every rule."""
         found: dict[object, Name] = {}
         self.names.clear()
         self.used.clear()
@@ -115,7 +116,7 @@ class Variables:
             counted = [target for expr in expressions(statement) for target in counted_in(expr, self.inlined)]
             self.clock += 2 if counted else 1
             now = self.clock
-            # They are alive as long as anything that the statement reads or writes.
+            # The variables of a comprehension are alive together with all that its statement reads or writes.
             self.lives.update((target, Life(now - 1, now + 1)) for target in counted)
             for expr in expressions(statement):
                 for key in variables_behind(expr, self.inlined):
@@ -141,8 +142,11 @@ class Variables:
                     self.lives[key].death = self.clock
 
     def _births(self) -> Iterator[tuple[Rules[Birth], Birth]]:
-        """Give each variable when it is first written, with the rules for it and the names that it can't have; whoever
-        asks gives it a name before asking for the next."""
+        """Yield each variable when it is first written, with the rules for it. Its `taken` holds the names that it
+        can't have.
+
+        The caller must give it a name before asking for the next variable.
+        """
         self._holder: dict[str, object] = {}  # name -> the variable that had it last
         alive: set[str] = set()  # names whose value is still needed after this statement
         ends: list[tuple[int, str]] = []
@@ -155,7 +159,7 @@ class Variables:
                     alive.discard(name)
             taken = alive
             together = written_by(life.statement)
-            if len(together) > 1:  # at the same moment
+            if len(together) > 1:  # written by the same statement, so the names must differ
                 taken = alive | {self.names[other] for other in together if other in self.names}
             if self.anchor in self.names and not self._is_tensor(key):
                 taken = taken | {self.names[self.anchor]}
@@ -169,7 +173,7 @@ class Variables:
         self._holder[name] = key
 
     def _is_tensor(self, key: object) -> bool:
-        """Tell whether a variable has a device: not so numbers, sizes, lists and strings."""
+        """Tell whether a variable has a device. Numbers, sizes, lists and strings have none."""
         if not isinstance(key, ir.Value) or self.is_number(key):
             return False
         return type_of(key).kind == "tensor" and key.dtype != ir.DataType.STRING
@@ -184,11 +188,11 @@ class Variables:
         return life is not None and isinstance(life.statement, Assign) and is_sizes(life.statement.expr)
 
     def is_last_holder(self, key: object, name: str) -> bool:
-        """Tell whether no other variable has had a name since this one got it."""
+        """Tell whether no other variable has got this name since this one got it."""
         return self._holder.get(name) is key
 
     def _appended(self, expr: Expr) -> Iterable[object]:
-        """`torch.cat((a, b, c))` -> b, c."""
+        """Yield the variables that are appended to another: `torch.cat((a, b, c))` -> b, c."""
         for part in walk(expr):
             match part:
                 case Ref() | Local():
@@ -200,7 +204,7 @@ class Variables:
                         yield from main_line(other, self.inlined)
 
     def word(self, expr: Expr) -> str | None:
-        """Return what an expression is called: the variable that it is, or what its outermost operation gives."""
+        """Return the name of the variable that an expression is, or else the word for the result of the expression."""
         key = variable(expr)
         if key is not None and key not in self.inlined:
             return self.names.get(key)

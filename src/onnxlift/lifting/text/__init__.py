@@ -1,1 +1,1 @@
-"""The files: source, weights, source map, dump of the graph."""
+"""Write the files: source, weights, source map, dump of the graph."""

@@ -1,4 +1,4 @@
-"""The text of a class's constructor: arguments, members, and the numbers that forward reads."""
+"""Write the constructor of a class: its arguments, its members, and the numbers that `forward` reads."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ MOST_BY_POSITION = 4  # arguments of a constructor; more are given by name
 
 
 class Constructor:
-    """Writes the constructor of a class."""
+    """The writer of one class's constructor."""
 
     def __init__(self, cls: ModuleClass, class_of: Mapping[object, ModuleClass]) -> None:
         self.cls = cls
         self.module = cls.example
         self.class_of = class_of
         self.places = cls.constructor.texts
-        self.loop_variables: set[str] = set()  # of generators around what is being written
+        self.loop_variables: set[str] = set()  # of the generators that enclose what is being written
         self.optional = {part.member: part for part in cls.parts if part.member is not None}
 
     def lines(self) -> Iterator[str]:
-        """The method, but for what ties weights."""
+        """Yield the lines of `__init__`, without the code that ties weights."""
         arguments = "".join(f", {self._parameter(name)}" for name in self.cls.constructor.values)
         yield f"def __init__(self{arguments}) -> None:"
         variables = [f"    {name} = {value}" for name, value in self.cls.constructor.variables.items()]
@@ -71,7 +71,8 @@ class Constructor:
         return f"{text} = {literal(constructor.defaults[name])}" if name in constructor.defaults else text
 
     def _members(self, members: Mapping[Path, Layer | Stored | Module]) -> Iterator[str]:
-        """One line for each attribute; members with longer paths are gathered in their container."""
+        """Yield the assignments of members, one for each attribute. Members with longer paths are written within their
+        container."""
         groups: dict[str, dict[Path, Layer | Stored | Module]] = {}
         for path, member in members.items():
             groups.setdefault(path[0], {})[path[1:]] = member
@@ -95,7 +96,8 @@ class Constructor:
                 yield f"self.{attribute} = {self._container(group)}"
 
     def _buffer(self, attribute: str, stored: Stored) -> Iterator[str]:
-        """A buffer on a line, or its tensor before it, by the last word of its name."""
+        """Yield the line that registers a buffer. If it is too long, yield a line before it that makes the tensor, as a
+        variable named by the last word of the buffer's name."""
         persistent, empty = "" if stored.persistent else ", persistent=False", self._empty(stored)
         if (attribute,) in self.optional:
             empty = f"{empty} if {self.places[(self.optional[(attribute,)], 'there')]} else None"
@@ -107,7 +109,8 @@ class Constructor:
             yield f'self.register_buffer("{attribute}", {word}{persistent})'
 
     def _assigned(self, target: str, member: Layer | Stored | Module) -> Iterator[str]:
-        """A member on a line, or, if it is a chain of members with names, each of these on a line."""
+        """Yield the line that assigns a member. If it is too long and the member is a chain with named members, yield a
+        line for each of these."""
         line = f"{target} = {self.member(member)}"
         if len(line) <= LINE_LENGTH - 8 or not isinstance(member, Module) or not self._is_named_chain(member):
             yield line
@@ -117,7 +120,7 @@ class Constructor:
             yield from self._assigned(f"{target}.{path[0]}", inner)
 
     def _made_in_a_loop(self, layers: NumberedLayers) -> Iterator[str]:
-        """Members whose numbers grow regularly: `Layer(channels + i * 4)`."""
+        """Yield the loop that makes members whose numbers grow regularly: `Layer(channels + i * 4)`."""
         values: dict[str, str] = {}
         for name, value in layers.arguments.items():
             values[name] = self._number((self.module, name), value)
@@ -129,7 +132,7 @@ class Constructor:
         yield f'    self.add_module(f"{layers.prefix}{{{number}}}", {_instance(cls, values)})'
 
     def _optional(self, attribute: str, member: Layer | Stored | Module) -> Iterator[str]:
-        """A part that some instances lack."""
+        """Yield the lines that make a part which some instances lack."""
         part = self.optional[(attribute,)]
         condition = self.places[(part, "there")]
         nothing = "nn.Identity()" if isinstance(part.statement, Assign) else "None"
@@ -150,11 +153,11 @@ class Constructor:
         return f"{kind}({self._entries(group)})"
 
     def _entries(self, group: Mapping[Path, Layer | Stored | Module]) -> str:
-        """What a container of these members is made from."""
+        """Write the argument of a container of these members: a list, a generator or a dictionary."""
         parts: dict[str, dict[Path, Layer | Stored | Module]] = {}
         for path, member in group.items():
             parts.setdefault(path[0], {})[path[1:]] = member
-        if all(name.isdecimal() for name in parts):  # a list with gaps: what has no weights is not in it
+        if all(name.isdecimal() for name in parts):  # a list with gaps: entries without weights are not in it
             parts = {name: parts[name] for name in sorted(parts, key=int)}
         if is_list(set(parts)) and all(() in inner for inner in parts.values()):
             return listed([parts[str(i)][()] for i in range(len(parts))], self, starred=False)
@@ -169,7 +172,8 @@ class Constructor:
         return f"{{{entries}}}"
 
     def repeated_member(self, member: Layer | Stored | Module, variable: str, numbers: Mapping[object, str]) -> str:
-        """A member for each value of a variable, with these texts for some numbers by their places."""
+        """Write a member for each value of `variable`. `numbers` are the texts for some of its numbers, by their
+        places."""
         places, variables = self.places, self.loop_variables
         self.places, self.loop_variables = {**places, **numbers}, {*variables, variable}
         text = self.member(member)
@@ -177,16 +181,16 @@ class Constructor:
         return text
 
     def number(self, number: Number) -> str:
-        """What is written for a number."""
+        """Write a number: as the argument or variable that holds it, or else as a literal."""
         assert isinstance(number.where, tuple)
         return self._number(number.where, number.value)
 
     def taken(self) -> set[str]:
-        """Names of variables in the constructor."""
+        """Return the names of the constructor's variables."""
         return {*self.cls.constructor.values, *self.cls.constructor.variables, *self.loop_variables}
 
     def member(self, member: Layer | Stored | Module) -> str:
-        """The constructor call."""
+        """Write the call that makes a member."""
         match member:
             case Stored():
                 return f"nn.Parameter({self._empty(member)})"
@@ -202,7 +206,7 @@ class Constructor:
         return self._layer(member)
 
     def _is_named_chain(self, module: Module) -> bool:
-        """Whether it is an `nn.Sequential` without a class of its own whose members have names."""
+        """Tell whether this is an `nn.Sequential` without a class of its own, whose members have names."""
         return module not in self.class_of and not module.has_numbers
 
     def _layer(self, layer: Layer) -> str:
@@ -212,9 +216,9 @@ class Constructor:
         return text if layer.computed is None else _wrapped(text, layer.computed)
 
     def _made(self, layer: Layer, constructor: str) -> str:
-        """A call of the constructor with what a layer is made from."""
+        """Write a call of `constructor` with the arguments of a layer."""
         call = ConstructorCall(constructor)
-        alone = REQUIRED not in layer.signature.values()  # `nn.Dropout(0.1)`: the one thing that it is about
+        alone = REQUIRED not in layer.signature.values()  # `nn.Dropout(0.1)`: its first argument needs no name
         for position, (name, value) in enumerate(layer.complete_arguments().items()):
             default = layer.signature[name]
             is_needed = default is REQUIRED or (layer, name) in self.places or value != default
@@ -242,8 +246,8 @@ class Constructor:
 
 @dataclass
 class ConstructorCall:
-    """`nn.Conv2d(3, channels, 7, stride, bias=False)`: what has the name of its parameter is given by position, if all
-    before it is."""
+    """A call such as `nn.Conv2d(3, channels, 7, stride, bias=False)`. An optional argument is given by position if its
+    text is the name of its parameter, and all arguments before it are given by position."""
 
     name: str
     arguments: list[str] = field(default_factory=list)
@@ -260,13 +264,13 @@ class ConstructorCall:
 
 
 def _wrapped(text: str, computed: ComputedWeight) -> str:
-    """`weight_norm(nn.Conv1d(...), dim=1)`: a layer that computes its weight."""
+    """Wrap a layer that computes its weight: `weight_norm(nn.Conv1d(...), dim=1)`."""
     options = "".join(f", {name}={literal(value)}" for name, value in computed.arguments.items())
     return f"{computed.function}({text}{options})"
 
 
 def _instance(cls: ModuleClass, values: Mapping[str, str]) -> str:
-    """A call of the class's constructor with these arguments."""
+    """Write a call of the class's constructor with these arguments."""
     defaults = cls.constructor.defaults
     by_name = len(values) - len(defaults) > MOST_BY_POSITION
     call = ConstructorCall(cls.name)
@@ -277,7 +281,7 @@ def _instance(cls: ModuleClass, values: Mapping[str, str]) -> str:
 
 
 def literal(value: Any) -> str:
-    """A number, or a tuple of numbers, of a layer's arguments."""
+    """Write an argument of a layer as a literal: a number, a string, a class of layers, or a tuple of these."""
     if isinstance(value, bool) or value is None:
         return repr(value)
     if isinstance(value, float):

@@ -1,10 +1,10 @@
-"""NAME.graph.txt: the typed graph as people can read it, whole after normalisation and at the end, and between these
-what each stage changed.
+"""Write NAME.graph.txt: the typed graph for people to read, after normalisation and at the end. Between these it has
+the changes of each stage.
 
     conv1: Conv(x, conv1.weight, conv1.bias, pads=[1, 1, 1, 1]) -> c1 float32 (batch, 64, 112, 112)
 
-To be cheap enough to be always on, a node is written anew only if it, its inputs or its outputs are others than
-before; and of a graph of more than `MAX_NODES` nodes only the end is shown.
+This is always on, so it must be cheap. The line of a node is written again only if the node, its inputs or its outputs
+have changed. Of a graph with more than `MAX_NODES` nodes, only the end is shown.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ MAX_NAME = 120
 
 
 class GraphDump:
-    """Called with the name of each stage and the model after it; `text(model)` gives the file."""
+    """The record of a graph through the stages. Call it after each stage with the stage's name and the model;
+    `text(model)` gives the file."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -67,7 +68,7 @@ class GraphDump:
             self._parts.append("\n".join([f"# {stage}: {len(before)} -> {len(after)} nodes\n", *removed, *added]))
 
     def text(self, model: ir.Model) -> str:
-        """All that was recorded, and the graph as it is now."""
+        """Return the text of all that was recorded, and of the graph as it is now."""
         return "\n\n".join([*self._parts, f"# As it is written\n\n{_whole(model, node_line)}"]) + "\n"
 
     def _line(self, node: ir.Node) -> str:
@@ -107,7 +108,7 @@ def _graph_lines(graph: ir.Graph, indent: str, line: Callable[[ir.Node], str]) -
 
 
 def node_line(node: ir.Node) -> str:
-    """A node on one line: its name, operator, inputs, attributes, and outputs with their types."""
+    """Write a node on one line: its name, operator, inputs, attributes, and outputs with their types."""
     arguments = ["_" if value is None else shown(value.name) for value in node.inputs]
     arguments += [f"{name}={_attribute(attribute)}" for name, attribute in sorted(node.attributes.items())]
     outputs = ", ".join(f"{shown(value.name)} {type_of(value)}" for value in node.outputs if value.name)
@@ -116,7 +117,8 @@ def node_line(node: ir.Node) -> str:
 
 
 def shown(text: str | None) -> str:
-    """Return a name of the model for a line of ours: no control characters, and not endless."""
+    """Return a name of the model so that it fits on one of our lines: without control characters, and cut if it is too
+    long."""
     text = text or ""
     text = text if text.isprintable() else repr(text)[1:-1]
     return text if len(text) <= MAX_NAME else f"{text[:MAX_NAME]}..."
@@ -143,7 +145,7 @@ def _plain(value: object) -> str:
 
 
 def _elements(value: ir.Value) -> str:
-    """` = [1, 2]` for a constant of a few elements."""
+    """Return the elements of a constant that has only a few, as ` = [1, 2]`."""
     size = type_of(value).size
     if value.const_value is None or size is None or size > MAX_ELEMENTS:
         return ""

@@ -1,4 +1,4 @@
-"""Answers to "why is it called so?" and "what became of this node?", for `Lifted.explain` and `convert --explain`."""
+"""Answer "why is it called so?" and "what became of this node?", for `Lifted.explain` and `convert --explain`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from .named import ARGUMENT, CLASS, MEMBER, VARIABLE, NamedThing
 from .source_map import SourceMap
 
 FEW = 4
-"""Values or nodes that are listed; of more only the number is given."""
+"""The most values or nodes that are listed. Of the rest only the number is given."""
 NEAREST = 12
-"""Nodes around one without near misses that are asked for theirs: a pattern tells at one of its nodes why it fails."""
+"""The most nodes that are searched for near misses, around a node without its own. A pattern of several nodes notes at
+only one of them why it failed."""
 _HEADS = {VARIABLE: "variable in {}", MEMBER: "member of {}", ARGUMENT: "argument or attribute of {}", CLASS: "class"}
 
 
 @dataclass(frozen=True)
 class NodeStory:
-    """What became of a node of the model: the steps that changed or took it, in order, those that nearly took it, and
-    the lines that compute it. `changes` is None if nobody has watched."""
+    """The history of a node of the model: the steps that changed or took it, in order, the steps that nearly took it,
+    and the lines that compute it. `changes` is None if no changes were recorded."""
 
     node: str
     changes: Sequence[str] | None
@@ -46,8 +47,8 @@ class NodeStory:
 
 @dataclass(frozen=True)
 class Explanation:
-    """All that is known under a name: the `things` of the source that are called so, or that hold the ONNX value of
-    that name, and the `node` of the ONNX model. `str` of it is for people."""
+    """All that is known under a name. `things` of the source have this name, or hold the ONNX value of this name.
+    `node` is the ONNX node of this name. `str` of it is for people."""
 
     name: str
     things: Sequence[NamedThing]
@@ -77,15 +78,15 @@ def explain(
     changes: Mapping[str, Sequence[Change]] | None,
     near_misses: Sequence[NearMiss],
 ) -> Explanation:
-    """Return what is known under a name: one of the source, of an ONNX value or of an ONNX node (`readers` has all
-    nodes). An unknown one is an error that suggests others."""
+    """Return what is known under the name of something in the source, of an ONNX value or of an ONNX node. `readers`
+    has all nodes. An unknown name is an error that suggests others."""
     known = list(things)
     found = [thing for thing in known if name in thing.spellings]
     found = found or [thing for thing in known if thing.kind == VARIABLE and name in thing.values]
     story = None
     if name in readers:
         steps = None if changes is None else [*map(str, changes.get(name, ()))]
-        took = {change.step for change in (changes or {}).get(name, ())}  # perhaps from another of its nodes
+        took = {change.step for change in (changes or {}).get(name, ())}  # perhaps starting from another node
         misses = [miss for miss in _near_misses_of(name, readers, near_misses) if miss.step not in took]
         story = NodeStory(name, steps, misses, source_map.lines_of(name))
     if not found and story is None:
@@ -96,13 +97,13 @@ def explain(
 def _near_misses_of(
     node: str, readers: Mapping[str, Sequence[str]], near_misses: Sequence[NearMiss]
 ) -> Sequence[NearMiss]:
-    """Return the near misses of a node; else those of the nearest node that has any."""
+    """Return the near misses of a node. If it has none, return those of the nearest node that has any."""
     makers: dict[str, list[str]] = {}
     for maker, users in readers.items():
         for user in users:
             makers.setdefault(user, []).append(maker)
     waiting = [node]
-    for current in islice(waiting, NEAREST):  # which grows meanwhile
+    for current in islice(waiting, NEAREST):  # the list grows while we go through it
         found = [miss for miss in near_misses if miss.node == current]
         if found:
             return found

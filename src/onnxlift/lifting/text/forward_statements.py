@@ -1,5 +1,7 @@
-"""The statements of a generated file, found by parsing it. Imports little, since `verify` uses it in a child process
-that has enough to import."""
+"""Find the statements of a generated file by parsing it.
+
+This file imports little: `verify` uses it in a child process, which has enough to import already.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from onnxlift.lifting import kernels
 
 
 def forward_statements(tree: ast.Module) -> Iterator[ast.stmt]:
-    """The statements of every `forward` in the order of the text, those of inner blocks included. Layers of our own are
-    kernels: no node of the model is behind their lines."""
+    """Yield the statements of every `forward` in the order of the text, with those of inner blocks. Classes of layers
+    that onnxlift brings itself are left out: they are kernels, and no node of the model stands behind their lines."""
     for cls in tree.body:
         if isinstance(cls, ast.ClassDef) and cls.name not in kernels.layers():
             for function in cls.body:

@@ -1,13 +1,14 @@
-"""The last gate: generated source is nothing but the kind of code that we write.
+"""Check that generated source is nothing but the kind of code that we write. This is the last gate.
 
 Text of a stranger reaches the source as a checked identifier, as a literal by `repr`, or in a docstring without quotes
-(`code/identifiers.py`). Should one of these fail, what slips through still has to look like this:
+(`code/identifiers.py`). If one of these ways has a fault, the text that slips through must still obey these rules:
 1. A file is a docstring, imports, functions, classes and the paths of the weights: nothing runs when it is imported.
 2. A class is an `nn.Module`, a container or a layer, with methods and the types of buffers, without decorators.
 3. Statements and expressions are of the kinds that kernels and `forward` consist of.
-4. A name is defined in the file, or one of the builtins that compute: not `open`, `eval`, `getattr`. `type` is a type
-   of parameters, and never called.
-5. No attribute begins with an underscore, so that nothing climbs from an object to its class and its module.
+4. A name is defined in the file, or is one of the builtins that compute: not `open`, `eval`, `getattr`. `type` is only
+   a type of parameters, and never called.
+5. No attribute begins with an underscore (except `__init__`), so no code can climb from an object to its class and
+   module.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ _OUR_NAMES = frozenset({"__file__"})
 
 
 class UnexpectedSource(AssertionError):  # noqa: N818  # it says what is wrong: the source, and so onnxlift
-    """Generated source is not what we write. A mistake in onnxlift, or in an operator function of the user's own."""
+    """The error for generated source that is not what we write. onnxlift has a fault, or an operator function of the
+    user."""
 
 
 def check_source(text: str) -> None:
@@ -85,12 +87,12 @@ def _check_top(body: Sequence[ast.stmt]) -> None:
 
 
 def _is_path(target: ast.expr) -> bool:
-    """The name of the path of a file that `load` reads."""
+    """Tell whether this is the variable for the path of a file that `load` reads."""
     return isinstance(target, ast.Name) and target.id in ("WEIGHTS", "CONSTANTS")
 
 
 def _is_of_a_class(statement: ast.stmt) -> bool:
-    """A docstring, a method, or the type of a buffer."""
+    """Tell whether a class may hold this statement: a docstring, a method, or the type of a buffer."""
     if isinstance(statement, ast.AnnAssign):
         return statement.value is None and ast.unparse(statement.annotation) in _BUFFER_TYPES
     return _is_docstring(statement) or isinstance(statement, ast.FunctionDef)
@@ -105,7 +107,7 @@ def _is_docstring(statement: ast.stmt) -> bool:
 
 
 def _defined(tree: ast.Module) -> Iterator[str]:
-    """Every name that the file binds, wherever it does."""
+    """Yield every name that the file binds, in any scope."""
     for node in ast.walk(tree):
         match node:
             case ast.alias():

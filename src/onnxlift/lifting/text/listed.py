@@ -1,12 +1,13 @@
-"""What a list of members is made from, in as few lines as a person would take.
+"""Write a list of members in as few lines as a person would.
 
     Block(8, 16), Block(16, 16), Block(16, 16), Block(16, 16)  ->  Block(8, 16), *(Block(16, 16) for _ in range(3))
     Block(1), Block(2), Block(4), ..., Block(512)              ->  *(Block(2**i) for i in range(10))
     Head(16, 8), Head(24, 8), Head(32, 8), Head(48, 8)         ->  *(Head(channels, 8) for channels in (16, 24, 32, 48))
 
-Equal entries in a row are written once from three on, if that is shorter. Entries that are equal but for one number are
-written once where they would take a line each: over powers of two or a range if the numbers are that, also if they
-come again and again, else over the numbers. Not where some of them are equal in a row, which are one line already.
+Three or more equal entries in a row are written once, if that is shorter. Entries that differ in one number are written
+once if the list is too long for a line. They are written over powers of two or a range if the numbers are that, even if
+the powers come again and again, and otherwise over the numbers themselves. They are not written so if three or more of
+them are equal in a row: those are one entry already.
 """
 
 from __future__ import annotations
@@ -24,32 +25,33 @@ from onnxlift.lifting.modules.module import Module, Stored
 from onnxlift.lifting.ops.layers import Layer
 
 LINE_LENGTH = 100  # of the generated source
-STEPS_IN = 14  # characters that a line of entries does not have, for where it stands and the brackets
-LONG_RUN = 3  # entries in a row that are written as one
+STEPS_IN = 14  # characters of a line that go to the indentation and the brackets, and not to entries
+LONG_RUN = 3  # so many equal entries in a row are written as one
 
 Member = Layer | Stored | Module
 
 
 class Writer(Protocol):
-    """Writes members of a class."""
+    """A writer of a class's members."""
 
     class_of: Mapping[object, ModuleClass]
 
     def member(self, member: Member) -> str:
-        """The constructor call."""
+        """Write the call that makes a member."""
 
     def repeated_member(self, member: Member, variable: str, numbers: Mapping[object, str]) -> str:
-        """The same for each value of a variable, with these texts for some numbers by their places."""
+        """Write a member for each value of `variable`. `numbers` are the texts for some of its numbers, by their
+        places."""
 
     def number(self, number: Number) -> str:
-        """What is written for a number."""
+        """Write a number: as the argument or variable that holds it, or else as a literal."""
 
     def taken(self) -> set[str]:
-        """Names of variables in the constructor."""
+        """Return the names of the constructor's variables."""
 
 
 def listed(members: Sequence[Member], writer: Writer, *, starred: bool) -> str:
-    """The entries, as arguments (`starred`) or as what a list is made from: a list or a generator."""
+    """Write the entries, either as arguments (`starred`) or as the argument of a list: itself a list or a generator."""
     texts = [writer.member(member) for member in members]
     if not starred and len(texts) > 1 and len({*texts}) == 1:
         return f"{texts[0]} for _ in range({len(texts)})"
@@ -62,7 +64,8 @@ def listed(members: Sequence[Member], writer: Writer, *, starred: bool) -> str:
 
 
 def _entries(members: Sequence[Member], texts: Sequence[str], writer: Writer, is_long: bool) -> list[str]:
-    """The entries with runs written once: of one kind that differ in one number, and of equal ones."""
+    """Return the entries, with each run written once: a run of equal entries, or of one kind that differ in one
+    number."""
     entries: list[str] = []
     start = 0
     for _, group in groupby(members, lambda member: _kind(member, writer)):
@@ -88,7 +91,7 @@ def _equal_once(texts: Sequence[str]) -> list[str]:
 
 
 def _generator(members: Sequence[Member], texts: Sequence[str], writer: Writer) -> str | None:
-    """`Block(2**i) for i in range(10)`, if the members differ in one number."""
+    """Write the members as `Block(2**i) for i in range(10)`, if they differ in one number."""
     numbers: list[list[Number]] = [[] for _ in members]
     kinds = {describe_member(member, writer.class_of, own) for member, own in zip(members, numbers, strict=True)}
     if len(members) < 2 or len(kinds) > 1 or any(len(list(run)) >= LONG_RUN for _, run in groupby(texts)):
@@ -106,7 +109,7 @@ def _generator(members: Sequence[Member], texts: Sequence[str], writer: Writer) 
 
 
 def _sequence(texts: Sequence[str], name: str, taken: set[str]) -> tuple[str, str, str]:
-    """How each of several values is written, the variable, and what that goes over."""
+    """Return the text of each value (`2**i`), the loop's variable (`i`), and what the loop goes over (`range(10)`)."""
     values = [int(text) for text in texts if text.isdigit()]
     count = len(texts)
     period = next(n for n in range(1, count + 1) if count % n == 0 and [*texts] == [*texts[:n]] * (count // n))

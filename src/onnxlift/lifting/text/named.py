@@ -1,7 +1,8 @@
-"""Every name in the generated source with its reason: classes, their arguments and members, the variables of forward.
+"""Collect every name in the generated source with its reason: classes, their arguments and members, the variables of
+forward.
 
-The reasons are words that were noted while the names were chosen (`lifting/code/naming.py`). Here they are put beside
-the places where the names stand, and the ONNX values and nodes that they stand for. This costs nothing until somebody
+The reasons were noted in words while the names were chosen (`lifting/code/naming.py`). Here they are put beside the
+places of the names, and beside the ONNX values and nodes that the names stand for. This costs nothing until somebody
 asks for it.
 """
 
@@ -27,8 +28,8 @@ _FLAG = Candidate("", "it tells whether a part is there, or what it is")
 
 @dataclass(frozen=True)
 class NamedThing:
-    """Something that has a name in the source: what kind of thing it is, where it stands, why it is called so, the ONNX
-    values and nodes that it stands for, and the index of the statement (in the order of the text) that writes it."""
+    """Something that has a name in the source: its kind, its place, the name with its reason, the ONNX values and nodes
+    that it stands for, and the index of the statement (in the order of the text) that writes it."""
 
     kind: str
     where: str
@@ -39,15 +40,16 @@ class NamedThing:
 
     @property
     def spellings(self) -> set[str]:
-        """What somebody may call it who asks for it: `layers.0.attn` is also attn, and may be `Model.layers.0.attn`."""
+        """The names under which somebody may ask for it: `layers.0.attn` is also `attn`, and may be
+        `Model.layers.0.attn`."""
         text = self.name.text
         owner = self.where.partition(".")[0]
         return {text, text.rpartition(".")[2], f"self.{text}"} | ({f"{owner}.{text}"} if owner else set())
 
 
 def named_things(writers: Iterable[ClassWriter], *, with_others: bool = False) -> Iterator[NamedThing]:
-    """Give all names of the source, class by class; with the values and nodes behind variables, and with the candidates
-    that lost, if asked for."""
+    """Yield all names of the source, class by class. `with_others` adds the values and nodes behind variables, and the
+    candidates that lost."""
     for writer in writers:
         yield _class(writer)
         yield from _arguments(writer)
@@ -88,7 +90,7 @@ def _variables(writer: ClassWriter, with_others: bool) -> Iterator[NamedThing]:
     variables, where = writer.variables, f"{writer.cls.name}.forward"
     explained = variables.explain() if with_others else None
     for key, text in variables.names.items():
-        if explained is None:  # for the source map, which has the values by statement
+        if explained is None:  # the source map wants no values here: it has them by statement
             won = variables.won[key]
             yield NamedThing(VARIABLE, where, Name(text, won, change="" if won.name == text else NUMBERED))
         elif key in writer.module.inputs:
@@ -111,7 +113,7 @@ def _written(writer: ClassWriter, key: object, name: Name) -> NamedThing:
 
 
 def _passed(writer: ClassWriter, key: object) -> Iterator[str]:
-    """Give the values that the instances take as one parameter."""
+    """Yield the values that the instances take as one parameter."""
     place = list(writer.module.inputs).index(key) if isinstance(key, ir.Value) else 0
     return _at(place, ([value.name for value in instance.inputs] for instance in writer.cls.instances))
 
@@ -124,7 +126,8 @@ def _at(place: int, rows: Iterable[Sequence[str | None]]) -> Iterator[str]:
 
 
 def _explained(chosen: Chosen | None, text: str, otherwise: Candidate) -> Name:
-    """Return why something is called `text`; what was renamed after its name was chosen says so."""
+    """Return the reason why something is called `text`. It says so if the thing was renamed after its name was
+    chosen."""
     if chosen is None:
         return Name(text, otherwise)
     name = chosen.explain(text)

@@ -1,8 +1,8 @@
-"""Files that appear complete or not at all.
+"""Save files so that they appear complete or not at all.
 
-Everything is written into a hidden folder inside the target folder, and moved to its place by renaming when it is
-complete, the source last: whoever finds NAME.py finds all that it needs. A full disk, an error or Ctrl-C leaves nothing
-behind; a process that is killed leaves only the hidden folder.
+All files are written into a hidden folder inside the target folder. When they are complete, they are moved to their
+places by renaming, the source last: whoever finds NAME.py finds all that it needs. A full disk, an error or Ctrl-C
+leaves nothing behind. A process that is killed leaves only the hidden folder.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ def save_files(
     force: bool = False,
     keep: Collection[Path] = (),
 ) -> list[Path]:
-    """The paths in `directory` of what `write(folder)` wrote into the folder given to it, in the order it returned.
+    """Save the files that `write(folder)` writes into the folder given to it. Return their paths in `directory`, in the
+    order in which `write` returned them.
 
-    Files of an earlier save under this name are replaced with `force`, and an OutputError without; those of `keep`
-    (the model's own files) never are."""
+    Files of an earlier save under this name are replaced with `force`; without it they raise an OutputError. Files of
+    `keep` (the model's own files) are never replaced.
+    """
     created = False
     try:
         created = not directory.exists()
@@ -50,7 +52,7 @@ def save_files(
 
 
 def _earlier_files(directory: Path, name: str) -> list[Path]:
-    """What is there already and would be replaced, or belongs to what would be replaced."""
+    """Return the files of an earlier save under this name. They would be replaced or removed."""
     ours = re.compile(
         rf"{re.escape(name)}(\.py|(\.constants)?\.safetensors|\.safetensors\.index\.json|\.graph\.txt|\.map\.json"
         r"|-\d{5}-of-\d{5}\.safetensors)"

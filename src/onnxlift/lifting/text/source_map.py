@@ -1,8 +1,8 @@
-"""The source map: from lines of the generated source to the ONNX nodes that they come from, and back.
+"""Map the lines of the generated source to the ONNX nodes that they come from, and back.
 
-The writer knows, for every statement, the nodes behind it; ruff then moves the lines. So the statements are found again
-in the formatted text by parsing it: every `forward` holds the same statements in the same order. A class is written
-once for all its instances, so one statement comes from the nodes of each of them.
+The writer knows the nodes behind every statement, but then ruff moves the lines. So the statements are found again in
+the formatted text by parsing it: every `forward` holds the same statements in the same order. A class is written once
+for all its instances, so one statement comes from the nodes of each of them.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class Origin:
 
 
 class Origins:
-    """The origin of each statement of a class. To be made before anything is inlined in the example, since only then
-    do the bodies of the instances correspond statement by statement."""
+    """The origin of each statement of a class. It must be made before anything is inlined in the example: only then do
+    the bodies of the instances correspond statement by statement."""
 
     def __init__(self, cls: ModuleClass) -> None:
         self._instances = cls.instances
         self._counterparts: dict[Statement, tuple[Statement | None, ...]] = {}
-        # Node of the example -> nodes of all instances. Nodes of one statement share the dictionary: there can be as
-        # many of them as the model has, in the call of a layer that a loop goes over.
+        # Node of the example -> nodes of all instances. The nodes of one statement share one dictionary, to save
+        # memory: a loop that calls layers can have nearly all nodes of the model behind one statement.
         self._nodes: dict[str, dict[str, None]] = {}
         nothing: dict[str, None] = {}
         columns = (cls.statements_of(instance) for instance in cls.instances)
@@ -52,7 +52,7 @@ class Origins:
             self._nodes.update((name, joined[id(known)]) for name, known in before.items())
 
     def of(self, statement: Statement) -> Origin:
-        """Where a statement of the example comes from, with all that was inlined into it."""
+        """Return the origin of a statement of the example, with the nodes of all that was inlined into it."""
         sources = [self._nodes.get(name) or {name: None} for name in statement.origin]
         nodes = dict.fromkeys(node for source in {id(s): s for s in sources}.values() for node in source)
         counterparts = self._counterparts.get(statement, ())
@@ -75,8 +75,8 @@ def _values(module: Module, statement: Statement) -> tuple[str | None, ...]:
 
 @dataclass(frozen=True)
 class MappedStatement:
-    """A statement of a `forward`: its lines (counted from 1; of a compound statement those of its head), the ONNX
-    nodes behind it, and the names of the ONNX values that it assigns or returns in each module, by module path."""
+    """A statement of a `forward`: its lines (counted from 1; only the head of a compound statement), the ONNX nodes
+    behind it, and the names of the ONNX values that it assigns or returns in each module, by module path."""
 
     first_line: int
     last_line: int
@@ -86,7 +86,8 @@ class MappedStatement:
 
 @dataclass(frozen=True)
 class MappedName:
-    """A name of the source: what kind of thing has it (class, argument, member, variable), where, and why."""
+    """A name of the source: the kind of thing that has it (class, argument, member, variable), its place, and the
+    reason."""
 
     kind: str
     where: str
@@ -95,8 +96,8 @@ class MappedName:
 
 
 class SourceMap:
-    """`nodes_at(line)` and `lines_of(node)`: from the source to the ONNX model, and back. `names` has the reason of
-    each name."""
+    """The way from the source to the ONNX model, `nodes_at(line)`, and back, `lines_of(node)`. `names` has the reason
+    of each name."""
 
     def __init__(self, statements: Sequence[MappedStatement], names: Sequence[MappedName] = ()) -> None:
         self.statements = tuple(statements)
@@ -104,20 +105,20 @@ class SourceMap:
         self._starts = [statement.first_line for statement in statements]
 
     def statement_at(self, line: int) -> MappedStatement | None:
-        """The statement that stands on a line, the innermost one; None if the line is not part of any `forward`."""
+        """Return the innermost statement on a line; None if the line is not part of any `forward`."""
         index = bisect_right(self._starts, line) - 1
         if index < 0 or line > self.statements[index].last_line:
             return None
         return self.statements[index]
 
     def nodes_at(self, line: int) -> tuple[str, ...]:
-        """The names of the ONNX nodes that the statement on a line computes."""
+        """Return the names of the ONNX nodes that the statement on a line computes."""
         statement = self.statement_at(line)
         return () if statement is None else statement.nodes
 
     def lines_of(self, node: str) -> tuple[int, ...]:
-        """The lines that compute an ONNX node: in its own module first, then those that call the module. A node that
-        became part of another (folded, fused) has that one's lines; one without effect has none."""
+        """Return the lines that compute an ONNX node: those in its own module first, then those that call the module. A
+        node that became part of another (folded, fused) has the lines of that node. A node without effect has none."""
         return self._lines.get(node, ())
 
     @cached_property
@@ -130,7 +131,7 @@ class SourceMap:
         return lines
 
     def to_json(self, source_name: str) -> str:
-        """Return the map as it is saved beside the source: a statement a line, then a name a line."""
+        """Return the map as it is saved beside the source: one line for each statement, then one for each name."""
         statements = [json.dumps({"lines": [s.first_line, s.last_line], "nodes": s.nodes}) for s in self.statements]
         names = [json.dumps(vars(name)) for name in self.names]
         head = f'{{\n  "version": 2,\n  "source": {json.dumps(source_name)},'
@@ -138,13 +139,13 @@ class SourceMap:
 
 
 def _rows(rows: Sequence[str]) -> str:
-    """Return a list in JSON with a row a line."""
+    """Return a list in JSON with one row on each line."""
     body = ",\n    ".join(rows)
     return f"[\n    {body}\n  ]" if rows else "[]"
 
 
 Readers = Mapping[str, Sequence[str]]
-"""Node of the model as it was loaded -> the nodes that read its outputs; in the order of the graph."""
+"""For each node of the model as it was loaded, the nodes that read its outputs. In the order of the graph."""
 
 
 def readers_of(model: ir.Model) -> Readers:
@@ -176,8 +177,8 @@ def map_source(
 
 
 def _with_absorbed(nodes: Sequence[tuple[str, ...]], readers: Readers) -> list[tuple[str, ...]]:
-    """The nodes of each statement, with those that became part of them: what a pass folded or an idiom swallowed is
-    part of whatever reads it."""
+    """Return the nodes of each statement, with the nodes that became part of them: a node that a pass folded or an
+    idiom took in is part of whatever reads it."""
     place: dict[str, int] = {}
     for index, names in enumerate(nodes):
         for name in names:
@@ -198,7 +199,7 @@ def _last_line(statement: ast.stmt) -> int:
 
 
 def _paths(module: Module, prefix: tuple[str, ...]) -> Iterator[tuple[Module, str]]:
-    """Give the path of each module in the tree of the live model."""
+    """Yield the path of each module in the tree of the live model."""
     yield module, ".".join(prefix)
     for path, child in module.children():
         yield from _paths(child, (*prefix, *path))

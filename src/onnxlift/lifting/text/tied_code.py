@@ -1,16 +1,16 @@
-"""The code that ties weights, and that loads them.
+"""Write the code that ties weights, and the code that loads them.
 
     def tie_weights(self) -> None:
         self.head.weight = self.embed.weight
         for block in self.blocks[1:]:
             block.ff = self.blocks[0].ff
 
-1. A layer or module of which everything is tied to one of the same kind, with the same arguments, is that one, if it
-   has more than a weight.
-2. What is tied to one owner in consecutive members of a list is tied in a loop.
+1. A layer or module is tied as a whole, if it has several weights, and all of them are tied to those of another one of
+   the same kind with the same arguments.
+2. Weights that are tied to one owner in consecutive members of a list are tied in a loop.
 
-The file holds a tied tensor once. When it is loaded, each further name gets its tensor: in a line, or, if there are
-more than a few, in a loop over the names that the module itself knows to be one parameter's.
+The file holds a tied tensor once. When it is loaded, each further name gets the same tensor. A few names take a line
+each. More than that take a loop over the names that the module itself knows to be one parameter.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LOADED = """
 
 
 def tie_lines(ties: Mapping[str, str], root: Module, class_of: Mapping[object, ModuleClass]) -> list[str]:
-    """The statements that make each key the one that it is tied to."""
+    """Write the statements that tie each key to its owner."""
     keys = {tuple(key.split(".")): tuple(owner.split(".")) for key, owner in ties.items()}
     pairs = _of_modules(keys, dict(_modules(root)), class_of)
     loops: dict[tuple[Path, int, int], list[str]] = {}
@@ -65,7 +65,7 @@ def tie_lines(ties: Mapping[str, str], root: Module, class_of: Mapping[object, M
 
 
 def loading_lines(ties: Mapping[str, str]) -> list[str]:
-    """The statements that complete `weights`, as the file has them, for the module `model`."""
+    """Write the statements that complete `weights`, as read from the file, for the module `model`."""
     if len(ties) <= MOST_LINES:
         return [f'    weights["{key}"] = weights["{owner}"]' for key, owner in ties.items()]
     return _LOADED.strip("\n").split("\n")
@@ -74,7 +74,7 @@ def loading_lines(ties: Mapping[str, str]) -> list[str]:
 def _of_modules(
     pairs: Mapping[Path, Path], modules: Mapping[Path, Module | Layer], class_of: Mapping[object, ModuleClass]
 ) -> dict[Path, Path]:
-    """The pairs, with one for each module that is tied as a whole."""
+    """Return the pairs of key and owner, with one pair for each module that is tied as a whole (rule 1)."""
     found: dict[Path, Path] = {}
     is_whole: dict[Path, bool] = {}
     for key, owner in pairs.items():
@@ -102,13 +102,13 @@ def _modules(module: Module, prefix: Path = ()) -> Iterator[tuple[Path, Module |
 
 
 def _parts(module: Module | Layer) -> Iterator[Path]:
-    """The keys of a module's own state dict."""
+    """Yield the keys of a module's own state dict."""
     keys = module.weights if isinstance(module, Layer) else dict(state_entries(module))
     yield from (tuple(key.split(".")) for key in keys)
 
 
 def _are_alike(module: Member | None, other: Member | None, class_of: Mapping[object, ModuleClass]) -> bool:
-    """Rule 1: whether both are made in the same way."""
+    """Tell whether both are made in the same way (rule 1)."""
     if isinstance(module, Layer) and isinstance(other, Layer):
         return _made(module) == _made(other)
     if not isinstance(module, Module) or not isinstance(other, Module):
@@ -127,8 +127,12 @@ def _made(layer: Layer) -> tuple[object, ...]:
 
 
 def _run(key: Path, pairs: Mapping[Path, Path]) -> tuple[int, int]:
-    """Where in a key the number of a list is that may be any of several, in a row from its own on, for the same owner,
-    and the last of these; 0, if there is none. A list has a name."""
+    """Find a number in a key that can be counted up for the same owner (rule 2): `blocks.1.ff`, `blocks.2.ff`,
+    `blocks.3.ff`.
+
+    Return the place of the number in the key, and the last number that has this owner, here (1, 3). Return (0, 0) if
+    there is none. The number must follow a name, that of the list.
+    """
     for place, part in enumerate(key[1:], 1):
         if not part.isdigit() or key[place - 1].isdigit():
             continue
@@ -148,7 +152,7 @@ def _head(container: Path, start: int, end: int, root: Module) -> str:
 
 
 def _count(container: Path, module: Module) -> int:
-    """How many members a list has."""
+    """Return the number of members of a list."""
     own = next((path for path in module.members if container[: len(path)] == path), None)
     inner = module.members[own] if own is not None else None
     if own is not None and isinstance(inner, Module):
@@ -158,7 +162,7 @@ def _count(container: Path, module: Module) -> int:
 
 
 def _reach(key: Path, module: Module) -> str:
-    """A module, or a tensor of the state dict, as an expression: `self.blocks[0].weight`."""
+    """Write a module, or a tensor of the state dict, as an expression: `self.blocks[0].weight`."""
     path, text = key, ""
     while path:
         own = next((p for p in module.members if path[: len(p)] == p), path)

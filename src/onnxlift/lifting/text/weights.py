@@ -1,9 +1,9 @@
-"""The weights of a lifted model as safetensors files, written a few tensors at a time.
+"""Write the weights of a lifted model as safetensors files, a few tensors at a time.
 
 The safetensors package wants all tensors in memory before it writes the first. Here, a weight that is stored as the
-ONNX model has it goes from file to file without passing through memory, and one that is changed on the way (transposed,
-unpacked) is made when its turn comes and dropped after. The place of each is known beforehand, so several threads write
-side by side. The bytes depend on nothing but the weights.
+ONNX model has it goes from file to file without passing through memory. A weight that is changed on the way
+(transposed, unpacked) is made when its turn comes, and dropped after. The place of each weight is known beforehand, so
+several threads write side by side. The bytes depend on nothing but the weights.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from onnxlift.lifting.modules.module import Entry
 from onnxlift.lifting.ops.layers import Array
 
 Progress = Callable[[int, int], None]
-"""Called with the number of bytes that are written, and of all there are."""
+"""A function that is called with the number of bytes written so far, and the number of all bytes."""
 
 THREADS = min(4, os.cpu_count() or 1)
-BATCH = 4 << 20  # bytes that a thread writes at least before it is given others
-BAND, GROUP = 128, 8  # how many rows of a transposed matrix are made at a time, and how many neighbours stay together
+BATCH = 4 << 20  # the least number of bytes that a thread writes before it is given more
+BAND, GROUP = 128, 8  # the rows of a transposed matrix made at a time, and the neighbours that stay together
 MAX_SHARD_SIZE = 5 * 10**9
 """Weights of more bytes than this are spread over several files, as Hugging Face does it."""
 
-# How each element type is stored: what safetensors calls it, and in numpy. Types that torch lacks are stored in the
-# type in which lifted code carries them (see `run.to_torch`).
+# The stored type for each element type, as safetensors calls it and as numpy does. Types that torch lacks are stored in
+# the type in which lifted code carries them (see `run.to_torch`).
 _STORED: dict[DataType, tuple[str, np.dtype[np.generic]]] = {
     element: (name, np.dtype(dtype))
     for element, name, dtype in (
@@ -69,7 +69,8 @@ _STORED: dict[DataType, tuple[str, np.dtype[np.generic]]] = {
         (DataType.COMPLEX64, "C64", np.complex64),
     )
 }
-# Whose bytes in ONNX are not those of the stored type: packed ones, and bools, where ONNX lets any byte mean True.
+# Types whose bytes in ONNX are not those of the stored type: packed ones, and bools, since any byte but 0 means True in
+# ONNX.
 _REWRITTEN = frozenset(
     {
         DataType.INT4,
@@ -87,7 +88,8 @@ _REWRITTEN = frozenset(
 def write_weights(
     entries: Mapping[str, Entry], folder: Path, name: str, max_shard_size: int, on_progress: Progress | None = None
 ) -> list[Path]:
-    """The files written: NAME.safetensors, or the shards and NAME.safetensors.index.json; none without weights."""
+    """Write the weights, and return the files: NAME.safetensors, or the shards and NAME.safetensors.index.json, or none
+    without weights."""
     shards = plan_shards(entries, max_shard_size)
     if len(shards) < 2:
         files = [folder / f"{name}.safetensors" for _ in shards]
@@ -107,23 +109,24 @@ def write_weights(
 
 
 def index_name(name: str) -> str:
-    """What the list of shards is called."""
+    """Return the name of the file that lists the shards."""
     return f"{name}.safetensors.index.json"
 
 
 def constants_name(name: str) -> str:
-    """What the file of buffers that are not in the state dict is called, but for its suffix."""
+    """Return the name, without suffix, of the file for buffers that are not in the state dict."""
     return f"{name}.constants"
 
 
 def stored_bytes(entry: Entry) -> int:
-    """How many bytes the tensor takes in the file."""
+    """Return the number of bytes that the tensor takes in the file."""
     _, dtype = _STORED.get(_tensor(entry).dtype, ("", np.dtype(np.complex128)))  # no type of ONNX is wider
     return prod(entry.weight.shape) * dtype.itemsize
 
 
 def plan_shards(entries: Mapping[str, Entry], max_shard_size: int) -> list[list[str]]:
-    """The keys of each file, in the order of the modules. A tensor is never split, so a file may exceed the size."""
+    """Return the keys of each file, in the order of the modules. A tensor is never split, so a file may exceed the
+    size."""
     shards: list[list[str]] = []
     room = 0
     for key, entry in entries.items():
@@ -137,7 +140,7 @@ def plan_shards(entries: Mapping[str, Entry], max_shard_size: int) -> list[list[
 
 
 def parse_size(text: str | int) -> int:
-    """A number of bytes as people write it: 5GB, 500MB (powers of 1000), 2GiB (of 1024), or the plain number."""
+    """Read a number of bytes as people write it: 5GB, 500MB (powers of 1000), 2GiB (of 1024), or the plain number."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([kmgt]?)(i?)b?)?\s*", str(text).lower())
     if found is None or (size := float(found[1])) <= 0:
         raise OutputError(f"{text!r} is not a size: write it like 5GB, 500MB or 2GiB.")
@@ -146,7 +149,7 @@ def parse_size(text: str | int) -> int:
 
 
 def _write_file(path: Path, entries: Mapping[str, Entry]) -> Iterator[int]:
-    """Writes a file, and gives the sizes of its parts as they are written."""
+    """Write a file, and yield the sizes of its parts as they are written."""
     # The widest types first, so that every tensor starts at a multiple of its element size.
     ordered = sorted(entries, key=lambda key: -_stored_type(entries[key])[1].itemsize)
     header: dict[str, object] = {}
@@ -176,7 +179,8 @@ def _write_file(path: Path, entries: Mapping[str, Entry]) -> Iterator[int]:
 
 
 def _reserve(file: BinaryIO, size: int) -> None:
-    """Take the room for the whole file at once: writing is faster then, and a disk that is too full says so now."""
+    """Take the room for the whole file at once. Writing is faster then, and an error for a full disk comes at the
+    start."""
     if not hasattr(os, "posix_fallocate"):  # macOS, Windows
         return
     try:
@@ -187,7 +191,7 @@ def _reserve(file: BinaryIO, size: int) -> None:
 
 
 def _write_batch(path: Path, offset: int, entries: Sequence[Entry]) -> int:
-    """The bytes written for the tensors, which lie one after the other from `offset` on."""
+    """Write tensors one after the other from `offset` on, and return the number of bytes written."""
     with path.open("r+b") as file:
         file.seek(offset)
         for entry in entries:
@@ -213,11 +217,12 @@ def _write_tensor(file: BinaryIO, entry: Entry) -> None:
 
 
 def _parts(array: Array) -> Iterator[Array]:
-    """The array in the order of its elements, in parts, each to be used before the next is asked for.
+    """Yield the array in the order of its elements, in parts. Each part must be used before the next is asked for.
 
     A transposed matrix is turned in two steps, a band of rows at a time: first groups of neighbours as if each were one
-    element, then the elements within the groups. Row by row, every element would come from another line of the cache;
-    and in large steps, threads do not wait for one another."""
+    element, then the elements within the groups. If it were turned row by row, every element would come from another
+    line of the cache. And with parts as large as these, threads do not wait for one another.
+    """
     source = array.T
     if array.ndim != 2 or array.flags.c_contiguous or not source.flags.c_contiguous or array.size < BAND * BAND:
         yield array

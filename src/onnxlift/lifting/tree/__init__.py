@@ -1,1 +1,1 @@
-"""From a flat graph to a tree of modules: where each node belongs, and what things are called."""
+"""Make a tree of modules from a flat graph: find the module of each node, and names for modules and layers."""

@@ -1,4 +1,4 @@
-"""The values that cross the border of each module: what its `forward` takes, and what it returns."""
+"""Find the values that cross the border of each module: the inputs of its `forward`, and its results."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from .plan import ModulePlan
 
 
 def find_borders(plan: ModulePlan, graph: ir.Graph, reads: dict[ir.Node, list[ir.Value]]) -> None:
-    """Find the inputs and outputs of a plan and of all inside it; those of the root are the graph's."""
+    """Find the inputs and outputs of a plan and of all plans inside it. Those of the root are the graph's."""
     consumers: dict[ir.Value, list[ir.Node]] = {}
     for node, values in reads.items():
         for value in values:
             consumers.setdefault(value, []).append(node)
     results = set(graph.outputs)
     declared = {value: number for number, value in enumerate(graph.inputs)}
-    # Which of several indices a module reads first may be different in the source, and so in what is exported from it.
+    # The source may read several indices in another order than the graph. A model exported from it would then have
+    # another order, too. So integers stand in the order in which they are computed.
     integers = (value for node in graph for value in node.outputs if value.dtype in INTEGERS)
     computed = {value: number for number, value in enumerate(integers)}
 
@@ -46,7 +47,7 @@ def find_borders(plan: ModulePlan, graph: ir.Graph, reads: dict[ir.Node, list[ir
 
 
 def _in_order(values: list[ir.Value], place: Mapping[ir.Value, int]) -> list[ir.Value]:
-    """Return the values as they are, but those that have a `place` in that order among one another."""
+    """Sort the values that have a `place` by it, among one another. All other values stay where they are."""
     placed = iter(sorted((value for value in values if value in place), key=place.__getitem__))
     return [next(placed) if value in place else value for value in values]
 
@@ -57,8 +58,11 @@ def _main_first(
     inside: Collection[ir.Node],
     reads: Mapping[ir.Node, list[ir.Value]],
 ) -> list[ir.Value]:
-    """Return the outputs of a module in the order in which they are computed; but what it makes of all others comes
-    before them, where these only leave the model, like the keys and values that a decoder gives to its next step."""
+    """Return the outputs of a module in the order in which they are computed, with one exception.
+
+    The last output comes first if it is computed from all others, and the others only leave the model, like the keys
+    and values that a decoder gives to its next step.
+    """
     others, waiting = outputs[:-1], outputs[-1:]
     if not others or not all(value in by_the_way for value in others):
         return outputs

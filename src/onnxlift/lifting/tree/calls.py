@@ -1,16 +1,17 @@
-"""The calls of a module that is called several times.
+"""Divide the nodes of a module that is called several times among its calls.
 
     query, key, attend, norm, query, key, attend, norm   ->   [query, key, attend, norm], [query, key, attend, norm]
 
-Exporters tell the module that a node belongs to, not the call of it: ALBERT's one layer has the nodes of its whole
-depth, and the encoder of a Siamese network those for both images. Rules:
-1. The weights tell how many calls there are: each is read that many times, or a multiple of it if a layer is called
-   several times in one. The n-th call has the n-th readers.
-2. What is computed from one call's layers belongs to this call; what comes before the layers belongs to the call that
-   reads it. If several do, it is no part of them: exporters merge equal expressions (the masks of all calls).
-3. What stands between the layers of two calls is the end of one or the beginning of the other: as much is the end as
-   follows the layers of the last call.
-4. All calls must have the same nodes. Whether they also compute the same is seen when they are lowered
+Exporters tell the module that a node belongs to, but not the call: ALBERT's one layer has the nodes of its whole depth,
+and the encoder of a Siamese network has those for both images. Rules:
+1. The weights tell how many calls there are. Each weight is read that many times, or a multiple of it if a layer is
+   called several times in one call. The n-th call has the n-th readers.
+2. A node that is computed from one call's layers belongs to this call. A node before the layers belongs to the call
+   that reads it. If several calls read it, it belongs to none of them: exporters merge equal expressions (the masks of
+   all calls).
+3. A node between the layers of two calls is part of the end of one or of the beginning of the other. The end has as
+   many nodes as follow the layers of the last call.
+4. All calls must have the same nodes. Lowering finds out later whether they also compute the same
    (`modules/repeated.py`).
 """
 
@@ -31,14 +32,14 @@ from .reads import outer_reads
 
 @dataclass
 class Calls:
-    """Hold the nodes of each call, and those that several calls read, all in the order of execution."""
+    """The nodes of each call, and the nodes that several calls read, all in the order of execution."""
 
     calls: list[list[ir.Node]]
     shared: list[ir.Node]
 
 
 def find_calls(nodes: Sequence[ir.Node], paths: Mapping[ir.Node, Path]) -> Calls | None:
-    """Return the calls of a module with these nodes; None if there is but one, or if they cannot be told apart."""
+    """Return the calls of a module with these nodes; None if there is only one, or if they cannot be told apart."""
     layers = _number_layers(nodes)
     if not layers:
         return None
@@ -70,8 +71,10 @@ def _number_layers(nodes: Iterable[ir.Node]) -> dict[ir.Node, int]:
 
 
 def _number_all(nodes: Sequence[ir.Node], layers: Mapping[ir.Node, int], count: int) -> dict[ir.Node, int] | None:
-    """Return the call of each node by rules 2 and 3, but for those that several calls read; None if there is no
-    telling, since a layer is computed from those of a later call."""
+    """Return the call of each node by rules 2 and 3. Nodes that several calls read are left out.
+
+    Return None if the calls cannot be told apart, because a layer is computed from layers of a later call.
+    """
     sources = _sources(nodes)
     readers: dict[ir.Node, list[ir.Node]] = {}
     for node, read in sources.items():
@@ -93,7 +96,7 @@ def _number_all(nodes: Sequence[ir.Node], layers: Mapping[ir.Node, int], count: 
 
 
 def _sources(nodes: Sequence[ir.Node]) -> dict[ir.Node, list[ir.Node]]:
-    """Return for each node those of the others that it reads."""
+    """Return, for each node, the nodes among these that it reads from."""
     inside = set(nodes)
     return {n: [p for v in outer_reads(n) if (p := v.producer()) is not None and p in inside] for n in nodes}
 
@@ -101,8 +104,10 @@ def _sources(nodes: Sequence[ir.Node]) -> dict[ir.Node, list[ir.Node]]:
 def _last_call_before(
     nodes: Sequence[ir.Node], layers: Mapping[ir.Node, int], sources: Mapping[ir.Node, Sequence[ir.Node]]
 ) -> dict[ir.Node, int] | None:
-    """Return for each layer its call, and for what is computed from layers the last call that those are in; None if a
-    layer is computed from one of a later call."""
+    """Return the call of each layer, and for each node computed from layers the last call that those layers are in.
+
+    Return None if a layer is computed from one of a later call.
+    """
     found: dict[ir.Node, int] = {}
     for node in nodes:
         calls = [found[source] for source in sources[node] if source in found]
@@ -119,8 +124,11 @@ def _first_call_after(
     readers: Mapping[ir.Node, Sequence[ir.Node]],
     before: Mapping[ir.Node, int],
 ) -> dict[ir.Node, int]:
-    """Return for each layer its call, and for what layers are computed from the first call that those are in. What
-    comes before all layers and is read in several calls is left out."""
+    """Return the call of each layer, and for each node that layers are computed from the first call that those layers
+    are in.
+
+    A node that comes before all layers and is read in several calls is left out.
+    """
     found: dict[ir.Node, int] = {}
     for node in reversed(nodes):
         calls = {found[reader] for reader in readers.get(node, ()) if reader in found}
@@ -134,7 +142,7 @@ def _first_call_after(
 def _number_between(
     before: Mapping[ir.Node, int], after: Mapping[ir.Node, int], number: dict[ir.Node, int], count: int
 ) -> None:
-    """Add to `number` what stands between the layers of two calls, by rule 3."""
+    """Add the nodes between the layers of two calls to `number`, by rule 3."""
     starts = sum(call == 0 for node, call in after.items() if node not in before)
     ends = sum(call == count - 1 for node, call in before.items() if node not in after)
     between: list[list[ir.Node]] = [[] for _ in range(count)]

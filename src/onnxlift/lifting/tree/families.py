@@ -1,10 +1,11 @@
-"""Scopes in flat names: `layer1a_mid_conv`, `layer1a_bn2`, `layer1b_mid_conv`, ... are two blocks.
+"""Find scopes in flat names: `layer1a_mid_conv`, `layer1a_bn2`, `layer1b_mid_conv`, ... are two blocks.
 
     layer1a_conv, layer1a_bn, layer1a_relu, layer1b_conv, ...   ->   the scopes layer1a and layer1b
 
-For graphs whose names have neither dots nor slashes. A prefix up to an underscore is a scope if it is numbered, has a
-sibling that differs only in the number, and its nodes stand together and hold at least two layers: less is not a block
-but a layer that somebody named with care. Names only decide how the source is cut, never what it computes.
+This is for graphs whose names have neither dots nor slashes. A prefix up to an underscore is a scope if it is numbered,
+another prefix differs from it only in the number, and its nodes stand together and hold at least two layers. With fewer
+layers it is no block, but a layer that somebody named with care. Names only decide where the source is cut, never what
+it computes.
 """
 
 from __future__ import annotations

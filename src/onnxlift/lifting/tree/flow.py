@@ -1,15 +1,16 @@
-"""The layers of a graph and the code between them, in one line that is cut where a single value crosses.
+"""Lay out the layers of a graph, and the code between them, in one line that is cut where a single value crosses.
 
     embedding | norm, q, k, v, attention, out, add | norm, up, gelu, down, add | norm, up, ...
 
-This is what repetition is looked for in (see repetition.py). It depends on the graph alone, not on its names or on the
-order of its nodes in the file:
-1. Only nodes that work on what a layer has computed stand in the line. Masks, positions and sizes do not.
-2. What many blocks read (the bias of all attentions, what a decoder knows of the encoder; see shared.py) is made
-   beforehand, and then is to hand: it counts at no cut.
-3. The rest stands in the order in which a depth-first walk from the results meets it, operands from left to right.
-4. A cut that two values cross is none, but see `split`: of a piece that no other is equal to, the values that live
-   longest don't count (the skips of a U-Net).
+repetition.py looks for repetition in this line. It depends on the graph alone, not on its names or on the order of its
+nodes in the file:
+1. Only nodes that work on the result of a layer stand in the line. Masks, positions and sizes do not.
+2. Values that many blocks read (the bias of all attentions, the encoder's result in a decoder; see shared.py) are made
+   beforehand. They do not count as crossing a cut.
+3. The other nodes stand in the order in which a depth-first walk from the results meets them, operands from left to
+   right.
+4. There is no cut where two values cross. But see `split`: it cuts a piece that no other is equal to, and there the
+   values that live longest don't count (the skips of a U-Net).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from .shared import find_shared
 Piece = tuple[int, int]  # the nodes from the first of these positions up to the second
 
 SIZES = {"Shape", "Size"}
-# In these, layers of one kind may differ: they become arguments of the class.
+# Attributes in which layers of one kind may differ. They become arguments of the class.
 SIZE_ATTRIBUTES = {
     *("kernel_shape", "strides", "pads", "dilations", "group", "output_padding", "output_shape"),
     *("epsilon", "momentum", "alpha", "scale", "num_groups"),
@@ -37,8 +38,8 @@ SIZE_ATTRIBUTES = {
 
 @dataclass(eq=False)
 class Block:
-    """A module to be: nodes of the line that follow each other, and modules among them. A `branch` is what a residual
-    sum adds to its input."""
+    """A module to be: consecutive nodes of the line, with the blocks inside it. A `branch` is the part whose result a
+    residual sum adds to its input."""
 
     start: int
     end: int
@@ -46,15 +47,18 @@ class Block:
     branch: bool = False
 
     def moved(self, distance: int) -> Block:
-        """The same block somewhere else in the line."""
+        """Return the same block at another place in the line."""
         children = [child.moved(distance) for child in self.children]
         return Block(self.start + distance, self.end + distance, children, self.branch)
 
 
 @dataclass
 class Flow:
-    """`nodes` are those in the line, `position` is where each stands. `shared` are the values of rule 2; `sources` come
-    from elsewhere, each with the position of its first reader; `last_read` is where a value is read last."""
+    """The line of a graph: its `nodes`, and the `position` of each.
+
+    `shared` are the values of rule 2. `sources` are the values that come from elsewhere, each with the position of its
+    first reader. `last_read` has the position where a value is read last.
+    """
 
     nodes: list[ir.Node] = field(default_factory=list)
     position: dict[ir.Node, int] = field(default_factory=dict)
@@ -64,18 +68,19 @@ class Flow:
     last_read: dict[ir.Value, int] = field(default_factory=dict)
 
     def place(self, value: ir.Value) -> int | None:
-        """Where in the line a value is made, or, if it comes from elsewhere, is read first; None for sizes and the
-        like."""
+        """Return the position in the line where a value is made. For one that comes from elsewhere, return where it is
+        read first; None for sizes and the like."""
         producer = value.producer()
         made = None if producer is None else self.position.get(producer)
         return self.sources.get(value) if made is None else made
 
     def pieces(self) -> list[Piece]:
-        """The line, cut wherever at most one value crosses."""
+        """Cut the line wherever at most one value crosses."""
         return self._cut((0, len(self.nodes)), set())
 
     def split(self, piece: Piece) -> list[Piece]:
-        """A piece cut where at most one value crosses, apart from those that live in at least half of it."""
+        """Cut a piece where at most one value crosses. Values that live at least half as long as the longest in the
+        piece don't count."""
         start, end = piece
         lives: dict[ir.Value, int] = {}
         for position in range(start, end):
@@ -103,7 +108,8 @@ class Flow:
         return pieces
 
     def _belongs_to_next(self, position: int) -> bool:
-        """An activation is one with what it works on, and a batch norm with its convolution."""
+        """Tell whether the next node belongs to this one: an activation to the node that it works on, a batch norm to
+        its convolution."""
         node, following = self.nodes[position], self.nodes[position + 1]
         value = following.inputs[0] if following.inputs else None
         if value is None or value not in node.outputs or len(value.uses()) > 1:
@@ -112,22 +118,22 @@ class Flow:
         return normalised or is_activation(following)
 
     def _values(self, piece: Piece) -> dict[ir.Value, None]:
-        """All values that a piece reads or makes."""
+        """Return all values that a piece reads or makes."""
         nodes = self.nodes[slice(*piece)]
         return dict.fromkeys(value for node in nodes for value in (*self.reads[node], *node.outputs))
 
     def entries(self, piece: Piece) -> list[ir.Value]:
-        """The values that a piece reads and does not make, in the order of use."""
+        """Return the values that a piece reads and does not make, in the order of use."""
         made = {value for node in self.nodes[slice(*piece)] for value in node.outputs}
         return [v for v in self._values(piece) if v not in made and self.place(v) is not None]
 
     def results(self, piece: Piece) -> list[ir.Value]:
-        """The values of a piece that are read after it, or are results of the model."""
+        """Return the values of a piece that are read after it, or are results of the model."""
         made = [value for position in range(*piece) for value in self.nodes[position].outputs]
         return [v for v in made if self.last_read.get(v, 0) >= piece[1] or v.is_graph_output()]
 
     def describe(self, piece: Piece) -> tuple[object, ...]:
-        """What a piece computes but for the sizes in it: equal for pieces that are the same code."""
+        """Describe what a piece computes, without the sizes in it. Pieces with equal descriptions are the same code."""
         outside: dict[ir.Value, int] = {}
         parts: list[object] = []
         for position in range(*piece):
@@ -155,7 +161,7 @@ class Flow:
 
 
 def _filter(shape: Sequence[object]) -> tuple[bool, bool]:
-    """Whether a convolution mixes channels, and whether it mixes places."""
+    """Tell whether a convolution is depthwise (mixes no channels), and whether it is pointwise (mixes no places)."""
     return shape[1] == 1, all(size == 1 for size in shape[2:])
 
 
@@ -169,13 +175,13 @@ def _attributes(node: ir.Node) -> tuple[object, ...]:
 
 
 def is_layer(node: ir.Node) -> bool:
-    """Whether a node holds weights, as a layer does."""
+    """Tell whether a node holds weights, as a layer does."""
     inputs = [node.inputs[i] for i in weight_places(node) if i < len(node.inputs)]
     return any(v is not None and v.const_value is not None and v.dtype in FLOATS and v.shape for v in inputs)
 
 
 def is_convolution(node: ir.Node) -> bool:
-    """Tell whether a node is a convolution, of whatever kind."""
+    """Tell whether a node is a convolution of any kind."""
     return family_of(node) == "convolution"
 
 
@@ -185,12 +191,13 @@ def _is_batch_norm(node: ir.Node) -> bool:
 
 
 def attends(nodes: Sequence[ir.Node]) -> bool:
-    """Whether there is an attention among the nodes, recognised as one or not."""
+    """Tell whether there is an attention among the nodes, or the softmax of one that was not recognised."""
     return any(node.op_type in ("Attention", "MultiheadAttention", "Softmax") for node in nodes)
 
 
 def residual_sum(nodes: Sequence[ir.Node]) -> ir.Node | None:
-    """The sum that the nodes of a block end in, an activation aside; a constant that is added makes none."""
+    """Return the sum at the end of a block's nodes, perhaps with an activation behind it. A sum with a constant does
+    not count."""
     last = next((node for node in reversed(nodes) if not is_activation(node)), None)
     if last is None or last.op_type != "Add":
         return None
@@ -198,7 +205,7 @@ def residual_sum(nodes: Sequence[ir.Node]) -> ir.Node | None:
 
 
 def find_flow(graph: ir.Graph) -> Flow:
-    """The line of a graph."""
+    """Find the line of a graph."""
     flow = Flow(reads={node: list(outer_reads(node)) for node in graph})
     depth: dict[ir.Node, int] = {}
     for node, values in flow.reads.items():
@@ -224,12 +231,12 @@ def find_flow(graph: ir.Graph) -> Flow:
 
 
 def _producers(values: Sequence[ir.Value], line: Collection[ir.Node]) -> list[ir.Node]:
-    """The nodes of the line that make `values`, in their order."""
+    """Return the nodes of the line that make `values`, in the order of the values."""
     return list(dict.fromkeys(p for v in values if (p := v.producer()) is not None and p in line))
 
 
 def depth_first(starts: list[ir.Node], needs: dict[ir.Node, list[ir.Node]]) -> Iterator[ir.Node]:
-    """All nodes that `starts` need, each after what it needs itself; otherwise from left to right."""
+    """Yield all nodes that `starts` need, each after those that it needs itself, and otherwise from left to right."""
     seen: set[ir.Node] = set()
     for start in starts:
         waiting = [(start, False)]

@@ -1,13 +1,15 @@
-"""Modules that the names of nodes leave out, because they are not called themselves.
+"""Find modules that the names of nodes leave out, because nobody called them.
 
     /decoder/fc/MatMul             with  model.decoder.fc.weight              ->  model.decoder.fc
     /encoder/attention/q/MatMul    with  encoder.layers.0.attention.q.weight  ->  encoder.layers.0.attention.q
     /encoder/attention/q_1/MatMul  with  encoder.layers.1.attention.q.weight  ->  encoder.layers.1.attention.q
 
-The first is `self.model.decoder(x)`, the others `layer.forward(x)`: PyTorch's exporter writes the scopes of calls, and
-counts those that it takes for one, while the names of weights have the whole path. All layers below a scope must agree
-that it is incomplete. Where they name several modules, these are the items of one list, and each call of the scope,
-which is a run of nodes in the order in which the model was traced, belongs to the item whose weights it has.
+The first is `self.model.decoder(x)`, the others are `layer.forward(x)`. PyTorch's exporter writes the scopes of calls,
+and adds a number to those that it takes for the same, while the names of weights have the whole path.
+
+A scope is incomplete only if all layers below it agree. If they name several modules, these must be the items of one
+list. Each call of the scope is a run of nodes in the order in which the model was traced. It belongs to the item whose
+weights it has.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ Gaps = dict[Path, list[Path]]
 
 
 def find_gaps(layers: Iterable[tuple[Path, Path]]) -> Gaps:
-    """`(encoder, attention)` -> [(encoder, layers, 0), (encoder, layers, 1)]: scopes that are incomplete, and the
-    modules that they may be in, for layers of which the scope and the owner of the weights are given."""
+    """Return the incomplete scopes, each with the modules that it may be in: `(encoder, attention)` -> [(encoder,
+    layers, 0), (encoder, layers, 1)]. Each layer is given by its scope and the owner of its weights."""
     found: dict[Path, dict[Path, None]] = {}
     complete: set[Path] = set()
     for counted, owner in layers:
@@ -37,18 +39,21 @@ def find_gaps(layers: Iterable[tuple[Path, Path]]) -> Gaps:
 
 
 def _uncounted(scope: Path) -> Path:
-    """`attention, q_1` -> attention, q"""
+    """Remove the number of a further call: `attention, q_1` -> attention, q."""
     return (*scope[:-1], re.sub(r"(?<=.)_\d+$", "", scope[-1])) if scope else scope
 
 
 def _are_items(modules: Iterable[Path]) -> bool:
-    """Whether this is one module, or these are some of one list."""
+    """Tell whether this is one module, or several items of one list."""
     return len({tuple("#" if part.isdigit() else part for part in module) for module in modules}) == 1
 
 
 def fill(scopes: Sequence[tuple[Path, Path | None]], gaps: Gaps) -> list[Path]:
-    """The complete paths of nodes in the order of the graph, of which the scope and the owner of the weights are given.
-    A node without weights is where the node with weights before it is, or at the beginning of a call the one after."""
+    """Return the complete paths of nodes, which are given in the order of the graph, by scope and owner of the weights.
+
+    A node without weights is in the module of the last node with weights before it. At the beginning of a call, it is
+    in that of the first one after it.
+    """
     filled: list[Path] = []
     for gap, run in groupby(scopes, key=lambda pair: _gap_of(pair[0], gaps)):
         call = [*run]
@@ -66,7 +71,7 @@ def fill(scopes: Sequence[tuple[Path, Path | None]], gaps: Gaps) -> list[Path]:
 
 
 def _gap_of(scope: Path, gaps: Gaps) -> Path | None:
-    """The incomplete scope that `scope` is in, of several the outermost."""
+    """Return the outermost incomplete scope that `scope` is in."""
     for whole in (scope, _uncounted(scope)):
         for end in range(1, len(whole) + 1):
             if whole[:end] in gaps:

@@ -1,14 +1,15 @@
-"""Activations are computed by every module that begins with one.
+"""Let every module that begins with an activation compute it itself.
 
     block.0: a = relu(x), conv(a); block.1: conv(a)   ->   block.0: conv(relu(x)); block.1: conv(relu(x))
 
-The newer exporter merges equal nodes, also those of different modules. Where blocks side by side begin with the same
-activation of the same value, like the residual blocks of HiFi-GAN, the first one would else have to be taken apart, and
-all would take two inputs where their author gave them one.
+The newer exporter merges equal nodes, even across modules. Blocks side by side may begin with the same activation of
+the same value, like the residual blocks of HiFi-GAN. Without this rule, the first block would have to be taken apart,
+and all blocks would take two inputs where their author gave them one.
 
-Applies to an activation of what comes from outside of a module, for modules beside it of the same class, or of the same
-name but for the number. Not if others read it, too: what a module computes for another one may be meant so.
-Sound because an activation depends on nothing but its input. It costs what it did in the original.
+Applies to an activation of a value from outside of a module. The modules beside it that read the result must be of the
+same class, or have the same name except for the number. Does not apply if others read the result, too: the author may
+have meant one module to compute it for another. Sound because an activation depends on nothing but its input. It costs
+what it did in the original.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from .plan import ModulePlan, child_around, homes, is_within, kind
 
 
 def activate_locally(graph: ir.Graph, paths: ModulePaths) -> int:
-    """Copy such nodes for the modules that need them; gives the number of copies."""
+    """Copy such activations for the modules that need them, and return the number of copies."""
     activations = [node for node in graph if is_activation(node) and not is_weighted(node) and len(_users(node)) > 1]
     if not activations:
         return 0
@@ -49,8 +50,8 @@ def _users(node: ir.Node) -> list[ir.Node]:
 
 
 def _beside(node: ir.Node, home: Mapping[ir.Node, ModulePlan]) -> dict[ModulePlan, list[ir.Node]]:
-    """Find the readers of an activation in the modules that are to compute it themselves, by module; none if it is read
-    by others as well."""
+    """Return the readers of an activation in the modules that are to compute it themselves, by module; none if others
+    read it as well."""
     users = _users(node)
     if not all(user in home for user in users):
         return {}
@@ -65,7 +66,7 @@ def _beside(node: ir.Node, home: Mapping[ir.Node, ModulePlan]) -> dict[ModulePla
 
 
 def _relative(node: ir.Node, user: ir.Node, home: Mapping[ir.Node, ModulePlan]) -> ModulePlan | None:
-    """Return the module that `user` is in, if it stands beside the one of `node` and is of its kind."""
+    """Return the module that `user` is in, if it stands beside the module of `node` and is of its kind."""
     around = home[node]
     while around.parent is not None and not is_within(home[user], around.parent):
         around = around.parent

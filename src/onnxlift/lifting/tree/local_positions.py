@@ -1,14 +1,15 @@
-"""Positions are counted in every module that needs them.
+"""Let every module that needs positions count them itself.
 
     embeddings: p = arange(seq); encoder: p - 1   ->   embeddings: p = arange(seq); encoder: arange(seq) - 1
 
-Exporters merge equal expressions into the first module that has them, wherever they were written. Most of these values
-are masks, and are computed above the modules that use them (rule 5 of `build.py`). Positions cost nothing and depend on
-nothing but a size: `torch.arange(x.shape[1])` beside the line that needs it says more than an argument does.
+Exporters merge equal expressions into the first module that has them, even if they were written in several modules.
+Most of these values are masks, and are computed above the modules that use them (rule 5 of `build.py`). Positions cost
+nothing and depend on nothing but a size: `torch.arange(x.shape[1])` beside the line that needs it says more than an
+argument does.
 
-Applies to what only counts (inference/positions.py), in a module beside those that read it. What a module hands to
-those inside it is its author's choice and stays; so does one with a size that can only be read where it is, and what
-branches and loops read. Sound because nothing but a size is read: the copies are equal.
+Applies to values that only count (inference/positions.py), in a module beside those that read them. A value stays if a
+module hands it to the modules inside it, since that is the author's choice; if it needs a size that can only be read
+where it is; or if branches or loops read it. Sound because nothing but a size is read: the copies are equal.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from .paths import ModulePaths
 from .plan import ModulePlan, homes, is_within
 
 LONGEST = 16
-"""Nodes from a size to what is counted with it."""
+"""The most nodes that are copied together, from a size to the positions counted with it."""
 
 
 def count_locally(graph: ir.Graph, paths: ModulePaths) -> int:
-    """Copy such nodes for the modules that need them; gives the number of copies."""
+    """Copy such nodes for the modules that need them, and return the number of copies."""
     counts = counted(graph)
     nodes = [node for node in graph if not counts.isdisjoint(node.outputs)]
     if not nodes:
@@ -56,7 +57,7 @@ def count_locally(graph: ir.Graph, paths: ModulePaths) -> int:
 
 
 def read_instead(readers: Iterable[ir.Node], value: ir.Value, other: ir.Value) -> None:
-    """Let nodes read another value."""
+    """Let nodes read `other` instead of `value`."""
     for reader in readers:
         for index, read in enumerate(reader.inputs):
             if read is value:
@@ -66,7 +67,8 @@ def read_instead(readers: Iterable[ir.Node], value: ir.Value, other: ir.Value) -
 def _beside(
     users: Iterable[ir.Node], home: Mapping[ir.Node, ModulePlan], own: ModulePlan
 ) -> dict[ModulePlan, list[ir.Node]]:
-    """Return the users outside the plan `own`, by the outermost plan of any of them that they are in."""
+    """Return the users outside the plan `own`, by plan. Users in a plan inside another user's plan are listed under the
+    outer one."""
     found: dict[ModulePlan, list[ir.Node]] = {}
     for user in sorted(users, key=lambda user: len(home[user].path)):
         around = [plan for plan in _upwards(home[user]) if plan in found]
@@ -88,8 +90,8 @@ def _needed(
     counts: Collection[ir.Value],
     there: Collection[ir.Value],
 ) -> set[ir.Node]:
-    """Find all that `node` is computed from, itself included, that `plan` does not get from around it and has no copy
-    of; nothing if it can't be copied."""
+    """Return the nodes that must be copied so that `plan` can compute `node`: itself and all that it is computed from,
+    without those that `plan` gets from around it or has a copy of. Return nothing if it can't be copied."""
     found: set[ir.Node] = set()
     waiting = [node]
     while waiting:
@@ -106,7 +108,7 @@ def _needed(
 
 
 def copied(node: ir.Node, copies: dict[ir.Value, ir.Value]) -> ir.Node:
-    """Return the same node once more, reading the `copies` there are; what it gives is one of them."""
+    """Return a copy of a node. It reads the `copies` there are, and its output is added to them."""
     (old,) = node.outputs
     new = ir.Value(name=f"{old.name}.local_output_0", type=old.type, shape=old.shape)
     new.meta.update(old.meta)

@@ -1,13 +1,14 @@
-"""The path of modules that a node belongs to, from the sources that exporters leave, in order of trust:
+"""Find the path of modules that a node belongs to, from what exporters leave in the file. The sources in order of
+trust:
 
 1. the exporter's metadata (`pkg.torch.onnx.name_scopes`, with the classes in `class_hierarchy`)
 2. names of the node's own weights: `encoder.layer.0.query.weight` -> encoder, layer, 0, query
-3. scopes in the node's name: `/encoder/layer.0/query/MatMul` -> encoder, layer, 0, query; where such a scope was the
-   call of a model-local function, that is its class; modules that such scopes leave out (tree/gaps.py) are added, and
-   those are left out that they go through beside the layers' own path (tree/detours.py)
+3. scopes in the node's name: `/encoder/layer.0/query/MatMul` -> encoder, layer, 0, query. If such a scope was the call
+   of a model-local function, that function is its class. Modules that such scopes leave out (tree/gaps.py) are added.
+   Modules that they go through, although the layers have another path (tree/detours.py), are left out.
 
-A weight's name beats the others for the node that holds it as a layer, because optimisers move nodes between scopes
-(a BatchNorm folded into the Conv before it) but leave weights their names.
+A weight's name beats the others for the node that holds it as a layer. Optimisers move nodes between scopes (a
+BatchNorm folded into the Conv before it), but leave weights their names.
 """
 
 from __future__ import annotations
@@ -33,36 +34,36 @@ from .detours import find_detours, without_detours
 from .gaps import Path as Path
 from .gaps import fill, find_gaps
 
-DEEPEST = 24  # modules within modules; a path that is longer is cut, since it is a stranger who wrote it
-MOST_TIED = 16  # layers that share a weight; more are one layer that is called again and again
+DEEPEST = 24  # modules within modules; longer paths are cut, since a stranger wrote them
+MOST_TIED = 16  # layers that share a weight; if there are more, they are one layer that is called again and again
 
 
 @dataclass
 class ModulePaths:
-    """Where each node belongs. `called` are the paths that are known to be modules with a `forward` (and not mere
-    containers), `classes` their class names where the exporter tells."""
+    """The module path of each node. `called` are the paths that are known to be modules with a `forward`, and not mere
+    containers. `classes` are their class names, if the exporter tells."""
 
     by_node: dict[ir.Node, Path] = field(default_factory=dict)
     called: set[Path] = field(default_factory=set)
     classes: dict[Path, str] = field(default_factory=dict)
 
-    undivided: set[Path] = field(default_factory=set)  # whose calls, if there are several, are not told apart
-    guessed: bool = False  # whether the paths are our own, and not from names in the model
-    completed: dict[ir.Node, Path] = field(default_factory=dict)  # by name, where names of nodes leave out modules
+    undivided: set[Path] = field(default_factory=set)  # modules whose calls are not told apart
+    guessed: bool = False  # True if the paths are our own, and not from names in the model
+    completed: dict[ir.Node, Path] = field(default_factory=dict)  # corrected paths (tree/gaps.py, tree/detours.py)
     by_name: dict[str, Path] = field(default_factory=dict)
-    of_layers: dict[ir.Value, bool] = field(default_factory=dict)  # whether a layer has a weight under its own name
-    owned: set[ir.Node] = field(default_factory=set)  # whose path is the one that their weights have in the model
-    shortened: dict[ir.Node, Path] = field(default_factory=dict)  # of the only nodes of scopes, as the tree has it
-    copies: dict[ir.Node, Path] = field(default_factory=dict)  # of nodes, for modules that compute the same again
+    of_layers: dict[ir.Value, bool] = field(default_factory=dict)  # True for a weight of a layer that has its name
+    owned: set[ir.Node] = field(default_factory=set)  # nodes whose path comes from the names of their weights
+    shortened: dict[ir.Node, Path] = field(default_factory=dict)  # of nodes alone in a scope, as the tree has it
+    copies: dict[ir.Node, Path] = field(default_factory=dict)  # copied nodes, for modules that compute the same again
 
     @cached_property
     def population(self) -> Counter[Path]:
-        """How many nodes of the model lie at a path or below it."""
+        """The number of nodes of the model that lie at a path or below it, by path."""
         paths = (self.shortened.get(node, path) for node, path in self.by_node.items())
         return Counter(path[:depth] for path in paths for depth in range(len(path) + 1))
 
     def path_of(self, node: ir.Node) -> Path:
-        """The path of a node of the main graph or of a subgraph; the root's where nothing is known."""
+        """Return the path of a node of the main graph or of a subgraph; the root's if nothing is known."""
         path = self.shortened.get(node, self.by_node.get(node))
         if path is None:
             path = self.by_node[node] = _own_path(node, self) or ()
@@ -70,7 +71,8 @@ class ModulePaths:
 
 
 def find_paths(graph: ir.Graph) -> ModulePaths:
-    """The path of every node of the main graph. One that nothing is known about joins those who use its values."""
+    """Find the path of every node of the main graph. A node that nothing is known about joins the nodes that use its
+    values."""
     paths = ModulePaths()
     _complete_names(graph, paths)
     unknown: set[ir.Node] = set()
@@ -88,8 +90,8 @@ def find_paths(graph: ir.Graph) -> ModulePaths:
 
 
 def find_inner_paths(graph: ir.Graph, paths: ModulePaths) -> int:
-    """Add the paths of the nodes in branches and loops, at any depth. A node around layers is in the module that they
-    all are in."""
+    """Add the paths of the nodes in branches and loops, at any depth. An If or a loop around layers is in the innermost
+    module that holds them all."""
     found = 0
     for node in graph:
         for inner in subgraphs(node):
@@ -107,8 +109,11 @@ def find_inner_paths(graph: ir.Graph, paths: ModulePaths) -> int:
 
 
 def join_neighbours(graph: ir.Graph, paths: ModulePaths, nodes: Collection[ir.Node]) -> None:
-    """Let each of `nodes` be where all are that use its values; or, if these are here and there, and it works on a
-    single value (the activation of a layer whose name an optimiser kept), where that is made."""
+    """Let each of `nodes` be in the innermost module that holds all users of its values.
+
+    If that module is around the one that makes the single value which the node works on, let it be in that inner one:
+    it is the activation of a layer whose name an optimiser kept.
+    """
     for node in reversed(list(graph)):
         if node in nodes:
             users = {user for value in node.outputs for user, _ in value.uses() if user in paths.by_node}
@@ -122,27 +127,27 @@ def join_neighbours(graph: ir.Graph, paths: ModulePaths, nodes: Collection[ir.No
 
 
 def _only_source(node: ir.Node) -> ir.Node | None:
-    """The node that makes the one value that `node` works on."""
+    """Return the node that makes the single value which `node` works on."""
     values = [value for value in node.inputs if value is not None and value.const_value is None]
     works = len(values) == 1 and len(node.outputs) == 1 and node.outputs[0].dtype in FLOATS
     return values[0].producer() if works else None
 
 
 def _module(path: Path, paths: ModulePaths) -> Path:
-    """The innermost module that `path` lies in, be it that itself, and not a list of modules."""
+    """Return the innermost module around `path`, perhaps itself. A list of modules does not count."""
     while path and path not in paths.called:
         path = path[:-1]
     return path
 
 
 def no_paths(graph: ir.Graph) -> ModulePaths:
-    """Every node in the root, whatever the names say."""
+    """Put every node into the root, whatever the names say."""
     return ModulePaths(by_node=dict.fromkeys(graph.all_nodes(), ()))
 
 
 def _strip_wrapper(paths: ModulePaths) -> None:
-    """Forget the scope that TensorFlow and Keras put around everything (`model/conv1/Conv2D`); a path that weights or
-    PyTorch's exporter speak of stays."""
+    """Forget the scope that TensorFlow and Keras put around everything (`model/conv1/Conv2D`). A path that weights or
+    PyTorch's exporter name stays."""
     if paths.owned or paths.classes or any((node.name or "/").startswith("/") for node in paths.by_node):
         return
     common = _common(list(paths.by_node.values()))
@@ -155,9 +160,13 @@ _COUNTED = re.compile(r"(.+)_(\d{1,6})")
 
 
 def _forget_calls(paths: ModulePaths) -> None:
-    """`/layer_1/Add` -> layer: PyTorch's older exporter adds a number to the name of a module that is called again. It
-    is a call, and no module of that name, if nothing holds weights there, and those of `layer`, or of the module around
-    it if it has none, are read so often. So is `/layer_1/Add` that reads a constant which is called `layer.offset`."""
+    """Remove the numbers of calls: `/layer_1/Add` -> layer. PyTorch's older exporter adds a number to the name of a
+    module that is called again.
+
+    `layer_1` is a call, and no module of that name, if no node holds weights there, and the weights of `layer` are read
+    more than that many times. If `layer` has no weights, those of the module around it count. It is also a call if
+    `/layer_1/Add` reads a constant that is called `layer.offset`.
+    """
     readers: dict[tuple[object, ...], list[Path]] = {}
     for node, path in paths.by_node.items():
         weights = weights_of(node) if is_weighted(node) else ()
@@ -184,7 +193,8 @@ def _forget_calls(paths: ModulePaths) -> None:
 
 
 def _read_again(paths: ModulePaths) -> dict[Path, set[str]]:
-    """The modules whose constants other nodes than layers read under the names of further calls, with these."""
+    """Return the modules whose constants are read, by nodes that are no layers, under the names of further calls. Each
+    module comes with these names: `layer` -> layer_1, layer_2."""
     found: dict[Path, set[str]] = {}
     for node, path in paths.by_node.items():
         counted = _COUNTED.fullmatch(path[-1]) if path and not is_weighted(node) else None
@@ -197,7 +207,7 @@ def _read_again(paths: ModulePaths) -> dict[Path, set[str]]:
 
 def _complete_names(graph: ir.Graph, module_paths: ModulePaths) -> None:
     """Find the paths of those nodes whose names leave out modules, or go through modules that hold none of their
-    layers. Of the modules that are left out, the items of a list are called; those in between are not."""
+    layers. Among the modules that are left out, the items of a list are called; the others are not."""
     by_name = ModulePaths()
     layers = [node for node in graph.all_nodes() if is_weighted(node)]
     scopes_of = {node: _from_node_name(node, by_name) or () for node in layers}
@@ -234,7 +244,7 @@ def _own_path(node: ir.Node, paths: ModulePaths) -> Path | None:
     by_exporter = _from_metadata(node, paths)
     if by_exporter is None:
         by_exporter = paths.completed[node] if node in paths.completed else _from_node_name(node, paths)
-    # A parameter by itself stands where it is used.
+    # A parameter that is a node by itself is in the module that uses it, not in the one that its name tells.
     by_weights = _from_weights(node, by_exporter) if node.op_type != "Parameter" else None
     path = _choose(node, by_exporter, by_weights, paths)
     if path is not None and path == by_weights:
@@ -243,12 +253,12 @@ def _own_path(node: ir.Node, paths: ModulePaths) -> Path | None:
 
 
 def _around(node: ir.Node, path: Path) -> Path:
-    """The module that a node's code is in: for a layer, the one that holds the layer."""
+    """Return the module that holds a node's code. For a layer, this is the module that holds the layer."""
     return path[:-1] if is_weighted(node) else path
 
 
 def _common(paths: Sequence[Path]) -> Path:
-    """The longest path that all of `paths` begin with."""
+    """Return the longest path with which all of `paths` begin."""
     if not paths:
         return ()
     low, high = min(paths), max(paths)
@@ -262,18 +272,18 @@ def _choose(node: ir.Node, by_exporter: Path | None, by_weights: Path | None, pa
         is_code = _is_layers(node, by_weights, paths) or _is_read_outside(node, by_weights)
         return None if is_code and not is_weighted(node) else by_weights
     if is_weighted(node):
-        # Optimisers move nodes to a neighbour; a weight that lives elsewhere altogether is another layer's, shared.
+        # Optimisers move nodes to a neighbour. A weight from further away is shared, and belongs to another layer.
         is_near = by_weights[:-1] == by_exporter[:-1] or by_weights[: len(by_exporter)] == by_exporter
         is_own = by_weights == by_exporter or (is_near and not _is_tied(node, by_weights))
         return by_weights if is_own else by_exporter
-    # A parameter used by an ordinary operator: its owner may lie above the code that uses it, not below, and may be a
-    # layer.
+    # An ordinary operator uses a parameter. The operator belongs to the parameter's owner only if that lies inside the
+    # module that the exporter tells, and is no layer.
     is_inside = by_weights[: len(by_exporter)] == by_exporter and not _is_layers(node, by_weights, paths)
     return by_weights if is_inside else by_exporter
 
 
 def _is_layers(node: ir.Node, owner: Path, paths: ModulePaths) -> bool:
-    """Whether what an operator reads is a layer's, which is called under its own name."""
+    """Tell whether a weight that an operator reads belongs to a layer that is called under its own name."""
     tensors = [value for value in weights_of(node) if owner_of(value.name) == owner]
     for value in tensors:
         if value not in paths.of_layers:
@@ -283,8 +293,8 @@ def _is_layers(node: ir.Node, owner: Path, paths: ModulePaths) -> bool:
 
 
 def _is_read_outside(node: ir.Node, owner: Path) -> bool:
-    """Whether code outside of a module reads what is computed from the parameters of that, and nothing else is: the
-    newer exporter does not say where it cuts a parameter into pieces."""
+    """Tell whether a node computes only from parameters of the module `owner`, and all its readers lie outside of that
+    module. The newer exporter does not say which module cuts a parameter into pieces."""
     users = {user for value in node.outputs for user, _ in islice(value.uses(), MOST_TIED)}
     paths = [_by_exporter(user) for user in users]
     is_outside = bool(paths) and all(path is not None and path[: len(owner)] != owner for path in paths)
@@ -292,10 +302,12 @@ def _is_read_outside(node: ir.Node, owner: Path) -> bool:
 
 
 def _is_tied(node: ir.Node, owner: Path) -> bool:
-    """Whether a weight has the name of another layer than the node's own: of one of another kind, such as the embedding
-    whose matrix the output head beside it shares; of one that is never called, such as `shared.weight` of an encoder's
-    and a decoder's embedding; or of one that is called by its own name, which this node's is not, not even with the
-    number of a further call."""
+    """Tell whether a weight has the name of another layer than the node's own.
+
+    That layer may be of another kind, such as the embedding whose matrix the output head beside it shares. It may never
+    be called, such as `shared.weight` of an encoder's and a decoder's embedding. Or it is called by its own name, and
+    this node has another name, even without the number of a further call.
+    """
     tensors = [value for value in weights_of(node) if owner_of(value.name) == owner]
     readers = {user for value in tensors for user, _ in islice(value.uses(), MOST_TIED + 1)}
     users = {user for user in readers if is_weighted(user)}
@@ -332,7 +344,7 @@ def _from_metadata(node: ir.Node, paths: ModulePaths) -> Path | None:
 
 
 def _from_node_name(node: ir.Node, paths: ModulePaths) -> Path | None:
-    name = (node.name or "").partition(";")[0]  # TensorFlow Lite joins the names of all that it fused
+    name = (node.name or "").partition(";")[0]  # TensorFlow Lite joins the names of all nodes that it fused
     if "/" not in name.strip("/") and not name.startswith("/"):
         return None
     path: Path = ()
@@ -360,7 +372,8 @@ _FLAT = re.compile(
 
 
 def _from_weights(node: ir.Node, by_exporter: Path | None) -> Path | None:
-    """The owner of the node's named weights: of several, as layers that share a matrix have, the exporter's."""
+    """Return the owner of the node's named weights. If there are several, as with layers that share a matrix, the
+    exporter's path decides, or else the longest."""
     owners = [owner for value in weights_of(node) if (owner := owner_of(value.name)) is not None]
     if by_exporter in owners:
         return by_exporter
@@ -368,7 +381,8 @@ def _from_weights(node: ir.Node, by_exporter: Path | None) -> Path | None:
 
 
 def weights_of(node: ir.Node) -> list[ir.Value]:
-    """The weights that a node holds: of a layer those that it has as one, of others all constants of floats."""
+    """Return the weights that a node holds: for a layer those that it has as a layer, for others all constants of
+    floats."""
     positions = weight_places(node) or range(len(node.inputs))
     inputs = [node.inputs[i] for i in positions if i < len(node.inputs)]
     constants = [v for v in inputs if v is not None and v.const_value is not None and v.shape]
@@ -376,7 +390,8 @@ def weights_of(node: ir.Node) -> list[ir.Value]:
 
 
 def owner_of(name: str | None) -> Path | None:
-    """`encoder.layer.0.query.weight` -> (encoder, layer, 0, query); None for names that no module tree speaks from."""
+    """Return the module path in the name of a weight: `encoder.layer.0.query.weight` -> (encoder, layer, 0, query).
+    Return None for names that come from no module tree."""
     if not name or says_nothing(name) or "." not in name or "/" in name or ":" in name:
         return None
     parts = tuple(name.split("."))
@@ -384,6 +399,7 @@ def owner_of(name: str | None) -> Path | None:
 
 
 def flat_layer_name(name: str | None) -> str | None:
-    """The layer in names that have no dot for it: `fc_W`, `W_fc`, `attn.in_proj_weight` -> fc, fc, in_proj."""
+    """Return the layer in a name that has no dot before its last word: `fc_W`, `W_fc`, `attn.in_proj_weight` -> fc, fc,
+    in_proj."""
     match = _FLAT.match((name or "").rpartition(".")[2].removesuffix("_quantized"))
     return (match["after"] or match["before"]) if match else None

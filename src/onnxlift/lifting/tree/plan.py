@@ -1,6 +1,7 @@
-"""Plans of modules: which nodes each will have, before it is known how they are written.
+"""Plan modules: decide which nodes each will have, before it is known how they are written.
 
-A plan may still turn out to be no module (`modules/lowered_code.py`): its code is then that of the module around it.
+A plan may still turn out to be no module (`modules/lowered_code.py`). Its code then becomes part of the module around
+it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from .paths import Path
 
 @dataclass(eq=False)
 class ModulePlan:
-    """A module to be: its items (nodes, and modules in it) in the order of execution, and the values that cross its
+    """A module to be: its items (nodes, and plans inside it) in the order of execution, and the values that cross its
     border."""
 
     path: Path
@@ -25,11 +26,11 @@ class ModulePlan:
     inputs: list[ir.Value] = field(default_factory=list)
     outputs: list[ir.Value] = field(default_factory=list)
     parent: ModulePlan | None = None
-    calls: list[ModulePlan] = field(default_factory=list)  # of one module, with this one; none if it is called once
-    is_step: bool = False  # whether it is code without weights, which is a layer of a chain (`steps.py`)
+    calls: list[ModulePlan] = field(default_factory=list)  # all calls of this module, itself too; none if called once
+    is_step: bool = False  # True for code without weights that is a layer of a chain (`steps.py`)
 
     def nodes(self) -> Iterator[ir.Node]:
-        """Yield all nodes inside, those of children included, in order."""
+        """Yield all nodes inside, with those of its children, in order."""
         for item in self.items:
             if isinstance(item, ModulePlan):
                 yield from item.nodes()
@@ -41,14 +42,14 @@ class ModulePlan:
 
 
 def walk(plan: ModulePlan) -> Iterator[ModulePlan]:
-    """Yield the plan and all inside it, an outer one before those in it."""
+    """Yield the plan and all plans inside it, an outer one before those in it."""
     yield plan
     for child in plan.children():
         yield from walk(child)
 
 
 def moved_up(plan: ModulePlan) -> list[ir.Node | ModulePlan]:
-    """Return the items of a plan that is to be none, for its parent to have them."""
+    """Return the items of a plan that is dissolved, so that its parent can take them."""
     for child in plan.children():
         child.parent = plan.parent
     return plan.items
@@ -74,6 +75,6 @@ def child_around(plan: ModulePlan, ancestor: ModulePlan) -> ModulePlan:
 
 
 def kind(plan: ModulePlan) -> object:
-    """Return what is equal for modules of one class, and where that is not known for those whose names differ by
-    numbers alone."""
+    """Return a key that is equal for modules of one class. If the class is not known, it is equal for modules whose
+    paths differ only in numbers."""
     return plan.class_hint or tuple(part.rstrip("0123456789") for part in plan.path)

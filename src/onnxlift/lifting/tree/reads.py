@@ -1,4 +1,4 @@
-"""What a node reads, its subgraphs included."""
+"""Find the values that a node reads, with those of its subgraphs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnxlift.ir.graph.walk import subgraphs
 
 
 def outer_reads(node: ir.Node) -> Iterator[ir.Value]:
-    """The values that a node reads: its inputs, and what its subgraphs take from outside."""
+    """Yield the values that a node reads: its inputs, and the values that its subgraphs take from outside."""
     for value in node.inputs:
         if value is not None:
             yield value
@@ -19,7 +19,7 @@ def outer_reads(node: ir.Node) -> Iterator[ir.Value]:
 
 
 def captured(graph: ir.Graph) -> Iterator[ir.Value]:
-    """The values of outer scopes that a subgraph reads, in the order of use."""
+    """Yield the values of outer scopes that a subgraph reads, in the order of use."""
     own: set[ir.Value] = {*graph.inputs, *graph.initializers.values()}
     for node in graph:
         for value in outer_reads(node):

@@ -1,17 +1,21 @@
-"""Modules in a graph that nothing is named in, or by numbers alone: what is there several times becomes a module.
+"""Find modules in a graph without names, or with mere numbers for names: code that is there several times becomes a
+module.
 
     norm, q, k, v, attention, out, add, norm, up, gelu, down, add, norm, q, ...   ->   layers.0, layers.1, ...
 
 The graph is laid out in a line and cut into pieces (see flow.py). Then:
-1. A body of pieces that is there several times is a block, each time. First come bodies that follow each other (the
-   layers of a transformer), that which saves most before others; but residual blocks of convolutions are blocks one by
-   one, even if there is only one of a kind. Then an attention and an MLP, single pieces, and whatever else repeats.
-2. Where a block begins is free if it stands in a row: there, where fewest values go out, and best before a fork.
+1. A sequence of pieces (a body) that is there several times becomes a block, each time. First come bodies that follow
+   each other (the layers of a transformer), and of these first the body that saves most. But residual blocks of
+   convolutions become blocks one by one, even if there is only one of a kind. Then come an attention with its MLP,
+   single pieces, and whatever else repeats.
+2. In a row of blocks there is a choice where a block begins. It begins where fewest values go out, and best before a
+   fork.
 3. A block has at least two layers and four nodes, one result (results of the model aside) and few inputs.
-4. Blocks in a row are a list; in a block, the same again, and the branch of a residual sum is a module (the attention
-   and the MLP of a layer).
-A cut is only a proposal: build.py takes out whatever could not be called at one point in time. All decisions depend on
-the graph alone, and on what is the same in all instances of a block, so that they share a class.
+4. Blocks in a row become a list. The same rules apply again inside a block. The branch of a residual sum becomes a
+   module (the attention and the MLP of a layer).
+
+A cut is only a proposal: build.py takes out whatever could not be called at one point in time. All decisions depend
+only on the graph, and on what is the same in all instances of a block. So the instances can share a class.
 """
 
 from __future__ import annotations
@@ -45,9 +49,9 @@ from .weights import mark_weights
 
 FEWEST_LAYERS, FEWEST_NODES = 2, 4
 MOST_INPUTS = 8
-LARGEST_RESIDUAL = 40  # nodes; what is larger has blocks inside
-ROUNDS = 8  # of splitting pieces that nothing is equal to
-STEPS = 64  # of looking for a body, for each piece
+LARGEST_RESIDUAL = 40  # nodes; a larger piece has blocks inside
+ROUNDS = 8  # times that pieces are split which no other is equal to
+STEPS = 64  # steps of the search for a body, for each piece
 
 
 def find_repetition(graph: ir.Graph, module_paths: ModulePaths) -> int:
@@ -73,7 +77,8 @@ def find_repetition(graph: ir.Graph, module_paths: ModulePaths) -> int:
 
 
 def _are_counted(graph: ir.Graph) -> bool:
-    """Whether the names of weights tell no more than which layer of its kind each belongs to: `conv2d_394.w_0`."""
+    """Tell whether the names of weights are mere counts, like `conv2d_394.w_0`: the number of a layer among those of
+    its kind."""
     names = [name for name in graph.initializers if "." in name and not says_nothing(name)]
     return bool(names) and all(is_counted_weight(name) for name in names)
 
@@ -88,7 +93,7 @@ def _sort(graph: ir.Graph, flow: Flow) -> None:
 
 
 def _pieces(flow: Flow) -> tuple[list[Piece], list[int]]:
-    """The pieces of the line, and a number for each that equal ones share."""
+    """Return the pieces of the line, and a number for each. Equal pieces have the same number."""
     numbers: dict[object, int] = {}
     pieces = [(piece, numbers.setdefault(flow.describe(piece), len(numbers))) for piece in flow.pieces()]
     for _ in range(ROUNDS):
@@ -108,7 +113,7 @@ def _pieces(flow: Flow) -> tuple[list[Piece], list[int]]:
 
 
 def _is_residual(flow: Flow, piece: Piece) -> bool:
-    """Whether a piece is a residual block of convolutions: that is a block even where no other is equal to it."""
+    """Tell whether a piece is a residual block of convolutions. It is a block even if no other is equal to it."""
     nodes = flow.nodes[slice(*piece)]
     convolutions = sum(1 for node in nodes if node.op_type == "Conv" and is_layer(node))
     joins = len(nodes) <= LARGEST_RESIDUAL and residual_sum(nodes) is not None
@@ -125,13 +130,14 @@ class Search:
         self.layers = list(accumulate((is_layer(node) for node in flow.nodes), initial=0))  # before each position
 
     def blocks(self, low: int, high: int, inside: bool = False) -> list[Block]:
-        """The blocks among the pieces from `low` to `high`, in order; `inside` another block or not."""
+        """Return the blocks among the pieces from `low` to `high`, in order. `inside` says that these pieces are in
+        another block."""
         symbols = self.symbols[low:high]
         where = _positions(symbols)
         found: list[Block] = []
 
         def take(body: Sequence[int]) -> bool:
-            """Make all places of a body blocks, if there are several that still can be."""
+            """Make a block at each place of a body, if more than one place is still free and can be a block."""
             if min(body) < 0:
                 return False
             places = [(low + s, low + s + len(body)) for s in _places(body, symbols, where)]
@@ -162,7 +168,7 @@ class Search:
     def _bodies(
         self, symbols: Sequence[int], where: Mapping[int, Sequence[int]], low: int
     ) -> Iterator[tuple[int, ...]]:
-        """What follows itself, that which saves most first."""
+        """Yield the bodies that follow themselves, the one that saves most first."""
         budget = STEPS * len(symbols)
         runs = [run for run in find_runs(symbols) if self._is_worth_it(low + run.start, low + run.start + run.period)]
         saved = {run: (run.count - 1) * self._size(low + run.start, low + run.start + run.period) for run in runs}
@@ -176,7 +182,8 @@ class Search:
                 yield tuple(core if more and not is_run(core) else body)
 
     def _core(self, first: int, last: int) -> Piece:
-        """Pieces without the pools and the like at both ends, which are not always there in other places."""
+        """Return a range of pieces without the pools and the like at both ends: other places of a body may lack
+        those."""
         while last - first > 1 and not any(is_layer(node) for node in self._nodes(first, first + 1)):
             first += 1
         while last - first > 1 and not any(is_layer(node) for node in self._nodes(last - 1, last)):
@@ -184,15 +191,15 @@ class Search:
         return first, last
 
     def _is_mixed(self, first: int, last: int) -> bool:
-        """Whether the pieces of a body are residual blocks of convolutions and what is between them: these are blocks
-        one by one, in whatever order they come."""
+        """Tell whether a body consists of residual blocks of convolutions and what stands between them. These become
+        blocks one by one, whatever their order."""
         kinds = [kind_of(node) for node in self._nodes(first, last) if is_layer(node)]
         of_images = all(kind is not None and kind.channels for kind in kinds)
         pieces = self.pieces[first:last]
         return len(pieces) > 1 and of_images and any(_is_residual(self.flow, piece) for piece in pieces)
 
     def _stretches(self, symbols: Sequence[int], where: Mapping[int, Sequence[int]], low: int) -> list[Piece]:
-        """What is there several times, that which saves most first."""
+        """Return the ranges of pieces that are there several times, the one that saves most first."""
         budget = STEPS * len(symbols)
         saved: list[tuple[int, Piece]] = []
         for start, end in sorted(find_repeats(symbols)):
@@ -203,19 +210,20 @@ class Search:
         return [place for _, place in sorted(saved)]
 
     def _is_layer_of_two(self, index: int) -> bool:
-        """Whether a piece and the next are an attention and an MLP, each added to what comes in."""
+        """Tell whether a piece and the next are an attention and an MLP, each added to its input."""
         first, second = (self._nodes(i, i + 1) for i in (index, index + 1))
         added = all(residual_sum(nodes) is not None and len(nodes) >= FEWEST_NODES for nodes in (first, second))
         return added and attends(first) and not attends(second)
 
     def _is_single(self, index: int, inside: bool) -> bool:
-        """Whether a piece is a block by itself. In a block, only those of convolutions are: others are a branch."""
+        """Tell whether a piece is a block by itself. Inside a block, only pieces with convolutions are: others are
+        branches."""
         convolves = any(is_convolution(node) for node in self._nodes(index, index + 1))
         return (convolves or not inside) and self._is_block(index, index + 1)
 
     def _rotation(self, start: int, period: int, rest: int) -> int:
-        """Rule 2: how many pieces later than `start` the first block begins. It is judged by the second one: the first
-        may have more in it."""
+        """Return how many pieces after `start` the first block begins (rule 2). The second block is judged, since the
+        first may have more in it."""
 
         def cost(shift: int) -> tuple[int, bool, bool, int]:
             first = start + period + shift
@@ -226,7 +234,7 @@ class Search:
         return min(range(min(rest + 1, period, STEPS)), key=cost)
 
     def _is_fork(self, index: int) -> bool:
-        """Whether what comes into a piece is read more than once in it."""
+        """Tell whether the values that come into a piece are read more than once in it."""
         nodes = self._nodes(index, index + 1)
         entries = set(self.flow.entries(self.pieces[index]))
         return sum(1 for node in nodes for value in node.inputs if value in entries) > 1
@@ -241,7 +249,7 @@ class Search:
         return self.layers[end] - self.layers[start] >= FEWEST_LAYERS and end - start >= FEWEST_NODES
 
     def _instances(self, places: list[Piece]) -> Iterator[Block]:
-        """The blocks at places where the pieces are equal; what is inside is found once."""
+        """Yield a block for each of these places, where the pieces are equal. The blocks inside are found only once."""
         first, last = places[0]
         model = Block(*self._range(first, last))
         if last - first > 1:
@@ -253,7 +261,8 @@ class Search:
             yield model.moved(self.pieces[start][0] - model.start)
 
     def _branch(self, piece: Piece) -> Block | None:
-        """What a piece adds to what comes into it, from behind the normalisation: an attention or an MLP."""
+        """Return the branch of a residual sum: the part of a piece that is added to the piece's input, without the norm
+        at its beginning. It is an attention or an MLP."""
         start, end = piece
         nodes = self.flow.nodes
         total = residual_sum(nodes[start:end])
@@ -289,7 +298,7 @@ def _positions(symbols: Sequence[int]) -> dict[int, list[int]]:
 
 
 def _places(body: Sequence[int], symbols: Sequence[int], where: Mapping[int, Sequence[int]]) -> Iterator[int]:
-    """Where `body` stands in `symbols`, in places that don't overlap."""
+    """Yield the positions of `body` in `symbols` that don't overlap."""
     wanted, end = list(body), 0
     for start in where.get(wanted[0], ()):
         if start >= end and list(symbols[start : start + len(wanted)]) == wanted:

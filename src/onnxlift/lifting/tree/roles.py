@@ -1,12 +1,13 @@
-"""What blocks and layers are called that nobody named: by what they do.
+"""Name the blocks and layers that have no name in the model, by what they do.
 
-Blocks in a row are a list: `layers` if they attend or are linear, `blocks` if they convolve, numbered if there are
-several. Where some attend to what others before them made, they are `encoder_layers` and `decoder_layers`, and so is
-what else is there once on each side. What holds embeddings only is `embeddings`.
+Blocks in a row are a list: `layers` if they attend or are linear, `blocks` if they convolve, with a number if there are
+several such lists. If one of two rows attends to what the other has made, they are `encoder_layers` and
+`decoder_layers`. Other blocks that are there once on each side get these words, too. A block that holds only embeddings
+is `embeddings`.
 
-In a block the branches are `attention` and `mlp`; `self_attn` and `cross_attn` if one of several attends to something
-else than the others. Layers are named by their part in an attention (`q_proj`) or in an MLP (`up_proj`) or beside a
-residual block (`downsample`), else by their kind and a number (`conv1`, `bn1`).
+The branches of a block are `attention` and `mlp`. If one of several attends to something else than the others, they are
+`self_attn` and `cross_attn`. Layers are named by their part in an attention (`q_proj`), in an MLP (`up_proj`) or beside
+a residual block (`downsample`), and otherwise by their kind and a number (`conv1`, `bn1`).
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ def name_blocks(flow: Flow, blocks: Sequence[Block], paths: ModulePaths) -> None
 
 
 def name_projections(graph: ir.Graph, paths: ModulePaths) -> int:
-    """Give those layers a path that make queries, keys and values in a module that has a name while they have none: the
-    names of `F.linear(x, self.q_proj.weight)` are lost where an exporter transposes the weight."""
+    """Give a path to nameless layers that make queries, keys and values in a module that has a name. The names of
+    `F.linear(x, self.q_proj.weight)` are lost if an exporter transposes the weight."""
     changes = 0
     modules: dict[Path, list[ir.Node]] = {}
     for node in graph:
@@ -51,10 +52,10 @@ def name_projections(graph: ir.Graph, paths: ModulePaths) -> int:
     return changes
 
 
-MOST_ATTENTIONS = 8  # of a block; one that has more is no layer of a decoder
+MOST_ATTENTIONS = 8  # in a block; a block with more is no layer of a decoder
 
 Row = tuple[str, list[Block]]
-"""A word for blocks, and the blocks."""
+"""The word for a row of blocks, and the blocks."""
 
 
 class _Naming:
@@ -63,7 +64,7 @@ class _Naming:
         self.paths = paths
 
     def name(self, blocks: Sequence[Block], prefix: Path) -> None:
-        """The paths of blocks that lie in the module at `prefix`."""
+        """Give the blocks that lie in the module at `prefix` their paths."""
         rows = self._on_two_sides(list(self._rows(blocks)))
         count = Counter(word for word, _ in rows)
         number: Counter[str] = Counter()
@@ -74,7 +75,8 @@ class _Naming:
                 self._enter(block, (*prefix, name, str(index)) if len(row) > 1 else (*prefix, name))
 
     def _on_two_sides(self, rows: list[Row]) -> list[Row]:
-        """The rows, with words that tell an encoder from its decoder: the one row that attends to something else."""
+        """Return the rows, with words that tell an encoder from its decoder. The decoder is the one row that attends to
+        something else."""
         attending = [i for i, (_, row) in enumerate(rows) if not row[0].branch and self._attends(row[0])]
         if len(attending) != 2 or [self._crosses(rows[i][1][0]) for i in attending] != [False, True]:
             return rows
@@ -88,7 +90,7 @@ class _Naming:
         ]
 
     def _rows(self, blocks: Sequence[Block]) -> Iterator[Row]:
-        """Blocks that follow each other and do the same kind of thing, and the word for them."""
+        """Yield rows of blocks that follow each other and do the same kind of thing, each with the word for it."""
         rows: list[list[Block]] = []
         for block in blocks:
             before = rows[-1][-1] if rows else None
@@ -144,14 +146,14 @@ class _Naming:
         return attends(self._nodes(block))
 
     def _crosses(self, block: Block) -> bool:
-        """Whether an attention of the block has keys of something else than its queries."""
+        """Tell whether an attention of the block takes its keys from something else than its queries."""
         nodes = self._nodes(block)
         inside = set(nodes)
         attentions = [node for node in nodes if node.op_type in ("Attention", "MultiheadAttention")]
         return len(attentions) <= MOST_ATTENTIONS and any(_is_cross(node, inside) for node in attentions)
 
     def _embeds(self, block: Block) -> bool:
-        """Whether all layers of the block are embeddings, and norms behind them."""
+        """Tell whether all layers of the block are embeddings, perhaps with norms."""
         families = {family_of(node) for node in self._nodes(block) if is_layer(node)}
         return "embedding" in families and families <= {"embedding", "norm"}
 
@@ -164,14 +166,15 @@ class _Naming:
 
 
 def _excites(nodes: Sequence[ir.Node]) -> bool:
-    """Whether nodes multiply what comes in with what layers make of its mean over all places."""
+    """Tell whether nodes multiply their input with a value computed from its mean over all places (squeeze and
+    excitation)."""
     first, last = nodes[0], nodes[-1]
     return first.op_type in _MEANS and last.op_type == "Mul" and first.inputs[0] in last.inputs
 
 
 def _layer_names(nodes: Sequence[ir.Node], crosses: bool) -> dict[ir.Node, str]:
-    """What each layer among the nodes of a module is called; it `crosses` if one of its parts attends to something
-    else."""
+    """Return the name of each layer among the nodes of a module. The module `crosses` if one of its attentions attends
+    to something else than its own input."""
     layers = [node for node in nodes if is_layer(node)]
     names = {
         **_attention_names(nodes),
@@ -200,7 +203,7 @@ def _is_linear(node: ir.Node) -> bool:
 
 
 def _attention_names(nodes: Sequence[ir.Node]) -> dict[ir.Node, str]:
-    """Those that make queries, keys and values, and the one behind the attention."""
+    """Name the layers that make queries, keys and values, the norms of these, and the layer behind the attention."""
     attentions = [node for node in nodes if node.op_type == "Attention"]
     if len(attentions) != 1:
         return {}
@@ -222,7 +225,7 @@ def _attention_names(nodes: Sequence[ir.Node]) -> dict[ir.Node, str]:
 
 
 def _is_cross(node: ir.Node, inside: set[ir.Node]) -> bool:
-    """Whether a node attends with queries of one value to keys of another."""
+    """Tell whether a node attends with queries of one value to keys of another."""
     if node.op_type == "MultiheadAttention":
         queries, keys = ([value] for value in node.inputs[:2])
     else:
@@ -233,7 +236,7 @@ def _is_cross(node: ir.Node, inside: set[ir.Node]) -> bool:
 
 
 def _sources(values: Sequence[ir.Value | None], inside: set[ir.Node]) -> set[ir.Value]:
-    """The values from outside that `values` are computed from."""
+    """Return the values from outside that `values` are computed from."""
     waiting = list(values)
     seen: set[ir.Value] = set()
     found: set[ir.Value] = set()
@@ -251,7 +254,7 @@ def _sources(values: Sequence[ir.Value | None], inside: set[ir.Node]) -> set[ir.
 
 
 def _multihead_names(nodes: Sequence[ir.Node]) -> dict[ir.Node, str]:
-    """For those in a block of which one attends to something else."""
+    """Name the multi-head attentions of a block in which one attends to something else."""
     inside = set(nodes)
     words = {
         node: "cross_attn" if _is_cross(node, inside) else "self_attn"
@@ -262,7 +265,7 @@ def _multihead_names(nodes: Sequence[ir.Node]) -> dict[ir.Node, str]:
 
 
 def _before(value: ir.Value | None, inside: set[ir.Node]) -> Iterator[ir.Node]:
-    """The layers that a value comes from, each way back up to the first that is linear."""
+    """Yield the layers that a value comes from. Each way back ends at its first linear layer."""
     waiting, seen = [value], set[ir.Node]()
     while waiting:
         value = waiting.pop()
@@ -277,7 +280,8 @@ def _before(value: ir.Value | None, inside: set[ir.Node]) -> Iterator[ir.Node]:
 
 
 def _shortcut_names(nodes: Sequence[ir.Node]) -> dict[ir.Node, str]:
-    """The convolution in the short branch of a residual sum, and its norm: `downsample`, if the other is longer."""
+    """Name the convolution in the short branch of a residual sum, and the norm behind it, `downsample`, if the other
+    branch is longer."""
     total = residual_sum(nodes)
     if total is None:
         return {}
@@ -292,7 +296,7 @@ def _shortcut_names(nodes: Sequence[ir.Node]) -> dict[ir.Node, str]:
 
 
 def _chain(value: ir.Value | None, inside: set[ir.Node]) -> list[ir.Node]:
-    """The nodes that a value comes from, each the only source of the next, from the last to the first."""
+    """Return the nodes that a value comes from, by the first input of each, from the last node to the first."""
     found: list[ir.Node] = []
     while value is not None and (node := value.producer()) is not None and node in inside:
         found.append(node)
@@ -301,7 +305,7 @@ def _chain(value: ir.Value | None, inside: set[ir.Node]) -> list[ir.Node]:
 
 
 def _mlp_names(nodes: Sequence[ir.Node], layers: Sequence[ir.Node]) -> dict[ir.Node, str]:
-    """`down(act(up(x)))`, and `down(act(gate(x)) * up(x))`."""
+    """Name the layers of an MLP: `down(act(up(x)))`, or `down(act(gate(x)) * up(x))`."""
     if not all(_is_linear(node) for node in layers) or any(n.op_type == "Attention" for n in nodes):
         return {}
     if len(layers) == 2:

@@ -1,8 +1,8 @@
-"""Repeats in a sequence of symbols: runs (`ababab`), and stretches that come again elsewhere (`abc...abc`).
+"""Find repeats in a sequence of symbols: runs (`ababab`), and stretches that come again elsewhere (`abc...abc`).
 
-Both are found from windows of 1, 2, 4, ... symbols: equal windows have equal ranks, and the distance from a window to
-the one before it of the same rank is the period of a run if there is one. That takes n log n steps for n symbols; the
-steps that follow (growing what was found) come out of a budget, so that no sequence, however it was made, takes longer.
+Both are found from windows of 1, 2, 4, ... symbols. Equal windows have equal ranks. The distance from a window to the
+last one before it of the same rank is the period of a run, if there is one. That takes n log n steps for n symbols. The
+found repeats are then grown. The steps for that come out of a budget, so no sequence takes longer, whoever made it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-STEPS = 64  # of growing, for each symbol of the sequence
+STEPS = 64  # steps of growing, for each symbol of the sequence
 
 
 @dataclass(frozen=True, order=True)
 class Run:
-    """`count` times the same `period` symbols, from `start` on, and then the first `rest` of them once more."""
+    """A run of `count` times the same `period` symbols, from `start` on, and then the first `rest` of them once
+    more."""
 
     start: int
     period: int
@@ -29,7 +30,7 @@ class Run:
 
 
 def find_runs(symbols: Sequence[int]) -> list[Run]:
-    """The maximal runs, none of which is a run of a shorter period taken several at a time."""
+    """Return the maximal runs. A run whose period is itself a run is left out: it is there with the shorter period."""
     budget = STEPS * len(symbols)
     found: set[Run] = set()
     for _, ranks in _windows(symbols):
@@ -54,7 +55,8 @@ def find_runs(symbols: Sequence[int]) -> list[Run]:
 
 
 def _windows(symbols: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
-    """Window lengths 1, 2, 4, ... as long as any is there twice, and the rank of the window at each position."""
+    """Yield the lengths 1, 2, 4, ... with the rank of the window at each position, as long as some window is there
+    twice."""
     ranks, length = list(symbols), 1
     while ranks and len(set(ranks)) < len(ranks):
         yield length, ranks
@@ -64,14 +66,14 @@ def _windows(symbols: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
 
 
 def is_run(body: Sequence[int]) -> bool:
-    """Whether `body` is itself a run."""
+    """Tell whether `body` is itself a run."""
     parts = (part for part in range(1, len(body) // 2 + 1) if len(body) % part == 0)
     return any(body[part:] == body[:-part] for part in parts)
 
 
 def find_repeats(symbols: Sequence[int]) -> set[tuple[int, int]]:
-    """Stretches `(start, end)` that are there several times, each grown as far as all its places are equal. Negative
-    symbols are equal to nothing."""
+    """Return the stretches `(start, end)` that are there several times. Each is grown as far as all its places are
+    equal. Negative symbols are equal to nothing."""
     own = [symbol if symbol >= 0 else -1 - position for position, symbol in enumerate(symbols)]
     budget = STEPS * len(symbols)
     found: set[tuple[int, int]] = set()
@@ -90,7 +92,7 @@ def find_repeats(symbols: Sequence[int]) -> set[tuple[int, int]]:
 
 
 def _grown(symbols: Sequence[int], starts: Sequence[int], length: int) -> tuple[int, int]:
-    """How far equal windows can grow to both sides, and still be equal and apart."""
+    """Return how far equal windows can grow before and after their starts, and still be equal and not overlap."""
     room = min(later - earlier for earlier, later in pairwise(starts))
     before, after = 0, length
     while before + after < room and _agree(symbols, [start - before - 1 for start in starts]):

@@ -1,10 +1,10 @@
-"""The order of execution in a module, and what to do where there is none.
+"""Find the order of execution in a module, and dissolve the modules inside it that have none.
 
     y = self.block(x); z = f(y); and self.block needs z   ->   the code of the block in its parent, around f
 
 Plans on a cycle of the parent's items (a module called twice, nodes moved by an optimiser) are dissolved into the
-parent, until no cycle is left: first those that nobody called (a list of layers that are used in between), then all.
-Their layers keep their names (`self.attn.query`).
+parent, until no cycle is left. Plans that nobody called (a list of layers with other code between them) are dissolved
+first, then all. Their layers keep their names (`self.attn.query`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from .plan import ModulePlan, moved_up
 
 
 def settle(plan: ModulePlan, order: dict[ir.Node, int], reads: dict[ir.Node, list[ir.Value]]) -> None:
-    """Dissolve what cannot be called at one point in time, and sort the items of a plan, from the outside in."""
+    """Dissolve the plans that cannot be called at one point in time, and sort the items of a plan, from the outside
+    in."""
     while True:
         ordered, on_cycle = _topological(plan, order, reads)
         if not on_cycle:
@@ -37,8 +38,8 @@ def settle(plan: ModulePlan, order: dict[ir.Node, int], reads: dict[ir.Node, lis
 def _topological(
     plan: ModulePlan, order: dict[ir.Node, int], reads: dict[ir.Node, list[ir.Value]]
 ) -> tuple[list[ir.Node | ModulePlan], set[ir.Node | ModulePlan]]:
-    """Return the items in an order in which each can run (as close to the model's own as can be), and the plans for
-    which there is none."""
+    """Return the items in an order in which each can run, as close to the model's own order as possible; and the items
+    on a cycle, for which there is no such order."""
     item_of: dict[ir.Node, ir.Node | ModulePlan] = {}
     rank: dict[ir.Node | ModulePlan, int] = {}
     for item in plan.items:
@@ -73,7 +74,8 @@ def _topological(
 def _on_cycle(
     items: set[ir.Node | ModulePlan], waits_for: dict[ir.Node | ModulePlan, set[ir.Node | ModulePlan]]
 ) -> set[ir.Node | ModulePlan]:
-    """Find those of `items` that are on a cycle, and not merely behind one: peel off what nobody waits for."""
+    """Return those of `items` that are on a cycle. Items that merely wait for a cycle are peeled off: nobody waits for
+    them."""
     left = set(items)
     while True:
         waited_for = {source for item in left for source in waits_for[item]}

@@ -1,11 +1,12 @@
-"""The values that come into many blocks from outside, as opposed to those that flow from block to block.
+"""Find the values that come into many blocks from outside, as opposed to values that flow from block to block.
 
 A value is shared if nodes of one kind read it, each as the same operand, and
 1. they stand at different depths (the bias of all attentions), or
-2. what they make of it meets, in different places, something that was not made from it alone (the output of an encoder,
-   of which each layer of a decoder makes its own keys and values).
-The branches of an inception block are neither: they begin at one depth and meet each other. A residual is none either:
-the nodes that read it are a norm or a convolution and a sum.
+2. their results meet, in different places, a value that was not made from it alone (the output of an encoder, from
+   which each layer of a decoder makes its own keys and values).
+
+The branches of an inception block share nothing in this sense: they begin at one depth and meet each other. A residual
+is not shared either: its readers are a norm or a convolution, and a sum.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import onnx_ir as ir
 
-LONGEST_WAY = 32  # nodes from a reader to where its result meets another
-LARGEST_FORK = 1000  # nodes from where branches begin to where they meet
-STEPS = 64  # of looking for a common origin, for each node
+LONGEST_WAY = 32  # nodes from a reader to the node where its result meets another value
+LARGEST_FORK = 1000  # nodes from the beginning of branches to the node where they meet
+STEPS = 64  # steps of the search for a common origin, for each node
 
 
 def find_shared(
     values: Iterable[ir.Value], depth: Mapping[ir.Node, int], needs: Mapping[ir.Node, Sequence[ir.Node]]
 ) -> Iterator[ir.Value]:
-    """Those of `values` that are shared. `depth` counts the layers up to each node, `needs` gives the nodes that each
-    reads from."""
+    """Yield those of `values` that are shared. `depth` counts the layers up to each node, `needs` gives the nodes that
+    each node reads from."""
     origins = _origins(needs)
     for value in values:
         readers: dict[tuple[str, int], list[ir.Node]] = {}
@@ -49,7 +50,7 @@ def _is_shared(
 
 
 def _meeting(node: ir.Node, depth: Mapping[ir.Node, int], needs: Mapping[ir.Node, Sequence[ir.Node]]) -> ir.Node | None:
-    """The first node from `node` on that reads something else, too."""
+    """Return the first node from `node` on that also reads from another node."""
     for _ in range(LONGEST_WAY):
         if len(needs[node]) > 1:
             return node
@@ -63,7 +64,7 @@ def _meeting(node: ir.Node, depth: Mapping[ir.Node, int], needs: Mapping[ir.Node
 def _comes_from(
     node: ir.Node, source: ir.Node | None, depth: Mapping[ir.Node, int], origins: Mapping[ir.Node, ir.Node | None]
 ) -> bool:
-    """Whether all that `node` is made from was made from `source`."""
+    """Tell whether all that `node` is computed from was computed from `source`."""
     if source is None or source not in depth:
         return False
     origin: ir.Node | None = node
@@ -75,8 +76,8 @@ def _comes_from(
 
 
 def _origins(needs: Mapping[ir.Node, Sequence[ir.Node]]) -> dict[ir.Node, ir.Node | None]:
-    """For each node the last one that all ways to it go through (its immediate dominator); None if there is none, or
-    if it is too far away."""
+    """Return for each node the last one that all ways to it go through (its immediate dominator); None if there is
+    none, or if it is too far away."""
     origins: dict[ir.Node, ir.Node | None] = {}
     level: dict[ir.Node, int] = {}
     budget = STEPS * len(needs)

@@ -1,11 +1,12 @@
-"""Sizes that are needed outside a block are not read inside it.
+"""Read sizes that are needed outside a block from values outside of it.
 
     y = layer.0.norm(x); bias = table[: y.shape[1]]   ->   bias = table[: x.shape[1]]    if both are called `seq`
 
-Exporters compute a bias or mask that all layers share in the first of them, from the sizes of whatever is to hand
-there. Then neither could the layer be called before the bias is there, nor the bias be made before the layer is called.
-A size that is read inside a block and used outside is therefore taken from a value that is there before, if inference
-gave both the same name (equal names are equal sizes); what cannot be taken so stays, and the block is dissolved.
+Exporters compute a bias or mask that all layers share in the first of these layers, from the sizes of any value that is
+there. Then the layer cannot be called before the bias is made, and the bias cannot be made before the layer is called.
+So a size that is read inside a block and used outside is taken from a value that is there before, if inference gave
+both sizes the same name (equal names are equal sizes). If there is no such value, the size stays, and the block is
+dissolved.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from .paths import ModulePaths
 
 
 def read_sizes_outside(graph: ir.Graph, paths: ModulePaths) -> None:
-    """Let the nodes outside of blocks take sizes from what is there before the blocks, and remove what nobody reads any
-    more."""
+    """Let the nodes outside of blocks take sizes from values that are there before the blocks, and remove the nodes
+    that nobody reads any more."""
     outside = _Outside()
     held_back: dict[ir.Node, None] = {}  # nodes outside of blocks that have to wait for one
     outside.add(graph.inputs)
@@ -46,7 +47,7 @@ def read_sizes_outside(graph: ir.Graph, paths: ModulePaths) -> None:
 
 @dataclass
 class _Outside:
-    """The first value outside of all blocks with each shape, with each list of elements, and with a size on an axis."""
+    """The first value outside of all blocks for each shape, for each list of elements, and for each size on an axis."""
 
     shapes: dict[object, ir.Value] = field(default_factory=dict)
     elements: dict[object, ir.Value] = field(default_factory=dict)
@@ -65,8 +66,8 @@ class _Outside:
 
 
 def _measures_other_value(node: ir.Node, outside: _Outside) -> bool:
-    """Let a node that reads the shape of a value of a block read that of an equally large one outside. Tell whether
-    there is one."""
+    """Let a node that reads the shape of a value in a block read it from a value outside that has the same shape. Tell
+    whether there is one."""
     same = outside.shapes.get(shape_of(node.inputs[0])) if node.op_type in SIZES else None
     if same is not None:
         node.replace_input_with(0, same)
@@ -74,7 +75,7 @@ def _measures_other_value(node: ir.Node, outside: _Outside) -> bool:
 
 
 def _take_sizes_from_outside(node: ir.Node, outside: _Outside, graph: ir.Graph) -> None:
-    """Let those who read sizes that a node gives read equal ones from outside of the blocks, where there are any."""
+    """Let the readers of a node's sizes read equal sizes from outside of the blocks, if there are any."""
     for value in node.outputs:
         same = outside.elements.get(_elements_key(value)) or _measured(value, outside, graph, node)
         if same is not None and not value.is_graph_output():
@@ -83,8 +84,8 @@ def _take_sizes_from_outside(node: ir.Node, outside: _Outside, graph: ir.Graph) 
 
 
 def _measured(value: ir.Value, outside: _Outside, graph: ir.Graph, before: ir.Node) -> ir.Value | None:
-    """Insert nodes before `before` that read a single size anew, off a value that is there by then; return the size, or
-    None if there is no such value."""
+    """Insert nodes before `before` that read a single size from a value that is there by then. Return the size, or None
+    if there is no such value."""
     known = elements_of(value)
     if known is None or len(known) != 1 or not isinstance(known[0], str) or value.dtype != ir.DataType.INT64:
         return None
@@ -104,7 +105,7 @@ def _measured(value: ir.Value, outside: _Outside, graph: ir.Graph, before: ir.No
 
 
 def _is_inside(value: ir.Value | None, paths: ModulePaths, held_back: dict[ir.Node, None]) -> bool:
-    """Tell whether a value is made in a block, or from what is."""
+    """Tell whether a value is made in a block, or has to wait for one."""
     producer = value.producer() if value is not None else None
     return producer is not None and (producer in held_back or bool(paths.by_node.get(producer)))
 

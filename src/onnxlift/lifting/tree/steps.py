@@ -1,13 +1,14 @@
-"""Code without weights that is a layer of a chain.
+"""Make code without weights a layer, if it is an item of a chain of layers.
 
     net: Linear (net.0), split, gelu and product (all of net.2), Linear (net.3)   ->   net: net.0, net.2, net.3
 
 A module without weights is code of its parent (rule 2 of `build.py`). But a chain of numbered layers is an
-`nn.Sequential`, which has no code: there such a module is a layer like the others, if the chain is to stay one.
+`nn.Sequential`, which has no code. If the chain is to stay one, such a module must be a layer like the others: a step.
 
-Applies to a module that was called, of which every item is numbered, in the order of the numbers, and some have
-weights. A step is what has one number, and no weights. Whether it is a module is seen when it is lowered: a function
-that `torch.nn` has as a layer needs none, and if the chain turns out to be none, its steps are code again.
+Applies to a module that was called, if each of its items has a number, the items are in the order of their numbers, and
+some have weights. A step is all code under one number that has no weights. Lowering decides later whether it becomes a
+module: a function that `torch.nn` has as a layer needs none, and if the chain turns out to be none, its steps are code
+again.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from .plan import ModulePlan, walk
 
 
 def find_steps(root: ModulePlan, module_paths: ModulePaths) -> None:
-    """Let the steps of chains be plans of their own."""
+    """Make the steps of chains plans of their own."""
     paths = ChainMap(module_paths.shortened, module_paths.by_node)
     for plan in list(walk(root)):
         numbers = {item: _number(item, plan.path, paths) for item in plan.items}

@@ -1,10 +1,10 @@
-"""Which constants are weights, in a graph whose initialisers have no names, or names that say no more than a number.
+"""Tell which constants are weights, in a graph whose initialisers have no names, or names that are mere numbers.
 
-A layer knows its weights. Others are told by their use: what is added to, multiplied with or joined to the data of the
-model (a token, positions, a scale), at once or after its shape was changed, is to be trained; so is a table that rows
-are looked up in. Masks of an attention are not, nor what only positions, frequencies and sizes are computed from, nor
-what stood in a node of the model: exporters keep weights as initialisers, and constants of the code in nodes. A single
-number is one only if it has a name.
+A layer knows its weights. Other weights are told by their use. A constant is to be trained if it is added to,
+multiplied with or joined to the data of the model, at once or after its shape was changed (a token, positions, a
+scale), or if rows of it are looked up. Not to be trained are masks of an attention, constants that only positions,
+frequencies and sizes are computed from, and constants that stood in a node of the model: exporters keep weights as
+initialisers, and constants of the code in nodes. A single number is a weight only if it has a name.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def mark_weights(graph: ir.Graph, flow: Flow, are_counted: bool) -> None:
 
 
 def _roles(value: ir.Value, flow: Flow) -> Iterator[str]:
-    """What a constant is to each of the nodes that read it, as far as that is something to train."""
+    """Yield the word for a constant at each node that reads it as something to train."""
     rank = len([size for size in type_of(value).shape or () if size != 1])
     waiting = [value]
     for current in waiting:

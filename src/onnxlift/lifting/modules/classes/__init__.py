@@ -1,1 +1,1 @@
-"""Equal modules share one class, whose constructor takes what differs."""
+"""Let equal modules share one class, whose constructor takes the numbers and parts in which they differ."""

@@ -1,4 +1,4 @@
-"""The names of the arguments of a class, by the roles that their numbers have where they stand.
+"""Name the arguments of a class by the roles of their numbers.
 
 in_channels and num_features   ->   channels          out_features   ->   out_dim
 kernel_size                    ->   kernel            heads, size    ->   heads
@@ -35,7 +35,7 @@ _SAY_LITTLE = ("size", "start", "scale", "shape", "groups", "length", "hidden")
 
 
 def numbered(name: str, taken: set[str]) -> str:
-    """Return the name, with a number where it is taken."""
+    """Return the name, with a number if it is taken."""
     number, candidate = 2, name
     while candidate in taken:
         candidate, number = f"{name}{number}", number + 1
@@ -44,8 +44,8 @@ def numbered(name: str, taken: set[str]) -> str:
 
 @dataclass(frozen=True)
 class NewArgument:
-    """Numbers that are to be one argument: the roles that they have in their places, the names that are taken, and
-    whether it is the width of what comes into a block or goes out of it."""
+    """Numbers that are to be one argument: the roles that they have in their places, and the names that are taken.
+    `is_end` says that it is the width of the block's input or output."""
 
     roles: Sequence[str]
     taken: set[str]
@@ -65,33 +65,34 @@ class NewArgument:
 
     @property
     def is_width(self) -> bool:
-        """Whether it is a width of any place in a block."""
+        """True for a width at any place in a block."""
         return self.word in ("channels", "dim")
 
     @property
     def is_inside(self) -> bool:
-        """Whether it is a width that a block has only inside: a layer takes what has it, and it is at no end."""
+        """True for a width that a block has only inside: some layer has an input of this width, and it is at no end of
+        the block."""
         return self.is_width and not self.is_end and any(role.startswith(("in_", "input_")) for role in self.roles)
 
 
 def _inside(new: NewArgument) -> Iterator[Candidate]:
-    """Call a width that a block has only inside hidden."""
+    """Call a width that a block has only inside `hidden`."""
     if new.is_inside:
         yield Candidate("hidden", "a width that the block has only inside: {}", (Listed(new.roles),))
 
 
 def _at_the_end(new: NewArgument) -> Iterator[Candidate]:
-    """Call a second width that of what comes out."""
+    """Call a second width that of the output: `out_channels`."""
     if new.is_width and not new.is_inside and new.word in new.taken:
         yield Candidate(f"out_{new.word}", "a second width of the block: {}", (Listed(new.roles),))
 
 
 def _role_of_places(new: NewArgument) -> Iterator[Candidate]:
-    """Call an argument by what its number is for in its places."""
+    """Call an argument by the role of its number."""
     yield Candidate(new.word, "what the number is where it stands: {}", (Listed(new.roles),), numbered=True)
 
 
-# Where a width stands says more than that it is one.
+# The place of a width says more than its role, so the rules about places come first.
 ARGUMENTS = Rules((_inside, _at_the_end, _role_of_places), numbered)
 
 
@@ -101,5 +102,5 @@ def argument_name(roles: Sequence[str], taken: set[str], is_end: bool) -> str:
 
 
 def choose_argument(roles: Sequence[str], taken: set[str], is_end: bool) -> tuple[str, Chosen]:
-    """Return the same name, and why it is that."""
+    """Return the same name, and the reason for it."""
     return ARGUMENTS.decide(NewArgument(tuple(roles), set(taken), is_end), set(taken))

@@ -1,5 +1,5 @@
-"""The text of a forward in which every variable has a number for its name, and every number is a hole: equal for
-modules that can share a class."""
+"""Write a forward as a text in which every variable is called by a number, and every number is left out. The text is
+equal for modules that can share a class."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from onnxlift.lifting.ops.operand import Tensor
 from .number_groups import Number
 from .quantities import LIMIT, SIGNED, quantities
 
-SMALLEST_ARGUMENT = 4  # integers below this are axes and the like, unless it is known what they measure
+SMALLEST_ARGUMENT = 4  # smaller integers are axes and the like, unless it is known what they measure
 
 
 class Canonical:
-    """Writes that text, and adds the numbers that it leaves out to `numbers`. Variables in `aliases` are written as
-    others; with `anonymous`, all variables look the same."""
+    """The writer of that text. It adds the numbers that it leaves out to `numbers`. Variables in `aliases` are written
+    like another variable. With `anonymous`, all variables look the same."""
 
     def __init__(self, module: Module, numbers: list[Number], *, anonymous: bool = False) -> None:
         self.module = module
@@ -43,7 +43,7 @@ class Canonical:
         self.renderer = _Holes(self.name, numbers)
 
     def describe(self, left_out: Collection[Statement] = ()) -> str:
-        """Return the whole forward, but for the statements in `left_out`."""
+        """Return the whole forward, without the statements in `left_out`."""
         inputs = [f"{self.variable(v)}:{isinstance(o, Tensor)}" for v, o in self.module.inputs.items()]
         return "\n".join([",".join(inputs), *self.lines(self.module.body, "", left_out)])
 
@@ -109,7 +109,7 @@ class _Holes(Renderer):
 
 
 def _has_sign(value: float, role: str) -> bool:
-    """Tell whether the minus before a number says what the code does, and is no part of the number."""
+    """Tell whether the minus before a number belongs to the code, and not to the number."""
     return role == LIMIT or (isinstance(value, int) and role not in SIGNED)
 
 

@@ -1,14 +1,15 @@
-"""The arguments of a class: the numbers that its instances differ in, and what those are called.
+"""Find the arguments of a class: the numbers in which its instances differ, with their names.
 
     conv1 8 -> 8, conv2 8 -> 8; conv1 8 -> 16, conv2 16 -> 16     ->     (in_channels, channels)
 
-Numbers that always agree become one argument, if they measure the same kind of thing (`number_groups.py`): that a
-kernel is as large as there are channels is chance. A number that follows from an argument is written so
-(`derived_numbers.py`); where it is needed often, it is a variable of the constructor, or an attribute if `forward`
-needs it. The width of a head follows from the number of heads: it is -1.
+Numbers that always agree become one argument, if they measure the same kind of thing (`number_groups.py`): if a kernel
+is as large as there are channels, that is chance. A number that follows from an argument is computed from it
+(`derived_numbers.py`). If it is needed often, it becomes a variable of the constructor, or an attribute if `forward`
+needs it. The width of a head follows from the number of heads: it is written as -1.
 
-Two widths may tell whether an optional part is there (`part_conditions.py`); if not, that is an argument of its own.
-Arguments stand in the order that `nn.Conv2d` has: widths from the outside in, then windows, then what has a default.
+Two widths may tell whether an optional part is there (`part_conditions.py`). If not, that is an argument of its own.
+Arguments stand in the order that `nn.Conv2d` has: widths from the outside in, then windows, then arguments with a
+default.
 """
 
 from __future__ import annotations
@@ -32,29 +33,30 @@ from .number_groups import (
 )
 from .part_conditions import KnownNumbers, condition_for
 
-OFTEN = 1 / 3  # of the instances
-FEWEST_USES = 3  # of a number that is computed from an argument, for a variable of its own
-FEWEST_USES_BESIDE_FORWARD = 2  # of one that is an attribute, too: that line has it as well
+OFTEN = 1 / 3  # the share of instances for a default
+FEWEST_USES = 3  # uses for which a number that is computed from an argument gets a variable
+FEWEST_USES_BESIDE_FORWARD = 2  # the same for one that is also an attribute: the line that sets it is one more use
 
 
 @dataclass
 class Arguments:
-    """Hold what the constructor takes, and how the example's numbers are written with it."""
+    """The arguments of a constructor, and the texts that it has for the numbers of the example."""
 
     values: dict[str, list[Any]] = field(default_factory=dict)  # name -> value for each instance
     defaults: dict[str, Any] = field(default_factory=dict)
     texts: dict[object, str] = field(default_factory=dict)  # `where` of a number -> expression: `dim`, `4 * dim`
     variables: dict[str, str] = field(default_factory=dict)  # of the constructor: `hidden` -> `4 * dim`
-    attributes: dict[str, str] = field(default_factory=dict)  # what forward reads, and what it is in the constructor
+    attributes: dict[str, str] = field(default_factory=dict)  # that forward reads -> their text in the constructor
     members: set[str] = field(default_factory=set)  # names of members
-    named: dict[str, Chosen] = field(default_factory=dict)  # why arguments and variables are called so
+    named: dict[str, Chosen] = field(default_factory=dict)  # the reasons for the names of arguments and variables
 
     def taken(self, group: Group) -> set[str]:
-        """Return the names that an argument for these places cannot have: `self.scale` is the argument or a member."""
+        """Return the names that an argument for these places cannot have. If `forward` reads it, it cannot have the
+        name of a member: `self.scale` is one or the other."""
         return self.values.keys() | self.variables.keys() | (self.members if group.uses_in_forward else set())
 
     def attribute(self, place: object, role: str) -> str:
-        """Return how `forward` reads the number at a place: from an attribute, which the constructor sets."""
+        """Write the number at a place as `forward` reads it: from an attribute, which the constructor sets."""
         text = self.texts[place]
         for name, known in self.attributes.items():
             if known == text:
@@ -67,8 +69,10 @@ class Arguments:
 
 
 def find_arguments(example: Sequence[Number], columns: Sequence[Sequence[Any]], members: set[str]) -> Arguments | None:
-    """Return the arguments for places with these values in the instances (ABSENT where an instance lacks the part);
-    None if an optional part needs a number that instances without it do not have. `members` are the names of members.
+    """Return the arguments for places with these values in the instances. A value is ABSENT if an instance lacks the
+    part. `members` are the names of members.
+
+    Return None if an optional part needs a number that instances without it do not have.
     """
     inferred = _widths_of_heads(example, columns)
     said = [(number, column) for number, column in zip(example, columns, strict=True) if number not in inferred]
@@ -79,8 +83,8 @@ def find_arguments(example: Sequence[Number], columns: Sequence[Sequence[Any]], 
     ends = ends_of(example)
     derived = derive(groups, ends)
     arguments = Arguments(members=set(members))
-    # A name that is taken gets a number: so those that callers see are chosen first, and flags, which ask for the names
-    # of other arguments, come last.
+    # A name that is taken gets a number. So the names that callers see are chosen first. Flags come last, since their
+    # conditions need the names of other arguments.
     _add_arguments(arguments, [g for g in groups if g not in derived and g.family != "flag"], ends)
     _add_derived(arguments, [g for g in groups if g in derived], derived, ends)
     _add_flags(arguments, KnownNumbers(groups, example, columns))
@@ -91,8 +95,9 @@ def find_arguments(example: Sequence[Number], columns: Sequence[Sequence[Any]], 
 
 
 def _widths_of_heads(example: Sequence[Number], columns: Sequence[Sequence[Any]]) -> dict[Number, None]:
-    """Find the places in `unflatten(-1, (heads, head_dim))` for the width of a head, where that or the number of heads
-    differs. Not where both are always the same: that is an image, cut into rows and columns."""
+    """Find the places in `unflatten(-1, (heads, head_dim))` for the width of a head, if that or the number of heads
+    differs. If both numbers are equal in every instance, an image is cut into rows and columns, and there are no
+    heads."""
     heads: dict[object, list[Any]] = {}
     found: dict[Number, None] = {}
     for number, column in zip(example, columns, strict=True):
@@ -107,7 +112,7 @@ def _widths_of_heads(example: Sequence[Number], columns: Sequence[Sequence[Any]]
 
 
 def _name(group: Group, arguments: Arguments, ends: Sequence[Number]) -> str:
-    """Return a name that is free for the numbers of a group."""
+    """Return a free name for the numbers of a group."""
     is_end = any(end in group.places for end in ends)
     name, arguments.named[name] = choose_argument(group.roles, arguments.taken(group), is_end)
     return name
@@ -123,7 +128,7 @@ def _add_arguments(arguments: Arguments, groups: Sequence[Group], ends: Sequence
 def _add_derived(
     arguments: Arguments, groups: Sequence[Group], derived: Mapping[Group, Derivation], ends: Sequence[Number]
 ) -> None:
-    """Write these groups as what they are derived from; as a variable of the constructor, where that is read better."""
+    """Write these groups as computed from their base, or as a variable of the constructor, if that reads better."""
     for group in groups:
         group.text = derived[group].text(derived[group].base.text)
         if _deserves_variable(group, arguments):
@@ -136,13 +141,14 @@ def _deserves_variable(group: Group, arguments: Arguments) -> bool:
     """Tell whether the constructor needs a computed number often, or as a positional argument among names:
     `nn.Conv2d(3, 8, 7, stride, padding)`."""
     is_positional = group.family == "padding" and "stride" in arguments.values
-    in_forward = group.uses_in_forward  # there it is an attribute
+    in_forward = group.uses_in_forward  # forward reads an attribute instead
     fewest = FEWEST_USES_BESIDE_FORWARD if in_forward else FEWEST_USES
     return is_positional or len(group.places) - in_forward >= fewest
 
 
 def _add_flags(arguments: Arguments, numbers: KnownNumbers) -> None:
-    """Let a condition on other arguments tell whether optional parts are there; else the constructor is told."""
+    """Write a condition on other arguments that tells whether an optional part is there. If there is none, add an
+    argument that tells it."""
     for group in numbers.groups:
         if group.family == "flag":
             group.text = condition_for(group, numbers)
@@ -152,11 +158,11 @@ def _add_flags(arguments: Arguments, numbers: KnownNumbers) -> None:
 
 
 def _write_places(arguments: Arguments, groups: Sequence[Group], derived: Mapping[Group, Derivation]) -> None:
-    """Choose what is written at each place of the groups: in the constructor the argument, in `forward` an attribute.
-    Those of arguments are set first, since what is derived from one can be written with it."""
+    """Choose the text for each place of the groups: in the constructor the argument, in `forward` an attribute. The
+    places of arguments come first, since derived numbers can be written with those."""
     for group in sorted(groups, key=lambda group: group in derived):
         derivation = derived.get(group)
-        computed = None  # in forward itself, if it is an attribute that the number is computed from
+        computed = None  # the text if forward computes the number itself, from an attribute
         if derivation is not None and group.uses_in_forward < FEWEST_USES:
             base = derivation.base.text
             computed = derivation.text(f"self.{base}") if base in arguments.attributes else None
@@ -173,8 +179,8 @@ def _negative(text: str) -> str:
 
 
 def _find_defaults(arguments: Arguments, groups: Sequence[Group]) -> None:
-    """Give arguments that often are what PyTorch's own default is that default, and let them stand last. Parts are
-    optional, unless most have them."""
+    """Give an argument PyTorch's own default, if its values often are that; arguments with a default come last. A flag
+    for an optional part has the value of most instances as its default."""
     roles = {group.text: group.places[0].role for group in groups}
     for name, column in arguments.values.items():
         usual = 2 * sum(column) > len(column) if isinstance(column[0], bool) else DEFAULTS.get(roles[name])
@@ -186,7 +192,7 @@ def _find_defaults(arguments: Arguments, groups: Sequence[Group]) -> None:
 
 
 def _rank(group: Group) -> int:
-    """Return a number by which the argument is sorted among the others."""
+    """Return the number by which the argument is sorted among the others."""
     if group.family == "flag":
         return 6
     if group.family != "width":

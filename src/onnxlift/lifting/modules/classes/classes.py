@@ -1,9 +1,9 @@
-"""One class for equal modules.
+"""Find one class for all equal modules.
 
 Two modules are equal if their members and their forward are the same up to numbers (sizes, strides, epsilons) and to
-layers that are mere activations. Those numbers and activations in which the instances of a class differ become
-arguments of its constructor; those that always agree with one another become one argument. Classes are found from the
-leaves up, so that equal children have one class already when their parents are compared. Modules for which the exporter
+layers that are mere activations. If the instances of a class differ in a number or an activation, it becomes an
+argument of the constructor. Numbers that always agree with one another become one argument. Classes are found from the
+leaves up, so equal children have one class already when their parents are compared. Modules for which the exporter
 names different classes are never merged.
 """
 
@@ -23,7 +23,7 @@ from .list_lengths import merge_list_lengths
 from .module_class import ClassOf, ModuleClass
 from .variants import MOST_FORMS, Form, Part, ask_for_constant, contained, optional_step
 
-FEWEST_PLACES, FEWEST_LAYERS = 3, 12  # that chains of one kind are in, and have in all of these, to be a class
+FEWEST_PLACES, FEWEST_LAYERS = 3, 12  # for a chain to be a class: its places, and its layers in all places together
 
 
 def find_classes(root: Module) -> tuple[list[ModuleClass], ClassOf]:
@@ -43,8 +43,8 @@ def find_classes(root: Module) -> tuple[list[ModuleClass], ClassOf]:
 
 
 def _in_reading_order(classes: Sequence[ModuleClass], class_of: Mapping[object, ModuleClass]) -> list[ModuleClass]:
-    """Return the classes in the order in which a person writes them: first what a class is made of, as it is used, then
-    the class itself; the root comes last."""
+    """Return the classes in the order in which a person writes them: first the classes that a class is made of, in the
+    order of use, then the class itself. The root comes last."""
     order: dict[ModuleClass, None] = {}
 
     def visit(cls: ModuleClass) -> None:
@@ -66,14 +66,14 @@ def _in_reading_order(classes: Sequence[ModuleClass], class_of: Mapping[object, 
 
 
 def _forms(modules: Iterable[Module], class_of: ClassOf) -> list[Form]:
-    """Return the forms of the modules of a level: each is to be a class. First those are merged that differ in lengths
-    of lists, then those that lack a part of another; a plain chain is known as such only after that."""
+    """Return the forms of the modules of a level. Each will be a class. Forms that differ in the lengths of lists are
+    merged first, then forms that lack a part of another. Only after that is it known which are plain chains."""
     forms = merge_list_lengths(find_forms(modules, class_of), class_of)
     return _with_named_chains(_merge_variants(forms), class_of)
 
 
 def _merge_variants(forms: Sequence[Form]) -> list[Form]:
-    """Return the forms, with those that lack a part of another merged into that."""
+    """Merge each form that lacks a part of another one into that one, and return all forms."""
     families: dict[object, list[Form]] = {}
     for form in forms:
         example = form.modules[0]
@@ -96,7 +96,7 @@ def _merge_variants(forms: Sequence[Form]) -> list[Form]:
 
 
 def _with_named_chains(forms: Sequence[Form], class_of: ClassOf) -> list[Form]:
-    """Return the forms; where all modules of one are plain chains, these become an `nn.Sequential` with names."""
+    """Return the forms. If all modules of a form are plain chains, they become `nn.Sequential`s with names."""
     described: list[Form] = []
     for form in forms:
         if any(module.chain is None for module in form.modules) or form.parts:
@@ -109,9 +109,12 @@ def _with_named_chains(forms: Sequence[Form], class_of: ClassOf) -> list[Form]:
 
 
 def _is_recurring(chains: Sequence[Module]) -> bool:
-    """Tell whether an `nn.Sequential` is long enough, and there in enough places, to be a class rather than be written
-    out (`mlp` of all blocks is one place). A class that the author has given a name is one if it is there twice, or if
-    its members have names, too; and so is a chain of named members that is there twice, and may have been a class."""
+    """Tell whether an `nn.Sequential` becomes a class, and is not written out.
+
+    It does if it is long enough, and there in enough places (`mlp` of all blocks is one place). If the author has given
+    its class a name, it does if it is there twice, or if its members have names, too. A chain of named members whose
+    class is unknown does if it is there twice, since it may have been a class.
+    """
     hint, has_numbers = chains[0].class_hint, chains[0].has_numbers
     if hint != "Sequential" and (hint is not None or not has_numbers):
         return len(chains) > 1 or (hint is not None and not has_numbers)
@@ -124,7 +127,7 @@ def _class_of(form: Form) -> ModuleClass:
     example = form.modules[0]
     cls = ModuleClass("", example, list(form.modules), parts=form.parts, absent=form.absent)
     arguments = _arguments(form)
-    assert arguments is not None  # a form without is not merged
+    assert arguments is not None  # forms are merged only if there are arguments for them
     cls.constructor = arguments
     for index, module in enumerate(form.modules):
         cls.arguments[module] = {name: column[index] for name, column in arguments.values.items()}
@@ -139,7 +142,7 @@ def _class_of(form: Form) -> ModuleClass:
 
 
 def _ask_for_constant(cls: ModuleClass, part: Part) -> Statement:
-    """Write the step as an `if` in all instances that take it; return that of the example."""
+    """Write the step as an `if` in all instances that take it, and return the `if` of the example."""
     for module in cls.instances:
         pairs = zip(walk_statements(cls.example.body), cls.statements_of(module), strict=True)
         own = next(own for statement, own in pairs if statement is part.statement)
@@ -150,6 +153,7 @@ def _ask_for_constant(cls: ModuleClass, part: Part) -> Statement:
 
 
 def _arguments(form: Form) -> Arguments | None:
-    """Return the arguments that a class of these modules would have; None if there are none that would do."""
+    """Return the arguments that a class of these modules would have. Return None if an optional part needs a number
+    that instances without it do not have."""
     members = {path[0] for path in form.modules[0].members}  # `self.scale` can be the argument or the member, not both
     return find_arguments(*form.columns(), members)

@@ -1,4 +1,4 @@
-"""Numbers of a class that follow from others, and so are no arguments of their own.
+"""Find numbers of a class that follow from others, and so are no arguments of their own.
 
     Linear(8, 32), Linear(12, 48)                                 ->     nn.Linear(dim, 4 * dim)
     Conv2d(8, 8, 3, padding=1), Conv2d(8, 8, 5, padding=2)        ->     nn.Conv2d(8, 8, kernel, padding=kernel // 2)
@@ -6,7 +6,7 @@
 1. A width of layers is the same multiple, or part, of another one in every instance.
 2. A length in `forward` is a multiple, a part or the square of a shorter one.
 3. The number of offsets between two places of a square window follows from its side: `(2 * side - 1) ** 2`.
-4. A padding is half of its kernel, or the dilation, or a multiple of that.
+4. A padding is half of its kernel, or the dilation, or a multiple of the dilation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .number_groups import LARGEST_FACTOR, LENGTHS, MOST_COMPARED, SIZES, Group,
 
 @dataclass(frozen=True)
 class Derivation:
-    """A group whose numbers others are computed from, and the form in which that is written: `4 * {}`."""
+    """The way in which the numbers of a group are computed from those of a `base`, as a text: `4 * {}`."""
 
     base: Group
     form: str
@@ -31,10 +31,10 @@ class Derivation:
 
 
 def derive(groups: Sequence[Group], ends: Sequence[Number]) -> dict[Group, Derivation]:
-    """Find the groups that follow from others. `ends` are the widths of what comes into a block and of what goes out of
-    it: rather those are arguments, and others multiples of them."""
+    """Find the groups that follow from others. `ends` are the widths of a block's input and output. These are preferred
+    as arguments, so that other widths become multiples of them."""
     derived = _widths_of_widths(groups, ends) | _lengths_of_lengths(groups)
-    sides = [length for length in _lengths(groups) if length not in derived]  # what is derived is no base
+    sides = [length for length in _lengths(groups) if length not in derived]  # a derived number is no base
     return derived | _offsets_of_sides(groups, sides) | _paddings(groups)
 
 
@@ -84,8 +84,8 @@ def _offsets_of_sides(groups: Sequence[Group], sides: Sequence[Group]) -> dict[G
 
 
 def _paddings(groups: Sequence[Group]) -> dict[Group, Derivation]:
-    """Find the paddings that follow from a kernel, or else from a dilation, by rule 4. With a dilation that differs, a
-    kernel mostly does not; where both fit, half of the kernel is what people write."""
+    """Find the paddings that follow from a kernel, or else from a dilation, by rule 4. If both fit, half of the kernel
+    is taken, since people write that."""
     windows = [group for group in groups if group.family == "window" and are_integers(group)]
     dilations = [group for group in groups if group.family == "dilation" and are_integers(group)]
     derived: dict[Group, Derivation] = {}
@@ -100,8 +100,8 @@ def _paddings(groups: Sequence[Group]) -> dict[Group, Derivation]:
 
 
 def _multiples(group: Group, bases: Sequence[Group], *, squares: bool = False) -> Iterator[Derivation]:
-    """Yield the ways in which the numbers of a group are the same multiple or part of those of a base, or with
-    `squares` their squares."""
+    """Yield the derivations by which the numbers of a group are always the same multiple or part of those of a base.
+    With `squares`, they may also be the squares of those."""
     for base in bases:
         form = _multiple(group.column, base.column)
         if not form and squares and [size**2 for size in base.column] == group.column:
@@ -111,8 +111,8 @@ def _multiples(group: Group, bases: Sequence[Group], *, squares: bool = False) -
 
 
 def _multiple(column: list[int], base: list[int]) -> str:
-    """Return how the numbers of a column are written with those of another, if it always is the same multiple or
-    part; else nothing."""
+    """Return the text for the numbers of a column, if they always are the same multiple or part of those of another;
+    otherwise nothing."""
     for factor in range(2, LARGEST_FACTOR + 1):
         if [factor * width for width in base] == column:
             return f"{factor} * {{}}"
@@ -122,8 +122,8 @@ def _multiple(column: list[int], base: list[int]) -> str:
 
 
 def sides_of_windows(groups: Sequence[Group]) -> list[Group]:
-    """Return a group for the side of a square window, if there are numbers for its area and for the offsets between
-    two places in it, and none for the side."""
+    """Return a group for the side of a square window, if there are numbers for its area and for the offsets between two
+    places in it, but none for the side."""
     offsets = [g.column for g in groups if are_integers(g) and set(g.roles) == {"offsets"}]
     for area in groups:
         if offsets and are_integers(area) and set(area.roles) == {"length"}:

@@ -1,7 +1,7 @@
-"""Descriptions of modules but for their numbers, which are equal for those that can share a class.
+"""Describe modules without their numbers. The descriptions are equal for modules that can share a class.
 
 Two modules are described alike if their members are, and if their forward is the same text. Child modules of one class
-are alike; so are all activations without numbers of their own.
+are alike. So are all activations without numbers of their own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Description = tuple[Any, ...]
 
 
 def find_forms(modules: Iterable[Module], class_of: Mapping[object, ModuleClass]) -> list[Form]:
-    """Return a form for all modules with the same description."""
+    """Return one form for all modules with the same description."""
     forms: dict[Description, Form] = {}
     for module in modules:
         key, numbers = describe(module, class_of)
@@ -38,8 +38,8 @@ def find_forms(modules: Iterable[Module], class_of: Mapping[object, ModuleClass]
 def describe(
     module: Module, class_of: Mapping[object, ModuleClass], any_length: bool = False
 ) -> tuple[Description, list[Number]]:
-    """Return what a module is but for its numbers, and the numbers. With `any_length` the lengths of lists of equal
-    modules are numbers, too."""
+    """Describe a module without its numbers, and return the description and the numbers. With `any_length`, the lengths
+    of lists of equal modules are numbers, too."""
     numbers: list[Number] = []
     layers = made_in_a_loop(module, class_of)
     if layers is not None:
@@ -55,8 +55,8 @@ def describe(
 def _describe_members(
     module: Module, class_of: Mapping[object, ModuleClass], any_length: bool, numbers: list[Number]
 ) -> list[tuple[Path, Description]]:
-    """Return what each member is but for its numbers, which are added to `numbers`. With `any_length` the first entry
-    of a list of equal modules stands for all."""
+    """Describe each member without its numbers, which are added to `numbers`. With `any_length`, the first entry of a
+    list of equal modules stands for all."""
     lists = equal_lists(module, class_of) if any_length else {}
     members: list[tuple[Path, Description]] = []
     for path, member in module.members.items():
@@ -76,7 +76,7 @@ def _describe_members(
 
 
 def made_in_a_loop(module: Module, class_of: Mapping[object, ModuleClass]) -> NumberedLayers | None:
-    """Return how a loop of the constructor makes the members; None if each has its own line."""
+    """Return the loop of the constructor that makes the members; None if each has its own line."""
     classes = {class_of.get(member) for member in module.members.values()}
     if not module.reads_children or len(classes) != 1:
         return None
@@ -89,7 +89,7 @@ def made_in_a_loop(module: Module, class_of: Mapping[object, ModuleClass]) -> Nu
 def describe_member(
     member: Layer | Stored | Module, class_of: Mapping[object, ModuleClass], numbers: list[Number]
 ) -> Description:
-    """Return what a member is but for its numbers; these are added to `numbers`."""
+    """Describe a member without its numbers, which are added to `numbers`."""
     match member:
         case Module() if member not in class_of:
             inner = [(p, describe_member(m, class_of, numbers)) for p, m in member.members.items()]
@@ -104,7 +104,7 @@ def describe_member(
 
 
 def _describe_stored(member: Stored, numbers: list[Number]) -> Description:
-    """Return what a parameter or buffer is but for its sizes, which are added to `numbers`."""
+    """Describe a parameter or buffer without its sizes, which are added to `numbers`."""
     shape = member.weight.shape
     matrix = ("in_dim", "out_dim") if member.is_parameter else ("length", "length")
     roles = {1: ("dim",), 2: matrix}.get(len(shape), ("length",) * len(shape))
@@ -115,8 +115,8 @@ def _describe_stored(member: Stored, numbers: list[Number]) -> Description:
 
 
 def _describe_layer(member: Layer, numbers: list[Number]) -> Description:
-    """Return what a layer is but for its numbers, which are added to `numbers`. Which activation it is counts as a
-    number, whether it has a bias, too; other switches do not."""
+    """Describe a layer without its numbers, which are added to `numbers`. The class of an activation counts as a
+    number, and so does the `bias` switch. Other switches are part of the description."""
     if member.is_plain_activation:
         numbers.append(Number((member, "class"), "activation", LayerClass(member.constructor)))
         return ("activation",)

@@ -1,4 +1,4 @@
-"""Lists of equal modules, however long: stages of different depth share a class.
+"""Find lists of equal modules, however long, so that stages of different depth can share a class.
 
     self.layers = nn.ModuleList(Layer(16) for _ in range(2))   ->   self.layers = nn.ModuleList(
     self.layers = nn.ModuleList(Layer(24) for _ in range(4))            Layer(dim) for _ in range(depth))
@@ -6,10 +6,11 @@
     self.blocks = nn.Sequential(Block(16))                     ->   self.blocks = nn.Sequential(
     self.blocks = nn.Sequential(Block(24), Block(24))                   *(Block(dim) for _ in range(depth)))
 
-Applies to modules that are equal but for how many members such lists have. These members are of one class and made from
-the same arguments in each list. Not to modules that differ in more. An `nn.ModuleList` of one member is called as
-`self.layers[0]`, and gone through like the others if there are any (`single_iterations.py`). Sound because `forward` is
-the same text, which is right for each of the modules as it is: it goes through a list of any length.
+Applies to modules that are equal except for the number of members in such lists. The members of each list are of one
+class and made from the same arguments. Does not apply to modules that differ in more. An `nn.ModuleList` of one member
+is called as `self.layers[0]`; if it has relatives with loops, it gets a loop, too (`single_iterations.py`). Sound
+because `forward` is the same text, which is right for each of the modules as it is: it goes through a list of any
+length.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from .number_groups import Number
 
 
 def equal_lists(module: Module, class_of: Mapping[object, ModuleClass]) -> dict[str, int]:
-    """Return the lists of equal modules that a module holds, and how long they are."""
+    """Return the lists of equal modules that a module holds, each with its length."""
     lists: dict[str, dict[str, object]] = {}
     chains: dict[str, list[Module]] = {}
     for path, member in module.members.items():
@@ -40,13 +41,13 @@ def equal_lists(module: Module, class_of: Mapping[object, ModuleClass]) -> dict[
 
 
 def first_of(member: object) -> Module:
-    """Return the first module of a list of which `member` is the first entry, or the whole of an `nn.Sequential`."""
+    """Return the first module of a list. `member` is the first entry of the list, or a whole `nn.Sequential`."""
     assert isinstance(member, Module)
     return next(child for _, child in member.children()) if member.sequential else member
 
 
 def _is_plain_chain(module: Module, class_of: Mapping[object, ModuleClass]) -> bool:
-    """Tell whether it is an `nn.Sequential` of modules, without names for them or for itself."""
+    """Tell whether this is an `nn.Sequential` of modules, without names for them or for itself."""
     is_chain = module.sequential and module not in class_of and is_list({path[0] for path in module.members})
     return is_chain and all(isinstance(member, Module) for member in module.members.values())
 
@@ -60,6 +61,6 @@ def _are_equal(members: Sequence[object], class_of: Mapping[object, ModuleClass]
 
 
 def length_number(module: Module, path: Path, length: int) -> Number:
-    """Return the length of a list as a number of the module. The first entry of the list, or the whole of it, is at
-    `path`."""
+    """Return the length of a list as a number of the module. `path` is that of the first entry of the list, or of the
+    whole list."""
     return Number((module, f"depth of {path[0]}"), "depth", length, path)

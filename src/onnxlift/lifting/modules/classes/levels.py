@@ -1,8 +1,8 @@
-"""The order in which modules are compared: children before parents, relatives together.
+"""Order the modules for comparison: children before parents, relatives together.
 
 Modules can only be of one class if they are compared with each other, and they can only be compared when the classes of
-their children are known. So the modules of one family are on one level, above those of all their children. Families
-contain each other in some models (a block within a block of its own kind); then there are other ways to tell who is
+their children are known. So the modules of one family are on one level, above those of all their children. In some
+models families contain each other (a block within a block of its own kind). Then other rules tell which modules are
 related, each with fewer relatives than the one before.
 """
 
@@ -17,12 +17,12 @@ from onnxlift.lifting.modules.module import Module
 
 from .canonical import Canonical
 
-MOST_COMPARED = 16  # modules of a family that are compared with those of others
+MOST_COMPARED = 16  # modules of a family that are compared with other families
 
 
 def family_of(module: Module) -> object:
-    """Return a key that is equal for modules that may be of one class: by what the exporter says, else by place
-    (`layer1.0`, `layer2.1`). None for a module that has no relatives."""
+    """Return a key that is equal for modules that may be of one class: the exporter's class, or else the place
+    (`layer1.0`, `layer2.1`). Return None for a module that has no relatives."""
     if module.sequential:
         return None
     if module.class_hint is not None:
@@ -32,7 +32,7 @@ def family_of(module: Module) -> object:
 
 
 def levels(root: Module) -> list[list[Module]]:
-    """Return all modules, children before parents, and those that are related on one level."""
+    """Return all modules by levels, children before parents. Related modules are on one level."""
     structures = _Structures(root)
     relations: tuple[Callable[[Module], object], ...] = (
         structures.joined_family,
@@ -41,7 +41,7 @@ def levels(root: Module) -> list[list[Module]]:
         lambda module: module,
     )
     for related in relations:
-        with suppress(CycleError):  # families within each other
+        with suppress(CycleError):  # families lie in each other: try the next rule
             return _by_height(root, related)
     raise AssertionError("a module lies in itself")
 
@@ -52,7 +52,7 @@ def _own_family(module: Module) -> object:
 
 
 def _by_height(root: Module, related: Callable[[Module], object]) -> list[list[Module]]:
-    """Return the modules by how many families lie below theirs in a row. Raise CycleError if families lie in each
+    """Return the modules by height: the longest row of families below theirs. Raise CycleError if families lie in each
     other."""
     children: dict[object, set[object]] = {}
     for module in root.walk():
@@ -67,9 +67,11 @@ def _by_height(root: Module, related: Callable[[Module], object]) -> list[list[M
 
 
 class _Structures:
-    """Find the families that have a module of the same structure: members and forward but for numbers. `blocks.0.attn`
-    and `mid_attn` may be equal, although their places do not tell. The first modules of a family stand for all; where
-    the exporter names all classes, these are the families."""
+    """The families that have modules of the same structure: equal members and forward up to numbers. `blocks.0.attn`
+    and `mid_attn` may be equal, although their places do not tell.
+
+    The first modules of a family stand for all. If the exporter names all classes, these are the families.
+    """
 
     def __init__(self, root: Module) -> None:
         self._numbers: dict[object, int] = {}  # structure -> its number
@@ -86,11 +88,11 @@ class _Structures:
                     self._add(module)
 
     def joined_family(self, module: Module) -> object:
-        """Return one key for all modules of a family, and for families that have a module of one structure."""
+        """Return one key for all modules of a family, and of all families that share a structure with it."""
         return self._top(_own_family(module))
 
     def shared_structure(self, module: Module) -> object:
-        """Return one key for a structure that several families have, and one for what else is in a family: in a list of
+        """Return one key for a structure that several families have, and one key for the rest of a family: in a list of
         all kinds, `layers.0` may be equal to `layers.1.conv`."""
         own = _own_family(module)
         in_family = self._structures_in.get(own, set())

@@ -1,7 +1,7 @@
-"""One class for modules that differ only in the lengths of their lists (`equal_lists.py`).
+"""Find one class for modules that differ only in the lengths of their lists (`equal_lists.py`).
 
-How many entries a list has cannot be seen in a loop over it. So modules that may be related in this way get their loops
-before they are compared.
+A loop over a list does not show how many entries the list has. So modules that may be related in this way get their
+loops before they are compared.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .variants import Form
 
 
 def merge_list_lengths(forms: Sequence[Form], class_of: Mapping[object, ModuleClass]) -> list[Form]:
-    """Return the forms, with those that differ only in the lengths of lists merged into one. Where a form may have such
-    relatives, the calls of its lists become loops, as they would in the end."""
+    """Merge forms that differ only in the lengths of lists into one, and return all forms. If a form may have such
+    relatives, the calls of its lists become loops already here, as they would later."""
     relatives: dict[object, list[Form]] = {}
     for form in forms:
         relatives.setdefault(_relation(form, class_of), []).append(form)
-    merged: dict[Form, Form] = {}  # by the first of those that are one now
+    merged: dict[Form, Form] = {}  # first of some forms -> the form that they are now
     for family in relatives.values():
         merged |= _merge_family(family, class_of) if len(family) > 1 else {family[0]: family[0]}
     return [merged[form] for form in forms if form in merged]
@@ -42,8 +42,8 @@ def _relation(form: Form, class_of: Mapping[object, ModuleClass]) -> object:
 
 
 def _merge_family(family: Sequence[Form], class_of: Mapping[object, ModuleClass]) -> dict[Form, Form]:
-    """Return what becomes of forms that may differ only in the lengths of lists: first of those that are one -> all of
-    them, with loops. A form whose modules would differ with loops stays as it is."""
+    """Merge those of a family's forms that differ only in the lengths of lists. Return the merged form, which has
+    loops, by the first of the forms in it. A form whose modules would differ with loops stays as it is."""
     longest = max((form.modules[0] for form in family), key=lambda module: len(module.members))
     patterns = find_patterns(longest)
     alike: dict[Description, list[Form]] = {}
@@ -60,16 +60,16 @@ def _merge_family(family: Sequence[Form], class_of: Mapping[object, ModuleClass]
 def _describe_with_loops(
     module: Module, class_of: Mapping[object, ModuleClass], patterns: Sequence[Pattern]
 ) -> Description:
-    """Return what a module would be with loops over its lists, but for the lengths of these."""
+    """Describe a module as it would be with loops over its lists, without the lengths of these."""
     copy = replace(module, body=Block(module.body.statements))
     _roll(copy, patterns)
     return describe(copy, class_of, any_length=True)[0]
 
 
 def _with_loops(forms: Sequence[Form], class_of: Mapping[object, ModuleClass], patterns: Sequence[Pattern]) -> Form:
-    """Let the modules of these forms go through their lists in loops; return the one form that they then have."""
+    """Let the modules of these forms go through their lists in loops, and return the one form that they then have."""
     modules = [module for form in forms for module in form.modules]
-    longest = max(modules, key=lambda module: len(module.members))  # which shows what a list is
+    longest = max(modules, key=lambda module: len(module.members))  # it becomes the example, and shows whole lists
     modules.sort(key=lambda module: module is not longest)
     for module in modules:
         _roll(module, patterns)
@@ -79,9 +79,9 @@ def _with_loops(forms: Sequence[Form], class_of: Mapping[object, ModuleClass], p
 
 
 def _roll(module: Module, patterns: Sequence[Pattern]) -> None:
-    """Let a module go through its lists in loops, also through those of one entry for which there is a pattern."""
+    """Let a module go through its lists in loops. This includes lists of one entry for which there is a pattern."""
     roll_loops(module)
-    if all(len(path) < 3 for path in module.members):  # the variables for lists of lists are called by classes
+    if all(len(path) < 3 for path in module.members):  # loops over lists of lists need the names of classes
         roll_groups(module, lambda _: "block", {})
     for pattern in patterns:
         roll_single(module, pattern)

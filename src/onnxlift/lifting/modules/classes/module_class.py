@@ -1,4 +1,4 @@
-"""A class of the generated source, before it is text."""
+"""Hold a class of the generated source, before it is text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .variants import Part
 
 @dataclass(eq=False)
 class ModuleClass:
-    """Hold the modules of one class. `example` is the instance that it is written from: one that has all parts."""
+    """The modules of one class. `example` is the instance that the class is written from: one that has all parts."""
 
     name: str
     example: Module
@@ -26,14 +26,14 @@ class ModuleClass:
     parts: list[Part] = field(default_factory=list)
     absent: dict[Module, set[Part]] = field(default_factory=dict)  # instance -> the parts that it lacks
 
-    named: Chosen | None = None  # why the class is called so
-    # What variables of forward are called, by position: its parameters and results, and how callers name arguments.
+    named: Chosen | None = None  # the reason for the name of the class
+    # The names of variables of forward, by position: its parameters and results, and the callers' names for arguments.
     parameter_names: dict[int, str] = field(default_factory=dict)
     result_names: dict[int, str] = field(default_factory=dict)
     called_with: dict[int, str] = field(default_factory=dict)
 
     def statements_of(self, instance: Module) -> Iterator[Statement | None]:
-        """Yield for each statement of the example the one of an instance; None where the instance lacks it."""
+        """Yield for each statement of the example the one of an instance; None if the instance lacks it."""
         missing = {statement for part in self.absent.get(instance, ()) for statement in part.statements}
         own = walk_statements(instance.body)
         for statement in walk_statements(self.example.body):

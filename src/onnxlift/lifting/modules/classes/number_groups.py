@@ -1,8 +1,8 @@
-"""The numbers in which the instances of a class differ, and which of them are one.
+"""Group the numbers in which the instances of a class differ: numbers that are always equal are one group.
 
-Numbers that always agree are in one group, if they measure the same kind of thing: that a kernel is as large as there
-are channels is chance. A length in `forward` is what it is equal to (what is cut off is what a layer has added), and
-a number of an optional part is that of a group, wherever the part is there.
+Numbers are in one group only if they measure the same kind of thing: if a kernel is as large as there are channels,
+that is chance. A length in `forward` joins the padding or window that it is always equal to, since code cuts off what a
+layer has added. A number of an optional part joins a group if it is equal in all instances that have the part.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DEFAULTS = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1}  # of layers
 
 
 class Absent:
-    """Stands for a number in an instance that lacks the part where it is."""
+    """A stand-in for a number in an instance that lacks the part with it."""
 
 
 ABSENT = Absent()
@@ -27,21 +27,21 @@ ABSENT = Absent()
 
 @dataclass(frozen=True)
 class LayerClass:
-    """Stands for a number where instances differ in the activation that they have: `nn.ReLU`."""
+    """A stand-in for a number, if instances differ in the activation that they have: `nn.ReLU`."""
 
     name: str
 
 
 @dataclass(eq=False)
 class Number:
-    """One place in a module where a number stands: an argument of a layer, or a literal in `forward`; or where an
-    activation does."""
+    """One place in a module for a number: an argument of a layer, or a literal in `forward`. The class of an activation
+    counts, too."""
 
     where: object  # the Literal itself, or (layer or child module or optional part, argument name): a key by identity
     role: str
     value: Any
     home: object = None  # the path of the member, or the statement, that it is in
-    negated: bool = False  # whether the literal is the number with a minus before it
+    negated: bool = False  # True if the literal is the number with a minus before it
 
     @property
     def in_forward(self) -> bool:
@@ -74,8 +74,8 @@ _WIDTHS = frozenset(
     embedding_dim dim in_dim out_dim input_size hidden_size groups size start hidden length heads head_dim""".split()
 )
 LENGTHS = frozenset({"size", "start", "length"})
-SIZES = LENGTHS | {"heads", "head_dim"}  # of which layers' widths are no multiples
-_MEASURES = frozenset({"padding", "window", "dilation", "shift", "repeats"})  # that may be what a length is
+SIZES = LENGTHS | {"heads", "head_dim"}  # a layer's width is never written as a multiple of these
+_MEASURES = frozenset({"padding", "window", "dilation", "shift", "repeats"})  # a length may be equal to one of these
 
 
 def family_of(role: str) -> str:
@@ -87,7 +87,7 @@ def family_of(role: str) -> str:
 
 
 def is_of_layers(group: Group) -> bool:
-    """Tell whether it is the width of a layer, and not only a size of what is computed."""
+    """Tell whether it is the width of a layer, and not only a size in the computation."""
     return not SIZES.issuperset(group.roles)
 
 
@@ -96,8 +96,10 @@ def are_integers(group: Group) -> bool:
 
 
 def group_numbers(example: Sequence[Number], columns: Sequence[Sequence[Any]]) -> list[Group] | None:
-    """Return the groups of places whose numbers differ between the instances, in the order of the example; None if an
-    optional part needs a number that instances without it do not have."""
+    """Return the groups of places whose numbers differ between the instances, in the order of the example.
+
+    Return None if an optional part needs a number that instances without it do not have.
+    """
     groups: dict[tuple[str, tuple[str, ...]], Group] = {}
     partial: list[tuple[Number, Sequence[Any]]] = []
     for number, column in zip(example, columns, strict=True):
@@ -111,7 +113,7 @@ def group_numbers(example: Sequence[Number], columns: Sequence[Sequence[Any]]) -
     for number, column in partial:
         values = {repr(value) for value in column if value is not ABSENT}
         if values == {repr(DEFAULTS.get(number.role))}:
-            continue  # a layer's own default, which need not be said
+            continue  # a layer's own default, which need not be written
         group = _fitting(number, column, found)
         if group is None and len(values) > 1:
             group = _completed(number, column, partial, found)
@@ -129,8 +131,8 @@ def group_numbers(example: Sequence[Number], columns: Sequence[Sequence[Any]]) -
 
 
 def _with_lengths(groups: list[Group]) -> list[Group]:
-    """Return the groups, with a length joined to the padding or window that it always is as large as: what is cut off
-    is as long as what a layer has added."""
+    """Join each length to the padding or window that it is always equal to, and return all groups. The code cuts off
+    what a layer has added, so both have the same size."""
     measures = {tuple(g.column): g for g in reversed(groups) if g.family in _MEASURES and are_integers(g)}
     found: list[Group] = []
     for group in groups:
@@ -146,9 +148,12 @@ def _with_lengths(groups: list[Group]) -> list[Group]:
 def _completed(
     number: Number, column: Sequence[Any], partial: Sequence[tuple[Number, Sequence[Any]]], groups: list[Group]
 ) -> Group | None:
-    """Return a group for a width of an optional part, or None if it is not known where the part is missing. There the
-    input is passed on as the output, and so is as wide as that; other widths are known if they are always the same
-    multiple of one that is."""
+    """Return a group for a width of an optional part, with values for the instances that lack the part; None if these
+    are not known.
+
+    Without the part, the input is passed on as the output, so the first width is that of the result. Other widths are
+    known if they are always the same multiple of a known one.
+    """
     part = [(n, c) for n, c in partial if n.home == number.home and n.role != "groups"]
     widths = [(n, c) for n, c in part if family_of(n.role) == "width"]
     if not any(n is number for n, _ in widths):
@@ -160,7 +165,8 @@ def _completed(
 
 
 def _multiplied(column: Sequence[Any], groups: list[Group]) -> Group | None:
-    """Return a group for widths that are the same multiple of known ones of layers, wherever there are any."""
+    """Return a group for widths that are the same multiple of a layer's known widths, in all instances that have
+    them."""
     there = [index for index, value in enumerate(column) if value is not ABSENT]
     for base in [g for g in groups if g.family == "width" and are_integers(g) and is_of_layers(g)][:MOST_COMPARED]:
         for factor in range(2, LARGEST_FACTOR + 1):
@@ -170,8 +176,8 @@ def _multiplied(column: Sequence[Any], groups: list[Group]) -> Group | None:
 
 
 def _fitting(number: Number, column: Sequence[Any], groups: list[Group]) -> Group | None:
-    """Return the group that has the same numbers as a place in an optional part, wherever the part is there; one with
-    the same role, if there is one."""
+    """Return a group that agrees with a place in an optional part, in all instances that have the part. A group with
+    the same role is preferred."""
     fits = [
         group
         for group in groups
@@ -183,7 +189,7 @@ def _fitting(number: Number, column: Sequence[Any], groups: list[Group]) -> Grou
 
 
 def ends_of(example: Sequence[Number]) -> list[Number]:
-    """Return the widths of what comes into the first layer and of what goes out of the last one."""
+    """Return the width of the first layer's input and that of the last layer's output."""
     outside_forward = (n for n in example if not n.in_forward)
     widths = [n for n in outside_forward if family_of(n.role) == "width" and n.role != "groups"]
     return [*widths[:1], *widths[-1:]]

@@ -1,4 +1,4 @@
-"""Conditions on the arguments of a class that tell whether an instance has an optional part.
+"""Find conditions on the arguments of a class that tell whether an instance has an optional part.
 
 self.downsample = nn.Conv2d(...) if in_channels != channels else nn.Identity()
 """
@@ -14,7 +14,7 @@ from .number_groups import ABSENT, MOST_COMPARED, Group, Number, family_of, is_o
 
 @dataclass(frozen=True)
 class KnownNumbers:
-    """The numbers of a class: those of its example with their values in all instances, and the groups of them that
+    """The numbers of a class: those of its example with their values in all instances, and the groups, of which some
     have names by now."""
 
     groups: Sequence[Group]
@@ -23,13 +23,14 @@ class KnownNumbers:
 
 
 def condition_for(flag: Group, numbers: KnownNumbers) -> str:
-    """Return the condition that holds in just those instances that have the part; nothing if there is none, and an
-    argument has to tell."""
+    """Return the condition that holds in exactly those instances that have the part. Return nothing if there is none:
+    then an argument has to tell."""
     return next((text for rule in _RULES if (text := rule(flag, numbers))), "")
 
 
 def _compare_widths(flag: Group, numbers: KnownNumbers) -> str:
-    """Try `in_channels != channels`. That an image is as high as there are channels is chance."""
+    """Try `in_channels != channels`. Only widths of layers are compared: if an image is as high as there are channels,
+    that is chance."""
     widths = [g for g in numbers.groups if g.family == "width" and is_of_layers(g)][:MOST_COMPARED]
     for index, first in enumerate(widths):
         for second in widths[index + 1 :]:
@@ -64,5 +65,5 @@ def _compare_with_result(flag: Group, numbers: KnownNumbers) -> str:
     return ""
 
 
-# What compares two arguments comes first: a number that is written out is right for these instances only.
+# Rules that compare two arguments come first: a number that is written out is right for these instances only.
 _RULES: tuple[Callable[[Group, KnownNumbers], str], ...] = (_compare_widths, _compare_shift, _compare_with_result)

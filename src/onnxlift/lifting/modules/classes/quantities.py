@@ -1,12 +1,13 @@
-"""Numbers in a `forward` that are quantities, however small, and what they measure.
+"""Find the numbers in a `forward` that are quantities, however small, and what they measure.
 
     x[..., :-2]      size         x * 2, x / 3     scale          x.repeat(1, 3, 1)       repeats
     x[:, 3]          index        x + 1            offset         x.unflatten(-1, (2, 4)) heads and how wide they are
     x[:, ::2]        step         x + 1e-5         eps            F.pad(x, (0, 2))        padding
     x.clamp(-1, 1)   limit        x ** 3           exponent       F.interpolate(x, scale_factor=2)    scale_factor
 
-An axis is none (`x.softmax(1)`, `x.shape[1]`), nor is the place of a result among several: these are part of what the
-code says, and modules that differ in them do different things. Whether an attention is causal is told like a quantity.
+An axis is no quantity (`x.softmax(1)`, `x.shape[1]`), and neither is the place of one result among several. These are
+part of what the code says: modules that differ in them do different things. The switch `is_causal` of an attention is
+treated like a quantity.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from onnxlift.lifting.ops.kinds import kind_by_function
 LIMIT = "limit"
 LARGEST_EPSILON = 1e-3
 
-# Quantities that are as well negative; of others, a minus sign is part of what the code says.
+# Quantities that may be negative. Before others, a minus sign is part of what the code says.
 SIGNED = frozenset({"scale", "offset", "exponent", "threshold", "value", "minimum", "maximum"})
 
 _OPERANDS = {
@@ -47,7 +48,7 @@ _OPERANDS = {
     **dict.fromkeys(("==", "!="), "value"),
 }
 
-# Of the arguments of a function that is no layer's, after the tensor that it is about.
+# The roles of arguments, after the tensor, for functions that belong to no layer.
 _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "chunk": ("chunks",),
     "clamp": ("minimum", "maximum"),
@@ -63,7 +64,7 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
 }
 _SIZES = {"reshape": "size", "expand": "size", "repeat": "repeats", "tile": "repeats"}
 _CREATED = frozenset({"arange", "empty", "full", "ones", "zeros"})
-_WORDS = {"min": "minimum", "max": "maximum"}  # of keywords that are names of Python's own
+_WORDS = {"min": "minimum", "max": "maximum"}  # for keywords that are Python's own names
 
 
 def quantities(expr: Expr) -> Iterator[tuple[Expr, str]]:
@@ -132,7 +133,8 @@ def _arguments(call: Call) -> Iterator[tuple[Expr, str]]:
 
 
 def _roles(function: str) -> Sequence[str]:
-    """Return what the arguments of a function measure, after the tensor; an empty word for what is no quantity."""
+    """Return what the arguments of a function after the tensor measure. The word is empty for an argument that is no
+    quantity."""
     if function in _ARGUMENTS:
         return _ARGUMENTS[function]
     kind = kind_by_function(function)
@@ -155,8 +157,8 @@ def _are_opposite(low: Expr, high: Expr) -> bool:
 
 
 def _cut(axis: Expr, sizes: Sequence[Expr]) -> Sequence[str]:
-    """Return what the sizes measure into which an axis is cut: the last axis is cut into heads, if all sizes are
-    said."""
+    """Return what the sizes measure into which an axis is cut. The last axis is cut into heads, if no size is left open
+    as -1."""
     is_last = isinstance(axis, Literal) and axis._value == -1
     is_cut = is_last and not any(_is_rest(size) for size in sizes)
     roles = ["size"] * (len(sizes) - 2) + (["heads", "head_dim"] if is_cut else ["length", "length"])
@@ -164,7 +166,7 @@ def _cut(axis: Expr, sizes: Sequence[Expr]) -> Sequence[str]:
 
 
 def _is_rest(size: Expr) -> bool:
-    """Tell whether a size is what the others leave, -1: there can be only one."""
+    """Tell whether a size is left open as -1, for the rest of the axis."""
     size = bare(size)
     return isinstance(size, Literal) and size._value == -1
 

@@ -1,4 +1,4 @@
-"""One class for modules of which some lack a part.
+"""Find one class for modules, some of which lack a part.
 
     x = self.conv(x) + x                      ->   self.downsample = nn.Conv2d(...) if in_channels != channels
     x = self.conv(x) + self.downsample(x)                            else nn.Identity()
@@ -21,13 +21,15 @@
     return self.mix(x)                        ->   return self.mix(x.roll(self.shift))       (with shift=0)
     return self.mix(x.roll(2))
 
-Applies to modules of one class of the original (where the exporter names no class: of one place, as `layer1.0` and
-`layer2.0`), if the shorter forward is the longer one without a few steps, and if the members that only those steps need
-are all that the shorter one lacks. Such a step is the call of a member on one value, the addition of one, an
-activation, what is done to one with a constant of the module's own, or a `roll`, and passes the value on where it is
-missing; or it is an `if` about a member, which `modules/signatures/passed_through.py` has written for this. Not if the
-numbers of an optional part are not known where it is missing. Sound because the shorter module runs the longer forward,
-with identities and without the other steps; to roll by 0 is an identity.
+Applies to modules of one class of the original. If the exporter names no class, they must be of one place, like
+`layer1.0` and `layer2.0`. The shorter forward must be the longer one without a few steps, and the shorter module must
+lack just the members that only those steps need.
+
+Such a step is the call of a member on one value, the addition of a value, an activation, an operation on one value with
+a constant of the module's own, or a `roll`. Without the step, the value is passed on. Or the step is an `if` about a
+member, which `modules/signatures/passed_through.py` has written for this. Does not apply if the numbers of an optional
+part are not known for the instances that lack it. Sound because the shorter module runs the longer forward, with
+identities and without the other steps. To roll by 0 is an identity.
 """
 
 from __future__ import annotations
@@ -74,9 +76,12 @@ MOST_ATTEMPTS = 64
 
 @dataclass(eq=False)
 class Part:
-    """A step that some instances lack: the statement, the member that it calls or reads (None for an addition, an
-    activation or a roll), and what it assigns with the value that it then passes on (None for an `if`: that leaves all
-    as it is). A roll is not left out, but rolls by 0."""
+    """A step that some instances lack: its statement, and the `member` that it calls or reads (None for an addition, an
+    activation or a roll).
+
+    `target` is the variable that it writes, `passes` the value that takes its place without the step. Both are None for
+    an `if`, which then changes nothing. A roll is not left out: it rolls by 0.
+    """
 
     statement: Statement
     member: Path | None
@@ -94,16 +99,16 @@ class Part:
 
     @property
     def statements(self) -> set[Statement]:
-        """Return the statement and those in it."""
+        """Return the statement and all statements inside it."""
         return {*walk_statements(Block([self.statement]))}
 
 
 @dataclass(eq=False)
 class Form:
-    """Modules that are equal up to numbers, all described like the first."""
+    """Modules that are equal up to numbers. The first one's description is that of all."""
 
     key: tuple[Any, ...]
-    """Class, whether it is sequential, members and forward."""
+    """The description (`descriptions.py`): class hint, sequential or not, members, text of the forward, class key."""
     modules: list[Module] = field(default_factory=list)
     numbers: dict[Module, list[Number]] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
@@ -115,8 +120,8 @@ class Form:
         return members
 
     def columns(self) -> tuple[list[Number], list[list[object]]]:
-        """Return the numbers of the first module, and for each the values in all modules; at the end one for each
-        part."""
+        """Return the numbers of the first module, and for each the values in all modules. At the end comes a flag for
+        each part."""
         example = self.numbers[self.modules[0]]
         columns: list[list[object]] = [[] for _ in example]
         for module in self.modules:
@@ -133,7 +138,7 @@ class Form:
 
 
 def contained(longer: Form, shorter: Form) -> Form | None:
-    """Return the form of both, if the modules of `shorter` are those of `longer` without some steps; else None."""
+    """Return the form of both, if the modules of `shorter` are those of `longer` without some steps; otherwise None."""
     large, small = longer.modules[0], shorter.modules[0]
     if large.sequential or small.sequential or len(large.inputs) != len(small.inputs):
         return None
@@ -157,8 +162,8 @@ def _is_plain(statements: Sequence[Statement]) -> bool:
 
 
 def asked_member(statement: Statement) -> Layer | Module | Stored | None:
-    """Return the member that an `if` without `else` asks for (`if self.table is not None`), or None if it is no such
-    `if`."""
+    """Return the member that an `if` without `else` asks for (`if self.table is not None`); None for any other
+    statement."""
     if not isinstance(statement, Branch) or statement.otherwise.statements:
         return None
     match statement.condition:
@@ -168,8 +173,7 @@ def asked_member(statement: Statement) -> Layer | Module | Stored | None:
 
 
 def _candidates(large: Module, small: Module) -> Iterator[list[Part]]:
-    """Yield choices of steps that may be missing in the small module: as many of each kind as the large one has
-    more."""
+    """Yield choices of steps that the small module may lack: of each kind of step as many as the large one has more."""
     kinds: dict[str, list[Statement]] = {}
     for statement in large.body.statements:
         kinds.setdefault(_kind(large, statement), []).append(statement)
@@ -224,7 +228,7 @@ def _without_activation(module: Module, statement: Assign, target: Ref) -> Itera
 
 
 def _without_roll(module: Module, statement: Assign, target: Ref) -> Iterator[Part]:
-    """Leave out `y = x.roll(2, 1)`, with nothing but numbers: it rolls by 0."""
+    """Leave out `y = x.roll(2, 1)`, if its arguments are all numbers: it rolls by 0."""
     match bare(statement.expr):
         case Call(_function=Attribute(_name="roll", _base=base), _args=args) if isinstance(bare(base), Ref):
             if all(isinstance(part, Literal | Display | Wrapped) for arg in args for part in walk(arg)):
@@ -232,15 +236,15 @@ def _without_roll(module: Module, statement: Assign, target: Ref) -> Iterator[Pa
 
 
 def _without_constant(module: Module, statement: Assign, target: Ref) -> Iterator[Part]:
-    """Leave out `y = x + self.mask`: what is done to one value with a constant that nobody else reads."""
+    """Leave out `y = x + self.mask`: an operation on one value with a constant that no other statement reads."""
     constant = _own_constant(module, statement)
     sources = [key for key in main_line(statement.expr, {}) if module.stored_name(key) is None]
     if constant is not None and len(sources) == 1 and _readers(module, sources[0]) == 1:
         yield Part(statement, constant, target, Ref(sources[0]))
 
 
-# A step is of one of the first four kinds at most. Any of them may be done with a constant, too: to do without that
-# comes last, since it needs an `if` where the others are an expression.
+# A step is of one of the first four kinds at most. It may also have a constant. To leave it out for that reason comes
+# last, since this needs an `if`, while the others only need an expression.
 _WAYS: tuple[Callable[[Module, Assign, Ref], Iterator[Part]], ...] = (
     _without_call,
     _without_addition,
@@ -251,7 +255,7 @@ _WAYS: tuple[Callable[[Module, Assign, Ref], Iterator[Part]], ...] = (
 
 
 def _own_constant(module: Module, statement: Statement) -> Path | None:
-    """Return the path of the constant that only this statement reads, if there is just one."""
+    """Return the path of the constant that only this statement reads, if there is exactly one."""
     read = dict.fromkeys(values_read(*expressions(statement)))
     stored = {key: path for key in read if (path := module.stored_name(key)) is not None}
     [*own] = [path for key, path in stored.items() if _readers(module, key) == 1 and len(path) == 1]
@@ -264,13 +268,13 @@ def _readers(module: Module, key: object) -> int:
 
 
 def _members(form: Form, parts: Sequence[Part]) -> list[object]:
-    """Return the descriptions of the members, but for those of the parts."""
+    """Return the descriptions of the members, without those of the parts."""
     gone = {part.member for part in parts}
     return [(path, description) for path, description in form.members if path not in gone]
 
 
 def _kind(module: Module, statement: Statement) -> str:
-    """Return the text of a statement but for the variables and numbers in it."""
+    """Return the text of a statement without its variables and numbers."""
     return Canonical(module, [], anonymous=True).head(statement)
 
 
@@ -284,7 +288,8 @@ def _without(module: Module, parts: Sequence[Part]) -> str:
 
 
 def ask_for_constant(module: Module, statement: Assign) -> Branch:
-    """Let `module` take a step with a constant of its own, which is one of the parts, if that is there."""
+    """Put a step with a constant of the module's own, which is one of the parts, under an `if` that asks for the
+    constant."""
     part = next(part for part in _parts(module, statement) if part.member is not None)
     assert part.member is not None and part.target is not None and part.passes is not None
     target, source = part.target._key, part.passes
@@ -303,6 +308,6 @@ def ask_for_constant(module: Module, statement: Assign) -> Branch:
 
 
 def optional_step(statement: Assign, part: Part, flag: Expr) -> Expr:
-    """Return the expression of an addition or activation that not all instances make: `x + y if flag else y`."""
+    """Return the expression of an addition or activation that only some instances compute: `x + y if flag else y`."""
     assert part.passes is not None
     return Ternary(flag, statement.expr, Ref(part.passes._key))

@@ -1,1 +1,1 @@
-"""Statements and calls that repeat become loops."""
+"""Turn statements and calls that repeat into loops."""

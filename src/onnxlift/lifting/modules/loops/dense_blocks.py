@@ -1,16 +1,16 @@
-"""A block in which every layer reads all that came before it becomes a loop.
+"""Write a block in which every layer reads all results before it as a loop.
 
     a = self.layer1(x)                           features = [x]
     b = self.layer2(torch.cat((x, a), 1))   ->   for layer in self.children():
     return torch.cat((x, a, b), 1)                   features.append(layer(torch.cat(features, 1)))
                                                  return torch.cat(features, 1)
 
-Applies if that is the whole forward, the modules that are called are all members, in the order in which they are called
-and each once, and all concatenations are along one axis. Sound because `children()` gives the members in the order in
-which the constructor made them (members in a list are read from that), and one tensor joined with none is that tensor.
+Applies if that is the whole forward, the called modules are all members, each is called once and in the order of the
+members, and all concatenations are along one axis. Sound because `children()` gives the members in the order in which
+the constructor made them (members in a list are read from that list), and one tensor joined with none is that tensor.
 
-Written out, such a block is as long as the square of its depth, and blocks of two depths are two classes. So its
-members, too, are written as a loop, if they are numbered and of one class, and their numbers are the same or grow
+Written out, such a block is as long as the square of its depth, and blocks of two depths would be two classes. So its
+members are written as a loop, too, if they are numbered and of one class, and their numbers are the same or grow
 regularly:
 
     self.layer1 = Layer(8); self.layer2 = Layer(12)   ->   for i in range(2):
@@ -95,7 +95,7 @@ def _dense_axis(module: Module) -> int | None:
 
 
 def _joins(expr: Expr, features: Sequence[object]) -> int | None:
-    """Return the axis, if `expr` is the concatenation of these variables; else None."""
+    """Return the axis, if `expr` is the concatenation of these variables; otherwise None."""
     function = bare(expr._function) if isinstance(expr, Call) else None
     if not isinstance(expr, Call) or not isinstance(function, Attribute) or function._name != "cat" or expr._kwargs:
         return None
@@ -108,8 +108,8 @@ def _joins(expr: Expr, features: Sequence[object]) -> int | None:
 
 @dataclass(frozen=True)
 class NumberedLayers:
-    """The members of such a block as a loop makes them: `prefix` and the first number of their names, how many there
-    are, what the first one is given, and by how much that grows from one to the next."""
+    """The members of such a block as a loop makes them: the `prefix` and the `first` number of their names, their
+    `count`, the arguments of the first one, and the growth of these from one member to the next."""
 
     prefix: str
     first: int
@@ -127,7 +127,7 @@ class NumberedLayers:
 
 
 def regular_layers(module: Module, arguments: Sequence[Mapping[str, Any]]) -> NumberedLayers | None:
-    """Return how a loop makes the members, which are of one class and are given these arguments; None if it cannot."""
+    """Return the loop that makes the members, which are of one class and have these arguments; None if no loop can."""
     names = [path[0] for path in module.members]
     prefix = names[0].rstrip("0123456789")
     number = names[0].removeprefix(prefix)

@@ -1,4 +1,4 @@
-"""Statements that are the same for one entry of a list after the other become a loop.
+"""Write statements that are the same for one entry of a list after the other as a loop.
 
     x = F.relu(self.convs[0](x)); x = F.relu(self.convs[1](x))   ->   for conv in self.convs: x = F.relu(conv(x))
 
@@ -16,12 +16,13 @@
 
     a = self.heads[0](x); b = self.heads[1](y)                   ->   for head, feature in zip(self.heads, (x, y)): ...
 
-Applies to a list of modules, or of lists of one length, if the statements for each entry (`iterations.py`) are the same
-but for what may differ (`iteration_values.py`). The first entry and the last one may be left out: a sum over all begins
-with the first, and what the last one leaves for the next may be gone. Lists within lists come first.
+Applies to a list of modules, or of lists of one length. The statements for each entry (`iterations.py`) must be the
+same, except for differences that a loop can have (`iteration_values.py`). The first entry and the last one may be left
+out: a sum over all begins with the first, and the last one may lack the code that prepares the next. Lists within lists
+come first.
 
-Results that are joined are a list. It is made in one line if nothing goes from iteration to iteration, and if that line
-can be read; else each iteration appends to it.
+Results that are joined become a list. It is made in one line, if no value goes from iteration to iteration and that
+line is short enough to read. Otherwise each iteration appends to it.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ from .iterations import Facts, Iterations, assigned, find_iterations, member_pat
 from .loops import Container, singular
 
 Words = Callable[[object], str]
-"""Gives the name of a variable that holds a member of a module."""
+"""A function that gives the name of a variable for a member of a module."""
 
 
 def roll_groups(module: Module, words: Words, texts: Mapping[object, str]) -> int:
@@ -65,7 +66,8 @@ def roll_groups(module: Module, words: Words, texts: Mapping[object, str]) -> in
     loops = 0
     lists, facts = find_lists(module), Facts(module)
     lengths = Counter(path[:-1] for path in module.members if lists.get(path[:-1]) == 0)
-    # Lists within lists first, but the modules of an entry are to be told apart, if there is a loop over the entries.
+    # Inner lists come first. But the lists that are entries of a list of lists come last: a loop over those entries has
+    # a variable for each of their modules, and must come before.
     for path, width in sorted(lists.items(), key=lambda item: (lists.get(item[0][:-1], 0) > 0, -len(item[0]))):
         for iterations in find_iterations(facts, path, width, lengths):
             loop = _loop(module, iterations, lengths, words, texts) or _loop(
@@ -79,7 +81,7 @@ def roll_groups(module: Module, words: Words, texts: Mapping[object, str]) -> in
 
 
 def find_lists(module: Module) -> dict[Path, int]:
-    """Return the lists of modules with 0, and the lists of lists of one length with that length."""
+    """Return the lists of modules with 0, and the lists of lists, which all have one length, with that length."""
     names: dict[Path, set[str]] = {}
     for path in module.members:
         for depth in range(1, len(path)):
@@ -107,14 +109,14 @@ def roll_up(
     module: Module, iterations: Iterations, changes: Changes, words: Words, texts: Mapping[object, str]
 ) -> list[Statement]:
     """Return the statements of the module's forward with a loop for the iterations, which differ as `changes` tells;
-    none if nobody could read the head of the loop."""
+    none if the head of the loop would be hard to read."""
     loop = _EntryLoop(module, iterations, changes, words)
     return loop.statements(texts) if loop.is_simple else []
 
 
 class _EntryLoop:
-    """The iterations as a loop: its variables, and what takes the place of what in an iteration, and before and
-    after."""
+    """The iterations as a loop: its variables, and the replacements for expressions in an iteration, before the loop
+    and after it."""
 
     def __init__(self, module: Module, iterations: Iterations, changes: Changes, words: Words) -> None:
         self.module, self.iterations, self.changes, self.words = module, iterations, changes, words
@@ -133,7 +135,8 @@ class _EntryLoop:
 
     @property
     def is_simple(self) -> bool:
-        """Tell whether the head of the loop can be read: it goes over one thing, or several side by side, or counts."""
+        """Tell whether the head of the loop can be read: it goes over one list, or over several side by side, or
+        counts."""
         others = len(self.changes.lists) + len(self.changes.cuts) + len(self.given)
         is_alone = not (self.iterations.width and others) and not (
             self.changes.growing and (others or self.iterations.width)
@@ -170,7 +173,8 @@ class _EntryLoop:
         return [*before, *starts, loop, *(self._outside(statement, joined) for statement in iterations.after)]
 
     def _in_an_iteration(self, expr: Expr) -> Expr | None:
-        """Return what stands in the loop for a part of the last iteration; None if it stays as it is."""
+        """Return the expression that replaces a part of the last iteration in the loop; None if the part stays as it
+        is."""
         key = variable(expr) if isinstance(expr, Ref | Local) else None
         if key in self.changes.carried:
             return _read(self.changes.carried[key][0])
@@ -199,7 +203,8 @@ class _EntryLoop:
         return None
 
     def _entry(self, path: Path) -> str:
-        """Return what an entry of a list is called: `conv` of `convs`; `cv2`, if there is one of `cv3` beside it."""
+        """Return the word for an entry of a list: `conv` of `convs`. If there are `cv2` and `cv3`, it is `cv2`, to tell
+        them apart."""
         words = Counter(singular(each[-1]) for each in (self.iterations.path, *self.changes.lists))
         word = singular(path[-1])
         return word if words[word] == 1 else path[-1]
@@ -208,7 +213,7 @@ class _EntryLoop:
         return self.pieces.get(variable(expr)) if isinstance(expr, Ref | Local) else None
 
     def _head(self) -> tuple[list[Local | None], Expr]:
-        """Return the variables of the loop, and what it goes over."""
+        """Return the variables of the loop, and the expression that it goes over."""
         iterations, changes = self.iterations, self.changes
         targets = [self.items.get((str(place),)) for place in range(iterations.width)] or [self.items.get(())]
         over = [self._entries(path) for path in (iterations.path, *changes.lists)]
@@ -238,7 +243,7 @@ class _EntryLoop:
         return entries
 
     def _element(self, body: Sequence[Statement]) -> Expr | None:
-        """Return what an iteration computes as one expression; None if more of it is needed."""
+        """Return the result of an iteration as one expression; None if other results of it are needed, too."""
         if self.changes.carried or len(self.changes.collected) != 1:
             return None
         (collected,) = self.changes.collected
@@ -255,8 +260,8 @@ class _EntryLoop:
         return values[collected.value]
 
     def _initial(self, collected: Collected) -> Sequence[Expr]:
-        """Return what the list begins with: what is joined before the results of the iterations, if it is there by
-        then."""
+        """Return the items that the list begins with: those that are joined before the results of the iterations, if
+        they exist by then."""
         initial = collected.display._items[: collected.first]
         late = {key for statement in self.iterations.after for key in assigned(statement)}
         late |= {key for group in self.iterations.groups for key in made_in(group)}
@@ -264,7 +269,7 @@ class _EntryLoop:
         return initial if all(key is not None and key not in late for key in keys) else ()
 
     def _joined(self, collected: Collected, initial: Sequence[Expr]) -> Expr:
-        """Return what takes the place of a list of tensors, of which the initial ones are in the new list, too."""
+        """Return the expression that replaces a list of tensors. The `initial` ones are already in the new list."""
         display, outputs = collected.display, self.lists[collected.display]
         first, end = collected.first, collected.first + len(self.iterations.groups)
         items = [substitute(item, self._piece) for item in display._items]
@@ -277,7 +282,8 @@ class _EntryLoop:
         return Display([*before, Star(outputs), *after], "()" if is_returned else "[]")
 
     def _outside(self, statement: Statement, joined: Mapping[Expr, Expr]) -> Statement:
-        """Return a statement before or after the iterations, in which lists stand for what is in them."""
+        """Return a statement before or after the iterations, in which lists replace the parts and results that are in
+        them."""
         if statement in self.parts:
             assert isinstance(statement, Assign)
             return replace(statement, targets=[self.parts[statement]])

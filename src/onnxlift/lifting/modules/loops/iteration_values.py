@@ -1,17 +1,16 @@
-"""Differences between iterations that are the same otherwise: where their values come from, and where they go.
+"""Find the differences between iterations that are the same otherwise: where their values come from, and where they go.
 
-1. A value of the iteration before: what reads the result of one iteration in the next must read the same result in
-   every iteration. Not if an iteration still needs a value of the one before when it has made the value that takes its
-   place.
+1. A value of the iteration before. If an iteration reads a result of the one before, every iteration must read the same
+   result. Not allowed if an iteration still reads the old value after it has made the new one.
 2. An entry of another list of modules with the same number: `self.norms[2]` beside `self.convs[2]`.
-3. A part of what was cut: `a, b, c = x.chunk(3)`, of which each iteration reads the next one.
+3. A part of a tensor that was cut, `a, b, c = x.chunk(3)`, if each iteration reads the next part.
 4. A number in brackets that grows regularly: `x[:, 0]`, `x[:, 1]`.
-5. One of several values that are there before all iterations, for each another one: the levels of a pyramid.
+5. One of several values from before all iterations, if each iteration reads another one: the levels of a pyramid.
 6. Results that are joined, all of them in their order: `torch.cat((a, b, c), 1)`, or returned.
 
-All else that is read is the same in all iterations, and nobody but the next iteration reads what an iteration makes,
-but for the last one. Numbers must be the same in every instance of the class, too: `texts` are those that its
-constructor is given.
+All other values that are read are the same in all iterations. Only the next iteration reads the results of an
+iteration, except for those of the last one. Numbers must also be written alike in every instance of the class: `texts`
+are the numbers that the constructor is given.
 """
 
 from __future__ import annotations
@@ -51,7 +50,8 @@ INDEX = "index"
 @dataclass
 class Cut:
     """A tensor that is cut into parts, of which each iteration reads the next one: `a, b, c = x.chunk(3)`. `part` is
-    the one of the targets of `statement` that the last iteration reads, `first` the place of that of the first one."""
+    the target of `statement` that the last iteration reads. `first` is the place of the target that the first iteration
+    reads."""
 
     part: object
     statement: Assign
@@ -60,8 +60,8 @@ class Cut:
 
 @dataclass
 class Collected:
-    """Results of all iterations that are joined: `torch.cat((a, b, c))`. `value`, which the last iteration makes, is an
-    item of `display`; `first` is the place of that of the first iteration."""
+    """Results of all iterations that are joined: `torch.cat((a, b, c))`. `value` is the result of the last iteration,
+    an item of `display`. `first` is the place of the first iteration's result there."""
 
     value: object
     display: Display
@@ -70,13 +70,13 @@ class Collected:
 
 @dataclass
 class Changes:
-    """All that differs between the iterations, told by what the last one has.
+    """All that differs between the iterations. Keys are what the last iteration has.
 
-    carried: a value of the iteration before -> the value that takes its place, and what the first iteration reads there
+    carried: a value of the iteration before -> the value that takes its place, and the one in the first iteration
     lists: the other lists of modules of which each iteration uses an entry
-    cuts: a part of what was cut -> the cut
-    given: a value from before all iterations -> the values that each of them reads there
-    growing: a number in brackets -> what it is in the first iteration, and by how much it grows from one to the next
+    cuts: a part of a tensor that was cut -> the cut
+    given: a value from before all iterations -> the values that the iterations read there
+    growing: a number in brackets -> the number in the first iteration, and its growth from one iteration to the next
     collected: the results that are joined
     """
 
@@ -91,8 +91,8 @@ class Changes:
 def find_changes(
     module: Module, iterations: Iterations, lists: Mapping[Path, int], texts: Mapping[object, str]
 ) -> Changes | None:
-    """Return what differs between the iterations; None if they are not the same otherwise. `lists` are the lists of
-    modules, and how many entries they have."""
+    """Return the differences between the iterations; None if they are not the same otherwise. `lists` are the lists of
+    modules with their lengths."""
     described = [IterationText(module, iterations, lists, i) for i in range(len(iterations.groups))]
     lines = [[*text.lines(Block(group), "")] for text, group in zip(described, iterations.groups, strict=True)]
     if any(each != lines[0] for each in lines) or not _are_private(iterations):
@@ -113,8 +113,8 @@ def find_changes(
 
 
 class _Variables:
-    """Explain why iterations have the variables that they have in one place of their text, and note in `changes` what
-    differs. `results` has the variables that each iteration makes itself, by their first place in the text."""
+    """The reasons why the iterations have different variables at one place of their text. It notes the differences in
+    `changes`. `results` has the variables that each iteration makes itself, by their first place in the text."""
 
     def __init__(self, iterations: Iterations, occurrences: Sequence[Sequence[object]], changes: Changes) -> None:
         self.iterations, self.changes, self.last = iterations, changes, occurrences[-1]
@@ -126,11 +126,11 @@ class _Variables:
         self.results: dict[int, Sequence[object]] = {}
 
     def explain(self, keys: Sequence[object]) -> bool:
-        """Tell whether the variables, one of each iteration, are there for a reason that a loop can have."""
+        """Tell whether a loop can have these variables, one of each iteration, at one place."""
         return any(rule(self, keys) for rule in _RULES)
 
     def are_own(self, keys: Sequence[object]) -> bool:
-        """Tell whether each iteration made its own, in the same place."""
+        """Tell whether each iteration reads a variable that it made itself, at the same place."""
         places = {place_of.get(key) for place_of, key in zip(self.place_of, keys, strict=True)}
         place = places.pop() if len(places) == 1 else None
         if place is not None:
@@ -138,11 +138,11 @@ class _Variables:
         return place is not None
 
     def are_the_same(self, keys: Sequence[object]) -> bool:
-        """Tell whether all iterations read the same."""
+        """Tell whether all iterations read the same variable."""
         return all(key is keys[0] for key in keys)
 
     def are_carried(self, keys: Sequence[object]) -> bool:
-        """Tell whether all iterations but the first read what the one before has made, in the same place."""
+        """Tell whether all iterations but the first read a variable that the one before has made, at the same place."""
         places = {place_of.get(key) for place_of, key in zip(self.place_of, keys[1:], strict=False)}
         place = places.pop() if len(places) == 1 else None
         if place is None:
@@ -151,22 +151,22 @@ class _Variables:
         return self.changes.carried.setdefault(keys[-1], value) == value
 
     def are_cut(self, keys: Sequence[object]) -> bool:
-        """Tell whether the iterations read the parts, in their order, of what was cut before them."""
+        """Tell whether the iterations read the parts, in their order, of a tensor that was cut before them."""
         cut = _cut(self.iterations.before, keys)
         if cut is not None:
             self.changes.cuts[cut.part] = cut
         return cut is not None
 
     def are_given(self, keys: Sequence[object]) -> bool:
-        """Tell whether each iteration reads another value that is there before all of them."""
+        """Tell whether each iteration reads another value from before all of them."""
         is_given = len({*keys}) == len(keys) and not any(key in made for key in keys for made in self.made)
         if is_given:
             self.changes.given[keys[-1]] = keys
         return is_given
 
 
-# The parts of a cut are values that are there before the iterations, too: a loop over the whole is better than over a
-# list of all parts. The other rules exclude one another.
+# The parts of a cut exist before the iterations, too, so `are_given` would also fit. `are_cut` comes first: a loop over
+# the whole reads better than one over a list of all parts. The other rules exclude one another.
 _RULES: tuple[Callable[[_Variables, Sequence[object]], bool], ...] = (
     _Variables.are_own,
     _Variables.are_the_same,
@@ -177,15 +177,15 @@ _RULES: tuple[Callable[[_Variables, Sequence[object]], bool], ...] = (
 
 
 class IterationText(Canonical):
-    """The text of the statements for one entry, in which that is `item`, and numbers in brackets are holes. `others`
-    are other lists of which an entry with the same number is used."""
+    """The text of the statements for one entry. The entry is written as `item`, and numbers in brackets are left out.
+    `others` are other lists of which it uses the entry with the same number."""
 
     def __init__(self, module: Module, iterations: Iterations, lists: Mapping[Path, int], number: int) -> None:
         super().__init__(module, [], anonymous=True)
         self.iterations, self.lists, self.entry = iterations, lists, str(iterations.first + number)
         self.others: dict[Path, None] = {}
         self.indices: set[object] = set()  # numbers in brackets
-        self.occurrences: list[object] = []  # of variables, in the order of the text, which does not tell them apart
+        self.occurrences: list[object] = []  # of variables, in the order of the text, in which all look the same
 
     def variable(self, key: object) -> str:
         if self.module.stored_name(key) is None:
@@ -217,8 +217,8 @@ def _indices(expr: Expr) -> Iterator[Literal]:
 
 
 def _is_regular(numbers: Sequence[Number], is_index: bool, texts: Mapping[object, str], changes: Changes) -> bool:
-    """Tell whether a number is the same in all iterations, or is in brackets and grows regularly, which is noted
-    then."""
+    """Tell whether a number is the same in all iterations, or is in brackets and grows regularly. Growth is noted in
+    `changes`."""
     literals = [number.where for number in numbers if isinstance(number.where, Literal)]
     values = [literal._value for literal in literals]
     if all(type(value) is type(values[0]) and value == values[0] for value in values):
@@ -237,7 +237,7 @@ def made_in(group: Sequence[Statement]) -> set[object]:
 
 
 def _are_private(iterations: Iterations) -> bool:
-    """Tell whether only an iteration itself and the next one read what it makes."""
+    """Tell whether only an iteration itself and the next one read its results."""
     maker = {key: i for i, group in enumerate(iterations.groups[:-1]) for key in made_in(group)}
     return all(
         i in (maker.get(key, i), maker.get(key, i) + 1)
@@ -271,8 +271,8 @@ def _cuts(expr: Expr) -> bool:
 
 
 def _collect(iterations: Iterations, results: Sequence[Sequence[object]], changes: Changes) -> bool:
-    """Find where the results go that are read after the iterations, beside that of the last one. Return False if one
-    goes elsewhere than into a list of tensors."""
+    """Find the lists into which results go that are read after the iterations. Only the last iteration's result may be
+    read otherwise. Return False if another result goes elsewhere than into a list of tensors."""
     used = Counter(key for statement in iterations.after for key in variables_read(statement))
     displays = [display for statement in iterations.after for display in _joined(statement)]
     place = {variable(item): (display, i) for display in displays for i, item in enumerate(display._items)}
@@ -302,8 +302,8 @@ def _joined(statement: Statement) -> Iterator[Display]:
 
 
 def with_all_bounds(iterations: Iterations) -> Iterations:
-    """Return the iterations with both bounds of slices that have one, where the size is known: `x[:, :4]` is `x[:,
-    0:4]`, so that the first slice and the last one are like the others."""
+    """Return the iterations with both bounds of slices that have only one, if the size is known: `x[:, :4]` -> `x[:,
+    0:4]`. Then the first slice and the last one look like the others."""
     groups = [[copied(statement, _with_bounds) for statement in group] for group in iterations.groups]
     return replace(iterations, groups=groups)
 
@@ -313,7 +313,7 @@ def _with_bounds(expr: Expr) -> Expr | None:
     if not isinstance(expr, Subscript) or not isinstance(key, ir.Value) or key.shape is None:
         return None
     if not all(isinstance(index, SliceExpr) for index in expr._index):
-        return None  # a number takes an axis away, and a list of them may bring others
+        return None  # a number removes an axis, and a list of numbers may add axes
     slices = [index for index in expr._index if isinstance(index, SliceExpr)]
     return Subscript(expr._base, tuple(map(_bounded, slices, key.shape)))
 

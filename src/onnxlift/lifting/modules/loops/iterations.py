@@ -1,12 +1,12 @@
-"""Iterations: what is done with one entry of a list of modules after the other.
+"""Find iterations: the statements for one entry of a list of modules after the other.
 
     a = self.convs[0](x); b = self.convs[1](x); y = a.relu(); z = b.relu(); ...   ->   [a, y], [b, z], ...
 
-A statement belongs to the last entry that it depends on, and one that depends on none to the one iteration that reads
-its result, if every iteration has as many of these: `x[:, 0]` for the first, `x[:, 1]` for the second. So the order in
-which an exporter writes the nodes does not matter: all calls first and then all sums is the same as one after the
-other. Sound because statements have no effect on each other but by their results: what a statement reads still comes
-before it.
+A statement belongs to the last entry that it depends on. A statement that depends on none belongs to the iteration that
+reads its result, if only one does and every iteration has as many of these: `x[:, 0]` for the first, `x[:, 1]` for the
+second. So the order in which an exporter writes the nodes does not matter: all calls first and then all sums is the
+same as one after the other. Sound because statements affect each other only by their results, and whatever a statement
+reads still comes before it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from .loops import SHORTEST, SHORTEST_PART
 
 @dataclass
 class Iterations:
-    """Groups of statements, equally many for each entry of the list at `path`: of `count` entries those from `first`
-    on, each a list of `width`, or a module if that is 0. What is computed before the first iteration and after the last
-    one is in `before` and `after`."""
+    """Groups of statements, equally many for each entry of the list at `path`. The list has `count` entries, and those
+    from `first` on have an iteration. Each entry is a list of length `width`, or a module if that is 0. `before` and
+    `after` are the statements before the first iteration and after the last one."""
 
     path: Path
     width: int
@@ -40,12 +40,12 @@ class Iterations:
 
     @property
     def end(self) -> int:
-        """Return the first entry after those that have an iteration."""
+        """Return the number of the first entry after those that have an iteration."""
         return self.first + len(self.groups)
 
 
 class Facts:
-    """Remember what each statement of a module reads and writes, and the members that it uses."""
+    """The variables that each statement of a module reads and writes, and the members that it uses."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -60,9 +60,12 @@ class Facts:
 
 
 def find_iterations(facts: Facts, path: Path, width: int, lengths: Mapping[Path, int]) -> Iterator[Iterations]:
-    """Yield the statements for most entries of a list, if these take equally many; those that leave out the fewest come
-    first. What is made of one entry for the next belongs to either. `lengths` are those of the lists of modules: their
-    entries may go with those of this one."""
+    """Yield groups of statements for most entries of a list, if these take equally many. Those that leave out the
+    fewest entries come first.
+
+    A statement that makes something of one entry for the next may belong to either iteration: both are tried. `lengths`
+    are those of the lists of modules. Entries of a list of the same length may go with those of this one.
+    """
     others = {other for other, length in lengths.items() if length == lengths.get(path) and other != path}
     orders = [_Order(facts, path, width)]
     if orders[0].groups:
@@ -75,8 +78,9 @@ def find_iterations(facts: Facts, path: Path, width: int, lengths: Mapping[Path,
 
 @dataclass(eq=False)
 class _Line:
-    """Statements from a place in `forward` on, what they read and write, and their iteration; None if they belong to
-    none. What writes one variable several times (the start of a loop and the loop) is together."""
+    """Statements from a place in `forward` on, the variables that they read and write, and their iteration (None if
+    they belong to none). Statements that write the same variable, such as the start of a loop and the loop, are one
+    line."""
 
     place: int
     statements: list[Statement]
@@ -91,7 +95,7 @@ class _Line:
 
 class _Order:
     """The statements of a forward by the entries of a list that they depend on. `groups` is empty if they cannot be
-    told apart; `length` is how many most of them have."""
+    told apart. `length` is the size that most groups have."""
 
     def __init__(
         self, facts: Facts, path: Path, width: int, others: Collection[Path] = (), *, is_late: bool = False
@@ -119,7 +123,7 @@ class _Order:
         if is_late:
             self._put_off()
         self.groups = [[] for _ in first_use]
-        for line in self.lines[:-1]:  # what returns is in no iteration
+        for line in self.lines[:-1]:  # the last one, which returns, is in no iteration
             if line.iteration is not None:
                 self.groups[line.iteration].append(line)
         self._take_what_only_one_iteration_reads()
@@ -130,7 +134,7 @@ class _Order:
         return max(sizes, key=lambda size: (sizes[size], size))
 
     def candidates(self) -> Iterator[tuple[int, int]]:
-        """Yield the first and the last of entries that take equally many statements."""
+        """Yield ranges of entries that take equally many statements: the first and the last entry."""
         sizes = [len(group) for group in self.groups]
         regular = [entry for entry, size in enumerate(sizes[:-1]) if size == self.length] if sizes else []
         first, last = (regular[0], regular[-1] + 1) if regular else (0, 0)
@@ -144,7 +148,7 @@ class _Order:
                 yield begin, end
 
     def _put_off(self) -> None:
-        """Let what only the entry of the next iteration needs belong to that."""
+        """Move lines that only the next iteration's entry needs into the next iteration."""
         moved: set[_Line] = set()
         for line in reversed(self.lines):
             needs = {reader.iteration for reader in line.readers if reader.entries or reader in moved}
@@ -174,8 +178,8 @@ class _Order:
             self.groups[number] = sorted([*taken, *self.groups[number]], key=lambda line: line.place)
 
     def split(self, begin: int, end: int) -> tuple[list[Statement], list[list[Statement]], list[Statement]]:
-        """Return what comes before the iterations from `begin` to `end`, the statements of each of these, and what
-        comes after."""
+        """Return the statements before the iterations from `begin` to `end`, the statements of each of these, and the
+        statements after."""
         groups = [self.groups[entry][: self.length] for entry in range(begin, end + 1)]
         inside = {line for group in groups for line in group}
         last = max(line.place for group in groups for line in group if line.entries)
@@ -190,7 +194,8 @@ class _Order:
 
 
 def _together(facts: Facts) -> Iterator[list[Statement]]:
-    """Yield the statements, in one list those that write one variable and what is between them."""
+    """Yield the statements in groups. Statements that write one variable are in one group, with all statements between
+    them."""
     statements = facts.module.body.statements
     last = {key: place for place, statement in enumerate(statements) for key in facts.of(statement)[2]}
     group: list[Statement] = []
@@ -204,7 +209,7 @@ def _together(facts: Facts) -> Iterator[list[Statement]]:
 
 
 def _all_sources(lines: Sequence[_Line]) -> set[_Line]:
-    """Return the ids of all that these statements depend on."""
+    """Return all lines that these lines depend on."""
     found: set[_Line] = set()
     waiting = list(lines)
     while waiting:
@@ -216,8 +221,8 @@ def _all_sources(lines: Sequence[_Line]) -> set[_Line]:
 
 
 def _entries(names: Sequence[Path], path: Path, width: int) -> set[int]:
-    """Return the numbers of a list's entries among the members that are used; -1 stands for what lies in an entry of
-    such an entry, and for the list itself."""
+    """Return the numbers of a list's entries among the members that are used. -1 stands for the list itself, and for a
+    member that lies deeper than an entry."""
     depth = len(path) + (2 if width else 1)
     used = [name for name in names if name[: len(path)] == path]
     return {int(name[len(path)]) if len(name) == depth else -1 for name in used}
@@ -228,7 +233,7 @@ def member_path(module: Module, part: Expr) -> Path | None:
 
 
 def assigned(statement: Statement) -> Iterator[object]:
-    """Yield the variables that a statement writes, or appends to, those in the blocks under it included."""
+    """Yield the variables that a statement writes or appends to, also in the blocks under it."""
     for inner in walk_statements(Block([statement])):
         if isinstance(inner, Assign | ForLoop):
             yield from (variable(target) for target in inner.targets if target is not None)

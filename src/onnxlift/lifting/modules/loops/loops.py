@@ -1,4 +1,4 @@
-"""Calls of numbered modules, or of one module, in a row become a loop.
+"""Write calls of numbered modules, or of one module, in a row as a loop.
 
     x = self.layer[0](x, mask); x = self.layer[1](x, mask)   ->   for layer in self.layer: x = layer(x, mask)
     x, bias = self.layer[0](x, bias); ...                    ->   for layer in self.layer: x, bias = layer(x, bias)
@@ -8,15 +8,15 @@
     x = self.layer[2](x, near); x = self.layer[3](x, far)             if i % 2 == 0: x = layer(x, near)
                                                                       else: x = layer(x, far)
 
-Applies to members of a list that follow one another, called once each in order, when each call takes results of the one
-before, always the same ones in the same places, and everything else is the same. They need not be of one class. Nobody
-else may read what is passed on: a value that is needed later ends the loop, and another one begins after it. A part of
-a list is worth a loop from three members on, and so are the calls of one module. If a loop over a list is there several
-times, there is a loop around it.
+Applies to members of a list that follow one another and are called once each, in order. Each call must take results of
+the one before, always the same results at the same places, and everything else must be the same. The members need not
+be of one class. No other statement may read the values that are passed on: a value that is needed later ends the loop,
+and another loop begins after it. A part of a list is worth a loop from three members on, and so are calls of one
+module. If a loop over a list is there several times, there is a loop around it.
 
-What else the members of a whole list are given may alternate between two choices, one of them at every so many members:
-so do the windows of attention in many models of language. What is computed between such calls is computed before the
-loop; it does not depend on them, since only the next call reads what a call gives.
+The other arguments of the members of a whole list may alternate between two choices, if one of the choices comes after
+every so many members. The windows of attention do so in many language models. Statements between such calls are moved
+before the loop. They do not depend on the calls, since only the next call reads a call's results.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from onnxlift.lifting.tree.paths import Path
 
 SHORTEST, SHORTEST_PART = 2, 3
 MOST_BETWEEN = 32  # statements between two calls of a loop
-LONGEST_PERIOD = 64  # members after which what they are given comes again
+LONGEST_PERIOD = 64  # members after which the same arguments come again
 
 
 class Container:
@@ -54,25 +54,25 @@ class Container:
 
 @dataclass(eq=False)
 class CallRun:
-    """Calls of modules: of the members of a list that follow one another, or of one module. These are `modules`; all of
-    them may be called several times, one time after the other. `carried` tells which argument (by position) is which
-    result of the call before; None until there is a second call."""
+    """Calls of the members of a list that follow one another, or of one module. These are `modules`; all of them may be
+    called several times, one time after the other. `carried` maps the positions of arguments to the results of the call
+    before that they take; it is None until there is a second call."""
 
     modules: list[Module]
     calls: list[Assign]
     carried: dict[int, int] | None = None
 
     def given(self, call: Assign) -> tuple[object, ...]:
-        """Return what a call takes besides the results of the one before, as the ids of variables."""
+        """Return the variables that a call takes besides the results of the one before."""
         return tuple(key for place, key in enumerate(_arguments(call)) if place not in (self.carried or {}))
 
     @property
     def times(self) -> int:
-        """Return how often all modules are called."""
+        """Return how many times all modules are called."""
         return len(self.calls) // len(self.modules)
 
     def is_long(self, count: int) -> bool:
-        """Tell whether it is worth a loop, if there are `count` modules in their list."""
+        """Tell whether the run is worth a loop, if there are `count` modules in their list."""
         if len(self.modules) == 1 or self.times > 1:
             return len(self.calls) >= SHORTEST_PART
         return len(self.calls) >= (SHORTEST if len(self.calls) == count else SHORTEST_PART)
@@ -112,7 +112,8 @@ def roll_loops(module: Module) -> int:
 def _run(
     module: Module, lists: Mapping[Path, int], statements: list[Statement], start: int, reads: Counter[object]
 ) -> CallRun | None:
-    """Return the longest run of calls from `start` on; None if no module is called there that could be in one."""
+    """Return the longest run of calls from `start` on; None if the statement there calls no module that could be in a
+    run."""
     run: CallRun | None = None
     for index in range(start, len(statements)):
         statement = statements[index]
@@ -141,7 +142,7 @@ def _run(
 
 
 def _continues(run: CallRun, statement: Assign, reads: Counter[object]) -> bool:
-    """Tell whether a call goes on with what the last one of the run gave, and nobody else does."""
+    """Tell whether a call takes results of the last call of the run, and no other statement reads these."""
     before, mine, theirs = run.calls[-1], _arguments(statement), _arguments(run.calls[-1])
     if len(mine) != len(theirs) or len(statement.targets) != len(before.targets):
         return False
@@ -149,7 +150,7 @@ def _continues(run: CallRun, statement: Assign, reads: Counter[object]) -> bool:
     carried = {place: results[key] for place, key in enumerate(mine) if key in results}
     if not carried or run.carried not in (None, carried) or any(reads[key] != mine.count(key) for key in results):
         return False
-    starts: dict[int, object] = {}  # what one result takes the place of must be one thing
+    starts: dict[int, object] = {}  # result -> the one argument of the call before whose place it takes
     if any(starts.setdefault(result, theirs[place]) is not theirs[place] for place, result in carried.items()):
         return False
     run.carried = carried
@@ -157,7 +158,7 @@ def _continues(run: CallRun, statement: Assign, reads: Counter[object]) -> bool:
 
 
 def _arguments(statement: Assign) -> list[object]:
-    """Return the variables that are passed; None for what is no plain variable."""
+    """Return the variables that are passed; None for an argument that is no plain variable."""
     assert isinstance(statement.expr, Call)
     return [variable(argument) for argument in statement.expr._args]
 
@@ -180,21 +181,21 @@ def _rolled(module: Module, run: CallRun, count: int) -> list[Statement]:
 
 
 def _start(run: CallRun) -> tuple[list[Statement], list[Target]]:
-    """Return the statements that give the variables that go through all calls their first values, and the targets of
+    """Return the statements that give their first values to the variables that go through all calls, and the targets of
     all calls."""
     first, before, last = run.calls[0], run.calls[-2], run.calls[-1]
     assert isinstance(first.expr, Call) and run.carried is not None
     results = list(last.targets)
     starts: dict[int, Expr] = {}
     for position, place in run.carried.items():
-        if results[place] is None:  # what nobody reads in the end is passed on all the same
+        if results[place] is None:  # nobody reads the last one, but the calls before pass it on
             results[place] = before.targets[place]
         starts[place] = first.expr._args[position]
     return [Assign([results[place]], starts[place], origin=[]) for place in sorted(starts)], results
 
 
 def _again(run: CallRun, call: Assign, function: Expr, results: list[Target], origin: list[str]) -> Assign:
-    """Return a call as it is in a loop."""
+    """Return a call as it is written in a loop."""
     assert isinstance(call.expr, Call) and run.carried is not None
     arguments = list(call.expr._args)
     for position, place in run.carried.items():
@@ -204,8 +205,8 @@ def _again(run: CallRun, call: Assign, function: Expr, results: list[Target], or
 
 @dataclass(eq=False)
 class Alternation:
-    """Calls of all members of a list. That at the place `rest`, and those that come every `period` members before and
-    after it, are given other things than the others are."""
+    """Calls of all members of a list. The member at the place `rest`, and every `period`-th member from there on, take
+    other arguments than the rest."""
 
     run: CallRun
     between: list[Assign]
@@ -230,7 +231,7 @@ class Alternation:
 def _alternation(
     module: Module, lists: Mapping[Path, int], statements: list[Statement], start: int, reads: Counter[object]
 ) -> Alternation | None:
-    """Return the calls of the members of a list from `start` on, if what they are given alternates; else None."""
+    """Return the calls of the members of a list from `start` on, if their arguments alternate; otherwise None."""
     run: CallRun | None = None
     between: list[Assign] = []
     waiting: list[Assign] = []
@@ -263,8 +264,8 @@ def _alternation(
 
 
 def _remainder(given: list[tuple[object, ...]]) -> tuple[int, int] | None:
-    """Return the period with which one of two choices comes again, and the place where it comes first: (3, 2) for a, a,
-    b, a, a, b. None if there is none."""
+    """Return the period after which one of two choices comes again, and the place where it comes first: (3, 2) for a,
+    a, b, a, a, b. Return None if there is none."""
     choices = list(dict.fromkeys(given))
     if len(choices) != 2:
         return None
@@ -277,7 +278,7 @@ def _remainder(given: list[tuple[object, ...]]) -> tuple[int, int] | None:
 
 
 def _members(module: Module, run: CallRun, count: int) -> tuple[Local, Expr]:
-    """Return the variable of a loop over the modules of a run, and what it goes over."""
+    """Return the variable of a loop over the modules of a run, and the expression that it goes over."""
     *path, number = module.name_of(run.modules[0])
     container = Container(tuple(path))
     module.name(container, container.path)
@@ -289,7 +290,7 @@ def _members(module: Module, run: CallRun, count: int) -> tuple[Local, Expr]:
 
 
 def singular(word: str) -> str:
-    """Return what one of several is called: `layer` of `layers`."""
+    """Return the word for one of several: `layers` -> layer."""
     word = word.rstrip("0123456789") if len(word) > 2 else word
     if len(word) < 2:
         return "block"

@@ -1,4 +1,4 @@
-"""A list of one module is gone through in a loop if those of relatives are.
+"""Go through a list of one module in a loop, if relatives do so with their lists.
 
     z = self.m[0](y)             ->   outputs = [x, y]
     torch.cat((x, y, z), 1)           for block in self.m:
@@ -6,11 +6,11 @@
                                           outputs.append(y)
                                       torch.cat(outputs, 1)
 
-From one iteration nobody can tell what a second one would read. A relative tells, that does the same with several
-entries: which of the values that an iteration reads are those of the iteration before, and which results are joined. It
-applies if the statements for the one entry are the same text as an iteration of the relative's, one after the other.
-Sound because in one iteration a value of the iteration before is what there is before the loop, and the list of results
-has one more in the end.
+One iteration does not show what a second one would read. A relative that does the same with several entries shows it:
+which of the values that an iteration reads come from the iteration before, and which results are joined. Applies if the
+statements for the one entry stand together and have the same text as an iteration of the relative. Sound because in the
+only iteration, a value of the iteration before is the value from before the loop, and the list of results gets just one
+more.
 """
 
 from __future__ import annotations
@@ -32,9 +32,12 @@ from .iterations import Facts, Iterations, find_iterations
 
 @dataclass(frozen=True)
 class Pattern:
-    """An iteration over the list at `path`: its text, and how many statements it has. `carried` are the places, among
-    all variables in that text, of values of the iteration before, and of what takes their place; `collected` those of
-    results that are joined, and how many others come first there."""
+    """An iteration over the list at `path`: its text, and the number of its statements. Places are counted among all
+    variables in that text.
+
+    `carried` has the places of values of the iteration before, each with the place of the value that takes over.
+    `collected` has the places of results that are joined, each with the number of items before them there.
+    """
 
     path: Path
     text: tuple[str, ...]
@@ -44,7 +47,7 @@ class Pattern:
 
 
 def find_patterns(module: Module) -> list[Pattern]:
-    """Return what a module does with all entries of each of its lists, as far as there can be loops."""
+    """Return a pattern for each list of a module that a loop could go through as a whole."""
     lists, facts = find_lists(module), Facts(module)
     lengths = Counter(path[:-1] for path in module.members if lists.get(path[:-1]) == 0)
     found = (_pattern(module, facts, path, lengths) for path, width in lists.items() if width == 0)
@@ -69,7 +72,7 @@ def _pattern(module: Module, facts: Facts, path: Path, lengths: Counter[Path]) -
 
 
 def roll_single(module: Module, pattern: Pattern) -> None:
-    """Go through the list of the pattern in a loop, if it has one entry and this is used so."""
+    """Go through the list of the pattern in a loop, if it has one entry and is used as the pattern says."""
     if [path for path in module.members if path[:-1] == pattern.path] != [(*pattern.path, "0")]:
         return
     statements = module.body.statements
@@ -93,7 +96,7 @@ def _changes(pattern: Pattern, places: Sequence[object], iterations: Iterations)
         if changes.carried.setdefault(places[old], value) != value or not is_first:
             return None
     if any(key is places[old] for old, _ in pattern.carried for key in _others(pattern, places)):
-        return None  # in this module, it is the same value that all iterations would read
+        return None  # here the value is also read at a place where all iterations would read the same one
     for place, first in pattern.collected:
         value_of = places[place]
         displays = [e for s in iterations.after for e in parts(s) if isinstance(e, Display) and len(e._items) > first]
@@ -105,6 +108,7 @@ def _changes(pattern: Pattern, places: Sequence[object], iterations: Iterations)
 
 
 def _others(pattern: Pattern, places: Sequence[object]) -> list[object]:
-    """Return the variables in places where all iterations of the pattern have the same one, or one of their own."""
+    """Return the variables at places that are not carried: there, all iterations of the pattern have the same variable,
+    or each one of its own."""
     carried = {place for place, _ in pattern.carried}
     return [key for place, key in enumerate(places) if place not in carried]

@@ -1,1 +1,1 @@
-"""What modules hold: the order of their members, constants, and weights that are one."""
+"""Handle the members of modules: their order, constants, and weights that are one."""

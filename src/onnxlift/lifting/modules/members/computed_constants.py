@@ -1,4 +1,4 @@
-"""Constants that a line of code makes are not stored.
+"""Write constants that a line of code can make as that line, and do not store them.
 
 1. 0, 1, 2, ...                    ->   torch.arange(n)
 2. ones, or one number, up to or   ->   torch.ones(n, n).tril(), torch.full((n, n), float("-inf")).triu(1)
@@ -8,11 +8,11 @@
    one after the other, or all else
 5. the places in a triangle        ->   torch.tril_indices(n, n, -1)
 
-Exporters compute positions, segments and masks ahead of time where the sizes are fixed. This applies to what would
-become a buffer, if the name was not given by a person, and every bit of it is as the line would make it. A list that
-counts may have axes of one entry around it, a triangle or an identity before it. None is shorter than `SHORTEST`: so
-little says nothing. Rule 3 leaves floats alone, and rule 4 those that a layer could have as its weight: one may be one
-number throughout, or an identity, before it is trained.
+Exporters compute positions, segments and masks ahead of time if the sizes are fixed. Applies to a constant that would
+become a buffer, if no person gave it its name, and the line makes every bit of it. A list that counts may have axes of
+size 1 around it; a triangle or an identity may have them before it. None is shorter than `SHORTEST`: so few numbers say
+nothing. Rule 3 leaves floats alone, and rule 4 leaves those alone that a layer could have as its weight: before
+training, a weight may be one number throughout, or an identity.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ _MARKING = _COUNTING | {DataType.BOOL}
 
 
 def write_computation(value: ir.Value, body: Block) -> bool:
-    """Write the line that makes a constant before the first that reads it. False if no line does."""
+    """Write the line that makes a constant before the first statement that reads it. Return False if there is no such
+    line."""
     expr = _expression(value)
     if expr is None:
         return False
@@ -93,7 +94,7 @@ def _triangle(array: Array, dtype: DataType) -> Expr | None:
 
 
 def _throughout(array: Array, dtype: DataType) -> Expr | None:
-    """Write one integer or truth throughout, by rule 3."""
+    """Write a constant that is one integer or one truth value throughout, by rule 3."""
     is_one = dtype != DataType.FLOAT and array.size >= SHORTEST and bool((array == array.flat[0]).all())
     return _filled(array.shape, array.flat[0], dtype) if is_one else None
 
@@ -137,7 +138,7 @@ def _places(array: Array, dtype: DataType) -> Expr | None:
     is_turned = array.shape[0] != 2
     places = array.T if is_turned else array
     size = int(places.max()) + 1
-    if size < 2 or size * (size - 1) // 2 > places.shape[1]:  # the fewest that there are in a triangle of the size
+    if size < 2 or size * (size - 1) // 2 > places.shape[1]:  # the smallest triangle of this size has more places
         return None
     for name, make in (("tril_indices", np.tril_indices), ("triu_indices", np.triu_indices)):
         for diagonal in (0, -1, 1):
@@ -154,5 +155,5 @@ def _filled(shape: tuple[int, ...], number: Any, dtype: DataType) -> Expr:
 
 
 def _is_same(array: Array, expected: Array) -> bool:
-    """Tell whether the numbers are these, zeros with their signs."""
+    """Tell whether the numbers are equal bit by bit, even in the signs of zeros."""
     return array.tobytes() == expected.astype(array.dtype).tobytes()

@@ -1,14 +1,14 @@
-"""Constants that are no part of the state dict: numbers that the code brings along, and nobody trained.
+"""Keep constants out of the state dict, if the code brought them along and nobody trained them.
 
     self.register_buffer("inv_freq", torch.empty(32))   ->   self.register_buffer("inv_freq", ..., persistent=False)
 
-The values are stored in a file of their own. What is left in the weights is the state dict of the original: its
+The values are stored in a file of their own. The weights that are left are the state dict of the original: its
 checkpoints load into the lifted module, and the lifted module's into the original.
 
-It applies to a buffer that the newer exporter says was not persistent; and to one with a name that an exporter has
-generated, such as what it computed ahead of time. Not to one that was persistent by PyTorch's list of buffers, nor to
-weights of integers, which belong to quantised layers; and not if no parameter has a name of its own: then nothing is
-known of an original to be the same as.
+Applies to a buffer that was not persistent according to the newer exporter, and to one with a name that an exporter has
+generated, such as one that it computed ahead of time. Does not apply to a buffer that was persistent by PyTorch's list
+of buffers, nor to weights of integers, which belong to quantised layers. Does not apply if no parameter has a name of
+its own: then nothing is known of an original.
 """
 
 from __future__ import annotations

@@ -1,17 +1,18 @@
-"""A layer that was exported by itself: the model is one, instead of having one.
+"""Let a model that is a single layer derive from that layer, instead of holding it.
 
     self.lstm = nn.LSTM(5, 7)       ->   class Model(nn.LSTM): super().__init__(5, 7)
     return self.lstm(x)             ->   return super().forward(x)
 
-As a member, the layer would give its weights other keys in the state dict. For a model from PyTorch it applies
+Such a layer was exported by itself. As a member, it would give its weights other keys in the state dict. Applies to a
+model from PyTorch
+1. if a weight of the layer has the name that the layer gives it, without a module's path (`weight_ih_l0`), and no other
+   weight of it has another name: some have lost their names, or were packed;
+2. if none of its weights has a name, the exporter says that they are used in no module (`/MatMul`), and nothing else
+   happens in the model: an `nn.Linear` without a bias.
 
-1. if a weight of the layer has the name that the layer gives it, and is no module's (`weight_ih_l0`), and no other
-   weight of it says otherwise: some have lost their names, or were packed;
-2. if none of its weights has a name, and the exporter says that they are used in no module (`/MatMul`), and nothing
-   else happens in the model: an `nn.Linear` without a bias.
-
-Not if the model has two such layers, reads the layer otherwise than by calling it, or has another member by a name that
-the layer uses itself. (What is no layer's by its name, or is beside other modules, see idioms/layers/bare_weights.py.)
+Does not apply if the model has two such layers, does anything with the layer but call it, or has another member by a
+name that the layer uses itself. (For weights whose names are no layer's, or that lie beside other modules, see
+idioms/layers/bare_weights.py.)
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from onnxlift.rewriting.idioms.parts.parameter_names import parameter_name
 
 
 def derive(root: Module, model: ir.Model, paths: ModulePaths) -> None:
-    """Let the root module be the layer that it has, if it was one."""
+    """Let the root module derive from its layer, if it was that layer."""
     if not exporter_of(model).is_pytorch:
         return
     layers = [layer for layer in root.members.values() if isinstance(layer, Layer) and _is_the_model(layer)]
@@ -47,13 +48,13 @@ def derive(root: Module, model: ir.Model, paths: ModulePaths) -> None:
 
 
 def _is_the_model(layer: Layer) -> bool:
-    """Tell by its weights' names whether a layer is the model itself, by rule 1."""
+    """Tell from the names of its weights whether a layer is the model itself, by rule 1."""
     names = {role: _name(weight.value, layer) for role, weight in layer.weights.items()}
     return any(names.values()) and all(name in (role, None) for role, name in names.items())
 
 
 def _name(value: ir.Value, layer: Layer) -> str | None:
-    """Return what a weight of the layer was called; None if it has lost its name."""
+    """Return the original name of a weight of the layer; None if it has lost its name."""
     origin = origin_of(value)
     if origin.is_computed and layer.node is not None:
         return parameter_name(value, layer.node)

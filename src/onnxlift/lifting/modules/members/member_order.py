@@ -1,17 +1,18 @@
-"""The order of the members of a module: that of the original constructor where the file tells it, else that of use.
+"""Sort the members of a module: as the original constructor made them, if the file tells it, and otherwise by use.
 
     self.up = ...; self.gate = ...; self.down = ...   ->   self.gate = ...; self.up = ...; self.down = ...
     return self.down(F.silu(self.gate(x)) * self.up(x))
 
-1. PyTorch's exporters list parameters in the order in which the constructors made them, so optimisers and checkpoints
-   count them as in the original. A member is known if one of these has its path in its name.
-2. The others are in the order in which Python would evaluate them if `forward` were one expression. That depends on
-   what is computed only, and not on where in the graph the exporter has put it. Where some members are known, each of
-   the others follows the one that is used before it.
+1. PyTorch's exporters list parameters in the order in which the constructors made them. In this order, optimisers and
+   checkpoints count them as in the original. The place of a member is known if a parameter has the member's path in its
+   name.
+2. The others are in the order in which Python would evaluate them if `forward` were one expression. That depends only
+   on what is computed, and not on the order of the graph. If some members are known, each of the others follows the
+   one that is used before it.
 
-Parameters and buffers of the module itself come first, as in a state dict. A file whose order can't be that of
-constructors (all names sorted, or in the order of a hash table) does not count: every layer makes its weight before its
-bias. The values are the same in any order, since they are loaded by name.
+Parameters and buffers of the module itself come first, as in a state dict. The order of a file does not count if it
+can't be that of constructors (all names sorted, or in the order of a hash table): every layer makes its weight before
+its bias. The values are the same in any order, since they are loaded by name.
 """
 
 from __future__ import annotations
@@ -30,13 +31,16 @@ from onnxlift.lifting.modules.module import Module, Stored
 from onnxlift.lifting.tree.paths import Path, owner_of
 
 Registered = Mapping[Path, int]
-"""The path of a module or tensor -> its place among those of the original."""
+"""The place of each module or tensor among those of the original, by path."""
 
 
 def registration_order(graph: ir.Graph) -> Registered:
-    """Return the order in which the constructors of the original made its parameters, and the modules that hold these;
-    nothing if the file does not keep it. The newer exporter has a list of all, and stores equal ones once; buffers it
-    stores apart, so that their places say nothing."""
+    """Return the order in which the constructors of the original made its parameters, and the modules that hold these.
+    Return nothing if the file does not keep it.
+
+    The newer exporter has a list of all parameters, but stores equal ones only once. It stores buffers apart, so their
+    places say nothing.
+    """
     places: dict[Path, int] = {}
     for place, name in enumerate(parameters_in_order(graph) or graph.initializers):
         owner = owner_of(name) if "." in name else ()
@@ -88,7 +92,7 @@ def order_as_registered(cls: ModuleClass, registered: Registered) -> bool:
 
 def _in_order_of_use(block: Block) -> Iterator[object]:
     """Yield the members that a `forward` uses, in the order of evaluation if each value were written where it is used.
-    A result that others are computed from (a mask that is passed on) is not what the computation begins with."""
+    The evaluation does not begin with a result that other values are computed from (a mask that is passed on)."""
     written: dict[object, list[Statement]] = {}
     read: set[object] = set()
     for statement in walk_statements(block):
@@ -108,7 +112,7 @@ def _in_order_of_use(block: Block) -> Iterator[object]:
                     done.add(item)
                     waiting += [s for inner in reversed(blocks(item)) for s in reversed(inner.statements)]
                     waiting += reversed(expressions(item))
-            case Call() if isinstance(bare(item._function), Member):  # it runs when its arguments are there
+            case Call() if isinstance(bare(item._function), Member):  # a member runs after its arguments
                 waiting += reversed((*children(item)[1:], item._function))
             case Member():
                 yield item._target

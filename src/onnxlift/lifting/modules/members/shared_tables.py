@@ -1,14 +1,13 @@
-"""An embedding that several modules use, and whose owner never calls it, is there again.
+"""Bring back an embedding that several modules use, and that its owner never calls.
 
     self.shared = nn.Embedding(50, 32)        and tied: self.encoder.embed_tokens.weight = self.shared.weight
 
-Models with an encoder and a decoder make one table and hand it to both. Nothing in the graph is computed by its owner,
-so the owner has no such layer, and a checkpoint of the original, which has its key, would not load. It applies
-
-1. to a table that is stored under the name of a module's parameter, if no layer of the model is called so;
-2. to one that two embeddings use, if by PyTorch's list of parameters (`origin/exported.py`) the innermost module around
-   both has just one embedding or the like, a weight and nothing else, that is not in the model otherwise;
-3. to one that a single embedding uses, if that list has one that is called `shared` in a module around it.
+Models with an encoder and a decoder make one table and hand it to both. Its owner computes nothing in the graph, so the
+lifted owner would have no such layer. A checkpoint of the original, which has the key, would not load. Applies
+1. to a table that is stored under the name of a module's parameter, if no layer of the model has this name;
+2. to a table that two embeddings use, if PyTorch's list of parameters (`origin/exported.py`) has exactly one layer in
+   the innermost module around both that is missing so far, and it has a weight and nothing else, like an embedding;
+3. to a table that a single embedding uses, if that list has a layer called `shared` in a module around it.
 
 The table is tied to the others (`ties.py`), so that no number is there twice.
 """

@@ -1,19 +1,19 @@
-"""Weights that are one: an embedding and the output head that shares its matrix, a block that two modules hold.
+"""Find weights that are one: an embedding and the output head that shares its matrix, a block that two modules hold.
 
     self.head.weight = self.embed.weight
 
 1. A constant that two layers hold is tied if it is a matrix or larger, in the same layout in both. A vector is not:
    exporters merge equal values, and two layers' zero biases are not one parameter.
-2. A matrix that linear layers hold as its transpose is tied, too: the exporters fold the transpose into a constant, the
-   older one for each layer. Of several constants with the same numbers not if some are the matrices of one member of
-   different blocks of a list, or if the layers' biases are two parameters with the same numbers: these are copies, as
-   they are before training. Nor if all numbers are one.
-3. One that layers hold in yet another layout is tied if these have all their weights in common.
-4. If all matrices of two modules are tied, each to the one of the same name, then so are the vectors that the modules
-   have in common: the biases and norms of a block that several modules hold.
+2. A matrix that linear layers hold as its transpose is tied, too: the exporters fold the transpose into a constant, and
+   the older exporter makes one constant for each layer. Several constants with the same numbers are not tied if some
+   are matrices of the same member in different blocks of a list, or if the layers' biases are two parameters with the
+   same numbers: these are copies, as they are before training. They are not tied either if all numbers are the same.
+3. A matrix that layers hold in yet another layout is tied if these layers have all their weights in common.
+4. If all matrices of two modules are tied, each to the one of the same name, then the vectors that both modules have
+   are tied, too: the biases and norms of a block that several modules hold.
 
-The tied tensor is stored once, under the first of its names (exporters disagree on which to keep), and `tie_weights` of
-the root makes the other attributes the same parameter.
+The tied tensor is stored once, under the first of its names (exporters disagree on which to keep). `tie_weights` of the
+root makes the other attributes the same parameter.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from onnxlift.lifting.tree.paths import Path
 
 
 def find_ties(entries: Mapping[str, Entry]) -> dict[str, str]:
-    """Return the keys of the state dict that share a tensor with another one, each with that key."""
+    """Return the keys of the state dict that share a tensor with an earlier key, each with that key."""
     matrices: dict[tuple[object, ...], list[str]] = {}
     vectors: dict[ir.Value, list[str]] = {}
     for key, entry in entries.items():
@@ -48,7 +48,7 @@ def find_ties(entries: Mapping[str, Entry]) -> dict[str, str]:
 
 
 def _matrix(key: str, entry: Entry) -> tuple[object, ...]:
-    """Return a key that is equal for those that may be one: of the same numbers, in the same layout."""
+    """Return a key that is equal for matrices that may be one: those with the same numbers in the same layout."""
     weight = entry.weight
     if weight.transform is None:
         return weight.value, weight.shape
@@ -59,7 +59,7 @@ def _matrix(key: str, entry: Entry) -> tuple[object, ...]:
 
 
 def _tied(keys: Sequence[str], entries: Mapping[str, Entry]) -> Sequence[str]:
-    """Return those of some equal matrices that are the first one."""
+    """Return the keys, among those of equal matrices, that are tied to the first one."""
     owner, *others = keys
     weight = entries[owner].weight
     if weight.transform is None or all(entries[key].weight.value is weight.value for key in others):
@@ -95,7 +95,7 @@ def _matrices_of_modules(keys: Iterable[str]) -> dict[Path, list[Path]]:
 
 
 def _are_of_one_module(key: str, owner: str, inside: Mapping[Path, list[Path]], ties: Mapping[str, str]) -> bool:
-    """Tell by rule 4 whether the innermost module that holds a vector and matrices is tied to that of the owner."""
+    """Tell by rule 4 whether the innermost module around a vector that holds matrices is tied to that of the owner."""
     path, other = tuple(key.split(".")), tuple(owner.split("."))
     for depth in range(1, min(len(path), len(other)) + 1):
         if path[-depth:] != other[-depth:]:

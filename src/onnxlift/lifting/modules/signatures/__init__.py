@@ -1,1 +1,1 @@
-"""What modules are passed and give back."""
+"""Shape the signatures of modules: their arguments and results."""

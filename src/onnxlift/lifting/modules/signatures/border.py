@@ -1,8 +1,8 @@
-"""The border of a module: its parameters, and what they are inside.
+"""Find the border of a module: its parameters, and the operands that they are inside.
 
-Tensors cross as they are, and what is known now need not cross at all. Sizes are handed down one by one, each once,
-however many lists it is in; and not at all if a tensor that is handed down has a dimension of that name: it is read
-there.
+Tensors cross the border as they are. Values that are known now need not cross at all. Sizes are handed down one by one,
+each only once, even if it is in several lists. A size is not handed down if a tensor that is handed down has a
+dimension of that name: the size is read there.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from onnxlift.lifting.ops.operand import Constant, Dims, Operand, Scalar, Tensor
 
 @dataclass
 class Border:
-    """The parameters of a module, what the values that it takes are `inside`, and to its caller those that stand for
-    single `sizes`."""
+    """The parameters of a module. `inside` has the operands of its values inside the module. `sizes` has the caller's
+    operands for parameters that are single sizes."""
 
     parameters: dict[ir.Value, Operand] = field(default_factory=dict)
     inside: dict[ir.Value, Operand] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class Border:
 
 
 def hand_down(operands: Mapping[ir.Value, Operand]) -> Border:
-    """Return the border of a module that takes these values, given what they are to its caller."""
+    """Return the border of a module that takes these values. `operands` are the caller's."""
     border = Border()
     known = _read_off(operands)
 
@@ -95,7 +95,7 @@ def _handed_scalar(value: ir.Value, operand: Scalar) -> Scalar:
 
 
 def handed_down(value: ir.Value, operand: Operand) -> Operand:
-    """Return what `operand` is on the other side of a call."""
+    """Return the operand for `operand` on the other side of a call."""
     match operand:
         case _ if is_fixed(operand):
             return operand
@@ -113,7 +113,8 @@ def handed_down(value: ir.Value, operand: Operand) -> Operand:
 
 
 def parameter_order(value: ir.Value) -> int:
-    """Return a number by which parameters are sorted: what a module works on comes first, then indices, then masks."""
+    """Return the number by which parameters are sorted: floats, which a module works on, come first, then indices, then
+    masks."""
     if value.dtype == ir.DataType.BOOL or _is_mask(value):
         return 2
     return 0 if value.dtype in FLOATS else 1
@@ -123,7 +124,7 @@ _MOVES = frozenset({"Cast", "Expand", "Reshape", "Squeeze", "Unsqueeze"})
 
 
 def _is_mask(value: ir.Value) -> bool:
-    """Tell whether a value has only two numbers in it, one where something holds and one where it does not."""
+    """Tell whether a value holds only two numbers, one where a condition holds and one where it does not."""
     node = value.producer()
     for _ in range(3):
         if node is not None and node.op_type in _MOVES and node.inputs[0] is not None:

@@ -1,30 +1,32 @@
-"""A value that the first of several blocks computes, and the others take from it, goes through all of them.
+"""Pass a value that the first of several blocks computes, and the others take from it, through all of them.
 
     bias, x = self.block[0](x, mask)          x, mask = self.block[0](x, mask)
     x = self.block[1](x, bias)           ->   x, mask = self.block[1](x, mask)
     x = self.block[2](x, bias)                x, _ = self.block[2](x, mask)
 
-and in the block, or as deep below it as the value is computed,
+In the block, or as deep below it as the value is computed, this becomes:
 
     bias = torch.where(mask, self.bias(i), -inf)        if self.bias is not None:
     y = attend(q, k, v, bias)                      ->       mask = torch.where(mask, self.bias(i), -inf)
     return bias, self.out(y)                            y = attend(q, k, v, mask)
                                                         return self.out(y), mask
 
-so that blocks of which only the first has that member (the relative position bias of T5 and WavLM) can be of one class
-(`modules/classes/variants.py`), and be called in one loop.
+Then blocks can be of one class (`modules/classes/variants.py`) and be called in one loop, even if only the first of
+them has that member (the relative position bias of T5 and WavLM).
 
-1. A value counts that one module gives and that nobody reads but modules of the same family. It is followed down to the
-   module that computes it, through calls only, and in the others down the same members to the one that reads it.
-2. There, the statements that only this value needs must be all that the others lack, together with one member. They may
-   need inputs of their own, which all blocks then are passed; what has no weights and is made of these alone is
-   computed before the first block, if there is one result (the buckets of relative positions).
-3. On its way into the first block, the value's place is taken by an input that only those statements read and that has
-   the same rank (a mask that becomes a bias); without such an input it is None.
-4. No module among them may be called several times: not all of its calls would be such.
+1. The value is a result of one module, and only modules of the same family read it. It is followed down to the module
+   that computes it, through calls only. In the other blocks, the same members are followed down to the module that
+   reads it.
+2. There, the other modules must lack only the statements that nothing but this value needs, and one member. These
+   statements may need inputs of their own. All blocks are then passed these inputs. Statements without weights that
+   need only these inputs are computed before the first block, if they have one result (the buckets of relative
+   positions).
+3. On the way into the first block, the value takes the place of an input that only those statements read and that has
+   the same rank (a mask that becomes a bias). If there is no such input, the value is None there.
+4. No module among them may be called several times: the rules might not hold for all of its calls.
 5. All modules on the way down must become equal up to numbers. If one does not, everything stays as it is.
 
-Sound because a module that does not compute the value gives it on as it came.
+Sound because a module that does not compute the value passes it on as it came.
 """
 
 from __future__ import annotations
@@ -88,7 +90,7 @@ def _reads(statements: Sequence[Statement]) -> Counter[object]:
 
 
 def _plan(call: Assign, value: ir.Value, readers: Sequence[Statement]) -> PassingPlan | None:
-    """Return how `value`, which `call` gives, goes through all blocks that read it; None if it cannot."""
+    """Return the plan by which `value`, a result of `call`, goes through all blocks that read it; None if it cannot."""
     calls = [reader for reader in readers if isinstance(reader, Assign)]
     first, *others = (called_module(statement.expr) for statement in (call, *calls))
     consumers = [module for module in others if module is not None]
@@ -104,15 +106,16 @@ def _plan(call: Assign, value: ir.Value, readers: Sequence[Statement]) -> Passin
 
 
 class PassingPlan:
-    """Plan the way of a value through the modules of a family, drafted from the module that computes it upwards.
+    """The plan for the way of a value through the modules of a family. It is drafted from the module that computes the
+    value upwards.
 
-    value: what the producer computes, and the consumers read
-    drafts: each module -> what it is to become
+    value: the value that the producer computes and the consumers read
+    drafts: each module -> the module that it is to become
     replaced_input: the input of the producer whose place the value takes; None if there is none
     extra_inputs: the inputs that only the computation of the value needs
     precomputed: the statements that are moved before the first block
-    precomputed_inputs: the results of these, which are extra inputs now
-    precomputed_from: what these statements read in the module that computes the value -> that input on this level
+    precomputed_inputs: their results, which are extra inputs now
+    precomputed_from: an input that these statements read in the producer at the bottom -> that input on this level
 
     Inputs are those of the level that was drafted last.
     """
@@ -127,8 +130,8 @@ class PassingPlan:
         self.drafts: dict[Module, Module] = {}
 
     def draft(self, producer: Module, consumers: Sequence[Module]) -> bool:
-        """Draft a module that gives the value and those that take it, and what is below them. Tell whether that can
-        be."""
+        """Draft the module that gives the value, the modules that take it, and the modules below them. Tell whether
+        that is possible."""
         writers = [s for s in producer.body.statements if isinstance(s, Assign) and self._gives(s)]
         if len(writers) != 1 or any(self.value not in consumer.inputs for consumer in consumers):
             return False
@@ -145,8 +148,8 @@ class PassingPlan:
         return any(variable(target) is self.value for target in statement.targets)
 
     def _compute(self, producer: Module, consumers: Sequence[Module]) -> bool:
-        """Draft the module that computes the value, and those that take it, by rules 2 and 3. Tell whether that can
-        be."""
+        """Draft the module that computes the value, and those that take it, by rules 2 and 3. Tell whether that is
+        possible."""
         part = self._part(producer)
         member = _optional_member(producer, consumers)
         if not part or member is None or len(producer.body.statements) > MOST_STATEMENTS:
@@ -166,7 +169,7 @@ class PassingPlan:
         return True
 
     def _choose_inputs(self, producer: Module, part: Sequence[Assign], rest: Sequence[Statement]) -> None:
-        """Find the inputs that only the part needs, and that among them whose place the value takes, by rule 3."""
+        """Find the inputs that only the part needs, and the one among them whose place the value takes, by rule 3."""
         inside, outside = _reads(part), _reads(rest)
         own = [v for v in producer.inputs if inside[v] and not outside[v]]
         alike = [
@@ -176,8 +179,8 @@ class PassingPlan:
         self.extra_inputs = [v for v in own if v is not self.replaced_input]
 
     def _branch(self, part: Sequence[Assign], member: Layer | Stored | Module) -> Branch:
-        """Return the part as it is in all blocks: under an `if` that asks for the member, and with the value in the
-        place of the input that it takes the place of."""
+        """Return the part as it is in all blocks: under an `if` that asks for the member, and reading the value instead
+        of the input that it replaces."""
         steps = [
             replace(s, expr=substitute(s.expr, self._with_value_in_place)) for s in part if s not in self.precomputed
         ]
@@ -188,7 +191,8 @@ class PassingPlan:
         return Ref(self.value) if is_start else None
 
     def _part(self, producer: Module) -> list[Assign]:
-        """Return the statements that only the value needs, in order; none if there is more than assignments."""
+        """Return the statements that only the value needs, in order; none if the forward has other statements than
+        assignments."""
         *steps, last = producer.body.statements
         assigns = [s for s in steps if isinstance(s, Assign)]
         needed_outside = set(_reads([last])) - {self.value}
@@ -202,7 +206,7 @@ class PassingPlan:
         return part[::-1] if len(assigns) == len(steps) and part and self._gives(part[0]) else []
 
     def _precompute(self, part: Sequence[Assign]) -> None:
-        """Find what of the part can be computed before the first block."""
+        """Find the statements of the part that can be computed before the first block."""
         known: set[object] = set(self.extra_inputs)
         before: list[Assign] = []
         for statement in part[:-1]:
@@ -220,7 +224,8 @@ class PassingPlan:
             self.extra_inputs = [*(value for value in self.extra_inputs if left[value]), result]
 
     def _pass_through(self, producer: Module, consumers: Sequence[Module], path: Path) -> bool:
-        """Draft modules that call those on the level below, which are drafted already. Tell whether that can be."""
+        """Draft the modules that call those on the level below, which are drafted already. Tell whether that is
+        possible."""
         call, child = _call_at(producer, path)
         arguments = _arguments(call, child)
         start = variable(arguments[self.replaced_input]) if self.replaced_input is not None else None
@@ -248,7 +253,7 @@ class PassingPlan:
         return [new if statement is call else statement for statement in module.body.statements]
 
     def _called(self, call: Assign, module: Module, passed: Mapping[ir.Value, Expr], result: Ref | None) -> Assign:
-        """Return the call of a module as it would be, which gives the value as the last result."""
+        """Return the new call of a module, which gives the value as its last result."""
         assert isinstance(call.expr, Call)
         arguments = {**_arguments(call, module), **passed}
         expr = Call(call.expr._function, [arguments[value] for value in self.drafts[module].inputs], {})
@@ -262,8 +267,8 @@ class PassingPlan:
         others: Sequence[Sequence[Statement]],
         part: Statement | None = None,
     ) -> bool:
-        """Draft the modules of a level with these statements. Tell whether they are equal, but for the `part` that only
-        the producer has."""
+        """Draft the modules of a level with these statements. Tell whether they are equal, except for the `part` that
+        only the producer has."""
         for consumer, own in zip(consumers, others, strict=True):
             inputs = self._inputs(producer, consumer)
             if inputs is None:
@@ -275,8 +280,8 @@ class PassingPlan:
         return True
 
     def _inputs(self, producer: Module, consumer: Module) -> tuple[Inputs, Inputs] | None:
-        """Return the inputs of both in one order: those of the consumer, then what only the producer needs, then what
-        may be None. None if they do not go together."""
+        """Return the inputs of both in one order: those of the consumer, then those that only the producer needs, then
+        the value if it may be None. Return None if the inputs do not correspond."""
         extras = [v for v in self.extra_inputs if v not in consumer.inputs]
         needless = {*extras, *self.precomputed_from.values(), self.replaced_input} - consumer.inputs.keys()
         ours = [v for v in producer.inputs if v not in needless]
@@ -304,7 +309,7 @@ class PassingPlan:
         return replace(module, inputs=inputs, outputs=outputs, body=body, optional=int(self.replaced_input is None))
 
     def carry_out(self, parent: Module, call: Assign, readers: Sequence[Statement]) -> None:
-        """Let all modules be as drafted, and be called so: each call takes the value from the one before."""
+        """Change all modules and their calls as drafted: each call takes the value from the one before."""
         producer = called_module(call.expr)
         assert producer is not None
         arguments = _arguments(call, producer)
@@ -335,8 +340,8 @@ def _given(arguments: Mapping[ir.Value, Expr], part: Expr) -> Expr | None:
 
 
 def _optional_member(producer: Module, consumers: Sequence[Module]) -> Layer | Stored | Module | None:
-    """Return the one member that only the producer has, by rule 2; None if there are more, or if it is no layer, module
-    or parameter that it holds directly."""
+    """Return the one member that only the producer has, by rule 2. Return None if there are more, or if it is a buffer,
+    or does not lie directly in the producer."""
     paths = [path for path in producer.members if path not in consumers[0].members]
     if len(paths) != 1 or len(paths[0]) > 1:
         return None
@@ -347,9 +352,12 @@ def _optional_member(producer: Module, consumers: Sequence[Module]) -> Layer | S
 def _possible_orders(
     statements: Sequence[Statement], others: Sequence[Sequence[Statement]], branch: Statement
 ) -> Iterator[tuple[Sequence[Statement], Sequence[Sequence[Statement]]]]:
-    """Yield the statements of the producer, and those of the consumers, in orders in which they may agree: first as
-    they are. Perhaps they differ in their order only: what the value needs, too, is computed for it, and so earlier. So
-    then each are in the order of their use, and those of the consumers where the producer has the like."""
+    """Yield the statements of the producer and of the consumers in orders in which they may agree.
+
+    First they come as they are. They may differ only in their order: a statement that the value needs, too, is computed
+    earlier in the producer. So then all come in the order of use, and those of the consumers are arranged like the
+    producer's.
+    """
     yield statements, others
     common = _by_use([statement for statement in statements if statement is not branch])
     by_use = _by_use(statements)
@@ -390,6 +398,6 @@ def _call_at(module: Module, path: Path) -> tuple[Assign, Module]:
 
 
 def _arguments(call: Assign, module: Module) -> dict[ir.Value, Expr]:
-    """Return the inputs of the module, and what they are given."""
+    """Return the inputs of the module, each with the expression that is passed for it."""
     assert isinstance(call.expr, Call)
     return dict(zip(module.inputs, call.expr._args, strict=True))

@@ -1,10 +1,9 @@
-"""Remove from the border of modules what nobody needs: results that the caller drops, and arguments that then are
-not read.
+"""Remove results that the caller drops from the border of modules, and arguments that are then not read.
 
     a, b = self.block(x, n)   ->   b = self.block(x)        (if a is not read, and n was needed for a only)
 
-The graph's own edges say what may cross a border; what really does is known only when the code is written, because
-sizes are computed where they are used. From the root down, until nothing changes.
+The edges of the graph say what may cross a border. What really does is known only when the code is written, because
+sizes are computed where they are used. This goes from the root down, until nothing changes.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def _calls(module: Module) -> list[tuple[Module, list[Assign]]]:
 
 
 def called_module(expr: Expr) -> Module | None:
-    """Return the module that `expr` is a call of; in a loop over modules, the first of them."""
+    """Return the module that `expr` calls. In a loop over modules, return the first of them."""
     if not isinstance(expr, Call):
         return None
     function = expr._function
@@ -50,8 +49,8 @@ def called_module(expr: Expr) -> Module | None:
 
 
 def _prune_calls(child: Module, calls: list[Assign], seen: set[Module]) -> bool:
-    """Remove what the calls of a module do not need. Tell whether an argument went, so that more of the caller may be
-    unused."""
+    """Remove results and arguments that the calls of a module do not need. Tell whether an argument was removed, so
+    that more of the caller may be unused."""
     kept = [any(target is not None for target in targets) for targets in zip(*(c.targets for c in calls), strict=True)]
     if not all(kept):
         _drop_results(child, kept)
@@ -79,7 +78,7 @@ def _drop_results(module: Module, keep: list[bool]) -> None:
 
 
 def drop_unused_inputs(module: Module) -> None:
-    """Keep those inputs of the module that its code reads."""
+    """Remove the inputs of the module that its code does not read."""
     if module.sequential:
         return
     read = set(values_read(module.body))

@@ -1,13 +1,13 @@
-"""One signature for attentions that differ only in what they are called with.
+"""Give attentions that differ only in their arguments one signature.
 
     self.attn(x), self.cross_attn(x, y)      ->   self.attn(x, x), self.cross_attn(x, y)
     attend(q, k, v), attend(q, k, v, mask)   ->   attend(q, k, v, mask), where forward has `mask: Tensor | None = None`
     attend(q, k, v, is_causal=True)          ->   attend(q, k, v, mask, is_causal=self.is_causal)
 
-with `attend` for `F.scaled_dot_product_attention`. Applies to modules that consist of the same layers, under the same
-names, around one attention, if that makes their forwards equal up to numbers. Not if they are of different classes by
-the exporter's word; where it has none, not for fewer layers than an attention usually has.
-Sound because a caller passes twice what was read twice, and what it leaves out has the value that it has by default.
+Here `attend` is `F.scaled_dot_product_attention`. Applies to modules that consist of the same layers, under the same
+names, around one attention, if that makes their forwards equal up to numbers. Does not apply if the exporter names
+different classes for them. If it names none, they must have at least as many layers as an attention usually has. Sound
+because a caller passes a value twice that was read twice, and an argument that it leaves out has its default value.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ OPTIONS = (MASK, CAUSAL, "scale", "enable_gqa")
 
 @dataclass(eq=False)
 class Draft:
-    """A module as it would be: `origin` tells for each input which one of the module is passed, None for none."""
+    """A module as it would be. `origin` maps each of its inputs to the input of the module that is passed there; None
+    if there is none."""
 
     module: Module
     form: Module
@@ -96,7 +97,7 @@ def _is_attention(expr: Expr) -> bool:
 
 
 def _calls(root: Module) -> dict[Module, list[Assign]]:
-    """Return the statements that call each module, by its id."""
+    """Return the statements that call each module."""
     found: dict[Module, list[Assign]] = {}
     for module in root.walk():
         for statement in module.body.statements:
@@ -131,7 +132,8 @@ def _options(module: Module) -> Mapping[str, Expr]:
 
 
 def _with_options(module: Module, options: set[str]) -> Draft:
-    """Return the module with those of `options` that may be left out. A mask that is an input is the last one."""
+    """Return the module with those of `options` that an attention may leave out. If the mask is an input, it becomes
+    the last one."""
     own = dict(_options(module))
     inputs: dict[ir.Value, Operand] = dict(module.inputs)
     origin: dict[ir.Value, ir.Value | None] = {value: value for value in inputs}
@@ -152,8 +154,8 @@ def _with_options(module: Module, options: set[str]) -> Draft:
 
 
 def _told_apart(draft: Draft, model: Module) -> Draft | None:
-    """Return the draft with an input for each of the model's: where two are one here, the second gets a variable of its
-    own. None if their forwards do not go together."""
+    """Return the draft with an input for each of the model's inputs. If one input stands for two of the model's, the
+    second gets a variable of its own. Return None if the forwards do not correspond."""
     given: dict[ir.Value, ir.Value] = {}  # input of the model -> of this module
     origin: dict[ir.Value, ir.Value | None] = {}
     statements: list[Statement] = []
@@ -182,7 +184,7 @@ def _renamed(names: Iterator[ir.Value], part: Expr) -> Expr | None:
 
 
 def _read(statement: Statement) -> list[ir.Value]:
-    """Return the variables that a statement reads, in the order in which `substitute` comes by them."""
+    """Return the variables that a statement reads, in the order in which `substitute` visits them."""
     found: list[ir.Value] = []
     _rewritten(statement, lambda part: found.append(part._key) if isinstance(part, Ref) else None)
     return found
@@ -195,7 +197,7 @@ def _rewritten(statement: Statement, new: Replacement) -> Statement:
 
 
 def _carry_out(draft: Draft, calls: list[Assign], optional: int) -> None:
-    """Let the module be as drafted, and its callers call it so."""
+    """Change the module as drafted, and the calls of it."""
     module = draft.module
     for statement in calls:
         call = statement.expr

@@ -1,1 +1,1 @@
-"""The lines of a forward: which there are, what stands in one line, and in which order they come."""
+"""Arrange the statements of a forward: which there are, which stand in one line, and in which order they come."""

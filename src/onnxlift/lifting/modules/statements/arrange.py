@@ -1,12 +1,13 @@
-"""Statements in the order in which their computations begin.
+"""Put statements into the order in which their computations begin.
 
     k = self.k(x).mT          q = self.q(x).sin()
     q = self.q(x).sin()  ->   k = self.k(x).mT         (if the graph begins with q)
 
-After inlining a statement stands where its last node stood, while a reader expects it where its first one did: query,
-key, value, and not whichever was transposed first. Applies to runs of assignments to variables that are written once;
-what a statement reads still comes before it, and the calls of one module stay in their order. What works on one part
-each of a tensor that was cut comes in the order of the parts, wherever the graph begins:
+After inlining, a statement stands at the place of its last node. A reader expects it at the place of its first node:
+query, key, value, and not first the one that happened to be transposed first. Applies to runs of assignments to
+variables that are written once. Sound because whatever a statement reads still comes before it, and the calls of one
+module stay in their order. Statements that each work on one part of a tensor that was cut come in the order of the
+parts, even if the graph begins with another:
 
     q, k, v = x.chunk(3)        q, k, v = x.chunk(3)
     k = k.mT               ->   q = q.mT
@@ -80,8 +81,8 @@ def _sorted(run: list[Assign], inlined: Inlined, begin: Mapping[Statement, int])
 def _starts(
     run: list[Assign], inlined: Inlined, writer: dict[object, int], begin: Mapping[Statement, int]
 ) -> list[int]:
-    """Return where in the graph each statement begins. Statements that read one part each of the same cut swap these
-    places among them, so that they come in the order of the parts."""
+    """Return the place in the graph where each statement begins. Statements that each read one part of the same cut
+    swap these places among them, so that they come in the order of the parts."""
     starts = [begin[statement] for statement in run]
     readers: dict[int, dict[int, list[int]]] = {}
     for index, statement in enumerate(run):
@@ -104,7 +105,7 @@ def _starts(
 
 
 def _repeated_calls(run: list[Assign], inlined: Inlined) -> dict[Module, list[int]]:
-    """Return for each module that is called several times the places in a run where it is called."""
+    """Return, for each module that is called several times, the statements of a run that call it."""
     calls: dict[Module, list[int]] = {}
     for index, statement in enumerate(run):
         waiting: list[Expr] = [statement.expr]

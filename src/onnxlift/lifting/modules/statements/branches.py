@@ -1,12 +1,13 @@
-"""Neighbouring branches that ask the same are one.
+"""Merge neighbouring branches that ask for the same condition.
 
     if c: a = f(x)                if c: a = f(x); b = g(y)
     else: a = x              ->   else: a = x; b = y
     if c: b = g(y)
     else: b = y
 
-Where one If follows the other without a statement between them, and both ask for the same value of the graph. Sound
-because a value of the graph never changes, and what the second one reads is there in the same branch of the first.
+Applies if one If follows the other without a statement between them, and both ask for the same value of the graph.
+Sound because a value of the graph never changes, and whatever the second one reads is there in the same branch of the
+first.
 """
 
 from __future__ import annotations

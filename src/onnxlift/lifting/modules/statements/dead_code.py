@@ -1,9 +1,9 @@
-"""Remove what nobody reads.
+"""Remove assignments that nobody reads.
 
     a = f(x)          ->   (gone, if a is not read)
     a, b = g(x)       ->   _, b = g(x)
 
-Every statement that computes is free of effects, so it may go; a loop or branch goes when its blocks are empty.
+Every statement that computes has no side effects, so it may go. A loop or branch goes when its blocks are empty.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _sweep(block: Block, read: set[object]) -> None:
         if isinstance(statement, Evaluate) and _list_of(statement) not in read:
             continue
         if isinstance(statement, ForLoop | WhileLoop):
-            # What an iteration reads may be what the one before it wrote: two iterations see every such value.
+            # An iteration may read what the one before it wrote. So the reads of the whole body count from its end on.
             _note(statement, read)
             _collect(statement.body, read)
         for inner in blocks(statement):

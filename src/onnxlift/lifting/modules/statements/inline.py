@@ -1,15 +1,17 @@
-"""Write a value where it is used, where a person would.
+"""Inline a value where it is used, if a person would write it so.
 
     a = self.conv1(x); b = self.bn1(a); c = F.relu(b)   ->   c = F.relu(self.bn1(self.conv1(x)))
 
     x = self.features(x); return x.softmax(-1)          ->   return self.features(x).softmax(-1)
 
-A value is inlined if it is read once, its line stays readable (length, nesting), and it does not deserve a name. What a
-module of our own computes is a step of the model: it is inlined into sums, and where nothing but the next steps is made
-of it, unless these are numbered alike (`self.layer2(self.layer1(x))` is better read as a list), or where a line of its
-own would call for a new name, since its input is needed later. It is sound because no statement has an effect on what
-another one computes, but for loops, whose variables change: a value from outside is never moved into a loop, nor into
-what is computed for each entry of a list, and none is moved past a line that changes a variable it reads.
+A value is inlined if it is read once, its line stays readable (length, nesting), and it does not deserve a name. The
+result of a module of our own is a step of the model. A step is inlined into sums. It is inlined if the expression only
+passes it to further steps, unless these are numbered alike: `self.layer2(self.layer1(x))` reads better as several
+lines. It is also inlined if its own line would need a new name, since its input is read later.
+
+Sound because no statement has an effect on what another one computes. Only the variables of loops change: a value from
+outside is never moved into a loop, nor into the element of a comprehension, and no value is moved past a line that
+changes a variable which it reads.
 """
 
 from __future__ import annotations
@@ -63,24 +65,26 @@ from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.modules.signatures.prune import called_module
 
 LENGTH = 82
-WIDTH = 92  # of a line of `forward`, beyond which it would be broken into several
-SHORT_LENGTH = 66  # of what goes on with a step of the model in other ways than with the next one
+WIDTH = 92  # characters of a line of `forward`; a longer one would be broken into several
+SHORT_LENGTH = 66  # characters of a line with a step of the model and other calls than steps and layers
 NESTING = 4
-VARIABLE = 5  # characters that the name of a variable is taken to have
-MOST_PIECES = 8  # that are joined in one line
-ELEMENT_LENGTH = 58  # of what is computed for each entry of a list, in one line with the loop over it
+VARIABLE = 5  # characters that we assume for the name of a variable
+MOST_PIECES = 8  # slices that are joined in one line
+ELEMENT_LENGTH = 58  # characters of a comprehension's element
 STATEMENT = 7  # characters of `return ` or `x = ` in front
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
 
 Inlined = dict[object, Expr]
-"""Variable -> what is written in its place."""
+"""The expression that is written in the place of each inlined variable."""
 
 
 def inline(module: Module, texts: Mapping[object, str] | None = None) -> tuple[Inlined, dict[Statement, int]]:
-    """Decide what is inlined in the module's forward, and remove the assignments that thereby are not needed. Gives
-    that, and for each statement the place of the first one that is part of it now. `texts` are what numbers are
-    written as, by id, where they differ between instances: `self.size`."""
+    """Decide what is inlined in the module's forward, and remove the assignments that are no longer needed.
+
+    Return the inlined expressions, and for each statement the place of the first statement that is part of it now.
+    `texts` are the texts of numbers that differ between instances: `self.size`.
+    """
     inliner = _Inliner(module, texts or {})
     inliner.visit(module.body, {})
     _remove(module.body, inliner.taken)
@@ -88,15 +92,14 @@ def inline(module: Module, texts: Mapping[object, str] | None = None) -> tuple[I
 
 
 def is_readable(module: Module, expr: Expr, texts: Mapping[object, str]) -> bool:
-    """Tell whether what is computed for each entry of a list is short enough to stand in the line that makes the
-    list."""
+    """Tell whether the expression for each entry of a list is short enough to stand in the line that makes the list."""
     inliner = _Inliner(module, texts)
     return inliner.length(expr) <= ELEMENT_LENGTH and inliner.nesting(expr) <= NESTING
 
 
 def main_line(expr: Expr, inlined: Inlined) -> Iterator[object]:
-    """Yield the variables that `expr` transforms, those of inlined parts included, but not those that it only consults:
-    `x` of `x.reshape(y.shape)`."""
+    """Yield the variables that `expr` transforms, but not those that it only looks at: `x.reshape(y.shape)` -> x.
+    Variables of inlined parts count, too."""
     expr = bare(expr)
     if not isinstance(expr, Ref | Local):
         for part in _transformed(expr):
@@ -108,8 +111,8 @@ def main_line(expr: Expr, inlined: Inlined) -> Iterator[object]:
 
 
 def _transformed(expr: Expr) -> tuple[Expr, ...]:
-    """Return the parts of an expression that it transforms: both sides of a sum, what a method belongs to, the first
-    argument of a function. A comparison or a size is about its parts, and made of none of them."""
+    """Return the parts of an expression that it transforms: both sides of a sum, the object of a method, the first
+    argument of a function. A comparison or a size looks at its parts, and transforms none of them."""
     match expr:
         case Binary() if expr._op not in _COMPARISONS:
             return (expr._left, expr._right)
@@ -144,7 +147,7 @@ class _Inliner:
         self.place = {statement: place for place, statement in enumerate(walk_statements(module.body))}
         self.begin = dict(self.place)
         self.written: Counter[object] = Counter()  # how often each variable has been written so far
-        self.seen: dict[object, dict[object, int]] = {}  # candidate -> that count for the variables that it reads
+        self.seen: dict[object, dict[object, int]] = {}  # candidate -> `written` of its variables when it was computed
         self.pieces: dict[object, int] = {}  # variable -> the length of the slice that is written in its place
         self.step_names: dict[object, str] = {}  # variable -> the name of the step that gives it
         self.reads: Counter[object] = Counter()
@@ -159,8 +162,8 @@ class _Inliner:
                 self.writes.update(variable(t) for t in statement.targets if t is not None)
 
     def visit(self, block: Block, candidates: dict[object, Assign]) -> None:
-        """Inline into the statements of a block. `candidates` are the assignments that may move here; those of outer
-        blocks too, unless this is a loop or a `with`, into and out of which nothing moves."""
+        """Inline into the statements of a block. `candidates` are the assignments that may move here. Those of outer
+        blocks may, too, except into a loop or a `with`: nothing moves into or out of these."""
         for statement in block.statements:
             for expr in expressions(statement):
                 self.take(statement, expr, candidates)
@@ -177,8 +180,9 @@ class _Inliner:
                     self.seen[key] = {k: self.written[k] for k in variables_behind(statement.expr, self.inlined)}
 
     def take(self, statement: Statement, expr: Expr, candidates: dict[object, Assign]) -> None:
-        """Inline into one expression what fits: what is a name itself, then the first operand first (the main line of
-        the computation). Pieces of one variable that are joined stand there all or none."""
+        """Inline all that fits into one expression. Attributes such as `self.embedding.weight` come first, then
+        operands from the first on, since that is the main line of the computation. Slices of one variable that are
+        joined are inlined all or none."""
         for part, length in self.joined_pieces(expr, candidates):
             self.move(statement, part, candidates)
             self.pieces[variable(part)] = length
@@ -202,8 +206,8 @@ class _Inliner:
         self.begin[statement] = min(self.begin[statement], self.begin[definition])
 
     def joined_pieces(self, expr: Expr, candidates: Mapping[object, Assign]) -> list[tuple[Expr, int]]:
-        """Return the items of a list in `expr` that are nothing but slices of one variable, and their lengths, if they
-        fit into the line: `torch.cat((x[:, ::2], x[:, 1::2]), -1)`."""
+        """Return the items of a joined list in `expr`, with their lengths, if all are slices of one variable and fit
+        into the line: `torch.cat((x[:, ::2], x[:, 1::2]), -1)`."""
         joined = bare(expr._args[0]) if isinstance(expr, Call) and expr._args else None
         if not isinstance(joined, Display) or not 1 < len(joined._items) <= MOST_PIECES:
             return []
@@ -218,8 +222,9 @@ class _Inliner:
         return list(zip(joined._items, lengths, strict=True)) if width <= WIDTH else []
 
     def fits(self, statement: Statement, expr: Expr, part: Expr, definition: Assign, length: int) -> bool:
-        """Tell whether the definition may stand in the place of `part`, where the line then has this length. No long
-        line is looked at closely: one that joins thousands of values would be for each of them."""
+        """Tell whether the definition may stand in the place of `part`. The line would then have this length. A line
+        that is too long is refused at once: closer looks would cost too much in a line that joins thousands of
+        values."""
         key = variable(part)
         if any(self.written[k] != count for k, count in self.seen[key].items()):
             return False  # a variable that it reads has another value by now
@@ -246,7 +251,7 @@ class _Inliner:
         return nesting <= NESTING + bool(steps)
 
     def calls(self, expr: Expr) -> Iterator[Call]:
-        """Yield the calls in `expr`, those in inlined parts included."""
+        """Yield the calls in `expr`, also those in inlined parts."""
         for part in walk(expr):
             if isinstance(part, Call):
                 yield part
@@ -254,14 +259,14 @@ class _Inliner:
                 yield from self.calls(self.inlined[variable(part)])
 
     def steps(self, expr: Expr) -> list[Call]:
-        """Return the calls of modules of our own in `expr`: steps of the model. In a sum there are none."""
+        """Return the calls in `expr` of modules of our own: steps of the model. There are none in a sum."""
         if isinstance(bare(expr), Binary):
             return []
         return [call for call in self.calls(expr) if called_module(call) is not None]
 
     def goes_on(self, expr: Expr, steps: list[Call]) -> bool:
-        """Tell whether `expr` only goes on with the result of these steps, each of which goes on with that of the one
-        before (`self.head(self.stages(self.stem(x)))`); numbered ones each get their own line."""
+        """Tell whether `expr` only passes on the result of these steps, each of which takes that of the one before:
+        `self.head(self.stages(self.stem(x)))`. Steps of one name with different numbers each get their own line."""
         names = [self.step_name(call) for call in (*self.steps(expr), *steps)]
         names += [self.step_names[key] for key in main_line(steps[-1], self.inlined) if key in self.step_names]
         return (
@@ -271,23 +276,24 @@ class _Inliner:
         )
 
     def step_name(self, call: Call) -> str:
-        """Return the name of the module that is called, without its number: `layer` of `layer1` and `layer2b`."""
+        """Return the name of the module that is called, without its number: `layer1`, `layer2b` -> layer."""
         return re.sub(r"\d+[a-z]?$", "", self.module.name_of(called_module(call))[-1])
 
     def needs_new_name(self, expr: Expr, step: Assign) -> bool:
-        """Tell whether the next step goes on from this one, but its own line could not read `x = self.step(x)`, since
-        `x` is needed later: `self.output(self.dense(x), x)`."""
+        """Tell whether `expr` is a further step, and this step's own line could not be `x = self.step(x)`, since `x` is
+        read later: `self.output(self.dense(x), x)`."""
         source = next(iter(main_line(step.expr, self.inlined)), None)
         if called_module(expr) is None or not isinstance(source, ir.Value) or source.dtype not in FLOATS:
             return False
         return self.last_read[source] > self.place[step]
 
     def deserves_name(self, key: object, expr: Expr) -> bool:
-        """Tell whether a value has a good name in the graph, and its line is a thought of its own already."""
+        """Tell whether a value has a good name in the graph, and its expression is long enough for a line of its
+        own."""
         return self.nesting(expr) >= 2 and isinstance(key, ir.Value) and says_more(meaning(self.module, key))
 
     def length(self, expr: Expr) -> int:
-        """Estimate how many characters `expr` takes."""
+        """Estimate the number of characters of `expr`."""
         match expr:
             case Wrapped():
                 return self.length(expr._expr)
@@ -313,8 +319,8 @@ class _Inliner:
         return 2 + sum(self.length(p) + 2 for p in parts) if parts else 8
 
     def excess(self, expr: Expr) -> int:
-        """Estimate by how much the names in `expr` are longer than a variable's is taken to be: those of parameters and
-        of the model's inputs (`self.position_embeddings`, `pixel_values`) are known; most others are single letters."""
+        """Estimate how much longer the names in `expr` are than `VARIABLE`. Those of parameters and of the model's
+        inputs (`self.position_embeddings`, `pixel_values`) are known. Most others are single letters."""
         excess = 0
         for part in walk(expr):
             key = variable(part) if isinstance(part, Ref | Local) else None
@@ -332,7 +338,7 @@ class _Inliner:
         return excess
 
     def nesting(self, expr: Expr) -> int:
-        """Count how deep parentheses with something to read in them lie in one another."""
+        """Count how deep parentheses lie in one another. Empty ones do not count."""
         match expr:
             case Ref() | Local():
                 inner = self.inlined.get(variable(expr))
@@ -346,14 +352,14 @@ class _Inliner:
 
 
 def _is_piece(expr: Expr) -> bool:
-    """Tell whether this is `x[:, 1::2]`, with nothing but numbers in it."""
+    """Tell whether this is a slice such as `x[:, 1::2]`, with nothing but numbers in the brackets."""
     if not isinstance(expr, Subscript) or not isinstance(bare(expr._base), Ref):
         return False
     return all(isinstance(part, SliceExpr | Literal | Wrapped) for index in expr._index for part in walk(index))
 
 
 def _length_of_piece(expr: Expr) -> int:
-    """Count the characters that a piece of `x` takes."""
+    """Count the characters of a slice of `x`."""
     match expr := bare(expr):
         case Subscript():
             return 1 + 2 * len(expr._index) + sum(map(_length_of_piece, expr._index))
@@ -365,7 +371,8 @@ def _length_of_piece(expr: Expr) -> int:
 
 
 def _is_attribute(expr: Expr) -> bool:
-    """Tell whether this is `self.embedding.weight`, which is as good a name as a variable would be."""
+    """Tell whether this is an attribute such as `self.embedding.weight`, which is as good a name as a variable would
+    be."""
     expr = bare(expr)
     return isinstance(expr, Attribute) and isinstance(bare(expr._base), Member)
 

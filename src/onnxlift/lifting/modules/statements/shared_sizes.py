@@ -1,14 +1,16 @@
-"""Sizes that a forward needs several times are read once.
+"""Read sizes that a forward needs several times once.
 
     y = a.reshape(x.shape[0], x.shape[1], 4, 8)        batch, seq = x.shape[:2]
     return y + b.expand(x.shape[0], -1, -1, 8)    ->   y = a.reshape(batch, seq, 4, 8)
                                                        return y + b.expand(batch, -1, -1, 8)
 
 Sizes of one name are one size, whichever tensors they are read from. A size that is needed once stays where it is,
-unless the sizes beside it are read anyway. They are read from the first tensor that has them, in front of the first
-statement that needs one. Only of variables of the forward itself that are written once, of known rank: those inside
-branches and loops are not there yet, or change, and a tensor of unknown rank may lack the axis in a run that would not
-have asked for it. An argument that is there for its sizes alone is read itself: it would be of no use otherwise.
+unless the sizes beside it are read anyway. Sizes are read from the first tensor that has them, before the first
+statement that needs one.
+
+They are read only from variables of the forward itself that are written once and have a known rank. Variables inside
+branches and loops do not exist yet, or change. A tensor of unknown rank may lack the axis in a run that would not have
+asked for it. An argument that is there for its sizes alone is read itself: it would be of no use otherwise.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from .dead_code import remove_dead_code
 from .size_sources import read_size, steady_variables
 
 Size = str | tuple[ir.Value, int]
-"""Its name, or where it is read if it has none."""
+"""The name of a size, or the tensor and axis that it is read from if it has none."""
 
 SEVERAL = 2
 NAMELESS = ("n", "m", "p")
@@ -46,7 +48,7 @@ _WORD = re.compile(r"[a-z]{2}[a-z_]*[0-9]?", re.ASCII)
 
 @dataclass
 class _Uses:
-    """The uses of a size: how many, the first statement (by its place), and the tensors that it is read from."""
+    """The uses of a size: their number, the place of the first statement, and the tensors that it is read from."""
 
     count: int = 0
     first: int = 0
@@ -80,8 +82,8 @@ def share_sizes(module: Module) -> int:
 
 
 class _Forward:
-    """The forward of a module. `places` has the variables that may be asked for sizes, and after which statement they
-    are there: -1 for the inputs. `only_sizes` are inputs of which nothing else is read."""
+    """The forward of a module. `places` has the variables that sizes may be read from, each with the place of the
+    statement that writes it (-1 for the inputs). `only_sizes` are inputs that are read for their sizes alone."""
 
     def __init__(self, module: Module) -> None:
         self.body = module.body
@@ -96,7 +98,7 @@ class _Forward:
         self.only_sizes = {value for value in module.inputs if reads[value] == sizes[value]}
 
     def uses(self) -> dict[Size, _Uses]:
-        """Find which sizes are needed, and where."""
+        """Find the uses of each size."""
         uses: dict[Size, _Uses] = {}
         for place, part in self._parts():
             found = self.read_here(part)
@@ -107,7 +109,7 @@ class _Forward:
         return uses
 
     def use(self, variables: Mapping[Size, Local]) -> None:
-        """Write the variables where their sizes are needed."""
+        """Replace the sizes by the variables."""
 
         def new(expr: Expr) -> Expr | None:
             found = self.read_here(expr)
@@ -130,14 +132,13 @@ class _Forward:
         return found if found is not None and found[0] in self.places else None
 
     def _parts(self) -> Iterator[tuple[int, Expr]]:
-        """Yield all parts of all expressions, and in which statement of the forward each is."""
+        """Yield all parts of all expressions, each with the place of its statement in the forward."""
         for place, statement in enumerate(self.body.statements):
             yield from ((place, part) for part in parts(statement))
 
 
 def _runs(wanted: Mapping[int, Size], uses: Mapping[Size, _Uses]) -> list[list[int]]:
-    """Return the axes to read, those that can be unpacked together in one list: from the first axis on, or up to the
-    last."""
+    """Return the axes to read, as runs of neighbours that can be unpacked together."""
     several = [axis for axis, size in wanted.items() if uses[size].count >= SEVERAL]
     if not several:
         return []
@@ -160,7 +161,8 @@ def _read(tensor: ir.Value, axes: list[int], targets: list[Local]) -> Assign:
 
 
 def _word(tensor: ir.Value, axis: int, others: Mapping[Size, Local]) -> str:
-    """Return what the model calls the size, if that is a word, or what people call it in an image."""
+    """Return the model's name for the size, if that is a word, or the usual name of the axis in an image. Otherwise
+    return a letter."""
     name = type_of(tensor).dim(axis)
     if isinstance(name, str) and _WORD.fullmatch(name) and not is_invented_size(name):
         return name
@@ -186,6 +188,6 @@ def _is_image(tensor: ir.Value) -> bool:
 
 
 def _is_of_images(node: ir.Node) -> bool:
-    """Tell whether a node works on channels of images; an activation does on anything."""
+    """Tell whether a node works on channels of images. Activations do not count, since they work on anything."""
     kind = kind_of(node)
     return kind is not None and kind.channels and not is_activation(node)

@@ -1,19 +1,20 @@
-"""A size that several tensors have is read from one at hand, else from the first parameter that has it.
+"""Read a size that several tensors have from one at hand, or else from the first parameter that has it.
 
 1. y = self.conv(x); positions = torch.arange(y.shape[1])   ->   positions = torch.arange(x.shape[1])
 2. y = self.conv(x); z = y.reshape(x.shape[0], -1)          ->   z = y.reshape(y.shape[0], -1)
 3. forward(x, parts): self.mask.expand(x.shape[0])          ->   forward(parts): self.mask.expand(parts.shape[0] // 4)
 
-Exporters read a size from whichever tensor they come upon: the tracing one from the last that had it, `torch.export`
-from any input. So first every size is read from the first parameter of `forward` that has it (rule 1), which leaves
-the same code of both, keeps no other value alive, and may leave a parameter without use. When it is known what stands
-in one statement, a size is read from the first tensor that the statement uses anyway (rule 2), unless it uses the
-parameter itself; the parameter's name is then free again. A parameter of a module that is there for a size alone goes
-if another has it, or a known multiple of it (rule 3).
+Exporters read a size from any tensor that has it: the tracing one from the last, `torch.export` from any input. So
+first every size is read from the first parameter of `forward` that has it (rule 1). This makes the code of both
+exporters equal, keeps no other value alive, and may leave a parameter without use.
 
-Sizes of one name are one size, so all of these are the same number. The rules are for tensors of known rank and for
-what the forward itself computes: names inside branches and loops may mean something else in each run. A parameter of
-the model that is there for its sizes alone is read itself, since it would be of no use otherwise.
+Later, when it is known what stands in one statement, a size is read from the first tensor that the statement uses
+anyway (rule 2), unless it uses the parameter itself. The parameter's name is then free again. A parameter of a module
+that is there for a size alone is removed if another parameter has the size, or a known multiple of it (rule 3).
+
+Sizes of one name are one size, so all of these are the same number. The rules apply only to tensors of known rank, and
+to values that the forward itself computes: names inside branches and loops may mean something else in each run. A
+parameter of the model that is there for its sizes alone is read itself, since it would be of no use otherwise.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ Size = tuple[ir.Value, int]
 
 
 def read_size(expr: Expr) -> Size | None:
-    """Return the tensor and the axis that `expr` reads, if it is `x.shape[axis]` of a variable; else None."""
+    """Return the tensor and the axis that `expr` reads, if it is `x.shape[axis]` of a variable; otherwise None."""
     if not isinstance(expr, Subscript) or len(expr._index) != 1:
         return None
     base, index = bare(expr._base), bare(expr._index[0])
@@ -92,7 +93,7 @@ def _read_from_multiples(module: Module) -> None:
 
 
 def _part_of_another(name: str, values: Iterable[ir.Value]) -> Expr | None:
-    """Return `x.shape[0] // 4` for the size of that name, if there is a tensor with a known multiple of it; else
+    """Return `x.shape[0] // 4` for the size of that name, if there is a tensor with a known multiple of it; otherwise
     None."""
     for value in values:
         for axis, dim in enumerate(type_of(value).shape or () if type_of(value).kind == "tensor" else ()):
@@ -130,8 +131,8 @@ def read_at_hand(module: Module, inlined: Inlined) -> int:
 
 
 def steady_variables(module: Module) -> dict[ir.Value, int]:
-    """Return the variables that the forward itself writes once, and the parameters that it does not write, each with
-    the place of the statement after which they are there; -1 for parameters."""
+    """Return the variables that the forward itself writes once, and the parameters that it does not write. Each comes
+    with the place of the statement that writes it; -1 for parameters."""
     written: Counter[object] = Counter()
     for statement in walk_statements(module.body):
         if isinstance(statement, Assign | ForLoop):
@@ -169,7 +170,8 @@ def _reading(size: Size) -> Expr:
 
 
 def _needed_for_sizes_only(module: Module, inlined: Inlined) -> set[ir.Value]:
-    """Return the parameters of the model of which nothing but sizes is read. Those of other modules can go."""
+    """Return the parameters of the model that are read for their sizes alone. Parameters of other modules are not
+    listed, since they can be removed."""
     if module.path:
         return set()
     return _only_read_for_sizes(module, list(parts(module.body, *inlined.values())))
@@ -182,7 +184,7 @@ def _only_read_for_sizes(module: Module, parts: Sequence[Expr]) -> set[ir.Value]
 
 
 def _parts(statement: Statement, inlined: Inlined) -> Iterator[Expr]:
-    """Yield all parts of what a statement evaluates, inlined ones included, in the order in which they are written."""
+    """Yield all parts of a statement's expressions, with inlined ones, in the order in which they are written."""
     waiting = [*reversed(expressions(statement))]
     while waiting:
         part = waiting.pop()

@@ -61,8 +61,8 @@ def _same(n: NodeView) -> Elements:
 
 
 def _cast(n: NodeView) -> Elements:
-    # Only casts from integers to int32 (6) or int64 (7): a cast to bool or from a float may change the number. A cast to
-    # int32 could wrap, but symbolic sizes are taken to fit.
+    # Only casts from integers to int32 (6) or int64 (7): a cast to bool or from a float may change the number. A cast
+    # to int32 could wrap, but symbolic sizes are taken to fit.
     if n.attribute("to", 0) not in (6, 7) or n.dtype() not in INTEGERS:
         raise Unknown
     return n.elements(0)

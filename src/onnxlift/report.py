@@ -15,7 +15,7 @@ _JOINED = "\xa0"
 
 @dataclass(frozen=True)
 class LiftReport:
-    """What happened when a model was lifted, in numbers; readable when printed.
+    """The numbers that tell what happened when a model was lifted; readable when printed.
 
     `steps` is stage -> step -> number of changes, without the steps that changed nothing. `restless` names the stages
     that still changed something in the last round that is allowed."""

@@ -2,7 +2,7 @@
 
 A rule gets a `NodeView` and returns element type and shape of the outputs, in order: None for one that it does not
 know, and it may leave out the last ones. It raises `Unknown` if it can say nothing. Operators that are replaced by
-bodies (see bodies/) need a rule only so that the values after them are known before that happens.
+bodies (see rewriting/bodies/) need a rule only so that the values after them are known before that happens.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Infer nodes that hold graphs: If, Loop, Scan, and Gradient (see normal_form/gradients.py).
+"""Infer nodes that hold graphs: If, Loop, Scan, and Gradient (see rewriting/normal_form/gradients.py).
 
 The outputs of an If have what both branches agree on; if the condition is known, they have what the taken branch says.
 

@@ -208,7 +208,7 @@ def _combined(left: Grid | None, right: Grid | None, sign: int) -> Grid | None:
 
 
 def _product(left: Grid | None, right: Grid | None) -> Grid | None:
-    """Return the product of two grids of which one holds a single number; else None."""
+    """Return the product of two grids, if one of them is a single number; else None."""
     if left is None or right is None:
         return None
     grid, factor = (left, right) if not right.axes() else (right, left)

@@ -295,7 +295,7 @@ def _equal_parts(total: Dim, count: int) -> Sequence[Element]:
 
 
 def same_rank(n: NodeView) -> Shape:
-    """Return a shape of the input's rank with all sizes unknown, for operators of which only that is known."""
+    """Return a shape of the input's rank with all sizes unknown, for operators that keep the rank."""
     return tuple(n.fresh() for _ in n.shape())
 
 

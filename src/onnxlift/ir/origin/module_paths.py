@@ -70,7 +70,7 @@ def reads_layer(module: str | None, layer: str, parents: Collection[str]) -> boo
 def module_of(node: ir.Node) -> str:
     """Return the module that the node belongs to, in the exporter's own spelling; "" if it does not tell.
 
-    The result is good for telling modules apart, not as a path."""
+    The spelling differs between exporters: use it to tell modules apart, not as a path."""
     for key in _SCOPE_KEYS:
         if key in node.metadata_props:
             return node.metadata_props[key].rpartition(",")[0]

@@ -99,9 +99,7 @@ def is_counted_operation(name: str) -> bool:
 
 
 def is_counted_weight(name: str) -> bool:
-    """Tell whether a name is one that Paddle gives to weights, a kind of layer with a number.
-
-    Such as `conv2d_7.w_0` and `conv2d_7.w_0_deepcopy_35`."""
+    """Tell whether Paddle made up the name for a weight: `conv2d_7.w_0`, `conv2d_7.w_0_deepcopy_35`."""
     return _COUNTED_WEIGHT.fullmatch(name) is not None
 
 

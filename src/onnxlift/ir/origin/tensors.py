@@ -15,7 +15,7 @@ These facts decide, the first ones before the later ones:
    `node_embedding`).
 3. Exporters keep weights as initialisers, and constants of the code in nodes. So an initialiser of several
    floating-point numbers is a parameter, if somebody chose its name.
-4. For all others only their use can tell: `lifting/tree/weights.py`, `idioms/layers/bare_weights.py`.
+4. For all others only their use can tell: `lifting/tree/weights.py`, `rewriting/idioms/layers/bare_weights.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Guess what a file is that is no ONNX model."""
+"""Guess the format of a file that turned out to be no ONNX model."""
 
 from __future__ import annotations
 

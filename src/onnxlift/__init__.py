@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Where each public name lives; imported when it is first used, so that `import onnxlift` costs nothing.
+# The module of each public name. It is imported when the name is first used, so that `import onnxlift` costs nothing.
 _HOMES = {
     "convert": ".api",
     "lift": ".api",

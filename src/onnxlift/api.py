@@ -21,13 +21,14 @@ def lift(
     max_shard_size: int | str = "5GB",
     explain: bool = False,
 ) -> Lifted:
-    """The model in `source` (a path, bytes, an open file, an `onnx.ModelProto` or an `onnx_ir.Model`) as PyTorch.
+    """Lift the model in `source` into PyTorch source and weights.
 
-    `name` is what its files are called, by default as the ONNX file. Weights beyond `max_shard_size` are spread over
-    several files. Without `simplify` the stage `simplifying` is left out, and `skip_passes` leaves out single steps of
-    any stage (`onnxlift passes` lists them). What is `flat` is a transcript rather than lifted: one class, node by
-    node, without idioms, to see what lifting does, or to compare with it. With
-    `explain`, what becomes of each node is recorded, for `Lifted.explain` to tell; names are explained without it."""
+    `source` is a path, bytes, an open file, an `onnx.ModelProto` or an `onnx_ir.Model`. `name` names the files that
+    `Lifted.save` writes; by default they are named after the ONNX file. Weights beyond `max_shard_size` are spread over
+    several files. `simplify=False` leaves out the stage `simplifying`; `skip_passes` leaves out single steps of any
+    stage (`onnxlift passes` lists them). `flat=True` transcribes the model node by node into one class, without modules
+    and idioms, to see what lifting does, or to compare with it. `explain=True` records what becomes of each node, so
+    that `Lifted.explain` can tell; it explains names without that, too."""
     from onnxlift.lifting.text.weights import parse_size
 
     from . import pipeline
@@ -45,5 +46,5 @@ def lift(
 
 
 def convert(source: Any, **options: Any) -> nn.Module:
-    """A live module in eval mode with its weights: `lift(source).module()`."""
+    """Return a live module in eval mode, with its weights loaded: `lift(source).module()`."""
     return lift(source, **options).module()

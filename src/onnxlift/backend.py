@@ -32,9 +32,9 @@ class Prepared(BackendRep):
         self.module = lifted.module().to(device)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """The outputs, which can also be asked for by their names: `prepared.run(inputs)["scores"]`.
+        """Run the model and return its outputs as a tuple, which also takes names: `prepared.run(inputs)["scores"]`.
 
-        `inputs` are in the order of the model's own, or a mapping by their names."""
+        `inputs` is a list in the order of the model's inputs, or a mapping from their names."""
         names = [str(value.name) for value in self.lifted.model.graph.inputs]
         if isinstance(inputs, Mapping):
             inputs = [inputs[name] for name in names]
@@ -50,11 +50,11 @@ class Prepared(BackendRep):
 
 
 class OnnxLift(Backend):
-    """The backend. Its methods are also functions of this module."""
+    """onnxlift as a backend of ONNX. Its methods are also functions of this module."""
 
     @classmethod
     def is_compatible(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
-        """Whether every node of the model can be lifted."""
+        """Tell whether every node of the model can be lifted, and the device can be used."""
         try:
             lift(model)
         except UnsupportedError:
@@ -78,7 +78,9 @@ class OnnxLift(Backend):
         outputs_info: Sequence[tuple[Any, tuple[int, ...]]] | None = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """The outputs of a model of this one node, of the newest opset or of `opset_version`."""
+        """Make a model of this one node, run it and return its outputs.
+
+        The model has opset `opset_version`, if that is among `kwargs`, else the newest one."""
         arrays = [np.asarray(value) for value in (inputs if isinstance(inputs, list | tuple) else [inputs])]
         fed = dict(zip([name for name in node.input if name], arrays, strict=True))
         infos = [
@@ -93,7 +95,7 @@ class OnnxLift(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """The CPU, and CUDA where torch has it."""
+        """Tell whether `device` is the CPU, or CUDA and torch has it."""
         kind = device.partition(":")[0]
         return kind == "CPU" or (kind == "CUDA" and torch.cuda.is_available())
 

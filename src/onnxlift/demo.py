@@ -26,7 +26,7 @@ IR_VERSION = 8
 
 
 class GraphBuilder:
-    """Collects nodes and random initialisers, and hands them out as a checked model."""
+    """The nodes and random initialisers of a graph that is being built; `model` makes a checked model of them."""
 
     def __init__(self, seed: int) -> None:
         self._random = np.random.default_rng(seed)
@@ -57,7 +57,7 @@ class GraphBuilder:
 
 
 def tiny_resnet() -> onnx.ModelProto:
-    """A ResNet of four residual blocks for 224 x 224 images and ten classes, 37 nodes."""
+    """Build a ResNet of four residual blocks for 224 x 224 images and ten classes, in 37 nodes."""
     graph = GraphBuilder(seed=1)
     x = _conv_bn_relu(graph, "x", "stem_out", 3, 64, kernel=7, stride=2)
     x = graph.node("MaxPool", [x], "pool_out", "stem_pool", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
@@ -106,7 +106,9 @@ def _conv(
     name: str,
     output: str = "",
 ) -> str:
-    """A convolution that keeps the size (up to its stride). Its weights are named after `prefix`, as is its output."""
+    """Add a convolution that keeps the size of the image, or divides it by the stride.
+
+    Its weights are named after `prefix`, and so is its output, unless `output` names that."""
     fan_in = in_channels * kernel * kernel
     weight = graph.normal(f"{prefix}W", channels, in_channels, kernel, kernel, scale=(2 / fan_in) ** 0.5)
     bias = graph.normal(f"{prefix}b", channels, scale=0.1)
@@ -124,7 +126,7 @@ def _batch_norm(graph: GraphBuilder, x: str, prefix: str, channels: int) -> str:
 
 
 def transformer_block() -> onnx.ModelProto:
-    """One encoder block: self-attention of four heads over ten tokens, then a feed-forward network, 30 nodes."""
+    """Build one encoder block in 30 nodes: self-attention (four heads, ten tokens), then a feed-forward network."""
     width, heads, tokens, hidden = 64, 4, 10, 256
     graph = GraphBuilder(seed=2)
     for letter in "QKVO":
@@ -185,7 +187,7 @@ MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Build, lift, verify and show every model; the exit status says whether all of them match ONNX Runtime."""
+    """Build, lift, verify and show every model. Return the exit status: 0 if all of them match ONNX Runtime, else 1."""
     parser = argparse.ArgumentParser(prog="python -m onnxlift.demo", description=__doc__.partition("\n")[0])
     parser.add_argument("-o", "--output", type=Path, default=Path("demo_out"), help="folder to write to")
     folder = parser.parse_args(arguments).output

@@ -1,4 +1,4 @@
-"""What users see when things go wrong: one paragraph that names the place and says what to do."""
+"""The errors that users see. Each message is one paragraph that names the place and says what to do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class OnnxLiftError(Exception):
-    """Any failure that is about the model or the call, and not about onnxlift itself. The CLI prints it and exits 1."""
+    """A failure that the model or the call causes, not a fault of onnxlift. The command line prints it and exits 1."""
 
 
 class LoadError(OnnxLiftError):
@@ -22,11 +22,11 @@ class VerifyError(OnnxLiftError):
     """The comparison itself could not be carried out (which is not the same as a mismatch)."""
 
 
-LONGEST_TEXT = 200  # of the model's own, in a message
+LONGEST_TEXT = 200  # characters of a text from the model that a message shows
 
 
 def quote(name: str | bytes) -> str:
-    """Quote a name of the model for a message: without control characters, and not endless."""
+    """Quote a name from the model for a message: control characters are escaped, and a long name is cut off."""
     return repr(name) if len(name) <= LONGEST_TEXT else f"{name[:150]!r}... ({len(name):,} characters)"
 
 
@@ -73,6 +73,6 @@ class UnsupportedError(OnnxLiftError):
 
 
 def _shown(text: str) -> str:
-    """A text of the model on a line of ours: no control characters, and not endless."""
+    """Return a text from the model for a line of a message: control characters escaped, and a long text cut off."""
     text = text if text.isprintable() else ascii(text)[1:-1]
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}..."

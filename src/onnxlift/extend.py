@@ -1,9 +1,9 @@
-"""What an operator function of your own is written with: see docs/extending.md.
+"""The names with which you write an operator function of your own; see docs/extending.md.
 
     from onnxlift.extend import F, Node, Tensor, op, torch
 
-`torch` and `F` are not the real ones: what is called on them is written into the source, and nothing is computed while
-a model is lifted.
+`torch` and `F` are not the real ones. A call on them, like `torch.relu(x)`, computes nothing while a model is lifted:
+it is written into the source.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can be said about a model without lifting it: inputs, outputs, size, operators, and which cannot be lifted."""
+"""Describe a model without lifting it: inputs, outputs, size, operators, and which of these cannot be lifted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from .report import format_bytes
 
 @dataclass(frozen=True)
 class ValueInfo:
-    """An input or output. Sizes are numbers, names, or None if unknown; `shape` is None if the rank is unknown."""
+    """An input or output of the model.
+
+    A size is a number, a name, or None if it is unknown. `shape` is None if the rank is unknown."""
 
     name: str
     type: str
@@ -34,8 +36,10 @@ class ValueInfo:
 
 @dataclass(frozen=True)
 class OperatorUse:
-    """How often an operator occurs, and how it is lifted: by its own function, by the body of a function (of the model
-    or of its schema), or, with an empty text, not at all."""
+    """One operator of a model, with the number of its nodes.
+
+    `lifted_by` says what lifts it: "operator" (its operator function), "function of the model" or "function of its
+    schema" (the body of that function). It is empty if the operator cannot be lifted."""
 
     domain: str
     op_type: str
@@ -69,7 +73,7 @@ class Inspection:
         return tuple(use for use in self.operators if not use.lifted_by)
 
     def to_dict(self) -> dict[str, Any]:
-        """The same for `json.dumps`."""
+        """Return the same facts as plain dicts and lists, for `json.dumps`."""
         return {**asdict(self), "operators": [{**asdict(o), "supported": bool(o.lifted_by)} for o in self.operators]}
 
     def __str__(self) -> str:
@@ -94,7 +98,9 @@ class Inspection:
 
 
 def inspect(source: Any) -> Inspection:
-    """What is in the model: a path, bytes, an `onnx.ModelProto` or an `onnx_ir.Model`. Weights are not read."""
+    """Describe the model in `source`: a path, bytes, an `onnx.ModelProto` or an `onnx_ir.Model`.
+
+    The weights are not read."""
     model = load(source)
     path = Path(source) if isinstance(source, str | os.PathLike) else None
     constants = [
@@ -118,7 +124,9 @@ def inspect(source: Any) -> Inspection:
 
 
 def plain(text: str) -> str:
-    """Text of the model for a terminal: what would move the cursor or hide text is written as an escape."""
+    """Return a text from the model for a terminal, cut off after 1000 characters.
+
+    A character that could move the cursor or hide text is written as an escape."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text[:1000])
 
 
@@ -129,7 +137,7 @@ def _value_info(value: ir.Value) -> ValueInfo:
 
 
 def _operators(model: ir.Model) -> list[OperatorUse]:
-    """Every operator that a node of the model or of its functions names, the most frequent first."""
+    """List every operator that a node of the model or of its functions names, the most frequent first."""
     counts: Counter[tuple[str, str, str]] = Counter()
     for region in regions(model):
         counts.update((node.domain, node.op_type, _lifted_by(node, model, region)) for node in region.graph)
@@ -143,7 +151,7 @@ def _lifted_by(node: ir.Node, model: ir.Model, region: Region) -> str:
     if registry.is_supported(node.domain, node.op_type):
         return "operator"
     if (node.domain, node.op_type) in (("", "Constant"), ("", "Identity")):
-        return "operator"  # these are gone before operators are looked up
+        return "operator"  # nodes of these two are removed before operator functions are looked up
     schema = schema_for(node.domain, node.op_type, region.opset(node))
     bodies = ("has_function", "has_context_dependent_function")
     return "function of its schema" if any(getattr(schema, body, False) for body in bodies) else ""

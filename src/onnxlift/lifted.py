@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 
 class Lifted:
-    """The compiled result: `source`, `state_dict`, and from these `module()` and `save()`."""
+    """A lifted model: its `source` and its `state_dict`.
+
+    `module()` makes a live module of them, `save()` writes them to files."""
 
     def __init__(
         self,
@@ -73,25 +75,27 @@ class Lifted:
 
     @property
     def state_dict(self) -> Mapping[str, np.ndarray[Any, Any]]:
-        """Name -> numpy array. Lazy: an array is made when it is asked for, and not kept."""
+        """The state dict: key -> numpy array. It is lazy: an array is made when it is asked for, and not kept."""
         return StateDict(self._entries)
 
     @property
     def constants(self) -> Mapping[str, np.ndarray[Any, Any]]:
-        """Name -> numpy array of the buffers that are not in the state dict, as lazy."""
+        """The buffers that are not in the state dict: key -> numpy array. It is lazy, as `state_dict` is."""
         return StateDict(self._constants)
 
     @cached_property
     def source_map(self) -> SourceMap:
-        """Which lines of `source` come from which ONNX nodes, and back."""
+        """The source map: from each line of `source` to its ONNX nodes, and back."""
         things = named_things(self._source.writers)
         names = [MappedName(thing.kind, thing.where, thing.name.text, thing.name.why) for thing in things]
         return map_source(self.source, self._source.origins, self._root, self._readers, names)
 
     def explain(self, name: str) -> Explanation:
-        """Why something in `source` is called what it is: a variable, a class, a member or an argument, with the ONNX
-        values and nodes that it stands for and the names that it could have had. The name of an ONNX node tells which
-        idiom took it, or nearly did, if the model was lifted with `explain=True`. An unknown name is an error."""
+        """Explain `name`: a variable, class, member or argument in `source`, or an ONNX node.
+
+        For a name in `source` the explanation has the reason for the name, the ONNX values and nodes that it stands
+        for, and the names that it could have had. For an ONNX node it has the steps that changed it and the idioms that
+        nearly took it, if the model was lifted with `explain=True`. An unknown name is an error."""
         things = named_things(self._source.writers, with_others=True)
         history = self._history
         changes = None if history is None else history.changes
@@ -100,7 +104,7 @@ class Lifted:
 
     @property
     def report(self) -> LiftReport:
-        """What happened while lifting, in numbers."""
+        """The report: what happened while the model was lifted, in numbers."""
         parameters = (e for e in self._entries.values() if e.is_parameter)
         return LiftReport(
             name=self.name,
@@ -116,8 +120,10 @@ class Lifted:
         )
 
     def module(self, train: bool = False) -> nn.Module:
-        """A live module, made by executing `source`, with the weights loaded. It is in eval mode, or in train mode if
-        asked for: then dropout drops, and batch norms take (and keep) the statistics of the batch."""
+        """Execute `source` and return a live module with the weights loaded.
+
+        The module is in eval mode, or in train mode if `train`: then dropout drops elements, and a batch norm uses the
+        statistics of the batch and updates its running statistics."""
         import torch
 
         from .run import execute, to_torch
@@ -138,10 +144,10 @@ class Lifted:
     def save(
         self, directory: str | os.PathLike[str], force: bool = False, on_progress: Progress | None = None
     ) -> list[Path]:
-        """The files written to `directory`: NAME.py first, then its weights, NAME.graph.txt and NAME.map.json.
+        """Write NAME.py, its weights, NAME.graph.txt and NAME.map.json to `directory`; return the paths in this order.
 
-        All appear at once when they are complete. What is there already is replaced only with `force`. `on_progress` is
-        called with how many bytes of weights are written, and how many there are."""
+        All files appear at once when they are complete. Files that are there already are replaced only with `force`.
+        `on_progress(done, total)` is called with the bytes of weights that are written, and with all there are."""
         write = partial(self._write, on_progress=on_progress)
         return save_files(Path(directory), self.name, write, force=force, keep=self.data_files())
 
@@ -159,7 +165,7 @@ class Lifted:
         return [source, *weights, *constants, *rest]
 
     def data_files(self) -> set[Path]:
-        """The files from which the weights are read."""
+        """Return the files from which the weights are read."""
         tensors = (entry.weight.value.const_value for entry in (self._entries | self._constants).values())
         sources = (tensor.raw.source for tensor in tensors if isinstance(tensor, FileTensor))
         return {source.path for source in sources if isinstance(source, DataFile)}

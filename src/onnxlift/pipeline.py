@@ -55,6 +55,7 @@ def run(
         dump = GraphDump()
         record = Record(skip_passes, dump)
         model = load(source, record)
+        dump("building", model)
         name = file_stem(name or name_of(source, model))
         operators = Counter(node.op_type for node in model.graph.all_nodes())
         control_flow = [op for op in ("If", "Loop", "Scan") if op in operators]

@@ -1,4 +1,4 @@
-"""What happened when a model was lifted, in numbers."""
+"""The report on the lifting of a model, in numbers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from typing import Any
 WIDTH = 100
 _INDENT = 17
 _JOINED = "\xa0"
-"""A space at which no line is broken."""
+"""A space at which `_row` does not break a line."""
 
 
 @dataclass(frozen=True)
 class LiftReport:
-    """`steps` says by stage how often each step changed something; those that never did are left out. `restless`
-    names the stages that would have gone on changing things, but for the limit of their rounds."""
+    """The numbers that tell what happened when a model was lifted; readable when printed.
+
+    `steps` is stage -> step -> number of changes, without the steps that changed nothing. `restless` names the stages
+    that still changed something in the last round that is allowed."""
 
     name: str
     nodes: int
@@ -30,7 +32,7 @@ class LiftReport:
     warnings: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The report for `json.dumps`."""
+        """Return the report as plain dicts and lists, for `json.dumps`."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -47,7 +49,7 @@ class LiftReport:
 
 
 def format_bytes(size: float) -> str:
-    """A number of bytes for people: 1.5 GB."""
+    """Write a number of bytes for people: 1.5 GB."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.0f} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
@@ -60,7 +62,7 @@ def _count(number: int, word: str, plural: str = "") -> str:
 
 
 def _row(title: str, text: str) -> str:
-    """The text beside its title, wrapped, but not between a step and its number."""
+    """Return `text` beside its title, wrapped. No line is broken between the name of a step and its number."""
     lines = textwrap.wrap(text, WIDTH - _INDENT, break_long_words=False, break_on_hyphens=False)
     return f"  {title:{_INDENT - 2}}" + f"\n{' ' * _INDENT}".join(lines).replace(_JOINED, " ")
 

@@ -1,4 +1,4 @@
-"""Running lifted code: the one place outside `verify` that imports torch."""
+"""Run lifted code. This is the one file outside `verify` that imports torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ import torch
 
 
 def execute(source: str, name: str) -> dict[str, Any]:
-    """The names that the generated source defines. Tracebacks show its lines, and `inspect` finds them."""
+    """Execute generated source and return the names that it defines.
+
+    Tracebacks show its lines, and Python's `inspect` finds them."""
     filename = f"<onnxlift {name}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     module = types.ModuleType(f"onnxlift_generated.{name}")
@@ -32,7 +34,7 @@ _VIEWS = {
     np.dtype(ml_dtypes.float8_e5m2fnuz): (np.uint8, torch.float8_e5m2fnuz),
     np.dtype(ml_dtypes.float8_e8m0fnu): (np.uint8, torch.float8_e8m0fnu),
 }
-TRAVELS_AS = {  # the types that lifted code holds in another one
+TRAVELS_AS = {  # element types that torch lacks -> the type in which lifted code holds them
     np.dtype(ml_dtypes.int4): np.int8,
     np.dtype(ml_dtypes.uint4): np.uint8,
     np.dtype(ml_dtypes.int2): np.int8,
@@ -44,20 +46,20 @@ TRAVELS_AS = {  # the types that lifted code holds in another one
 
 
 def to_torch(array: np.ndarray[Any, Any]) -> torch.Tensor:
-    """A tensor with the values of `array`, in the representation that lifted code uses for its type."""
+    """Return a tensor with the values of `array`, of the type that lifted code uses for them (int8 for int4)."""
     array = np.asarray(array)
     if array.dtype in TRAVELS_AS:
         array = array.astype(TRAVELS_AS[array.dtype])
     view = _VIEWS.get(array.dtype)
     if view is None:
-        if array.dtype.kind in "iu":  # C has two names for the same 64 bits, of which torch knows one
+        if array.dtype.kind in "iu":  # C has two types for the same 64 bits (long, long long); torch takes only one
             array = array.view(array.dtype.str)
         return torch.from_numpy(np.require(array, requirements=["C", "W"]).copy())
     return torch.from_numpy(array.copy(order="C").view(view[0])).view(view[1])
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
-    """The values of a tensor as numpy, in ml_dtypes where numpy has no such type."""
+    """Return the values of a tensor as a numpy array, of a type of ml_dtypes where numpy has no such type."""
     tensor = tensor.detach().cpu()
     for dtype, (bits, torch_dtype) in _VIEWS.items():
         if tensor.dtype == torch_dtype:
@@ -67,8 +69,10 @@ def to_numpy(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
 
 
 def to_argument(value: Any, device: str = "cpu") -> Any:
-    """An input of a model as lifted code takes it: arrays and numbers as tensors, strings as arrays of objects, lists,
-    maps and None as they are."""
+    """Convert an input of a model to what lifted code takes.
+
+    Arrays and numbers become tensors, strings become arrays of objects. Tensors, maps and None stay as they are. The
+    items of a list or tuple are converted one by one."""
     match value:
         case None | torch.Tensor():
             return value
@@ -81,8 +85,9 @@ def to_argument(value: Any, device: str = "cpu") -> Any:
 
 
 def to_result(value: Any, type: ir.TypeProtocol | None = None) -> Any:
-    """An output of lifted code as numpy: of exactly the element type that `type` names, also where it travels in a
-    wider one (int4 in int8)."""
+    """Convert an output of lifted code to numpy.
+
+    If lifted code holds the element type in a wider one (int4 in int8), the array gets the type that `type` names."""
     if isinstance(type, ir.OptionalType):
         type = type.elem_type
     match value:
@@ -99,7 +104,7 @@ def to_result(value: Any, type: ir.TypeProtocol | None = None) -> Any:
 
 
 def _narrower(type: ir.TypeProtocol | None) -> np.dtype[Any] | None:
-    """The type to return to from the wider one, if there is one."""
+    """Return the numpy type of `type`, if lifted code holds it in a wider one; else None."""
     if not isinstance(type, ir.TensorType) or type.dtype in (ir.DataType.UNDEFINED, ir.DataType.STRING):
         return None
     dtype = np.dtype(type.dtype.numpy())

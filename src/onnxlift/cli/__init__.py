@@ -1,5 +1,7 @@
-"""The command line. Each command is a file; they parse, call the API, and print. What is heavy to import is imported
-when a command runs, so that `onnxlift --help` is quick and `inspect` and `convert` never import torch.
+"""The command line. Each command is a file that parses arguments, calls the API, and prints.
+
+Commands import heavy packages only when they run. So `onnxlift --help` is quick, and `inspect` and `convert` never
+import torch.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line; what goes wrong with a model is one message and exit status 1, without a traceback."""
+    """Run the command line. For an OnnxLiftError, print one message without a traceback and exit with status 1."""
     from onnxlift.errors import OnnxLiftError
 
     from .app import app
@@ -20,6 +22,6 @@ def main() -> None:
         print(f"onnxlift: {error}", file=sys.stderr)
         sys.exit(1)
     except BrokenPipeError:
-        # Whoever read our output has enough of it (`onnxlift ops | head`); keep Python from complaining at exit.
+        # The reader of our output has stopped reading (`onnxlift ops | head`). Keep Python from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

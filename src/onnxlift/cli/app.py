@@ -1,4 +1,4 @@
-"""The commands under their names. A file of this folder that has a function of its own name is a command."""
+"""Register the commands. A file of this folder is a command if it has a function of the same name as the file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ app = typer.Typer(
 
 
 def _commands() -> Iterator[Callable[..., None]]:
-    """Find the function of each command, in the order of their names."""
+    """Yield the function of each command, in alphabetical order of the commands."""
     for found in sorted(iter_modules(cli.__path__), key=lambda module: module.name):
         command = getattr(import_module(f"{cli.__name__}.{found.name}"), found.name, None)
         if isfunction(command):

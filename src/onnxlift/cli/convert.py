@@ -1,4 +1,4 @@
-"""`onnxlift convert`: from an ONNX file to PyTorch source and weights."""
+"""`onnxlift convert` writes an ONNX model as PyTorch source and weights."""
 
 from __future__ import annotations
 

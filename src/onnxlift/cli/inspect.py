@@ -1,4 +1,4 @@
-"""`onnxlift inspect`: what is in a model, and can it be lifted?"""
+"""`onnxlift inspect` shows what is in a model, and whether it can be lifted."""
 
 from __future__ import annotations
 

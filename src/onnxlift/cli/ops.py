@@ -1,4 +1,4 @@
-"""`onnxlift ops`: which operators can be lifted?"""
+"""`onnxlift ops` lists the operators that can be lifted."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def ops(
 
 
 def _columns(names: list[str], width: int = 100) -> str:
-    """The names below one another, as many side by side as fit."""
+    """Arrange the names in columns, as many as fit into `width` characters."""
     column = max(map(len, names)) + 2
     rows = -(-len(names) // max(1, width // column))
     lines = ["".join(f"{name:{column}}" for name in names[row::rows]).rstrip() for row in range(rows)]

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their texts are read."""
+"""The options that several commands share, the functions that parse their texts, and the progress bar."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Flat = Annotated[bool, typer.Option("--flat", help="Transcribe node by node into
 
 
 def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    """`x=1,3,224,224` -> {"x": (1, 3, 224, 224)}; `s=` is a scalar."""
+    """Parse shapes of inputs: `x=1,3,224,224` -> {"x": (1, 3, 224, 224)}. `s=` is a scalar."""
     return {name: tuple(_sizes(size, text)) for text, (name, size) in _pairs(texts, "x=1,3,224,224")}
 
 
 def parse_dims(texts: Iterable[str]) -> dict[str, int]:
-    """`batch=4` -> {"batch": 4}."""
+    """Parse sizes of named dimensions: `batch=4` -> {"batch": 4}."""
     dims: dict[str, int] = {}
     for text, (name, size) in _pairs(texts, "batch=4"):
         sizes = _sizes(size, text)
@@ -45,7 +45,7 @@ def parse_dims(texts: Iterable[str]) -> dict[str, int]:
 
 def _pairs(texts: Iterable[str], example: str) -> Iterator[tuple[str, tuple[str, str]]]:
     for text in texts:
-        name, separator, size = text.rpartition("=")  # names of the model may hold anything, sizes only digits
+        name, separator, size = text.rpartition("=")  # the last "=": names from the model may contain one, sizes cannot
         if not separator or not name:
             raise typer.BadParameter(f"{text!r} is not of the form {example}")
         yield text, (name, size)
@@ -60,7 +60,7 @@ def _sizes(text: str, whole: str) -> list[int]:
 
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[int, int], None]]:
-    """A function to be told how much of how much is done, shown as a bar if there is a terminal to show it on."""
+    """Show a progress bar, if stderr is a terminal. Give a function to call with the bytes done and the total."""
     import sys
 
     if not sys.stderr.isatty():

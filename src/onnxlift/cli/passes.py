@@ -1,4 +1,4 @@
-"""`onnxlift passes`: what is done to a model, step by step, and what of it can be left out?"""
+"""`onnxlift passes` lists the steps that a model goes through, and says which of them can be left out."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def passes(
 
 
 def _entry(stage: Stage) -> dict[str, Any]:
-    """The stage for programs."""
+    """Return the stage as plain dicts and lists, for `--json`."""
     steps = [
         {"name": step.name, "summary": step.summary, "optional": step.optional, "after": dict(step.after)}
         for step in stage.steps
@@ -50,7 +50,7 @@ def _entry(stage: Stage) -> dict[str, Any]:
 
 
 def _listing(stage: Stage) -> str:
-    """The stage for people: a line for each step, or more where the summary is long."""
+    """Return the stage as text for people: a line for each step, or several where the summary is long."""
     column = max(len(step.name) for step in stage.steps) + 2
     lines = [f"{stage.name}: {stage.summary}"]
     for step in stage.steps:

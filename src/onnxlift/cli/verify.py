@@ -1,4 +1,4 @@
-"""`onnxlift verify`: does the lifted model compute what the ONNX model does?"""
+"""`onnxlift verify` runs the lifted model and the ONNX model on the same inputs, and compares their outputs."""
 
 from __future__ import annotations
 

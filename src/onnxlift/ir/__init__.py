@@ -1,1 +1,4 @@
-"""From bytes to a typed graph: loading what a stranger wrote, types, schemas and inference. Never imports torch."""
+"""From bytes to a typed graph: reading and checking a file that nobody vouches for, schemas, types and inference.
+
+Nothing in this folder imports torch.
+"""

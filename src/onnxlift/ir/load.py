@@ -1,9 +1,13 @@
-"""`load`: from a file that a stranger wrote to a graph that the rest of onnxlift can rely on.
+"""`load` turns a file that nobody vouches for into a graph that the rest of onnxlift can rely on.
 
     path, bytes, proto --reading--> proto without weights --checking--> the same --building--> onnx_ir.Model
 
-What holds afterwards: every name is defined once, and before it is read; every node has a unique name; every tensor has
-the size that its shape says; nothing in the model refers to a file except through a FileTensor, whose file was judged.
+Afterwards:
+
+- Every name is defined once, and before it is read.
+- Every node has a unique name.
+- Every tensor has the size that its shape says.
+- Nothing in the model refers to a file, except a FileTensor, whose file was found safe to read.
 """
 
 from __future__ import annotations
@@ -16,10 +20,10 @@ from onnxlift.stages import Record
 
 
 def load(source: Source, record: Record | None = None) -> ir.Model:
-    """Return a model of our own with its weights still where they are.
+    """Return the model in `source` as a new onnx_ir.Model, whose weights stay in their file until they are needed.
 
-    Takes a path, the bytes of a file, an open file, a ModelProto or an onnx_ir.Model; the last two are not changed.
-    Raises LoadError if the model is broken, or asks for more than a model may.
+    `source` is a path, the bytes of a file, an open file, a ModelProto or an onnx_ir.Model; the last two are not
+    changed. Raises LoadError if the model is broken, exceeds our limits, or names a file that must not be read.
     """
     record = record or Record()
     draft = Draft(source)

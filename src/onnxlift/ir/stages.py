@@ -1,4 +1,4 @@
-"""The stages from bytes to a graph, each a table of the steps that the files of its folder declare."""
+"""The stages from bytes to a graph. Each is a table of the steps that the files of one folder declare."""
 
 from __future__ import annotations
 

@@ -1,9 +1,15 @@
-"""Running a lifted model beside the ONNX model that it came from, comparing, and finding where they first differ.
+"""Run a lifted model and the ONNX model that it came from, compare them, and find where they first differ.
 
-verify         the whole: lift, make inputs, run both sides, compare, locate
-inputs         values for the model's inputs, made up or read from files
-child          a child process with limits of time and memory; nothing of a stranger runs in ours
-worker         what the child does: `reference` runs the ONNX model, `candidate` the lifted source
-compare        one value against another, within what its type allows
-report         what is told to the user
+verify         all of it: lift, make inputs, run both sides, compare, locate
+inputs         values for the model's inputs: given by the user, or made up
+files          inputs that are read from files
+roles          what an input is for, so that values that are made up make sense
+model_file     the ONNX model as a file that ONNX Runtime takes
+child          a child process with limits of time and memory; untrusted models and code run only there
+worker         the program of the child: `reference` runs the ONNX model, `candidate` the lifted source
+values         values on their way between the two processes
+byte_products  a rewrite of the ONNX model that makes ONNX Runtime multiply bytes exactly
+compare        the comparison of two values, with the tolerance of their type
+locate         the first value that differs, and the line of source that computes it
+report         the result that the user sees
 """

@@ -1,11 +1,12 @@
-"""A model whose products of bytes ONNX Runtime computes exactly on every processor.
+"""Rewrite a model so that ONNX Runtime computes products of bytes exactly on every processor.
 
     y = MatMulInteger(a, b)   ->   y = MatMulInteger(a, uint8(b + 128), 0, 128)
 
-for factors `b` of int8: `b - zero_point` stays what it is. Where a processor adds up products of unsigned and signed
-bytes in pairs, in 16 bits (x86 with AVX2 and without VNNI), ONNX Runtime's sums are cut at 32767, and wrong; those of
-unsigned bytes are right everywhere. Its own way out, `session.x64quantprecision`, is one of its optimisations, and
-leaves QLinearMatMul and QLinearConv as they are.
+This is for factors `b` of int8. It is sound: factor and zero point grow by the same 128, so `b - zero_point` does not
+change. It is needed on processors that add up products of unsigned and signed bytes in pairs, in 16 bits (x86 with AVX2
+and without VNNI). There ONNX Runtime's sums are cut off at 32767, and wrong. Sums of products of unsigned bytes are
+right everywhere. ONNX Runtime's own remedy, `session.x64quantprecision`, is one of its optimisations, and does not
+change QLinearMatMul and QLinearConv.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-# Operator -> the places of its second factor and of that factor's zero point among its inputs.
+# Operator -> the positions of its second factor and of that factor's zero point among its inputs.
 FACTORS = {
     "MatMulInteger": (1, 3),
     "ConvInteger": (1, 3),
@@ -29,7 +30,7 @@ FACTORS = {
 
 
 def make_products_exact(model: onnx.ModelProto) -> None:
-    """Rewrite the products of the main graph whose second factor or its zero point is a constant of int8."""
+    """Rewrite the products in the main graph whose second factor, or the zero point of that, is an int8 initialiser."""
     graph = model.graph
     signed = {tensor.name for tensor in graph.initializer if tensor.data_type == TensorProto.INT8}
     nodes: list[NodeProto] = []
@@ -54,7 +55,7 @@ def _inputs(node: NodeProto, places: Sequence[int]) -> list[str]:
 
 
 def _shift(name: str) -> list[NodeProto]:
-    """Nodes that make uint8 of a value of int8, or of no value, which is 0."""
+    """Return nodes that compute `name + 128` as uint8, for a value of int8. An empty name stands for 0."""
     half = numpy_helper.from_array(np.array(128, np.uint8 if not name else np.int32))
     if not name:
         return [helper.make_node("Constant", [], ["::unsigned"], value=half)]

@@ -1,4 +1,7 @@
-"""The lifted source, run by torch, and on request watched statement by statement. In the child process only."""
+"""Run the lifted source with torch, and on request record the values that its statements compute.
+
+This is called in the child process only.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,16 @@ from onnxlift.lifting.text.forward_statements import forward_statements
 from onnxlift.run import to_argument, to_result
 
 Probes = Mapping[str, Mapping[str, Sequence[str | None]]]
-"""Line of a statement (as text) -> path of a module -> the names of the values that the statement assigns there."""
+"""Line of a statement (as text) -> path of a module -> the names of the ONNX values that it assigns in that module."""
 
 
 def run_candidate(
     source: Path, inputs: Mapping[str, Any], outputs: Sequence[str], probes: Probes | None
 ) -> dict[str, Any]:
-    """The values of `outputs`; with `probes` also those of all the values that they name, in the order in which they
-    were computed. Runs the file: to be called only with one that we wrote, or that the user trusts."""
+    """Run the file `source`, and return the values of `outputs` by name.
+
+    With `probes`, the values that these name come first, in the order in which they were computed. The file is
+    executed: call this only with a file that we wrote, or that the user trusts."""
     tree = ast.parse(source.read_text(encoding="utf-8"), str(source))
     recorder = Recorder(probes or {})
     if probes:
@@ -47,7 +52,7 @@ PROBE = "_onnxlift_probe"
 
 
 def instrument(tree: ast.Module, probes: Probes) -> None:
-    """Let every statement that `probes` names tell what it has computed."""
+    """Add a call of the recorder to every statement that `probes` names."""
     chosen = {
         id(statement): str(statement.lineno)
         for statement in forward_statements(tree)
@@ -77,7 +82,7 @@ class _Instrumenter(ast.NodeTransformer):
 
 
 def _names(target: ast.expr) -> list[str] | None:
-    """The variables that are assigned, in order; None if anything else is."""
+    """Return the names of the variables in the target, in order; None if it has anything but variables."""
     if isinstance(target, ast.Name):
         return [target.id]
     if not isinstance(target, ast.Tuple):
@@ -96,7 +101,7 @@ def _probe(line: str, value: ast.expr) -> ast.Call:
 
 
 class Recorder:
-    """Keeps what the probes tell: ONNX value name -> value, each from the first time that it was computed."""
+    """The values that the probes have recorded: name of the ONNX value -> its value when first computed."""
 
     def __init__(self, probes: Probes) -> None:
         self.probes = probes
@@ -109,7 +114,7 @@ class Recorder:
         if len(values) == len(names):
             for name, value in zip(names, values, strict=True):
                 if name is not None and name not in self.values and _is_plain(value):
-                    # A copy, since code that follows may change the tensor in place.
+                    # Make a copy, since later code may change the tensor in place.
                     self.values[name] = np.array(to_result(value))
         return result
 

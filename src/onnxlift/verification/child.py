@@ -1,7 +1,7 @@
-"""A child process with limits of time and memory, in which a stranger's model may run.
+"""Run untrusted models and code in a child process with limits of time and memory.
 
-Memory is what the process itself has taken (anonymous pages), watched from here. A limit on address space is of no use:
-torch and ONNX Runtime reserve far more than they touch. Weights that are pages of a file do not count.
+We watch the memory that the process itself has taken (anonymous pages). A limit on its address space would be of no
+use: torch and ONNX Runtime reserve far more than they use. Weights that are mapped from a file do not count.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ TAIL = 2000
 
 @dataclass(frozen=True)
 class Limits:
-    """How long a side may take, in seconds, and how much memory, in bytes (None: four fifths of what is free)."""
+    """The time and the memory that a side may take, in seconds and bytes.
+
+    Without `memory`, the limit is four fifths of the free memory."""
 
     seconds: float = 300.0
     memory: int | None = None
@@ -40,7 +42,7 @@ class Limits:
 
 
 class ChildError(VerifyError):
-    """A side did not finish. `crashed` if it was not an error that it could report itself."""
+    """A side did not finish. It `crashed` if its process died, instead of reporting an error."""
 
     def __init__(self, message: str, crashed: bool = False) -> None:
         super().__init__(message)
@@ -48,12 +50,14 @@ class ChildError(VerifyError):
 
 
 def run_child(job: Path, task: dict[str, Any], who: str, limits: Limits, worker: str = WORKER) -> dict[str, Any]:
-    """What the worker answers to `task`, in the folder `job`. Raises ChildError, in which it is called `who`."""
-    # A side writes only here, and what an earlier one left must not be taken for its answer.
+    """Run `task` in a worker process in the folder `job`, and return its answer.
+
+    Raises ChildError if it does not finish; the message calls it `who`."""
+    # An answer that an earlier side left in the folder must not be taken for the answer of this one.
     answer = job / "answer.json"
     answer.unlink(missing_ok=True)
     (job / "task.json").write_text(json.dumps(task), encoding="utf-8")
-    # -P: the folder in which we were started, which may be the model's, is no place to import from.
+    # -P: import nothing from the current folder, which may be the model's.
     command = [sys.executable, "-P", "-m", worker, str(job)]
     with (job / "log.txt").open("wb") as log:
         process = subprocess.Popen(
@@ -72,7 +76,7 @@ def run_child(job: Path, task: dict[str, Any], who: str, limits: Limits, worker:
 
 
 def _watch(process: subprocess.Popen[bytes], who: str, limits: Limits) -> None:
-    """Wait for the end of the process, and raise ChildError if it goes too far."""
+    """Wait for the end of the process. Raises ChildError if it exceeds a limit."""
     deadline = time.monotonic() + limits.seconds
     most = limits.bytes
     status = Path(f"/proc/{process.pid}/status")
@@ -91,14 +95,14 @@ def _watch(process: subprocess.Popen[bytes], who: str, limits: Limits) -> None:
 def _kill(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)  # with all that it started: it leads a session of its own
+            os.killpg(process.pid, signal.SIGKILL)  # with the processes that it started: it has a session of its own
         else:
             process.kill()
         process.wait()
 
 
 def _field(path: Path, title: str) -> int | None:
-    """A line of a file under /proc that is given in kB, in bytes; None where there is no such thing."""
+    """Return a number of bytes from the line `title` of a file under /proc, which has kB; None if there is none."""
     try:
         line = next(line for line in path.read_text().splitlines() if line.startswith(title))
     except (OSError, StopIteration):
@@ -107,7 +111,7 @@ def _field(path: Path, title: str) -> int | None:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, with this very onnxlift to be imported, however it was found."""
+    """Return our environment, changed so that the child imports the same onnxlift as we do."""
     root = str(Path(__file__).parents[2])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -123,7 +127,7 @@ def _exit(code: int) -> str:
 
 
 def _tail(log: Path) -> str:
-    """The last words of a process."""
+    """Return the end of the log of a process, as a clause for a message."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - TAIL))
         text = file.read().decode("utf-8", "replace").strip()

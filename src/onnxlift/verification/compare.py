@@ -1,8 +1,11 @@
-"""One value against another: how far apart they are, and whether that is rounding or a mistake.
+"""Compare two values: how far are they apart, and is that rounding or a mistake?
 
-A floating-point tensor matches if it has NaN and infinity at the same places, and elsewhere
-|actual - expected| <= rtol * |expected| + atol * magnitude, the magnitude being that of the largest expected element:
-what rounding leaves in a small element comes from the large ones it was computed with. Everything else must be equal.
+A floating-point tensor matches if it has NaN and infinity at the same places as expected, and elsewhere
+
+    |actual - expected| <= rtol * |expected| + atol * magnitude
+
+where `magnitude` is that of the largest expected element: the rounding error of a small element comes from the large
+ones that it was computed with. All other values must be equal.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 SMALLEST_MAGNITUDE = 0.1
-"""Below this, values count as of this magnitude: what is small is mostly left over from sums of what is not."""
+"""The smallest `magnitude`. A tensor of smaller numbers is mostly what is left of sums of larger ones."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +39,9 @@ _TOLERANCES = {
     np.dtype(np.complex64): Tolerance(1e-3, 1e-5),
     np.dtype(np.complex128): Tolerance(1e-6, 1e-9),
 }
-_FLOAT8 = Tolerance(0.15, 0.02)  # a step to the neighbour, after sums in another order
+_FLOAT8 = Tolerance(0.15, 0.02)  # sums in another order may round to a neighbouring number
 
-# What lifted code uses in the place of a type that torch lacks, see `run.to_torch`.
+# Type that torch lacks -> the type in which lifted code holds it; see `run.to_torch`.
 _CARRIED: dict[np.dtype[Any], np.dtype[Any]] = {
     np.dtype(ml_dtypes.int4): np.dtype(np.int8),
     np.dtype(ml_dtypes.int2): np.dtype(np.int8),
@@ -52,7 +55,7 @@ _CARRIED: dict[np.dtype[Any], np.dtype[Any]] = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """How one tensor came out. `problem` says in words what is wrong, and is empty if it matches."""
+    """The result of comparing one tensor. `problem` says what is wrong, and is empty if the tensor matches."""
 
     name: str
     dtype: str
@@ -71,12 +74,12 @@ class Comparison:
 def compare(
     name: str, actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None
 ) -> list[Comparison]:
-    """The comparison of a value: one for a tensor, one for each element of a sequence or entry of a map."""
+    """Compare a value; return one comparison for a tensor, and one for each element of a sequence or entry of a map."""
     return list(_compare(name, actual, expected, rtol, atol))
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """Whether elements of the type are rounded: floating point of any kind, also those of ml_dtypes, and complex."""
+    """Tell whether numbers of the type are rounded: floating point (also of ml_dtypes) and complex numbers."""
     return dtype in _TOLERANCES or dtype.name.startswith("float")
 
 
@@ -109,7 +112,9 @@ def _kind(value: Any) -> str:
 def compare_arrays(
     name: str, actual: Array, expected: Array, rtol: float | None = None, atol: float | None = None
 ) -> Comparison:
-    """The comparison of two tensors, with the tolerance of their type unless one is given (`atol` then is absolute)."""
+    """Compare two tensors with the tolerance of their type, or with `rtol` and `atol` where they are given.
+
+    An `atol` that is given is absolute, not relative to the magnitude."""
     dtype, shape = actual.dtype.name, actual.shape
     wanted = _carried(expected.dtype)
     if _is_text(actual) and _is_text(expected):
@@ -152,7 +157,7 @@ def _compare_floats(name: str, dtype: str, actual: Array, expected: Array, toler
     wide = np.complex128 if expected.dtype.kind == "c" else np.float64
     a, e = actual.astype(wide).reshape(-1), expected.astype(wide).reshape(-1)
     finite = np.isfinite(a) & np.isfinite(e)
-    # Not finite on either side: NaN must meet NaN, and infinity the same infinity.
+    # Elements that are not finite on one of the sides: NaN must meet NaN, and infinity the same infinity.
     odd = ~finite & ~((np.isnan(a) & np.isnan(e)) | (a == e))
     a, e = a[finite], e[finite]
     distance, size = np.abs(a - e), np.abs(e)

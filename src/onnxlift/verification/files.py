@@ -1,4 +1,4 @@
-"""Inputs from files: .npy (one input), .npz (by name), .pb (a TensorProto, as ONNX's test data has them)."""
+"""Read inputs from files: .npy (one input), .npz (inputs by name), .pb (a TensorProto, as in ONNX's test data)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onnxlift.errors import VerifyError
 
 
 def read_inputs(paths: Sequence[Path]) -> dict[str, Any] | list[Any]:
-    """The values in the files, by name where the files say names, else in the order of the files."""
+    """Return the values in the files: by name if the files have names, else in the order of the files."""
     files = [file for path in paths for file in _expand(path)]
     named: dict[str, Any] = {}
     ordered: list[Any] = []
@@ -42,7 +42,7 @@ def _read(path: Path, named: dict[str, Any], ordered: list[Any]) -> None:
         case ".pb":
             tensor = onnx.TensorProto()
             tensor.ParseFromString(path.read_bytes())
-            # Without a folder, so that a tensor cannot refer to another file.
+            # A tensor must not refer to another file.
             if tensor.data_location == onnx.TensorProto.EXTERNAL:
                 raise ValueError("the tensor lies in another file")
             array = numpy_helper.to_array(tensor)
@@ -55,7 +55,7 @@ def _read(path: Path, named: dict[str, Any], ordered: list[Any]) -> None:
 
 
 def _expand(path: Path) -> list[Path]:
-    """The files input_0.pb, input_1.pb, ... of a folder in their order; any other path as it is."""
+    """Return the files input_0.pb, input_1.pb, ... of a folder in the order of their numbers; a file as it is."""
     if not path.is_dir():
         return [path]
     numbered = {

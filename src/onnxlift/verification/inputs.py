@@ -1,5 +1,7 @@
-"""Values for the inputs of a model: those that the user gives, and for the rest made up from the declared types, the
-sizes asked for, and what the inputs are used for (see `roles`). The same seed gives the same values.
+"""Make a value for each input of a model.
+
+Values that the user gives are used. The others are made up: from the declared types, the sizes that the user asks for,
+and the roles of the inputs (see `roles`). The same seed gives the same values.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ Array = np.ndarray[Any, Any]
 
 MAX_BYTES = 1 << 30
 DEFAULT_SIZE = 2
-# Sizes that differ from one another, so that a mix-up of axes does not go unnoticed.
+# The sizes differ from one another, so that a mix-up of axes does not go unnoticed.
 _SIZES_BY_NAME = (
     (re.compile(r"batch|^n$|^b$"), 2),
     (re.compile(r"past|cache"), 5),
@@ -31,7 +33,7 @@ _SIZES_BY_NAME = (
     (re.compile(r"height|width|image|^h$|^w$"), 64),
 )
 _SIZES_BY_RANK = {3: 32, 4: 64, 5: 16}
-"""Of unknown sizes from the third on, where the model convolves: it would refuse images of two by two."""
+"""Rank -> unknown sizes from the third axis on, if the model convolves: it would refuse images of 2 x 2."""
 _SEQUENCE_LENGTH = 2
 
 
@@ -43,7 +45,9 @@ def make_inputs(
     dims: Mapping[str, int] | None = None,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """A value for every input of the graph, in its order. `given` ones (by name, or in order) are kept as they are."""
+    """Return a value for every input of the graph, in their order.
+
+    Values that are `given` (by name, or in order) are used, converted to the type of the input if needed."""
     values = _by_name(graph, given)
     sizes = Sizes(graph, dims or {})
     for name, shape in (shapes or {}).items():
@@ -57,14 +61,14 @@ def make_inputs(
         name = value.name or ""
         own = made[name] = _make(
             value, sizes, random, (shapes or {}).get(name)
-        )  # made in any case: the others then do not depend on it
+        )  # made even if it is given, so that the random values of the other inputs do not depend on that
         if name in values:
             made[name] = _fit(name, values[name], type_of(value), own)
     return made
 
 
 class Sizes:
-    """The sizes of named dimensions: those asked for, those of given inputs, and for the rest a default."""
+    """The sizes of named dimensions: those that the user asks for, those of given inputs, and defaults for the rest."""
 
     def __init__(self, graph: ir.Graph, dims: Mapping[str, int]) -> None:
         names = {d for value in graph.inputs for d in type_of(value).shape or () if isinstance(d, str)}
@@ -77,7 +81,7 @@ class Sizes:
         self.convolves = any(node.op_type.startswith(("Conv", "MaxPool", "AveragePool")) for node in graph)
 
     def bind(self, value: ir.Value, shape: tuple[int, ...]) -> None:
-        """Take the named sizes of an input from the shape that it is to have."""
+        """Learn the sizes of an input's named dimensions from the shape that it will have."""
         declared = type_of(value).shape
         if declared is None:
             return
@@ -114,7 +118,7 @@ _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.m
 
 
 def _evaluate(text: str, sizes: Sizes) -> int | None:
-    """The size that exporters write as an expression of others: `past_sequence_length + 1`."""
+    """Compute a size that is an expression of others: `past_sequence_length + 1`. None if it is not one."""
 
     def value(node: ast.expr) -> int:
         match node:
@@ -162,7 +166,7 @@ def _tensor(kind: ValueType, shape: tuple[int, ...], role: Role, random: np.rand
 
 
 def _mask(shape: tuple[int, ...], random: np.random.Generator) -> Array:
-    """Zeros and ones, of which the first in each row is a one: a row that is all masked has no defined result."""
+    """Make a mask of zeros and ones. The first in each row is a one: a row of zeros would have no defined result."""
     mask = np.asarray(random.random(shape) < 0.7)
     if mask.ndim == 0:
         return np.asarray(True)
@@ -211,7 +215,10 @@ def _find(graph: ir.Graph, name: str) -> ir.Value:
 
 
 def _fit(name: str, value: Any, kind: ValueType, like: Any) -> Any:
-    """A given value in the element type of the input; numbers are converted where that loses no more than digits."""
+    """Convert a given value to the element type of the input.
+
+    A number is converted within its group only: bool, integers, or floats and complex. (Types of ml_dtypes are in no
+    group, and are converted to and from any type.)"""
     if value is None and kind.kind == "optional":
         return None
     if isinstance(like, list):

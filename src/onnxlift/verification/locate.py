@@ -1,9 +1,9 @@
-"""Where the two sides first differ.
+"""Find where the two sides first differ.
 
 Every statement of the lifted source assigns values that have a name in the ONNX model. So the lifted model is run once
-more with a probe after each statement, the ONNX model with these values as outputs, and the first pair that differs, in
-the order of the ONNX nodes, is the place to look at. A file that was edited is matched with what was lifted line by
-line: lines that were changed in place still stand for the same values.
+more with a probe after each statement, and the ONNX model with these values as outputs. The first pair that differs, in
+the order of the ONNX nodes, is the place to look at. If the user has edited the file, its lines are matched with those
+of the lifted source: lines that were changed in place still stand for the same values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LineMap = Mapping[int, int]
 
 
 def match_lines(lifted: str, text: str) -> LineMap:
-    """Which line of `text` stands for each line of the lifted source."""
+    """Match the lines of the lifted source with those of `text`."""
     ours, theirs = lifted.splitlines(), text.splitlines()
     if ours == theirs:
         return {line: line for line in range(1, len(ours) + 1)}
@@ -34,7 +34,9 @@ def match_lines(lifted: str, text: str) -> LineMap:
 
 
 def probes_of(source_map: SourceMap, lines: LineMap, wanted: Collection[str]) -> dict[str, dict[str, list[str | None]]]:
-    """What to record: line of a statement -> module path -> the names of the values that it assigns there."""
+    """Return the values to record: line of a statement -> module path -> names of the values that it assigns there.
+
+    None stands for a value that is not `wanted`."""
     probes: dict[str, dict[str, list[str | None]]] = {}
     for statement in source_map.statements:
         if statement.first_line not in lines:
@@ -56,7 +58,9 @@ def first_divergence(
     lines: LineMap,
     text: str,
 ) -> Divergence | None:
-    """The first value that does not match. `values` says which node (name, operator) of the model computes each."""
+    """Find the first value that does not match; None if all do.
+
+    `values` has the name and operator of the node that computes each value."""
     for index, (value, parts) in enumerate(comparisons):
         wrong = next((part for part in parts if not part.passed), None)
         if wrong is None:

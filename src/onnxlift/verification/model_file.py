@@ -1,4 +1,4 @@
-"""The ONNX model as a file that ONNX Runtime takes."""
+"""Provide the ONNX model as a file that ONNX Runtime takes."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ class ModelFile:
 
 
 def model_file(source: Any, data_files: Collection[Path], job: Path) -> ModelFile:
-    """The user's own file, if there is one, so that nothing large is copied; else what is in memory, written to `job`.
+    """Return the user's own file if there is one, so that nothing large is copied. Else write the model to `job`.
 
-    `data_files` are those that `load` has found to be the model's, all links followed."""
+    `data_files` are the files in which `load` has found the model's data, with all links followed. If some lie outside
+    the model's folder, a copy of the model without its data is written to `job`."""
     if isinstance(source, str | os.PathLike):
         path = Path(source).absolute()
         outside = [file for file in data_files if file != path.resolve() and not file.is_relative_to(path.parent)]
@@ -45,8 +46,10 @@ def model_file(source: Any, data_files: Collection[Path], job: Path) -> ModelFil
 
 
 def _follow_links(path: Path, job: Path) -> ModelFile:
-    """The model with the real places of its data. A Hugging Face cache holds links to files elsewhere: `load` has seen
-    that they are the model's own, but onnx and ONNX Runtime refuse every link that leads out of the folder."""
+    """Write a copy of the model that names the real files of its external data.
+
+    A Hugging Face cache holds links to files elsewhere. `load` has checked that these belong to the model, but onnx and
+    ONNX Runtime refuse every link that leads out of the folder."""
     model = onnx.load(path, load_external_data=False)
     entries = [
         entry

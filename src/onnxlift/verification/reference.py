@@ -1,4 +1,4 @@
-"""The ONNX model itself, run by ONNX Runtime, or by onnx's reference evaluator. In the child process only."""
+"""Run the ONNX model with ONNX Runtime, or with onnx's reference evaluator. Called in the child process only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 from .byte_products import make_products_exact
 
-# Types that ONNX Runtime computes with but cannot hand over to numpy: a Cast at the end of the model brings them out.
+# Types that ONNX Runtime computes with but cannot return as numpy arrays. A Cast at the end of the model converts them.
 _CAST_OUT = {
     "tensor(bfloat16)": (TensorProto.FLOAT, ml_dtypes.bfloat16),
     "tensor(float8e4m3fn)": (TensorProto.FLOAT, ml_dtypes.float8_e4m3fn),
@@ -25,7 +25,7 @@ _CAST_OUT = {
     "tensor(int2)": (TensorProto.INT8, ml_dtypes.int2),
     "tensor(uint2)": (TensorProto.UINT8, ml_dtypes.uint2),
 }
-# And how they are handed in: as their bits, with the name of the type.
+# The same types as inputs: they are passed as their bits, together with the type.
 _BITS_IN = {
     np.dtype(ml_dtypes.bfloat16): (np.uint16, TensorProto.BFLOAT16),
     np.dtype(ml_dtypes.float8_e4m3fn): (np.uint8, TensorProto.FLOAT8E4M3FN),
@@ -45,11 +45,11 @@ def run_reference(
     runtime: str,
     exact: bool = False,
 ) -> tuple[str, dict[str, Any]]:
-    """What ran the model at `path`, whose external data is in `folder`, and the values of `outputs`, and of values
-    `inside` the main graph that are none.
+    """Run the model at `path`, whose external data is in `folder`. Return the name of the runtime, and the values.
 
-    `runtime` is "onnxruntime", "onnx.reference", or empty: ONNX Runtime if it is installed and takes the model. With
-    `exact` it multiplies bytes exactly on every processor."""
+    These are the values of `outputs`, and of those values `inside` the main graph that are no outputs. `runtime` is
+    "onnxruntime" or "onnx.reference"; empty means ONNX Runtime if it is installed and takes the model, else
+    onnx.reference. With `exact`, ONNX Runtime multiplies bytes exactly on every processor."""
     if runtime != "onnx.reference":
         try:
             import onnxruntime
@@ -74,19 +74,19 @@ def run_reference(
 def _session(
     path: Path, folder: Path, outputs: Sequence[str], inside: Sequence[str], exact: bool
 ) -> tuple[Any, dict[str, Any]]:
-    """A session that gives these values, and the numpy type of those that are cast on the way out."""
+    """Return a session that computes these values, and the numpy types of those that a Cast converts for numpy."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    # What is wanted is what the model says, not what a fusion makes of it.
+    # We want the numbers of the model as it is, not of what a fusion makes of it.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.add_session_config_entry(_FOLDER_OPTION, str(folder))
 
     def start(model: str | bytes) -> Any:
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
-    # A model that is given as a path is read by ONNX Runtime itself, piece by piece; its data must lie beside it.
+    # Given a path, ONNX Runtime reads the model itself, piece by piece; but then the external data must lie beside it.
     model = _with_outputs(path, inside) if inside or exact or folder != path.parent else None
     if exact and model is not None:
         make_products_exact(model)
@@ -100,7 +100,7 @@ def _session(
 
 
 def _with_outputs(path: Path, names: Iterable[str]) -> onnx.ModelProto:
-    """The model with more of its values as outputs. External data is not loaded."""
+    """Load the model, and make the values `names` outputs as well. External data is not loaded."""
     model = onnx.load(path, load_external_data=False)
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
     return model

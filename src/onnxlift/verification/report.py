@@ -1,4 +1,4 @@
-"""What `verify` tells: whether every output matches, how closely, and where the two sides first differ."""
+"""The report of `verify`: whether every output matches, how closely, and where the two sides first differ."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .compare import Comparison
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first value of the model, in the order of its nodes, that comes out differently."""
+    """The first value of the model, in the order of its nodes, in which the two sides differ."""
 
     value: str
     node: str
@@ -20,13 +20,13 @@ class Divergence:
     nodes: tuple[str, ...]
     """The ONNX nodes behind the statement that computes the value."""
     first_line: int
-    """The place of that statement in the source; 0 if no statement of the source corresponds to it."""
+    """The line of that statement in the source; 0 if no statement of the source computes the value."""
     last_line: int
     source: str
     module: str
     """The path of the module that holds the statement."""
     compared: int
-    """How many values before it were compared, and matched."""
+    """The number of values before it; all of them match."""
 
     def __str__(self) -> str:
         lines = [
@@ -45,7 +45,7 @@ class Divergence:
 
 @dataclass(frozen=True)
 class Report:
-    """The result of a verification. True if it passed, and readable when printed."""
+    """The result of a verification. It is true if the verification passed, and readable when printed."""
 
     name: str
     reference: str
@@ -57,14 +57,14 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether every output has the right type, shape and numbers."""
+        """Tell whether every output has the right type, shape and numbers."""
         return all(output.passed for output in self.outputs)
 
     def __bool__(self) -> bool:
         return self.passed
 
     def to_dict(self) -> dict[str, Any]:
-        """The report for `json.dumps`; numbers that JSON cannot hold are None."""
+        """Return the report as plain dicts and lists, for `json.dumps`. Distances that are not defined are None."""
         report = asdict(self)
         report["outputs"] = [{**asdict(output), "passed": output.passed} for output in self.outputs]
         return {"passed": self.passed, **report}

@@ -1,7 +1,7 @@
-"""What an input is for, as far as what consumes it tells: an index into a table, a mask, a length, a size.
+"""Find out what an input is for, from the nodes that read it: an index into a table, a mask, a length, a size.
 
-Random integers would be refused by the model (an index outside the embedding) or say nothing (a mask without a one). So
-each input is followed through what only moves it about, to the nodes that make something of it.
+With merely random integers a model may fail (an index outside the embedding), or the result tells nothing (a mask
+without a one). So each input is followed through nodes that only move its elements, to the nodes that compute with it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from onnxlift.ir.graph.types import type_of
 
 Kind = Literal["", "index", "mask", "length", "size", "position"]
 
-# What hands elements on unchanged: operator -> the input through which.
+# Operators that only move elements, or select some -> the input whose elements they move.
 _MOVES = {
     **dict.fromkeys(
         ["Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Expand", "Flatten", "Transpose", "Slice", "Tile"], 0
@@ -25,7 +25,7 @@ _MOVES = {
 }
 _MOVES_ALL = frozenset({"Concat", "Where"})
 _COMPARES = frozenset({"Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual", "Not", "And", "Or", "Xor"})
-# Operator -> the input that is the number of something.
+# Operator -> the inputs that are sizes or numbers of something.
 _SIZES = {
     "Range": (0, 1, 2),
     "ConstantOfShape": (0,),
@@ -43,7 +43,7 @@ _MAX_NODES = 2000
 
 @dataclass
 class Role:
-    """What an input is for. An index is below `bound`."""
+    """The use that a model makes of an input. An index must be below `bound`, a length at most `bound`, if known."""
 
     kind: Kind = ""
     bound: int | None = None
@@ -51,7 +51,7 @@ class Role:
 
 
 def find_role(value: ir.Value) -> Role:
-    """The role of a graph input, from its consumers first and then from its name."""
+    """Find the role of a graph input, first from the nodes that read it and then from its name."""
     role = Role()
     for node, position, moved in _consumers(value):
         kind, bound = _use(node, position, moved)
@@ -74,7 +74,9 @@ def find_role(value: ir.Value) -> Role:
 
 
 def _consumers(value: ir.Value) -> list[tuple[ir.Node, int, ir.Value]]:
-    """The nodes that make something of the value: node, position of the input, and the value as it arrives there."""
+    """Return the nodes that compute with the value, or with a moved form of it.
+
+    Each comes with the position of the input, and with the value that it reads there."""
     found: list[tuple[ir.Node, int, ir.Value]] = []
     queue, seen = [value], {value}
     while queue and len(seen) < _MAX_NODES:
@@ -93,7 +95,7 @@ def _consumers(value: ir.Value) -> list[tuple[ir.Node, int, ir.Value]]:
 
 
 def _use(node: ir.Node, position: int, value: ir.Value) -> tuple[Kind, int | None]:
-    """What a node takes its input for, and below what its elements have to be."""
+    """Return what a node uses its input for, and the bound of its elements, if there is one."""
     if node.op_type == "Embedding" and position == 1:
         return "index", _size(node.inputs[0], 0)
     if _INDEXES.get(node.op_type) == position:

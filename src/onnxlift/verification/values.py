@@ -1,6 +1,6 @@
-"""Values on their way between two processes: NAME.json says what they are, NAME.bin holds the elements.
+"""Pass values between two processes: NAME.json describes them, NAME.bin holds the elements.
 
-Not a pickle: the process that wrote them has run what a stranger made, and must not be able to say more than values.
+This is not a pickle, since the process that writes the values has run untrusted code: a pickle could make us run more.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def write_values(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def read_values(path: Path) -> dict[str, Any]:
-    """What `write_values` wrote, with the arrays as pages of the file."""
+    """Read the values that `write_values` wrote. The arrays are mapped from the file."""
     described = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
     file = path.with_suffix(".bin")
     data = np.memmap(file, np.uint8, "r") if file.stat().st_size else np.empty(0, np.uint8)

@@ -1,4 +1,4 @@
-"""`verify`: the lifted model against the ONNX model, on the same inputs, each in a child process of its own."""
+"""`verify` runs the lifted model and the ONNX model on the same inputs, each in its own child process, and compares."""
 
 from __future__ import annotations
 
@@ -53,14 +53,16 @@ def verify(
     memory: int | str | None = None,
     **options: Any,
 ) -> Report:
-    """Compare the lifted model with ONNX Runtime: the report says whether it passed, and if not, where the two first
-    differ (with `trace` all values inside are compared also if it passed).
+    """Compare the lifted model with ONNX Runtime on the same inputs, and return a report.
 
-    `inputs` are arrays by name or in order, or a file (.npy, .npz, .pb); those that are missing are made up from the
-    model, with the `shapes` of inputs and the sizes of named `dims` that are asked for. `rtol` and `atol` replace the
-    tolerances of the types. `against` names a saved file, perhaps edited, that is verified instead of a fresh one:
-    **it is executed**. Each side may take `timeout` seconds and `memory` bytes. `lifted` is what `source` was lifted to
-    already; without it, it is lifted here, with `options` of `lift`."""
+    The report says whether the two match and, if not, where they first differ. With `trace`, values inside the model
+    are compared even if the outputs match.
+
+    `inputs` are arrays by name or in order, or files (.npy, .npz, .pb). Inputs that are missing are made up from the
+    model; `shapes` gives shapes of inputs, `dims` sizes of named dimensions. `rtol` and `atol` replace the tolerances
+    of the types. `against` names a saved file, perhaps edited, that is verified instead of a fresh one: **it is
+    executed**. Each side may take `timeout` seconds and `memory` bytes. `lifted` is the result of lifting `source`, if
+    you have it; without it, `source` is lifted here, with `options` of `lift`."""
     if hasattr(source, "read"):
         source = source.read()
     if lifted is None:
@@ -98,7 +100,7 @@ def verify(
 
 
 def _with_sizes(error: ChildError, graph: ir.Graph, values: Mapping[str, Any]) -> ChildError:
-    """The error, and the sizes of the inputs, if we have chosen some of them and the model may need others."""
+    """Add the sizes of the inputs to the error, if we have chosen some of them: the model may need others."""
     chosen = [v.name or "" for v in graph.inputs if not all(isinstance(size, int) for size in shape_of(v) or (None,))]
     if error.crashed or not chosen:
         return error
@@ -108,7 +110,7 @@ def _with_sizes(error: ChildError, graph: ir.Graph, values: Mapping[str, Any]) -
 
 @dataclass(frozen=True)
 class _Result:
-    """What both sides computed, by the names of the ONNX values, and what ran the ONNX model."""
+    """The values that both sides computed, by the names of the ONNX values, and the runtime of the ONNX model."""
 
     actual: Mapping[str, Any]
     expected: Mapping[str, Any]
@@ -131,7 +133,7 @@ class _Sides:
         self.limits = limits
         self.model = model_file(source, lifted.data_files(), job)
         self.outputs = [value.name or "" for value in lifted.model.graph.outputs]
-        self.exact = False  # whether ONNX Runtime is to multiply bytes as it should
+        self.exact = False  # True: ONNX Runtime must multiply bytes exactly (see byte_products.py)
         if against is None:
             self.source = lifted.save(job / "lifted_files")[0]
         else:
@@ -140,7 +142,9 @@ class _Sides:
                 raise VerifyError(f"there is no file {str(against)!r} to verify.")
 
     def run(self, look_inside: bool) -> _Result:
-        """The outputs of both sides; and those values inside the model that the lifted source computes too."""
+        """Run both sides, and return their outputs.
+
+        With `look_inside`, also return those values inside the model that the lifted source computes too."""
         probes = None
         if look_inside:
             wanted = self.values.keys() - set(self.outputs)
@@ -155,7 +159,7 @@ class _Sides:
         run_child(self.job, task, "the lifted model", self.limits)
 
     def _run_reference(self, inside: Sequence[str]) -> str:
-        """Run the ONNX model; gives the name of what ran it. After a crash of ONNX Runtime, onnx's evaluator does."""
+        """Run the ONNX model, and return the name of the runtime. If ONNX Runtime crashes, run onnx's evaluator."""
         places = {"model": str(self.model.path), "folder": str(self.model.folder)}
         task = {"side": "reference", **places, "outputs": self.outputs, "inside": list(inside), "exact": self.exact}
         try:
@@ -169,7 +173,7 @@ class _Sides:
 
     @cached_property
     def lines(self) -> LineMap:
-        """Where the lines of what was lifted are in the file that is run."""
+        """Line of the lifted source -> line of the file that is run."""
         return match_lines(self.lifted.source, self.source.read_text(encoding="utf-8"))
 
     @cached_property
@@ -185,11 +189,11 @@ class _Sides:
 
     @property
     def multiply_bytes(self) -> bool:
-        """Whether ONNX Runtime may be the one that is wrong."""
+        """Tell whether the model multiplies bytes. ONNX Runtime may do that wrongly (see byte_products.py)."""
         return any(op_type in FACTORS for _, op_type in self.values.values())
 
     def locate(self, report: Report, result: _Result, rtol: float | None, atol: float | None) -> Report:
-        """The report with the first value that differs, if one does."""
+        """Return the report with the first value that differs, or with a note that all values inside match."""
         random = _random_values(self.lifted.model.graph)
         actual, expected = result.actual, result.expected
         ordered = [name for name in self.values if name in actual and name in expected and name not in random]
@@ -228,7 +232,7 @@ def _compare_outputs(
 
 
 def _compare_form(name: str, actual: Any, expected: Any) -> Comparison:
-    """The comparison of values that are random, and so can agree in type and shape only."""
+    """Compare values that are random: only their type and shape can agree."""
     note = "random: only type and shape are compared"
     same = describe(actual) == describe(expected)
     problem = "" if same else f"is {describe(actual)}, and should be {describe(expected)}"
@@ -236,7 +240,7 @@ def _compare_form(name: str, actual: Any, expected: Any) -> Comparison:
 
 
 def _random_values(graph: ir.Graph) -> set[str]:
-    """The names of all values that depend on a random node."""
+    """Return the names of all values that depend on a random node."""
     names: set[str] = set()
     for node in graph:
         inner = list(inner_nodes(node))
@@ -249,7 +253,7 @@ def _random_values(graph: ir.Graph) -> set[str]:
 
 
 def describe(value: Any) -> str:
-    """A value in a few words: `float32 (2, 3)`."""
+    """Describe a value in a few words: `float32 (2, 3)`."""
     if value is None:
         return "nothing"
     if isinstance(value, list):

@@ -1,5 +1,6 @@
-"""What runs in the child process: `python -m onnxlift.verification.worker FOLDER` reads FOLDER/task.json, runs one side
-on FOLDER/inputs, and writes FOLDER/SIDE and FOLDER/answer.json.
+"""The program of the child process: `python -m onnxlift.verification.worker FOLDER`.
+
+It reads FOLDER/task.json, runs one side on FOLDER/inputs, and writes FOLDER/SIDE and FOLDER/answer.json.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def _run(task: dict[str, Any], inputs: dict[str, Any]) -> tuple[dict[str, Any], 
 
 
 def _place(error: BaseException, task: dict[str, Any]) -> str:
-    """The line of the lifted source in which it happened, if it did."""
+    """Return the line of the lifted source in which the error happened, as a clause; empty if it was elsewhere."""
     traceback, line = error.__traceback__, None
     while traceback is not None:
         if traceback.tb_frame.f_code.co_filename == task.get("source"):

@@ -29,4 +29,4 @@ def test_stages_are_those_that_changed_something() -> None:
 
 def test_idioms_can_be_left_out() -> None:
     stages, counts = recognised("glu")
-    assert stages == [] and counts["glu"] == 0
+    assert stages == [] and "glu" not in counts

@@ -280,7 +280,7 @@ def expanded(node: onnx.NodeProto, inputs: dict[str, Any], opset: int, supported
     graph = helper.make_graph([node], "g", infos, [onnx.ValueInfoProto(name=name) for name in node.output])
     model = load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10))
     normalise(model)
-    expand_operators.run(model, lambda _, op_type: op_type in supported)
+    expand_operators.run(model, supported=lambda _, op_type: op_type in supported)
     return [n.op_type for n in model.graph if n.op_type != "Constant"]
 
 
@@ -319,7 +319,7 @@ def test_sequence_map_reads_values_from_outside() -> None:
     )
     loaded = load(model)
     normalise(loaded)
-    expand_operators.run(loaded, lambda _, op_type: op_type != "SequenceMap")
+    expand_operators.run(loaded, supported=lambda _, op_type: op_type != "SequenceMap")
     nodes = {node.op_type: node for node in loaded.graph.all_nodes()}
     assert "SequenceMap" not in nodes
     assert nodes["Mul"].inputs[1] is nodes["Neg"].outputs[0]

@@ -149,7 +149,7 @@ def test_random_graphs_compute_the_same(name: str, proto: onnx.ModelProto) -> No
 def test_skipped_passes_do_not_run() -> None:
     text = "g (float[n] x) => (y) { a = Cast <to = 1> (x) b = Transpose(a) y = Neg(b) }"
     model = normal_form(parse(text))
-    assert simplify(model, skip=["no-ops"])["no-ops"] == 0
+    assert "no-ops" not in simplify(model, skip=["no-ops"])
     assert operators(model) == ["Cast", "Transpose", "Neg"]
 
 

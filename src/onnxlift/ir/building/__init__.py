@@ -1,1 +1,1 @@
-"""From a checked proto to an onnx_ir.Model in one spelling, sorted, with its weights attached."""
+"""From a checked proto to an onnx_ir.Model that is in one spelling and sorted, and has its weights."""

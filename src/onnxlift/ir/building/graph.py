@@ -1,4 +1,4 @@
-"""Build the onnx_ir.Model, and give it the tensors that were taken out of the proto."""
+"""Build the onnx_ir.Model from the proto, and give it the tensors that were taken out of the proto."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def run(draft: Draft) -> int:
     try:
         model = ir.from_proto(draft.proto)
     except Exception as error:
-        # onnx-ir wraps what went wrong once for every level of the graph; the innermost says it best.
+        # onnx-ir wraps the error once for every level of nesting; the innermost error is the clearest.
         raise LoadError(f"onnx-ir cannot represent the model: {root_cause(error)}") from error
     attach_weights(model, draft.store)
     for value in (*model.graph.inputs, *model.graph.outputs):

@@ -1,7 +1,7 @@
-"""Nodes come before those that read their outputs.
+"""Sort the nodes, so that each comes before the nodes that read its outputs.
 
-A node that holds subgraphs also reads what these capture from outside. The order of a graph that is sorted already
-does not change; otherwise each step takes the earliest node, in the file's order, that is ready.
+A node that holds subgraphs also reads the outer values that these use. A graph that is sorted already keeps its order.
+In others, the next node is always the first in the file's order whose inputs are all computed.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ Readers = dict[ir.Node, list[ir.Node]]
 
 @step("order", optional=False, after={"graph": "it sorts the nodes of the built graph"})
 def run(draft: Draft) -> int:
-    """Sort the main graph and the functions; gives the number of graphs that were out of order."""
+    """Sort the main graph and the functions; return the number of graphs that were out of order."""
     assert draft.model is not None
     functions = (function.graph for function in draft.model.functions.values())
     return sum(sort_nodes(graph) for graph in (draft.model.graph, *functions))
 
 
 def sort_nodes(graph: ir.Graph) -> int:
-    """Sort `graph` and its subgraphs, in place; gives how many were out of order. Raises LoadError that names the nodes
-    of a cycle, if there is one."""
+    """Sort `graph` and its subgraphs in place; return how many were out of order.
+
+    If there is a cycle, raises a LoadError that names its nodes."""
     changes = 0
     readers: dict[ir.Graph, Readers] = {}
     _collect(graph, {}, readers)
@@ -43,7 +44,9 @@ def sort_nodes(graph: ir.Graph) -> int:
 
 
 def _collect(graph: ir.Graph, holders: dict[ir.Graph, ir.Node], readers: dict[ir.Graph, Readers]) -> None:
-    """Fill `readers`. `holders` has, for each graph around this one, its node that contains this one."""
+    """Fill `readers` for `graph` and its subgraphs.
+
+    `holders` says, for each graph around this one, which of its nodes contains this one."""
     readers[graph] = {}
     for node in graph:
         holders[graph] = node
@@ -80,7 +83,7 @@ def _sorted(nodes: list[ir.Node], position: dict[ir.Node, int], readers: Readers
 
 
 def _cycle(stuck: set[ir.Node], readers: Readers) -> list[ir.Node]:
-    """The nodes of one cycle among `stuck`, each of which reads from another of them; at most ten are returned."""
+    """Return the nodes of one cycle, at most ten. Each node in `stuck` reads from another one in `stuck`."""
     source = {reader: node for node in readers if node in stuck for reader in readers[node]}
     node = min(stuck, key=lambda each: each.name or "")
     visited: dict[ir.Node, None] = {}

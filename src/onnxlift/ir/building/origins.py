@@ -1,4 +1,4 @@
-"""Decide what each initialiser is, who named it, and who exported the model (ir/origin/)."""
+"""Decide what each initialiser is, who named it, and which program exported the model (see ir/origin/)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onnxlift.stages import step
 
 @step("origins", optional=False, after={"graph": "it looks at the initialisers of the built graph"})
 def run(draft: Draft) -> int:
-    """Classify every initialiser, once."""
+    """Note on every initialiser what it is; later steps read that note."""
     assert draft.model is not None
     classify(draft.model)
     return 0

@@ -1,14 +1,14 @@
-"""One form for what ONNX lets a model say in several ways. Works on the proto, which is checked by then.
+"""Choose one spelling wherever ONNX lets a model say the same thing in several ways. The proto is checked by then.
 
 1. `ai.onnx` is written as the empty domain.
-2. An initialiser that is also an input of the model is an initialiser. In a subgraph it is an input: whoever runs a
-   subgraph feeds all of its inputs, so the initialiser is never read.
-3. A sparse initialiser, and the sparse value of a Constant, is dense.
-4. A subgraph that returns a value of an outer graph does so through an Identity.
-5. Every node has a name, unique among the nodes of the graph and its subgraphs, or of its function.
-6. What the file says about the types of intermediate values is dropped, since it may be wrong and inference finds it
-   again; it stays for the outputs of operators without a schema, where it is all that is known.
-7. A negative size in a declared shape is an unknown size, as the exporters that write it mean it.
+2. A name that is an initialiser and an input of the model is made an initialiser only. In a subgraph it is made an
+   input only: the node that runs a subgraph feeds all of its inputs, so the initialiser would never be read.
+3. A sparse initialiser, and the sparse value of a Constant, is made dense.
+4. A subgraph that returns a value of an outer graph returns it through an Identity.
+5. Every node has a name. It is unique in the main graph with its subgraphs, or in its function.
+6. The declared types of intermediate values are dropped: they may be wrong, and inference finds them again. They stay
+   for the outputs of operators that have no schema and are no function of the model: nothing else is known of these.
+7. A negative size in a declared shape becomes an unknown size, which is what exporters mean by it.
 8. Types that onnx-ir cannot hold (maps) are taken out, and kept beside the graph.
 """
 
@@ -38,7 +38,7 @@ MAX_DENSE_TOTAL = 256 << 20
 
 @step("spelling", optional=False)
 def run(draft: Draft) -> int:
-    """Bring the proto into the form above."""
+    """Apply the rules above to the proto."""
     model = draft.proto
     _plain_domains(model)
     draft.unheld_types = {
@@ -54,7 +54,7 @@ def run(draft: Draft) -> int:
         preparer.value_info(function.node, function.value_info)
         preparer.nodes(function.node)
         _name_nodes(all_nodes(function.node))
-    # Where a node runs is not ours to decide; and onnx-ir takes quadratic time to read it.
+    # This says on which devices nodes run. Lifting does not need it, and onnx-ir takes quadratic time to read it.
     model.ClearField("configuration")
     return 0
 
@@ -77,7 +77,7 @@ def _inputs_are_not_initializers(graph: onnx.GraphProto) -> None:
 
 
 class _Preparer:
-    """Rules 2 to 4 and 6 to 8, for a graph or function and all that it contains."""
+    """The rules 2 to 4 and 6 to 8, applied to a graph or function and to the subgraphs inside it."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self.model = model
@@ -86,7 +86,7 @@ class _Preparer:
 
     @cached_property
     def value_names(self) -> _Names:
-        """The names of all values that a node or a subgraph defines, reads or returns. Rarely needed."""
+        """The names of all values that nodes and subgraphs define, read or return; collected when first needed."""
         names: set[str] = set()
         for body in (self.model.graph.node, *(function.node for function in self.model.functions)):
             for node in all_nodes(body):
@@ -152,7 +152,9 @@ class _Preparer:
                 output.name = fresh
 
     def dense(self, sparse: onnx.SparseTensorProto) -> onnx.TensorProto:
-        """The same tensor with its zeros. Raises LoadError if that is too large, or if an index is outside."""
+        """Return the same tensor with its zeros written out.
+
+        Raises LoadError if that is too large, or if the sparse tensor is broken, such as by an index out of range."""
         name, dims = sparse.values.name, list(sparse.dims)
         if len(dims) > 32 or any(size < 0 for size in dims) or sparse.values.data_type == onnx.TensorProto.STRING:
             raise LoadError(f"sparse tensor {quote(name)} has shape {dims[:33]} or holds strings, which cannot be.")
@@ -181,7 +183,7 @@ class _Preparer:
 
 
 def _name_nodes(nodes: Iterable[onnx.NodeProto]) -> None:
-    """Fill missing names as `Conv_3` (operator and position), and number repeated ones."""
+    """Name nodes without a name by operator and position (`Conv_3`), and add numbers to repeated names."""
     nodes = list(nodes)
     names = _Names(node.name for node in nodes)
     seen: set[str] = set()
@@ -194,7 +196,7 @@ def _name_nodes(nodes: Iterable[onnx.NodeProto]) -> None:
 
 
 class _Names:
-    """Names in use, and new ones that are not."""
+    """A set of names in use, from which `fresh` makes new ones."""
 
     def __init__(self, taken: Iterable[str]) -> None:
         self.taken = set(taken)
@@ -242,8 +244,10 @@ def _copy_type(type_: onnx.TypeProto) -> onnx.TypeProto:
 
 
 def _tells(info: onnx.ValueInfoProto) -> bool:
-    """Whether PyTorch's exporter says what a constant was: made of others, a buffer, or a parameter although its name
-    speaks of no module. All else that such an entry says is in the value itself."""
+    """Tell whether the entry of an initialiser has a note of PyTorch's exporter that must be kept.
+
+    The note says that the initialiser was computed from others, that it was a buffer, or what it was although its name
+    has no module path (no dot). Everything else in the entry can be seen from the initialiser itself."""
     return any(
         entry.key == FOLDED_FROM or (entry.key == SIGNATURE_KIND and (entry.value == "BUFFER" or "." not in info.name))
         for entry in info.metadata_props

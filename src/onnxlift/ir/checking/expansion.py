@@ -1,4 +1,8 @@
-"""Check how large a model is once every call of a function is replaced by its body, before anything expands it."""
+"""Check how large the model would be if every call of a function were replaced by its body.
+
+This comes before anything is really expanded. A small file can hold functions that call each other so often that the
+whole would never fit into memory.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,12 @@ from onnxlift.stages import step
 from .form import MAX_NESTING
 
 MAX_NODES = 2_000_000
-"""Nodes after every call of a model-local function is replaced by its body."""
+"""The largest number of nodes, counted with every call of a model-local function replaced by its body."""
 
 
 @step("expansion", optional=False, after={"form": "it counts the nodes and calls"})
 def run(draft: Draft) -> int:
-    """Refuse functions that call themselves, or each other so often that the whole could never be written down."""
+    """Refuse a model whose functions call themselves, are nested too deeply, or expand to too many nodes."""
     functions = draft.functions
     size: dict[FunctionId, int] = {}
     depth: dict[FunctionId, int] = {}

@@ -1,4 +1,4 @@
-"""Check the form of a model: names that are defined once and exist, opsets, attributes, texts, nesting."""
+"""Check the form of a model: names, opsets, attributes, element types, texts and nesting."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onnxlift.ir.reading.protos import graphs_of
 from onnxlift.stages import step
 
 MAX_NESTING = 32
-"""Subgraphs within subgraphs, and functions that call functions."""
+"""How deep subgraphs may be nested in subgraphs, and calls of functions in functions."""
 
 
 def _newest_opsets() -> dict[str, int]:
@@ -35,7 +35,7 @@ _ELEMENT_TYPES = frozenset(onnx.TensorProto.DataType.values())
 
 @step("form", optional=False, after={"versions": "how a file is read depends on its versions"})
 def check_form(draft: Draft) -> int:
-    """Check that every name is defined once, that what is read exists, and that texts are UTF-8."""
+    """Check that every name is defined once, that every value that is read exists, and that texts are UTF-8."""
     model = draft.proto
     _check_text("the model", model.producer_name, model.producer_version, model.domain, model.doc_string)
     _check_metadata("the model", model)
@@ -99,7 +99,7 @@ def _opsets(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
 
 @dataclass
 class Body:
-    """The main graph or one function: checks it with all its subgraphs, and counts nodes and calls on the way."""
+    """The main graph or one function with all its subgraphs, while it is checked. Counts nodes and calls on the way."""
 
     contents: Contents
     opsets: dict[str, int]
@@ -140,7 +140,7 @@ class Body:
             defined.add(name)
 
     def nodes(self, nodes: Sequence[onnx.NodeProto], scopes: list[set[str]], nesting: int) -> None:
-        # All outputs first: the nodes may be in any order, they are sorted later.
+        # Collect all outputs first: the nodes may be in any order, and are sorted later.
         defined = scopes[-1]
         for index, node in enumerate(nodes):
             for output in node.output:

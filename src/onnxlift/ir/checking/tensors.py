@@ -1,4 +1,4 @@
-"""Check every tensor: its header, where its bytes lie, and that there are as many as its shape says."""
+"""Check every tensor: its header, where its bytes lie, and that it has as many bytes as its shape needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check that the file is of a version that we can read."""
+"""Check that the file has an IR version that we can read."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Editing a graph without losing what must stay: its outputs keep their names, order and number.
+"""Edit a graph so that its outputs keep their names, order and number.
 
-A pass visits nodes in topological order and redirects the uses of values. Nodes that it drops let go of their inputs
-at once, so that counts of uses stay right, and are taken out of the graph together when the sweep is over (taking
-them out one by one would cost a look at all graph outputs each time).
+A pass visits nodes in topological order and redirects the uses of values. A node that it drops lets go of its inputs
+at once, so that the number of uses of each value stays right. It leaves the graph only when the sweep is over, together
+with all others: removing nodes one by one would look at all graph outputs each time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Names:
         self._numbers: Counter[str] = Counter()
 
     def fresh(self, base: str) -> str:
-        """`base`, or `base` with a number where that is taken; nobody gets it again."""
+        """Return `base`, with a number if it is taken, and reserve it."""
         taken = self._names()
         name = base
         while name in taken:
@@ -44,7 +44,7 @@ class Names:
         return name
 
     def like(self, name: str) -> str:
-        """A name as its maker might have gone on counting: `linear_7` for another `linear_3`."""
+        """Return and reserve a free name that differs from `name` by its number only: `linear_3` -> `linear_7`."""
         base = re.sub(r"_\d{1,9}$", "", name)
         taken = self._names()
         while f"{base}_{self._numbers[base]}" in taken:
@@ -52,7 +52,9 @@ class Names:
         return self.fresh(f"{base}_{self._numbers[base]}")
 
     def distinct(self, name: str) -> str:
-        """The name for a value that is called `name` and moves to another graph: a new one if another has it too."""
+        """Return the name for a value that is called `name` and moves to another graph.
+
+        It is `name` itself, or a new one if another value of the model has the same name."""
         taken = self._names()
         if taken[name] <= 1:
             return name
@@ -78,7 +80,7 @@ class Edit:
         self.opset = region.opset
         self.changes = 0
         self.shared: set[ir.Value] = set()
-        """Values that were found to have many readers: asking again would make a list of them each time."""
+        """Values that are known to have many readers. Counting these again would make a list of them each time."""
         self._dropped: dict[ir.Node, None] = {}
         self._shared: dict[tuple[object, ...] | None, ir.Value] = {}
         self._positions: dict[ir.Value, list[int]] = {}
@@ -86,10 +88,9 @@ class Edit:
             self._positions.setdefault(value, []).append(position)
 
     def redirect(self, old: ir.Value, new: ir.Value) -> bool:
-        """Let everybody who reads `old` read `new`; False, and nothing done, if a graph output stands in the way.
+        """Let all readers of `old` read `new`. If `can_redirect` says no, return False and change nothing.
 
-        An output of the graph keeps its name: `new` takes it over, if it is made in this graph and is not itself an
-        input, an initialiser or another output.
+        If `old` is an output of the graph, `new` becomes that output and takes over its name.
         """
         if not self.can_redirect(old, new):
             return False
@@ -107,13 +108,18 @@ class Edit:
         return True
 
     def can_redirect(self, old: ir.Value, new: ir.Value) -> bool:
-        """Whether `redirect` is possible."""
+        """Tell whether `redirect` is possible.
+
+        It is, unless `old` is an output of the graph and `new` cannot become it: `new` must be made by a node of this
+        graph, and not be an output already."""
         producer = new.producer()
         owned = producer is not None and producer.graph is self.graph and not new.is_graph_output()
         return owned or old not in self._positions
 
     def bypass(self, node: ir.Node, source: ir.Value | None) -> bool:
-        """Remove a node that passes on `source`: its first output is replaced by it. True if that was possible."""
+        """Remove a node whose first output is `source` unchanged: its readers read `source`. Tell whether it worked.
+
+        It does not if `source` is None, another output of the node is used, or `redirect` is not possible."""
         if source is None or any(output.uses() or output in self._positions for output in node.outputs[1:]):
             return False
         if not self.redirect(node.outputs[0], source):
@@ -128,7 +134,7 @@ class Edit:
         results: Sequence[ir.TensorProtocol | Array],
         reason: str = "computed from constants",
     ) -> None:
-        """Replace a node by initialisers with the names of its outputs."""
+        """Replace a node by initialisers that hold `results`, under the names of its outputs."""
         outputs = list(node.outputs)
         names = [output.name for output in outputs]
         for output, name, result in zip(outputs, names, results, strict=True):
@@ -153,8 +159,10 @@ class Edit:
         domain: str | None = None,
         named_by: ir.Node | None = None,
     ) -> ir.Node:
-        """Put a node with one output in the place of `node`, which keeps the output's name, type and shape. It has the
-        same domain unless another is given, and the name and metadata of `named_by` (by default of `node`)."""
+        """Put a new node in the place of `node`, which has one output; return the new node.
+
+        The new output has the old one's name, type and shape. The new node has the domain of `node` unless another is
+        given, and the name and metadata of `named_by` (by default of `node`)."""
         (_,) = node.outputs
         return self.join([node], op_type, inputs, attributes, before=node, domain=domain, named_by=named_by)
 
@@ -169,9 +177,11 @@ class Edit:
         domain: str | None = None,
         named_by: ir.Node | None = None,
     ) -> ir.Node:
-        """Put one node in the place of several that have one output each, in front of `before`, which comes before all
-        who read them: it has all these outputs, in the order of `nodes`, with their names, types and shapes, and the
-        name and metadata of `named_by` (by default of `before`)."""
+        """Put one new node in the place of several that have one output each; return the new node.
+
+        It has an output for each of `nodes`, in their order, with the name, type and shape of the old one. It stands in
+        front of `before`, which must come before all readers of these outputs. Its name and metadata are those of
+        `named_by` (by default of `before`)."""
         olds = [node.outputs[0] for node in nodes]
         outputs = [ir.Value(type=old.type, shape=old.shape) for old in olds]
         source = before if named_by is None else named_by
@@ -186,7 +196,7 @@ class Edit:
         return new
 
     def _take_over(self, old: ir.Value, new: ir.Value) -> None:
-        """Let `new` have the name, the metadata and all users of `old`."""
+        """Give `new` the name, the metadata and all readers of `old`; if `old` is a graph output, `new` becomes it."""
         new.meta.update(old.meta)
         new.metadata_props.update(old.metadata_props)
         name, old.name = old.name, None
@@ -210,11 +220,13 @@ class Edit:
         domain: str = "",
         shared: bool = False,
     ) -> ir.Value:
-        """The output of a new node in front of `before`: of the element type of `like` and the given shape,
-        with a name after `name` that says it is generated. The node belongs to the module of `beside` (by default of
-        `before`). If it reads one node's output, it stands right behind that one, so that the order of the computation
-        stays the author's. If it is `shared`, whoever asks for the same again gets the same, and it stands in front of
-        the first one who did."""
+        """Insert a new node in front of `before`, and return its output.
+
+        The output has the element type of `like` and the given shape. Its name is made from `name`, in the form of
+        generated names: `name_output_0`. The node belongs to the module of `beside` (by default of `before`). If only
+        one node makes its inputs, it stands right behind that node, so that the author's order of computation stays.
+        With `shared`, asking for the same node again gives the same output; the node then stands in front of the
+        `before` of the first call."""
         attributes = list(attributes)
         key = (domain, op_type, *map(_identity, inputs), *map(str, attributes)) if shared else None
         if key in self._shared:
@@ -236,23 +248,25 @@ class Edit:
         return output
 
     def shape(self, before: ir.Node, value: ir.Value) -> ir.Value:
-        """The shape of `value` as a new node gives it, in front of `before`."""
+        """Insert a Shape node in front of `before`, and return the shape of `value` as its output."""
         integers = ir.Value(type=ir.TensorType(ir.DataType.INT64))
         axes = None if value.shape is None else len(value.shape)
         return self.insert(before, "Shape", [value], like=integers, shape=[axes], name=f"{value.name}.shape")
 
     def axes(self, node: ir.Node, axes: Sequence[int]) -> tuple[list[ir.Value], list[ir.Attr]]:
-        """The axes of a Squeeze or Unsqueeze in the place of `node`: as an input, and before opset 13 an attribute."""
+        """Return inputs and attributes that give a Squeeze or Unsqueeze in the place of `node` its axes.
+
+        Since opset 13 the axes are an input, before that an attribute."""
         if self.opset(node) < 13:
             return [], [ir.AttrInt64s("axes", axes)]
         return [self.constant(f"{node.outputs[0].name}.axes", np.array(axes, np.int64))], []
 
     def constant(self, name: str, array: Array) -> ir.Value:
-        """A new constant of this graph, under this name or a similar one."""
+        """Add a constant to this graph, and return it. Its name is `name`, with a number if that is taken."""
         return initialiser(self.graph, self.names.fresh(name), array)
 
     def drop(self, node: ir.Node) -> None:
-        """Take the node out of the graph when the sweep ends; its inputs are free at once."""
+        """Drop the node: it lets go of its inputs now, and is removed from the graph when the sweep ends."""
         for index in range(len(node.inputs)):
             node.replace_input_with(index, None)
         self._dropped[node] = None
@@ -264,7 +278,7 @@ class Edit:
         return node in self._dropped
 
     def finish(self) -> int:
-        """Carry out the removals; gives the number of changes."""
+        """Remove the dropped nodes from the graph; return the number of changes."""
         if self._dropped:
             self.graph.remove(list(self._dropped))
             self._dropped.clear()
@@ -282,20 +296,23 @@ Visit = Callable[[Edit, ir.Node], object]
 
 @dataclass(frozen=True)
 class Lifted:
-    """An operator that idioms put into graphs, as a key of the table that `sweep` takes."""
+    """An operator of the domain `onnxlift`, which idioms put into graphs; used as a key of the table for `sweep`."""
 
     op_type: str
 
 
 Operators = str | Lifted | tuple[str | Lifted, ...]
-"""One operator or several; a mere name is one of the default domain."""
+"""One operator or several. A plain string names an operator of the default domain."""
 
 
 def sweep(model: ir.Model, visits: Visit | Mapping[Operators, Visit]) -> int:
-    """Show the nodes of every graph, in topological order, to functions; gives the number of changes that these made.
+    """Call functions on the nodes of every graph, in topological order; return the number of changes that they made.
 
-    `visits` says who is shown which operators: `{"Add": _bias, ("Conv", Lifted("PaddedConv")): _layer}`. For a pattern
-    that is not found from certain operators it is one function, which sees every node.
+    `visits` maps operators to the function that is called on their nodes:
+
+        {"Add": _bias, ("Conv", Lifted("PaddedConv")): _layer}
+
+    If a pattern cannot be found from certain operators, `visits` is one function, which is called on every node.
     """
     changes = 0
     names = Names(model)
@@ -322,8 +339,9 @@ def _by_operator(visits: Mapping[Operators, Visit]) -> dict[str, dict[str, Visit
 
 
 def _visits(graph: ir.Graph, shown: Visit | dict[str, dict[str, Visit]]) -> Iterator[tuple[ir.Node, Visit]]:
-    """Go through the nodes that somebody wants to see, in order. The others, most of all, must cost next to nothing:
-    a hundred passes go through every graph."""
+    """Yield the nodes for which there is a function, in order, each with its function.
+
+    Most nodes have none. Skipping them must cost next to nothing, since a hundred passes go through every graph."""
     if callable(shown):
         for node in graph:
             yield node, shown
@@ -342,8 +360,9 @@ def initialiser(
     *,
     is_named: bool = False,
 ) -> ir.Value:
-    """Return a new initialiser of `graph` that is a constant, and not trained; the `reason` says why it is there. It
-    `is_named` if the name is the original's, whatever that looks like."""
+    """Add an initialiser to `graph` that is a constant and not trained, and return it.
+
+    `reason` says why it is there. `is_named` says that the name comes from the original, even if it looks made up."""
     value = _initialiser(graph, name, data)
     mark_made(value, reason, is_named=is_named)
     return value
@@ -352,8 +371,9 @@ def initialiser(
 def weight_initialiser(
     graph: ir.Graph, name: str, data: ir.TensorProtocol | Array, reason: str, *, is_named: bool = False
 ) -> ir.Value:
-    """Return a new initialiser of `graph` that was a weight in the original, or holds the numbers of one; the `reason`
-    says how we know. It `is_named` if the name is the original's, whatever that looks like."""
+    """Add an initialiser to `graph` that was a weight in the original, or holds the numbers of one, and return it.
+
+    `reason` says how we know. `is_named` says that the name comes from the original, even if it looks made up."""
     value = _initialiser(graph, name, data)
     mark_restored(value, reason, is_named=is_named)
     return value
@@ -379,8 +399,10 @@ def _node(
     beside: ir.Node,
     name: str | None,
 ) -> ir.Node:
-    """Make a node to be put in front of `before`: it has the version of that one, where it is of the same domain, and
-    the metadata of `beside`, whose module it belongs to."""
+    """Make a node that is to stand in front of `before`.
+
+    If both are of the same domain, it has the opset version of `before`. It has the metadata of `beside`, so that it
+    belongs to the same module."""
     return ir.Node(
         domain,
         op_type,
@@ -394,7 +416,9 @@ def _node(
 
 
 def _identity(value: ir.Value | None) -> object:
-    """What is the same for the same value, and for constants of one or a few numbers that are the same."""
+    """Return a key that is equal for inputs that can stand for each other.
+
+    That is the value itself. For a constant of a few numbers that nobody trains it is its type, shape and bytes."""
     tensor = constant(value)
     if tensor is None or tensor.size > _FEW or may_be_trained(value):
         return value

@@ -1,9 +1,9 @@
-"""The vocabulary of the idioms: who made a value, who reads it, which number a constant is, which polynomial a tree of
-elementwise arithmetic computes.
+"""The questions with which idioms find their patterns: who makes a value, who reads it, which number a constant is, and
+which polynomial a tree of elementwise arithmetic computes.
 
-An idiom is found from its last node, backwards. Every value between the nodes of a pattern must be *private*: read
-within the pattern and nowhere else, and no output of the graph. All questions are about one graph: what a node of the
-graph around it made is an input here, never a part of a pattern.
+An idiom finds its pattern from the last node, backwards. Every value between the nodes of a pattern must be *private*:
+only nodes of the pattern read it, and it is no output of the graph. All questions are about one graph. A value that a
+node of an outer graph makes counts as an input here, never as a part of a pattern.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from onnxlift.ir.origin.tensors import origin_of
 from .edit import Edit
 
 _MANY = 8
-"""Hardly any pattern reads a value more often."""
+"""The most readers of a value that `readers_of` lists. Hardly any pattern reads a value more often."""
 _MAX_STEPS = 5
 _MOST_FILLED = 1 << 20
 _MOVES = ("Slice", "Expand", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Tile")
@@ -31,7 +31,7 @@ _MAX_MOVES = 8
 
 
 def made_by(edit: Edit, value: ir.Value | None, *op_types: str, domain: str = "") -> ir.Node | None:
-    """The node of this graph that makes `value`, if it is one of these (standard) operators."""
+    """Return the node of this graph that makes `value`, if its operator is one of `op_types` of `domain`; else None."""
     node = None if value is None else value.producer()
     if node is None or node.op_type not in op_types or node.graph is not edit.graph:
         return None
@@ -39,7 +39,7 @@ def made_by(edit: Edit, value: ir.Value | None, *op_types: str, domain: str = ""
 
 
 def is_private(edit: Edit, value: ir.Value | None, readers: int = 1) -> bool:
-    """Whether `value` is read exactly so many times and is no output of the graph."""
+    """Tell whether `value` is read exactly `readers` times and is no output of the graph."""
     if value is None or (readers <= _MANY and value in edit.shared):
         return False
     count = len(value.uses())
@@ -49,7 +49,7 @@ def is_private(edit: Edit, value: ir.Value | None, readers: int = 1) -> bool:
 
 
 def readers_of(edit: Edit, value: ir.Value) -> tuple[ir.Node, ...]:
-    """The nodes of this graph that read `value` as their first input; none if they are too many for a pattern."""
+    """Return the nodes of this graph that read `value` as their first input; none if it is read too often."""
     if value in edit.shared:
         return ()
     uses = value.uses()
@@ -60,8 +60,9 @@ def readers_of(edit: Edit, value: ir.Value) -> tuple[ir.Node, ...]:
 
 
 def arithmetic_after(edit: Edit, node: ir.Node) -> Iterator[ir.Node]:
-    """The next few nodes of elementwise arithmetic that `node` goes into, as long as nobody else reads what is between:
-    where a pattern around `node` may end."""
+    """Yield the next few Add, Mul and Div nodes behind `node`, at which a pattern around `node` may end.
+
+    It stops where a value between them has another reader or is an output of the graph."""
     value = node.outputs[0]
     for _ in range(_MAX_STEPS):
         if not is_private(edit, value):
@@ -74,14 +75,16 @@ def arithmetic_after(edit: Edit, node: ir.Node) -> Iterator[ir.Node]:
 
 
 def drop_unused(edit: Edit, nodes: Iterable[ir.Node]) -> None:
-    """Remove those nodes that nobody reads any more. A node must come before those that make its inputs."""
+    """Drop those of `nodes` that nobody reads any more. A node must come before those that make its inputs."""
     for node in nodes:
         if not any(out.uses() or edit.is_output(out) for out in node.outputs):
             edit.drop(node)
 
 
 def is_zeros(edit: Edit, value: ir.Value | None) -> bool:
-    """Whether `value` is nothing but zeros, as far as can be seen: a constant, or zeros moved around."""
+    """Tell whether `value` is known to be all zeros.
+
+    It is a constant or a ConstantOfShape of zeros, or made from one by operators that only move elements."""
     for _ in range(_MAX_MOVES):
         moved = made_by(edit, value, *_MOVES)
         if moved is None:
@@ -95,8 +98,10 @@ def is_zeros(edit: Edit, value: ir.Value | None) -> bool:
 
 
 def is_filler(value: ir.Value | None, expected: float) -> bool:
-    """Whether `value` is a constant that has this number everywhere and a name as exporters generate it: what stands in
-    the place of a weight that the layer does not have."""
+    """Tell whether `value` only stands in the place of a weight that the layer does not have.
+
+    That is a constant whose elements are all `expected`, and which is a constant of the code or has a name that a
+    program made up."""
     tensor = constant(value)
     if value is None or tensor is None or tensor.size > _MOST_FILLED:
         return False
@@ -104,8 +109,10 @@ def is_filler(value: ir.Value | None, expected: float) -> bool:
 
 
 def both_orders(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Value]]:
-    """The two inputs of a commutative operator, either way round. None of one that says at which axis the second one
-    begins, as before opset 7: they need not belong to the same axes."""
+    """Yield the two inputs of a commutative operator as (first, second) and (second, first).
+
+    Yields nothing if the node has an `axis`, as before opset 7: it says at which axis of the first input the second one
+    begins, so the inputs cannot be exchanged."""
     first, second = node.inputs
     if first is not None and second is not None and "axis" not in node.attributes:
         yield first, second
@@ -113,8 +120,9 @@ def both_orders(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Value]]:
 
 
 def with_number(node: ir.Node) -> tuple[ir.Value, float] | None:
-    """The other operand and the number, if one operand of a commutative operator is a number. A number with more axes
-    than the other operand would give the result more axes, so it does not count."""
+    """Return the other operand and the number, if one operand of a commutative operator is a number; else None.
+
+    A number with more axes than the other operand does not count: it would give the result more axes."""
     for value, other in both_orders(node):
         found = number_beside(value, other)
         if found is not None:
@@ -123,14 +131,14 @@ def with_number(node: ir.Node) -> tuple[ir.Value, float] | None:
 
 
 def divided_by_number(node: ir.Node) -> tuple[ir.Value, float] | None:
-    """The dividend and the number, if a Div divides by a number other than 0."""
+    """Return the dividend and the number, if a Div divides by a number other than 0; else None."""
     value, other = node.inputs
     found = number_beside(value, other)
     return (value, found) if value is not None and found else None
 
 
 def number_beside(value: ir.Value | None, other: ir.Value | None) -> float | None:
-    """The number that `other` is, if it does not give more axes to what is computed from both."""
+    """Return the number that `other` is, if a result computed from both has no more axes than `value`; else None."""
     found = number(other)
     return found if value is not None and other is not None and _broadcasts_into(other, value) else None
 
@@ -151,15 +159,18 @@ _MAX_DEGREE = 4
 
 @dataclass
 class Polynomial:
-    """What a tree of Add, Sub, Mul, Div and Pow computes: a coefficient for each product of `leaves`, values that are
-    not such arithmetic or that others read too. `x * 0.5 * (1 + e)` is {(x,): 0.5, (x, e): 0.5} in any grouping."""
+    """The polynomial that a tree of Add, Sub, Mul, Div and Pow computes.
+
+    `terms` maps each product of variables to its coefficient. The variables are the values at which the tree ends: they
+    are not made by such arithmetic, or are read elsewhere too. `x * 0.5 * (1 + e)` is {(x,): 0.5, (x, e): 0.5}, however
+    it is grouped."""
 
     terms: dict[Monomial, float] = field(default_factory=dict)
     nodes: list[ir.Node] = field(default_factory=list)
     """The nodes of the tree, each before those that make its inputs."""
 
     def equals(self, expected: dict[Monomial, float], dtype: ir.DataType | None) -> bool:
-        """Whether it has these terms, the order of factors aside."""
+        """Tell whether the polynomial has exactly these terms, up to the order of factors and rounding in `dtype`."""
         ordered = {_ordered(factors): coefficient for factors, coefficient in expected.items()}
         return ordered.keys() == self.terms.keys() and all(
             is_close(self.terms[factors], coefficient, dtype) for factors, coefficient in ordered.items()
@@ -167,7 +178,7 @@ class Polynomial:
 
 
 def polynomial(edit: Edit, value: ir.Value | None) -> Polynomial | None:
-    """The polynomial that makes `value`; None if it is too large for any of the patterns."""
+    """Return the polynomial that makes `value`; None if it is larger than any pattern."""
     if value is None:
         return None
     nodes: list[ir.Node] = []
@@ -206,7 +217,7 @@ def _expand(edit: Edit, value: ir.Value, nodes: list[ir.Node], root: bool = Fals
 
 
 def _keeps_shape(node: ir.Node) -> bool:
-    """Whether no number adds axes to the other operand."""
+    """Tell whether no operand that is a number has more axes than the other operand."""
     return all(number(other) is None or _broadcasts_into(other, value) for value, other in both_orders(node))
 
 

@@ -1,11 +1,11 @@
-"""Near misses: why an idiom did not take a node that it nearly took.
+"""Near misses: nodes that an idiom nearly matched, and the condition that they miss.
 
-An idiom that has recognised most of its pattern, and then finds that something is not as it must be, says so:
+An idiom may recognise most of its pattern and then find a condition that does not hold. It says so:
 
     near_miss(node, "the epsilon is not a number")
 
-Nobody listens in a normal run, and then this costs one look at a variable. `noting` listens: `onnxlift convert
---explain NODE` shows what was heard.
+In a normal run nobody listens, and the call costs one look at a variable. Inside `noting` the near misses are recorded;
+`onnxlift convert --explain NODE` shows them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import onnx_ir as ir
 
 @dataclass(frozen=True)
 class NearMiss:
-    """A step that nearly took a node, which it knows by name, and why not."""
+    """The name of a step, the name of a node that it nearly took, and the reason why it did not."""
 
     step: str
     node: str
@@ -31,7 +31,7 @@ _listener: ContextVar[Callable[[str, str], None] | None] = ContextVar("listener"
 
 
 def near_miss(node: ir.Node, why: str, *details: object) -> None:
-    """Say why the idiom that is running does not take `node`, in words, with `{}` in the places of `details`."""
+    """Say why the idiom that is running does not take `node`. Each `{}` in `why` is replaced by one of `details`."""
     listener = _listener.get()
     if listener is not None:
         listener(node.name or "", why.format(*details))
@@ -39,7 +39,9 @@ def near_miss(node: ir.Node, why: str, *details: object) -> None:
 
 @contextmanager
 def noting(step: Callable[[], str]) -> Iterator[list[NearMiss]]:
-    """Give a list that fills with the near misses of what runs meanwhile, each once; `step()` names what runs."""
+    """Record near misses while the `with` block runs. The list that it gives fills up with them, each once.
+
+    `step()` names the step that is running."""
     notes: dict[NearMiss, None] = {}
     found: list[NearMiss] = []
 

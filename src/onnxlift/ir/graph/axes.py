@@ -11,8 +11,9 @@ from .shapes import shape_of, static_elements
 
 
 def axes_of(node: ir.Node) -> tuple[int, ...] | None:
-    """Return the axes that a reduction, Squeeze or Unsqueeze works on, as they are written: input or attribute, perhaps
-    negative; None if they are not given, or not known."""
+    """Return the axes that a reduction, Squeeze or Unsqueeze works on, from its input or attribute.
+
+    They are returned as written, perhaps negative. None if they are not given, or not known."""
     if len(node.inputs) > 1:
         return static_elements(node.inputs[1])
     axes = attribute(node, "axes", None)
@@ -20,7 +21,7 @@ def axes_of(node: ir.Node) -> tuple[int, ...] | None:
 
 
 def permutation(node: ir.Node) -> Sequence[int] | None:
-    """Return the order of axes that a Transpose gives, if it is one and the order is known."""
+    """Return the order of axes that a Transpose gives; None if `node` is no Transpose, or the order is unknown."""
     if not is_standard(node, "Transpose") or not node.inputs:
         return None
     order = attribute(node, "perm", ())
@@ -33,8 +34,9 @@ def permutation(node: ir.Node) -> Sequence[int] | None:
 
 
 def static_slice(node: ir.Node) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] | None:
-    """Return where a Slice starts, along which axes, and in what steps, if all of that is known. None also before
-    opset 10, where attributes say it."""
+    """Return the starts, axes and steps of a Slice, if all of them are known.
+
+    None also before opset 10, where they are attributes and not inputs."""
     if len(node.inputs) < 3:
         return None
     _, start, _, axis, step = (*node.inputs, None, None)[:5]
@@ -45,6 +47,6 @@ def static_slice(node: ir.Node) -> tuple[tuple[int, ...], tuple[int, ...], tuple
 
 
 def swaps_two_axes(node: ir.Node) -> bool:
-    """Tell whether this is the transpose of a matrix."""
+    """Tell whether `node` is the Transpose of a matrix."""
     order = permutation(node)
     return order is not None and tuple(order) == (1, 0)

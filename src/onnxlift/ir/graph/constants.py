@@ -1,4 +1,4 @@
-"""Questions about one constant: its tensor, the number that it is."""
+"""Questions about one constant: its tensor, and the number that it holds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
 
 
 def number(value: ir.Value | None) -> float | None:
-    """Return the one element of a constant; None for any other value."""
+    """Return the number that a constant of one element holds; None for any other value."""
     if value is None or value.const_value is None:
         return None
     if "number" not in value.meta:
@@ -28,7 +28,7 @@ def number(value: ir.Value | None) -> float | None:
 
 
 def varies(value: ir.Value) -> bool:
-    """Tell whether the numbers of a constant are not all one, as those of many weights are before training."""
+    """Tell whether a constant has elements that differ. Those of an untrained weight are often all equal."""
     tensor = constant(value)
     array = tensor.numpy() if tensor is not None else np.zeros(())
     return bool((array != array.flat[:1]).any())

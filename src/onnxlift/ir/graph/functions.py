@@ -1,4 +1,4 @@
-"""Functions of a model by name."""
+"""The names of model-local functions."""
 
 from __future__ import annotations
 

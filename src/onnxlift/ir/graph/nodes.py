@@ -1,6 +1,6 @@
-"""Questions about one node: which operator it is, what its attributes say.
+"""Questions about one node: its operator and its attributes.
 
-The default domain has two spellings, "" and "ai.onnx". onnx-ir gives the domain of a node in the first one, always.
+The default domain has two spellings, "" and "ai.onnx". The domain of an onnx-ir node is always spelled "".
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .marks import DOMAIN
 
 
 def plain_domain(domain: str) -> str:
-    """Return the domain in its first spelling, as a key."""
+    """Return the domain with "ai.onnx" spelled as "", so that it can be a key."""
     return "" if domain == "ai.onnx" else domain
 
 
@@ -23,7 +23,9 @@ def is_standard(node: ir.Node, *op_types: str) -> bool:
 
 
 def attribute(node: ir.Node, name: str, default: Any) -> Any:
-    """Return the value of an attribute; None for a reference to one of a function, whose value is not known here."""
+    """Return the value of an attribute, or `default` if the node does not have it.
+
+    None if it refers to an attribute of the function around it: the caller of the function gives its value."""
     found = node.attributes.get(name)
     if found is None:
         return default
@@ -31,5 +33,5 @@ def attribute(node: ir.Node, name: str, default: Any) -> Any:
 
 
 def is_lifted(node: ir.Node, *kinds: str) -> bool:
-    """Tell whether this is a lifted node of one of these kinds."""
+    """Tell whether an idiom made `node`, and its operator is one of `kinds`."""
     return node.domain == DOMAIN and node.op_type in kinds

@@ -12,7 +12,9 @@ import onnx_ir as ir
 
 @cache
 def schema_for(domain: str, op_type: str, opset: int) -> onnx.defs.OpSchema | None:
-    """The newest schema of the operator that is not newer than `opset`; None for operators ONNX does not define."""
+    """Return the newest schema of the operator that is not newer than `opset`.
+
+    None for operators that ONNX does not define."""
     try:
         return onnx.defs.get_schema(op_type, opset, domain)
     except onnx.defs.SchemaError:
@@ -21,7 +23,7 @@ def schema_for(domain: str, op_type: str, opset: int) -> onnx.defs.OpSchema | No
 
 @cache
 def default_attributes(domain: str, op_type: str, opset: int) -> dict[str, Any]:
-    """Name -> default value (None where the schema has no default) of every attribute of the operator."""
+    """Return the default value of every attribute of the operator, by name; None where the schema has no default."""
     schema = schema_for(domain, op_type, opset)
     if schema is None:
         return {}
@@ -36,7 +38,7 @@ def _default(attribute: onnx.defs.OpSchema.Attribute) -> Any:
 
 
 def attributes_of(node: ir.Node, opset: int) -> dict[str, Any]:
-    """Every attribute of the operator as a plain Python value, defaults of the schema in force included."""
+    """Return every attribute of the operator as a plain Python value; one that `node` does not set has its default."""
     values = dict(default_attributes(node.domain, node.op_type, opset))
     for name, attribute in node.attributes.items():
         if not attribute.is_ref():
@@ -45,7 +47,7 @@ def attributes_of(node: ir.Node, opset: int) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """An attribute's value in Python's own types: text for bytes, tuples for repeated values."""
+    """Return an attribute's value in Python's own types: bytes become text, repeated values become tuples."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "surrogateescape")
     if isinstance(value, (list, tuple)) or (hasattr(value, "__iter__") and type(value).__name__.startswith("Repeated")):

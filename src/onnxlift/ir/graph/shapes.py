@@ -1,4 +1,4 @@
-"""What is known of the shape of a value, and of the elements of one that holds sizes, before the model runs."""
+"""Questions about shapes, and about the elements of tensors that hold sizes, as known before the model runs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from .constants import constant
 from .types import INTEGERS
 
 Dim = int | str
-"""A size: known, or a symbol or an expression in symbols (inference/symbolic.py); equal texts are equal sizes."""
+"""A size: a number, or the text of a symbol or expression (inference/symbolic.py). Equal texts are equal sizes."""
 Shape = tuple[Dim, ...]
 Element = int | str | None
 Elements = tuple[Element, ...]
 
 MAX_ELEMENTS = 128
-"""Longer integer tensors are data, not shapes."""
+"""The most elements of a tensor that may hold sizes. Longer integer tensors are data, not shapes."""
 
 _COUNTABLE = INTEGERS | {ir.DataType.BOOL}
 

@@ -1,4 +1,4 @@
-"""What is known of a value before the model runs: its kind, element type and shape."""
+"""The type of a value, as known before the model runs: its kind, element type and shape."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ INTEGERS = SIGNED | UNSIGNED
 COMPLEX = frozenset({DataType.COMPLEX64, DataType.COMPLEX128})
 
 PRECISION = {DataType.DOUBLE: 1e-12, DataType.FLOAT: 1e-6, DataType.FLOAT16: 2e-3, DataType.BFLOAT16: 1e-2}
-"""How close a constant must be to the number that it stands for: a few roundings of its type."""
+"""The relative error that a constant may have from the number that it stands for: a few roundings of its type."""
 
-# How each element type travels in PyTorch. Sub-byte integers use the next wider type; strings are numpy arrays.
+# The torch dtype that holds each element type. Integers below a byte use the next wider type; strings are numpy arrays.
 TORCH_DTYPE = {
     DataType.FLOAT: "float32",
     DataType.DOUBLE: "float64",
@@ -79,7 +79,9 @@ TORCH_DTYPE = {
 
 @dataclass(frozen=True)
 class ValueType:
-    """`dtype` and `shape` are of the elements, if the value is a sequence or an optional."""
+    """The kind, element type and shape of a value; None where they are unknown.
+
+    Of a sequence or an optional, `dtype` and `shape` are those of the tensors inside."""
 
     dtype: DataType | None = None
     shape: tuple[Dim, ...] | None = None
@@ -109,7 +111,7 @@ class ValueType:
         return self.dtype == DataType.BOOL
 
     def dim(self, axis: int) -> Dim:
-        """The size of one axis, counted from the end if negative; None if unknown or out of range."""
+        """Return the size of one axis, counted from the end if negative; None if unknown or out of range."""
         if self.shape is None or not -len(self.shape) <= axis < len(self.shape):
             return None
         return self.shape[axis]
@@ -128,7 +130,7 @@ def _dim_text(dim: Dim) -> str:
 
 
 def type_of(value: ir.Value | None) -> ValueType:
-    """What inference found out about `value`."""
+    """Return the type that inference has found for `value`."""
     if value is None:
         return ValueType()
     kind: Kind = "tensor"
@@ -148,7 +150,7 @@ def type_of(value: ir.Value | None) -> ValueType:
 
 
 def _type_of_maps(proto: onnx.TypeProto) -> ValueType:
-    """Of a map, or of a sequence of maps; the element type is that of the map's values."""
+    """Return the type of a map or of a sequence of maps. Its element type is that of the map's values."""
     inside = proto.sequence_type.elem_type if proto.HasField("sequence_type") else proto
     if not inside.HasField("map_type"):
         return ValueType()
@@ -168,5 +170,5 @@ def is_float(value: ir.Value | None) -> bool:
 
 
 def is_close(number: float, expected: float, dtype: ir.DataType | None) -> bool:
-    """Tell whether `number`, computed from constants of this type, stands for `expected`."""
+    """Tell whether `number`, computed from constants of this type, is `expected` up to rounding."""
     return math.isclose(number, expected, rel_tol=1e-12 if dtype is None else PRECISION.get(dtype, 1e-12))

@@ -1,4 +1,4 @@
-"""Walking a model by region: the main graph, the bodies of functions, and the subgraphs inside either."""
+"""Walk through a model by region: the main graph, the bodies of functions, and the subgraphs inside either."""
 
 from __future__ import annotations
 
@@ -10,47 +10,50 @@ import onnx_ir as ir
 
 @dataclass(frozen=True)
 class Region:
-    """A graph, and the opset versions that are in force in it (a function body has its own)."""
+    """A graph, the opset versions that are in force in it (a function's body has its own), and its depth of nesting."""
 
     graph: ir.Graph
     opsets: Mapping[str, int]
     depth: int = 0
 
     def opset(self, node: ir.Node) -> int:
-        """The version of the operator set that `node` is of."""
+        """Return the version of the opset that `node` is of."""
         return opset_of(node, self.opsets)
 
 
 def opset_of(node: ir.Node, opsets: Mapping[str, int]) -> int:
-    """The version of the operator set that `node` is of: its own where a function's body has brought one along, else
-    that of the graph around it; 1 where none is imported."""
+    """Return the version of the opset that `node` is of.
+
+    It is the node's own version, if it has one (from a function's body that was inlined), else the version that the
+    region imports for its domain, else 1."""
     if node.version is not None:
         return node.version
     return opsets.get(node.domain, 1)
 
 
-FLAT = "flat"  # the key in `graph.meta` of a graph that is known to have no graphs inside, and never will
+FLAT = "flat"  # the key in `graph.meta` that says: this graph has no subgraphs, and will never have any
 
 
 def mark_flat(model: ir.Model) -> None:
-    """Note whether the main graph has no subgraphs, so that `regions` need not look for them again and again. For when
-    functions are inlined and operators expanded: no pass after that adds a node that holds a graph."""
+    """Note it if the main graph has no subgraphs, so that `regions` need not look for them again and again.
+
+    Call this when functions are inlined and operators expanded: no pass after that adds a node that holds a graph."""
     model.graph.meta.pop(FLAT, None)
     if not any(subgraphs(node) for node in model.graph if node.attributes.data):
         model.graph.meta[FLAT] = True
 
 
 def regions(model: ir.Model) -> Iterator[Region]:
-    """Every graph of the model, an outer one before those inside it: the main graph first, then each function."""
+    """Yield every graph of the model, an outer one before those inside it: the main graph first, then each function."""
     yield from _within(model.graph, model.opset_imports)
     for function in model.functions.values():
         yield from _within(function.graph, {**model.opset_imports, **function.opset_imports})
 
 
 def subgraphs(node: ir.Node) -> list[ir.Graph]:
-    """The graphs that `node` holds as attributes."""
+    """Return the graphs that `node` holds as attributes."""
     graphs: list[ir.Graph] = []
-    for attribute in node.attributes.data.values():  # `data`: the mapping's own iteration is slow, and this is hot
+    for attribute in node.attributes.data.values():  # `data` for speed: iterating over the mapping itself is slow
         if attribute.type is ir.AttributeType.GRAPH and not attribute.is_ref():
             graphs.append(attribute.as_graph())
         elif attribute.type is ir.AttributeType.GRAPHS and not attribute.is_ref():
@@ -59,8 +62,9 @@ def subgraphs(node: ir.Node) -> list[ir.Graph]:
 
 
 def all_nodes(graph: ir.Graph) -> Iterator[ir.Node]:
-    """Go through the nodes of `graph`, each followed by those inside it, at any depth. (onnx-ir's own method does not
-    expect an attribute that refers to a graph which the caller of a function gives.)"""
+    """Yield the nodes of `graph`, each followed by the nodes of its subgraphs, at any depth.
+
+    (onnx-ir's own method fails on an attribute that refers to an attribute of the function around it.)"""
     for node in graph:
         yield node
         if node.attributes.data:
@@ -68,7 +72,7 @@ def all_nodes(graph: ir.Graph) -> Iterator[ir.Node]:
 
 
 def inner_nodes(node: ir.Node) -> Iterator[ir.Node]:
-    """Go through all nodes in the graphs that `node` holds, at any depth."""
+    """Yield all nodes in the subgraphs of `node`, at any depth."""
     for graph in subgraphs(node):
         yield from all_nodes(graph)
 

@@ -1,1 +1,1 @@
-"""Types and symbolic sizes of every value, and the values that can be computed ahead."""
+"""Infer the type and the symbolic sizes of every value, and the elements that can be computed before the model runs."""

@@ -1,11 +1,12 @@
-"""What is known of sizes beyond their names: those that a window slides over are large enough for one.
+"""Lower bounds of sizes: a convolution shows that its input is large enough for one window.
 
-A convolution fails where its input is smaller than its kernel. So the size that it leaves is at least 1 in every run
-that does not fail, though `(s + 10)//20 - 1` alone does not say so: it is what `range(size)` counts, and nothing else
-than what `(s//10 - 3) / 2 + 1` gives in ONNX, which rounds towards zero.
+A convolution fails if its input is smaller than its kernel. So the size of its output is at least 1 in every run that
+does not fail, though the text of that size, like `(s + 10)//20 - 1`, does not show it. This is needed in two places:
+`range(size)` counts exactly `size` elements only if the size is not negative; and a division in ONNX, such as
+`(s//10 - 3) / 2`, rounds towards zero, which is the same as `//` only if the result is not negative.
 
-Exporters compute sizes first and use them in convolutions later. `Bounds` remembers what it was asked in vain, so that
-inference can ask again.
+Exporters compute sizes first and use them in convolutions later. `Bounds` remembers the questions that it could not
+answer, so that inference can ask again.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ class Bounds:
         self._unknown: set[Dim] = set()
 
     def learn(self, size: Dim, lowest: int) -> None:
-        """From now on it is known that `size` is at least `lowest`."""
+        """Note that `size` is at least `lowest`."""
         variable, number = symbolic.split_number(size)
         self._lowest[variable] = max(lowest - number, self._lowest.get(variable, lowest - number))
 
     def is_nonnegative(self, size: Dim) -> bool:
-        """Whether `size >= 0` in every run that does not fail."""
+        """Tell whether `size >= 0` is known to hold in every run that does not fail."""
         if symbolic.is_nonnegative(size) or self._reaches_zero(size):
             return True
         self._unknown.add(size)
         return False
 
     def learnt_answers(self) -> bool:
-        """Whether something can be answered by now that could not when it was asked."""
+        """Tell whether a question that could not be answered when it was asked can be answered now."""
         return any(map(self._reaches_zero, self._unknown))
 
     def _reaches_zero(self, size: Dim) -> bool:

@@ -1,8 +1,8 @@
-"""Types and shapes of what ONNX Runtime's own operators give: ONNX has no schema for them.
+"""Infer types and shapes of the outputs of ONNX Runtime's own operators, for which ONNX has no schema.
 
-A rule gets a `NodeView` and gives element type and shape for each output, as far as it goes; `Unknown` where it cannot
-say. Operators that have a body (see bodies/) need a rule only so that what comes after them is known before they are
-taken apart.
+A rule gets a `NodeView` and returns element type and shape of the outputs, in order: None for one that it does not
+know, and it may leave out the last ones. It raises `Unknown` if it can say nothing. Operators that are replaced by
+bodies (see rewriting/bodies/) need a rule only so that the values after them are known before that happens.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Rule = Callable[[NodeView], Sequence[Output]]
 
 
 def infer(n: NodeView) -> list[Output]:
-    """What is known of the outputs, in order; an empty list for operators without a rule."""
+    """Return what is known of the outputs, in order; an empty list if there is no rule, or it can say nothing."""
     if n.node.domain == DOMAIN:
         rule = RULES.get(n.node.op_type)
     else:
@@ -42,7 +42,7 @@ def _same(n: NodeView) -> list[Output]:
 
 
 def _broadcast(*indices: int) -> Rule:
-    """The common shape of these inputs, in the element type of the first."""
+    """Return a rule: the output has the broadcast shape of these inputs, and the element type of the first of them."""
     return lambda n: [
         (n.dtype(indices[0]), shape_rules.broadcast_shapes((n.shape(i) for i in indices if n.has(i)), n.fresh))
     ]
@@ -102,7 +102,7 @@ def _qgemm(n: NodeView) -> list[Output]:
 
 
 def _linear(features: str) -> Rule:
-    """The last axis replaced by as many features as an attribute says."""
+    """Return a rule: the output has the shape of the input, with the attribute `features` as the last size."""
     return lambda n: [(n.dtype(), (*n.shape()[:-1], n.attribute(features)))]
 
 
@@ -118,8 +118,9 @@ def _global_pool(n: NodeView) -> list[Output]:
 
 
 class _ChannelsFirst(NodeView):
-    """A node whose first input has its channels in the last axis, seen with them behind the batch. The weights of
-    NhwcConv are laid out likewise."""
+    """A view of a node with channels last, which shows the shape of its first input with the channels behind the batch.
+
+    It does the same with the weight of NhwcConv, which is laid out like the input."""
 
     def shape(self, index: int = 0) -> Shape:
         shape = super().shape(index)
@@ -165,7 +166,7 @@ def _gather_block(n: NodeView) -> list[Output]:
 
 
 def _attention(n: NodeView) -> list[Output]:
-    """Attention and QAttention: the last of the hidden sizes is that of the values."""
+    """Infer Attention and QAttention. The last of the hidden sizes is that of the values, and of the output."""
     sizes = n.attribute("qkv_hidden_sizes", None)
     width = sizes[2] if sizes else symbolic.divide_exactly(n.shape(1)[1], 3)
     dtype = n.dtype(3) if n.node.op_type == "QAttention" else n.dtype()

@@ -1,8 +1,10 @@
-"""Inference of nodes that hold graphs: If, Loop, Scan, and Gradient (see normal_form/gradients.py).
+"""Infer nodes that hold graphs: If, Loop, Scan, and Gradient (see rewriting/normal_form/gradients.py).
 
-A branch of If gives what both branches agree on. The body of a loop is first inferred with the shapes that go into the
-first iteration; where an iteration changes a size, that size is given a name of its own (what it is at the start of
-the iteration) and the body is inferred once more; a body that does not settle then is inferred with unknown shapes.
+The outputs of an If have what both branches agree on; if the condition is known, they have what the taken branch says.
+
+The body of a loop is first inferred with the shapes that go into the first iteration. If an iteration changes a size,
+that size gets a name of its own, which stands for the size at the start of an iteration, and the body is inferred once
+more. If sizes still change then, the body is inferred with unknown shapes.
 """
 
 from __future__ import annotations
@@ -66,7 +68,9 @@ def _if(inference: Inference, node: ir.Node) -> list[TypeAndShape]:
 
 
 def join_shapes(a: ir.Shape | None, b: ir.Shape | None, name: Callable[[object], str]) -> ir.Shape | None:
-    """The shape that both are instances of; `name` names a size, given the pair that it differs by."""
+    """Return a shape that fits both: sizes that differ get the name that `name` gives for the pair of them.
+
+    None if one of the shapes is unknown, or their ranks differ."""
     if a is None or b is None or len(a) != len(b):
         return None
     return ir.Shape([x if x == y else name((x, y)) for x, y in zip(a, b, strict=True)])
@@ -90,7 +94,7 @@ def _loop(inference: Inference, node: ir.Node, body: ir.Graph, sweep: Callable[[
 
 
 def _trip_count(node: ir.Node, body: ir.Graph) -> int | str | None:
-    """How often the body runs, if no condition can end the loop early."""
+    """Return how often the body runs, if no condition can end the loop early; else None."""
     trips = elements_of(node.inputs[0])
     start = node.inputs[1]
     proceed = body.outputs[0]
@@ -143,7 +147,7 @@ def _settle(
     leaving: Sequence[ir.Value],
     sweep: Callable[[], None],
 ) -> list[ir.Shape | None]:
-    """Infer a loop's body, and give the shapes of the carried values after the loop."""
+    """Infer a loop's body, and return the shapes of the carried values after the loop."""
     changing: set[str] = set()
     shapes = [None if value is None or inference.visits < 0 else value.shape for value in initial]
     for attempt in range(3):
@@ -166,7 +170,9 @@ def _settle(
 def _widen(
     inference: Inference, before: ir.Shape | None, after: ir.Shape | None, changing: set[str]
 ) -> ir.Shape | None:
-    """`before` itself if every iteration keeps it, else what both have in common."""
+    """Return `before` itself if an iteration keeps it, else a shape with new names for the sizes that change.
+
+    The new names are added to `changing`. None if one of the shapes is unknown, or their ranks differ."""
     if before is None or after is None or len(before) != len(after):
         return None
     kept = [x == y or x in changing for x, y in zip(before, after, strict=True)]

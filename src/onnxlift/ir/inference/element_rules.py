@@ -1,8 +1,8 @@
-"""The elements of small integer tensors, followed symbolically: what `Shape → Gather → Mul → Concat` holds.
+"""Infer the elements of small integer tensors, which may be symbolic, as in `Shape → Gather → Mul → Concat`.
 
-A rule gets a `NodeView` and gives the flat elements of the first output, each an int, a symbolic size, or None. The
-caller knows the output's rank and keeps only ranks 0 and 1. Sizes are never negative, which decides comparisons such
-as `Equal(shape, -1)`.
+A rule gets a `NodeView` and returns the flat elements of the first output. Each is an int, a symbolic size, or None if
+it is unknown. The caller knows the output's rank and keeps only ranks 0 and 1. Sizes are never negative, which decides
+comparisons such as `Equal(shape, -1)`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _shape(n: NodeView) -> Elements:
 
 
 def shape_slice(n: NodeView) -> slice:
-    """The part of the shape that `Shape` gives (`start` and `end`, since opset 15)."""
+    """Return the part of the shape that a Shape node gives: from `start` to `end`, attributes since opset 15."""
     return slice(n.attribute("start", 0), n.attribute("end", None))
 
 
@@ -47,7 +47,7 @@ def _slice(n: NodeView) -> Elements:
         raise Unknown
     start, end, step = starts[0], ends[0], steps[0]
     if step < 0 and start < -len(data):
-        raise Unknown  # ONNX starts at the first element, Python gives nothing
+        raise Unknown  # here ONNX starts at the first element, and Python gives nothing
     return data[start:end:step]
 
 
@@ -61,7 +61,8 @@ def _same(n: NodeView) -> Elements:
 
 
 def _cast(n: NodeView) -> Elements:
-    # Into bool, or out of a float, the number changes. A narrower integer may wrap: symbols are believed to fit.
+    # Only casts from integers to int32 (6) or int64 (7): a cast to bool or from a float may change the number. A cast
+    # to int32 could wrap, but symbolic sizes are taken to fit.
     if n.attribute("to", 0) not in (6, 7) or n.dtype() not in INTEGERS:
         raise Unknown
     return n.elements(0)
@@ -76,7 +77,9 @@ def _absolute(n: NodeView) -> Elements:
 
 
 def _quotient(n: NodeView) -> Elements:
-    """ONNX rounds towards zero, which is down where the result is not negative."""
+    """Return the elements of a Div.
+
+    ONNX rounds towards zero, which is the same as rounding down if the result is not negative."""
 
     def divide(a: Dim, b: Dim) -> Dim | None:
         if isinstance(a, int) and isinstance(b, int):
@@ -92,12 +95,12 @@ def _quotient(n: NodeView) -> Elements:
 
 def _remainder(n: NodeView) -> Elements:
     if n.attribute("fmod", 0):
-        raise Unknown  # its sign is that of the dividend
+        raise Unknown  # with `fmod` the remainder has the sign of the dividend; `symbolic.modulo` is never negative
     return _elementwise(symbolic.modulo, n)
 
 
 def _zip(function: Binary, left: Elements, right: Elements) -> Elements:
-    """The broadcast of two lists under `function`."""
+    """Apply `function` to the pairs of two lists. A list of one element is broadcast to the length of the other."""
     length = max(len(left), len(right)) if left and right else 0
     if len(left) not in (1, length) or len(right) not in (1, length):
         raise Unknown
@@ -107,7 +110,7 @@ def _zip(function: Binary, left: Elements, right: Elements) -> Elements:
 
 def _elementwise(function: Binary, n: NodeView) -> Elements:
     if n.attribute("broadcast", 0):
-        raise Unknown  # opset 6 and earlier: aligned by `axis`
+        raise Unknown  # opset 6 and earlier, where `axis` says how the inputs are aligned
     return reduce(lambda a, b: _zip(function, a, b), (n.elements(i) for i in range(len(n.inputs))))
 
 
@@ -199,7 +202,7 @@ def _not(n: NodeView) -> Elements:
 
 
 def split(n: NodeView) -> list[Elements]:
-    """The elements of each output of a Split of a vector, whose lengths are known from the shapes."""
+    """Return the elements of each output of a Split of a vector. The lengths are those of the inferred shapes."""
     elements, rest = n.elements(0), []
     for output in n.node.outputs:
         shape = shape_of(output)

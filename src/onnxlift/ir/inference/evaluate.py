@@ -1,8 +1,8 @@
-"""The value of one node whose inputs are all known, computed with numpy.
+"""Compute the output of one node whose inputs are all known, with numpy.
 
-A table of the operators whose result numpy gives exactly as ONNX defines it: what shape arithmetic, masks and position
-tables are made of. Whatever is not in the table, or is undefined (a division of integers by zero, an index out of
-range), has no value here: the node stays and the running model decides.
+The table has operators whose result numpy gives exactly as ONNX defines it: those of shape arithmetic, masks and tables
+of positions. A node has no value here if its operator is not in the table, or if the result is undefined (a division
+of integers by zero, an index out of range). Then the node stays, and its result is computed when the model runs.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ Attributes = dict[str, Any]
 
 
 class NotEvaluated(Exception):  # noqa: N818 - an answer, not a failure
-    """The result is not defined, or not computed here."""
+    """The result of a node is not defined, or is not computed here."""
 
 
 def evaluate(node: ir.Node, opset: int, inputs: Sequence[Array | None], *, typed: bool = True) -> Array | None:
-    """The only output of a node of the default domain, or None where it has no value here. Of an operator that only
-    moves elements the inputs may be of another type than the node's, if not `typed`."""
+    """Return the only output of a node of the default domain; None if it has no value here.
+
+    With `typed=False`, an operator that only moves elements may get inputs of another type than the node's."""
     function = _TABLE.get(node.op_type)
     if function is None or node.domain != "" or len(node.outputs) != 1:
         return None
@@ -37,7 +38,7 @@ def evaluate(node: ir.Node, opset: int, inputs: Sequence[Array | None], *, typed
             result = np.asarray(function(attributes_of(node, opset), *inputs))
     except (NotEvaluated, ValueError, IndexError, TypeError, KeyError, OverflowError, MemoryError):
         return None
-    # numpy promotes (int32 sums to int64, bool to int): such an operator would give another type than ONNX's.
+    # numpy sometimes gives a wider type (int64 for a sum of int32, an integer for bool), which ONNX does not.
     expected = node.outputs[0].dtype
     if typed and expected is not None and expected != ir.DataType.from_numpy(result.dtype):
         return None
@@ -51,7 +52,9 @@ def _given(value: Array | None) -> Array:
 
 
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    """An elementwise operator without attributes; those of opsets 1 to 6 that steer broadcasting are refused."""
+    """Make an elementwise operator without attributes of a numpy function.
+
+    The attribute `broadcast` of opsets 1 to 6 is refused."""
 
     def apply(attributes: Attributes, *inputs: Array | None) -> Any:
         if attributes.get("broadcast"):
@@ -72,7 +75,7 @@ def _fold(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 
 def _floats(function: Callable[[Any], Any]) -> Callable[..., Any]:
-    """A function that is computed in double precision and rounded once."""
+    """Make an operator of a numpy function: computed in double precision, and rounded once to the type of the input."""
 
     def apply(attributes: Attributes, x: Array | None) -> Any:
         x = _given(x)
@@ -124,7 +127,7 @@ def _convert(x: Array, dtype: Any) -> Any:
         limits = np.iinfo(dtype)
         wide = x.astype(np.float64)
         if not ((wide >= limits.min) & (wide < float(limits.max) + 1)).all():
-            raise NotEvaluated  # what a float out of range becomes depends on the machine
+            raise NotEvaluated  # a float that is out of range becomes another integer on another machine
     return x.astype(dtype)
 
 
@@ -138,7 +141,8 @@ def _gather(attributes: Attributes, data: Array | None, indices: Array | None) -
 
 def _gather_elements(attributes: Attributes, data: Array | None, indices: Array | None) -> Any:
     data, indices, axis = _given(data), _given(indices), attributes.get("axis") or 0
-    # Where the indices are fewer than the data they pick from its beginning; numpy would broadcast them.
+    # Along the other axes, indices may be fewer than the data: ONNX then uses the beginning of the data. numpy would
+    # broadcast the indices.
     begin = [slice(size) for size in indices.shape]
     begin[axis] = slice(None)
     return np.take_along_axis(data[tuple(begin)], indices, axis=axis)
@@ -150,14 +154,14 @@ def _scatter_nd(attributes: Attributes, data: Array | None, indices: Array | Non
     count = np.zeros(data.shape[: len(places)], np.int64)
     np.add.at(count, places, 1)
     if (attributes.get("reduction") or "none") != "none" or (count > 1).any():
-        raise NotEvaluated  # which of several updates of one place wins is not defined
+        raise NotEvaluated  # if several updates go to one place, ONNX does not say which of them wins
     result = data.copy()
     result[places] = _given(updates)
     return result
 
 
 def _ints(attributes: Attributes, name: str, given: Array | None) -> list[int] | None:
-    """A list that is an attribute in old opsets and an input in newer ones."""
+    """Return a list that is an attribute in old opsets and an input in newer ones; None if it is in neither."""
     if given is not None:
         return [int(i) for i in given.reshape(-1)]
     value = attributes.get(name)
@@ -235,7 +239,7 @@ def _constant_of_shape(attributes: Attributes, shape: Array | None) -> Any:
 def _range(attributes: Attributes, start: Array | None, limit: Array | None, step: Array | None) -> Any:
     start, limit, step = _given(start), _given(limit), _given(step)
     if start.dtype.kind not in "iu":
-        raise NotEvaluated  # a float range accumulates rounding in one way or another
+        raise NotEvaluated  # how a range of floats rounds depends on the runtime
     return np.arange(int(start), int(limit), int(step), dtype=start.dtype)
 
 
@@ -256,8 +260,10 @@ def _cumsum(attributes: Attributes, x: Array | None, axis: Array | None) -> Any:
 
 
 def _reduction(function: Callable[..., Any], *, floats: bool = False) -> Callable[..., Any]:
-    """A reduction of integers, and of `floats` where no order of evaluation changes the result: not of a sum, whose
-    order is the running model's business, but of an extreme, unless there is a NaN."""
+    """Make a reduction of integers and bools of a numpy function.
+
+    With `floats` it also reduces floats that hold no NaN. This is for maximum and minimum only: the result of a sum
+    depends on the order of evaluation, which is up to the runtime."""
 
     def apply(attributes: Attributes, x: Array | None, axes: Array | None = None) -> Any:
         x, where = _given(x), _ints(attributes, "axes", axes)
@@ -331,4 +337,4 @@ _TABLE: dict[str, Callable[..., Any]] = {
     "NonZero": _plain(lambda x: np.array(np.nonzero(x), np.int64).reshape(x.ndim, -1)),
 }
 EVALUATED = frozenset(_TABLE)
-"""The operators that have a value here."""
+"""The operators that `evaluate` can compute."""

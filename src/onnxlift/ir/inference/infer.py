@@ -1,16 +1,16 @@
-"""Types and shapes of every value, with symbolic sizes followed through shape arithmetic.
+"""Infer types and shapes of every value, with symbolic sizes followed through shape arithmetic.
 
-One forward sweep in topological order, and a second one if sizes at the end say more of those at the beginning
-(`bounds`). A node is given to our own rules first (`shape_rules`, `element_rules`), which
-know symbolic sizes; what they do not know, the operator's ONNX schema infers from the types found so far. So a size
-that is recovered early is not lost later. Afterwards
+This is one forward sweep in topological order. A second one follows if the first has learnt something about sizes that
+it needed earlier (`bounds`). Our own rules come first for each node (`shape_rules`, `element_rules`, `contrib_types`):
+they know symbolic sizes. If they do not know the node, the operator's ONNX schema infers it from the types found so
+far. So a size that is found early is not lost later. Afterwards
 
-- `value.type` and `value.shape` are set wherever they could be found. Every size is an int or a name; sizes that
-  nothing is known of get a generated name (`is_invented_size`), which like every name means equality and nothing else.
+- `value.type` and `value.shape` are set wherever they could be found. Every size is an int or a name. Sizes of which
+  nothing is known get a generated name (`is_invented_size`). A name means only that sizes of this name are equal.
 - `value.meta["dims"]` holds the elements of small integer tensors that are computed from sizes, as far as known.
 
 Declared shapes of graph inputs are believed. Those of other values are used only where inference finds no shape at all.
-Names in a function body that is called with different shapes stand for whatever the sizes are in each call.
+If a function is called with different shapes, a name in its body stands for another size in each call.
 
 Inference never fails: a node that makes no sense has unknown outputs.
 """
@@ -42,10 +42,10 @@ _GENERATED = "unk__"
 _NAMELESS = frozenset({"", "?", "-1", "None", "unk"})
 _TRACKED = {ir.DataType.INT64: 2**63, ir.DataType.INT32: 2**31, ir.DataType.BOOL: 2}
 _MAX_CONSTANT_BYTES = 1024
-_MAX_RANK = 64  # no runtime has more, and a chain of Unsqueeze nodes would cost its length squared
+_MAX_RANK = 64  # no runtime goes beyond it, and without a limit a long chain of Unsqueeze nodes takes quadratic time
 
-# The most node visits that repeated sweeps (loops until their shapes settle, functions once per kind of call) may
-# take, on top of one visit per node. Beyond it a sweep assumes nothing, which is always right.
+# The most visits of nodes that repeated sweeps may take, on top of one visit per node. (Loops are swept until their
+# shapes settle, functions once per kind of call.) Beyond that, a sweep takes shapes as unknown, which is always right.
 _REVISITS = 20_000
 
 _Size = int | ir.SymbolicDim
@@ -58,13 +58,13 @@ def infer(model: ir.Model) -> None:
 
 
 def is_invented_size(name: str) -> bool:
-    """Tell whether a size was named by inference and not by the model."""
+    """Tell whether a size contains a name that inference has generated, and not the model."""
     return re.search(rf"\b{_GENERATED}\d+\b", name) is not None
 
 
 @dataclass
 class _Call:
-    """What all calls of a function have in common."""
+    """The inputs and attributes of a call of a function, or what several calls of it have in common."""
 
     inputs: list[TypeAndShape]
     attributes: dict[str, ir.Attr]
@@ -113,13 +113,13 @@ class Inference:
                 self._next_symbol = max(self._next_symbol, int(number) + 1)
 
     def fresh(self) -> str:
-        """A name that no size of the model has."""
+        """Return a name that no size of the model has."""
         name = f"{_GENERATED}{self._next_symbol}"
         self._next_symbol += 1
         return name
 
     def named(self, type_: ir.TypeProtocol | None, shape: ir.Shape | None) -> TypeAndShape:
-        """The same with a new name for every unnamed size."""
+        """Return the type and the shape, with a new name for every size without one."""
         if shape is None or all(isinstance(d, int) and d >= 0 for d in shape):
             return type_, shape
 
@@ -131,7 +131,7 @@ class Inference:
         return type_, ir.Shape([name(dim) for dim in shape], denotations)
 
     def assign(self, value: ir.Value, type_: ir.TypeProtocol | None, shape: ir.Shape | None) -> None:
-        """Record what was found for `value`, or what the model says if nothing was."""
+        """Record the type and shape that were found for `value`. Where nothing was found, record the declared ones."""
         if type_ is None or shape is None:
             declared_type, declared_shape = self.declared.get(value, (None, None))
             if type_ is None or type_ == declared_type:
@@ -142,7 +142,9 @@ class Inference:
             del value.meta["dims"]
 
     def sweep(self, graph: ir.Graph, opsets: Mapping[str, int], attributes: Mapping[str, ir.Attr]) -> None:
-        """Infer all nodes of one graph, whose inputs are already known. `attributes` are those of a function call."""
+        """Infer all nodes of one graph, whose inputs are already known.
+
+        `attributes` are those that the caller gives, if the graph is in a function."""
         self.visits -= len(graph)
         for value in graph.initializers.values():
             tensor = value.const_value
@@ -151,7 +153,7 @@ class Inference:
         for node in graph:
             try:
                 self._infer_node(node, opsets, attributes)
-            except Exception as error:  # whatever a stranger's model provokes, its outputs are merely unknown
+            except Exception as error:  # whatever a broken model provokes, the outputs are merely unknown
                 logger.debug("no inference for node %s: %r", node.name, error)
                 for output in node.outputs:
                     self.assign(output, None, None)
@@ -165,7 +167,7 @@ class Inference:
             return
         standard = node.domain == ""
         opset = opset_of(node, opsets)
-        # What a branch learns holds only in runs that take it.
+        # Bounds that are learnt in a subgraph hold only in runs that execute it.
         bounds = self.bounds if node.graph is self.model.graph else Bounds()
         view = NodeView(node, opset, attributes, self.fresh, bounds)
         if standard and self._infer_by_rule(view):
@@ -194,7 +196,7 @@ class Inference:
                 return
 
     def _infer_by_rule(self, view: NodeView) -> bool:
-        """Whether our own rules know type and shape of all outputs."""
+        """Infer all outputs by our own rules; False if these do not know type and shape of all of them."""
         node = view.node
         if node.op_type == "Split":
             return self._infer_split(view)
@@ -249,7 +251,7 @@ class Inference:
         return ()
 
     def _infer_by_schema(self, node: ir.Node, view: NodeView, opsets: Mapping[str, int]) -> Mapping[str, TypeAndShape]:
-        """What the operator's ONNX schema says of the outputs, by name."""
+        """Return what the operator's ONNX schema infers of the outputs, by name."""
         schema = schema_for(node.domain, node.op_type, view.opset)
         if schema is None or any(value is not None and value.type is None for value in node.inputs):
             return {}
@@ -261,7 +263,7 @@ class Inference:
                 if resolved is not None:
                     proto.attribute.append(ir.serde.serialize_attribute(resolved))
                     proto.attribute[-1].name = attribute.name
-        # Positions for names: a value without one, or two of the same name, must not confuse the schema.
+        # Use positions as names: values without a name, or two of the same name, must not confuse the schema.
         types: dict[str, onnx.TypeProto] = {}
         constants: dict[str, onnx.TensorProto] = {}
         for i, value in enumerate(node.inputs):
@@ -293,7 +295,7 @@ class Inference:
             type_ = None
         shape = ir.serde.deserialize_type_proto_for_shape(proto)
         if shape is not None and not empty:
-            # Some schemas (Attention) compute with an unknown size as if it were 0.
+            # Some schemas (Attention) compute with unknown sizes as if they were 0, so a size of 0 tells nothing.
             shape = ir.Shape([None if dim == 0 else dim for dim in shape])
         return self.named(type_, shape)
 
@@ -316,13 +318,13 @@ class Inference:
                 inputs = [(type_, None) for type_, _ in inputs]
                 key = (identifier, repr([type_ for type_, _ in inputs]), "")
             if key not in self.results:
-                self.results[key] = []  # found by a function that calls itself, which loading refuses
+                self.results[key] = []  # ends the recursion of a function that calls itself (loading refuses those)
                 self._sweep_function(function, _Call(inputs, attributes))
                 self.results[key] = [(value.type, value.shape) for value in function.outputs]
         known = {dim for _, shape in inputs for dim in shape or ()}
         renamed: dict[object, str] = {}
         for output, (type_, shape) in zip(node.outputs, self.results[key], strict=False):
-            # A size that came up inside the body is another one in each call.
+            # A size that was named inside the body is another size in each call.
             dims = None if shape is None else [self._outside(dim, known, renamed) for dim in shape]
             self.assign(output, type_, None if dims is None else ir.Shape(dims))
 
@@ -340,7 +342,7 @@ class Inference:
         self.sweep(function.graph, opsets, call.attributes)
 
     def _common(self, call: _Call, other: _Call) -> _Call:
-        """What holds in both calls. Sizes that differ in the same way get the same name."""
+        """Return what both calls have in common. Sizes that differ in the same way get the same name."""
         names: dict[object, str] = {}
 
         def name(pair: object) -> str:

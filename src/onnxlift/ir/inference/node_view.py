@@ -1,7 +1,7 @@
-"""What a rule of shape inference sees of a node: the known shapes, elements and attributes of its inputs.
+"""The view of a node that rules of inference get: its attributes, and the known shapes and elements of its inputs.
 
-Accessors raise `Unknown` where the answer is not known, so that a rule is written for the case in which it is; whoever
-calls a rule catches it and takes the result as unknown.
+The methods raise `Unknown` if the answer is not known. So a rule is written for the case in which everything is known.
+The caller of the rule catches `Unknown`, and takes the result as unknown.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class NodeView:
         self.inputs: Sequence[ir.Value | None] = node.inputs
         self.opset = opset
         self.fresh = fresh
-        """Gives a new symbol: a size of which nothing is known but that it is one."""
+        """A function that returns a new symbol, for a size of which nothing is known."""
         self.bounds = bounds
         self._attributes = attributes
 
     def has(self, index: int) -> bool:
-        """Whether the optional input is given."""
+        """Tell whether the optional input is given."""
         return index < len(self.inputs) and self.inputs[index] is not None
 
     def shape(self, index: int = 0) -> Shape:
@@ -56,7 +56,7 @@ class NodeView:
         return shape
 
     def axis(self, name: str, rank: int, default: Any = _REQUIRED) -> int:
-        """The attribute as an axis counted from the front."""
+        """Return the attribute `name` as an axis of a tensor of this rank, counted from the front."""
         axis = self.attribute(name, default)
         if not isinstance(axis, int) or not -rank <= axis < rank:
             raise Unknown
@@ -69,7 +69,7 @@ class NodeView:
         return value.type.dtype
 
     def elements(self, index: int) -> Elements:
-        """The elements, which may each be None where only their number is known."""
+        """Return the elements of an input; an element is None if it is not known, though the number of elements is."""
         value = self.inputs[index] if index < len(self.inputs) else None
         elements = elements_of(value)
         if elements is not None:
@@ -82,7 +82,7 @@ class NodeView:
         raise Unknown
 
     def ints(self, name: str, index: int, default: Any = _REQUIRED) -> tuple[int, ...]:
-        """A list that is an attribute in old opsets and an input in newer ones; `default` if it is in neither."""
+        """Return a list that is an attribute in old opsets and an input in newer ones; `default` if it is neither."""
         if self.has(index):
             elements = static_elements(self.inputs[index])
             if elements is None:
@@ -92,7 +92,9 @@ class NodeView:
         return value if not isinstance(value, int) else (value,)
 
     def attribute(self, name: str, default: Any = _REQUIRED) -> Any:
-        """The plain value of an attribute, through a function's reference to its caller's."""
+        """Return the value of an attribute as a plain Python value.
+
+        A reference to an attribute of the function around the node gives what the caller of the function passes."""
         attribute = self.node.attributes.get(name)
         if attribute is not None and attribute.is_ref():
             attribute = self.resolve(attribute.ref_attr_name or "")
@@ -105,13 +107,13 @@ class NodeView:
         return plain(attribute.value)
 
     def resolve(self, name: str) -> ir.Attr | None:
-        """What the caller of the function that holds this node passes for its attribute `name`."""
+        """Return the attribute `name` that the caller passes to the function around this node; None if unknown."""
         return self._attributes.get(name)
 
     def at_least_zero(self, dim: Dim) -> Dim | None:
-        """`max(dim, 0)`."""
+        """Return `max(dim, 0)`; None if it cannot be expressed."""
         return dim if self.bounds.is_nonnegative(dim) else symbolic.maximum(dim, 0)
 
     def known(self, dim: Dim | None) -> Dim:
-        """`dim`, or a new symbol where it is not expressible."""
+        """Return `dim`, or a new symbol if `dim` is None."""
         return self.fresh() if dim is None else dim

@@ -1,10 +1,10 @@
-"""Tensors of positions: which integers a graph writes with Range, new axes, products with sizes and sums.
+"""Find tensors of positions: integers that a graph makes from Range by new axes, products with sizes, and sums.
 
     Range(0, n, 1)                          i                 a Grid with the stride 1 along its one axis
     Unsqueeze(Range(0, n, 1), 1) * m + j    m * i + j         a Grid with the strides (m, 1)
 
-Exporters spell indexing and masks this way. What such a tensor holds is known before the model runs, up to the sizes,
-so that it can be compared with another one, or be seen to count all elements of a tensor in their order.
+Exporters write indexing and masks this way. The elements of such a tensor are known before the model runs, up to the
+sizes. So it can be compared with another one, or be found to count all elements of a tensor in their order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MAX_CONSTANT = 1 << 16
 _SHAPING = frozenset({"Cast", "Unsqueeze", "Squeeze", "Reshape", "Flatten", "Expand"})
 _SHIFTING = frozenset({"Add", "Sub", "Mul"})
 COMPARISONS = {"GreaterOrEqual": (False, 0), "Greater": (False, 1), "LessOrEqual": (True, 0), "Less": (True, 1)}
-"""For each comparison whether the second operand is the larger one, and by how much it is larger at least."""
+"""Comparison -> whether the second operand is the larger one if it is true, and by how much at least."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class Grid:
     offset: Dim = 0
 
     def axes(self) -> list[int]:
-        """The axes along which it changes, or may be of another size than 1."""
+        """Return the axes whose size is not known to be 1. The integers can change only along these."""
         return [axis for axis, size in enumerate(self.shape) if size != 1]
 
     def is_nonnegative(self) -> bool:
-        """Whether no element is below 0, whatever the sizes are."""
+        """Tell whether no element is below 0, whatever the sizes are."""
         lowest: Dim | None = self.offset
         for size, stride in zip(self.shape, self.strides, strict=True):
             if symbolic.is_nonnegative(stride) or size == 1:
@@ -55,13 +55,13 @@ class Grid:
 
 
 class Positions:
-    """The grids of a graph's values, each found once."""
+    """The grids of a graph's values. Each is found once and then remembered."""
 
     def __init__(self) -> None:
         self._found: dict[ir.Value, Grid | None] = {}
 
     def grid(self, value: ir.Value | None, depth: int = 0) -> Grid | None:
-        """The grid that `value` is, if it is one."""
+        """Return the grid that `value` is; None if it is not known to be one."""
         if value is None or value.dtype != DataType.INT64 or depth > _MAX_DEPTH:
             return None
         if value not in self._found:
@@ -69,7 +69,9 @@ class Positions:
         return self._found[value]
 
     def condition(self, value: ir.Value | None) -> Grid | None:
-        """A grid that is at least 0 exactly where the boolean `value` is true, if that compares positions."""
+        """Return a grid that is at least 0 exactly where the boolean `value` is true.
+
+        None if `value` is not a comparison of two grids."""
         node = None if value is None else value.producer()
         if node is None or node.op_type not in COMPARISONS or node.domain != "":
             return None
@@ -105,8 +107,10 @@ class Positions:
 
 
 def counted(nodes: Iterable[ir.Node]) -> set[ir.Value]:
-    """Those values of a graph that only count: a Range between sizes, views and casts of one, and what adds a number to
-    it or multiplies it by one. `nodes` are in topological order."""
+    """Return the values of a graph that only count. `nodes` must be in topological order.
+
+    These are a Range whose bounds are numbers or sizes, reshaped, expanded and cast forms of it, and sums, differences
+    and products of one of them and a constant number."""
     found: set[ir.Value] = set()
     for node in nodes:
         if node.domain != "":
@@ -125,7 +129,9 @@ def counted(nodes: Iterable[ir.Node]) -> set[ir.Value]:
 
 
 def is_all_true(value: ir.Value | None) -> bool:
-    """Whether the boolean `value` is `ones(...)`, in whatever shape. No cast turns a one into a zero."""
+    """Tell whether the boolean `value` is `ones(...)`, in whatever shape.
+
+    It looks through casts and changes of shape: no cast turns a one into a zero."""
     node = None if value is None else value.producer()
     for _ in range(_MAX_DEPTH):
         if node is None or node.op_type not in _SHAPING or node.inputs[0] is None:
@@ -141,7 +147,7 @@ def is_all_true(value: ir.Value | None) -> bool:
 
 
 def grid_of(array: np.ndarray[Any, Any]) -> Grid | None:
-    """The grid that an array of integers is, if it grows evenly along each axis."""
+    """Return an array of integers as a grid, if it grows evenly along each axis; else None."""
     if not 0 < array.size <= _MAX_CONSTANT:
         return None
     corner = (0,) * array.ndim
@@ -166,7 +172,7 @@ def _of_range(node: ir.Node, shape: Shape) -> Grid | None:
 
 
 def _reshaped(grid: Grid | None, shape: Shape) -> Grid | None:
-    """The grid in another shape, if only axes of size 1 come or go."""
+    """Return the grid in another shape, if that only adds or removes axes of size 1; else None."""
     if grid is None or [size for size in grid.shape if size != 1] != [size for size in shape if size != 1]:
         return None
     strides = iter([grid.strides[axis] for axis in grid.axes()])
@@ -174,7 +180,7 @@ def _reshaped(grid: Grid | None, shape: Shape) -> Grid | None:
 
 
 def _expanded(grid: Grid | None, shape: Shape) -> Grid | None:
-    """The grid broadcast to `shape`."""
+    """Return the grid broadcast to `shape`; None if that is not possible."""
     if grid is None or len(grid.shape) > len(shape):
         return None
     new = len(shape) - len(grid.shape)
@@ -187,7 +193,7 @@ def _expanded(grid: Grid | None, shape: Shape) -> Grid | None:
 
 
 def _combined(left: Grid | None, right: Grid | None, sign: int) -> Grid | None:
-    """`left + sign * right`."""
+    """Return the grid `left + sign * right`; None if it is not known to be one."""
     if left is None or right is None:
         return None
     shape = _broadcast(left.shape, right.shape)
@@ -202,7 +208,7 @@ def _combined(left: Grid | None, right: Grid | None, sign: int) -> Grid | None:
 
 
 def _product(left: Grid | None, right: Grid | None) -> Grid | None:
-    """The product of a grid and one number."""
+    """Return the product of two grids, if one of them is a single number; else None."""
     if left is None or right is None:
         return None
     grid, factor = (left, right) if not right.axes() else (right, left)
@@ -218,7 +224,7 @@ def _product(left: Grid | None, right: Grid | None) -> Grid | None:
 
 
 def _broadcast(left: Shape, right: Shape) -> Shape | None:
-    """The common shape, where each size is 1 on one side or the same on both."""
+    """Return the broadcast shape, if each size is 1 on one side or the same on both; else None."""
     rank = max(len(left), len(right))
     a, b = ((1,) * (rank - len(shape)) + shape for shape in (left, right))
     if any(x != y and x != 1 and y != 1 for x, y in zip(a, b, strict=True)):

@@ -1,7 +1,7 @@
-"""Output shapes with symbolic sizes, for the operators where ONNX's own inference would lose them.
+"""Infer output shapes with symbolic sizes, for the operators where ONNX's own inference would lose them.
 
-A rule gets a `NodeView` and gives the shape of the first output, or raises `Unknown`; then ONNX's inference is asked.
-`DTYPES` says which element type the output has, where that needs no schema.
+A rule gets a `NodeView` and returns the shape of the first output. If it raises `Unknown`, ONNX's inference is asked.
+`DTYPES` has, for each operator, a function that returns the element type of the output.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def _same(n: NodeView) -> Shape:
 
 def _broadcast(n: NodeView) -> Shape:
     if n.attribute("broadcast", 0):
-        return n.shape()  # opset 6 and earlier: the second input fits the first
+        return n.shape()  # opset 6 and earlier: the second input is broadcast to the first
     return broadcast_shapes((n.shape(i) for i in range(len(n.inputs))), n.fresh)
 
 
 def broadcast_shapes(shapes: Iterable[Shape], fresh: Callable[[], str]) -> Shape:
-    """The common shape, aligned at the last dimension."""
+    """Return the shape to which all `shapes` are broadcast. A size that is not expressible gets a `fresh` name."""
     result: Shape = ()
     for shape in shapes:
         if shape == result:
@@ -87,7 +87,7 @@ def _squeeze(n: NodeView) -> Shape:
     shape, axes = n.shape(), n.ints("axes", 1, None)
     if axes is None:
         if not all(isinstance(dim, int) for dim in shape):
-            raise Unknown  # whether a symbolic size is 1 shows only at run time
+            raise Unknown  # only the run shows whether a symbolic size is 1
         return tuple(dim for dim in shape if dim != 1)
     if any(not -len(shape) <= axis < len(shape) for axis in axes):
         raise Unknown
@@ -112,7 +112,7 @@ def _concat(n: NodeView) -> Shape:
     total: Dim | None = 0
     for shape in shapes:
         total = None if total is None else symbolic.add(total, shape[axis])
-    # The others must agree at run time, so a number that any of them has is the size of all.
+    # Along the other axes all inputs must agree at run time, so a number in any of their shapes is the size of all.
     agreed = [next((dim for dim in dims if isinstance(dim, int)), dims[0]) for dims in zip(*shapes, strict=True)]
     return tuple(n.known(total) if i == axis else dim for i, dim in enumerate(agreed))
 
@@ -136,8 +136,10 @@ def _reshape(n: NodeView) -> Shape:
 
 
 def _unfrozen(source: Shape, target: list[Dim | None]) -> list[Dim | None]:
-    """The target with a size that the exporter froze by its name again: `(seq, batch, 32)` has as many elements as
-    `(5, 4 * batch, 8)` only where `seq` is 5, so that is `(seq, 4 * batch, 8)`."""
+    """Return the target with the name of a size in the place of a number that the exporter has frozen.
+
+    `(seq, batch, 32)` has as many elements as `(5, 4 * batch, 8)` only if `seq` is 5, so the target is
+    `(seq, 4 * batch, 8)`."""
     for i, (name, size) in enumerate(zip(source, target, strict=False)):
         if (
             isinstance(name, str)
@@ -149,7 +151,7 @@ def _unfrozen(source: Shape, target: list[Dim | None]) -> list[Dim | None]:
 
 
 def _quotient(total: Shape, known: list[Dim | None]) -> Dim | None:
-    """The size that makes the product of `known` and it the product of `total`."""
+    """Return the product of `total`, divided by the product of `known`; None if that is not known to be exact."""
     numerator, denominator = Counter(total), Counter(dim for dim in known if dim is not None)
     shared = numerator & denominator
     if 0 in denominator:
@@ -253,7 +255,7 @@ def _reduction(n: NodeView) -> Shape:
     except Unknown:
         if not kept:
             raise
-        return tuple(n.fresh() for _ in shape)  # the rank, at least
+        return tuple(n.fresh() for _ in shape)  # at least the rank is known
     if not axes:
         axes = () if n.attribute("noop_with_empty_axes", 0) else tuple(range(len(shape)))
     if any(not -len(shape) <= axis < len(shape) for axis in axes):
@@ -271,7 +273,7 @@ def _attention(n: NodeView) -> Shape:
 
 
 def split(n: NodeView) -> list[Shape]:
-    """The shapes of all outputs of Split."""
+    """Return the shapes of all outputs of a Split."""
     shape, count = n.shape(), len(n.node.outputs)
     axis = n.axis("axis", len(shape), 0)
     sizes: Sequence[Element]
@@ -285,7 +287,7 @@ def split(n: NodeView) -> list[Shape]:
 
 
 def _equal_parts(total: Dim, count: int) -> Sequence[Element]:
-    """`total` in `count` parts, the last one smaller if it does not divide."""
+    """Return the sizes of `count` parts of `total`. They are equal, but the last is smaller if there is a remainder."""
     if isinstance(total, int):
         part = -(-total // count)
         return [max(0, min(part, total - i * part)) for i in range(count)]
@@ -293,7 +295,7 @@ def _equal_parts(total: Dim, count: int) -> Sequence[Element]:
 
 
 def same_rank(n: NodeView) -> Shape:
-    """All that is known of an operator that keeps the rank."""
+    """Return a shape of the input's rank with all sizes unknown, for operators that keep the rank."""
     return tuple(n.fresh() for _ in n.shape())
 
 
@@ -358,7 +360,7 @@ RULES: dict[str, Rule] = {
 KEEPS_RANK = frozenset(
     _words("AveragePool CenterCropPad Conv ConvInteger ConvTranspose MaxPool Pad Resize Slice Tile Upsample")
 )
-"""Operators whose first output has the rank of the first input, whatever else is unknown."""
+"""Operators whose first output has the rank of the first input, even if nothing else is known."""
 
 
 def _first(n: NodeView) -> ir.DataType:
@@ -368,7 +370,7 @@ def _first(n: NodeView) -> ir.DataType:
 def _cast_dtype(n: NodeView) -> ir.DataType:
     to = n.attribute("to")
     if not isinstance(to, int):
-        raise Unknown  # opset 5 and earlier name the type
+        raise Unknown  # in opset 5 and earlier, `to` is the name of the type
     return ir.DataType(to)
 
 

@@ -1,4 +1,4 @@
-"""How much a Slice leaves of a size that may be symbolic."""
+"""Infer the shape that a Slice gives, where sizes and bounds may be symbolic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .node_view import NodeView, Unknown
 
 
 def slice_shape(n: NodeView) -> Shape:
-    """The rule of `shape_rules` for Slice, in all its versions."""
+    """Return the output shape of a Slice of any opset, as a rule of `shape_rules`."""
     shape = n.shape()
     if n.has(1):
         starts, ends = n.elements(1), n.elements(2)
@@ -28,19 +28,19 @@ def slice_shape(n: NodeView) -> Shape:
 
 
 def _slice_length(n: NodeView, dim: Dim, start: Element, end: Element, step: Element) -> Dim | None:
-    """How many elements `[start:end:step]` leaves of `dim`."""
+    """Return how many elements `[start:end:step]` leaves of `dim`; None if that cannot be expressed."""
     if start is None or end is None or not isinstance(step, int) or step == 0:
         return None
     if isinstance(dim, int) and isinstance(start, int) and isinstance(end, int):
         if step < 0 and start < -dim:
-            start = 0 if dim else start  # ONNX clamps to the first element, Python gives nothing
+            start = 0 if dim else start  # here ONNX starts at the first element, and Python gives nothing
         return len(range(dim)[start:end:step])
     if step < 0:
         return dim if step == -1 and start == -1 and isinstance(end, int) and end <= -(2**31) else None
     last = _clamped(n, dim, end)
     if isinstance(start, int) and start < 0 and step == 1 and last == dim:
         return symbolic.minimum(dim, -start)
-    # A start beyond the end leaves nothing, so that it need not be clamped to the size.
+    # A positive start need not be clamped to the size: if it lies beyond the end, the length is 0 in any case.
     first = _clamped(n, dim, start) if isinstance(start, int) and start < 0 else start
     if first is None or last is None or not symbolic.is_nonnegative(first):
         return None
@@ -53,7 +53,7 @@ def _slice_length(n: NodeView, dim: Dim, start: Element, end: Element, step: Ele
 
 
 def _clamped(n: NodeView, dim: Dim, position: Dim) -> Dim | None:
-    """A bound of a slice, counted from the front and within the dimension."""
+    """Return a bound of a slice, counted from the front and clamped to the size `dim`; None if not expressible."""
     if isinstance(position, int):
         if position >= 2**31 - 1:
             return dim

@@ -1,13 +1,13 @@
 """Arithmetic on sizes that may be symbols: `Dim` is an int, or a canonical text such as `batch`, `2*seq + 1`, `h//2`.
 
-A symbol stands for a size, so it is never negative. A text is a polynomial in symbols with integer coefficients; what
-is no polynomial (`//`, `%`, `max`, `min`) is an opaque factor of one. Two texts are equal exactly when their canonical
-forms are, and equal texts mean equal sizes. Texts are parsed back when they are computed with, so there is no table of
-known expressions and the result depends on nothing but the arguments. Every function returns None where the answer is
-not expressible (or would grow without bound), which a caller treats as "unknown size".
+A symbol stands for a size, so it is never negative. A text is a polynomial in symbols with integer coefficients. A part
+that is no polynomial (`//`, `%`, `max`, `min`) is an opaque factor in it. There is one canonical text for each
+polynomial, and equal texts mean equal sizes. Each operation parses its texts anew, so there is no table of known
+expressions, and the result depends on the arguments only. Functions return None if the answer cannot be expressed, or
+would be too long; callers treat that as an unknown size.
 
 A dimension name of the model that is neither an identifier nor canonical (`batch-size`, `b + a`) is a symbol that can
-be compared but not computed with.
+be compared with others but not computed with.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ _INT64 = range(-(2**63), 2**63)
 
 
 def add(a: Dim, b: Dim) -> Dim | None:
-    """`a + b`."""
+    """Return `a + b`."""
     if isinstance(a, int) and isinstance(b, int):
         return _checked(a + b)
     return _combine(a, b, 1)
 
 
 def subtract(a: Dim, b: Dim) -> Dim | None:
-    """`a - b`."""
+    """Return `a - b`."""
     if isinstance(a, int) and isinstance(b, int):
         return _checked(a - b)
     return 0 if a == b else _combine(a, b, -1)
 
 
 def multiply(a: Dim, b: Dim) -> Dim | None:
-    """`a * b`."""
+    """Return `a * b`."""
     if isinstance(a, int) and isinstance(b, int):
         return _checked(a * b)
     if a == 0 or b == 0:
@@ -65,7 +65,7 @@ def multiply(a: Dim, b: Dim) -> Dim | None:
 
 
 def product(dims: Iterable[Dim]) -> Dim | None:
-    """The product of all `dims` (1 for none)."""
+    """Return the product of all `dims` (1 if there are none)."""
     total: Dim | None = 1
     for dim in dims:
         total = None if total is None else multiply(total, dim)
@@ -73,7 +73,7 @@ def product(dims: Iterable[Dim]) -> Dim | None:
 
 
 def divide_exactly(a: Dim, b: Dim) -> Dim | None:
-    """`a / b` where the division is known to leave no remainder whatever the symbols are, else None."""
+    """Return `a / b` if the division leaves no remainder, whatever the symbols are; else None."""
     if a == b and b != 0:
         return 1
     if b == 1:
@@ -96,10 +96,10 @@ def divide_exactly(a: Dim, b: Dim) -> Dim | None:
 
 
 def floor_divide(a: Dim, b: Dim) -> Dim | None:
-    """`a // b` for a positive int `b`, rounded down.
+    """Return `a // b`, rounded down; None unless `b` is a positive int.
 
-    What is a multiple of `b` comes out of the quotient, so that nothing negative is left in it, and a quotient inside
-    it joins it: `(h - 3)//2` is `(h + 1)//2 - 2`, and `(h//5 + 1)//2` is `(h + 5)//10`.
+    Multiples of `b` are taken out of the quotient, so that no negative coefficient stays in it: `(h - 3)//2` becomes
+    `(h + 1)//2 - 2`. A quotient inside the quotient is joined with it: `(h//5 + 1)//2` becomes `(h + 5)//10`.
     """
     if not isinstance(b, int) or b <= 0:
         return None
@@ -115,7 +115,7 @@ def floor_divide(a: Dim, b: Dim) -> Dim | None:
 
 
 def _joined_quotient(a: Dim, b: int) -> Dim | None:
-    """`a // b` for an `a` without negative coefficients and multiples of `b`."""
+    """Return `a // b`, where all coefficients of `a` are at least 0 and below `b`."""
     if isinstance(a, int):
         return a // b
     inner = [(factors[0], parts) for factors in _alone(a) if (parts := _quotient_parts(factors[0])) is not None]
@@ -129,12 +129,12 @@ def _joined_quotient(a: Dim, b: int) -> Dim | None:
 
 
 def _alone(a: Dim) -> list[_Monomial]:
-    """The factors that are terms of their own, and not several times there."""
+    """Return the terms of `a` that are a single factor with the coefficient 1."""
     return [factors for factors, coefficient in (_parse(a) or {}).items() if len(factors) == 1 and coefficient == 1]
 
 
 def _quotient_parts(factor: str) -> tuple[Dim, int] | None:
-    """Numerator and divisor, if the factor is a quotient."""
+    """Return numerator and divisor, if the factor is a quotient; else None."""
     match ast.parse(factor, mode="eval").body if "//" in factor else None:
         case ast.BinOp(left=left, op=ast.FloorDiv(), right=ast.Constant(value=int(divisor))):
             return _evaluate(left), divisor
@@ -142,7 +142,7 @@ def _quotient_parts(factor: str) -> tuple[Dim, int] | None:
 
 
 def modulo(a: Dim, b: Dim) -> Dim | None:
-    """`a % b` for a positive int `b`, never negative."""
+    """Return `a % b`, which is never negative; None unless `b` is a positive int."""
     if not isinstance(b, int) or b <= 0:
         return None
     terms = _parse(a)
@@ -153,29 +153,29 @@ def modulo(a: Dim, b: Dim) -> Dim | None:
 
 
 def maximum(a: Dim, b: Dim) -> Dim | None:
-    """The larger of two sizes."""
+    """Return the larger of two sizes."""
     return _extreme("max", a, b)
 
 
 def minimum(a: Dim, b: Dim) -> Dim | None:
-    """The smaller of two sizes."""
+    """Return the smaller of two sizes."""
     return _extreme("min", a, b)
 
 
 def is_nonnegative(a: Dim) -> bool:
-    """Whether `a >= 0` for all values of its symbols."""
+    """Tell whether `a >= 0` is seen to hold for all values of its symbols: no coefficient is negative."""
     return a >= 0 if isinstance(a, int) else all(c >= 0 for c in (_parse(a) or {}).values())
 
 
 def split_number(a: Dim) -> tuple[Dim, int]:
-    """`a` as a sum of something and a number: `2*seq - 1` is `2*seq` and -1."""
+    """Split `a` into a symbolic part and a number that add up to it: `2*seq - 1` -> (`2*seq`, -1)."""
     number = (_parse(a) or {}).get((), 0)
     rest = subtract(a, number) if number else a
     return (a, 0) if rest is None else (rest, number)
 
 
 def compare(a: Dim, b: Dim) -> int | None:
-    """-1, 0 or 1 for `a < b`, `a == b`, `a > b` if that holds for all values of the symbols, else None."""
+    """Return -1, 0 or 1 if `a < b`, `a == b` or `a > b` holds for all values of the symbols; else None."""
     if a == b:
         return 0
     difference = subtract(a, b)
@@ -190,10 +190,10 @@ def compare(a: Dim, b: Dim) -> int | None:
 
 
 def broadcast(a: Dim, b: Dim) -> Dim | None:
-    """The size that two broadcast dimensions give in every run that does not fail.
+    """Return the size that two broadcast dimensions give in every run that does not fail.
 
-    `min(64, seq)` with `seq` is `seq`: they are equal, or one of them is 1, and then both are. This is what slicing a
-    table of positions to the length of the input leaves.
+    `min(64, seq)` with `seq` gives `seq`: the two are equal, or one of them is 1, and then the other is 1 as well. Such
+    sizes come from slicing a table of positions to the length of the input.
     """
     if a == b or b == 1:
         return a
@@ -211,7 +211,7 @@ def broadcast(a: Dim, b: Dim) -> Dim | None:
 
 
 def _successor(a: Dim) -> Dim:
-    # An unparsable name is compared by name only; adding one to it must not fail.
+    # A name that cannot be parsed can only be compared by name; adding one to it must not fail.
     result = add(a, 1)
     return a if result is None else result
 
@@ -236,7 +236,7 @@ def _extreme(function: str, a: Dim, b: Dim) -> Dim | None:
 
 
 def _opaque(text: str, *parts: Dim) -> Dim | None:
-    """`text` as one factor, if its parts can be computed with and it is not too long."""
+    """Return `text` as one factor, if its parts can be computed with and it is not too long; else None."""
     return text if len(text) <= _MAX_TEXT and all(_parse(part) is not None for part in parts) else None
 
 
@@ -261,7 +261,7 @@ def _grouped(a: Dim) -> str:
 
 
 def _render(terms: Mapping[_Monomial, int]) -> Dim | None:
-    """The canonical text of a polynomial: longest products first, then by name, the constant last."""
+    """Return the canonical text of a polynomial: longest products first, then by name, the constant last."""
     kept = {factors: coefficient for factors, coefficient in terms.items() if coefficient}
     if any(coefficient not in _INT64 for coefficient in kept.values()) or len(kept) > _MAX_TERMS:
         return None
@@ -280,7 +280,7 @@ def _render(terms: Mapping[_Monomial, int]) -> Dim | None:
 
 
 def _parse(dim: Dim) -> _Polynomial | None:
-    """The polynomial that `dim` is the canonical text of, or None for a name that cannot be computed with."""
+    """Return the polynomial whose canonical text is `dim`; None for a name that cannot be computed with."""
     return {(): dim} if isinstance(dim, int) else _parse_text(dim)
 
 
@@ -295,7 +295,7 @@ def _parse_text(text: str) -> _Polynomial | None:
     except (SyntaxError, ValueError, RecursionError, MemoryError, _NotArithmeticError):
         return None
     if dim != text:
-        return None  # a declared name that only looks like arithmetic
+        return None  # a name of the model that only looks like arithmetic
     return _terms(ast.parse(text, mode="eval").body)
 
 
@@ -304,7 +304,7 @@ class _NotArithmeticError(Exception):
 
 
 def _terms(tree: ast.expr) -> _Polynomial:
-    """The polynomial of a tree that is known to be canonical."""
+    """Return the polynomial of a syntax tree that is known to be canonical."""
     match tree:
         case ast.Constant(value=int(value)):
             return {(): value}
@@ -322,7 +322,7 @@ def _terms(tree: ast.expr) -> _Polynomial:
 
 
 def _evaluate(tree: ast.expr) -> Dim:
-    """What the operations above make of the expression."""
+    """Evaluate the expression with the operations above. Raises _NotArithmeticError if it is something else."""
     result: Dim | None = None
     match tree:
         case ast.Name(id=name):

@@ -1,4 +1,4 @@
-"""Output shapes of what slides over symbolic sizes (convolutions, poolings, STFT), as rules of `shape_rules`."""
+"""Infer output shapes of operators with a sliding window (convolutions, poolings, STFT), as rules of `shape_rules`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .node_view import NodeView, Unknown
 
 
 def _spatial_sizes(n: NodeView, kernel: Shape) -> list[Dim | None]:
-    """The spatial sizes that a convolution or a pooling over the first input leaves (None where not expressible)."""
+    """Return the spatial sizes of a convolution or pooling of the first input; None for those not expressible."""
     sizes = n.shape()[2:]
     rank = len(sizes)
     strides = n.attribute("strides", None) or (1,) * rank
@@ -18,7 +18,7 @@ def _spatial_sizes(n: NodeView, kernel: Shape) -> list[Dim | None]:
     mode = n.attribute("auto_pad", "NOTSET")
     if not len(kernel) == len(strides) == len(dilations) == rank or len(pads) != 2 * rank or min(strides) < 1:
         raise Unknown
-    rounds_up = n.attribute("ceil_mode", 0) and mode == "NOTSET"  # the other modes say themselves how many windows
+    rounds_up = n.attribute("ceil_mode", 0) and mode == "NOTSET"  # the other modes define the number of windows
     result: list[Dim | None] = []
     for i, size in enumerate(sizes):
         if mode in ("SAME_UPPER", "SAME_LOWER"):
@@ -43,7 +43,7 @@ def _spatial_sizes(n: NodeView, kernel: Shape) -> list[Dim | None]:
 
 
 def _windows(size: Dim, margin: int, stride: int) -> Dim | None:
-    """`(size + margin) // stride + 1`, for an input that is large enough for one window."""
+    """Return `(size + margin) // stride + 1`: the number of windows, if the input is large enough for one."""
     if stride == 1:
         return symbolic.add(size, margin + 1)
     total = symbolic.add(size, margin + stride)
@@ -51,14 +51,16 @@ def _windows(size: Dim, margin: int, stride: int) -> Dim | None:
 
 
 def _windows_rounded_up(size: int, begin: int, margin: int, stride: int) -> int:
-    """With `ceil_mode`: one window more for what is left, unless it would begin beyond the input. (ONNX's own
-    inference forgets the latter before opset 22.)"""
+    """Return the number of windows with `ceil_mode`.
+
+    There is one more window for the rest, unless it would begin beyond the input and the padding before it. (Before
+    opset 22, ONNX's own inference forgets this exception.)"""
     count = -(-(size + margin) // stride) + 1
     return count - 1 if (count - 1) * stride >= size + begin else count
 
 
 def convolution(n: NodeView) -> Shape:
-    """Conv."""
+    """Return the output shape of a Conv."""
     weight = n.shape(1)
     if len(weight) < 3 or len(n.shape()) != len(weight):
         raise Unknown
@@ -66,7 +68,7 @@ def convolution(n: NodeView) -> Shape:
 
 
 def transposed_convolution(n: NodeView) -> Shape:
-    """ConvTranspose, where the output size is not given."""
+    """Return the output shape of a ConvTranspose, unless `output_shape` or `auto_pad` decides it."""
     shape, weight = n.shape(0), n.shape(1)
     rank = len(shape) - 2
     if n.attribute("output_shape", None) is not None or n.attribute("auto_pad", "NOTSET") != "NOTSET" or rank < 1:
@@ -90,18 +92,20 @@ def transposed_convolution(n: NodeView) -> Shape:
 
 
 def pool(n: NodeView) -> Shape:
-    """MaxPool, AveragePool, LpPool."""
+    """Return the output shape of a MaxPool, AveragePool or LpPool."""
     return (*n.shape()[:2], *(n.known(size) for size in _spatial_sizes(n, n.attribute("kernel_shape"))))
 
 
 def global_pool(n: NodeView) -> Shape:
-    """GlobalAveragePool, GlobalMaxPool."""
+    """Return the output shape of a GlobalAveragePool or GlobalMaxPool."""
     shape = n.shape()
     return shape[:2] + (1,) * (len(shape) - 2)
 
 
 def fourier_frames(n: NodeView) -> Shape:
-    """STFT: (batch, frames, bins, 2). ONNX's own inference takes it for two-sided if nothing is said."""
+    """Return the output shape of an STFT: (batch, frames, bins, 2).
+
+    Without the attribute `onesided` it is one-sided; ONNX's own inference takes it for two-sided."""
     batch, length = n.shape()[:2]
     width = n.shape(2)[0] if n.has(2) else n.elements(3)[0] if n.has(3) else None
     step = n.elements(1)[0]

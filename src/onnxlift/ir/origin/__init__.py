@@ -1,1 +1,1 @@
-"""Who exported a model, and what the exporter tells of its modules and parameters."""
+"""Find out which program exported a model, and what the file tells of the original's modules and parameters."""

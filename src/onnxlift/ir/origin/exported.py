@@ -1,8 +1,9 @@
-"""The program that PyTorch's newer exporter made a graph of, as far as it is written beside the graph.
+"""Read what PyTorch's newer exporter notes beside a graph about the program that it exported.
 
-Each node tells the operation that it is a part of, with the names of its arguments, and the modules around it; the
-graph tells all parameters. That is from before the exporter's optimiser, which stores equal tensors once and computes
-equal things once: so a node tells what it read before. All of this is a stranger's text.
+The metadata of a node has the operation of PyTorch that the node is a part of, with the names of its arguments, and the
+modules around it. The metadata of the graph lists all parameters. The exporter writes this before its optimiser runs,
+which stores equal tensors once and computes equal things once. So the metadata tells what each node read before that.
+All of it is text that anybody may have written, and is checked before use.
 """
 
 from __future__ import annotations
@@ -15,19 +16,21 @@ import onnx_ir as ir
 
 from .metadata import CLASSES, FX_NODE, NAME_SCOPES, NO_MODULE, SIGNATURE, string_list
 
-LONGEST_TEXT = 20_000  # of one operation
+LONGEST_TEXT = 20_000  # characters in the text of one operation; a longer one is not read
 
 _STORED = re.compile(r"^(\w+): (PARAMETER|BUFFER) target='([^'\s]+)'", re.MULTILINE)
 _PERSISTENT = re.compile(r"^\w+: BUFFER target='([^'\s]+)' persistent=True$", re.MULTILINE)
 _OPERATION = re.compile(r"%(\w+) : [^=]*=[^=]*= call_function\[target=([\w.]+)\]")
-_FUSED = frozenset({"Conv", "ConvTranspose", "Gemm"})  # which the exporter folds a norm into
+_FUSED = frozenset({"Conv", "ConvTranspose", "Gemm"})  # operators into which the exporter folds a batch norm
 _NAME = re.compile(r"%(\w+)")
 
 
 @dataclass(frozen=True)
 class Operation:
-    """`%mul : ... = call_function[target=torch.ops.aten.mul.Tensor](args = (%x, %linear))`: mul, its target, and the
-    names x and linear."""
+    """An operation of the exported program: its name, its target, and the names of the values that it reads.
+
+    `%mul : ... = call_function[target=torch.ops.aten.mul.Tensor](args = (%x, %linear))` has the name `mul`, the target
+    `torch.ops.aten.mul.Tensor`, and reads `x` and `linear`."""
 
     name: str
     target: str
@@ -36,7 +39,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Home:
-    """The modules around a node, from the outermost to the innermost, and their classes."""
+    """The paths of the modules around a node, from the outermost to the innermost, and their classes."""
 
     modules: tuple[str, ...]
     classes: tuple[str, ...]
@@ -47,9 +50,9 @@ NOWHERE = Home((), ())
 
 @dataclass
 class Program:
-    """What is known of a graph's nodes, each looked up when first asked for."""
+    """The exported program, as the metadata of a graph and its nodes tells it. Nodes are looked up when needed."""
 
-    parameters: Mapping[str, str]  # the name in operations -> the name in the state dict
+    parameters: Mapping[str, str]  # name of a parameter or buffer in operations -> its key in the state dict
     _operations: dict[ir.Node, Operation | None] = field(default_factory=dict)
     _homes: dict[ir.Node, Home] = field(default_factory=dict)
 
@@ -58,13 +61,15 @@ class Program:
         self.names = self.known_as.keys()
 
     def operation(self, node: ir.Node) -> Operation | None:
-        """The operation that a node is a part of."""
+        """Return the operation that a node is a part of; None if the node does not tell."""
         if node not in self._operations:
             self._operations[node] = _operation(node.metadata_props.get(FX_NODE, ""))
         return self._operations[node]
 
     def home(self, node: ir.Node) -> Home:
-        """The modules around a node; those of its first reader if it does not tell itself."""
+        """Return the modules around a node.
+
+        If the exporter has noted nothing about the node, these are the modules of the first reader that tells them."""
         if node not in self._homes:
             found = _home(node)
             if found is NOWHERE and FX_NODE not in node.metadata_props:
@@ -74,16 +79,23 @@ class Program:
         return self._homes[node]
 
     def parameters_of(self, node: ir.Node) -> list[str]:
-        """The parameters that the operation of a node reads, by their names in the state dict."""
+        """Return the keys of the parameters and buffers that the operation of a node reads."""
         operation = self.operation(node)
         reads = operation.reads if operation is not None else ()
         return [self.parameters[name] for name in reads if name in self.parameters]
 
     def own_name(self, node: ir.Node, name: str) -> str:
-        """What the parameter that is stored as `name` was called where `node` reads it: as its operation says, or
-        else as in the module that it is in; `name` itself if nothing is known. Of several parameters it is the one with
-        the same last name, or that none of the other constants has. A layer that a batch norm was folded into tells of
-        the norm, which is beside it."""
+        """Return the key of the parameter that `node` read in the original, where the file has the tensor `name`.
+
+        The exporter stores equal parameters once, so that `name` may be the key of another one. The candidates are
+
+        1. the parameters that the operation of `node` reads;
+        2. if it reads none, the parameter in the innermost module around `node` whose key ends as `name` does;
+        3. for a layer into which a batch norm was folded: its operation and modules are those of the norm. The layer is
+           beside the norm, so the candidate is `name` with its first parts replaced by the path of the norm's parent.
+
+        Of several candidates it is the one whose key ends as `name` does (`weight`), or else the one whose last part is
+        not that of another constant of `node`. If this does not lead to one known parameter, `name` is returned."""
         read = self.parameters_of(node)
         if name in read:
             return name
@@ -100,35 +112,37 @@ class Program:
         return alike[0] if len(alike) == 1 and alike[0] in self.names else name
 
     def is_fused(self, node: ir.Node) -> bool:
-        """Whether a node is a layer that a batch norm was folded into."""
+        """Tell whether a node is a layer that a batch norm was folded into."""
         operation = self.operation(node)
         return node.op_type in _FUSED and operation is not None and "norm" in operation.target
 
 
 def read_program(graph: ir.Graph) -> Program | None:
-    """What the newer exporter tells of `graph`; None if another one wrote it."""
+    """Return the program that the newer exporter describes beside `graph`; None if the file lists no parameters."""
     parameters = {known_as: name for known_as, _, name in _stored(graph)}
     return Program(parameters) if parameters else None
 
 
 def parameters_in_order(graph: ir.Graph) -> list[str]:
-    """The parameters of the model in the order in which its constructors made them; empty if the file has no list of
-    them. (It has one of buffers, too, but those come after all parameters.)"""
+    """Return the keys of the parameters in the order in which the original's constructors made them.
+
+    Empty if the file does not list them. (Buffers are listed too, but all of them come after the parameters, so that
+    their place tells nothing.)"""
     return [name for _, kind, name in _stored(graph) if kind == "PARAMETER"]
 
 
 def state_names(graph: ir.Graph) -> set[str]:
-    """The names of all parameters and buffers of the model; empty if the file has no list of them."""
+    """Return the keys of all parameters and buffers of the original; empty if the file does not list them."""
     return {name for _, _, name in _stored(graph)}
 
 
 def persistent_buffers(graph: ir.Graph) -> set[str]:
-    """The buffers that are in the state dict of the model."""
+    """Return the keys of the buffers that the file lists as persistent, which are in the original's state dict."""
     return set(_PERSISTENT.findall(graph.metadata_props.get(SIGNATURE, "")))
 
 
 def kind_of(graph: ir.Graph, name: str) -> str:
-    """PARAMETER or BUFFER, as which the model has what is called `name`."""
+    """Return "PARAMETER" or "BUFFER", as the file lists `name`; "PARAMETER" if it does not list it."""
     return next((kind for _, kind, stored in _stored(graph) if stored == name), "PARAMETER")
 
 

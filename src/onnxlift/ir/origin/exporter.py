@@ -1,8 +1,8 @@
-"""The program that wrote a model: found out once, when the model has been read, and kept with it.
+"""Find out which program wrote a model. This is done once, and the answer is kept with the model.
 
-The file has the name of its producer. PyTorch's two exporters have the same name; the newer one is told by what it
-writes beside the graph (`exported.py`). A program that rewrites a file may put its own name into it, or leave that of
-the exporter.
+The file has the name of its producer. PyTorch's two exporters write the same name; the newer one is recognised by the
+metadata that it writes beside the graph (`exported.py`). A program that rewrites a file may put its own name into it,
+or leave the name of the exporter.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ EXPORTER = "exporter"
 
 
 class Tool(Enum):
-    """The programs that we know the habits of, or that are common."""
+    """A program that writes ONNX files: one whose habits we know, or a common one."""
 
     PYTORCH_OLDER = "PyTorch's older exporter"
     PYTORCH_NEWER = "PyTorch's newer exporter"
@@ -55,8 +55,9 @@ class Exporter:
 
     @property
     def is_pytorch(self) -> bool:
-        """Tell whether one of PyTorch's exporters wrote the file, so that its habits can be relied on: how it names
-        nodes and parameters, and what it makes of layers."""
+        """Tell whether one of PyTorch's exporters wrote the file.
+
+        Then we can rely on its habits: how it names nodes and parameters, and which nodes it writes for a layer."""
         return self.tool in (Tool.PYTORCH_OLDER, Tool.PYTORCH_NEWER)
 
 

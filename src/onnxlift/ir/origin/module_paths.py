@@ -1,4 +1,4 @@
-"""The modules around a node by the exporters' own scopes, as one path."""
+"""Find the module path of a node from the name scopes that exporters note."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .tensors import folded_from
 
 _SCOPE_KEYS = ("pkg.torch.onnx.name_scopes", "namespace")
 
-LONGEST_NAME = 1000  # of a node that tells of modules: it is a stranger's
+LONGEST_NAME = 1000  # characters of a node's name in which we look for modules; a longer one is not taken apart
 
 _PARAMETRISED = ".parametrizations."
 
@@ -19,7 +19,9 @@ Path = tuple[str, ...]
 
 
 def joined(path: Path, parts: Path) -> Path:
-    """`layer1` + `layer1.0` -> layer1, 0: a scope repeats the names of the containers that it lies in."""
+    """Append `parts` to `path`, without the parts that both share: `layer1` and `layer1.0` give `layer1.0`.
+
+    A name scope repeats the names of the containers that it lies in."""
     for overlap in range(min(len(path), len(parts) - 1), 0, -1):
         if path[-overlap:] == parts[:overlap]:
             return path + parts[overlap:]
@@ -27,8 +29,9 @@ def joined(path: Path, parts: Path) -> Path:
 
 
 def told_module(node: ir.Node) -> str | None:
-    """The module of PyTorch's that a node is in, by its name in the state dict ("" is the model); None if no exporter
-    of PyTorch tells."""
+    """Return the path of the module that a node is in, as PyTorch's exporters note it; "" is the whole model.
+
+    None if the node has no such note."""
     scopes = string_list(node.metadata_props.get(NAME_SCOPES))
     if scopes and scopes[0] != NO_MODULE:
         return scopes[-2] if len(scopes) > 1 else ""  # the last one is the operation itself
@@ -42,7 +45,9 @@ def told_module(node: ir.Node) -> str | None:
 
 
 def modules_with_modules(graph: ir.Graph) -> set[str]:
-    """The modules with others below them, by the parameters of these; "" is the model."""
+    """Return the paths of all modules that have modules with parameters below them; "" is the whole model.
+
+    `encoder.layer.weight` shows that `encoder` is one, and "" as well."""
     found: set[str] = set()
     for value in graph.initializers.values():
         for name in (value.name or "", *folded_from(value)):
@@ -53,15 +58,19 @@ def modules_with_modules(graph: ir.Graph) -> set[str]:
 
 
 def reads_layer(module: str | None, layer: str, parents: Collection[str]) -> bool:
-    """Whether code in `module` that has a weight of `layer` only reads it: it is another module, and no layer itself,
-    since there are modules below it."""
+    """Tell whether a node in `module` that has a weight of `layer` only reads that weight, and is not the layer's own.
+
+    That is so if `module` is another module and no layer: it is one of `parents`, which have modules below them, or the
+    layer lies in it. False if `module` is None."""
     if module is None or module == layer:
         return False
     return module == "" or module in parents or layer.startswith(f"{module}.")
 
 
 def module_of(node: ir.Node) -> str:
-    """Return the module that the node belongs to, as far as the exporter tells, in its own spelling."""
+    """Return the module that the node belongs to, in the exporter's own spelling; "" if it does not tell.
+
+    The spelling differs between exporters: use it to tell modules apart, not as a path."""
     for key in _SCOPE_KEYS:
         if key in node.metadata_props:
             return node.metadata_props[key].rpartition(",")[0]

@@ -1,13 +1,13 @@
-"""Names of values, by their text alone: did a person choose one, or did a program make it up?
+"""Judge the name of a value by its text alone: did a person choose it, or did a program make it up?
 
-Each function answers one question. Who has a constant at hand, asks what the constant is
-(`tensors.py`): an exporter may tell that `w1` is a key of the state dict, however it looks.
+Each function answers one question. If the value is a constant, ask for its origin instead (`tensors.py`): an exporter
+may tell that `w1` is a key of the state dict, though it looks made up.
 
 - `is_made_up`: only a program writes such a name (`onnx::MatMul_12`, `/attn/Constant_output_0`, `const_fold_opt__123`).
-- `says_nothing`: that, or what means nothing to a reader, whoever wrote it (`w1`, `mul_3`, `Conv_4`).
-- `may_be_key`: a name that PyTorch's older exporter has taken from the state dict (`w1` and `mul_3` included).
-- `is_counted_operation`, `is_counted_weight`, `is_counted_input`: a word and a number that tells it from others, as
-  programs call the results of operations, Paddle's weights, and inputs that nobody has named.
+- `says_nothing`: the name is made up, or means nothing to a reader, whoever wrote it (`w1`, `mul_3`, `Conv_4`).
+- `may_be_key`: in a file of PyTorch's older exporter, this is a key of the state dict (`w1` and `mul_3` included).
+- `is_counted_operation`, `is_counted_weight`, `is_counted_input`: the name is a word with a number that only tells it
+  from others. Programs name results of operations, Paddle's weights, and inputs without a name like that.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from __future__ import annotations
 import re
 from enum import Enum
 
-LONGEST_NAME = 1000  # beyond it no name tells a reader anything, and the expressions below take their time
+LONGEST_NAME = 1000  # a longer name tells a reader nothing, and the expressions below would take long
 
-# A number; or a last part with the word `constant` in it, apart from other words: `pad_const__93`, `model/Const:0`,
-# `helper.constant.3`; but neither `constrain` nor the weight of a layer that is called `constant`.
+# A number, or a name whose last part has `const` or `constant` as a word of its own: `pad_const__93`, `model/Const:0`,
+# `helper.constant.3`. Not `constrain`, and not `constant.weight`, the weight of a layer that is called `constant`.
 _MADE_UP = re.compile(
     r"""(?:val_)?\d+
         | (?:.*[/._])? (?: [Cc]onst(?:ant)?s?(?![a-z]) | CONST(?:ANT)?S?(?![A-Z]) ) \w* (?:[.:]\d+)*""",
@@ -37,7 +37,7 @@ _SAYING_NOTHING = re.compile(
 )
 
 _KEY = re.compile(r"[A-Za-z_]\w*(\.\w+)*", re.ASCII)
-# The counters of programs that rewrite a file and leave the exporter's name in it.
+# Counted names that other programs write when they change a file, but leave the exporter's name in it.
 _COUNTER_SINCE = re.compile(
     r"""_* (?: (?:val|v|tmp|tensor|node|initializer|const|constant)_?\d+ | const\w*_\d+ | [A-Z][a-z]\w*_\d+ | \d+
         | \w*_output_\d+ | \w*_token_\d+ | ortshared_\w* ) (?:_quantized|_scale|_zero_point)?""",
@@ -53,7 +53,7 @@ _COUNTED_WEIGHT = re.compile(r"\w+_\d+\.[wb]_\d+(_deepcopy)?(_\d+)?")
 
 
 class Naming(Enum):
-    """Who gave a tensor its name."""
+    """The answer to the question who gave a tensor its name."""
 
     AUTHOR = "the author of the model chose the name"
     ANYBODY = "the name says nothing"
@@ -68,7 +68,7 @@ def naming_of(name: str | None) -> Naming:
 
 
 def is_made_up(name: str | None) -> bool:
-    """Tell whether an exporter or another program made up the name, and no person did. Nothing is lost with it."""
+    """Tell whether a program made up the name, and no person. Then nothing is lost if the name is replaced."""
     if not name:
         return False
     if name.startswith("/") or "::" in name:
@@ -77,32 +77,32 @@ def is_made_up(name: str | None) -> bool:
 
 
 def says_nothing(name: str | None) -> bool:
-    """Tell whether a name means nothing to a reader: a program made it up, or it is a letter or an operation with a
-    number."""
+    """Tell whether a name means nothing to a reader.
+
+    A program made it up, or it is no more than a letter or an operation with a number (`w1`, `mul_3`)."""
     if not name or len(name) > LONGEST_NAME:
         return True
     return is_made_up(name) or _SAYING_NOTHING.fullmatch(name) is not None
 
 
 def may_be_key(name: str) -> bool:
-    """Tell whether a name in a file of PyTorch's older exporter is a key of the state dict. All are that have the form
-    of one, but for the counters of programs that may have had the file since, and keep the exporter's name in it."""
+    """Tell whether a name in a file of PyTorch's older exporter is a key of the state dict.
+
+    Every name that has the form of a key is one, except counted names (`tensor_12`) that another program may have
+    written later: it may leave the exporter's name in the file."""
     return len(name) <= LONGEST_NAME and bool(_KEY.fullmatch(name)) and not _COUNTER_SINCE.fullmatch(name)
 
 
 def is_counted_operation(name: str) -> bool:
-    """Tell whether a name says no more than the operation and how many of its kind came before: `conv2d_401`,
-    `mean_2`."""
+    """Tell whether a name is only an operation with a number: `conv2d_401`, `mean_2`."""
     return _COUNTED_OPERATION.fullmatch(name) is not None
 
 
 def is_counted_weight(name: str) -> bool:
-    """Tell whether Paddle calls the weight of a layer so, by a kind and a number: `conv2d_7.w_0`,
-    `conv2d_7.w_0_deepcopy_35`."""
+    """Tell whether Paddle made up the name for a weight: `conv2d_7.w_0`, `conv2d_7.w_0_deepcopy_35`."""
     return _COUNTED_WEIGHT.fullmatch(name) is not None
 
 
 def is_counted_input(name: str) -> bool:
-    """Tell whether only a counter sets an input apart from others. Shorter ones are names, if they are of inputs:
-    `h0`."""
+    """Tell whether the name of an input is only a count: `onnx::Add_0`, `12`. A short one like `h0` is a real name."""
     return _COUNTED_INPUT.fullmatch(name) is not None

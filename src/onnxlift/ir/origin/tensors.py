@@ -1,20 +1,21 @@
-"""The origin of every constant: what it is, and who named it. Decided once, and kept with the constant as one value.
+"""Decide the origin of every constant: what it is, and who named it. The answer is kept with the constant.
 
-`classify` decides it for all initialisers, when a model has been read. A step that makes a constant says what it is
-(`initialiser` and `weight_initialiser` in editing/edit.py). A step that finds out more (that nothing but comparisons
-read a parameter, that a Constant node holds a layer's weight) says so with one of the functions `mark_...`, and the
-reason. Everybody else asks `origin_of`.
+`classify` decides it for all initialisers when a model has been read. A step that makes a constant says what it is
+(`initialiser` and `weight_initialiser` in editing/edit.py). A step may find out more: that only comparisons read a
+parameter, or that a Constant node holds a layer's weight. It notes that, with the reason, by one of the functions
+`mark_...`. All other code asks `origin_of`.
 
-What the exporters tell, in the order in which it counts:
+These facts decide, the first ones before the later ones:
 
-1. PyTorch's newer exporter notes what it has computed a constant from, and says which ones are buffers.
-2. It lists all parameters and buffers. What its optimiser computes may have the name of one by chance, but then there
-   is a note. The older exporter calls what it has computed `onnx::MatMul_12`, or a mere number, and what stands in a
-   node `/attn/Constant_output_0`; all other initialisers of such a file are in the state dict under their names, be it
-   ones that a program might have counted as well (`const`, `w1`, `node_embedding`).
+1. PyTorch's newer exporter notes from what it has computed a constant, and which ones are buffers.
+2. It lists the keys of all parameters and buffers. A constant that its optimiser has computed may have one of these
+   names by chance, but then it has the note of rule 1. The older exporter names constants that it has computed
+   `onnx::MatMul_12` or by a number alone, and constants of the code `/attn/Constant_output_0`. All other initialisers
+   of its files are in the state dict under their names, even if the name looks made up (`const`, `w1`,
+   `node_embedding`).
 3. Exporters keep weights as initialisers, and constants of the code in nodes. So an initialiser of several
-   floating-point numbers is a parameter, if it has a name that somebody chose.
-4. Of others only their use can tell: `lifting/tree/weights.py`, `idioms/layers/bare_weights.py`.
+   floating-point numbers is a parameter, if somebody chose its name.
+4. For all others only their use can tell: `lifting/tree/weights.py`, `rewriting/idioms/layers/bare_weights.py`.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ from .metadata import FOLDED_FROM, PERSISTENT, SIGNATURE_KIND, string_list
 from .names import Naming, may_be_key, naming_of
 
 ORIGIN = "origin"
-"""Key in `Value.meta` of what a constant is: a `TensorOrigin`."""
+"""Key in `Value.meta` of the origin of a constant: a `TensorOrigin`."""
 
-MOST_READERS = 64  # what more nodes read is no weight of any of them
+MOST_READERS = 64  # as many readers of a constant are looked at
 
-# What models compute once and keep, and never train.
+# Names of tensors that models compute once and keep, and never train.
 _KEPT = re.compile(
     r"(^|[._])(inv_freq|freqs?(_cis)?|(cos|sin)(_cached)?|masked_bias|attn_mask|anchors?|window|weight_scale)$"
 )
@@ -50,55 +51,55 @@ _LOSSES = {"NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"}
 
 
 class Kind(Enum):
-    """What a constant was in the model that was exported."""
+    """The kind of thing that a constant was in the original."""
 
     PARAMETER = "parameter"
     BUFFER = "buffer"
     CONSTANT = "constant of the code"
     COMPUTED = "computed ahead of time by the exporter"
     UNTOLD = "not told"
-    """It is written as a buffer, unless its use tells more."""
+    """Nothing tells what it was. It is written as a buffer, unless its use tells more."""
 
 
 @dataclass(frozen=True)
 class TensorOrigin:
-    """What a constant is, who named it, and how we know."""
+    """The origin of a constant: what it is, who named it, and how we know."""
 
     kind: Kind
     naming: Naming
     exporter: Exporter | None
-    """Who wrote it into the file; None if it was not in the file, and one of our steps has made it."""
+    """The program that wrote it into the file; None if it was not in the file, and one of our steps has made it."""
     reason: str
     """How we know, for a reader who asks why a tensor is what it is in the source."""
     key: str | None = None
     """Its key in the state dict, if an exporter tells it."""
     computed_from: tuple[str, ...] | None = None
-    """What the exporter notes that it was computed from; None without such a note."""
+    """The names of the values that it was computed from, as the exporter notes; None without such a note."""
     is_told: bool = False
-    """The exporter says, or a step has found out, whether it is a parameter or a buffer."""
+    """True if the exporter says whether it is a parameter or a buffer, or a step has found that out."""
     persistent: bool | None = None
-    """Whether a buffer is in the state dict, if the exporter tells."""
+    """True if the exporter says that a buffer is in the state dict, False if it says that it is not, else None."""
     word: str | None = None
-    """What it is to be called, if its use tells that it is trained and its name does not."""
+    """A word to name it by, if its use shows that it is trained and its own name does not."""
 
     @property
     def is_parameter(self) -> bool:
-        """Tell whether it is to be trained: an `nn.Parameter` of the source."""
+        """Tell whether it is trained, so that it becomes an `nn.Parameter` in the source."""
         return self.kind is Kind.PARAMETER
 
     @property
     def is_buffer(self) -> bool:
-        """Tell whether it is known to be a buffer. (What nobody says anything of becomes one, too.)"""
+        """Tell whether it is known to be a buffer. (A constant of which nothing is told becomes one, too.)"""
         return self.kind is Kind.BUFFER
 
     @property
     def is_constant(self) -> bool:
-        """Tell whether it stood in the code, or one of our steps has made it up."""
+        """Tell whether it was a constant of the original's code, or one of our steps has made it."""
         return self.kind is Kind.CONSTANT
 
     @property
     def is_computed(self) -> bool:
-        """Tell whether the exporter notes that it has computed the numbers: the name is that of an operation."""
+        """Tell whether the exporter notes that it has computed the numbers. The name is then that of an operation."""
         return self.computed_from is not None
 
     @property
@@ -108,30 +109,33 @@ class TensorOrigin:
 
     @property
     def has_made_up_name(self) -> bool:
-        """Tell whether a program made up its name, for certain: nothing is lost with it."""
+        """Tell whether a program certainly made up its name, so that nothing is lost if the name is replaced."""
         return self.naming is Naming.PROGRAM
 
     @property
     def is_nameless(self) -> bool:
-        """Tell whether its name says nothing to a reader, and is no key of the state dict that only looks so (`w1`)."""
+        """Tell whether its name says nothing to a reader. A key of the state dict does, even if it looks like `w1`."""
         return self.naming is not Naming.AUTHOR
 
     @property
     def is_programs_own(self) -> bool:
-        """Tell whether it is no tensor of the author's: a constant of the code, or under a name that a program made up.
-        It may stand in the place of something that the layer does not have."""
+        """Tell whether it is a constant of the code, or has a name that a program made up.
+
+        Then it may only stand in the place of a weight that the layer does not have, like a bias of zeros."""
         return self.is_constant or self.has_made_up_name
 
     @property
     def has_lost_its_name(self) -> bool:
-        """Tell whether it is called by what the exporter has computed it with, or by a name that a program made up: it
-        may have been made from a parameter with a name."""
+        """Tell whether the exporter has computed it, or a program made up its name.
+
+        Then it may have been made from a parameter, whose name is lost."""
         return self.is_computed or self.has_made_up_name
 
     @property
     def is_unnamed(self) -> bool:
-        """Tell whether nobody gave it its name: that says nothing, or it stood in the code, or the exporter computed
-        the numbers."""
+        """Tell whether the author of the model did not name it.
+
+        Its name says nothing, or it was a constant of the code, or the exporter has computed the numbers."""
         return self.is_nameless or self.is_constant or self.is_computed
 
     @property
@@ -141,7 +145,7 @@ class TensorOrigin:
 
 
 def classify(model: ir.Model) -> None:
-    """Decide what each initialiser of a model that has just been read is."""
+    """Decide the origin of each initialiser of a model that has just been read."""
     exporter, listed = exporter_of(model), state_names(model.graph)
     for region in regions(model):
         keys = listed if region.graph is model.graph else ()
@@ -151,8 +155,10 @@ def classify(model: ir.Model) -> None:
 
 
 def origin_of(value: ir.Value) -> TensorOrigin:
-    """Return what a constant is. One that neither was in a file nor has been made by a step of ours (such as the tables
-    that operators keep) is judged by its name, type and size."""
+    """Return the origin of a constant.
+
+    If it was neither in a file nor made by one of our steps (such as the tables that operators keep), it is judged by
+    its name, type and size."""
     known = value.meta.get(ORIGIN)
     if isinstance(known, TensorOrigin):
         return known
@@ -163,16 +169,17 @@ def origin_of(value: ir.Value) -> TensorOrigin:
 
 
 def folded_from(value: ir.Value) -> list[str]:
-    """Return the names of all that the exporter notes a constant was computed from."""
+    """Return the names of the values from which the exporter has computed a constant, if it notes that."""
     return [*(origin_of(value).computed_from or ())]
 
 
 def may_be_trained(value: ir.Value | None) -> bool:
-    """Tell whether the numbers of `value` may be trained, by the layer that it is the weight of: floating-point numbers
-    that the file keeps as an initialiser, whatever their name; a single one only if the name is not made up.
+    """Tell whether `value` may be the weight of a layer, so that its numbers may be trained.
 
-    A parameter has this, and so have a buffer, what the exporter has computed from a parameter, and a weight that has
-    lost its name (`onnx::MatMul_12`). What came out of a Constant node, or of folding, has not."""
+    These are floating-point numbers that the file keeps as an initialiser, whatever its name; a single number only if
+    its name is not made up. So it holds for a parameter, a buffer, a constant that the exporter has computed from a
+    parameter, and a weight that has lost its name (`onnx::MatMul_12`). It does not hold for the value of a Constant
+    node, or for a constant that we have folded."""
     tensor = constant(value)
     if value is None or tensor is None or tensor.dtype not in FLOATS:
         return False
@@ -181,15 +188,18 @@ def may_be_trained(value: ir.Value | None) -> bool:
 
 
 def mark_made(value: ir.Value, reason: str, *, is_named: bool = False) -> None:
-    """Note that one of our steps has made a constant, which nobody trains. It `is_named` if the name is the original's,
-    whatever that looks like."""
+    """Note that one of our steps has made a constant, which is not trained.
+
+    `is_named` says that the name comes from the original, even if it looks made up."""
     naming = Naming.AUTHOR if is_named else naming_of(value.name)
     value.meta[ORIGIN] = TensorOrigin(Kind.CONSTANT, naming, None, reason)
 
 
 def mark_restored(value: ir.Value, reason: str, *, is_named: bool = False) -> None:
-    """Note that one of our steps has made a weight of the original again, or has found its name. It is judged by its
-    name and size, as if it were in the file. It `is_named` if the name is the original's, whatever that looks like."""
+    """Note that one of our steps has restored a weight of the original, or has found its name.
+
+    It is judged by its name, type and size, as if it were in the file. `is_named` says that the name comes from the
+    original, even if it looks made up."""
     known = value.meta.get(ORIGIN)
     naming = Naming.AUTHOR if is_named else naming_of(value.name)
     value.meta[ORIGIN] = TensorOrigin(
@@ -202,8 +212,9 @@ def mark_restored(value: ir.Value, reason: str, *, is_named: bool = False) -> No
 
 
 def mark_copied(value: ir.Value, original: ir.Value, reason: str, *, sources: Collection[str] | None = None) -> None:
-    """Note that one of our steps has made a copy of a constant, under a name of its own: what the original is, computed
-    from other `sources`."""
+    """Note that one of our steps has made a copy of a constant under another name.
+
+    Its origin is that of the `original`; if `sources` are given, it is noted as computed from these."""
     origin = origin_of(original)
     value.meta[ORIGIN] = replace(
         origin,
@@ -215,21 +226,22 @@ def mark_copied(value: ir.Value, original: ir.Value, reason: str, *, sources: Co
 
 
 def mark_told(value: ir.Value, is_buffer: bool, reason: str) -> None:
-    """Note that a constant is known to be a buffer, or a parameter, from now on."""
+    """Note that a constant is known to be a buffer, or, without `is_buffer`, to be of the kind that it has already."""
     origin = origin_of(value)
     value.meta[ORIGIN] = replace(origin, kind=Kind.BUFFER if is_buffer else origin.kind, is_told=True, reason=reason)
 
 
 def mark_computed(value: ir.Value, sources: Collection[str]) -> None:
-    """Note what the exporter has computed the numbers of a constant from."""
+    """Note the names of the values from which the exporter has computed a constant."""
     origin = origin_of(value)
     kind = origin.kind if origin.is_constant else Kind.COMPUTED
     value.meta[ORIGIN] = replace(origin, kind=kind, computed_from=tuple(sources), reason=_NOTED)
 
 
 def mark_trained(value: ir.Value, word: str, reason: str) -> None:
-    """Note that a constant is trained, by its use, and called `word` unless its name says so already. What is told to
-    be a buffer, or computed, gets the word only."""
+    """Note that the use of a constant shows that it is trained, and a `word` to name it by.
+
+    A constant that is known to be a buffer, or to be computed, gets the word only."""
     origin = origin_of(value)
     if origin.is_buffer or origin.is_computed:
         value.meta[ORIGIN] = replace(origin, word=word)
@@ -238,8 +250,10 @@ def mark_trained(value: ir.Value, word: str, reason: str) -> None:
 
 
 def _classified(value: ir.Value, exporter: Exporter, keys: Collection[str], are_keys: bool) -> TensorOrigin:
-    """Return what an initialiser of a file is. `keys` are those of the state dict, if the file lists them; without a
-    list, `are_keys` tells whether all that may be keys are."""
+    """Return the origin of an initialiser of a file.
+
+    `keys` are the keys of the state dict, if the file lists them. Without a list, `are_keys` says that every name that
+    may be a key is one."""
     name, told = value.name or "", value.metadata_props
     sources = tuple(string_list(told[FOLDED_FROM]) or ()) if FOLDED_FROM in told else None
     is_key = sources is None and (name in keys or (are_keys and may_be_key(name)))
@@ -268,7 +282,7 @@ def _classified(value: ir.Value, exporter: Exporter, keys: Collection[str], are_
 
 
 def _kind_by_name(value: ir.Value, naming: Naming) -> tuple[Kind, str]:
-    """Judge an initialiser by its name, type and size, and by the losses that read it; gives the reason, too."""
+    """Judge an initialiser by its name, type, size, and the losses that read it; return its kind and the reason."""
     tensor = value.const_value
     if tensor is None or tensor.dtype not in FLOATS:
         return Kind.UNTOLD, "it has no floating-point numbers, so nobody trains it"
@@ -284,6 +298,6 @@ def _kind_by_name(value: ir.Value, naming: Naming) -> tuple[Kind, str]:
 
 
 def _weighs_classes(value: ir.Value) -> bool:
-    """Tell whether a loss counts classes by these numbers, and nothing else reads them."""
+    """Tell whether losses use these numbers as weights of the classes, and nothing else reads them."""
     readers = [*islice(value.uses(), MOST_READERS)]
     return bool(readers) and all(node.op_type in _LOSSES and index == 2 for node, index in readers)

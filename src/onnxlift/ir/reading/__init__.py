@@ -1,1 +1,1 @@
-"""From untrusted bytes to an onnx_ir.Model whose weights stay where they are."""
+"""From untrusted bytes to a proto without its large tensors, which stay where they are until they are needed."""

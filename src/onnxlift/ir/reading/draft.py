@@ -1,4 +1,4 @@
-"""A model on its way from a file to a graph: what reading, checking and building work on."""
+"""A model on its way from a file to a graph. The steps of reading, checking and building work on it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .external import DataFolder
 from .tensors import TensorStore
 
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | onnx.ModelProto | ir.Model
-"""All that a model may be given as."""
+"""The forms in which a model may be given."""
 
 
 @dataclass
 class Contents:
-    """What the main graph or a function holds, its subgraphs included: nodes of its own, and calls of functions."""
+    """The number of nodes in the main graph or a function, with its subgraphs: calls of functions, and all others."""
 
     title: str
     own_nodes: int = 0
@@ -30,10 +30,10 @@ class Contents:
 
 @dataclass
 class Draft:
-    """One model while it is read. Each step fills in what the next ones need.
+    """One model while it is read. Each step fills in fields that the next steps need.
 
-    `proto` is the file without its large tensors, which are in the `store`; external files must lie in `folder`.
-    `contents` and `functions` are counted while the form is checked. `model` is there when the graph is built."""
+    `proto` is the file without its large tensors, which are in `store`. External files must lie in `folder`. The check
+    of the form fills `contents` and `functions`. `model` is set when the graph is built."""
 
     source: Source
     store: TensorStore = field(default_factory=TensorStore)

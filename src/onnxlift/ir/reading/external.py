@@ -1,9 +1,9 @@
-"""Weights beside the model: which file an external tensor means, and whether it may be read.
+"""Find the file that an external tensor names, and decide whether it may be read.
 
-The path is written by whoever wrote the model, so the *resolved* path is judged, never the string: it must lie below
-the folder in which the model was found, or below the folder in which the model really lies (a Hugging Face cache links
-both `model.onnx` and `model.onnx_data` to files in `blobs/`). It must be a regular file with one name: a second hard
-link may be a file from anywhere.
+The path comes from the model, so we judge the *resolved* path, never the string. It must lie below the folder in which
+the model was found, or below the folder in which the model really lies. (A Hugging Face cache links both `model.onnx`
+and `model.onnx_data` to files in `blobs/`.) It must be a regular file with one name only: a file with a second hard
+link may really belong anywhere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NO_FOLDER = "a model without a path has no folder to look in: pass the path of t
 
 
 class DataFolder:
-    """The folders in which a model's data may lie; none, if the model was not loaded from a file."""
+    """The folders in which the external data of a model may lie; none if the model was not loaded from a file."""
 
     def __init__(self, *folders: Path) -> None:
         self._folders = tuple(dict.fromkeys(folder.absolute() for folder in folders))
@@ -31,11 +31,11 @@ class DataFolder:
 
     @classmethod
     def of_model(cls, path: Path) -> DataFolder:
-        """The folder that `path` names and, if it is a symbolic link, the one of the file that it leads to."""
+        """Return the folder of `path` and, if it is a symbolic link, the folder of the file that it leads to."""
         return cls(path.parent, path.resolve().parent)
 
     def file(self, location: str) -> DataFile:
-        """The file that `location` names. Raises LoadError unless it is a regular file inside."""
+        """Return the file that `location` names. Raises LoadError unless it is a regular file inside the folders."""
         if location not in self._files:
             self._files[location] = self._find(location)
         return self._files[location]
@@ -48,7 +48,7 @@ class DataFolder:
         if not self._folders:
             raise LoadError(f"{NO_FOLDER}.")
         candidates = [folder / location for folder in self._folders]
-        # Judged before anything else is asked of it, so that no error tells whether a file outside exists.
+        # Comes before every other check, so that no error message tells whether a file outside exists.
         inside = [candidate for candidate in candidates if self._is_inside(candidate)]
         if not inside:
             raise LoadError("it lies outside the model's folder. Copy the file there, and correct its location.")
@@ -66,7 +66,7 @@ class DataFolder:
 
 
 def stored_data(tensor: onnx.TensorProto, folder: DataFolder) -> StoredBytes:
-    """Where the bytes of an external tensor lie. Raises LoadError if they must not or cannot be read."""
+    """Return where the bytes of an external tensor lie. Raises LoadError if they must not or cannot be read."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location", "")
     needed = bytes_needed(ir.DataType(tensor.data_type), tuple(tensor.dims))
@@ -89,7 +89,7 @@ def stored_data(tensor: onnx.TensorProto, folder: DataFolder) -> StoredBytes:
 
 
 def _count(text: str, what: str) -> int:
-    # int() would also take signs, spaces, underscores and the digits of every script, and any number of them.
+    # int() would also take signs, spaces, underscores, digits of other scripts, and texts of any length.
     if not (isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 20):
         raise LoadError(f"its {what} is {quote(text)}, which is not a number of bytes.")
     return int(text)

@@ -1,4 +1,7 @@
-"""Parse a model from wherever it comes, without its large tensors: they go to the store, and stay where they are."""
+"""Parse a model from a path, bytes, an open file or an object, without copying its large tensors.
+
+The store remembers where the large tensors lie, and the proto has tickets in their place.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def run(draft: Draft) -> int:
 
 
 def _read(source: Source, store: TensorStore) -> tuple[onnx.ModelProto, DataFolder]:
-    """The model without its large tensors, which go to the store, and where its external files may lie."""
+    """Return the proto without its large tensors, which go to the store, and the folders for its external files."""
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         file = DataFile.at(path)
@@ -45,7 +48,7 @@ def _read(source: Source, store: TensorStore) -> tuple[onnx.ModelProto, DataFold
                 "and pass the path."
             ) from error
     elif isinstance(source, bytes | bytearray | memoryview):
-        data = source if isinstance(source, bytes) else bytes(source)  # a copy, since theirs may change under us
+        data = source if isinstance(source, bytes) else bytes(source)  # a copy, since the caller may change the buffer
     elif hasattr(source, "read"):
         data = source.read()
     else:
@@ -56,7 +59,7 @@ def _read(source: Source, store: TensorStore) -> tuple[onnx.ModelProto, DataFold
 
 
 def _parse(data: memoryview, source: DataFile | memoryview, store: TensorStore, title: str) -> onnx.ModelProto:
-    """The parsed model, with tickets in the place of large tensors."""
+    """Return the parsed model, with tickets in the place of large tensors."""
     model = onnx.ModelProto()
     try:
         model.ParseFromString(cut_weights(data, lambda offset, length: store.put(StoredBytes(source, offset, length))))
@@ -70,7 +73,9 @@ def _parse(data: memoryview, source: DataFile | memoryview, store: TensorStore, 
 
 
 def _structure(model: ir.Model, store: TensorStore) -> tuple[onnx.ModelProto, DataFolder]:
-    """The proto of a model that the caller holds. Tensors go to the store as they are; external ones stay external."""
+    """Return the proto of an onnx_ir.Model, which is not changed, and the folders for its external files.
+
+    Tensors go to the store as they are, except strings and external ones, which stay in the proto."""
     try:
         copy = model.clone()
     except RuntimeError as error:
@@ -94,7 +99,7 @@ def _structure(model: ir.Model, store: TensorStore) -> tuple[onnx.ModelProto, Da
 
 
 def root_cause(error: BaseException) -> str:
-    """The first of a chain of errors, in one line."""
+    """Return the message of the first error in a chain of errors, in one line."""
     while error.__cause__ is not None:
         error = error.__cause__
     lines = str(error).strip().splitlines() or [type(error).__name__]

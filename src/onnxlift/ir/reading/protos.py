@@ -1,4 +1,4 @@
-"""Walking through the messages of a model that is not read yet."""
+"""Walk through the graphs and nodes of a proto."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onnx import AttributeProto
 
 
 def graphs_of(attribute: AttributeProto) -> Sequence[onnx.GraphProto]:
-    """Return the graphs that an attribute holds; none of one that refers to an attribute of the function around it."""
+    """Return the graphs that an attribute holds; none if it refers to an attribute of the function around it."""
     if attribute.ref_attr_name:
         return ()
     if attribute.type == AttributeProto.GRAPH:
@@ -18,13 +18,13 @@ def graphs_of(attribute: AttributeProto) -> Sequence[onnx.GraphProto]:
 
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """Go through the graphs that a node holds."""
+    """Yield the graphs that a node holds as attributes."""
     for attribute in node.attribute:
         yield from graphs_of(attribute)
 
 
 def all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Go through nodes, each followed by those inside it, at any depth."""
+    """Yield `nodes`, each followed by the nodes of its subgraphs, at any depth."""
     for node in nodes:
         yield node
         for graph in subgraphs(node):

@@ -1,4 +1,4 @@
-"""What a file that is no ONNX model probably is."""
+"""Guess the format of a file that turned out to be no ONNX model."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _SIGNATURES: tuple[tuple[Callable[[bytes], bool], str], ...] = (
 
 
 def looks_like(head: bytes) -> str:
-    """A clause that says what the file with this beginning looks like, or an empty string."""
+    """Return a clause that says what a file with this beginning looks like; an empty string if we cannot guess."""
     return next((clause for matches, clause in _SIGNATURES if matches(head)), "")
 
 
 def _is_text(head: bytes) -> bool:
     try:
-        # A character may be cut in two at the end of the sample.
+        # The sample may end in the middle of a character.
         text = head.decode("utf-8", errors="strict" if len(head) < 512 else "ignore")
     except UnicodeDecodeError:
         return False

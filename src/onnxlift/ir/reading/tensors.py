@@ -1,4 +1,4 @@
-"""Weights that stay where they are, in a file or in the caller's bytes, until somebody asks for their numbers."""
+"""Tensors whose bytes stay in a file or in the caller's buffer until their numbers are needed."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ import onnx_ir as ir
 from onnxlift.errors import LoadError
 
 MAP_FROM = 1 << 20
-"""Ranges of at least this size are mapped, smaller ones are read: each mapping costs a file descriptor."""
+"""Ranges of at least this many bytes are mapped, smaller ones are read: each mapping costs a file descriptor."""
 
 CHUNK = 1 << 20
 
-# Windows has neither flag. O_NONBLOCK keeps a FIFO that took the file's place from blocking us.
+# Windows has neither O_NONBLOCK nor O_NOFOLLOW. Without O_NONBLOCK we would hang if a FIFO had taken the file's place.
 _OPEN = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A regular file as it was when the model was loaded. Opened only while it is read."""
+    """A regular file as it was when the model was loaded. It is open only while it is read."""
 
     path: Path
     size: int
@@ -39,7 +39,7 @@ class DataFile:
 
     @classmethod
     def at(cls, path: Path) -> DataFile:
-        """The file at `path`. Raises LoadError if there is none, or something that is not a regular file."""
+        """Return the file at `path`. Raises LoadError if there is none, or it is not a regular file."""
         try:
             resolved = path.resolve()
             status = resolved.stat()
@@ -51,7 +51,7 @@ class DataFile:
         return cls(resolved, status.st_size, _stamp(status), status.st_nlink)
 
     def open(self) -> BinaryIO:
-        """The file, open for reading. Raises LoadError if it has changed since the model was loaded."""
+        """Open the file for reading. Raises LoadError if it has changed since the model was loaded."""
         try:
             file = os.fdopen(os.open(self.path, _OPEN), "rb", buffering=0)
         except OSError as error:
@@ -63,14 +63,14 @@ class DataFile:
         return file
 
     def map(self) -> memoryview:
-        """The whole content, as pages of the file."""
+        """Map the whole file into memory."""
         if self.size == 0:
             return memoryview(b"")
         with self.open() as file:
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
     def view(self, offset: int, length: int) -> memoryview:
-        """A range of the file; a large one is mapped by itself, so that its pages go when the view goes."""
+        """Return a range of the file. A large one gets a mapping of its own, which is freed with the view."""
         if length < MAP_FROM:
             return memoryview(b"".join(self.chunks(offset, length)))
         before = offset % mmap.ALLOCATIONGRANULARITY
@@ -94,7 +94,7 @@ class DataFile:
                 yield chunk
 
     def copy_to(self, target: BinaryIO, offset: int, length: int) -> None:
-        """Write a range to `target`, with no more than a chunk of it in memory."""
+        """Write a range to `target`, with no more than one chunk of it in memory."""
         for chunk in self.chunks(offset, length):
             target.write(chunk)
 
@@ -118,10 +118,10 @@ class StoredBytes:
 
 
 class FileTensor(ir.TensorProtocol):
-    """A tensor whose bytes are `raw`, a range of a file or buffer, and are not touched before they are needed.
+    """A tensor whose bytes are a range of a file or buffer (`raw`) and are not read before they are needed.
 
-    `numpy()` is a read-only view of the mapped file (a copy only for types below a byte, which are unpacked). Nothing
-    is cached: the pages are free again when the array is.
+    `numpy()` returns a read-only view of the mapped file; a copy if the tensor is small, or its elements are smaller
+    than a byte and must be unpacked. Nothing is cached: the memory is freed with the array.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class FileTensor(ir.TensorProtocol):
         return bytes(self.raw.view())
 
     def tofile(self, file: BinaryIO) -> None:
-        """Write the bytes, as ONNX defines them, to an open file without holding them in memory."""
+        """Write the bytes, in ONNX's raw encoding, to an open file without holding them in memory."""
         raw = self.raw
         if isinstance(raw.source, DataFile):
             raw.source.copy_to(file, raw.offset, raw.length)
@@ -185,7 +185,7 @@ class FileTensor(ir.TensorProtocol):
 
 
 def bytes_needed(dtype: ir.DataType, shape: tuple[int, ...]) -> int:
-    """How many bytes ONNX's raw encoding takes; types below a byte are packed."""
+    """Return how many bytes ONNX's raw encoding takes. Elements that are smaller than a byte are packed."""
     return (prod(shape) * dtype.bitwidth + 7) // 8
 
 
@@ -197,9 +197,9 @@ def size_mismatch(tensor: str, dtype: ir.DataType, shape: tuple[int, ...], lengt
 
 
 class TensorStore:
-    """The weights of a model, kept apart from its proto. In the proto, `raw_data` holds a ticket for each of them.
+    """The tensors of a model that are kept apart from its proto. In the proto, `raw_data` holds a ticket for each.
 
-    A ticket begins with random bytes of this store, so that no model can contain one of its own.
+    A ticket begins with random bytes of this store, so that no file can contain a forged one.
     """
 
     def __init__(self) -> None:
@@ -207,12 +207,12 @@ class TensorStore:
         self._tensors: list[StoredBytes | ir.TensorProtocol] = []
 
     def put(self, tensor: StoredBytes | ir.TensorProtocol) -> bytes:
-        """The ticket to write in the place of the bytes."""
+        """Keep a tensor, and return the ticket to write in the place of its bytes."""
         self._tensors.append(tensor)
         return self._token + (len(self._tensors) - 1).to_bytes(8, "little")
 
     def get(self, raw_data: bytes) -> StoredBytes | ir.TensorProtocol | None:
-        """What the ticket stands for, or None if these bytes are no ticket."""
+        """Return the tensor that a ticket stands for; None if these bytes are no ticket."""
         if len(raw_data) != 24 or not raw_data.startswith(self._token):
             return None
         return self._tensors[int.from_bytes(raw_data[16:], "little")]

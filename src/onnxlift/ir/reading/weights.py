@@ -1,4 +1,4 @@
-"""Every tensor of a model, wherever it sits: checked, taken out of the proto, and given back to the graph."""
+"""Check every tensor of a model, take external ones out of the proto, and give all of them back to the graph."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _COMPLEX = {TensorProto.COMPLEX64, TensorProto.COMPLEX128}
 
 
 def detach_weights(model: onnx.ModelProto, store: TensorStore, folder: DataFolder) -> None:
-    """Check every tensor, and put those in external files into the store; the proto keeps a ticket.
+    """Check every tensor. Put those in external files into the store, and leave tickets in the proto.
 
-    After this, a tensor has as many bytes as its shape says, and nothing refers to a file any more.
+    Afterwards every tensor has as many bytes as its shape needs, and nothing in the proto refers to a file any more.
     """
     for tensor in each_tensor(model):
         _check_header(tensor)
@@ -56,7 +56,7 @@ def attach_weights(model: ir.Model, store: TensorStore) -> None:
 
 
 def replace_tensors(model: ir.Model, replacement: Callable[[ir.TensorProtocol], ir.TensorProtocol]) -> None:
-    """Put `replacement(tensor)` in the place of every tensor: initialisers and attributes, here and in functions."""
+    """Put `replacement(tensor)` in the place of every tensor: initialisers and attributes, also in functions."""
     for region in regions(model):
         for value in region.graph.initializers.values():
             if value.const_value is not None:
@@ -81,7 +81,7 @@ def _replace_in_attributes(
 
 
 def each_tensor(model: onnx.ModelProto) -> Iterator[TensorProto]:
-    """Every tensor: initialisers and attributes of the graph, of its subgraphs and of functions."""
+    """Yield every tensor: initialisers and attributes of the graph, of its subgraphs and of functions."""
     yield from _tensors_of_graph(model.graph)
     for function in model.functions:
         yield from _tensors_of_attributes(function.attribute_proto)
@@ -110,14 +110,16 @@ def _tensors_of_attributes(attributes: Iterable[AttributeProto]) -> Iterator[Ten
 
 
 def _check_header(tensor: TensorProto) -> None:
-    """The type and the shape make sense. First of all checks: a shape of a million sizes takes minutes to multiply."""
+    """Check that type and shape make sense.
+
+    This comes before all checks that compute with the shape: multiplying a million sizes would take minutes."""
     if tensor.data_type not in _DATA_TYPES:
         raise LoadError(f"{_title(tensor)} has data type {tensor.data_type}, which this onnx does not know.")
     if len(tensor.dims) > MAX_RANK:
         raise LoadError(f"{_title(tensor)} has {len(tensor.dims):,} dimensions; at most {MAX_RANK} make sense.")
     if any(size < 0 for size in tensor.dims):
         raise LoadError(f"{_title(tensor)} has a negative size in its shape {list(tensor.dims)}.")
-    # Zeros do not count: numpy cannot even describe an empty array whose other sizes overflow.
+    # Leave zeros out of the product: even for an empty array, numpy fails if the other sizes overflow.
     if prod(size for size in tensor.dims if size) * 16 > MAX_BYTES:
         raise LoadError(f"{_title(tensor)} of shape {list(tensor.dims)} is larger than any memory.")
     if tensor.HasField("segment"):
@@ -129,7 +131,9 @@ def _check_header(tensor: TensorProto) -> None:
 
 
 def _check_size(tensor: TensorProto, store: TensorStore) -> None:
-    """The data has exactly the size of the shape, so that nothing is ever allocated for what the file does not hold."""
+    """Check that the data has exactly the size of the shape.
+
+    So memory is never allocated for data that the file does not hold."""
     dtype, shape = ir.DataType(tensor.data_type), tuple(tensor.dims)
     field = "raw_data" if tensor.HasField("raw_data") else _FIELD.get(tensor.data_type, "int32_data")
     if any(other != field and len(getattr(tensor, other)) for other in _TYPED_FIELDS):
@@ -166,7 +170,7 @@ def _claim(tensor: ir.TensorProtocol, store: TensorStore) -> ir.TensorProtocol:
     if not isinstance(tensor, ir.serde.TensorProtoTensor) or (stored := store.get(tensor.raw.raw_data)) is None:
         return tensor
     if not isinstance(stored, StoredBytes):
-        # The caller's own tensor, behind a name of ours: renaming a value renames its tensor.
+        # Wrap the caller's own tensor: renaming a value renames its tensor, and the caller's must keep its name.
         return ir.LazyTensor(lambda: stored, tensor.dtype, tensor.shape, name=tensor.name)
     return FileTensor(
         stored,
@@ -179,8 +183,10 @@ def _claim(tensor: ir.TensorProtocol, store: TensorStore) -> ir.TensorProtocol:
 
 
 def _string_objects(tensor: ir.StringTensor) -> ir.StringTensor:
-    """The same strings as objects. onnx-ir would hand them to numpy as they come, whose own type for bytes drops zeros
-    at the end and takes room for the longest string as often as there are strings."""
+    """Return the same strings as an array of objects.
+
+    onnx-ir would let numpy choose its own type for bytes. That type drops zero bytes at the end, and takes the room of
+    the longest string for each string."""
     array = np.empty(tensor.shape.numpy(), object)
     array.reshape(-1)[:] = list(tensor.string_data())
     return ir.StringTensor(

@@ -1,11 +1,11 @@
-"""The structure of a model without its weights, read at the level of protobuf's wire format.
+"""Cut the large tensors out of a serialised model, at the level of protobuf's wire format.
 
     ...raw_data: <400 MB>...  ->  ...raw_data: <ticket of 24 bytes>...
 
 protobuf copies every tensor when it parses, and refuses messages above 2 GiB. So the large `raw_data` payloads are cut
 out first: the caller is told where each one lies, and gives the ticket that takes its place. Everything else reaches
-the parser byte for byte. That keeps protobuf's own rules (fields in any order, repeated messages merged, the last
-`raw_data` wins) in force without knowing them here: whichever ticket survives the parser names the right bytes.
+the parser byte for byte. So protobuf's own rules stay in force (fields in any order, repeated messages merged, the last
+`raw_data` wins), and this file need not know them: whichever ticket is left after parsing names the right bytes.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ CUT_FROM = 1024
 """Payloads of at least this many bytes are cut out, and only messages of at least this size are looked into."""
 
 MAX_FIELDS = 5_000_000
-"""A message of two bytes costs the parser a hundred: the number of fields is bounded before it sees them."""
+"""The most fields of a model. A field of two bytes costs the parser a hundred, so their number is limited first."""
 
 MAX_DEPTH = 100
-"""As deep as protobuf parses. What lies deeper is left for it to refuse."""
+"""The depth of nesting to which protobuf parses. We do not look deeper, and leave it to protobuf to refuse that."""
 
 
 class WireError(ValueError):
@@ -27,7 +27,7 @@ class WireError(ValueError):
 
 
 class Message(dict[int, "Message"]):
-    """The fields of a message that may hold weights: number -> type of the submessage."""
+    """The fields of a type of message in which weights may lie: field number -> type of the submessage."""
 
 
 RAW_DATA = Message()

@@ -106,7 +106,7 @@ def test_constant_masks(filled: float, is_one: bool) -> None:
 def test_a_large_constant_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = np.array([0.0, LOWEST, 0.0, 0.0, LOWEST], np.float32)
     proto = masked("b = Add(s, bias) m = Add(b, hidden)", ONES.replace("keys", "5"), hidden=numbers)
-    monkeypatch.setattr("onnxlift.idioms.attention_mask._MAX_CAUSAL", 4)
+    monkeypatch.setattr("onnxlift.rewriting.idioms.attention.parts.mask._MAX_CAUSAL", 4)
     assert "Attention" not in [node.op_type for node in simplified(proto).graph]
 
 
@@ -119,7 +119,7 @@ COUNTED = {"first": np.array(0), "step": np.array(1), "behind": np.array([1])}
 def test_a_mask_by_queries_that_is_made_of_positions(monkeypatch: pytest.MonkeyPatch) -> None:
     proto = masked(f"{POSITIONS} {CHOICE} b = Where(near, s, lowest) m = Add(b, c)", **COUNTED)
     assert "onnxlift.Attention" in found(proto)
-    monkeypatch.setattr("onnxlift.idioms.attention_mask._MOST_POSITIONS", 3)
+    monkeypatch.setattr("onnxlift.rewriting.idioms.attention.parts.mask._MOST_POSITIONS", 3)
     assert "onnxlift.Attention" not in found(proto)
 
 

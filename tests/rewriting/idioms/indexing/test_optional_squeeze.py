@@ -28,7 +28,7 @@ def squeezed(text: str = TEXT, shape: str = "batch, seq, 3", **other: Data) -> o
 @pytest.mark.parametrize("shape", ["batch, seq, 3", "batch, any, 3"])
 def test_the_axis_that_is_asked_for(i: int, axis: int, shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = ({"batch": 2, "seq": 5, "any": 1}, {"batch": 3, "seq": 4, "any": 1})
-    monkeypatch.setattr("idioms.recognising.SIZES", sizes)
+    monkeypatch.setattr("rewriting.idioms.recognising.SIZES", sizes)
     proto = squeezed(shape=shape, i=np.array(i), axes=np.array([axis]))
     assert found(proto) == ["onnxlift.OptionalSqueeze", "Neg"]
     assert f"x.squeeze({axis})" in onnxlift.lift(proto).source

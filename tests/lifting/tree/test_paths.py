@@ -21,7 +21,9 @@ from small_graphs import Graph
 
 def paths_of(g: Graph, output: str) -> tuple[dict[str, Path], ModulePaths]:
     """Output name -> path of the node that gives it."""
-    model = ir.from_proto(onnx.shape_inference.infer_shapes(g.model(output)))
+    proto = g.model(output)
+    proto.opset_import.append(onnx.helper.make_opsetid(DOMAIN, 1))
+    model = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
     paths = find_paths(model.graph)
     return {str(node.outputs[0].name): path for node, path in paths.by_node.items()}, paths
 

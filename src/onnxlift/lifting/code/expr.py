@@ -344,12 +344,12 @@ np = Name("np")
 
 
 def builtin(name: str) -> Name:
-    """A Python builtin (`int`, `len`, `range`, ...) as an expression to call."""
+    """Return a Python builtin (`int`, `len`, `range`, ...) as an expression to call."""
     return Name(name)
 
 
 def module(name: str) -> Name:
-    """A module of the standard library (`math`, ...); the import is written because it is used."""
+    """Return a module of the standard library (`math`, ...); the import is written because it is used."""
     return Name(name)
 
 
@@ -380,20 +380,21 @@ def _index(value: Any) -> Expr:
 
 
 def bare(expr: Expr) -> Expr:
-    """What is written: `expr` without what is known about it."""
+    """Return what is written: `expr` without what is known about it."""
     while isinstance(expr, Wrapped):
         expr = expr._expr
     return expr
 
 
 def variable(expr: Expr | None) -> object:
-    """The key of the variable that `expr` is, if it is just that: the value behind a `Ref`, or the `Local` itself."""
+    """Return the key of the variable that `expr` is, if it is just that: the value behind a `Ref`, or the `Local`
+    itself."""
     inner = None if expr is None else bare(expr)
     return inner._key if isinstance(inner, Ref) else inner if isinstance(inner, Local) else None
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
-    """The direct parts of `expr`, in the order in which they are written."""
+    """Return the direct parts of `expr`, in the order in which they are written."""
     return expr._parts()
 
 

@@ -18,7 +18,7 @@ FEWEST_DIGITS = 7  # a number with fewer is what it is
 
 
 def root_of_single(number: float) -> float:
-    """The root or logarithm that rounds to `number` in single precision; `number` itself if there is none."""
+    """Return the root or logarithm that rounds to `number` in single precision; `number` itself if there is none."""
     digits = repr(number).partition("e")[0].lstrip("-0.").replace(".", "")
     if len(digits) < FEWEST_DIGITS:
         return number
@@ -27,7 +27,7 @@ def root_of_single(number: float) -> float:
 
 
 def root_text(number: float) -> str | None:
-    """How the root or logarithm is written that is `number`, to the last bit; None if there is none."""
+    """Return how the root or logarithm is written that is `number`, to the last bit; None if there is none."""
     return next((text for root, text in _candidates(number) if root == number), None)
 
 

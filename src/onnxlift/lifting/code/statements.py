@@ -87,7 +87,7 @@ class Block:
 
 
 def blocks(statement: Statement) -> tuple[Block, ...]:
-    """The blocks indented under `statement`."""
+    """Return the blocks indented under `statement`."""
     match statement:
         case Branch():
             return (statement.then, statement.otherwise)
@@ -97,7 +97,7 @@ def blocks(statement: Statement) -> tuple[Block, ...]:
 
 
 def expressions(statement: Statement) -> tuple[Expr, ...]:
-    """The expressions that `statement` itself evaluates, not those of the blocks under it."""
+    """Return the expressions that `statement` itself evaluates, not those of the blocks under it."""
     match statement:
         case Assign() | Evaluate() | Return():
             return (statement.expr,)
@@ -111,7 +111,7 @@ def expressions(statement: Statement) -> tuple[Expr, ...]:
 
 
 def walk_statements(block: Block) -> Iterator[Statement]:
-    """All statements of `block`, those of nested blocks included, in the order of the text."""
+    """Yield all statements of `block`, those of nested blocks included, in the order of the text."""
     for statement in block.statements:
         yield statement
         for inner in blocks(statement):

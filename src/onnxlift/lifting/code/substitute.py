@@ -26,7 +26,7 @@ def substitute(expr: Expr, new: Replacement) -> Expr:
 
 
 def _substituted(part: Any, new: Replacement) -> Any:
-    """The same for what an expression holds: an expression, several of them, or something else."""
+    """Return the same for what an expression holds: an expression, several of them, or something else."""
     match part:
         case Expr():
             return substitute(part, new)
@@ -51,7 +51,7 @@ def substitute_in(statement: Statement, new: Replacement) -> None:
 
 
 def copied(statement: Statement, new: Replacement) -> Statement:
-    """A copy of `statement` with other expressions in the place of some, also in the blocks under it."""
+    """Return a copy of `statement` with other expressions in the place of some, also in the blocks under it."""
     changed = copy.copy(statement)
     substitute_in(changed, new)
     if isinstance(changed, ForLoop | WhileLoop | With):

@@ -12,19 +12,19 @@ from .operand import Tensor
 
 
 def attribute_number(value: float, x: Tensor) -> float:
-    """A float attribute as people write it: the shortest text that is the same float32, which attributes are. Double
-    tensors meet it in double, so there it is spelled out."""
+    """Return a float attribute as people write it: the shortest text that is the same float32, which attributes are.
+    Double tensors meet it in double, so there it is spelled out."""
     return float(value) if x.type.dtype == DataType.DOUBLE else float(str(np.float32(value)))
 
 
 def trimmed(*inputs: Any) -> list[Any]:
-    """The inputs as arguments of a kernel: without the optional ones at the end that are missing."""
+    """Return the inputs as arguments of a kernel: without the optional ones at the end that are missing."""
     present = [place for place, value in enumerate(inputs, 1) if value is not None]
     return list(inputs[: max(present, default=0)])
 
 
 def changed(options: dict[str, Any], **defaults: Any) -> dict[str, Any]:
-    """The options that differ from PyTorch's defaults: those that a person would write."""
+    """Return the options that differ from PyTorch's defaults: those that a person would write."""
     return {name: value for name, value in options.items() if value != defaults[name]}
 
 

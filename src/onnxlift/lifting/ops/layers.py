@@ -81,7 +81,8 @@ class Layer:
 
     @property
     def is_plain_activation(self) -> bool:
-        """Whether this is an activation without weights, as it is without arguments: another could stand for it."""
+        """Tell whether this is an activation without weights, as it is without arguments: another could stand for
+        it."""
         is_plain = self.kind.family == "activation" and not self.weights
         return is_plain and self.complete_arguments() == self.signature
 
@@ -95,7 +96,7 @@ class Layer:
             self.weights[name] = weight
 
     def complete_arguments(self) -> dict[str, Any]:
-        """Every argument in the order of the constructor, defaults filled in."""
+        """Return every argument in the order of the constructor, defaults filled in."""
         unknown = self.arguments.keys() - self.signature.keys()
         assert not unknown, f"{self.constructor} has no argument {', '.join(sorted(unknown))}"
         return {name: self.arguments.get(name, default) for name, default in self.signature.items()}

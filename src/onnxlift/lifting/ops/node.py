@@ -76,7 +76,7 @@ class Node:
         return type_of(self.ir.outputs[0])
 
     def wants(self, index: int) -> bool:
-        """Whether anybody reads output `index`."""
+        """Tell whether anybody reads output `index`."""
         if index >= len(self.ir.outputs):
             return False
         value = self.ir.outputs[index]
@@ -91,7 +91,7 @@ class Node:
         self.host.warn(text)
 
     def layer(self, kind: str, weights: Mapping[str, Constant | Weight | None] | None = None, **arguments: Any) -> Expr:
-        """A member `nn.kind(...)` of the module, ready to be called. Arguments equal to torch's default are not
+        """Return a member `nn.kind(...)` of the module, ready to be called. Arguments equal to torch's default are not
         written; `weights` maps the layer's parameter and buffer names to the constants that fill them."""
         layer = Layer(layer_kind(kind), arguments, node=self.ir)
         for name, weight in (weights or {}).items():
@@ -107,12 +107,12 @@ class Node:
         transform: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None = None,
         shape: Sequence[int] | None = None,
     ) -> Weight:
-        """A constant as a layer stores it: read through `transform`, which gives it `shape`."""
+        """Return a constant as a layer stores it: read through `transform`, which gives it `shape`."""
         own = tuple(int(d) for d in constant.type.shape or () if isinstance(d, int))
         return Weight(constant.value, own if shape is None else tuple(shape), transform)
 
     def vector(self, constant: Constant) -> Weight:
-        """A constant as a layer stores it that has one number for each channel: without further axes."""
+        """Return a constant as a layer stores it that has one number for each channel: without further axes."""
         if constant.type.rank == 1:
             return self.weight(constant)
         return self.weight(constant, lambda array: array.reshape(-1), (constant.type.size or 0,))
@@ -148,7 +148,7 @@ class Node:
         return torch.tensor(data, dtype=torch_dtype(dtype), device=self.device)
 
     def numbers(self, *operands: Operand) -> list[Any]:
-        """The operands of an elementwise operation, with constants of one element written as numbers (`x * 0.5`)
+        """Return the operands of an elementwise operation, with constants of one element written as numbers (`x * 0.5`)
         where that changes neither shape nor type of the result: another operand is a tensor of at least their rank."""
         if not any(isinstance(o, Tensor) and o.number is None for o in operands):
             operands = tuple(self.tensor(o) for o in operands)
@@ -239,7 +239,7 @@ def _elements(operand: Operand) -> list[Scalar]:
 
 
 def data_type(number: int) -> DataType:
-    """The element type that an attribute gives by its number."""
+    """Return the element type that an attribute gives by its number."""
     try:
         return DataType(number)
     except ValueError:

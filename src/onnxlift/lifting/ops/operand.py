@@ -147,7 +147,7 @@ class Dims:
         return Scalar(self.whole[index], self.type.dtype or DataType.INT64)
 
     def as_expr(self) -> Expr:
-        """The list as one argument: `(2, 3)`, `x.shape[2:]`, or whatever holds the whole."""
+        """Return the list as one argument: `(2, 3)`, `x.shape[2:]`, or whatever holds the whole."""
         if self.elements is None:
             assert self.whole is not None
             return self.whole
@@ -158,7 +158,8 @@ class Dims:
         return x.shape[axis:] if axis else x.shape
 
     def args(self) -> list[Expr]:
-        """The list as separate arguments: `x.reshape(*dims.args())` writes `x.reshape(2, 3)` or `x.reshape(*size)`."""
+        """Return the list as separate arguments: `x.reshape(*dims.args())` writes `x.reshape(2, 3)` or
+        `x.reshape(*size)`."""
         if self.elements is None:
             assert self.whole is not None
             return [Star(self.whole)]
@@ -166,7 +167,7 @@ class Dims:
 
 
 def last_sizes(elements: Sequence[Scalar]) -> tuple[Tensor, int] | None:
-    """The tensor x and the axis i, if the elements are `x.shape[i]`, `x.shape[i + 1]` and so on to the last."""
+    """Return the tensor x and the axis i, if the elements are `x.shape[i]`, `x.shape[i + 1]` and so on to the last."""
     first: Tensor | None = None
     for position, element in enumerate(elements):
         match element._expr:
@@ -190,11 +191,12 @@ Operand = Tensor | Scalar | Dims
 
 
 def exact_number(value: Any, dtype: DataType | None) -> bool | int | float:
-    """The Python literal that gives exactly `value` back in arithmetic with a tensor of `dtype`.
+    """Return the Python literal that gives exactly `value` back in arithmetic with a tensor of `dtype`.
 
     PyTorch rounds a Python number to float32 before it meets a float32 tensor, so there the shortest text that rounds
     back will do (`0.1`), or a root that does (`math.sqrt(8)`); a half-precision tensor meets the number in float32, so
-    there it is spelled out."""
+    there it is spelled out.
+    """
     if dtype == DataType.BOOL:
         return bool(value)
     if dtype == DataType.FLOAT:
@@ -206,7 +208,7 @@ def exact_number(value: Any, dtype: DataType | None) -> bool | int | float:
 
 
 def size_of(tensor: Tensor, axis: int) -> Scalar:
-    """The size of one axis: the number itself where it is known, else `x.shape[axis]`."""
+    """Return the size of one axis: the number itself where it is known, else `x.shape[axis]`."""
     dim = tensor.type.dim(axis)
     if isinstance(dim, int):
         return Scalar(dim)
@@ -214,7 +216,7 @@ def size_of(tensor: Tensor, axis: int) -> Scalar:
 
 
 def shape_of(tensor: Tensor) -> Dims:
-    """All sizes of a tensor, one by one if its rank is known."""
+    """Return all sizes of a tensor, one by one if its rank is known."""
     rank = tensor.type.rank
     if rank is None:
         return Dims(None, tensor.shape)

@@ -147,7 +147,7 @@ def _is_builtin(function: Callable[..., Any]) -> bool:
 
 
 def find(domain: str, op_type: str) -> Operator | None:
-    """The operator function for a node, the user's own first."""
+    """Return the operator function for a node, the user's own first."""
     load_builtin()
     return _TABLE.get((plain_domain(domain), op_type))
 
@@ -157,13 +157,13 @@ def is_supported(domain: str, op_type: str) -> bool:
 
 
 def is_users(domain: str, op_type: str) -> bool:
-    """Whether the user registered this operator, rather than onnxlift itself."""
+    """Tell whether the user registered this operator, rather than onnxlift itself."""
     operator = find(domain, op_type)
     return operator is not None and not _is_builtin(operator.function)
 
 
 def operators() -> list[Operator]:
-    """All registered operators, sorted by domain and name."""
+    """Return all registered operators, sorted by domain and name."""
     load_builtin()
     return [_TABLE[key] for key in sorted(_TABLE)]
 
@@ -220,7 +220,7 @@ def _input(operator: Operator, n: Node, name: str, index: int) -> Operand | None
 
 
 def _attribute_operand(n: Node, name: str, value: Any) -> Operand:
-    """An attribute in the place of the input that newer opsets have instead."""
+    """Return an attribute in the place of the input that newer opsets have instead."""
     if isinstance(value, ir.TensorProtocol):
         array = value.numpy()
     elif isinstance(value, float) or (isinstance(value, tuple) and value and isinstance(value[0], float)):

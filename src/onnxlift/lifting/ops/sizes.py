@@ -165,7 +165,7 @@ _COMPARISONS: dict[str, Callable[[Number, Number], bool]] = {
 
 
 def is_whole(scalar: Scalar) -> bool:
-    """Whether a float is known to be an integer; it is then a Python int at run time."""
+    """Tell whether a float is known to be an integer; it is then a Python int at run time."""
     return scalar.type.is_integer or _is_whole(scalar._expr)
 
 
@@ -189,7 +189,7 @@ def _is_whole(expr: Expr) -> bool:
 
 
 def _is_whole_value(value: ir.Value, depth: int = 4) -> bool:
-    """The same of a value that has got a name: judged by the node that computes it, not too far back."""
+    """Return the same of a value that has got a name: judged by the node that computes it, not too far back."""
     if type_of(value).is_integer:
         return True
     if value.const_value is not None:
@@ -208,7 +208,7 @@ def _dtype(a: Scalar) -> DataType:
 
 
 def _exact(a: Scalar, b: Scalar) -> bool:
-    """Whether Python computes with these two what the element type would."""
+    """Tell whether Python computes with these two what the element type would."""
     if a.type.dtype != DataType.FLOAT:
         return True
     literal = b.number if a.number is None else a.number
@@ -226,7 +226,7 @@ def _combine(function: Callable[[Expr, Expr], Expr], a: Scalar, b: Scalar, nonne
 
 
 def _short(a: Scalar) -> Scalar | Number:
-    """A known number as itself."""
+    """Return a known number as itself."""
     return a if a.number is None else _shortest(a.number)
 
 

@@ -37,7 +37,7 @@ class Window:
 
     @property
     def symmetric(self) -> bool:
-        """Whether PyTorch's own `padding` can say the pads: as many before as after."""
+        """Tell whether PyTorch's own `padding` can say the pads: as many before as after."""
         return self.begin is not None and self.begin == self.end and all(p >= 0 for p in self.begin)
 
     @property
@@ -64,7 +64,8 @@ class Window:
 
 
 def empty_result(n: Node, x: Tensor) -> Expr | None:
-    """The result of a node that is known to have no elements, which PyTorch refuses to compute: no window fits."""
+    """Return the result of a node that is known to have no elements, which PyTorch refuses to compute: no window
+    fits."""
     shape = n.output.shape
     if shape is None or 0 not in shape or not all(isinstance(size, int) for size in shape):
         return None
@@ -81,7 +82,7 @@ def window(
     pads: Ints | None,
     auto_pad: str | None,
 ) -> Window:
-    """The window that a node's attributes describe."""
+    """Return the window that a node's attributes describe."""
     if not kernel_shape:
         n.fail("it has no kernel_shape")
     rank = len(kernel_shape)
@@ -120,5 +121,5 @@ def _same(x: Tensor, own: Window, upper: bool) -> Window:
 
 
 def torch_pads(begin: Ints, end: Ints) -> Ints:
-    """The amounts for `F.pad`: pairs of (before, after), the last axis first."""
+    """Return the amounts for `F.pad`: pairs of (before, after), the last axis first."""
     return tuple(p for pair in zip(reversed(begin), reversed(end), strict=True) for p in pair)

@@ -49,7 +49,7 @@ class Body:
         return lambda *inputs, **attributes: self.several(1, op_type, *inputs, **attributes)[0]
 
     def several(self, count: int, op_type: str, *inputs: Value | None, **attributes: Any) -> list[Value]:
-        """The outputs of a node that has more than one. Attributes that are None are left out."""
+        """Return the outputs of a node that has more than one. Attributes that are None are left out."""
         given = {name: value for name, value in attributes.items() if value is not None}
         node = ir.node(op_type, list(inputs), given, num_outputs=count, name=op_type)
         for index, output in enumerate(node.outputs):
@@ -58,13 +58,13 @@ class Body:
         return list(node.outputs)
 
     def number(self, number: float, like: Value) -> Value:
-        """A constant of the element type of `like`, which is an input."""
+        """Return a constant of the element type of `like`, which is an input."""
         if like.dtype is None:
             self.fail("the element type of its input is not known")
         return self.constant(np.asarray(number, like.dtype.numpy()))
 
     def ints(self, *numbers: int) -> Value:
-        """A list of axes or sizes."""
+        """Return a list of axes or sizes."""
         return self.constant(np.asarray(numbers, np.int64))
 
     def constant(self, array: np.ndarray[Any, Any]) -> Value:
@@ -80,7 +80,7 @@ class Body:
         return self.Constant(value=ir.LazyTensor(partial(_transpose, tensor, order), tensor.dtype, shape))
 
     def wants(self, index: int) -> bool:
-        """Whether anybody reads output `index` of the node."""
+        """Tell whether anybody reads output `index` of the node."""
         if index >= len(self.node.outputs):
             return False
         output = self.node.outputs[index]
@@ -115,12 +115,12 @@ def operators() -> list[tuple[str, str]]:
 
 
 def has_body(node: ir.Node) -> bool:
-    """Whether the operator has a body here."""
+    """Tell whether the operator has a body here."""
     return (node.domain, node.op_type) in _TABLE
 
 
 def body_of(node: ir.Node) -> ir.Function:
-    """The body of `node`, written for its types and attributes. Raises `NoBody` for a use that has none."""
+    """Return the body of `node`, written for its types and attributes. Raises `NoBody` for a use that has none."""
     function = _TABLE[node.domain, node.op_type]
     b = Body(node)
     parameters = list(inspect.signature(function).parameters.values())[1:]
@@ -178,8 +178,8 @@ _LAYERS = frozenset({"Conv", "Gemm", "MatMul", "LayerNormalization", "RMSNormali
 
 
 def name_of(call: ir.Node, node: ir.Node) -> str:
-    """What a node of the body of `call` is called. The layer in it has the name of the fused node, which had it from
-    the layer."""
+    """Return what a node of the body of `call` is called. The layer in it has the name of the fused node, which had it
+    from the layer."""
     name = _FUSED.sub("", call.name or "", count=1) or call.op_type
     return name if node.op_type in _LAYERS else f"{name}_{node.op_type}"
 
@@ -192,12 +192,12 @@ def rank(value: Value | None) -> int | None:
 
 
 def size(value: Value | None, axis: int) -> int | str | None:
-    """The size of one axis: a number, a name, or None if unknown."""
+    """Return the size of one axis: a number, a name, or None if unknown."""
     shape = shape_of(value)
     return shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
 
 
 def is_scalar(value: Value | None) -> bool:
-    """Whether a tensor is known to have one element."""
+    """Tell whether a tensor is known to have one element."""
     shape = shape_of(value)
     return shape is not None and all(dim == 1 for dim in shape)

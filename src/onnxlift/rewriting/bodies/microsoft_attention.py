@@ -97,7 +97,7 @@ def _from_projection(
     scale: float,
     unidirectional: int,
 ) -> list[Value | None]:
-    """The attention, and the present keys and values as one tensor."""
+    """Return the attention, and the present keys and values as one tensor."""
     q, k, v = _split(b, projected, sizes)
     keys = values = None
     if past is not None:
@@ -172,8 +172,8 @@ class _Mask:
         self.like = input if like is None else like
 
     def added(self, keys: Value, axis: int, past: Value | None) -> Value | None:
-        """The sum of both, of shape (batch or 1, heads or 1, queries or 1, keys). The number of keys is the size of
-        `axis` of `keys`, and of the past ones."""
+        """Return the sum of both, of shape (batch or 1, heads or 1, queries or 1, keys). The number of keys is the size
+        of `axis` of `keys`, and of the past ones."""
         if self.mask is None:
             return self.bias
         b = self.b
@@ -191,7 +191,7 @@ class _Mask:
         return b.Greater(b.Unsqueeze(mask, b.ints(*places)), b.number(0, mask))
 
     def _within(self, limits: Value, keys: Value, axis: int, past: Value | None) -> Value:
-        """Whether a key lies before the end of its sequence and, if that is given too, not before its start."""
+        """Tell whether a key lies before the end of its sequence and, if that is given too, not before its start."""
         b = self.b
         count = size(limits, 0)
         length = b.Shape(keys, start=axis, end=axis + 1)
@@ -268,7 +268,7 @@ def _three(b: Body, query: Value, key: Value | None, value: Value | None) -> lis
 
 
 def _unpacked(b: Body, packed: Value, index: int) -> Value:
-    """One part of (batch, length, heads, parts, features), without the axis of heads."""
+    """Return one part of (batch, length, heads, parts, features), without the axis of heads."""
     part = b.Gather(packed, b.constant(np.asarray(index)), axis=3)
     return b.Reshape(part, b.ints(0, 0, -1))
 
@@ -278,7 +278,7 @@ def _with_heads(b: Body, x: Value, heads: int) -> Value:
 
 
 def _widths(b: Body, query: Value, value: Value | None, bias: Value) -> Ints:
-    """How much of the bias belongs to the queries, the keys and the values."""
+    """Return how much of the bias belongs to the queries, the keys and the values."""
     total = size(bias, 0)
     width = size(query, 2) if rank(query) == 3 else None
     if width is None and isinstance(total, int):

@@ -97,7 +97,7 @@ def EmbedLayerNormalization(
 
 
 def _mask_index(b: Body, input_ids: Value, mask: Value | None) -> Value:
-    """How many words of each sequence the mask leaves; 0 without a mask."""
+    """Return how many words of each sequence the mask leaves; 0 without a mask."""
     if mask is None:
         return b.ReduceSum(b.Sub(input_ids, input_ids), b.ints(1), keepdims=0)
     return b.ReduceSum(mask, b.ints(1), keepdims=0)
@@ -157,7 +157,7 @@ def _group_norm(
     epsilon: float,
     groups: int,
 ) -> Value:
-    """The norm of `x`, which has the element type and rank of the input `like`."""
+    """Return the norm of `x`, which has the element type and rank of the input `like`."""
     if activation not in (0, 1):
         b.fail(f"its activation has the number {activation}")
     weights = [w if w.dtype == like.dtype else b.CastLike(w, like) for w in (gamma, beta)]

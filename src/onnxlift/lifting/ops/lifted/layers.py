@@ -390,7 +390,7 @@ def _sizes(matrix: Constant) -> tuple[int, int]:
 
 
 def _last_axes(x: Tensor, axis: int) -> Any:
-    """The sizes of the axes from `axis` on, as numbers where they are known."""
+    """Return the sizes of the axes from `axis` on, as numbers where they are known."""
     sizes = [x.type.dim(a) for a in range(axis, 0)]
     return tuple(sizes) if all(isinstance(size, int) for size in sizes) else x.shape[axis:]
 

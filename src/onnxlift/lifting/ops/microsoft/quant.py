@@ -73,7 +73,7 @@ def _as_layer(
     bits: int,
     block_size: int,
 ) -> Result:
-    """A layer that holds all of them, if they are constants, and the zero points as packed as the weight."""
+    """Return a layer that holds all of them, if they are constants, and the zero points as packed as the weight."""
     if not isinstance(weight, Constant) or not isinstance(scales, Constant):
         return None
     if not isinstance(zero_points, Constant | None) or not isinstance(bias, Constant | None):

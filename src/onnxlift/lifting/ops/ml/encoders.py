@@ -62,8 +62,8 @@ def _mapped(n: Node, x: Tensor, numbers: Array, strings: tuple[str, ...] | None)
 
 
 def _looked_up(n: Node, x: Tensor, keys: Array, values: Array, default: Any, last: bool) -> Expr:
-    """The value that belongs to each element. The values lie in the order of the keys, the default behind them (and
-    behind that, the value of a key that is not a number, which is found in its own way)."""
+    """Return the value that belongs to each element. The values lie in the order of the keys, the default behind them
+    (and behind that, the value of a key that is not a number, which is found in its own way)."""
     if (x.type.dtype == DataType.STRING) != (keys.dtype == object):
         n.fail("its keys are not of the element type of its input")
     order = _sorted_places(keys, last)
@@ -82,7 +82,8 @@ def _looked_up(n: Node, x: Tensor, keys: Array, values: Array, default: Any, las
 
 
 def _sorted_places(keys: Array, last: bool) -> Array:
-    """Where the keys are, in ascending order; of equal keys the last or the first, and none that is not a number."""
+    """Return where the keys are, in ascending order; of equal keys the last or the first, and none that is not a
+    number."""
     numbered = list(enumerate(keys.tolist()))
     place = {key: i for i, key in (numbered if last else reversed(numbered))}
     known = sorted(place) if keys.dtype == object else sorted(key for key in place if key == key)
@@ -90,7 +91,7 @@ def _sorted_places(keys: Array, last: bool) -> Array:
 
 
 def _given(n: Node, kind: str) -> Array:
-    """The keys or the values, which a node has in one of several attributes."""
+    """Return the keys or the values, which a node has in one of several attributes."""
     suffixes = {"tensor": None, "strings": object, "int64s": np.int64, "floats": np.float32}
     given = {s: n.attributes[f"{kind}_{s}"] for s in suffixes if n.attributes.get(f"{kind}_{s}") not in (None, ())}
     if len(given) != 1:
@@ -105,7 +106,7 @@ def _given(n: Node, kind: str) -> Array:
 
 
 def _numpy(x: Tensor, keys: Array) -> Any:
-    """The type of the elements that keys are compared with."""
+    """Return the type of the elements that keys are compared with."""
     return keys.dtype if x.type.dtype is None else x.type.dtype.numpy()
 
 

@@ -66,7 +66,7 @@ class Forest:
 
 
 def plant(n: Node, decisions: Decisions, leaves: int, roots: Array) -> Forest:
-    """The forest of the given leaves and decisions, after checking that every walk ends at a leaf."""
+    """Return the forest of the given leaves and decisions, after checking that every walk ends at a leaf."""
     d = _search_sets(decisions, leaves)
     nodes = leaves + len(d.features)
     if len(d.features) and (min(d.yes.min(), d.no.min()) < 0 or max(d.yes.max(), d.no.max()) >= nodes):
@@ -93,8 +93,8 @@ def plant(n: Node, decisions: Decisions, leaves: int, roots: Array) -> Forest:
 
 
 def _depth(n: Node, following: Array, leaves: int) -> int:
-    """How many decisions there are on the longest way to a leaf. Each node is looked at once, when all that lead to
-    it have been; what is never reached that way lies on a cycle."""
+    """Return how many decisions there are on the longest way to a leaf. Each node is looked at once, when all that lead
+    to it have been; what is never reached that way lies on a cycle."""
     inner = len(following)
     waiting = np.zeros(leaves + inner, np.int64)
     np.add.at(waiting, following.reshape(-1), 1)
@@ -111,7 +111,7 @@ def _depth(n: Node, following: Array, leaves: int) -> int:
 
 
 def _search_sets(d: Decisions, leaves: int) -> Decisions:
-    """The decisions without tests for membership: each is a binary search through the members, by new nodes."""
+    """Return the decisions without tests for membership: each is a binary search through the members, by new nodes."""
     if not (d.modes == MEMBER).any():
         return d
     columns: list[list[Any]] = [c.tolist() for c in (d.features, d.thresholds, d.modes, d.yes, d.no, d.missing)]
@@ -154,23 +154,24 @@ class Votes:
 
 
 def is_complete(votes: Votes, leaves: int, targets: int) -> bool:
-    """Whether every leaf votes for every target, exactly once."""
+    """Tell whether every leaf votes for every target, exactly once."""
     if len(votes.leaf) != leaves * targets:
         return False
     return len(np.unique(votes.leaf * targets + votes.target)) == len(votes.leaf)
 
 
 def weights_by_target(votes: Votes, leaves: int, targets: int) -> Array:
-    """The votes as a table of a row for each leaf and a column for each target. What is voted for twice is added."""
+    """Return the votes as a table of a row for each leaf and a column for each target. What is voted for twice is
+    added."""
     dense = np.zeros((leaves, targets), votes.weight.dtype)
     np.add.at(dense, (votes.leaf, votes.target), votes.weight)
     return dense
 
 
 def padded_votes(n: Node, votes: Votes, leaves: int, repeat: bool) -> tuple[Array, Array]:
-    """The votes as two tables of a row for each leaf (or one number, if none has more): targets and weights, filled up
-    to equal length with votes of no weight (with the leaf's own first vote again if `repeat`: for the smallest and the
-    largest that changes nothing)."""
+    """Return the votes as two tables of a row for each leaf (or one number, if none has more): targets and weights,
+    filled up to equal length with votes of no weight (with the leaf's own first vote again if `repeat`: for the
+    smallest and the largest that changes nothing)."""
     counts = np.bincount(votes.leaf, minlength=leaves)
     longest = max(int(counts.max(initial=0)), 1)
     if leaves * longest > max(LARGEST_TABLE // 8, 8 * len(votes.leaf)):

@@ -133,8 +133,8 @@ def SVMClassifier(
 def _linear_svm(
     n: Node, x: Expr, labels: Labels, coefficients: Array, rho: Array, probable: bool, post_transform: str
 ) -> Result:
-    """One score for each class, all with the same offset. The second of two classes wins as soon as either score is
-    high enough, as in ONNX Runtime."""
+    """Return one score for each class, all with the same offset. The second of two classes wins as soon as either score
+    is high enough, as in ONNX Runtime."""
     scores = Local("scores")
     weight = _matrix(n, tuple(coefficients.tolist()), len(labels))
     n.emit(Assign([scores], _linear(n, x, weight, np.repeat(rho[:1], len(labels)))))
@@ -146,8 +146,8 @@ def _linear_svm(
 
 
 def _duel_matrix(n: Node, coefficients: Array, counts: tuple[int, ...], pairs: list[tuple[int, int]]) -> Array:
-    """A row of weights of the support vectors for each pair of classes. In ONNX, row `j - 1` holds what a vector of
-    class i < j has to say in the duel with class j, and row `i` what a vector of class j has to say in it."""
+    """Return a row of weights of the support vectors for each pair of classes. In ONNX, row `j - 1` holds what a vector
+    of class i < j has to say in the duel with class j, and row `i` what a vector of class j has to say in it."""
     total = sum(counts)
     if len(coefficients) < (len(counts) - 1) * total or len(pairs) * total > LARGEST_TABLE:
         n.fail(f"it has {len(coefficients)} coefficients for {len(counts)} classes and {total} support vectors")
@@ -162,7 +162,7 @@ def _duel_matrix(n: Node, coefficients: Array, counts: tuple[int, ...], pairs: l
 
 
 def _kernel(n: Node, x: Expr, vectors: Array, kind: str, params: Floats | None) -> Expr:
-    """How near each sample is to each support vector."""
+    """Return how near each sample is to each support vector."""
     gamma, offset, degree = (float(str(np.float32(p))) for p in (params or (0.0, 0.0, 0.0))[:3])
     kept = table("support_vectors", vectors)
     if kind == "LINEAR":
@@ -185,7 +185,7 @@ def _linear(n: Node, x: Expr, weight: Array, bias: Array | None) -> Expr:
 
 
 def _matrix(n: Node, numbers: Floats | None, count: int) -> Array:
-    """A row of numbers for each of `count` targets, classes or vectors."""
+    """Return a row of numbers for each of `count` targets, classes or vectors."""
     if not numbers or count < 1 or len(numbers) % count:
         n.fail(f"it has {len(numbers or ())} numbers where it needs as many for each of {count}")
     return _array(numbers).reshape(count, -1)

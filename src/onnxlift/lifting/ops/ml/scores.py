@@ -34,13 +34,13 @@ def table(name: str, array: Array, trainable: bool = False) -> Constant:
 
 
 def texts(n: Node, strings: Sequence[str]) -> Operand:
-    """An array of strings."""
+    """Return an array of strings."""
     encoded = np.array([text.encode("utf-8", "surrogateescape") for text in strings], object)
     return n.host.operand(constant(ir.StringTensor(encoded, shape=ir.Shape(encoded.shape)), None).value)
 
 
 def rows(x: Tensor, dtype: DataType = DataType.FLOAT) -> Expr:
-    """The samples, one a row, as floating point numbers."""
+    """Return the samples, one a row, as floating point numbers."""
     given: Expr = x
     if x.type.dtype != dtype:
         given = x.double() if dtype == DataType.DOUBLE else x.float()
@@ -48,14 +48,14 @@ def rows(x: Tensor, dtype: DataType = DataType.FLOAT) -> Expr:
 
 
 def labels_of(n: Node, ints: tuple[int, ...] | None, strings: tuple[str, ...] | None) -> Labels:
-    """The labels of the classes, which a node has as numbers or as strings."""
+    """Return the labels of the classes, which a node has as numbers or as strings."""
     if ints and strings:
         n.fail("it has labels both as numbers and as strings")
     return strings or ints or ()
 
 
 def labelled(n: Node, classes: Expr, labels: Labels) -> Expr:
-    """The label for each number of a class."""
+    """Return the label for each number of a class."""
     if any(isinstance(label, str) for label in labels):
         return kernel("take_strings")(texts(n, [str(label) for label in labels]), classes)
     if labels == tuple(range(len(labels))):
@@ -80,7 +80,8 @@ def transformed(n: Node, scores: Expr, post_transform: str, count: int) -> Expr:
 
 
 def two_scores(n: Node, score: Expr, post_transform: str, signed: bool) -> Expr:
-    """The scores of two classes from the one `score` (a column) of the second: probabilities, or of either sign."""
+    """Return the scores of two classes from the one `score` (a column) of the second: probabilities, or of either
+    sign."""
     if post_transform == "PROBIT":
         n.fail("it applies PROBIT to one score for two classes, which leaves one of them without a value")
     if post_transform == "LOGISTIC":

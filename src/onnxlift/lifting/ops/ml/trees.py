@@ -118,7 +118,7 @@ def _refuse_silence(n: Node, forest: Forest, votes: Votes, classes: int) -> None
 
 
 def _aggregate(n: Node, x: Tensor, forest: Forest, votes: Votes, targets: int, function: str) -> Expr:
-    """What the trees say together of each target: a column each."""
+    """Return what the trees say together of each target: a column each."""
     if targets < 1 or (len(votes.target) and not 0 <= votes.target.min() <= votes.target.max() < targets):
         n.fail(f"its leaves vote for targets that are not among the {targets} it has")
     dtype = _working_type(x, votes)
@@ -166,8 +166,8 @@ def _as_output(n: Node, x: Tensor, votes: Votes, scores: Expr) -> Expr:
 
 
 def _labelled_leaves(n: Node, voters: str) -> tuple[Forest, Votes]:
-    """The forest and the votes of the first format: nodes are known by the number of their tree and their own number
-    in it, the first of a tree is its root, and `class_*` or `target_*` name the leaves that vote."""
+    """Return the forest and the votes of the first format: nodes are known by the number of their tree and their own
+    number in it, the first of a tree is its root, and `class_*` or `target_*` name the leaves that vote."""
     trees, own = _integers(n, "nodes_treeids"), _integers(n, "nodes_nodeids")
     modes = n.attributes.get("nodes_modes") or ()
     if any(mode not in MODES and mode != "LEAF" for mode in modes):
@@ -212,7 +212,7 @@ def _read_votes(n: Node, voters: str, known: dict[tuple[int, int], int], leaves:
 
 
 def _separate_leaves(n: Node) -> tuple[Forest, Votes]:
-    """The forest and the votes of TreeEnsemble."""
+    """Return the forest and the votes of TreeEnsemble."""
     weight, targets = _numbers(n, "leaf_weights"), _integers(n, "leaf_targetids")
     names = ("featureids", "truenodeids", "falsenodeids", "trueleafs", "falseleafs")
     features, yes, no, yes_is_leaf, no_is_leaf = (_integers(n, f"nodes_{name}") for name in names)
@@ -249,7 +249,7 @@ def _sets(n: Node, modes: Array) -> dict[int, Array]:
 
 
 def _flags(n: Node, count: int) -> Array:
-    """Whether samples without the feature go to the true branch, for each node."""
+    """Tell whether samples without the feature go to the true branch, for each node."""
     given = _integers(n, "nodes_missing_value_tracks_true")
     flags = np.zeros(count, bool)
     flags[: len(given)] = given[:count] == 1
@@ -261,7 +261,7 @@ def _integers(n: Node, name: str) -> Array:
 
 
 def _numbers(n: Node, name: str) -> Array | None:
-    """A list of numbers that a node has as floats or, for doubles, as a tensor; None if it has none."""
+    """Return a list of numbers that a node has as floats or, for doubles, as a tensor; None if it has none."""
     for given in (n.attributes.get(name), n.attributes.get(f"{name}_as_tensor")):
         if isinstance(given, ir.TensorProtocol):
             return given.numpy().reshape(-1) if given.size else None

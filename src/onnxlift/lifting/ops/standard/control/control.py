@@ -148,7 +148,7 @@ class _Loop:
 
 
 def _single(operand: Operand) -> Operand:
-    """A condition may be a list of one: in Python that would be true, whatever it holds."""
+    """Return a condition may be a list of one: in Python that would be true, whatever it holds."""
     return operand[0] if isinstance(operand, Dims) else operand
 
 

@@ -28,7 +28,7 @@ class Rounds:
         self.lists = [Local(value.name or "outputs") for value in outputs]
 
     def start(self, initial: Sequence[Expr]) -> list[Statement]:
-        """What goes before the first round: the states as they are then, and empty lists."""
+        """Return what goes before the first round: the states as they are then, and empty lists."""
         bound = [Assign([Ref(v)], expr, origin=[self.n.name]) for v, expr in zip(self.states, initial, strict=True)]
         return [*bound, *self.empty_lists()]
 
@@ -36,7 +36,7 @@ class Rounds:
         return [Assign([gathered], Display([], "[]"), origin=[self.n.name]) for gathered in self.lists]
 
     def state_inputs(self, inner: Sequence[ir.Value]) -> list[Operand]:
-        """The states as the body sees them, whose own inputs `inner` are."""
+        """Return the states as the body sees them, whose own inputs `inner` are."""
         return [
             Tensor(Ref(state), ValueType(state.dtype or value.dtype, type_of(value).shape, type_of(state).kind))
             for state, value in zip(self.states, inner, strict=True)
@@ -65,7 +65,7 @@ class Rounds:
             block.append(Assign([Ref(state)], expr, origin=[self.n.name]))
 
     def finals(self) -> list[Operand]:
-        """The states after the last round."""
+        """Return the states after the last round."""
         return [Tensor(Ref(state), type_of(state)) for state in self.states]
 
     def stacked(self, index: int, axis: int = 0, *, backwards: bool = False, never_empty: bool = False) -> Expr:
@@ -76,8 +76,8 @@ class Rounds:
         return result if never_empty else either(gathered, result, self._empty(type_of(self.outputs[index]), axis))
 
     def _empty(self, type: ValueType, axis: int) -> Expr:
-        """What no rounds stack: nothing, of the right shape. A size that is named takes the size of a value at hand
-        that has that name; one that nothing is known of is 0, as ONNX Runtime has it."""
+        """Return what no rounds stack: nothing, of the right shape. A size that is named takes the size of a value at
+        hand that has that name; one that nothing is known of is 0, as ONNX Runtime has it."""
         inputs = [self.n.host.operand(v) for v in self.n.ir.inputs if v is not None and v.const_value is None]
         known = [o for o in (*self.finals(), *inputs) if isinstance(o, Tensor) and o.type.kind == "tensor"]
         shape = type.shape or (None,)
@@ -90,7 +90,7 @@ class Rounds:
 
 
 def reads(expr: Expr, values: Iterable[ir.Value]) -> bool:
-    """Whether `expr` reads the variable of one of `values`."""
+    """Tell whether `expr` reads the variable of one of `values`."""
     return not set(values).isdisjoint(values_read(expr))
 
 

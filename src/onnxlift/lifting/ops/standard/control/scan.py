@@ -60,8 +60,8 @@ def _batch(
     scanned: Sequence[Tensor],
     backwards: Sequence[int],
 ) -> Result:
-    """One `for` over the batch, with one over the steps of a sequence in it. What a short sequence leaves of a scan
-    output is 0."""
+    """Return one `for` over the batch, with one over the steps of a sequence in it. What a short sequence leaves of a
+    scan output is 0."""
     count = len(initial)
     rows = [Local("sequence") for _ in scanned]
     length = Local("length")
@@ -90,7 +90,7 @@ def _batch(
 
 
 def _one_of_batch(value: ir.Value, element: ir.Value) -> ir.Value:
-    """A scan output of one sequence: the elements stacked, without the axis of the batch."""
+    """Return a scan output of one sequence: the elements stacked, without the axis of the batch."""
     shape = None if element.shape is None else ir.Shape([None, *element.shape])
     return ir.Value(name=value.name, type=element.type, shape=shape)
 

@@ -105,7 +105,8 @@ def _steps(
     options: dict[str, Any],
     defaults: dict[str, Any],
 ) -> Result:
-    """A step for each variable. The inputs come kind by kind: all variables, all gradients, ...; so do the outputs."""
+    """Return a step for each variable. The inputs come kind by kind: all variables, all gradients, ...; so do the
+    outputs."""
     if not inputs or len(inputs) % kinds:
         n.fail(f"it has {len(inputs)} inputs, which is not {kinds} for each variable")
     spelled = {name: _spelled(value, inputs[0]) for name, value in options.items()}

@@ -103,7 +103,7 @@ def _merge_heads(x: Expr) -> Expr:
 
 
 def _with_past(n: Node, output: int, x: Expr, past: Tensor | None) -> Expr:
-    """The keys or values with those of the cache before them, which are also output number `output`."""
+    """Return the keys or values with those of the cache before them, which are also output number `output`."""
     present: Expr = x if past is None else torch.cat((past, x), 2)
     if not n.wants(output) or isinstance(present, Tensor):
         return present
@@ -112,8 +112,8 @@ def _with_past(n: Node, output: int, x: Expr, past: Tensor | None) -> Expr:
 
 
 def _is_torch_mask(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None, past: Tensor | None, is_causal: bool) -> bool:
-    """Whether `F.scaled_dot_product_attention` takes the mask as it is: not together with `is_causal`, which it counts
-    from the first key; of the type of the query or bool; of at least two axes; and as long as there are keys."""
+    """Tell whether `F.scaled_dot_product_attention` takes the mask as it is: not together with `is_causal`, which it
+    counts from the first key; of the type of the query or bool; of at least two axes; and as long as there are keys."""
     if Q.type.dtype != V.type.dtype:
         return False
     if mask is None:

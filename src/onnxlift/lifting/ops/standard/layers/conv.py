@@ -121,8 +121,8 @@ def PaddedConv(
 
 
 def _padded(n: Node, X: Tensor, own: Window) -> Expr:
-    """The padded input; once for all convolutions that pad it alike, as in the gates of WaveNet, where the exporter has
-    put the pads into each of them."""
+    """Return the padded input; once for all convolutions that pad it alike, as in the gates of WaveNet, where the
+    exporter has put the pads into each of them."""
     value = n.ir.inputs[0]
     readers = [] if value is None else list(islice(value.uses(), _MOST_READERS))
     alike = [user for user, place in readers if place == 0 and _pads(user) == _pads(n.ir)]
@@ -132,7 +132,7 @@ def _padded(n: Node, X: Tensor, own: Window) -> Expr:
 
 
 def _pads(node: ir.Node) -> tuple[int, ...] | None:
-    """The pads of a Conv, if they are written down."""
+    """Return the pads of a Conv, if they are written down."""
     pads = node.attributes.get("pads") if node.op_type == "Conv" and node.domain == "" else None
     return None if pads is None or pads.is_ref() else tuple(pads.as_ints())
 
@@ -197,7 +197,7 @@ def ConvTranspose(
 
 
 def _split(excess: list[int], upper: bool) -> tuple[Ints, Ints]:
-    """What to cut at the beginning and at the end. What is missing is added at the end."""
+    """Return what to cut at the beginning and at the end. What is missing is added at the end."""
     begin = tuple(max(e, 0) // 2 if upper else max(e, 0) - max(e, 0) // 2 for e in excess)
     return begin, tuple(e - b for e, b in zip(excess, begin, strict=True))
 
@@ -283,7 +283,7 @@ def DeformConv(
 
 
 def _kernel_shape(n: Node, weight: Tensor, kernel_shape: Ints | None) -> Ints:
-    """The attribute may be left out: the weights have the shape."""
+    """Return the attribute may be left out: the weights have the shape."""
     shape = weight.type.shape
     if shape is not None and all(isinstance(d, int) for d in shape[2:]):
         found = tuple(int(d or 0) for d in shape[2:])

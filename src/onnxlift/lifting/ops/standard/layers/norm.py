@@ -214,7 +214,7 @@ def rms_eps(epsilon: float, x: Tensor) -> dict[str, float]:
 
 
 def _normalized_shape(x: Tensor, scale: Tensor, axis: int) -> tuple[int, ...] | None:
-    """The sizes from `axis` on, if the scale has exactly them (it may be one that broadcasts)."""
+    """Return the sizes from `axis` on, if the scale has exactly them (it may be one that broadcasts)."""
     rank, shape = x.type.rank, scale.type.shape
     if shape is None or not all(isinstance(d, int) for d in shape):
         return None

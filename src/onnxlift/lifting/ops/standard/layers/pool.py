@@ -131,7 +131,8 @@ def _kernel_and_stride(own: Window) -> dict[str, Any]:
 
 
 def _described(x: Tensor, own: Window) -> dict[str, Any]:
-    """The window as the kernels take it; pads that depend on the input's size are computed when the model runs."""
+    """Return the window as the kernels take it; pads that depend on the input's size are computed when the model
+    runs."""
     if own.begin is not None:
         return {**own.sizes, "pads": (own.begin, own.end)}
     upper = changed({"upper": own.upper}, upper=True)
@@ -139,7 +140,7 @@ def _described(x: Tensor, own: Window) -> dict[str, Any]:
 
 
 def _spatial(n: Node, x: Tensor) -> Any:
-    """The axes after batch and channels, to reduce over; None if there are none."""
+    """Return the axes after batch and channels, to reduce over; None if there are none."""
     if x.type.rank is None:
         return builtin("tuple")(builtin("range")(2, x.ndim))
     if x.type.rank < 2:

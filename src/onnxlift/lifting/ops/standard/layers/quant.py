@@ -201,7 +201,7 @@ def _is_zero(x: Tensor) -> bool:
 
 
 def _number_or(x: Tensor) -> Any:
-    """A constant of one element as a number, everything else as it is."""
+    """Return a constant of one element as a number, everything else as it is."""
     if isinstance(x, Constant) and x.type.size == 1 and x.type.dtype in INTEGERS:
         return int(x.const.reshape(-1)[0])
     number = x.number
@@ -209,13 +209,13 @@ def _number_or(x: Tensor) -> Any:
 
 
 def aligned(n: Node, x: Tensor, scale: Tensor, axis: int, block_size: int, dtype: DataType | None = None) -> Any:
-    """A scale or a zero point as a number if it is one, else in a shape that broadcasts with `x`."""
+    """Return a scale or a zero point as a number if it is one, else in a shape that broadcasts with `x`."""
     number = _number_or(scale)
     return _broadcasting(n, x, scale, axis, block_size, dtype) if isinstance(number, Expr) else number
 
 
 def _broadcasting(n: Node, x: Tensor, scale: Tensor, axis: int, block_size: int, dtype: DataType | None = None) -> Expr:
-    """A scale or a zero point in a shape that broadcasts with `x`; in `dtype`, if that is given."""
+    """Return a scale or a zero point in a shape that broadcasts with `x`; in `dtype`, if that is given."""
     value: Expr = scale if dtype is None or scale.type.dtype == dtype else converted(scale, dtype)
     rank = x.type.rank
     if scale.type.rank == 0:
@@ -235,7 +235,7 @@ def _broadcasting(n: Node, x: Tensor, scale: Tensor, axis: int, block_size: int,
 
 
 def _repeated(n: Node, x: Tensor, scale: Tensor, value: Expr, axis: int, block_size: int) -> Expr:
-    """A scale for each block of indices along an axis as one for each index."""
+    """Return a scale for each block of indices along an axis as one for each index."""
     blocks, size = scale.type.dim(axis), x.type.dim(axis)
     if blocks == 1:
         return value

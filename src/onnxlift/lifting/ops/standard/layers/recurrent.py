@@ -139,7 +139,7 @@ def RNN(
 
 
 def _options(n: Node, x: Tensor, usual: Strings) -> dict[str, Any]:
-    """What the attributes that all three operators have in common say, where it is not the usual."""
+    """Return what the attributes that all three operators have in common say, where it is not the usual."""
     attributes = n.attributes
     backwards = _DIRECTIONS.get(attributes["direction"].lower())
     if backwards is None:
@@ -161,7 +161,7 @@ def _options(n: Node, x: Tensor, usual: Strings) -> dict[str, Any]:
 
 
 def _activations(n: Node, names: Strings, x: Tensor) -> list[Expr]:
-    """The activations; the lists of alphas and betas have an entry only for those that take one."""
+    """Return the activations; the lists of alphas and betas have an entry only for those that take one."""
     alphas = list(n.attributes.get("activation_alpha") or ())
     betas = list(n.attributes.get("activation_beta") or ())
     written = []
@@ -257,7 +257,7 @@ def _names_of(layer: int, direction: int) -> list[str]:
 
 
 def _parameters(n: Node, layer: int, directions: int, weights: Sequence[Constant]) -> dict[str, Weight]:
-    """The weights of one layer, which the model has as PyTorch does."""
+    """Return the weights of one layer, which the model has as PyTorch does."""
     each = len(weights) // directions
     held: dict[str, Weight] = {}
     for direction in range(directions):
@@ -267,7 +267,7 @@ def _parameters(n: Node, layer: int, directions: int, weights: Sequence[Constant
 
 
 def _packed_parameters(n: Node, layer: int, directions: int, weights: Sequence[Constant]) -> dict[str, Weight]:
-    """The weights of one layer out of W, R and B."""
+    """Return the weights of one layer out of W, R and B."""
     held: dict[str, Weight] = {}
     for direction in range(directions):
         own = []

@@ -60,7 +60,7 @@ def _is_float32(value: float, other: float) -> bool:
 
 
 def _unless(value: float, default: float) -> list[float]:
-    """The argument, if it is not PyTorch's default."""
+    """Return the argument, if it is not PyTorch's default."""
     return [] if value == default else [value]
 
 
@@ -143,7 +143,7 @@ def PRelu(n: Node, X: Tensor, slope: Tensor) -> Result:
 
 
 def _prelu_channels(n: Node, X: Tensor, slope: Tensor) -> int | None:
-    """How many slopes `nn.PReLU` would have: one, or one for each channel; None if the slopes lie otherwise."""
+    """Return how many slopes `nn.PReLU` would have: one, or one for each channel; None if the slopes lie otherwise."""
     shape, rank = slope.type.shape, X.type.rank
     if slope.type.size == 1:
         return 1

@@ -142,7 +142,8 @@ def _not_a_literal(operand: Operand, *others: Operand) -> Operand:
 
 
 def _tensor_of(n: Node, operand: Expr) -> Expr:
-    """The first operand of a function of torch that wants a tensor there: a size that met a tensor is put into one."""
+    """Return the first operand of a function of torch that wants a tensor there: a size that met a tensor is put into
+    one."""
     return n.tensor(operand) if isinstance(operand, Scalar) else operand
 
 
@@ -189,7 +190,7 @@ def Min(n: Node, *inputs: Operand) -> Result:
 
 
 def _maximum(n: Node, *items: Expr) -> Expr:
-    """The largest, a NaN if there is one."""
+    """Return the largest, a NaN if there is one."""
     tensors, numbers = _split_numbers(items)
     return _row(n, lambda x, low: x.clamp(min=low), [_row(n, torch.maximum, tensors), *numbers])
 
@@ -252,7 +253,7 @@ def Clip(n: Node, input: Operand, min: Operand | None, max: Operand | None) -> R
 
 
 def _is_no_limit(n: Node, name: str, limit: Operand) -> bool:
-    """Whether a limit is infinite, or until opset 10 the default."""
+    """Tell whether a limit is infinite, or until opset 10 the default."""
     if not isinstance(limit, Constant) or limit.type.dtype not in FLOATS:
         return False
     numbers = limit.const.astype(np.float64)

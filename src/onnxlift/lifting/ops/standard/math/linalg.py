@@ -27,7 +27,7 @@ def MatMulInteger(n: Node, A: Tensor, B: Tensor, a_zero_point: Tensor | None, b_
 
 
 def per_row(x: Tensor) -> Tensor:
-    """A scale or zero point of the left factor, which may be one for each of its rows, so that it broadcasts."""
+    """Return a scale or zero point of the left factor, which may be one for each of its rows, so that it broadcasts."""
     return Tensor(x[:, None], x.type) if x.type.rank == 1 and x.type.dim(0) != 1 else x
 
 

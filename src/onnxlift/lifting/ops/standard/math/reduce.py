@@ -34,7 +34,7 @@ class Over:
 
     @property
     def is_everything(self) -> bool:
-        """Whether one number is left, so that the axes need not be written."""
+        """Tell whether one number is left, so that the axes need not be written."""
         rank = self.x.type.rank
         return not self.keepdim and (self.axes is None or (isinstance(self.axes, tuple) and len(self.axes) == rank))
 
@@ -49,7 +49,7 @@ class Over:
 
     @property
     def may_be_nothing(self) -> bool:
-        """Whether an axis of size 0 may be among them, of which torch takes no maximum. A size that is open is
+        """Tell whether an axis of size 0 may be among them, of which torch takes no maximum. A size that is open is
         believed not to be 0: if it is after all, torch says so."""
         if isinstance(self.axes, tuple):
             return any(self.x.type.dim(axis) == 0 for axis in self.axes)
@@ -165,7 +165,7 @@ for _name in REDUCTIONS:
 
 
 def _unreduced(name: str, x: Tensor) -> Expr:
-    """What the reduction does to a tensor of which no axis is reduced."""
+    """Return what the reduction does to a tensor of which no axis is reduced."""
     match name:
         case "ReduceL1" | "ReduceL2" if x.type.dtype not in STORED_ONLY:
             return x.abs()
@@ -190,7 +190,7 @@ def _normalised(x: Tensor, axes: Dims | None) -> tuple[int, ...] | Expr | None:
 
 
 def _of_sizes(name: str, data: Scalar | Dims, keepdims: bool) -> Scalar | Dims | None:
-    """The one number that is left of a list of sizes."""
+    """Return the one number that is left of a list of sizes."""
     if isinstance(data, Scalar):
         return data
     if not data.elements:

@@ -43,7 +43,7 @@ class Method:
     extrapolation: float = 0.0
 
     def torch_mode(self, dims: int) -> str | None:
-        """The `mode` of F.interpolate over `dims` axes, if it has one."""
+        """Return the `mode` of F.interpolate over `dims` axes, if it has one."""
         if self.roi is not None or self.keep_aspect_ratio != "stretch" or self.antialias != self.exclude_outside:
             return None
         if self.mode == "cubic" and self.cubic_a != (-0.5 if self.antialias else -0.75):
@@ -54,8 +54,8 @@ class Method:
 
 
 def reads_the_same(method: Method, size: Any, target: Any, scaled: bool) -> bool:
-    """Whether F.interpolate and ONNX read the same places on one axis of `size` elements; `target` is its scale or its
-    output size. Both may be expressions or names that only the running model knows."""
+    """Tell whether F.interpolate and ONNX read the same places on one axis of `size` elements; `target` is its scale or
+    its output size. Both may be expressions or names that only the running model knows."""
     if scaled and not same_output_size(size, target):
         return False
     if method.mode == "nearest":
@@ -104,7 +104,8 @@ def _same_nearest(method: Method, size: Any, target: Any, scaled: bool) -> bool:
 
 
 def _onnx_nearest(method: Method, size: int, output: int, scale: Any) -> Any:
-    """The elements that ONNX picks, computed as the kernel `resize_nearest` does; None for coordinates left to it."""
+    """Return the elements that ONNX picks, computed as the kernel `resize_nearest` does; None for coordinates left to
+    it."""
     place: Floats = np.arange(output, dtype=np.float32)
     half = np.float32(0.5)
     if method.coordinates == "asymmetric":
@@ -128,7 +129,7 @@ def _onnx_nearest(method: Method, size: int, output: int, scale: Any) -> Any:
 
 
 def _torch_nearest(size: int, output: int, inverse: Any) -> Any:
-    """The elements that F.interpolate(mode="nearest") picks."""
+    """Return the elements that F.interpolate(mode="nearest") picks."""
     if output == size:
         return np.arange(output)
     if output == 2 * size:

@@ -191,7 +191,7 @@ def _check(n: Node, x: Tensor, method: Method, target: Target) -> None:
 
 
 def _as_whole_factors(n: Node, x: Tensor, target: Target) -> Target:
-    """The scales, if the sizes asked for are whole multiples of sizes that have only a name (`2*height`)."""
+    """Return the scales, if the sizes asked for are whole multiples of sizes that have only a name (`2*height`)."""
     every = None if target.scaled else target.every(x.type.rank)
     if every is None:
         return target
@@ -244,7 +244,7 @@ def _interpolate(x: Tensor, method: Method, target: Target) -> Expr | None:
 
 
 def _rounded_otherwise(x: Tensor, target: Target) -> tuple[int, ...] | None:
-    """The output sizes, where float32 gives others than the double arithmetic of the running model."""
+    """Return the output sizes, where float32 gives others than the double arithmetic of the running model."""
     every = target.every(x.type.rank) or []
     sizes = [(x.type.dim(axis), scale) for axis, scale in every]
     if not all(isinstance(d, int) and isinstance(s, int | float) for d, s in sizes):

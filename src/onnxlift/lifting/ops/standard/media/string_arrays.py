@@ -25,12 +25,12 @@ from onnxlift.lifting.ops.operand import Tensor
 
 
 def moves_elements(function: Callable[..., Result]) -> Callable[..., Result]:
-    """An operator function that works on strings too, because it only moves the elements of its inputs."""
+    """Return an operator function that works on strings too, because it only moves the elements of its inputs."""
     return _on_positions(function, fills=False)
 
 
 def moves_or_fills(function: Callable[..., Result]) -> Callable[..., Result]:
-    """The same of one that also fills places with zeros, which are empty strings."""
+    """Return the same of one that also fills places with zeros, which are empty strings."""
     return _on_positions(function, fills=True)
 
 

@@ -49,7 +49,7 @@ _OTHERS = {r"\b": r"(?a:\b)", r"\B": r"(?a:\B)", r"\z": r"\Z", "$": r"\Z"}
 
 
 def _python_pattern(n: Node, pattern: str) -> str:
-    """A pattern of RE2 in the words of Python."""
+    """Return a pattern of RE2 in the words of Python."""
     if re.search(r"\[:\^?\w+:\]", pattern):
         n.fail("its pattern names a class of characters ([:alpha:]), which Python does not know")
     if re.search(r"\{,\d", pattern):
@@ -123,7 +123,8 @@ def TfIdfVectorizer(
 
 
 def _ngrams(n: Node, items: tuple[Any, ...], starts: tuple[int, ...]) -> list[tuple[Any, ...]]:
-    """The n-grams that `items` are the concatenation of: single items first, from `starts[1]` on pairs, and so on."""
+    """Return the n-grams that `items` are the concatenation of: single items first, from `starts[1]` on pairs, and so
+    on."""
     ngrams = []
     for length, (start, end) in enumerate(pairwise((*starts, len(items))), 1):
         if not 0 <= start <= end <= len(items):

@@ -56,7 +56,7 @@ def Constant_(n: Node, **attributes: Any) -> Result:
 
 
 def constant(tensor: ir.TensorProtocol, name: str | None) -> Constant:
-    """A tensor that the module keeps."""
+    """Return a tensor that the module keeps."""
     shape = ir.Shape(tensor.shape.numpy())
     return Constant(ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=shape, const_value=tensor))
 
@@ -77,7 +77,7 @@ def ConstantOfShape(n: Node, input: Dims, *, value: ir.TensorProtocol | None) ->
 
 
 def _scalar(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
-    """The tensor of one element without its axis."""
+    """Return the tensor of one element without its axis."""
     array = tensor.numpy().reshape(())
     if tensor.dtype == DataType.STRING:
         return ir.StringTensor(array, shape=ir.Shape(()))
@@ -97,7 +97,7 @@ def filled(n: Node, sizes: Dims, number: bool | int | float, dtype: DataType | N
 
 
 def new_filled(sizes: Dims, number: bool | int | float, dtype: DataType | None, device: Expr) -> Expr:
-    """The same, always from the sizes."""
+    """Return the same, always from the sizes."""
     options: dict[str, Any] = {} if dtype == DataType.FLOAT else {"dtype": torch_dtype(dtype)}
     options["device"] = device
     if _is_positive_zero(number) or number == 1:
@@ -159,7 +159,8 @@ def Range(n: Node, start: Operand, limit: Operand, delta: Operand) -> Result:
 
 
 def _number(operand: Operand) -> Scalar:
-    """A bound of a range as a Python number: of a float the exact value, which decides how many elements there are."""
+    """Return a bound of a range as a Python number: of a float the exact value, which decides how many elements there
+    are."""
     dtype = operand.type.dtype or DataType.INT64
     match operand:
         case Scalar():
@@ -173,7 +174,8 @@ def _number(operand: Operand) -> Scalar:
 
 
 def _is_ahead(n: Node, first: Scalar, last: Scalar, step: int | float) -> bool:
-    """Whether the limit is known to lie in the step's direction: PyTorch refuses a range that ONNX leaves empty."""
+    """Tell whether the limit is known to lie in the step's direction: PyTorch refuses a range that ONNX leaves
+    empty."""
     if first.number is not None and last.number is not None:
         return (last.number - first.number) * step >= 0
     if first.number is not None and first.number <= 0 < step and last.nonnegative:

@@ -76,7 +76,7 @@ def _gathered_sizes(n: Node, data: Dims, indices: Operand) -> Operand | None:
 
 
 def _index(indices: Operand, size: Dim) -> Any:
-    """What to write between the brackets for an axis of the given size."""
+    """Return what to write between the brackets for an axis of the given size."""
     if isinstance(indices, Scalar):
         return indices
     if isinstance(indices, Dims):
@@ -92,7 +92,8 @@ def _index(indices: Operand, size: Dim) -> Any:
 
 
 def _is_run(numbers: np.ndarray[Any, Any], size: Dim) -> bool:
-    """Whether the indices count up by one, so that a slice means the same (but would not notice one out of range)."""
+    """Tell whether the indices count up by one, so that a slice means the same (but would not notice one out of
+    range)."""
     if len(numbers) == 0 or (np.diff(numbers) != 1).any() or numbers[0] < 0 <= numbers[-1]:
         return False
     return not isinstance(size, int) or bool(-size <= numbers[0] <= numbers[-1] < size)
@@ -108,12 +109,12 @@ def GatherElements(n: Node, data: Tensor, indices: Tensor, *, axis: int) -> Resu
 
 
 def counted_from_front(n: Node, indices: Tensor, position: int) -> bool:
-    """Whether input `position` holds int64 indices none of which is negative, as PyTorch wants them."""
+    """Tell whether input `position` holds int64 indices none of which is negative, as PyTorch wants them."""
     return indices.type.dtype == DataType.INT64 and _never_negative(n.ir.inputs[position])
 
 
 def _never_negative(value: ir.Value | None) -> bool:
-    """Whether no element can be negative: all of a constant, or what only moves such elements."""
+    """Tell whether no element can be negative: all of a constant, or what only moves such elements."""
     for _ in range(_MOST_MOVES):
         if value is None:
             return False
@@ -166,7 +167,7 @@ Bounds = dict[int, tuple[Scalar, Scalar, int]]
 
 
 def _bounds(starts: Dims, ends: Dims, axes: Dims | None, steps: Dims | None) -> Bounds | None:
-    """The slice of every axis, if axes and steps are known now."""
+    """Return the slice of every axis, if axes and steps are known now."""
     if starts.elements is None or ends.elements is None:
         return None
     count = len(starts.elements)
@@ -199,7 +200,7 @@ def _sliced(x: Tensor, bounds: Bounds) -> Expr | None:
 
 
 def _trimmed(start: Scalar, end: Scalar, size: Dim) -> tuple[Any, Any]:
-    """The bounds of a forward slice, without those that are the ends of the axis."""
+    """Return the bounds of a forward slice, without those that are the ends of the axis."""
     first, last = start.number, end.number
     known = isinstance(size, int)
     from_start = first == 0 or (known and first is not None and first <= -size)  # type: ignore[operator]
@@ -208,7 +209,7 @@ def _trimmed(start: Scalar, end: Scalar, size: Dim) -> tuple[Any, Any]:
 
 
 def _forward(start: Any, end: Any, step: int, size: Dim) -> slice | None:
-    """The forward slice of the elements that a backward one visits; None if that depends on the size."""
+    """Return the forward slice of the elements that a backward one visits; None if that depends on the size."""
     if start is None or end is None:
         return None
     if isinstance(size, int):
@@ -224,15 +225,15 @@ def _forward(start: Any, end: Any, step: int, size: Dim) -> slice | None:
 
 
 def backward(start: int, end: int, step: int, size: int) -> range:
-    """The places that a slice with a negative step visits, with ONNX's bounds: unlike Python's, a start that lies
-    before the first element is moved there."""
+    """Return the places that a slice with a negative step visits, with ONNX's bounds: unlike Python's, a start that
+    lies before the first element is moved there."""
     first = min(max(start + size if start < 0 else start, 0), size - 1)
     last = min(max(end + size if end < 0 else end, -1), size - 1)
     return range(first, last, step)
 
 
 def _sliced_sizes(data: Dims, starts: Dims, ends: Dims, steps: Dims | None) -> Dims | None:
-    """A part of a list of sizes."""
+    """Return a part of a list of sizes."""
     step = Scalar(1) if steps is None else steps[0]
     start, end = starts[0].number, ends[0].number
     if data.elements is None or start is None or end is None or step.number is None:

@@ -31,7 +31,7 @@ def Concat(n: Node, *inputs: Operand, axis: int = 1) -> Result:
 
 
 def _dim(axis: int, rank: int | None) -> list[int]:
-    """The argument `dim`, which is left out where it is 0."""
+    """Return the argument `dim`, which is left out where it is 0."""
     axis = as_written(axis, rank)
     return [axis] if axis else []
 
@@ -97,7 +97,7 @@ def Split(n: Node, input: Operand, split: Dims | None, *, axis: int | None, num_
 
 
 def _piece_sizes(n: Node, size: int | None, split: Dims | None, count: int) -> tuple[int, ...] | None:
-    """The sizes of the pieces, if they are known now."""
+    """Return the sizes of the pieces, if they are known now."""
     if split is not None:
         return split.static
     if size is None:

@@ -82,13 +82,13 @@ def _padded(widths: Widths) -> list[int]:
 
 
 def _last_first(widths: Widths, count: int) -> tuple[Expr, ...]:
-    """The last `count` axes as `F.pad` takes them."""
+    """Return the last `count` axes as `F.pad` takes them."""
     axes = sorted(widths, reverse=True)[:count]
     return tuple(width for axis in axes for width in widths[axis])
 
 
 def _trailing(data: Tensor, widths: Widths) -> int | None:
-    """How many axes `F.pad` is to be told of in a mode other than constant; None if it cannot do this."""
+    """Return how many axes `F.pad` is to be told of in a mode other than constant; None if it cannot do this."""
     rank = data.type.rank or 0
     trailing = max(rank - min(_padded(widths)), rank - 2)
     if data.type.dtype not in _PADDABLE or trailing > min(rank - 1, 3):

@@ -44,7 +44,7 @@ def Reshape(n: Node, data: Operand, shape: Dims, *, allowzero: int = 0) -> Resul
 
 
 def _reshaped_sizes(data: Scalar | Dims, shape: tuple[int, ...] | None) -> Scalar | Dims | None:
-    """A list of sizes reshaped into a list, or one of them into a scalar."""
+    """Return a list of sizes reshaped into a list, or one of them into a scalar."""
     if isinstance(data, Scalar):
         return data if shape == () else Dims([data]) if shape in ((1,), (-1,)) else None
     if shape == () and data.length == 1:
@@ -80,7 +80,8 @@ def _known(size: Scalar) -> Dim:
 
 
 def _with_minus_one(target: Sequence[Scalar]) -> list[Scalar]:
-    """The sizes with -1 for the only one that is not a number: it follows from the others, if none of these is 0."""
+    """Return the sizes with -1 for the only one that is not a number: it follows from the others, if none of these is
+    0."""
     dynamic = [axis for axis, size in enumerate(target) if size.number is None]
     if len(dynamic) != 1 or any(size.number in (0, -1) for size in target):
         return list(target)
@@ -116,8 +117,8 @@ class _Change:
         return None
 
     def _products(self) -> bool | None:
-        """Whether there are as many elements after as before, None if that is not known. There may not be: where one
-        of the sizes that stay is 0, the others can be anything. (`unflatten` would notice, `flatten` would not.)"""
+        """Tell whether there are as many elements after as before, None if that is not known. There may not be: where
+        one of the sizes that stay is 0, the others can be anything. (`unflatten` would notice, `flatten` would not.)"""
         if any(size.number == -1 for size in self.target):
             return True
         before, after = _product(self.before), _product(self.after)
@@ -132,7 +133,7 @@ def _product(sizes: Sequence[Dim]) -> Dim:
 
 
 def _between(before: Sequence[Dim], after: Sequence[Dim], target: Sequence[Scalar]) -> _Change:
-    """What is left when the leading and trailing sizes that stay are taken away."""
+    """Return what is left when the leading and trailing sizes that stay are taken away."""
     shorter = min(len(before), len(after))
     first = 0
     while first < shorter and before[first] is not None and before[first] == after[first]:

@@ -51,7 +51,7 @@ def Size(n: Node, data: Operand) -> Result:
 
 
 def _length(sizes: Dims) -> Scalar:
-    """How many sizes there are: those of a tensor as many as it has axes, `x.ndim`."""
+    """Return how many sizes there are: those of a tensor as many as it has axes, `x.ndim`."""
     if sizes.length is not None:
         return Scalar(sizes.length)
     whole = sizes.as_expr()
@@ -164,7 +164,7 @@ def Expand(n: Node, input: Operand, shape: Dims) -> Result:
 
 
 def _repeated(sizes: Scalar | Dims, shape: tuple[int, ...] | None) -> Scalar | Dims | None:
-    """One size repeated, or the sizes as they are, if that is what broadcasting to `shape` comes to."""
+    """Return one size repeated, or the sizes as they are, if that is what broadcasting to `shape` comes to."""
     if shape is None or len(shape) > 1:
         return None
     length = shape[0] if shape else 1
@@ -178,7 +178,7 @@ def _repeated(sizes: Scalar | Dims, shape: tuple[int, ...] | None) -> Scalar | D
 
 
 def _expanded_sizes(n: Node, x: Tensor, shape: Dims) -> list[Scalar] | None:
-    """The arguments of `x.expand`; None if it shows only at run time which of two sizes is the larger."""
+    """Return the arguments of `x.expand`; None if it shows only at run time which of two sizes is the larger."""
     own, result = x.type.shape, n.output.shape
     if own is None or shape.elements is None:
         return None

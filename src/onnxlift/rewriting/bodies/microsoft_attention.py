@@ -154,7 +154,7 @@ def _attend(
 
 
 class _Mask:
-    """What is added to the scores: a mask, a bias, or both. `like` has the element type of the scores, and the first
+    """A mask, a bias, or both, which are added to the scores. `like` has the element type of the scores, and the first
     axis of `input` is the batch."""
 
     def __init__(
@@ -428,8 +428,8 @@ def RotaryEmbedding(
     rotary_embedding_dim: int = 0,
     scale: float = 1.0,
 ) -> Value:
-    """If a single position is given, it is that of the first token. Without `num_heads`, a head is as wide as the
-    caches have angles for."""
+    """If a single position is given, it is that of the first token. Without `num_heads`, a head has as many features as
+    the caches rotate."""
     if is_packed_batching or scale != 1:
         b.fail("packed batches, or a scale")
     if rank(position_ids) == 1:

@@ -84,7 +84,7 @@ def run(model: ir.Model) -> int:
 
 @dataclass
 class _Lost:
-    """What the exported program had and the graph no longer has."""
+    """Parameters and operations that the exported program had and the graph no longer has."""
 
     parameters: Collection[str]
     modules: Mapping[str, list[str]]  # a lost parameter's name inside its module -> the modules that own such

@@ -40,12 +40,12 @@ class View:
 
     @property
     def is_cut(self) -> bool:
-        """Whether some numbers are left out, or come in another order along an axis."""
+        """Tell whether some numbers are left out, or come in another order along an axis."""
         return any(pick != _ALL for pick in self.picks)
 
     @property
     def is_all(self) -> bool:
-        """Whether the part is the whole, unchanged."""
+        """Tell whether the part is the whole, unchanged."""
         return not (self.is_cut or self.is_turned or self.new_axes)
 
     def of(self, whole: Array) -> Array:

@@ -353,7 +353,7 @@ def builtin(name: str) -> Name:
 
 
 def module(name: str) -> Name:
-    """Return a module of the standard library (`math`, ...); the import is written because it is used."""
+    """Return a module of the standard library (`math`, ...). The generated file imports it because it is used."""
     return Name(name)
 
 

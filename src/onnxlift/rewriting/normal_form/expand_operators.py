@@ -53,7 +53,7 @@ def _has_body(model: ir.Model, node: ir.Node) -> bool:
     if bodies.has_body(node):
         return "reason" not in node.meta
     opset = opset_of(node, model.opset_imports)
-    schema: Any = schema_for(node.domain, node.op_type, opset)  # onnx's stubs do not know the two
+    schema: Any = schema_for(node.domain, node.op_type, opset)  # onnx's type stubs lack the attributes
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 

@@ -1,4 +1,4 @@
-"""Add a bias again that an exporter dropped because it was all zeros.
+"""Put back a bias that an exporter dropped because it was all zeros.
 
     Gemm(x, head.weight), which says that it read head.bias   ->   Gemm(x, head.weight, head.bias), of zeros
     Conv(x, conv.weight), which a batch norm was folded into  ->   Conv(x, conv.weight, conv.bias), of zeros

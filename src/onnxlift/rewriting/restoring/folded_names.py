@@ -1,4 +1,4 @@
-"""Give parameters their names back where PyTorch's exporter has computed a nameless constant from them.
+"""Restore the names of parameters that PyTorch's exporter has stored under another name or in another shape.
 
 The exporter's optimiser computes what depends on constants only. Beside the result it notes the names of all that it
 was computed from. There is a rule for each way to fold a parameter that changes none of its numbers:

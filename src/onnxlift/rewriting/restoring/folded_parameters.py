@@ -1,4 +1,4 @@
-"""Compute a constant again from a parameter of the file, if an exporter has computed it from that ahead of time.
+"""Compute a constant from a parameter again, if an exporter computed it ahead of time and the file has the parameter.
 
     MatMul(x, c), c the transpose of embed.weight              ->   MatMul(x, Transpose(embed.weight))
     MatMul(x, c), c the transposed rows 2 to 6 of fc.weight    ->   MatMul(x, Transpose(Slice(fc.weight, 2, 7)))

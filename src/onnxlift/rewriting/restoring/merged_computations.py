@@ -15,8 +15,8 @@ lost.
 
 A value is computed once more if
 
-1. it is computed from parameters of a layer. Without parameters it is a mask, positions or sizes, and stays one
-   (`common_subexpressions.py` says why);
+1. it is computed from parameters of a layer. Without parameters it is a mask, positions or sizes, which stay computed
+   once (`common_subexpressions.py` says why);
 2. a node in another layer of the same class reads it, and the node at the same place in the first layer, with the same
    operator, reads it too; or nodes in the module around read it by several names, as many as there are layers that
    could be meant;
@@ -87,7 +87,7 @@ class _Lost:
     """Parameters and operations that the exported program had and the graph no longer has."""
 
     parameters: Collection[str]
-    modules: Mapping[str, list[str]]  # a lost parameter's name inside its module -> the modules that own such
+    modules: Mapping[str, list[str]]  # name inside the module -> the modules that own such a parameter
     present: Collection[str]  # the operations that are not lost
     missing: Mapping[str, int]  # kind -> how many of its operations are lost, before the last one that is known
     last: Mapping[str, int]  # kind -> the place of its last operation in the graph
@@ -232,7 +232,8 @@ class _Layers:
     source: str
     target: str
     included: set[ir.Node] = field(default_factory=set)
-    _computed: dict[ir.Node, bool] = field(default_factory=dict)  # from the first layer's parameters?
+    # Node -> whether it is computed from parameters of the first layer.
+    _computed: dict[ir.Node, bool] = field(default_factory=dict)
 
     def include(self, value: ir.Value, readers: Iterable[tuple[ir.Node, int]]) -> bool:
         """Tell whether the second layer should compute `value` too. If so, include all nodes that it is computed

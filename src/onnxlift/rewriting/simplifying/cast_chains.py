@@ -1,4 +1,4 @@
-"""Leave out the first of two casts in a row if it loses nothing, and name the type of a cast to another value's type.
+"""Leave out the first of two casts in a row if it loses nothing, and turn CastLike into Cast.
 
     Cast(Cast(x, B), C)   ->   Cast(x, C)      where B holds every value of x's type exactly
     CastLike(x, y)        ->   Cast(x, C)      where C is the type of y, if that is known

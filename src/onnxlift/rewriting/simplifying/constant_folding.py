@@ -12,8 +12,8 @@ The second rule is for biases that an exporter has joined. Neither applies if
 - the result is larger than the inputs by more than 64 KiB, so that the file would grow (`ConstantOfShape`, `Expand`,
   `Tile`).
 - the operator draws random numbers, holds graphs, or is not in the table of `ir.evaluate`. This has only operators that
-  numpy computes exactly as ONNX defines them. Quantised weights keep their DequantizeLinear, as parameters keep their
-  name.
+  numpy computes exactly as ONNX defines them. Quantised weights keep their DequantizeLinear for the same reason as
+  parameters keep their name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Write a reshape to sizes that its input has at the same place with a 0 there, without shape arithmetic.
+"""Write 0 in the target of a reshape for a size that its input has at the same place, instead of shape arithmetic.
 
     Reshape(x, Concat(Shape(x)[0], Shape(x)[1], 12, 64))   ->   Reshape(x, [0, 0, 12, 64])
 

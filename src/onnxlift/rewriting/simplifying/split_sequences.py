@@ -56,7 +56,8 @@ def _sizes(node: ir.Node) -> list[int] | None:
     total, sizes = shape[axis], [size for size in given if isinstance(size, int) and size > 0]
     if not isinstance(total, int) or len(sizes) != len(given):
         return None
-    if not (node.inputs[1].shape if node.inputs[1] is not None else None):  # a scalar: all but the last
+    # A scalar is the size of all pieces except perhaps the last.
+    if not (node.inputs[1].shape if node.inputs[1] is not None else None):
         whole, rest = divmod(total, sizes[0])
         if whole > MOST_PIECES:
             return None

@@ -1,4 +1,4 @@
-"""Remove and add axes without a transpose around it.
+"""Remove transposes around nodes that only take axes away or add them.
 
 1. Reduce(Transpose(x, p), axes)              ->  Reduce(x, p[axes])   if those that remain are in the order of x
 2. Squeeze(Transpose(x, p), axes)             ->  Squeeze(x, p[axes])  likewise, or Transpose(Squeeze(x, p[axes]), ...)

@@ -76,7 +76,8 @@ def plant(n: Node, decisions: Decisions, leaves: int, roots: Array) -> Forest:
     if len(d.features) and d.features.min() < 0:
         n.fail("one of its nodes asks for a feature with a negative number")
     answers = _ANSWERS[d.modes]
-    answers[np.isnan(d.thresholds)] = _ANSWERS[d.modes[np.isnan(d.thresholds)], 3:]  # NaN is equal to none
+    # No feature is below, at or above a threshold that is NaN.
+    answers[np.isnan(d.thresholds)] = _ANSWERS[d.modes[np.isnan(d.thresholds)], 3:]
     answers[:, 3] |= d.missing
     plain = bool((d.modes == LEQ).all() and not d.missing.any())
     if plain:

@@ -44,12 +44,12 @@ class Rounds:
         ]
 
     def gather(self, block: Block, elements: Sequence[Operand]) -> None:
-        """At the end of a round, append the elements of the scan outputs to their lists."""
+        """Append the elements of the scan outputs to their lists, at the end of a round."""
         for gathered, element in zip(self.lists, elements, strict=False):
             block.append(Evaluate(gathered.append(self.n.tensor(element)), origin=[self.n.name]))
 
     def rebind(self, block: Block, results: Sequence[Operand]) -> None:
-        """At the very end of a round, bind the states to its results."""
+        """Bind the states to the results of a round, at its very end."""
         new = [to_expr(self.n.tensor(result)) for result in results]
         pairs = [(state, expr) for state, expr in zip(self.states, new, strict=True) if not _is_variable(expr, state)]
         for state, expr in list(pairs):

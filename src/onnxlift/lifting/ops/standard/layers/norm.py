@@ -255,7 +255,8 @@ def _least(x: Tensor) -> float:
 def LRN(n: Node, X: Tensor, *, alpha: float, beta: float, bias: float, size: int) -> Result:
     """A window of even size has its extra element after the channel in ONNX, before it in PyTorch."""
     options = {"alpha": attribute_number(alpha, X), "beta": attribute_number(beta, X), "k": attribute_number(bias, X)}
-    if size % 2 and X.type.dtype in (DataType.FLOAT, DataType.DOUBLE):  # it cannot pool half precision on every device
+    # PyTorch cannot pool half precision on every device.
+    if size % 2 and X.type.dtype in (DataType.FLOAT, DataType.DOUBLE):
         return F.local_response_norm(X, size, **changed(options, alpha=1e-4, beta=0.75, k=1.0))
     return kernel("local_response_norm")(X, size, *options.values())
 

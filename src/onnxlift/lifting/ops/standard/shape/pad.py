@@ -1,4 +1,4 @@
-"""Pad."""
+"""Pad: `F.pad` where it means the same, else a kernel."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def Pad(
     if mode != "constant" and mode not in _MODES:
         n.fail(f"its mode {mode} is not known")
     pads = pads if pads is not None else Dims.of(paddings or ())
-    if data.type.dtype == DataType.FLOAT8E8M0:  # PyTorch cannot fill it with numbers. All bits 0 is its least.
+    # PyTorch cannot fill this type with numbers. All bits 0 is its least number.
+    if data.type.dtype == DataType.FLOAT8E8M0:
         return carried(lambda x, fill=0: _pad(x, pads, axes, mode, fill), *trimmed(data, constant_value))
     if constant_value is None:
         return _pad(data, pads, axes, mode, value)

@@ -1,1 +1,2 @@
-"""Graph to graph: normal form, restoring, simplifying, idioms. A step is a file; `stages.py` has the tables."""
+"""Rewrite the graph in four stages: normal form, restoring, simplifying, idioms. Each step is a file; `stages.py` has
+the tables."""

@@ -1,7 +1,7 @@
-"""What became of each node of the model: the steps that changed or took it, and those that nearly did.
+"""Record what happened to each node of the model: which steps changed or removed it, and which nearly did.
 
-`History` is an observer of stages: it compares the nodes after each step with those before, by name, since a node that
-replaces another keeps its name. It is made only for who asks (`lift(..., explain=True)`).
+`History` observes the stages. After each step it compares the nodes with those before, by name, since a node that
+replaces another keeps its name. It is made only on request (`lift(..., explain=True)`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ _MOST_STEPS = 64
 
 @dataclass(frozen=True)
 class Change:
-    """A step that changed a node into another operator (`became`), or took it: then `became` is the operator that it is
-    a part of now and `part_of` that one's name, as far as can be told."""
+    """One change to a node. If the node became another operator, `became` is that operator. If it was removed, `became`
+    and `part_of` are the operator and the name of the node that it is a part of now; both are empty if that cannot be
+    told."""
 
     step: str
     became: str = ""
@@ -35,8 +36,11 @@ class Change:
 
 @dataclass
 class History:
-    """`changes`: node -> what happened to it, in order; `near_misses` of all nodes. `readers` are, for each node of the
-    model as it was loaded, those that read what it gives."""
+    """The changes to the nodes of one model.
+
+    `changes` maps a node to what happened to it, in order. `near_misses` are those of all nodes. `readers` maps each
+    node of the model as it was loaded to the nodes that read its outputs.
+    """
 
     readers: Mapping[str, Sequence[str]]
     changes: dict[str, list[Change]] = field(default_factory=dict)
@@ -44,7 +48,7 @@ class History:
     _operators: dict[str, str] = field(default_factory=dict)
 
     def __call__(self, step: str, subject: object) -> None:
-        """Note what a step has changed in the model."""
+        """Record what a step has changed in the model."""
         if not isinstance(subject, ir.Model):
             return
         before, self._operators = self._operators, operators(subject)
@@ -61,7 +65,8 @@ class History:
                 self.changes.setdefault(name, []).append(Change(step, now))
 
     def _changed_reader(self, name: str, changed: set[str]) -> str | None:
-        """Return the first node down the graph that the same step has changed."""
+        """Return the first node that the same step has changed, among those that read from node `name`, directly or
+        through others."""
         waiting, seen = [name], {name}
         for _ in range(_MOST_STEPS):
             if not waiting:

@@ -1,4 +1,4 @@
-"""The stages that rewrite a graph, each a table of the steps that the files of its folder declare."""
+"""The four stages that rewrite a graph. Each is a table of the steps that the files of its folder declare."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ MOST_ROUNDS = 12
     after={"dead-code": "what is dead need not have a type"},
 )
 def infer_types(model: ir.Model) -> int:
-    """Every value has a type and a shape, with symbolic sizes; wrong ones in the file are replaced."""
+    """Give every value a type and a shape, with symbolic sizes; correct those that are wrong in the file."""
     infer(model)
     return 0
 
 
 @step("flat-graphs", optional=False, after={"expand-operators": "a body may hold graphs of its own"})
 def find_flat_graphs(model: ir.Model) -> int:
-    """A main graph without subgraphs is marked, so that nobody has to look for them again."""
+    """Mark a main graph without subgraphs, so that later steps need not look for any."""
     mark_flat(model)
     return 0
 
 
 def remove_unused(model: ir.Model) -> int:
-    """Shape arithmetic, masks and weights that only the replaced nodes used are removed."""
+    """Remove nodes and weights that only the replaced nodes used: shape arithmetic, masks and the like."""
     for graph in (model.graph, *(function.graph for function in model.functions.values())):
         if any(node.domain == DOMAIN for node in all_nodes(graph)):
             graph.opset_imports.setdefault(DOMAIN, 1)

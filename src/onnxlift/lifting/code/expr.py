@@ -4,8 +4,8 @@ An operator function writes PyTorch with these objects and gets PyTorch text: `x
 builds the tree of exactly that call. Leaves are literals, names (`torch`, `F`), references to values of the graph
 (`Ref`, whose variable name is chosen at the very end) and members of the module (`Member`, rendered as `self.conv1`).
 
-Text is made late and in one place (render.py), because whether a value is inlined, and under which name it lives, is
-known only when the whole `forward` is.
+Text is made late and in one place (render.py). Only when the whole `forward` is known can it be decided which values
+are inlined, and what the others are called.
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ class Expr:
 
 
 def equal(left: Any, right: Any) -> Expr:
-    """`left == right` in the generated source. (Python's own `==` stays identity, so that expressions can be keys.)"""
+    """Return `left == right` in the generated source. Python's own `==` compares identity, so that expressions can be
+    keys."""
     return Binary("==", to_expr(left), to_expr(right))
 
 
@@ -132,7 +133,7 @@ def unequal(left: Any, right: Any) -> Expr:
 
 
 def either(condition: Any, then: Any, otherwise: Any) -> Expr:
-    """`then if condition else otherwise` in the generated source."""
+    """Return `then if condition else otherwise` in the generated source."""
     return Ternary(to_expr(condition), to_expr(then), to_expr(otherwise))
 
 
@@ -141,7 +142,7 @@ def both(left: Any, right: Any) -> Expr:
 
 
 def negate(operand: Any) -> Expr:
-    """`not operand` in the generated source."""
+    """Return `not operand` in the generated source."""
     expr = to_expr(operand)
     inner = bare(expr)
     opposite = {"is": "is not", "is not": "is", "==": "!=", "!=": "=="}
@@ -169,10 +170,11 @@ class Name(Expr):
 
 
 class Local(Expr):
-    """A variable that no value of the graph stands behind (a loop index, a list of scan outputs).
+    """A variable that does not hold a value of the graph (a loop index, a list of scan outputs).
 
-    Two of them are the same variable only if they are the same object; `hint` is the name they would like. `example`
-    is what it holds in the first iteration of a loop, if that is known now."""
+    Two of them are the same variable only if they are the same object. `hint` is the preferred name. `example` is what
+    it holds in the first iteration of a loop, if that is known now.
+    """
 
     __slots__ = ("_example", "_hint")
 
@@ -182,7 +184,8 @@ class Local(Expr):
 
 
 class Ref(Expr):
-    """The variable that holds a value of the graph, or the expression that computes it, if that is inlined."""
+    """The variable that holds a value of the graph. If the value is inlined, the expression that computes it is written
+    instead."""
 
     __slots__ = ("_key",)
 
@@ -200,7 +203,8 @@ class Member(Expr):
 
 
 class Wrapped(Expr):
-    """An expression about which something more is known (see ops/operand.py); written as what it wraps."""
+    """An expression about which something more is known (see ops/operand.py). The text is that of the wrapped
+    expression."""
 
     __slots__ = ("_expr",)
 
@@ -344,17 +348,17 @@ np = Name("np")
 
 
 def builtin(name: str) -> Name:
-    """A Python builtin (`int`, `len`, `range`, ...) as an expression to call."""
+    """Return a Python builtin (`int`, `len`, `range`, ...) as an expression to call."""
     return Name(name)
 
 
 def module(name: str) -> Name:
-    """A module of the standard library (`math`, ...); the import is written because it is used."""
+    """Return a module of the standard library (`math`, ...). The generated file imports it because it is used."""
     return Name(name)
 
 
 def to_expr(value: Any) -> Expr:
-    """`value` as an expression: numbers become literals, tuples and lists displays."""
+    """Return `value` as an expression: numbers become literals, tuples and lists displays."""
     if isinstance(value, Expr):
         return value
     if value is None or isinstance(value, bool | int | float | str | bytes):
@@ -380,25 +384,25 @@ def _index(value: Any) -> Expr:
 
 
 def bare(expr: Expr) -> Expr:
-    """What is written: `expr` without what is known about it."""
+    """Return the expression inside, if `expr` is wrapped; else `expr`."""
     while isinstance(expr, Wrapped):
         expr = expr._expr
     return expr
 
 
 def variable(expr: Expr | None) -> object:
-    """The key of the variable that `expr` is, if it is just that: the value behind a `Ref`, or the `Local` itself."""
+    """Return the key of the variable, if `expr` is just a variable: the value behind a `Ref`, or the `Local` itself."""
     inner = None if expr is None else bare(expr)
     return inner._key if isinstance(inner, Ref) else inner if isinstance(inner, Local) else None
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
-    """The direct parts of `expr`, in the order in which they are written."""
+    """Return the direct parts of `expr`, in the order in which they are written."""
     return expr._parts()
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
-    """`expr` and all its parts, outermost first, left to right."""
+    """Yield `expr` and all its parts, outermost first, left to right."""
     stack = [expr]
     while stack:
         part = stack.pop()

@@ -1,4 +1,4 @@
-"""Names from the model as Python identifiers. The one place where text of a stranger becomes text of our source."""
+"""Turn names from the model into Python identifiers. Only here does untrusted text become part of our source."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 from onnxlift.lifting import kernels
 
-# What a module's attribute may not be called: everything that nn.Module itself has (listed here because the compiler
-# does not import torch; a test compares the list with the real class), and what `forward` needs under its own name.
+# Names that an attribute of a module may not have: all attributes of nn.Module itself, and names that `forward` needs.
+# They are listed because the compiler does not import torch; a test compares the list with the real class.
 MODULE_ATTRIBUTES = frozenset(
     """T_destination add_module apply bfloat16 buffers call_super_init children compile cpu cuda double dump_patches
     eval extra_repr float forward get_buffer get_extra_state get_parameter get_submodule half ipu load_state_dict
@@ -23,7 +23,7 @@ MODULE_ATTRIBUTES = frozenset(
     set_extra_state set_submodule share_memory state_dict to to_empty train training type xpu zero_grad
     tie_weights""".split()
 )
-# What the generated file imports or defines itself, besides the kernels.
+# Names that the generated file imports or defines itself, besides the kernels.
 GLOBAL_NAMES = frozenset(
     """CONSTANTS Callable F OrderedDict Path Sequence Tensor WEIGHTS itertools json load load_file math nn np numpy
     safetensors self torch""".split()
@@ -32,12 +32,13 @@ _BUILTINS = frozenset(name for name in dir(builtins) if not name.startswith("_")
 
 
 def plain(text: str | None, length: int = 80) -> str:
-    """`text` as it may stand in a docstring: printable ASCII without quotes or backslashes, and not endless."""
+    """Return `text` as it may stand in a docstring: printable ASCII, no quotes or backslashes, at most `length`
+    characters."""
     return re.sub(r"[^\x20-\x7e]|[\"\\]", "?", (text or "")[:length])
 
 
 def identifier(text: str, default: str = "x") -> str:
-    """`text` as an ASCII identifier that is neither a keyword nor a builtin nor a name that our source relies on."""
+    """Return `text` as an ASCII identifier that is no keyword, no builtin and no name that our source relies on."""
     word = _word(text, default)
     taken = keyword.iskeyword(word) or keyword.issoftkeyword(word) or word in GLOBAL_NAMES or word in _BUILTINS
     taken = taken or kernels.exists(word)
@@ -45,13 +46,13 @@ def identifier(text: str, default: str = "x") -> str:
 
 
 def file_stem(text: str) -> str:
-    """`text` as the name of a file that can be imported and does not hide a module that others import: `random_`."""
+    """Return `text` as a file name that can be imported and does not hide another module: `random` -> `random_`."""
     word = identifier(text, "model")
     return f"{word}_" if word in sys.stdlib_module_names or word == "PIL" else word
 
 
 def attribute(text: str, default: str = "layer") -> str:
-    """`text` as the name of a module's attribute. Digits alone stay as they are: they index a container."""
+    """Return `text` as the name of a module's attribute. Digits alone stay as they are: they index a container."""
     if text.isascii() and text.isdigit() and len(text) < 9:
         return str(int(text))
     word = _word(text, default)
@@ -59,14 +60,14 @@ def attribute(text: str, default: str = "layer") -> str:
 
 
 def _word(text: str, default: str) -> str:
-    """Letters, digits and single underscores of `text`, a letter first."""
+    """Return the letters, digits and single underscores of `text`, beginning with a letter."""
     ascii_text = unicodedata.normalize("NFKD", text[:200]).encode("ascii", "ignore").decode()
     word = re.sub(r"[\W_]+", "_", ascii_text).strip("_")[:60].rstrip("_")
     return word if word[:1].isalpha() else f"{default}_{word}".rstrip("_")
 
 
 def class_name(text: str, default: str = "Model") -> str:
-    """`text` in CapWords: `tiny_resnet` -> `TinyResnet`; what has capitals inside already is kept."""
+    """Return `text` in CapWords: `tiny_resnet` -> `TinyResnet`. A word with capitals inside stays as it is."""
     ascii_text = unicodedata.normalize("NFKD", text[:200]).encode("ascii", "ignore").decode()
     words = [w for w in re.split(r"[\W_]+", ascii_text) if w]
     name = "".join(w if not w.islower() else w.capitalize() for w in words)[:60]
@@ -79,7 +80,7 @@ def class_name(text: str, default: str = "Model") -> str:
 
 
 def unique(name: str, taken: Iterable[str] | set[str]) -> str:
-    """`name`, or one of `name_1`, `name_2`, ... that is free."""
+    """Return `name`, or a free one of `name_1`, `name_2`, ..."""
     pool = taken if isinstance(taken, set | frozenset | dict) else set(taken)
     if name not in pool:
         return name
@@ -87,7 +88,7 @@ def unique(name: str, taken: Iterable[str] | set[str]) -> str:
     last, free = 0, 1
     while f"{stem}_{free}" in pool:
         last, free = free, 2 * free
-    while free - last > 1:  # by halves: among ten thousand of one name, each would have to step over all the others
+    while free - last > 1:  # bisect: with ten thousand of one name, each would step over all before it
         middle = (last + free) // 2
         last, free = (middle, free) if f"{stem}_{middle}" in pool else (last, middle)
     return f"{stem}_{free}"

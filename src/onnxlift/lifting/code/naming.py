@@ -1,11 +1,11 @@
-"""Names that know why: candidates, each with its reason, in lists of rules that rank them.
+"""Choose names by ranked rules, and remember why: each candidate for a name has its reason.
 
-A kind of name (of results in a `forward`, of layers, of classes) is one `Rules`: a list of small functions, each of
-which looks at what is to be named and gives candidates. The order of the list is their rank. The first candidate that
-is free gets the name; one that says so gets it with a number where it is taken.
+One `Rules` stands for one kind of name (of results in a `forward`, of layers, of classes). It is a list of small
+functions. Each looks at the thing to be named and gives candidates; the order of the list is their rank. The first
+candidate that is free becomes the name. A taken candidate becomes the name with a number, if it allows numbers.
 
-A conversion only asks for the winner. Who wants to know why asks the same rules again with `explain`, so that nothing
-is formatted, and no rule is asked in vain, unless somebody wants to read it.
+A conversion only asks for the winner. To learn why it won, ask the same rules again with `explain`. So no text is
+formatted and no further rule is asked, unless somebody wants to read it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ NUMBERED = "with a number, since another is called so"
 
 
 class Candidate(NamedTuple):
-    """A name that something may get. `reason` says in words where it comes from, with `{}` in the places of `details`.
-    Where it is taken, it gets a number if it may be `numbered`, and else leaves the place to the next. `rank` is the
-    place of its rule in the list."""
+    """A name that something may get.
+
+    `reason` says where it comes from, with `{}` in the places of `details`. If the name is taken, a `numbered`
+    candidate gets a number; any other is passed over. `rank` is the place of its rule in the list.
+    """
 
     name: str
     reason: str
@@ -40,8 +42,8 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class Name:
-    """The name that something has got, from which candidate, and the others. `change` says what was done to the
-    candidate where the text is not the same."""
+    """The name that something got, the candidate that it comes from (`won`), and the other candidates (`lost`).
+    `change` says what was done to the candidate if the text is not the same."""
 
     text: str
     won: Candidate
@@ -56,19 +58,19 @@ class Name:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The candidate that has won, what was done to it, and how to find the others, if somebody wants to know."""
+    """The candidate that won, what was done to it, and a function that finds the others on request."""
 
     won: Candidate
     candidates: Callable[[], Iterable[Candidate]]
     change: str = ""
 
     def explain(self, text: str) -> Name:
-        """Return why something is called `text`."""
+        """Return the name `text` with its reason and the candidates that lost."""
         return Name(text, self.won, distinct(self.candidates(), self.won.name), self.change)
 
 
 class Listed(tuple[str, ...]):
-    """Words that are written with commas, each once, when somebody wants to read them."""
+    """Words that are joined by commas when they are formatted, each word once."""
 
     def __format__(self, _: str) -> str:
         return ", ".join(dict.fromkeys(self))
@@ -77,13 +79,13 @@ class Listed(tuple[str, ...]):
 @dataclass(frozen=True)
 class Rules(Generic[Subject]):
     """The rules for one kind of name, the strongest first. The last one always gives a candidate that may be numbered.
-    `number(name, taken)` is how a name is set apart from those that are taken."""
+    `number(name, taken)` makes a name distinct from those that are taken."""
 
     rules: tuple[Callable[[Subject], Iterable[Candidate]], ...]
     number: Callable[[str, set[str]], str] = unique
 
     def candidates(self, subject: Subject) -> Iterator[Candidate]:
-        """Give all candidates, the strongest first, each computed when it is asked for."""
+        """Yield all candidates, the strongest first, each computed when it is asked for."""
         for rule in self.rules:
             yield from rule(subject)
 
@@ -97,7 +99,8 @@ class Rules(Generic[Subject]):
         raise AssertionError("the last rule gives a name that can be numbered")
 
     def decide(self, subject: Subject, taken: set[str]) -> tuple[str, Chosen]:
-        """Return the same name, and what is needed to explain it later. Only if the rules will say the same then."""
+        """Return the same name, and what is needed to explain it later. The rules must still give the same candidates
+        then."""
         name, won = self.choose(subject, taken)
         change = "" if name == won.name else NUMBERED
         return name, Chosen(won, partial(self.candidates, subject), change)
@@ -115,7 +118,7 @@ class Rules(Generic[Subject]):
 
 
 def distinct(candidates: Iterable[Candidate], won: str) -> tuple[Candidate, ...]:
-    """Return the candidates that lost against the name that won, the strongest of each name."""
+    """Return the candidates that lost against the name `won`, for each name the strongest."""
     lost: dict[str, Candidate] = {}
     for candidate in candidates:
         if candidate.name and candidate.name != won:

@@ -1,8 +1,8 @@
-"""Which variables code reads.
+"""Find the variables that code reads.
 
-A variable is known by its key: the value of the graph that a `Ref` stands for, or a `Local`, which is its own key. Code
-is an expression, a statement or a block. What a statement reads includes what the blocks under it read; what it
-evaluates itself is `*expressions(statement)`.
+A variable is identified by its key: the value of the graph behind a `Ref`, or a `Local`, which is its own key. Code is
+an expression, a statement or a block. The reads of a statement include those of the blocks under it; its own reads
+alone are those of `*expressions(statement)`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ Code = Expr | Statement | Block
 
 
 def parts(*code: Code) -> Iterator[Expr]:
-    """Go through all expressions in `code` and their parts, in the order of the text. Targets of assignments are no
-    part of that."""
+    """Yield all expressions in `code` and their parts, in the order of the text. Targets of assignments are not
+    included."""
     for each in code:
         if isinstance(each, Expr):
             yield from walk(each)
@@ -28,17 +28,17 @@ def parts(*code: Code) -> Iterator[Expr]:
 
 
 def variables_read(*code: Code) -> Iterator[object]:
-    """Go through the variables that `code` reads, each as often as it stands there."""
+    """Return the variables that `code` reads, each as often as it occurs."""
     return (variable(part) for part in parts(*code) if isinstance(part, Ref | Local))
 
 
 def values_read(*code: Code) -> Iterator[object]:
-    """Go through those variables that values of the graph stand behind."""
+    """Return the variables that `code` reads and that hold values of the graph."""
     return (part._key for part in parts(*code) if isinstance(part, Ref))
 
 
 def variables_behind(expr: Expr, inlined: Mapping[object, Expr]) -> Iterator[object]:
-    """Go through the variables that `expr` reads when expressions are written in the place of those `inlined`."""
+    """Yield the variables that `expr` reads once the expressions of those `inlined` are written in their place."""
     for key in variables_read(expr):
         inner = inlined.get(key)
         if inner is None:

@@ -1,4 +1,4 @@
-"""Expressions as text."""
+"""Turn expressions into text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ from .expr import (
 )
 from .roots import root_text
 
-# Binding strength, as in Python's grammar: what binds less tightly than its surroundings needs parentheses.
+# Binding strengths, as in Python's grammar. An expression that binds less tightly than what is around it needs
+# parentheses.
 TERNARY, OR, AND, NOT, COMPARE, BIT_OR, BIT_XOR, BIT_AND, SHIFT, ADD, MUL, UNARY, POWER, ATOM = range(14)
 
 _BINARY = {
@@ -62,7 +63,7 @@ _BINARY = {
 
 def float_text(value: float) -> str:
     """Return the shortest text that reads back as `value`, as people write it: `1e-5`, not `1e-05`; `1e9`, not
-    its zeros."""
+    1000000000.0."""
     if math.isnan(value):
         return 'float("nan")'
     if math.isinf(value):
@@ -81,8 +82,8 @@ def float_text(value: float) -> str:
 
 
 class Renderer:
-    """Write expressions as text. `name_of` gives the text of leaves that only the surrounding module can name:
-    `Ref`, `Local`, `Member`, `Device`; it may answer with another expression, which is then written in its place."""
+    """Turns expressions into text. `name_of` gives the text of the leaves that only the surrounding module can name:
+    `Ref`, `Local`, `Member`, `Device`. It may return another expression, which is then written in their place."""
 
     def __init__(self, name_of: Callable[[Expr], str | Expr]) -> None:
         self._name_of = name_of
@@ -93,7 +94,7 @@ class Renderer:
         return f"({text})" if own < strength else text
 
     def _render(self, expr: Expr) -> tuple[str, int]:
-        """Return the text of `expr`, and how strongly that binds."""
+        """Return the text of `expr` and its binding strength."""
         for kind in type(expr).__mro__:
             if kind in _WRITERS:
                 return _WRITERS[kind](self, expr)
@@ -146,15 +147,16 @@ class Renderer:
         return f"[{self._comprehended(expr)}]", ATOM
 
     def _inlined(self, expr: Expr) -> Binary | None:
-        """Return the binary operation between tensors that is written in the place of a value of the graph, if any."""
+        """Return the binary operation between tensors that is written in the place of a value of the graph, if there is
+        one."""
         expr = bare(expr)
         written = self._name_of(expr) if isinstance(expr, Ref) else None
         inner = bare(written) if isinstance(written, Expr) else None
         return inner if isinstance(inner, Binary) else None
 
     def _comprehended(self, expr: Expr) -> str:
-        """Return the text between the brackets, if `expr` is a comprehension, or a variable in whose place one is
-        written; else nothing."""
+        """Return the text between the brackets if `expr` is a comprehension, or a variable that one is inlined for;
+        else an empty text."""
         inner = self._name_of(expr) if isinstance(expr, Ref | Local) else expr
         if not isinstance(inner, Comprehension):
             return ""
@@ -162,8 +164,8 @@ class Renderer:
         return f"{self.text(inner._element)} for {targets} in {self.text(inner._iterable, OR)}"
 
     def _base(self, expr: Expr) -> str:
-        """Return what stands before a dot, a bracket or a parenthesis. A number would swallow the dot, so it is put in
-        parentheses."""
+        """Return the text of what stands before a dot, a bracket or a parenthesis. A number gets parentheses, since it
+        would swallow the dot."""
         text = self.text(expr, ATOM)
         return f"({text})" if text[0].isdigit() else text
 
@@ -172,7 +174,8 @@ class Renderer:
 
     def _binary(self, expr: Binary) -> tuple[str, int]:
         own = _BINARY[expr._op]
-        # Left-associative, so the right side needs one more; `**` and comparisons (which would chain) need both.
+        # Operators are left-associative, so the right operand must bind more tightly. For `**` and comparisons (which
+        # would chain) the left one must, too.
         left = own + 1 if expr._op == "**" or own == COMPARE else own
         right = UNARY if expr._op == "**" else own + 1
         operator = expr._op

@@ -1,9 +1,9 @@
-"""Numbers that stand for a root or a logarithm of a whole number, as people write them.
+"""Write numbers as the root or logarithm of a whole number, as people do.
 
     2.8284271247461903 -> math.sqrt(8)        0.3535533905932738 -> 8**-0.5        2.772588722239781 -> math.log(16)
 
-Models hold such numbers in single precision (2.828427), where many texts stand for one number. The text of the root is
-one of them if it rounds to the same.
+Models hold such numbers in single precision (2.828427), where many texts round to one number. The text of the root is
+right if it rounds to the same number.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-LARGEST_ROOT, LARGEST_LOG = 8192, 1024  # of larger ones there are so many that one may be there by chance
-FEWEST_DIGITS = 7  # a number with fewer is what it is
+LARGEST_ROOT, LARGEST_LOG = 8192, 1024  # larger ones are so many that one may match by chance
+FEWEST_DIGITS = 7  # a number with fewer digits is written as it is
 
 
 def root_of_single(number: float) -> float:
-    """The root or logarithm that rounds to `number` in single precision; `number` itself if there is none."""
+    """Return the root or logarithm that rounds to `number` in single precision; `number` itself if there is none."""
     digits = repr(number).partition("e")[0].lstrip("-0.").replace(".", "")
     if len(digits) < FEWEST_DIGITS:
         return number
@@ -27,7 +27,7 @@ def root_of_single(number: float) -> float:
 
 
 def root_text(number: float) -> str | None:
-    """How the root or logarithm is written that is `number`, to the last bit; None if there is none."""
+    """Return the text of the root or logarithm that equals `number` to the last bit; None if there is none."""
     return next((text for root, text in _candidates(number) if root == number), None)
 
 

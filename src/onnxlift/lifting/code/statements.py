@@ -1,4 +1,4 @@
-"""Statements of the generated source. A `Block` is what stands indented under a `def`, an `if` or a `for`."""
+"""Statements of the generated source. A `Block` holds the lines indented under a `def`, an `if` or a `for`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ Target = Ref | Local | None  # None is written as `_`
 
 @dataclass(eq=False)
 class Statement:
-    """`origin` is the name of the ONNX node that the statement comes from; several after inlining."""
+    """A statement. `origin` has the names of the ONNX nodes that it comes from: one, or several after inlining."""
 
     origin: list[str] = field(default_factory=list, kw_only=True)
 
 
 @dataclass(eq=False)
 class Assign(Statement):
-    """`targets = expr`; with several targets the expression is unpacked. `form` is how they are written where they are
-    nested: `{}, ({}, {})`."""
+    """`targets = expr`. With several targets the expression is unpacked. If they are nested, `form` is how they are
+    written: `{}, ({}, {})`."""
 
     targets: list[Target]
     expr: Expr
@@ -30,14 +30,14 @@ class Assign(Statement):
 
 @dataclass(eq=False)
 class Evaluate(Statement):
-    """An expression for its effect: `trace.append(y)`."""
+    """An expression that is evaluated for its effect: `trace.append(y)`."""
 
     expr: Expr
 
 
 @dataclass(eq=False)
 class Branch(Statement):
-    """`if condition:`; `asks` is the same for branches whose conditions are the same value."""
+    """`if condition:`. Branches whose conditions are the same value have the same `asks`."""
 
     condition: Expr
     then: Block
@@ -47,7 +47,7 @@ class Branch(Statement):
 
 @dataclass(eq=False)
 class ForLoop(Statement):
-    """`for targets in iterable:`; no target is written as `_`."""
+    """`for targets in iterable:`. Without targets, `_` is written."""
 
     targets: list[Target]
     iterable: Expr
@@ -87,7 +87,7 @@ class Block:
 
 
 def blocks(statement: Statement) -> tuple[Block, ...]:
-    """The blocks indented under `statement`."""
+    """Return the blocks indented under `statement`."""
     match statement:
         case Branch():
             return (statement.then, statement.otherwise)
@@ -97,7 +97,7 @@ def blocks(statement: Statement) -> tuple[Block, ...]:
 
 
 def expressions(statement: Statement) -> tuple[Expr, ...]:
-    """The expressions that `statement` itself evaluates, not those of the blocks under it."""
+    """Return the expressions that `statement` itself evaluates, not those of the blocks under it."""
     match statement:
         case Assign() | Evaluate() | Return():
             return (statement.expr,)
@@ -111,7 +111,7 @@ def expressions(statement: Statement) -> tuple[Expr, ...]:
 
 
 def walk_statements(block: Block) -> Iterator[Statement]:
-    """All statements of `block`, those of nested blocks included, in the order of the text."""
+    """Yield all statements of `block` and of the blocks nested in it, in the order of the text."""
     for statement in block.statements:
         yield statement
         for inner in blocks(statement):

@@ -1,4 +1,4 @@
-"""Another expression in the place of parts of one."""
+"""Replace parts of expressions by other expressions."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Replacement = Callable[[Expr], Expr | None]
 
 
 def substitute(expr: Expr, new: Replacement) -> Expr:
-    """`expr` with every part for which `new` has something in its place, outermost first; what stays is the same
-    object as before."""
+    """Return `expr` with each part replaced for which `new` gives an expression, outermost first. What does not change
+    is the same object as before."""
     found = new(expr)
     if found is not None:
         return found
@@ -26,7 +26,7 @@ def substitute(expr: Expr, new: Replacement) -> Expr:
 
 
 def _substituted(part: Any, new: Replacement) -> Any:
-    """The same for what an expression holds: an expression, several of them, or something else."""
+    """Return the same for an attribute of an expression: an expression, several of them, or something else."""
     match part:
         case Expr():
             return substitute(part, new)
@@ -38,7 +38,7 @@ def _substituted(part: Any, new: Replacement) -> Any:
 
 
 def substitute_in(statement: Statement, new: Replacement) -> None:
-    """The same for what `statement` itself evaluates, not for the blocks under it."""
+    """Replace parts of the expressions that `statement` itself evaluates, not of those in the blocks under it."""
     match statement:
         case Assign() | Evaluate() | Return():
             statement.expr = substitute(statement.expr, new)
@@ -51,7 +51,7 @@ def substitute_in(statement: Statement, new: Replacement) -> None:
 
 
 def copied(statement: Statement, new: Replacement) -> Statement:
-    """A copy of `statement` with other expressions in the place of some, also in the blocks under it."""
+    """Return a copy of `statement` with the same replacements, also in the blocks under it."""
     changed = copy.copy(statement)
     substitute_in(changed, new)
     if isinstance(changed, ForLoop | WhileLoop | With):

@@ -1,1 +1,1 @@
-"""The operators: one function each, named as in ONNX, in the file of its family. See `registry.op`."""
+"""The operators: one function for each, named as in ONNX, in the file of its family. See `registry.op`."""

@@ -1,4 +1,4 @@
-"""Axes: counting them from either end, and indexing along some of them."""
+"""Count axes from either end, and index along some of them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .node import Unsupported
 from .operand import Tensor
 
 _MOST_AXES = 64
-"""PyTorch has no tensors of more."""
+"""PyTorch has no tensors with more axes."""
 
 
 def from_front(axis: int, rank: int | None) -> int:
-    """`axis` counted from the front if the rank is known, else as it is."""
+    """Return `axis` counted from the front if the rank is known, else as it is."""
     most = _MOST_AXES if rank is None else rank
     if not -most <= axis < most:
         raise Unsupported(f"there is no axis {axis} in a tensor of {'any rank' if rank is None else f'rank {rank}'}")
@@ -23,22 +23,24 @@ def from_front(axis: int, rank: int | None) -> int:
 
 
 def as_written(axis: int, rank: int | None) -> int:
-    """`axis` as people write it: from the front, but -1 for the last of three or more."""
+    """Return `axis` as people write it: from the front, but -1 for the last of three or more."""
     axis = from_front(axis, rank)
     return -1 if rank is not None and rank > 2 and axis == rank - 1 else axis
 
 
 def along(x: Tensor, axis: int, index: Any) -> Expr:
-    """`x[:, index]`: `x` indexed along one axis."""
+    """Return `x` indexed along one axis: `x[:, index]`."""
     picked = at(x, {axis: index})
     assert picked is not None, "a single axis can always be indexed"
     return picked
 
 
 def at(x: Tensor, indices: Mapping[int, Any]) -> Expr | None:
-    """`x[:, 1:5]`: `x` with an index or slice for some axes (axis -> index) and the others in full.
+    """Return `x` with an index or slice for some axes (axis -> index) and the others in full: `x[:, 1:5]`.
 
-    None if that cannot be written: axes counted from both ends of a tensor of unknown rank."""
+    Return None if that cannot be written: some axes are counted from the front, others from the end, and the rank is
+    unknown.
+    """
     rank = x.type.rank
     places = {from_front(axis, rank): index for axis, index in indices.items()}
     first, last = min(places), max(places)

@@ -1,4 +1,4 @@
-"""Loading of the operators that onnxlift knows itself."""
+"""Load the operators that onnxlift itself defines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache
 
 @cache
 def load_builtin() -> None:
-    """Import every family of operators: their decorators fill the tables of operators and of layer kinds."""
+    """Import every family of operators. Their decorators fill the tables of operators and of layer kinds."""
     package = importlib.import_module(__package__)
     for module in sorted(m.name for m in pkgutil.walk_packages(package.__path__, f"{__package__}.")):
         importlib.import_module(module)

@@ -1,7 +1,8 @@
-"""Element types for which PyTorch can move elements around, but has no kernel for the operation at hand.
+"""Move elements of types that PyTorch has no kernel for, as integers of the same width.
 
-Unsigned integers of 16 bits and more, and floats of 8 bits, lack `gather`, `scatter`, `flip`, `tril` and the like.
-Where elements are only moved, they travel as the signed integers of the same width: `x.view(torch.int32)`.
+PyTorch has no `gather`, `scatter`, `flip`, `tril` and the like for unsigned integers of 16 bits and more, nor for
+floats of 8 bits. If elements are only moved, they can be viewed as signed integers of the same width:
+`x.view(torch.int32)`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ CARRIER = {
 
 
 def carried(move: Callable[..., Expr], *tensors: Tensor) -> Expr:
-    """`move(*tensors)`, which moves elements and computes nothing, for any element type."""
+    """Return `move(*tensors)` for any element type. `move` must only move elements, and compute nothing."""
     dtype = tensors[0].type.dtype
     carrier = CARRIER.get(dtype) if dtype is not None else None
     if carrier is None:

@@ -1,8 +1,9 @@
-"""What elementwise operators share: how early opsets broadcast, and the types that PyTorch can only store.
+"""Share the rules of elementwise operators: how early opsets broadcast, and types that PyTorch can store but not
+compute.
 
-PyTorch holds uint16, uint32 and uint64, but can hardly compute with them. They go through int64: the lower bits of
-sums, products and the like come out right, as in two's complement signed and unsigned numbers agree on them. Where
-order counts (comparisons, maxima), uint64 is mapped to int64 with the sign bit flipped, which keeps the order.
+PyTorch holds uint16, uint32 and uint64, but can hardly compute with them. They are computed in int64. The lower bits of
+sums, products and the like are right, since signed and unsigned numbers agree on them in two's complement. If the order
+counts (comparisons, maxima), uint64 is mapped to int64 with the sign bit flipped, which keeps the order.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ def elementwise(
     ordered: bool = False,
     predicate: bool = False,
 ) -> Result:
-    """`function` of the operands, on sizes `sizes` of them. `ordered`: the result depends on the order of the numbers,
-    not only on their lower bits. `predicate`: the result is of type bool."""
+    """Return `function` of the operands, or `sizes` of them if they are sizes. `ordered`: the result depends on the
+    order of the numbers, not only on their lower bits. `predicate`: the result is of type bool."""
     if operands[0].type.dtype in STORED_ONLY:
         return through_int64(function, *map(n.tensor, operands), ordered=ordered, predicate=predicate)
     return n.elementwise(function, *operands, sizes=sizes)
@@ -38,7 +39,7 @@ def elementwise(
 def through_int64(
     function: Callable[..., Expr], *operands: Tensor, ordered: bool = False, predicate: bool = False
 ) -> Expr:
-    """`function` of unsigned operands, computed in int64."""
+    """Return `function` of unsigned operands, computed in int64."""
     dtype = operands[0].type.dtype
     flip = ordered and dtype == DataType.UINT64
     signed = [
@@ -52,8 +53,8 @@ def through_int64(
 
 
 def aligned(n: Node, A: Operand, B: Operand, broadcast: int | None, axis: int | None) -> Operand:
-    """`B` with its shape aligned to that of `A` as operators did before opset 7: not at the last dimension, but with
-    its first one at `axis`, and only if `broadcast` is set."""
+    """Return `B` with its shape aligned to that of `A` as before opset 7: not at the last axis, but with its first axis
+    at `axis`, and only if `broadcast` is set."""
     if not broadcast or axis is None:
         return B
     rank, own = A.type.rank, B.type.rank

@@ -1,4 +1,5 @@
-"""`kernel("resize")`: a function of kernels/ as an expression to call; its text comes along into the output."""
+"""Name functions of kernels/ in expressions: `kernel("resize")` is one to call, and its text is copied into the
+output."""
 
 from __future__ import annotations
 

@@ -1,26 +1,26 @@
 """The table of layer kinds: all that is known of a class of layers, of `torch.nn` or our own, in one place.
 
-A kind is declared in the file of the operator that lifts to it, in the operator's own decorator, and nowhere else:
+A kind is declared in the decorator of the operator that lifts to it, and nowhere else:
 
     @op("LayerNormalization", layer=LayerKind("LayerNorm", signature("normalized_shape", eps=1e-5), word="norm"),
         weights={"Scale": "weight", "B": "bias"})
     def LayerNormalization(n: Node, X: Tensor, Scale: Tensor, B: Tensor | None, *, axis: int, epsilon: float): ...
 
-Everybody else asks this table about layers, and `layer_nodes.py` about nodes. The columns, and who asks for them:
+All other code asks this table about layers, and `layer_nodes.py` about nodes. The columns, and their uses:
 
-name        the class: `n.layer("LayerNorm", ...)` in operator functions, `nn.LayerNorm(...)` in the constructor
-signature   parameters of the constructor and their defaults: what is at its default is not written
-word        what a layer is called that nobody named, as a member or a variable (`norm`, `conv1`, `bn_2`)
-family      what kind of thing it does: the tree finds blocks by that, and class names tell it
-class_word  what it adds to the name of a class: a convolution, a batch norm and a ReLU are a `ConvBNReLU`
-channels    whether axis 1 of its input counts channels, and what follows are places: images are known by that
-function    the function of PyTorch that does the same without weights, and the arguments that both have, in the order
-            of the function: `F.softplus(x, beta, threshold)` is a step of an `nn.Sequential`
-buffers     those of its weights that are not trained, but in the state dict
-steps       further buffers, that say what the integers of its weight stand for: they name no layer
+    name        the class: `n.layer("LayerNorm", ...)` in operator functions, `nn.LayerNorm(...)` in the constructor
+    signature   the constructor's parameters and their defaults; arguments at their default are not written
+    word        the name of a layer that has none, as a member or a variable (`norm`, `conv1`, `bn_2`)
+    family      the kind of thing that it does; the tree finds blocks by it, and it is part of class names
+    class_word  its part in the name of a class: a convolution, a batch norm and a ReLU are a `ConvBNReLU`
+    channels    whether axis 1 of its input counts channels, and the axes behind it places; images are known by it
+    function    the function of PyTorch that does the same without weights, and the arguments that both have, in the
+                order of the function: `F.softplus(x, beta, threshold)` is a step of an `nn.Sequential`
+    buffers     those of its weights that are in the state dict, but not trained
+    steps       further buffers, which say what the integers of its weight stand for; no layer is named after them
 
-Which inputs of an operator are weights is said by the operator (`weights`, see `registry.op`): several operators lift
-to one kind, and hold its weights at different places.
+The operator says which of its inputs are weights (`weights`, see `registry.op`), because several operators lift to one
+kind and have its weights at different places.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ Signature = Mapping[str, Any]
 
 
 def signature(*required: str, **optional: Any) -> dict[str, Any]:
-    """Return the parameters of a constructor, in its order, with their defaults; the required ones come first."""
+    """Return the parameters of a constructor, in order, with their defaults. The required ones come first."""
     return {**dict.fromkeys(required, REQUIRED), **optional}
 
 
 @dataclass(frozen=True, eq=False)
 class LayerKind:
-    """One row of the table; the columns are described above."""
+    """One row of the table. The columns are described above."""
 
     name: str
     signature: Signature
@@ -65,7 +65,7 @@ class LayerKind:
 
     @property
     def constructor(self) -> str:
-        """What is called to make one."""
+        """The name to call to make a layer."""
         return self.name if self.name in kernels.layers() else f"nn.{self.name}"
 
 
@@ -78,7 +78,7 @@ def ranked(
     class_word: str = "",
     buffers: frozenset[str] = frozenset(),
 ) -> tuple[LayerKind, ...]:
-    """Return the kinds of layers that PyTorch has for one, two and three axes behind the channels: `Conv1d`, ..."""
+    """Return the kinds for one, two and three axes behind the channels: `Conv1d`, `Conv2d`, `Conv3d`."""
     return tuple(
         LayerKind(f"{name}{rank}d", parameters, word, family, class_word, channels=True, buffers=buffers)
         for rank in (1, 2, 3)
@@ -96,7 +96,7 @@ _BY_FUNCTION: dict[str, LayerKind] = {}
 
 
 def declare(kind: LayerKind, *, replaces: bool) -> None:
-    """Add a row to the table. What a user declares replaces what is there; what is built in does not."""
+    """Add a row to the table. A row that a user declares replaces an existing one; a built-in row does not."""
     if replaces or kind.name not in _TABLE:
         _TABLE[kind.name] = kind
         if kind.function:
@@ -104,7 +104,7 @@ def declare(kind: LayerKind, *, replaces: bool) -> None:
 
 
 def layer_kind(name: str) -> LayerKind:
-    """Return the kind of this name."""
+    """Return the kind of this name; raise `LookupError` if there is none."""
     load_builtin()
     if name not in _TABLE:
         raise LookupError(
@@ -121,7 +121,8 @@ def layer_kinds() -> list[LayerKind]:
 
 
 def kind_by_function(function: str) -> LayerKind | None:
-    """Return the kind of layers, without weights, that does the same as this function of PyTorch."""
+    """Return the kind of a layer without weights that does the same as this function of PyTorch; None if there is
+    none."""
     load_builtin()
     return _BY_FUNCTION.get(function)
 
@@ -133,6 +134,7 @@ def is_activation_function(function: str) -> bool:
 
 
 def activation_word(function: str) -> str:
-    """Return what an activation adds to the name of a class, by the function that computes it: nothing for others."""
+    """Return what an activation, given by its function, adds to the name of a class; an empty text for other
+    functions."""
     kind = kind_by_function(function)
     return kind.class_word if kind is not None and kind.family == "activation" else ""

@@ -1,4 +1,4 @@
-"""What a node is as a layer, by what its operator declares (see `kinds.py` and `registry.op`)."""
+"""Ask what a node is as a layer, by what its operator declares (see `kinds.py` and `registry.op`)."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ from .registry import Operator, find
 
 
 def is_weighted(node: ir.Node) -> bool:
-    """Tell whether the node's operator holds weights as a layer does; of this node they may be computed."""
+    """Tell whether the node's operator has weights as a layer does. The weights of this very node may be computed."""
     operator = _operator(node)
     return operator is not None and bool(operator.weights)
 
 
 def weight_places(node: ir.Node) -> Mapping[int, str]:
-    """Return the inputs at which the node's operator holds weights, and what PyTorch's function calls each; nothing,
-    if PyTorch has the layer as no function."""
+    """Return the inputs that are weights of the node's operator, each with its name in PyTorch's function (empty if
+    PyTorch has no such function)."""
     operator = _operator(node)
     return {} if operator is None else operator.weight_places(len(node.inputs))
 
 
 def function_weights(node: ir.Node) -> Mapping[int, str]:
-    """Return the same, for operators that PyTorch has as a function, too: `F.conv2d(x, weight, bias)`. These can do
-    with weights that no layer holds."""
+    """Return the same, but only for operators that PyTorch also has as a function: `F.conv2d(x, weight, bias)`. These
+    work with weights that no layer holds."""
     places = weight_places(node)
     return places if all(places.values()) else {}
 
 
 def kind_of(node: ir.Node) -> LayerKind | None:
-    """Return the kind of layer that the node's operator lifts to: one of them, if it lifts to several alike."""
+    """Return the kind of layer that the node's operator lifts to. If it lifts to several similar kinds, return one of
+    them."""
     operator = _operator(node)
     return None if operator is None else operator.kind
 

@@ -1,4 +1,4 @@
-"""The layers of a model: what an operator function makes of a node, with its arguments and weights."""
+"""The layers that operator functions make of nodes, with their arguments and weights."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Weight:
-    """A tensor of the state dict: a constant of the model, read through `transform` if the layer stores it otherwise
-    (an ONNX matrix transposed for `nn.Linear`, LSTM gates in PyTorch's order). Lazy: nothing is read before it is
-    written or loaded."""
+    """A tensor of the state dict. It is a constant of the model, read through `transform` if the layer stores it in
+    another way (an ONNX matrix transposed for `nn.Linear`, LSTM gates in PyTorch's order). It is lazy: nothing is read
+    before it is written or loaded."""
 
     value: ir.Value
     shape: tuple[int, ...]
@@ -36,15 +36,18 @@ class Weight:
 
 
 def turned(matrix: Array) -> Array:
-    """From ONNX's layout of a linear layer's matrix, (in, out), to PyTorch's."""
+    """Return a linear layer's matrix in PyTorch's layout (out, in), from ONNX's (in, out)."""
     return matrix.T
 
 
 @dataclass(eq=False)
 class Layer:
-    """One `nn.Conv2d(...)` of the model. `arguments` holds all arguments by name; those at their default are not
-    written. `node` is the ONNX node that it comes from: its name and scope give the attribute's name. A layer that
-    computes its weight is wrapped in the function that makes it do so."""
+    """One layer of the model, such as an `nn.Conv2d(...)`.
+
+    `arguments` holds all arguments by name; those at their default are not written. `node` is the ONNX node that it
+    comes from; its name and scope give the attribute's name. `computed` is set if the layer computes its weight: then
+    it is wrapped in the function that does so.
+    """
 
     kind: LayerKind
     arguments: dict[str, Any]
@@ -54,7 +57,7 @@ class Layer:
 
     @property
     def constructor(self) -> str:
-        """What is called to make one."""
+        """The name to call to make the layer."""
         return self.kind.constructor
 
     @property
@@ -63,30 +66,31 @@ class Layer:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Equal for two uses of what was one layer: same kind, arguments and weights, read in the same way (a square
-        matrix may be used as it is and transposed)."""
+        """A key that is equal for two uses of one layer: same kind, arguments and weights, read in the same way (a
+        square matrix may be used both as it is and transposed)."""
         weights = tuple((name, id(weight.value), weight.transform is None) for name, weight in self.weights.items())
         return (self.kind.name, repr(self.arguments), weights)
 
     @property
     def buffers(self) -> frozenset[str]:
-        """Those of its weights that are not trained, but part of the state dict."""
+        """The names of its weights that are in the state dict, but not trained."""
         own = self.kind.buffers | self.kind.steps
         return own if self.computed is None else own | self.computed.buffers
 
     @property
     def wrapper(self) -> tuple[object, ...]:
-        """What it is wrapped in, and how: equal for layers that are wrapped alike."""
+        """The function that it is wrapped in, with arguments: equal for layers that are wrapped alike."""
         return () if self.computed is None else (self.computed.function, *self.computed.arguments.items())
 
     @property
     def is_plain_activation(self) -> bool:
-        """Whether this is an activation without weights, as it is without arguments: another could stand for it."""
+        """Tell whether this is an activation without weights and with all arguments at their defaults. Another such
+        layer could replace it."""
         is_plain = self.kind.family == "activation" and not self.weights
         return is_plain and self.complete_arguments() == self.signature
 
     def hold(self, name: str, weight: Weight) -> None:
-        """Let it have a weight, or the parts that it computes it from."""
+        """Give the layer a weight, or the parts from which it computes its weight."""
         computed = weight.value.meta.get(KEY)
         if name == "weight" and weight.transform is None and computed is not None:
             self.computed = computed
@@ -95,7 +99,7 @@ class Layer:
             self.weights[name] = weight
 
     def complete_arguments(self) -> dict[str, Any]:
-        """Every argument in the order of the constructor, defaults filled in."""
+        """Return every argument in the order of the constructor, with defaults filled in."""
         unknown = self.arguments.keys() - self.signature.keys()
         assert not unknown, f"{self.constructor} has no argument {', '.join(sorted(unknown))}"
         return {name: self.arguments.get(name, default) for name, default in self.signature.items()}

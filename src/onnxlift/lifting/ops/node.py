@@ -1,4 +1,5 @@
-"""`Node`: what an operator function knows of the node that it writes, and what it can do besides returning a value."""
+"""`Node`: the node that an operator function writes. It has what is known of the node, and can do more than return a
+value."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ class Unsupported(Exception):  # noqa: N818  # it never reaches a user: Unsuppor
 
 
 class Unpack:
-    """A call that returns several values at once: `values, indices = x.topk(k)`. `count` is how many it returns,
-    `form` how they are nested, if they are (`{}, ({}, {})`), and `names` what they are usually called."""
+    """A call that returns several values at once: `values, indices = x.topk(k)`. `count` is how many it returns. `form`
+    is how they are nested, if they are (`{}, ({}, {})`). `names` are their usual names."""
 
     def __init__(self, expr: Expr, count: int, form: str | None = None, names: Sequence[str | None] = ()) -> None:
         self.expr = expr
@@ -42,10 +43,10 @@ TRAINS = (
 
 
 class Host(Protocol):
-    """What the emitter offers to a node while it is being written (see modules/lower.py)."""
+    """The emitter, as a node sees it while it is being written (see modules/lower.py)."""
 
     shared: dict[Hashable, Ref]
-    """The variables of this block that several nodes read, by what they asked for."""
+    """Variables of this block that several nodes read, by the key that the nodes give to `once`."""
 
     def add_layer(self, layer: Layer) -> Member: ...
     def warn(self, text: str) -> None: ...
@@ -55,7 +56,7 @@ class Host(Protocol):
 
 
 class Node:
-    """The node being written. `opset` is the model's version of the node's domain."""
+    """The node that is being written. `opset` is the model's version of the node's domain."""
 
     def __init__(self, node: ir.Node, opset: int, attributes: Mapping[str, Any], host: Host) -> None:
         self.ir = node
@@ -68,7 +69,7 @@ class Node:
 
     @property
     def outputs(self) -> list[ValueType]:
-        """What is known of each output, in the order of the schema."""
+        """The types of all outputs, in the order of the schema."""
         return [type_of(value) for value in self.ir.outputs]
 
     @property
@@ -76,7 +77,7 @@ class Node:
         return type_of(self.ir.outputs[0])
 
     def wants(self, index: int) -> bool:
-        """Whether anybody reads output `index`."""
+        """Tell whether anybody reads output `index`."""
         if index >= len(self.ir.outputs):
             return False
         value = self.ir.outputs[index]
@@ -87,12 +88,13 @@ class Node:
         raise Unsupported(reason)
 
     def warn(self, text: str) -> None:
-        """Tell the user something about the model in the report. Said once, however many nodes say it."""
+        """Tell the user something about the model in the report. The same text appears once, however many nodes say
+        it."""
         self.host.warn(text)
 
     def layer(self, kind: str, weights: Mapping[str, Constant | Weight | None] | None = None, **arguments: Any) -> Expr:
-        """A member `nn.kind(...)` of the module, ready to be called. Arguments equal to torch's default are not
-        written; `weights` maps the layer's parameter and buffer names to the constants that fill them."""
+        """Return a member `nn.kind(...)` of the module, ready to be called. Arguments equal to torch's default are not
+        written. `weights` maps the names of the layer's parameters and buffers to the constants that fill them."""
         layer = Layer(layer_kind(kind), arguments, node=self.ir)
         for name, weight in (weights or {}).items():
             if isinstance(weight, Constant):
@@ -107,19 +109,20 @@ class Node:
         transform: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None = None,
         shape: Sequence[int] | None = None,
     ) -> Weight:
-        """A constant as a layer stores it: read through `transform`, which gives it `shape`."""
+        """Return a constant as a layer stores it: read through `transform`, which gives it `shape`."""
         own = tuple(int(d) for d in constant.type.shape or () if isinstance(d, int))
         return Weight(constant.value, own if shape is None else tuple(shape), transform)
 
     def vector(self, constant: Constant) -> Weight:
-        """A constant as a layer stores it that has one number for each channel: without further axes."""
+        """Return a constant that has one number for each channel as a layer stores it: as a vector, without further
+        axes."""
         if constant.type.rank == 1:
             return self.weight(constant)
         return self.weight(constant, lambda array: array.reshape(-1), (constant.type.size or 0,))
 
     @property
     def device(self) -> Expr:
-        """Where tensors that `forward` creates belong: `torch.arange(n, device=x.device)`."""
+        """The device for tensors that `forward` creates: `torch.arange(n, device=x.device)`."""
         return Device()
 
     def emit(self, statement: Statement) -> None:
@@ -128,14 +131,15 @@ class Node:
         self.host.emit(statement)
 
     def once(self, what: Hashable, expr: Expr, like: ir.Value) -> Expr:
-        """`expr`, of the type of `like`, in a variable: that of an earlier node of the block that wanted it too."""
+        """Return a variable that holds `expr`, of the type of `like`. If an earlier node of the block asked for the
+        same (`what`), its variable is used."""
         if what not in self.host.shared:
             self.host.shared[what] = Ref(ir.Value(name="", type=like.type))
             self.emit(Assign([self.host.shared[what]], expr))
         return self.host.shared[what]
 
     def tensor(self, operand: Operand) -> Tensor:
-        """`operand` as a torch.Tensor: sizes are put into one here, and only here."""
+        """Return `operand` as a torch.Tensor. Sizes are put into a tensor here, and only here."""
         match operand:
             case Scalar():
                 return Tensor(self.new_tensor(operand, operand.type.dtype or DataType.INT64), operand.type)
@@ -144,12 +148,13 @@ class Node:
         return operand
 
     def new_tensor(self, data: Any, dtype: DataType) -> Expr:
-        """`torch.tensor(data, ...)` of the given element type."""
+        """Return `torch.tensor(data, ...)` of the given element type."""
         return torch.tensor(data, dtype=torch_dtype(dtype), device=self.device)
 
     def numbers(self, *operands: Operand) -> list[Any]:
-        """The operands of an elementwise operation, with constants of one element written as numbers (`x * 0.5`)
-        where that changes neither shape nor type of the result: another operand is a tensor of at least their rank."""
+        """Return the operands of an elementwise operation, with constants of one element written as numbers (`x *
+        0.5`). This is only done where it changes neither shape nor type of the result: another operand must be a tensor
+        of at least their rank."""
         if not any(isinstance(o, Tensor) and o.number is None for o in operands):
             operands = tuple(self.tensor(o) for o in operands)
         tensors = [o for o in operands if isinstance(o, Tensor) and o.number is None]
@@ -172,8 +177,8 @@ class Node:
         return written
 
     def on_sizes(self, function: Callable[..., Any], *operands: Operand) -> Scalar | Dims | None:
-        """`function` of the operands element by element, in Python numbers, if all of them are sizes or constants that
-        go with sizes. None if they are not, or if `function` gives None for one of them."""
+        """Return `function` of the operands, element by element, in Python numbers, if all of them are sizes or
+        constants that go with sizes. Return None if they are not, or if `function` gives None for one of them."""
         if any(isinstance(o, Scalar | Dims) for o in operands) and all(_is_sizes(o) for o in operands):
             return _elementwise_sizes(function, operands, self.output.dtype or DataType.INT64)
         return None
@@ -181,9 +186,12 @@ class Node:
     def elementwise(
         self, function: Callable[..., Any], *operands: Operand, sizes: Callable[..., Scalar | None] | None = None
     ) -> Result:
-        """`function` of the operands. If all operands are sizes (or constants that go with sizes) the result stays
-        Python numbers, element by element: those that `sizes` gives, or `function` itself if it means the same on
-        Python numbers as on tensors. `sizes` may answer None: not exact in Python numbers, so tensors it is."""
+        """Return `function` of the operands.
+
+        If all operands are sizes (or constants that go with sizes), the result stays Python numbers, element by
+        element. `sizes` computes them, or `function` itself if it means the same for Python numbers as for tensors.
+        `sizes` may return None if Python numbers would not be exact; then tensors are used.
+        """
         numbers = self.on_sizes(sizes or function, *operands)
         if numbers is not None:
             return numbers
@@ -191,13 +199,15 @@ class Node:
 
 
 def _as_people_write(number: bool | int | float, tensors: Sequence[Tensor]) -> bool | int | float:
-    """`1 - x` says the same as `1.0 - x` if `x` is floating point; a negative zero has no integer."""
+    """Return a whole number as an int if the tensors are floating point: `1 - x` means the same as `1.0 - x`. A
+    negative zero has no int."""
     whole = isinstance(number, float) and number.is_integer() and abs(number) < 2**24 and str(number) != "-0.0"
     return int(number) if whole and all(t.type.is_float for t in tensors) else number
 
 
 def _is_sizes(operand: Operand) -> bool:
-    """Sizes one by one, or a constant list (or single one) that can go with them."""
+    """Tell whether an operand is sizes that are known one by one, or a constant (a short list or a single number) that
+    goes with sizes."""
     if isinstance(operand, Dims):
         return operand.elements is not None
     if isinstance(operand, Constant):
@@ -239,7 +249,7 @@ def _elements(operand: Operand) -> list[Scalar]:
 
 
 def data_type(number: int) -> DataType:
-    """The element type that an attribute gives by its number."""
+    """Return the element type for the number in an attribute."""
     try:
         return DataType(number)
     except ValueError:
@@ -247,7 +257,7 @@ def data_type(number: int) -> DataType:
 
 
 def torch_dtype(dtype: DataType | None) -> Expr:
-    """`torch.float16` and the like."""
+    """Return `torch.float16` and the like."""
     if dtype not in TORCH_DTYPE:
         raise Unsupported(f"PyTorch has no tensors of {'unknown type' if dtype is None else dtype.name.lower()}")
     name: Expr = getattr(torch, TORCH_DTYPE[dtype])

@@ -1,12 +1,14 @@
-"""What an operator function gets for its inputs. The annotation of a parameter says in which form it wants the value:
+"""The forms in which operator functions get their inputs. The annotation of a parameter says which form it wants:
 
     Tensor     a torch.Tensor at run time (a `Constant` if the model fixes it: then `.const` is its numpy array)
     Dims       a list of sizes: Python ints at run time, whatever they were computed from
     Scalar     one Python number at run time
     Operand    whichever of these the value happens to be
 
-The registry converts, so no function asks twice and a tensor is made of sizes only where a tensor is needed.
-All but `Dims` are expressions: use them in place of the value. `.type` and `.const` are what the compiler knows of it.
+The registry converts. So no function has to ask for the form, and sizes become a tensor only where a tensor is needed.
+
+All forms except `Dims` are expressions, to be used in place of the value. `.type` and `.const` are what the compiler
+knows of the value.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ LITERAL_TYPES = frozenset(
 
 
 class Tensor(Wrapped):
-    """A tensor of the running model (or a sequence, an optional, a string array: see `.type.kind`)."""
+    """A tensor of the running model, or a sequence, an optional or a string array (see `.type.kind`)."""
 
     __slots__ = ("type",)
 
@@ -58,7 +60,7 @@ class Tensor(Wrapped):
 
 
 class Constant(Tensor):
-    """A tensor that the model fixes. Used as it is, it becomes a parameter or a buffer of the module."""
+    """A tensor that the model fixes. Used directly, it becomes a parameter or a buffer of the module."""
 
     __slots__ = ("value",)
 
@@ -79,7 +81,7 @@ class Constant(Tensor):
 
 
 class Scalar(Wrapped):
-    """A Python number at run time: a size, or what is computed from sizes. `nonnegative` if it cannot be below 0."""
+    """A Python number at run time: a size, or a number computed from sizes. `nonnegative` if it cannot be below 0."""
 
     __slots__ = ("nonnegative", "type")
 
@@ -92,7 +94,7 @@ class Scalar(Wrapped):
 
     @property
     def number(self) -> bool | int | float | None:
-        """The number itself, if it is known now."""
+        """The number itself, if it is known already."""
         inner = self._expr
         if isinstance(inner, Literal) and isinstance(inner._value, bool | int | float):
             return inner._value
@@ -104,8 +106,8 @@ class Scalar(Wrapped):
 
 
 class Dims:
-    """A list of sizes, or of what is computed from sizes (all of one element type). Either its elements are known one
-    by one (`elements`), or only the list as a whole (`whole`)."""
+    """A list of sizes, or of numbers computed from sizes, all of one element type. Either its elements are known one by
+    one (`elements`), or only the list as a whole (`whole`)."""
 
     __slots__ = ("elements", "type", "whole")
 
@@ -116,7 +118,7 @@ class Dims:
         length: int | None = None,
         dtype: DataType | None = DataType.INT64,
     ) -> None:
-        """`dtype` is that of the `whole`, or of no elements at all."""
+        """Make a list of `elements`, or of `whole`. `dtype` is that of the `whole`, or of an empty list of elements."""
         assert (elements is None) != (whole is None)
         self.elements = None if elements is None else list(elements)
         self.whole = whole
@@ -129,7 +131,7 @@ class Dims:
 
     @property
     def static(self) -> tuple[int, ...] | None:
-        """The sizes as ints, if all of them are known now."""
+        """The sizes as ints, if all of them are known already."""
         if self.elements is None:
             return None
         numbers = [e.number for e in self.elements]
@@ -147,7 +149,7 @@ class Dims:
         return Scalar(self.whole[index], self.type.dtype or DataType.INT64)
 
     def as_expr(self) -> Expr:
-        """The list as one argument: `(2, 3)`, `x.shape[2:]`, or whatever holds the whole."""
+        """Return the list as one argument: `(2, 3)`, `x.shape[2:]`, or the expression for the whole."""
         if self.elements is None:
             assert self.whole is not None
             return self.whole
@@ -158,7 +160,8 @@ class Dims:
         return x.shape[axis:] if axis else x.shape
 
     def args(self) -> list[Expr]:
-        """The list as separate arguments: `x.reshape(*dims.args())` writes `x.reshape(2, 3)` or `x.reshape(*size)`."""
+        """Return the list as separate arguments: `x.reshape(*dims.args())` writes `x.reshape(2, 3)` or
+        `x.reshape(*size)`."""
         if self.elements is None:
             assert self.whole is not None
             return [Star(self.whole)]
@@ -166,7 +169,8 @@ class Dims:
 
 
 def last_sizes(elements: Sequence[Scalar]) -> tuple[Tensor, int] | None:
-    """The tensor x and the axis i, if the elements are `x.shape[i]`, `x.shape[i + 1]` and so on to the last."""
+    """Return the tensor x and the axis i, if the elements are `x.shape[i]`, `x.shape[i + 1]` and so on to the last
+    axis; else None."""
     first: Tensor | None = None
     for position, element in enumerate(elements):
         match element._expr:
@@ -190,23 +194,24 @@ Operand = Tensor | Scalar | Dims
 
 
 def exact_number(value: Any, dtype: DataType | None) -> bool | int | float:
-    """The Python literal that gives exactly `value` back in arithmetic with a tensor of `dtype`.
+    """Return the Python literal that gives exactly `value` in arithmetic with a tensor of `dtype`.
 
-    PyTorch rounds a Python number to float32 before it meets a float32 tensor, so there the shortest text that rounds
-    back will do (`0.1`), or a root that does (`math.sqrt(8)`); a half-precision tensor meets the number in float32, so
-    there it is spelled out."""
+    PyTorch rounds a Python number to float32 before arithmetic with a float32 tensor. So the shortest text that rounds
+    to the same float32 is enough (`0.1`), or a root that does (`math.sqrt(8)`). With a half-precision tensor PyTorch
+    uses the number in float32, so all digits are written.
+    """
     if dtype == DataType.BOOL:
         return bool(value)
     if dtype == DataType.FLOAT:
         short = root_of_single(float(str(np.float32(value))))
-        return short if abs(short) <= FLOAT32_MAX else float(value)  # the shortest text may lie just above the largest
+        return short if abs(short) <= FLOAT32_MAX else float(value)  # the shortest text may be just above the largest
     if dtype in (DataType.DOUBLE, DataType.FLOAT16, DataType.BFLOAT16):
         return float(value)
     return int(value)
 
 
 def size_of(tensor: Tensor, axis: int) -> Scalar:
-    """The size of one axis: the number itself where it is known, else `x.shape[axis]`."""
+    """Return the size of one axis: the number itself if it is known, else `x.shape[axis]`."""
     dim = tensor.type.dim(axis)
     if isinstance(dim, int):
         return Scalar(dim)
@@ -214,7 +219,7 @@ def size_of(tensor: Tensor, axis: int) -> Scalar:
 
 
 def shape_of(tensor: Tensor) -> Dims:
-    """All sizes of a tensor, one by one if its rank is known."""
+    """Return all sizes of a tensor, one by one if its rank is known."""
     rank = tensor.type.rank
     if rank is None:
         return Dims(None, tensor.shape)

@@ -1,21 +1,23 @@
-"""The table of operators, and how a node is bound to its operator function.
+"""The table of operators, and the rules that bind a node to its operator function.
 
-An operator function is written like the ONNX schema reads: the positional parameters after `n` are the inputs in the
-schema's order, the keyword-only ones are attributes.
+An operator function reads like the ONNX schema: the positional parameters after `n` are the inputs in the schema's
+order, the keyword-only ones are attributes.
 
     @op("Softmax")
     def Softmax(n: Node, input: Tensor, *, axis: int) -> Result: ...
 
 Binding rules:
-1. Inputs bind by position, in the form that the parameter's annotation asks for (see `operand`); a missing optional
-   input is None. `*inputs` takes all the remaining ones.
-2. Attributes bind by name with the defaults of the schema that is in force at the model's opset, then with the
-   parameter's own default.
-3. What older opsets had as an attribute and newer ones have as an input (`axes`, `min`, `ratio`, ...) comes as the
-   input: the attribute's value as a constant.
-4. An attribute that the function does not name may not be set to anything but its default: it would be silently lost.
 
-An operator with weights says which of its inputs these are, and which layer it lifts to (see `kinds.py`):
+1. Inputs bind by position, in the form that the parameter's annotation asks for (see `operand`). A missing optional
+   input is None. `*inputs` takes all remaining inputs.
+2. Attributes bind by name. If the node does not set one, it gets the default of the schema at the model's opset, or
+   else the parameter's own default.
+3. If older opsets have an attribute where newer ones have an input (`axes`, `min`, `ratio`, ...), the function gets the
+   input: the attribute's value as a constant.
+4. If the function does not name an attribute, the node may only have its default there: any other value would be
+   silently lost.
+
+An operator with weights says which of its inputs are weights, and which layer it lifts to (see `kinds.py`):
 
     @op("Conv", layer=CONV, weights={"W": "weight", "B": "bias"})
     def Conv(n: Node, X: Tensor, W: Tensor, B: Tensor | None, ...) -> Result: ...
@@ -48,8 +50,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass
 class Operator:
-    """One entry of the table. `weights` are the parameters of the function that a layer holds, each with the name that
-    PyTorch's function has for it, or without; `layer` is the name of the layer's kind."""
+    """One entry of the table. `weights` maps the function's parameters that a layer holds to their names in PyTorch's
+    function (empty if there is no such function). `layer` is the name of the layer's kind."""
 
     op_type: str
     domain: str
@@ -80,11 +82,11 @@ class Operator:
 
     @property
     def kind(self) -> LayerKind | None:
-        """The kind of layer that it lifts to, if it is that of a layer."""
+        """The kind of layer that it lifts to; None if it lifts to no layer."""
         return layer_kind(self.layer) if self.layer else None
 
     def weight_places(self, count: int) -> Mapping[int, str]:
-        """Return the places of the weights among so many inputs, and what PyTorch's function calls each."""
+        """Return the indices of the weights among `count` inputs, each with its name in PyTorch's function."""
         if self.variadic is None or self.variadic.name not in self.weights:
             return self._places
         rest = range(len(self.inputs), count)
@@ -96,7 +98,7 @@ class Operator:
 
     @cached_property
     def forms(self) -> dict[str, type]:
-        """Parameter name -> the operand class its annotation asks for."""
+        """The operand class that each parameter's annotation asks for, by the parameter's name."""
         return {name: _form(hint) for name, hint in typing.get_type_hints(self.function).items()}
 
 
@@ -116,14 +118,16 @@ def op(
     layer: str | LayerKind | Sequence[LayerKind] = (),
     weights: Mapping[str, str] | Sequence[str] = (),
 ) -> Callable[[Function], Function]:
-    """Register the decorated function for the given operators; a later registration replaces an earlier one.
+    """Register the decorated function for the given operators. A later registration replaces an earlier one.
 
-    `ignores` names attributes that have no effect on the result (`consumed_inputs` of the first opsets).
+    `ignores` names attributes that have no effect on the result (`consumed_inputs` of the first opsets). `layer` is the
+    kind of layer that the operator lifts to: declared here, or given by name if it is declared elsewhere. It may be
+    several kinds that differ in rank or in a detail.
 
-    `layer` is the kind of layer that the operator lifts to, declared here or elsewhere by its name; or several that
-    differ in their rank or in a detail. `weights` names the inputs that the layer holds, and that it is called by: a
-    mapping to what PyTorch's function calls them (`F.conv2d(x, weight, bias)`), or, if there is none, only the inputs.
-    A function with such a mapping must do with weights that are no constants."""
+    `weights` names the inputs that the layer holds, and that name the layer. It is a mapping to their names in
+    PyTorch's function (`F.conv2d(x, weight, bias)`), or a list of inputs if there is no such function. An operator
+    function with a mapping must also work with weights that are not constant.
+    """
     names = dict(weights) if isinstance(weights, Mapping) else dict.fromkeys(weights, "")
     kinds = [layer] if isinstance(layer, str | LayerKind) else [*layer]
 
@@ -147,7 +151,7 @@ def _is_builtin(function: Callable[..., Any]) -> bool:
 
 
 def find(domain: str, op_type: str) -> Operator | None:
-    """The operator function for a node, the user's own first."""
+    """Return the operator for a node, the user's own first; None if there is none."""
     load_builtin()
     return _TABLE.get((plain_domain(domain), op_type))
 
@@ -157,19 +161,19 @@ def is_supported(domain: str, op_type: str) -> bool:
 
 
 def is_users(domain: str, op_type: str) -> bool:
-    """Whether the user registered this operator, rather than onnxlift itself."""
+    """Tell whether the user, and not onnxlift itself, registered this operator."""
     operator = find(domain, op_type)
     return operator is not None and not _is_builtin(operator.function)
 
 
 def operators() -> list[Operator]:
-    """All registered operators, sorted by domain and name."""
+    """Return all registered operators, sorted by domain and name."""
     load_builtin()
     return [_TABLE[key] for key in sorted(_TABLE)]
 
 
 def call(operator: Operator, node: ir.Node, opset: int, host: Host) -> tuple[Node, Result]:
-    """Bind `node` to its operator function and run it."""
+    """Bind `node` to its operator function and run it; return the node and the result."""
     attributes = attributes_of(node, opset)
     n = Node(node, opset, attributes, host)
     _refuse_lost_attributes(operator, n)
@@ -220,11 +224,11 @@ def _input(operator: Operator, n: Node, name: str, index: int) -> Operand | None
 
 
 def _attribute_operand(n: Node, name: str, value: Any) -> Operand:
-    """An attribute in the place of the input that newer opsets have instead."""
+    """Return an attribute's value as the input that newer opsets have instead."""
     if isinstance(value, ir.TensorProtocol):
         array = value.numpy()
     elif isinstance(value, float) or (isinstance(value, tuple) and value and isinstance(value[0], float)):
-        with np.errstate(over="ignore"):  # a limit beyond all numbers of half precision is none
+        with np.errstate(over="ignore"):  # a limit that half precision cannot hold becomes infinite: no limit
             array = np.asarray(value, _float_of(n))
     else:
         array = np.asarray(value, np.int64)
@@ -236,13 +240,14 @@ def _type_and_shape(array: np.ndarray[Any, Any]) -> dict[str, Any]:
 
 
 def _float_of(n: Node) -> Any:
-    """Attributes are float32; as an input the value has the element type of the data."""
+    """Return the element type for an attribute that stands for an input: that of the data. Attributes themselves are
+    float32."""
     dtype = type_of(n.ir.inputs[0]).dtype if n.ir.inputs else None
     return dtype.numpy() if dtype in (DataType.DOUBLE, DataType.FLOAT16, DataType.BFLOAT16) else np.float32
 
 
 def _convert(n: Node, operand: Operand | None, form: type) -> Any:
-    """`operand` in the form that the operator function asks for."""
+    """Return `operand` in the form that the operator function asks for."""
     if operand is None or form is object or isinstance(operand, form):
         return operand
     if form is Tensor:

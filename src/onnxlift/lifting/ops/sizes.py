@@ -1,11 +1,11 @@
-"""Arithmetic on sizes, in Python numbers: what `Shape → Gather → Mul → Concat` becomes.
+"""Arithmetic on sizes in Python numbers: `Shape -> Gather -> Mul -> Concat` becomes an expression of ints.
 
-Each function gives the number that the ONNX operator computes from Scalars of one element type, or None where Python's
-numbers would come out otherwise than the operator's: then the sizes are put into tensors. Known numbers are folded.
+Each function returns the number that the ONNX operator computes from Scalars of one element type. It returns None if
+Python's result could differ from the operator's; then the sizes are put into tensors. Known numbers are folded.
 
-A float32 scalar may be a Python number as long as that is exact: a size (below 65,536), or a size multiplied by, added
-to or halved by a short literal. `floor(size * 0.3)` can differ between float32 and Python's float64, so it is done in
-tensors.
+A float32 scalar may be a Python number as long as that is exact: a size (below 65,536), or a size to which a short
+literal is added, or which is multiplied by one, or halved. `floor(size * 0.3)` can differ between float32 and Python's
+float64, so it is computed in tensors.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def multiply(a: Scalar, b: Scalar) -> Scalar | None:
 
 
 def divide(a: Scalar, b: Scalar) -> Scalar | None:
-    """Integers round towards zero."""
+    """Return the quotient. Integers are rounded towards zero."""
     if b.number == 1:
         return a
     if b.number == 0:
@@ -86,7 +86,7 @@ def divide(a: Scalar, b: Scalar) -> Scalar | None:
 
 
 def remainder(a: Scalar, b: Scalar) -> Scalar | None:
-    """With the sign of the divisor, as Python has it."""
+    """Return the remainder, with the sign of the divisor as in Python."""
     if a.type.is_float or b.number == 0:
         return None
     return _combine(lambda x, y: x % y, a, b, nonnegative=b.nonnegative)
@@ -144,7 +144,8 @@ def _rounded(name: str, function: Callable[[Number], int], a: Scalar) -> Scalar:
 
 
 def compare(symbol: str, a: Scalar, b: Scalar) -> Scalar:
-    """`a < b` and the like. A size is never equal to or below -1, whatever it is."""
+    """Return `a < b` and the like. The answer is known if a size is compared with a negative number, since a size is
+    never negative."""
     holds = _COMPARISONS[symbol]
     if a.number is not None and b.number is not None:
         return Scalar(holds(a.number, b.number), DataType.BOOL)
@@ -165,7 +166,7 @@ _COMPARISONS: dict[str, Callable[[Number, Number], bool]] = {
 
 
 def is_whole(scalar: Scalar) -> bool:
-    """Whether a float is known to be an integer; it is then a Python int at run time."""
+    """Tell whether a float is known to be an integer; it is then a Python int at run time."""
     return scalar.type.is_integer or _is_whole(scalar._expr)
 
 
@@ -189,7 +190,7 @@ def _is_whole(expr: Expr) -> bool:
 
 
 def _is_whole_value(value: ir.Value, depth: int = 4) -> bool:
-    """The same of a value that has got a name: judged by the node that computes it, not too far back."""
+    """Tell the same of a value of the graph, by the nodes that compute it, up to `depth` nodes back."""
     if type_of(value).is_integer:
         return True
     if value.const_value is not None:
@@ -208,7 +209,7 @@ def _dtype(a: Scalar) -> DataType:
 
 
 def _exact(a: Scalar, b: Scalar) -> bool:
-    """Whether Python computes with these two what the element type would."""
+    """Tell whether Python computes with these two numbers what the element type would."""
     if a.type.dtype != DataType.FLOAT:
         return True
     literal = b.number if a.number is None else a.number
@@ -218,7 +219,7 @@ def _exact(a: Scalar, b: Scalar) -> bool:
 
 
 def _combine(function: Callable[[Expr, Expr], Expr], a: Scalar, b: Scalar, nonnegative: bool = False) -> Scalar:
-    """`function` of both, computed now if both are known."""
+    """Return `function` of both, computed now if both are known."""
     left, right = _short(a), _short(b)
     if isinstance(left, Expr) or isinstance(right, Expr):
         return Scalar(function(left, right), _dtype(a), nonnegative)  # type: ignore[arg-type]
@@ -226,7 +227,7 @@ def _combine(function: Callable[[Expr, Expr], Expr], a: Scalar, b: Scalar, nonne
 
 
 def _short(a: Scalar) -> Scalar | Number:
-    """A known number as itself."""
+    """Return the number itself if it is known, else the scalar."""
     return a if a.number is None else _shortest(a.number)
 
 

@@ -1,4 +1,5 @@
-"""Sliding windows: what kernel_shape, strides, dilations, pads and auto_pad of a Conv or a pooling mean together."""
+"""Sliding windows: the meaning of kernel_shape, strides, dilations, pads and auto_pad of a Conv or a pooling
+together."""
 
 from __future__ import annotations
 
@@ -16,8 +17,9 @@ Ints = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Window:
-    """One window over the spatial axes. `begin` and `end` are the pads of every axis; they are None where auto_pad
-    makes them depend on a size that only the running model knows (then `upper` says which side gets the odd one)."""
+    """One window over the spatial axes. `begin` and `end` are the pads of every axis. They are None if auto_pad makes
+    them depend on a size that only the running model knows; then `upper` tells whether an odd pad is added at the
+    end."""
 
     kernel: Ints
     stride: Ints
@@ -32,12 +34,12 @@ class Window:
 
     @property
     def extent(self) -> Ints:
-        """How many positions the window spans on each axis."""
+        """The number of positions that the window spans on each axis."""
         return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilation, strict=True))
 
     @property
     def symmetric(self) -> bool:
-        """Whether PyTorch's own `padding` can say the pads: as many before as after."""
+        """Tell whether PyTorch's own `padding` can express the pads: they are equal before and after."""
         return self.begin is not None and self.begin == self.end and all(p >= 0 for p in self.begin)
 
     @property
@@ -53,7 +55,7 @@ class Window:
         return Window(self.kernel, self.stride, self.dilation, (0,) * self.rank, (0,) * self.rank)
 
     def pad(self, x: Expr, value: float | None = None) -> Expr:
-        """`x` with the pads around it (of `value`, or zeros), so that the window itself needs none."""
+        """Return `x` with the pads around it (of `value`, or zeros), so that the window itself needs none."""
         if not self.padded:
             return x
         if self.begin is None or self.end is None:
@@ -64,7 +66,8 @@ class Window:
 
 
 def empty_result(n: Node, x: Tensor) -> Expr | None:
-    """The result of a node that is known to have no elements, which PyTorch refuses to compute: no window fits."""
+    """Return the result of a node if it is known to have no elements, because no window fits. PyTorch refuses to
+    compute it."""
     shape = n.output.shape
     if shape is None or 0 not in shape or not all(isinstance(size, int) for size in shape):
         return None
@@ -81,7 +84,7 @@ def window(
     pads: Ints | None,
     auto_pad: str | None,
 ) -> Window:
-    """The window that a node's attributes describe."""
+    """Return the window that a node's attributes describe."""
     if not kernel_shape:
         n.fail("it has no kernel_shape")
     rank = len(kernel_shape)
@@ -104,7 +107,8 @@ def window(
 
 
 def _same(x: Tensor, own: Window, upper: bool) -> Window:
-    """As many outputs as ceil(input / stride). With a stride of 1 that is independent of the input's size."""
+    """Return the window with pads that give ceil(input / stride) outputs. With a stride of 1 they do not depend on the
+    input's size."""
     totals = []
     for axis, (extent, stride) in enumerate(zip(own.extent, own.stride, strict=True)):
         size = x.type.dim(axis + 2)
@@ -120,5 +124,5 @@ def _same(x: Tensor, own: Window, upper: bool) -> Window:
 
 
 def torch_pads(begin: Ints, end: Ints) -> Ints:
-    """The amounts for `F.pad`: pairs of (before, after), the last axis first."""
+    """Return the amounts for `F.pad`: pairs of (before, after), the last axis first."""
     return tuple(p for pair in zip(reversed(begin), reversed(end), strict=True) for p in pair)

@@ -1,7 +1,8 @@
-"""Operators of other domains that are defined by ONNX's own: one function an operator, as in ops/, but it writes ONNX.
+"""Define operators of other domains by ONNX's own. There is one function for each operator, as in ops/, but it writes
+ONNX.
 
-ONNX Runtime's fused operators are what several nodes mean together. Taken apart again they give the same layers, and
-the same source, as the model before the runtime's optimiser had seen it: FusedConv is `nn.Conv2d` and an activation,
+A fused operator of ONNX Runtime stands for several nodes. Taken apart again, it gives the same layers, and the same
+source, as the model had before the runtime's optimiser. FusedConv becomes `nn.Conv2d` and an activation,
 SkipLayerNormalization an addition and `nn.LayerNorm`, Attention a projection and `F.scaled_dot_product_attention`.
 """
 

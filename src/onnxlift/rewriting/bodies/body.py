@@ -1,12 +1,13 @@
-"""How the body of an operator is written: a function that gets the node's inputs and attributes and calls operators.
+"""The language that bodies of operators are written in: a function gets the node's inputs and attributes and calls
+operators.
 
     @body("BiasGelu")
     def BiasGelu(b: Body, A: Value, B: Value) -> Value:
         return b.Gelu(b.Add(A, B))
 
-Positional parameters are the inputs in order (None where the node leaves one out), keyword-only ones the attributes
-with their defaults; an attribute that the function does not name may not be set. It returns one value for each output,
-None for those that it does not make.
+Positional parameters are the inputs in order (None where the node leaves one out). Keyword-only parameters are the
+attributes with their defaults; the node may not set other attributes. The function returns one value for each output,
+None for those that it does not compute.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ OPSET = 23
 
 
 class NoBody(Exception):  # noqa: N818  # it never reaches a user: UnsupportedError gathers them
-    """A use of the operator that ONNX's own operators cannot say; the text completes 'not supported: ...'."""
+    """A use of the operator that ONNX's own operators cannot express. The text completes 'not supported: ...'."""
 
 
 class Body:
-    """The body being written. `b.Add(x, y)` appends a node and gives its output."""
+    """The body that is being written. `b.Add(x, y)` appends a node and returns its output."""
 
     def __init__(self, node: ir.Node) -> None:
         self.node = node
@@ -49,7 +50,7 @@ class Body:
         return lambda *inputs, **attributes: self.several(1, op_type, *inputs, **attributes)[0]
 
     def several(self, count: int, op_type: str, *inputs: Value | None, **attributes: Any) -> list[Value]:
-        """The outputs of a node that has more than one. Attributes that are None are left out."""
+        """Append a node with `count` outputs and return them. Attributes that are None are left out."""
         given = {name: value for name, value in attributes.items() if value is not None}
         node = ir.node(op_type, list(inputs), given, num_outputs=count, name=op_type)
         for index, output in enumerate(node.outputs):
@@ -58,20 +59,21 @@ class Body:
         return list(node.outputs)
 
     def number(self, number: float, like: Value) -> Value:
-        """A constant of the element type of `like`, which is an input."""
+        """Return a constant of the element type of `like`, which is an input."""
         if like.dtype is None:
             self.fail("the element type of its input is not known")
         return self.constant(np.asarray(number, like.dtype.numpy()))
 
     def ints(self, *numbers: int) -> Value:
-        """A list of axes or sizes."""
+        """Return a constant list of axes or sizes."""
         return self.constant(np.asarray(numbers, np.int64))
 
     def constant(self, array: np.ndarray[Any, Any]) -> Value:
         return self.Constant(value=ir.tensor(array))
 
     def transposed(self, x: Value, order: Sequence[int]) -> Value:
-        """`x` with its axes in another order. Of a constant input it is a constant again, read when it is needed."""
+        """Return `x` with its axes in another order. If `x` is a constant input, the result is a constant too, computed
+        when it is needed."""
         tensor = constant(self.node.inputs[self.inputs.index(x)]) if x in self.inputs else None
         if tensor is None:
             return self.Transpose(x, perm=list(order))
@@ -80,7 +82,7 @@ class Body:
         return self.Constant(value=ir.LazyTensor(partial(_transpose, tensor, order), tensor.dtype, shape))
 
     def wants(self, index: int) -> bool:
-        """Whether anybody reads output `index` of the node."""
+        """Tell whether anybody reads output `index` of the node."""
         if index >= len(self.node.outputs):
             return False
         output = self.node.outputs[index]
@@ -110,17 +112,17 @@ def body(*op_types: str, domain: str = MICROSOFT) -> Callable[[Function], Functi
 
 
 def operators() -> list[tuple[str, str]]:
-    """Domain and type of every operator that has a body here."""
+    """Return domain and type of every operator that has a body here."""
     return sorted(_TABLE)
 
 
 def has_body(node: ir.Node) -> bool:
-    """Whether the operator has a body here."""
+    """Tell whether the operator has a body here."""
     return (node.domain, node.op_type) in _TABLE
 
 
 def body_of(node: ir.Node) -> ir.Function:
-    """The body of `node`, written for its types and attributes. Raises `NoBody` for a use that has none."""
+    """Return the body of `node`, written for its types and attributes. Raise `NoBody` for a use that has none."""
     function = _TABLE[node.domain, node.op_type]
     b = Body(node)
     parameters = list(inspect.signature(function).parameters.values())[1:]
@@ -136,7 +138,7 @@ def body_of(node: ir.Node) -> ir.Function:
     try:
         results = function(b, *positional, **keywords)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        # A stranger's attribute may be of any type, and sizes may not divide.
+        # In an untrusted model an attribute may be of any type, and sizes may not divide.
         b.fail(f"its inputs and attributes do not go together ({error})")
     outputs = results if isinstance(results, Sequence) else [results]
     return _function(b, outputs)
@@ -160,7 +162,8 @@ def _arguments(b: Body, parameters: list[inspect.Parameter], inputs: list[Value 
 
 
 def _function(b: Body, outputs: Sequence[Value | None]) -> ir.Function:
-    """As many inputs as the node has, and one more that no node gives: what stands for outputs that are not made."""
+    """Return the body as a function. It has the inputs of the node, and one more that no node passes: this stands for
+    outputs that are not computed."""
     nothing = ir.Value(name="nothing")
     for index in range(len(b.node.outputs)):
         if b.wants(index) and (index >= len(outputs) or outputs[index] is None):
@@ -172,19 +175,19 @@ def _function(b: Body, outputs: Sequence[Value | None]) -> ir.Function:
     return ir.Function(b.node.domain, b.node.op_type, graph=graph, attributes=[])
 
 
-# What ONNX Runtime's optimisers put in front of the name of a node that they have fused.
+# The prefix that ONNX Runtime's optimisers give to the name of a node that they have fused.
 _FUSED = re.compile(r"(fused |\w+_\d+-)(?=/)")
 _LAYERS = frozenset({"Conv", "Gemm", "MatMul", "LayerNormalization", "RMSNormalization", "GroupNormalization"})
 
 
 def name_of(call: ir.Node, node: ir.Node) -> str:
-    """What a node of the body of `call` is called. The layer in it has the name of the fused node, which had it from
-    the layer."""
+    """Return the name for a node of the body of `call`. The layer in the body gets the name of the fused node, which
+    had it from the layer."""
     name = _FUSED.sub("", call.name or "", count=1) or call.op_type
     return name if node.op_type in _LAYERS else f"{name}_{node.op_type}"
 
 
-# What several bodies ask about their inputs
+# Questions that several bodies ask about their inputs
 
 
 def rank(value: Value | None) -> int | None:
@@ -192,12 +195,12 @@ def rank(value: Value | None) -> int | None:
 
 
 def size(value: Value | None, axis: int) -> int | str | None:
-    """The size of one axis: a number, a name, or None if unknown."""
+    """Return the size of one axis: a number, a name, or None if unknown."""
     shape = shape_of(value)
     return shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
 
 
 def is_scalar(value: Value | None) -> bool:
-    """Whether a tensor is known to have one element."""
+    """Tell whether a tensor is known to have one element."""
     shape = shape_of(value)
     return shape is not None and all(dim == 1 for dim in shape)

@@ -1,8 +1,9 @@
-"""Attention of ONNX Runtime, with the projection that it may include, on top of ONNX's own.
+"""Bodies of ONNX Runtime's attention operators, with the projection that they may include, written with ONNX's
+Attention.
 
 A mask says which keys count: in full (batch, queries, keys), for each key (batch, keys), or as the lengths (batch) of
-sequences that are padded at their end. As in ONNX Runtime, a key that does not count gets `mask_filter_value` added to
-its scores, so that a query without any key still sees all of them.
+sequences that are padded at their end. As in ONNX Runtime, `mask_filter_value` is added to the scores of a key that
+does not count. So a query for which no key counts still sees all of them.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def Attention(
     scale: float = 0.0,
     unidirectional: int = 0,
 ) -> list[Value | None]:
-    """The weights of the projections to queries, keys and values stand side by side in one matrix."""
+    """The weights of the projections to queries, keys and values are side by side in one matrix."""
     if do_rotary or past_present_share_buffer:
         b.fail("rotary embeddings, or a buffer that past and present share")
     projected = b.MatMul(input, weights)
@@ -97,7 +98,7 @@ def _from_projection(
     scale: float,
     unidirectional: int,
 ) -> list[Value | None]:
-    """The attention, and the present keys and values as one tensor."""
+    """Return the attention, and the present keys and values as one tensor."""
     q, k, v = _split(b, projected, sizes)
     keys = values = None
     if past is not None:
@@ -113,7 +114,7 @@ def _from_projection(
 
 
 def _split(b: Body, projected: Value, sizes: Ints) -> list[Value]:
-    """Queries, keys and values, under these names."""
+    """Split the projection into queries, keys and values, and name them so."""
     parts = b.several(3, "Split", projected, b.ints(*sizes), axis=-1)
     for part, name in zip(parts, "qkv", strict=True):
         part.name = name
@@ -133,7 +134,8 @@ def _attend(
     causal: int,
     present: bool,
 ) -> list[Value | None]:
-    """ONNX's attention, with the present keys and values if they are wanted. A scale of 0 stands for the usual one."""
+    """Return ONNX's attention, with the present keys and values if they are wanted. A scale of 0 stands for the
+    default."""
     outputs = b.several(
         3 if present else 1,
         "Attention",
@@ -152,8 +154,8 @@ def _attend(
 
 
 class _Mask:
-    """What is added to the scores: a mask, a bias, or both. `like` is of the element type of the scores, and `input`
-    has the batch as its first axis."""
+    """A mask, a bias, or both, which are added to the scores. `like` has the element type of the scores, and the first
+    axis of `input` is the batch."""
 
     def __init__(
         self,
@@ -172,8 +174,8 @@ class _Mask:
         self.like = input if like is None else like
 
     def added(self, keys: Value, axis: int, past: Value | None) -> Value | None:
-        """The sum of both, of shape (batch or 1, heads or 1, queries or 1, keys). The number of keys is the size of
-        `axis` of `keys`, and of the past ones."""
+        """Return the sum of mask and bias, of shape (batch or 1, heads or 1, queries or 1, keys). The number of keys is
+        the size of `axis` of `keys`, plus that of the past ones."""
         if self.mask is None:
             return self.bias
         b = self.b
@@ -191,7 +193,7 @@ class _Mask:
         return b.Greater(b.Unsqueeze(mask, b.ints(*places)), b.number(0, mask))
 
     def _within(self, limits: Value, keys: Value, axis: int, past: Value | None) -> Value:
-        """Whether a key lies before the end of its sequence and, if that is given too, not before its start."""
+        """Return which keys are before the end of their sequence and, if starts are given too, not before its start."""
         b = self.b
         count = size(limits, 0)
         length = b.Shape(keys, start=axis, end=axis + 1)
@@ -230,8 +232,9 @@ def MultiHeadAttention(
     scale: float = 0.0,
     unidirectional: int = 0,
 ) -> list[Value | None]:
-    """Queries, keys and values come as (batch, length, features) each; as (batch, length, heads, 3, features) together;
-    or keys and values as (batch, length, heads, 2, features), or each with the heads split off already."""
+    """The inputs come in one of four forms: queries, keys and values as (batch, length, features) each; all three
+    packed as (batch, length, heads, 3, features); keys and values packed as (batch, length, heads, 2, features); or
+    keys and values with the heads split off already."""
     if past_sequence_length is not None or cache_indirection is not None:
         b.fail("a buffer that past and present share")
     mask = _Mask(b, key_padding_mask, attention_bias, mask_filter_value, query)
@@ -255,7 +258,7 @@ def MultiHeadAttention(
 
 
 def _three(b: Body, query: Value, key: Value | None, value: Value | None) -> list[Value]:
-    """Queries, keys and values, apart."""
+    """Return queries, keys and values as separate tensors."""
     if key is None:
         if rank(query) != 5:
             b.fail("it has no keys, and its queries are not packed with them")
@@ -268,7 +271,7 @@ def _three(b: Body, query: Value, key: Value | None, value: Value | None) -> lis
 
 
 def _unpacked(b: Body, packed: Value, index: int) -> Value:
-    """One part of (batch, length, heads, parts, features), without the axis of heads."""
+    """Return one part of (batch, length, heads, parts, features), without the axis of heads."""
     part = b.Gather(packed, b.constant(np.asarray(index)), axis=3)
     return b.Reshape(part, b.ints(0, 0, -1))
 
@@ -278,7 +281,7 @@ def _with_heads(b: Body, x: Value, heads: int) -> Value:
 
 
 def _widths(b: Body, query: Value, value: Value | None, bias: Value) -> Ints:
-    """How much of the bias belongs to the queries, the keys and the values."""
+    """Return how much of the bias belongs to the queries, the keys and the values."""
     total = size(bias, 0)
     width = size(query, 2) if rank(query) == 3 else None
     if width is None and isinstance(total, int):
@@ -353,8 +356,9 @@ def PackedMultiHeadAttention(
     num_heads: int,
     scale: float = 0.0,
 ) -> Value:
-    """All sequences behind one another, (tokens, features), or queries, keys and values packed as (tokens, heads, 3,
-    features). A token sees those of its own sequence. ONNX Runtime's CPU build cannot run it: as documented."""
+    """All sequences are joined: (tokens, features), or queries, keys and values packed as (tokens, heads, 3, features).
+    A token sees only the tokens of its own sequence. The body follows the documentation, since ONNX Runtime's CPU build
+    cannot run it."""
     if attention_bias is not None:
         b.fail("a bias of the scores")
     if key is None or value is None:
@@ -388,7 +392,8 @@ def PackedAttention(
     qkv_hidden_sizes: Ints | None = None,
     scale: float = 0.0,
 ) -> Value:
-    """PackedMultiHeadAttention with its projection. ONNX Runtime's CPU build cannot run it: as documented."""
+    """PackedMultiHeadAttention with its projection. The body follows the documentation, since ONNX Runtime's CPU build
+    cannot run it."""
     if attention_bias is not None:
         b.fail("a bias of the scores")
     sizes = qkv_hidden_sizes or _thirds(b, size(weights, 1))
@@ -399,7 +404,7 @@ def PackedAttention(
 def _attend_packed(b: Body, q: Value, k: Value, v: Value, ends: Value, heads: int, scale: float) -> Value:
     zero, one = (b.constant(np.asarray(n)) for n in (0, 1))
     token = b.Range(zero, b.Squeeze(b.Shape(q, start=0, end=1)), one)
-    # The number of sequences that end before a token is the number of its own.
+    # The index of a token's sequence is the number of sequences that end before the token.
     ended = b.GreaterOrEqual(b.Unsqueeze(token, b.ints(1)), b.Cast(ends, to=7))
     sequence = b.ReduceSum(b.Cast(ended, to=7), b.ints(1), keepdims=0)
     same = b.Equal(b.Unsqueeze(sequence, b.ints(1)), sequence)
@@ -423,7 +428,8 @@ def RotaryEmbedding(
     rotary_embedding_dim: int = 0,
     scale: float = 1.0,
 ) -> Value:
-    """A single position is that of the first token. Without `num_heads` a head is as wide as the caches turn it."""
+    """If a single position is given, it is that of the first token. Without `num_heads`, a head has as many features as
+    the caches rotate."""
     if is_packed_batching or scale != 1:
         b.fail("packed batches, or a scale")
     if rank(position_ids) == 1:

@@ -1,7 +1,8 @@
-"""Products and convolutions of ONNX Runtime with an activation, a scale, a sum or a transposition fused into them.
+"""Bodies of ONNX Runtime's products and convolutions with an activation, a scale, a sum or a transposition fused into
+them.
 
-FusedConv(X, W, B, Z, activation="Relu")   ->   Relu(Add(Conv(X, W, B), Z))
-FusedMatMul(A, B, transB=1, alpha=0.125)   ->   Mul(MatMul(A, Transpose(B)), 0.125)
+    FusedConv(X, W, B, Z, activation="Relu")   ->   Relu(Add(Conv(X, W, B), Z))
+    FusedMatMul(A, B, transB=1, alpha=0.125)   ->   Mul(MatMul(A, Transpose(B)), 0.125)
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from .body import Body, Value, body, rank
 Ints = tuple[int, ...]
 Floats = tuple[float, ...]
 
-# What the parameters of each activation are called, in the order in which ONNX Runtime lists them.
+# The names of each activation's parameters, in the order in which ONNX Runtime lists them.
 _ACTIVATIONS: dict[str, tuple[str, ...]] = {
     "Relu": (),
     "Sigmoid": (),
@@ -33,7 +34,7 @@ _ACTIVATIONS: dict[str, tuple[str, ...]] = {
 
 
 def activated(b: Body, x: Value, name: str | None, parameters: dict[str, float]) -> Value:
-    """`x` after the activation of this name. Parameters that it does not have must not be given."""
+    """Return `x` after the named activation; give up if it does not have these parameters."""
     if not name:
         return x
     if name not in _ACTIVATIONS or not parameters.keys() <= set(_ACTIVATIONS[name]):
@@ -67,9 +68,9 @@ def FusedConv(
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Value:
-    """Those whose names begin with Nhwc have the channels of X, Z and the result as the last axis. W is laid out as
-    always, except for NhwcConv: whatever the documentation says, ONNX Runtime's optimiser, which writes it, moves them
-    to the end there too. ONNX Runtime's CPU build can run neither."""
+    """The operators whose names begin with Nhwc have the channels of X, Z and the result as the last axis. W has ONNX's
+    usual layout, except in NhwcConv: there ONNX Runtime's optimiser, which writes it, moves the channels to the end of
+    W too, whatever the documentation says. ONNX Runtime's CPU build can run neither."""
     nhwc = b.node.op_type.startswith("Nhwc")
     if b.node.op_type == "NhwcConv":
         W = channels_first(b, W)
@@ -97,7 +98,7 @@ def NhwcMaxPool(
 
 
 def channels_first(b: Body, x: Value) -> Value:
-    """`x` with its last axis moved behind the batch."""
+    """Return `x` with its last axis moved behind the batch."""
     axes = rank(x)
     if axes is None:
         b.fail("the rank of its input is not known")
@@ -105,7 +106,7 @@ def channels_first(b: Body, x: Value) -> Value:
 
 
 def channels_last(b: Body, x: Value, axes: int | None) -> Value:
-    """`x` of so many axes with the one behind the batch moved to the end."""
+    """Return `x`, which has `axes` axes, with the one behind the batch moved to the end."""
     return b.Transpose(x, perm=[0, *range(2, axes or 0), 1])
 
 
@@ -150,7 +151,7 @@ def FusedMatMul(
     transBatchA: int = 0,
     transBatchB: int = 0,
 ) -> Value:
-    """`alpha` times the product. A transposition of the batch moves the first axis in front of the last one."""
+    """The product times `alpha`. Transposing the batch moves the first axis in front of the last one."""
     y = b.MatMul(_transposed(b, A, transA, transBatchA), _transposed(b, B, transB, transBatchB))
     return y if alpha == 1 else b.Mul(y, b.number(alpha, A))
 
@@ -186,7 +187,7 @@ def FusedMatMulActivation(
     transBatchA: int = 0,
     transBatchB: int = 0,
 ) -> Value:
-    """ONNX Runtime's CPU build cannot run it: as documented."""
+    """Follow the documentation, since ONNX Runtime's CPU build cannot run it."""
     product = {"transA": transA, "transB": transB, "transBatchA": transBatchA, "transBatchB": transBatchB}
     y = FusedMatMul(b, A, B, alpha=alpha, **product)
     if activation in ("Softmax", "LogSoftmax"):
@@ -196,7 +197,7 @@ def FusedMatMulActivation(
 
 @body("GemmFastGelu")
 def GemmFastGelu(b: Body, X: Value, W: Value, bias: Value | None) -> Value:
-    """ONNX Runtime's CPU build cannot run it: as documented."""
+    """Follow the documentation, since ONNX Runtime's CPU build cannot run it."""
     return FastGelu(b, b.MatMul(X, W), bias)
 
 
@@ -223,13 +224,13 @@ def QuickGelu(b: Body, X: Value, *, alpha: float = float(np.float32(1.702))) -> 
 
 @body("BiasAdd")
 def BiasAdd(b: Body, X: Value, bias: Value, skip: Value) -> Value:
-    """ONNX Runtime's CPU build cannot run it: as documented."""
+    """Follow the documentation, since ONNX Runtime's CPU build cannot run it."""
     return b.Add(b.Add(X, bias), skip)
 
 
 @body("BiasSplitGelu")
 def BiasSplitGelu(b: Body, X: Value, bias: Value) -> Value:
-    """ONNX Runtime's CPU build cannot run it: as documented."""
+    """Follow the documentation, since ONNX Runtime's CPU build cannot run it."""
     left, right = b.several(2, "Split", b.Add(X, bias), axis=-1, num_outputs=2)
     return b.Mul(left, b.Gelu(right))
 
@@ -237,7 +238,8 @@ def BiasSplitGelu(b: Body, X: Value, bias: Value) -> Value:
 @body("BiasSoftmax")
 def BiasSoftmax(b: Body, data: Value, bias: Value, *, axis: int = 1, is_inner_broadcast: int) -> Value:
     """The softmax goes over all axes from `axis` on. The bias lacks axes in front of `axis` (inner) or in front of all
-    axes (outer): either way it broadcasts. ONNX Runtime's CPU build cannot run it: as documented."""
+    axes (outer); in both cases it broadcasts. The body follows the documentation, since ONNX Runtime's CPU build cannot
+    run it."""
     axes = rank(data)
     if axes is None or rank(bias) != axes:
         b.fail("its bias does not have as many axes as its data")

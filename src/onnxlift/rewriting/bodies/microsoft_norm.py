@@ -1,4 +1,4 @@
-"""Normalisations of ONNX Runtime, with the residual sum or the embeddings that come before them.
+"""Bodies of ONNX Runtime's normalisations, with the residual sum or the embeddings before them.
 
 SkipLayerNormalization(input, skip, gamma, beta)   ->   LayerNormalization(Add(input, skip), gamma, beta)
 """
@@ -20,7 +20,8 @@ _ZERO, _ONE = np.asarray(0), np.asarray(1)
 def SimplifiedLayerNormalization(
     b: Body, X: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Value:
-    """RMSNormalization, as ONNX Runtime called it before ONNX had it; it never left the default domain."""
+    """RMSNormalization, under the name that ONNX Runtime gave it before ONNX had it. It is still in the default
+    domain."""
     return b.RMSNormalization(X, scale, axis=axis, epsilon=epsilon, stash_type=stash_type)
 
 
@@ -52,8 +53,8 @@ def SkipSimplifiedLayerNormalization(
 
 
 def _residual_sum(b: Body, input: Value, skip: Value, bias: Value | None) -> Value:
-    """`input + skip + bias`. The bias is added first to the side that is the product with a weight: it is the bias of
-    that linear layer."""
+    """Return `input + skip + bias`. If one side is the product with a weight, the bias is added to that first: it is
+    the bias of a linear layer."""
     if bias is None:
         return b.Add(input, skip)
     if _is_projection(b, 1) and not _is_projection(b, 0):
@@ -84,7 +85,7 @@ def EmbedLayerNormalization(
     mask_index_type: int = 0,
 ) -> list[Value | None]:
     """The sum of the embeddings of words, positions (0, 1, 2, ... if not given) and segments, normalised. The second
-    output counts what the mask leaves of each sequence."""
+    output counts the words of each sequence that the mask leaves."""
     total = b.Gather(word_embedding, input_ids)
     if position_ids is None:
         length = b.Squeeze(b.Shape(input_ids, start=1, end=2))
@@ -97,7 +98,7 @@ def EmbedLayerNormalization(
 
 
 def _mask_index(b: Body, input_ids: Value, mask: Value | None) -> Value:
-    """How many words of each sequence the mask leaves; 0 without a mask."""
+    """Return how many words of each sequence the mask leaves; 0 without a mask."""
     if mask is None:
         return b.ReduceSum(b.Sub(input_ids, input_ids), b.ints(1), keepdims=0)
     return b.ReduceSum(mask, b.ints(1), keepdims=0)
@@ -115,7 +116,8 @@ def GroupNorm(
     epsilon: float = 1e-5,
     groups: int,
 ) -> Value:
-    """The activation is none (0) or SiLU (1). ONNX Runtime's CPU build cannot run it: as documented."""
+    """The activation is none (0) or SiLU (1). The body follows the documentation, since ONNX Runtime's CPU build cannot
+    run it."""
     return _group_norm(b, X, X, gamma, beta, activation, bool(channels_last), epsilon, groups)
 
 
@@ -133,8 +135,9 @@ def SkipGroupNorm(
     epsilon: float = 1e-5,
     groups: int,
 ) -> list[Value | None]:
-    """Of X plus skip, which may be one number for each sample and channel, plus a bias for each channel; the second
-    output is that sum. ONNX Runtime's CPU build cannot run it: as documented."""
+    """The norm of the sum of X, skip and bias; the second output is this sum. `skip` may have one number for each
+    sample and channel, `bias` has one for each channel. The body follows the documentation, since ONNX Runtime's CPU
+    build cannot run it."""
     spatial = b.ints(1, 2) if channels_last else b.ints(2, 3)
     if rank(skip) == 2:
         skip = b.Unsqueeze(skip, spatial)
@@ -157,7 +160,7 @@ def _group_norm(
     epsilon: float,
     groups: int,
 ) -> Value:
-    """The norm of `x`, which has the element type and rank of the input `like`."""
+    """Return the norm of `x`, which has the element type and rank of the input `like`."""
     if activation not in (0, 1):
         b.fail(f"its activation has the number {activation}")
     weights = [w if w.dtype == like.dtype else b.CastLike(w, like) for w in (gamma, beta)]

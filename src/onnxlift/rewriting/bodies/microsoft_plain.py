@@ -1,4 +1,4 @@
-"""Operators of ONNX Runtime that ONNX took over later, sometimes with small changes: they become ONNX's."""
+"""Bodies of ONNX Runtime's operators that ONNX took over later, sometimes with small changes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def Pad(b: Body, data: Value, pads: Value, value: Value | None, *, mode: str = "
 def TorchEmbedding(
     b: Body, weight: Value, indices: Value, padding_idx: Value | None, scale_grad_by_freq: Value | None
 ) -> Value:
-    """What comes after the indices is about gradients. ONNX Runtime's CPU build cannot run it: as documented."""
+    """The inputs after the indices concern gradients only. The body follows the documentation, since ONNX Runtime's CPU
+    build cannot run it."""
     return b.Gather(weight, indices)
 
 
@@ -63,7 +64,7 @@ def BiasDropout(
     *,
     seed: int | None = None,
 ) -> list[Value | None]:
-    """ONNX Runtime's CPU build cannot run it: as documented."""
+    """Follow the documentation, since ONNX Runtime's CPU build cannot run it."""
     dropped, mask = b.several(2, "Dropout", b.Add(data, bias), ratio, training_mode, seed=seed)
     return [dropped if residual is None else b.Add(dropped, residual), mask]
 
@@ -75,8 +76,8 @@ def SampleOp(b: Body, X: Value) -> Value:
 
 @body("IsAllFinite")
 def IsAllFinite(b: Body, *inputs: Value, isinf_only: int = 0, isnan_only: int = 0) -> Value:
-    """Whether no element of any input is infinite or not a number. ONNX Runtime's CPU build cannot run it: as
-    documented."""
+    """True if no element of any input is infinite or NaN. The body follows the documentation, since ONNX Runtime's CPU
+    build cannot run it."""
     found = []
     for value in inputs:
         found += [] if isnan_only else [b.IsInf(value)]

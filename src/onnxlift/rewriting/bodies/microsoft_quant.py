@@ -1,10 +1,10 @@
-"""Quantised operators of ONNX Runtime.
+"""Bodies of ONNX Runtime's quantised operators.
 
     QLinearAdd(a, .., b, .., c)         ->   QuantizeLinear(Add(DequantizeLinear(a), DequantizeLinear(b)))
     DynamicQuantizeMatMul(A, B, ..)     ->   MatMulInteger of DynamicQuantizeLinear(A) and B, times both scales
 
-The first is how ONNX Runtime documents them. Its kernels fold the scales into one factor where they can, so a number
-that lies in the middle between two steps may be rounded to the other one.
+The first is how ONNX Runtime documents these operators. Its kernels fold the scales into one factor where they can, so
+a number half way between two steps may be rounded to the other one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def DequantizeLinear(
 
 
 def quantized(b: Body, x: Value, scale: Value, zero_point: Value | None, like: Value) -> Value:
-    """`x` in steps of `scale`, as integers of the type of the input `like`."""
+    """Return `x` in steps of `scale`, as integers of the type of the input `like`."""
     if zero_point is not None:
         return b.QuantizeLinear(x, scale, zero_point)
     return b.QuantizeLinear(x, scale, output_dtype=None if like.dtype is None else int(like.dtype))
@@ -91,7 +91,7 @@ def _around(
     Y_scale: Value,
     Y_zero_point: Value | None,
 ) -> Value:
-    """`function` of the numbers that X stands for, quantised again."""
+    """Return `function` of the dequantised X, quantised again."""
     return quantized(b, function(b.DequantizeLinear(X, X_scale, X_zero_point)), Y_scale, Y_zero_point, X)
 
 
@@ -128,7 +128,7 @@ def QLinearSoftmax(
     axis: int = -1,
     opset: int,
 ) -> Value:
-    """`opset` is the one of the Softmax: until 12 it goes over all axes from `axis` on."""
+    """`opset` is that of the Softmax: until opset 12 the softmax goes over all axes from `axis` on."""
     axes = rank(X)
 
     def softmax(x: Value) -> Value:
@@ -151,7 +151,7 @@ def QLinearReduceMean(
     axes: Ints,
     keepdims: int,
 ) -> Value:
-    """ONNX Runtime's CPU build cannot run it: as documented."""
+    """Follow the documentation, since ONNX Runtime's CPU build cannot run it."""
     return _around(
         b,
         lambda x: b.ReduceMean(x, b.ints(*axes), keepdims=keepdims),
@@ -207,7 +207,8 @@ def QLinearGlobalAveragePool(
 
 
 def _on_channels_first(b: Body, x: Value, like: Value, last: int, function: Callable[[Value], Value]) -> Value:
-    """`function` of `x`, which has the axes of the input `like`, with the channels behind the batch."""
+    """Return `function` of `x`, with the channels moved behind the batch for the call if they are last. `x` has the
+    axes of the input `like`."""
     if not last:
         return function(x)
     x.shape = like.shape
@@ -235,7 +236,7 @@ def QLinearConv(
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Value:
-    """ONNX's own, for tensors whose channels are the last axis as well."""
+    """ONNX's own QLinearConv, but the channels may be the last axis."""
     rest = [x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point]
     inputs = rest if B is None else [*rest, B]
     window = {"auto_pad": auto_pad, "dilations": dilations, "kernel_shape": kernel_shape, "pads": pads}
@@ -261,7 +262,7 @@ def QGemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Value:
-    """C is in steps of `a_scale * b_scale`. Without a scale for it the result is not quantised."""
+    """C is in steps of `a_scale * b_scale`. Without `y_scale` the result is not quantised."""
     left = b.Transpose(A, perm=[1, 0]) if transA else A
     right = b.Transpose(B, perm=[1, 0]) if transB else B
     total = b.MatMulInteger(left, right, a_zero_point, b_zero_point)
@@ -272,7 +273,7 @@ def QGemm(
 
 
 def _scaled(b: Body, total: Value, a_scale: Value, b_scale: Value) -> Value:
-    """Sums of products of integers as the numbers that they stand for."""
+    """Return the numbers that sums of integer products stand for."""
     if not is_scalar(a_scale):
         b.fail("the scale of its first operand is not one number")
     return b.Mul(b.CastLike(total, a_scale), b.Mul(a_scale, b_scale))
@@ -297,7 +298,7 @@ def MatMulIntegerToFloat(
 def DynamicQuantizeMatMul(
     b: Body, A: Value, B: Value, b_scale: Value, b_zero_point: Value | None, bias: Value | None
 ) -> Value:
-    """A is quantised to the range that it has."""
+    """A is quantised to the range of its values."""
     a, a_scale, a_zero_point = b.several(3, "DynamicQuantizeLinear", A)
     scale = b.Mul(a_scale, b_scale)
     y = b.Mul(b.CastLike(b.MatMulInteger(a, B, a_zero_point, b_zero_point), b_scale), scale)
@@ -347,7 +348,7 @@ def QEmbedLayerNormalization(
 
 @body("MulInteger")
 def MulInteger(b: Body, A: Value, A_zero_point: Value | None, B: Value, B_zero_point: Value | None) -> Value:
-    """ONNX Runtime's CPU build cannot run it: as documented."""
+    """Follow the documentation, since ONNX Runtime's CPU build cannot run it."""
     return b.Mul(_centred(b, A, A_zero_point), _centred(b, B, B_zero_point))
 
 
@@ -362,7 +363,7 @@ def _int32(b: Body, x: Value) -> Value:
 
 @body("ReduceSumInteger")
 def ReduceSumInteger(b: Body, data: Value, *, axes: Ints, keepdims: int) -> Value:
-    """ONNX Runtime's CPU build cannot run it: as documented."""
+    """Follow the documentation, since ONNX Runtime's CPU build cannot run it."""
     return b.ReduceSum(_int32(b, data), b.ints(*axes), keepdims=keepdims)
 
 

@@ -1,2 +1,5 @@
-"""From any valid graph to the one form that all later stages expect: no calls of functions, constants are initialisers,
-no Identity nodes, operators that we know, types inferred, nothing dead. Inputs and outputs stay."""
+"""Bring any valid graph into the one form that all later stages expect.
+
+In normal form a graph has no calls of functions, no Identity nodes and no dead nodes. All constants are initialisers,
+all operators are ones that we know, and all types are inferred. Inputs and outputs stay.
+"""

@@ -1,13 +1,14 @@
-"""Every constant is an initialiser of the graph it appears in.
+"""Make every Constant node an initialiser of its graph.
 
     y = Constant(value=t)        ->  initialiser y = t
     y = Constant(value_ints=..)  ->  initialiser y, likewise for value_int, value_float(s), value_string(s)
 
-Not where the value is a reference to an attribute of the enclosing function, which differs from call to call.
-The initialiser is a constant of the code: an exporter keeps weights as initialisers and writes Constant nodes for the
-rest. But if no initialiser is a weight, and a layer's is a Constant (Paddle's exporter
-knows no initialisers), then arrays under names of their own are the model's weights.
-A Constant that is a graph output becomes an initialiser that is a graph output.
+It does not apply if the value is a reference to an attribute of the enclosing function, which differs from call to
+call. A Constant that is a graph output becomes an initialiser that is a graph output.
+
+The initialiser is marked as a constant of the code, not a parameter: exporters store weights as initialisers and write
+Constant nodes for the rest. There is one exception. Paddle's exporter stores no initialisers at all. So if no
+initialiser is a weight, and the weight of a layer is a Constant, then all arrays with names of their own are weights.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
     optional=False,
 )
 def run(model: ir.Model) -> int:
-    """Replace all Constant nodes; gives how many."""
+    """Replace all Constant nodes; return how many."""
     weights = [value for value in model.graph.initializers.values() if may_be_trained(value)]
     count = sweep(model, {"Constant": _visit})
     arrays = [] if weights else [value for value in model.graph.initializers.values() if value.shape]
@@ -44,7 +45,7 @@ def run(model: ir.Model) -> int:
 
 
 def _is_weight(value: ir.Value) -> bool:
-    """Whether this is the matrix or kernel of a layer."""
+    """Tell whether `value` is the matrix or kernel of a layer."""
     is_array = value.shape is not None and len(value.shape) > 1
     return is_array and any(place == 1 and is_standard(user, *_LAYERS) for user, place in value.uses())
 

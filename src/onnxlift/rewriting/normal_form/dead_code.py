@@ -1,11 +1,12 @@
-"""What no output depends on is removed.
+"""Remove everything that no output depends on.
 
-1. A node none of whose outputs is read, or is a graph output, is removed; so are, in turn, the nodes it read from.
+1. A node is removed if none of its outputs is read or is a graph output. Then the nodes that it read from may go in
+   turn.
 2. An initialiser that nobody reads is removed.
 3. A function that nobody calls is removed.
 
-All ONNX operators are free of side effects, random ones included (each draws from its own seed), so a node whose
-outputs are not read cannot be observed. Inputs of the main graph stay, read or not.
+Sound because no ONNX operator has side effects. Random ones have none either: each draws from its own seed. So nobody
+can observe a node whose outputs are not read. Inputs of the main graph stay, read or not.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from onnxlift.stages import step
 
 @step("dead-code", after={"identities": "weights that only an Identity read are left over"}, optional=False)
 def run(model: ir.Model) -> int:
-    """Remove what is dead; gives the number of nodes, initialisers and functions."""
-    # Inner graphs first: what dies inside frees values outside.
+    """Remove what is dead; return the number of nodes, initialisers and functions."""
+    # Inner graphs first: a node removed inside may be the last reader of a value outside.
     removed = sum(_sweep(region) for region in reversed(list(regions(model))))
     return removed + _remove_functions(model)
 
@@ -45,7 +46,7 @@ def _sweep(region: Region) -> int:
 
 
 def release(node: ir.Node) -> None:
-    """Let the node, and all nodes in graphs inside it, read nothing any more."""
+    """Disconnect all inputs of the node and of all nodes in its subgraphs."""
     stack = [node]
     while stack:
         current = stack.pop()

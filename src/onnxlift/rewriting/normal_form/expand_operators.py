@@ -1,12 +1,13 @@
-"""An operator that we have no function for, but that ONNX defines by a body, becomes that body.
+"""Replace an operator that we do not support by the body that defines it.
 
     y = AffineGrid(theta, size)   ->   the nodes by which the operator's schema defines it
 
-Many schemas carry such a body: one for all uses, or one that is built for the types and attributes of the node at hand.
-Its operators may have to be expanded in turn. The operators of ONNX Runtime have no schema here; their bodies are in
-bodies/, and why there is none for some use of one is left in `node.meta["reason"]`. Types must have been inferred, and
-are afterwards. Sound because the body is the operator's definition; its nodes keep the operator set that it is written
-for (`node.version`).
+Many schemas of ONNX have such a body: one for all uses, or one that is built for the types and attributes of the node.
+Operators in a body may have to be expanded in turn. The operators of ONNX Runtime have no schema here; their bodies are
+in bodies/. If one of these has no body for the way it is used, `node.meta["reason"]` says why.
+
+Types must have been inferred before; they are inferred again afterwards. Sound because the body is the operator's
+definition. The nodes of a body keep the opset that it is written for (`node.version`).
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from onnxlift.stages import step
 
 from .expansion import Expansion, Operators
 
-# Bodies are made of simpler operators, which have simpler bodies: none of ONNX's is deeper than four.
+# The operators in a body are simpler, and have simpler bodies. No body of ONNX is nested more than four deep.
 _MAX_ROUNDS = 8
 
 
 @step("expand-operators", after={"types": "a body is built for the types of its inputs"}, optional=False, repeats=True)
 def run(model: ir.Model, *, supported: Operators | None = None) -> int:
-    """Expand the operators that are not `supported(domain, op_type)`, as far as they have a body; gives how many."""
+    """Expand the operators that are not `supported(domain, op_type)` and have a body; return how many."""
     if supported is None:
         return 0
     changes = 0
@@ -52,7 +53,7 @@ def _has_body(model: ir.Model, node: ir.Node) -> bool:
     if bodies.has_body(node):
         return "reason" not in node.meta
     opset = opset_of(node, model.opset_imports)
-    schema: Any = schema_for(node.domain, node.op_type, opset)  # onnx's stubs do not know the two
+    schema: Any = schema_for(node.domain, node.op_type, opset)  # onnx's type stubs lack the attributes
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 
@@ -87,16 +88,20 @@ def _body(model: ir.Model, node: ir.Node) -> ir.Function | None:
 
 
 def _drop_missing_outputs(proto: onnx.FunctionProto) -> None:
-    """A body made for a call that does not ask for the last outputs lists them all the same, and computes none."""
+    """Remove outputs at the end that the body lists but does not compute. ONNX builds bodies so if the call does not
+    ask for the last outputs."""
     computed = {name for node in proto.node for name in node.output} | set(proto.input)
     while proto.output and proto.output[-1] not in computed:
         del proto.output[-1]
 
 
 def _proto(schema: Any, opset: int, node: ir.Node) -> onnx.FunctionProto | None:
-    """The newest body that is not newer than the opset, or else the oldest: all of them define the same operator. None
-    if it depends on a type that is not known (yet: an operator in front of this one may be expanded first), since onnx
-    reads such a type without looking."""
+    """Return the newest body that is not newer than the opset, or else the oldest: all of them define the same
+    operator.
+
+    Return None if the body depends on an input whose type is not known, because onnx would read the type without
+    checking. The type may be known later, when an operator in front of this one has been expanded.
+    """
     versions = schema.function_opset_versions or schema.context_dependent_function_opset_versions
     version = max((v for v in versions if v <= opset), default=min(versions))
     if schema.has_function:
@@ -120,7 +125,11 @@ def _type(value: ir.Value | None) -> bytes:
 
 
 def _connect_outer_values(function: ir.Function, node: ir.Node) -> None:
-    """A body that contains a graph of the node (SequenceMap) reads by name what that graph reads from outside."""
+    """Connect the values that the body reads by name only.
+
+    The body of a SequenceMap contains a graph of the node. What this graph reads from outside is known in the body only
+    by name.
+    """
     outside = {value.name: value for value in _reads_inside(node)}
     if not outside:
         return

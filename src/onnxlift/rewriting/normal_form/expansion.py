@@ -1,9 +1,9 @@
-"""A body in the place of a call: what inlining functions and expanding operators have in common.
+"""Replace calls by bodies: the part that inlining functions and expanding operators have in common.
 
     y = f(x, alpha=2)   ->   the nodes of f, reading x for f's input, with 2 for references to alpha
 
-Every copy of a body gets value and node names of its own. Nodes whose operator set is of another version in the body
-than in the model say so in `node.version`.
+Every copy of a body gets value and node names of its own. If the body uses another version of an opset than the model,
+its nodes say so in `node.version`.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from onnxlift.ir.editing.edit import Edit, Names
 from onnxlift.ir.graph.walk import Region, all_nodes, subgraphs
 
 Operators = Callable[[str, str], bool]
-"""A set of operators: asked with domain and op type."""
+"""Tells whether an operator, given by domain and op type, is in a set."""
 
 BodyOf = Callable[[ir.Node], ir.Function | None]
-"""The body that a node stands for; None if the node stays."""
+"""Gives the body to replace a node by; None if the node stays."""
 
 CALLS = "calls"
-"""Key in `Node.meta` of the calls that a node has come out of: the name of the call -> that of the function."""
+"""Key in `Node.meta`. It maps the name of each call that the node was expanded from to the name of the function."""
 
 NameOf = Callable[[ir.Node, ir.Node], str]
-"""What a copy is called, given the call and the node of the body."""
+"""Gives the name of a copy, from the call and the node of the body."""
 
 
 class Expansion:
-    """Replaces calls by bodies, also inside the bodies. `changes` counts them."""
+    """Replaces calls by bodies, and calls inside the bodies too. `changes` counts them."""
 
     def __init__(self, model: ir.Model, body_of: BodyOf, name_of: NameOf) -> None:
         self.opsets = model.opset_imports
@@ -61,7 +61,7 @@ class Expansion:
         self.changes += edit.finish()
 
     def _replace(self, edit: Edit, call: ir.Node, body: ir.Function) -> list[ir.Node]:
-        """Put a copy of `body` before `call` and take the call out; gives the nodes of the copy."""
+        """Put a copy of `body` before `call` and remove the call; return the nodes of the copy."""
         if len(call.inputs) > len(body.inputs) or len(call.outputs) > len(body.outputs):
             raise LoadError(
                 f"node {quote(call.name or '')} passes {len(call.inputs)} inputs to {quote(body.name)} and takes "
@@ -82,14 +82,15 @@ class Expansion:
                 result = connection.outputs[0]
             edit.redirect(output, result)
             if output.name and result.producer() in nodes and not edit.is_output(result):
-                # The caller's name for it: it says what the result is for.
+                # Keep the caller's name: it says what the result is for.
                 result.name, output.name = output.name, None
         edit.drop(call)
         edit.changes += 1
         return nodes
 
     def _give_nothing(self, edit: Edit, call: ir.Node, output: ir.Value) -> None:
-        """The body returns an optional input that the call leaves out: so it is left out behind the call too."""
+        """Leave out an output of the call that is an optional input of the body, if the call does not pass that
+        input."""
         if edit.is_output(output):
             raise LoadError(
                 f"output {quote(output.name or '')} of the graph is an input of {quote(call.op_type)} that node "
@@ -107,13 +108,14 @@ class Expansion:
         return self._names.fresh(name)
 
     def version_in(self, body: ir.Function, domain: str) -> int | None:
-        """The version of an operator set in the body, if it is not the one of the model."""
+        """Return the version of the opset `domain` in the body; None if it is the version of the model."""
         version = body.opset_imports.get(domain)
         return None if version == self.opsets.get(domain) else version
 
 
 class _Copy:
-    """One copy of a body. `values` maps values of the body to those of the copy, and its inputs to what is passed."""
+    """One copy of a body. `values` maps each value of the body to that of the copy, and each input of the body to what
+    is passed."""
 
     def __init__(self, expansion: Expansion, call: ir.Node, body: ir.Function) -> None:
         self.expansion = expansion
@@ -144,15 +146,16 @@ class _Copy:
         return copy
 
     def adopt(self, old: ir.Value, new: ir.Value) -> ir.Value:
-        """Let `new` be `old` in the copy. Its shape is left to inference: names of sizes mean another size in each
-        call."""
+        """Let `new` stand for `old` in the copy, and return it. Its shape is left to inference, since the name of a
+        size means another size in each call."""
         new.name = self.expansion.fresh_value_name(old.name) if old.name else old.name
         new.type = old.type
         self.values[old] = new
         return new
 
     def attribute(self, name: str, attribute: ir.Attr) -> ir.Attr | None:
-        """None for a reference to an attribute that the call does not pass: then it is not there."""
+        """Return a copy of the attribute, with references resolved. Return None for a reference to an attribute that
+        the call does not pass: the copy does not have it then."""
         if attribute.is_ref():
             found = self.attributes.get(attribute.ref_attr_name or "")
             return None if found is None else self.attribute(name, found)

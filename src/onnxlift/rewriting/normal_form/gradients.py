@@ -1,14 +1,14 @@
-"""A Gradient node holds the graph that it differentiates.
+"""Give each Gradient node the graph that it differentiates.
 
     g = Gradient(a, b, xs=["x"], zs=["z"], y="y")   ->   g = Gradient(a, b, xs=["x"], body=graph (x, z) => y)
 
-In ONNX the node only names values of the graph around it: `y`, and the values that are taken for its variables. The
-body is a copy of what computes `y` from these; everything else that `y` depends on is read from outside. From here on
-names mean nothing, and `y` may go if nobody else reads it.
+In ONNX the node only names values of the graph around it: the result `y`, and the variables `xs` and `zs`. The new body
+is a copy of the nodes that compute `y` from the variables. It reads everything else that `y` depends on from outside.
+Later steps may then rename values, and remove `y` if nobody else reads it.
 
-Sound because a body that is given the very values that it was cut out for computes the very same `y`. Not done where
-a name is not to be found in the graph of the node: then the operator refuses it. A Gradient inside a body is marked
-(`create_graph`): what it gives will be differentiated again.
+Sound because the body gets the values of the same variables, and so computes the same `y`. It does not apply if one of
+the names is not found in the graph of the node; the operator function refuses such a node. A Gradient inside a body is
+marked (`create_graph`), because its result will be differentiated again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HIGHEST_ORDER = 10
     optional=False,
 )
 def run(model: ir.Model) -> int:
-    """Give every Gradient node its body; gives how many."""
+    """Give every Gradient node its body; return how many."""
     copied = changes = 0
     names = Names(model)
     for region in list(regions(model)):
@@ -64,7 +64,7 @@ def _names(node: ir.Node, attribute: str) -> Sequence[str]:
 
 
 def _cut_out(bounds: list[ir.Value], target: ir.Value) -> ir.Graph:
-    """A copy of the nodes that compute `target` from `bounds`; what else they need they read from outside."""
+    """Return a copy of the nodes that compute `target` from `bounds`. They read everything else from outside."""
     needed: set[ir.Node] = set()
     outside: dict[ir.Value, None] = {}
     waiting, seen = [target], set(bounds)
@@ -87,7 +87,7 @@ def _cut_out(bounds: list[ir.Value], target: ir.Value) -> ir.Graph:
 
 
 def _read_by(node: ir.Node) -> list[ir.Value]:
-    """What a node reads, its subgraphs included."""
+    """Return the values that a node and its subgraphs read."""
     read = [value for value in node.inputs if value is not None]
     for inner in inner_nodes(node):
         read += [value for value in inner.inputs if value is not None and value.graph is not inner.graph]
@@ -95,11 +95,11 @@ def _read_by(node: ir.Node) -> list[ir.Value]:
 
 
 def _prepare(body: ir.Graph, names: Names) -> int:
-    """Give the values of a copy names of their own, and mark the gradients in it; gives the number of nodes."""
+    """Give the values of a copy names of their own, and mark the gradients in it; return the number of nodes."""
     count = 0
     for value in body.inputs:
         value.name = names.fresh(value.name or "x")
-        value.const_value = None  # an initialiser by which one differentiates is a variable here
+        value.const_value = None  # an initialiser to differentiate by is a variable in the body
     for node in all_nodes(body):
         count += 1
         for value in node.outputs:
@@ -110,6 +110,6 @@ def _prepare(body: ir.Graph, names: Names) -> int:
 
 
 def _order(body: ir.Graph) -> int:
-    """How many times something is differentiated, if `body` is."""
+    """Return the order of the derivative if `body` is differentiated: 1, and 1 more for each Gradient nested in it."""
     inner = [n.attributes["body"].as_graph() for n in body if n.op_type == "Gradient" and "body" in n.attributes]
     return 1 + max(map(_order, inner), default=0)

@@ -1,14 +1,14 @@
-"""Identity nodes are removed, except where only a node can connect two ends.
+"""Remove Identity nodes, except where only a node can connect two ends.
 
-1. y = Identity(w), w an initialiser of the file   ->  a separate initialiser y with the same tensor object.
-   PyTorch's exporter merges weights of equal value and keeps their names this way
-   (`layer.1.bias = Identity(layer.0.bias)`). They are distinct parameters, so the names must not collapse. Not if the
-   newer exporter says which modules the node is in: then the model itself copies a parameter (`weight.clone()`).
-2. y = Identity(x) otherwise                       ->  x for y.
-   If y is a graph output, x takes the name y.
+1. y = Identity(w), w an initialiser of the file  ->  a separate initialiser y with the same tensor object
+2. y = Identity(x) otherwise                      ->  x instead of y; if y is a graph output, x takes its name
 
-Kept: an Identity from a graph input, an initialiser or another output straight to a graph output, and one that takes
-a value of an outer graph to the output of a subgraph. A value can have only one name and one owner.
+Rule 1 is there because PyTorch's exporter stores weights of equal value once and keeps their names by an Identity
+(`layer.1.bias = Identity(layer.0.bias)`). They are distinct parameters, so both names must stay. It does not apply if
+the newer exporter says which modules the node is in: then the model itself copies a parameter (`weight.clone()`).
+
+An Identity stays if it connects a graph input, an initialiser or another output to a graph output, or a value of an
+outer graph to the output of a subgraph. A value can have only one name and one owner.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from onnxlift.stages import step
     optional=False,
 )
 def run(model: ir.Model) -> int:
-    """Remove Identity nodes; gives how many."""
+    """Remove Identity nodes; return how many."""
     return sweep(model, {"Identity": _visit})
 
 

@@ -1,15 +1,15 @@
-"""The nodes of a model-local function take the place of its call.
+"""Replace each call of a model-local function by the nodes of the function.
 
     y = com.acme::Block(x, w)   ->   the nodes of Block, y for its output
 
-1. Calls inside functions, and inside subgraphs, are inlined as well; loading has made sure that this ends.
+1. Calls inside functions and inside subgraphs are inlined too. The loader has checked that this ends.
 2. A reference to an attribute of the function becomes the attribute that the call passes, or else the function's
-   default, or else is left out: that is how ONNX spells an optional attribute.
-3. A node keeps the operator set of its function: where that differs from the model's, `node.version` says so.
-4. The copy of node `matmul` for the call `block1` is named `/block1/matmul`: a function is a module to be, and this
-   is how exporters write that a node belongs to one.
+   default. If there is neither, it is left out: this is how ONNX writes an optional attribute.
+3. A node keeps the opset of its function. If that differs from the model's, `node.version` says so.
+4. The copy of node `matmul` for the call `block1` is named `/block1/matmul`. Exporters name the nodes of a module so,
+   and a function is to become a module.
 
-Not inlined is a function for which the user has registered an operator of their own: `keep` answers for those.
+A function stays a call if the user has registered an operator of their own for it; `keep` tells which.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from .expansion import Expansion, Operators
 
 @step("inline-functions", optional=False)
 def run(model: ir.Model, *, keep: Operators | None = None) -> int:
-    """Inline the calls of functions, except those that `keep(domain, name)` answers for; gives how many."""
+    """Inline the calls of functions, except those for which `keep(domain, name)` is true; return how many."""
     functions = dict(model.functions)
-    model.functions.clear()  # their names are free, and nobody need look at their bodies
+    model.functions.clear()  # frees their names, and nobody needs to look at their bodies
     kept: set[ir.OperatorIdentifier] = set()
 
     def body_of(node: ir.Node) -> ir.Function | None:

@@ -1,1 +1,1 @@
-"""What exporters folded, merged or dropped is undone, so that the original's parameters come back. For source only."""
+"""Undo what exporters folded, merged or dropped, so that the source has the original's parameters again."""

@@ -1,14 +1,14 @@
-"""A bias that an exporter has dropped because all of it is zero is there again.
+"""Put back a bias that an exporter dropped because it was all zeros.
 
     Gemm(x, head.weight), which says that it read head.bias   ->   Gemm(x, head.weight, head.bias), of zeros
     Conv(x, conv.weight), which a batch norm was folded into  ->   Conv(x, conv.weight, conv.bias), of zeros
 
-The optimiser of PyTorch's newer exporter leaves out the biases of Gemm, Conv and ConvTranspose that are zero, as most
-are before training. Lifted as it is, the model would have no such parameter, and could never train it.
+The optimiser of PyTorch's newer exporter leaves out biases of Gemm, Conv and ConvTranspose that are zero, as most are
+before training. Lifted without it, the model would lack the parameter, and could never train it.
 
-It applies if the operation of a node without a bias (origin/exported.py) reads one parameter beside the weight that is
-called a bias; and, by the second rule, if the norm has one, whose shift is what the layer's bias would be. Not if the
-parameter is in the file. Sound because zeros are added.
+The first rule applies to a node without a bias whose operation (origin/exported.py) reads exactly one parameter called
+a bias. The second rule applies if that bias belongs to a norm which was folded into the layer: the norm's shift becomes
+the layer's bias. Neither applies if the file has the parameter. Sound because only zeros are added.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from onnxlift.stages import step
     },
 )
 def run(model: ir.Model) -> int:
-    """Give layers of the main graph such biases; gives how many."""
+    """Add the dropped biases to layers of the main graph; return how many."""
     program, made = read_program(model.graph), 0
     for node in model.graph if program is not None else ():
         if program is None or not is_standard(node, "Gemm", "Conv", "ConvTranspose") or len(node.inputs) < 2:
@@ -51,7 +51,7 @@ def run(model: ir.Model) -> int:
 
 
 def _dropped(node: ir.Node, program: Program) -> str | None:
-    """The name of the bias that a node had."""
+    """Return the name of the bias that the node had; None if it had none."""
     biases = [name for name in program.parameters_of(node) if name.endswith("bias")]
     if len(biases) != 1:
         return None
@@ -63,7 +63,8 @@ def _dropped(node: ir.Node, program: Program) -> str | None:
 
 
 def _outputs(node: ir.Node) -> int | None:
-    """How many features or channels a layer has whose weight is a constant: what else a file says can be a lie."""
+    """Return the number of output features or channels of a layer. Only a constant weight is asked, since shapes that
+    the file declares may be wrong."""
     weight = node.inputs[1]
     tensor = constant(weight) if weight is not None else None
     if tensor is None or len(tensor.shape) < 2:

@@ -1,13 +1,16 @@
-"""The product of a recurrent cell with a state of zeros, which an exporter has computed ahead, is put back.
+"""Put back the product of a recurrent cell with its initial state of zeros, which an exporter has computed ahead of
+time.
 
     Add(K, Gemm(x, cell.weight_ih, cell.bias_ih)), K = bias_hh in each row      ->   Add(Gemm(zeros, cell.weight_hh,
                                                                                         cell.bias_hh), Gemm(..))
     Split(K), whose parts are added to those of Split(Gemm(x, cell.weight_ih))  ->   Split(Gemm(zeros, ..))
 
-PyTorch's newer exporter computes what does not depend on the input, so the first step of a loop over an `nn.LSTMCell`
-or its kin looks otherwise than the rest. It applies if the file has the two parameters by the names of one cell, and K
-is `bias_hh` in each row, or zeros if there is none, number by number. Sound because a product with zeros is zeros. It
-comes before anything is folded; the idiom `recurrent_cells` then finds the cell.
+PyTorch's newer exporter computes what does not depend on the input. So in a loop over an `nn.LSTMCell`, or another
+cell, the first step looks different from the rest.
+
+It applies if the file has both matrices under the names of one cell, and every row of the constant K equals `bias_hh`,
+or is zeros if the cell has no biases. Sound because a product with zeros is zeros. It must come before anything is
+folded; the idiom `recurrent_cells` then finds the cell.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ _MOST_ELEMENTS = 1 << 20
 
 @step("first-steps", after={"merged-parameters": "cells with equal parameters have their own, by which it knows them"})
 def run(model: ir.Model) -> int:
-    """Put the product back; gives how many."""
+    """Put these products back; return how many."""
     return sweep(model, {"Gemm": _visit})
 
 
@@ -49,7 +52,8 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _partners(edit: Edit, product: ir.Value) -> Iterator[tuple[ir.Node, int]]:
-    """Who reads what belongs to the product with the state, and at which place."""
+    """Yield the nodes that add the product with the state to `product`, and the index of the input where they read
+    it."""
     for user, place in product.uses():
         if user.graph is not edit.graph:
             continue
@@ -73,7 +77,7 @@ def _is_product_of_zeros(value: ir.Value, matrix: ir.Value, bias: ir.Value | Non
     if bias is not None and (numbers is None or shape_of(bias) != shape[1:]):
         return False
     if int(shape[0]) * int(sizes[1]) > _MOST_ELEMENTS:
-        return False  # so many zeros
+        return False  # the zeros of the state would be too many
     return bool((tensor.numpy() == (0.0 if numbers is None else numbers.numpy())).all())
 
 

@@ -1,19 +1,20 @@
-"""A parameter that an exporter has put through functions ahead of time is itself again, and put through them.
+"""Restore a parameter that an exporter has put through functions ahead of time, and apply the functions to it again.
 
     Mul(x, neg), computed from mixer.A_log and exp   ->   Mul(x, Neg(Exp(mixer.A_log)))
     Mul(x, exp_1), computed from logit_scale         ->   Mul(x, Exp(logit_scale))
 
-Mamba keeps the logarithm of what it uses, CLIP that of its temperature, so that training cannot change the sign.
-PyTorch's newer exporter computes such functions of parameters ahead of time, and notes what it has computed a constant
-from, each step of it by name: the parameter would be missing in the state dict, and what was made of it not be trained.
+Mamba's parameter is the logarithm of what it uses, and CLIP's the logarithm of its temperature, so that training cannot
+change the sign. PyTorch's newer exporter applies such functions ahead of time. It notes beside the constant the names
+of the parameter and of each step. Without this step the parameter would be missing in the state dict, and the constant
+would not be trained.
 
-It applies to exp, log, neg, sigmoid and tanh, up to three of them after one another, of one parameter that is not in
-the file. The name of the constant tells the last one. If there are two before it, then their order is told by the
-numbers: it applies if they can be undone in one order only (exp(-exp(p)) is below one, exp(exp(-p)) above).
+It applies to exp, log, neg, sigmoid and tanh of one parameter that is not in the file, up to three functions in a row.
+The name of the constant tells the last function. If there are two before it, the numbers tell their order: they must be
+such that only one order can be undone (exp(-exp(p)) is below one, exp(exp(-p)) above).
 
-Sound because a step of one operand can only be of the step before it, and of two steps none has another operand; and
-because the functions of what was undone must give the constant again, to the last bits. The parameter is that of the
-original but for what the exporter's functions have rounded away: not where they are so flat that this is much.
+Sound because each of these functions has one operand, which can only be the result of the step before it. Besides, the
+functions applied to the restored parameter must give the constant again, to the last bits. The parameter equals the
+original's except for what rounding has lost. It does not apply where a function is so flat that much is lost.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _STEP = re.compile(rf"({'|'.join(_FUNCTIONS)})(?:_\d+)?")
     after={"merged-parameters": "a result that was stored once for several modules is each module's own by then"},
 )
 def run(model: ir.Model) -> int:
-    """Undo such functions in the main graph; gives how often."""
+    """Restore these parameters in the main graph; return how many."""
     program = read_program(model.graph)
     if program is None:
         return 0
@@ -87,7 +88,8 @@ def run(model: ir.Model) -> int:
 
 
 def _noted(value: ir.Value, program: Program) -> tuple[str, list[list[str]]] | None:
-    """The parameter that a constant was computed from by such functions only, and these in all possible orders."""
+    """Return the parameter that a constant was computed from by such functions only, and the functions in each possible
+    order."""
     last, sources = _STEP.fullmatch(value.name or ""), folded_from(value)
     parameters = [name for name in sources if name in program.names]
     before = [_STEP.fullmatch(name) for name in sources if name not in program.names]
@@ -101,7 +103,8 @@ def _noted(value: ir.Value, program: Program) -> tuple[str, list[list[str]]] | N
 
 
 def _undone(value: ir.Value, steps: list[str]) -> Array | None:
-    """What gives the constant when these functions are applied to it."""
+    """Return the parameter from which these functions compute the constant; None if they do not, or if rounding has
+    lost too much."""
     tensor = constant(value)
     if tensor is None or tensor.size == 0:
         return None
@@ -115,6 +118,6 @@ def _undone(value: ir.Value, steps: list[str]) -> Array | None:
         for step in steps:
             result = _FUNCTIONS[step][1](result)
         is_same = np.isfinite(parameter).all() and (np.abs(result - expected) <= _PRECISION * np.abs(expected)).all()
-        # What the next number would have been made of tells how much the functions have rounded away.
+        # Undo the functions for the next float32 as well: the distance tells how much rounding has lost.
         is_precise = (np.abs(nearby - array) <= _LARGEST_LOSS * np.maximum(1, np.abs(array))).all()
     return np.asarray(parameter) if is_same and is_precise else None

@@ -1,7 +1,7 @@
-"""Give constants that PyTorch's exporter has computed from a parameter the parameter's name back.
+"""Restore the names of parameters that PyTorch's exporter has stored under another name or in another shape.
 
-The exporter's optimiser computes what depends on constants only, and notes the names of all that it was computed from.
-A rule for each way in which it folds a parameter without changing a number of it:
+The exporter's optimiser computes what depends on constants only. Beside the result it notes the names of all that it
+was computed from. There is a rule for each way to fold a parameter that changes none of its numbers:
 
 1. New axes: `layer_scale[:, None, None]`.
 
@@ -15,12 +15,12 @@ A rule for each way in which it folds a parameter without changing a number of i
 
        Add(x, alias)         ->   Add(x, pos_embedding)
 
-4. Learned queries: `query_embed.weight.unsqueeze(1).repeat(1, batch, 1)`. To repeat, the exporter first expands to as
-   many axes as there are numbers of times, which changes nothing if there are as many.
+4. Learned queries: `query_embed.weight.unsqueeze(1).repeat(1, batch, 1)`. The exporter first expands the tensor to as
+   many axes as `repeat` has arguments. This changes nothing if it has as many already.
 
        Tile(val_39, sizes)   ->   Tile(Unsqueeze(query_embed.weight, (1)), sizes)
 
-5. An embedding of the positions that a buffer has: `position_embedding(self.position_ids)`.
+5. An embedding of the positions in a buffer: `position_embedding(self.position_ids)`.
 
        Add(x, embedding)     ->   Add(x, Gather(position_embedding.weight, [[0, 1, 2, ...]]))
 
@@ -28,20 +28,20 @@ A rule for each way in which it folds a parameter without changing a number of i
 
        Add(x, embedding)     ->   Add(x, encoder.embed_positions.weight)
 
-7. A table that rows are looked up in: `weight[positions]`. It was folded only because a lookup brings its axis to the
-   front, where it already is.
+7. A table that rows are looked up in: `weight[positions]`. It was folded only because the exporter moves the axis of a
+   lookup to the front, where it is already.
 
        GatherND(val_142, i)  ->   GatherND(decoder.embed_positions.weight, i)
 
-A rule applies if the note names one parameter and no operation but those that the rule is about: for 1 and 4 the ones
-that add an axis each, as many as the constant has axes of size one, for 5 the buffer, of one row, and for 6 the
-`arange`. What was computed otherwise (`-A_log.exp()`) has other numbers than the parameter and must not be called so.
-All that a constant was computed from is in the note, so that a single name in it is that of what was in the model, and
-no operation; unless that made numbers of none (`ones`).
+A rule applies if the note names one parameter, and no operation except those of the rule. For 1 and 4 these are
+operations that add one axis each, as many as the constant has axes of size one; for 5 the buffer, of one row; for 6 the
+`arange`. Other computations (`-A_log.exp()`) give other numbers than the parameter's, and must not get its name. The
+note lists everything that the constant was computed from. So a single name in it is that of a tensor of the model, not
+of an operation, unless the operation makes numbers from nothing (`ones`).
 
-Not if the parameter is still in the file, or several constants came from it. Not for a mask and the like, which is no
-parameter (1 to 4), not for readers that do not repeat (4), and not for readers other than lookups of rows (7): the
-matrix of a linear layer, or of a lookup of columns, is folded to its transpose. Never a number changes.
+No rule applies if the parameter is still in the file, or if several constants came from it. Rules 1 to 4 do not apply
+to masks and the like, which are no parameters. Rule 4 is only for readers that repeat, rule 7 only for readers that
+look up rows: the matrix of a linear layer, or of a lookup of columns, is folded to its transpose. Numbers never change.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ from onnxlift.stages import step
 LONGEST_NOTE = 1000
 _REASON = "the exporter notes that it has the numbers of this parameter, and of nothing else"
 
-# Names that the exporter gives to what an operation computed, and to what the optimiser did.
+# Names that the exporter gives to results of operations and to steps of its optimiser.
 _STEP = re.compile(r"val_\d+")
 _LOOKUP = re.compile(r"embedding(_\d+)?")
 _ARANGE = re.compile(r"arange(_\d+)?")
@@ -89,7 +89,7 @@ _ROWS = re.compile(r"aten\.index\.Tensor\]\(args = \(%\w+, \[%\w+\]\)")
 
 @step("folded-names")
 def run(model: ir.Model) -> int:
-    """Give such constants of the main graph their names; return how many there are."""
+    """Give the folded constants of the main graph their names; return how many."""
     folded = _find_folded(model.graph)
     parameters: dict[ir.Value, ir.Value] = {}  # constant -> the parameter, where that has another shape
     for table, (name, rule) in folded.items():
@@ -111,7 +111,7 @@ def run(model: ir.Model) -> int:
 
 
 def _find_folded(graph: ir.Graph) -> dict[ir.Value, tuple[str, Rule]]:
-    """Return the constants that are the only one with the numbers of a parameter, with its name and their rule."""
+    """Return each constant that alone has the numbers of a parameter, with the name of the parameter and the rule."""
     tables: dict[ir.Value, tuple[str, Rule]] = {}
     for value in graph.initializers.values():
         if constant(value) is None or value.dtype not in FLOATS or value.shape is None:
@@ -125,7 +125,7 @@ def _find_folded(graph: ir.Graph) -> dict[ir.Value, tuple[str, Rule]]:
 
 
 def _rename(table: ir.Value, name: str, rule: Rule) -> None:
-    """Let a constant that is the parameter as it is be called so."""
+    """Give a constant that is the unchanged parameter the name of the parameter."""
     if rule.is_lookup:
         table.meta[LOOKED_UP] = True
     table.name = name
@@ -133,7 +133,7 @@ def _rename(table: ir.Value, name: str, rule: Rule) -> None:
 
 
 def _parameter(graph: ir.Graph, table: ir.Value, name: str, change: Change) -> ir.Value:
-    """Add the parameter that a constant was made from by such a change."""
+    """Add the parameter that a constant was made from by this change."""
     tensor = constant(table)
     assert tensor is not None
     return weight_initialiser(graph, name, np.ascontiguousarray(change.undo(tensor.numpy())), _REASON, is_named=True)
@@ -141,8 +141,8 @@ def _parameter(graph: ir.Graph, table: ir.Value, name: str, change: Change) -> i
 
 @dataclass(frozen=True)
 class Change:
-    """A change of shape that the exporter made to a parameter: `undo` gives the parameter's numbers from those of the
-    constant, and `redo` inserts the node that makes a value like the constant of the parameter."""
+    """A change that the exporter made to the shape of a parameter. `undo` computes the parameter's numbers from those
+    of the constant; `redo` inserts the node that makes the constant's value from the parameter."""
 
     undo: Callable[[np.ndarray], np.ndarray]
     redo: Callable[[Edit, ir.Node, ir.Value, ir.Value], ir.Value]
@@ -153,7 +153,7 @@ def _without_new_axes(array: np.ndarray) -> np.ndarray:
 
 
 def _insert_unsqueeze(edit: Edit, node: ir.Node, table: ir.Value, parameter: ir.Value) -> ir.Value:
-    """Insert before `node` what gives the parameter an axis wherever the constant has one of size one."""
+    """Insert a node before `node` that gives the parameter an axis wherever the constant has one of size one."""
     shape = [int(size) for size in shape_of(table) or () if isinstance(size, int)]
     axes, attributes = edit.axes(node, [axis for axis, size in enumerate(shape) if size == 1])
     inputs = [parameter, *axes]
@@ -166,7 +166,7 @@ def _first_row(array: np.ndarray) -> np.ndarray:
 
 
 def _insert_lookup(edit: Edit, node: ir.Node, table: ir.Value, parameter: ir.Value) -> ir.Value:
-    """Insert before `node` the lookup of all rows of the parameter, in their order."""
+    """Insert a node before `node` that looks up all rows of the parameter, in order."""
     shape = shape_of(table) or ()
     positions = edit.constant("positions", np.arange(shape[1])[None])
     return edit.insert(node, "Gather", [parameter, positions], like=table, shape=shape, name=f"{parameter.name}.rows")
@@ -178,10 +178,12 @@ ALL_ROWS = Change(_first_row, _insert_lookup)
 
 @dataclass(frozen=True)
 class Rule:
-    """One way in which parameters are folded. `applies` tells whether a constant looks like it, `parameter` gives the
-    name of the one parameter that it then has the numbers of, from the names in the exporter's note, or None. `change`
-    is what was done to the shape; without one, the constant is the parameter, and `is_lookup` tells whether an
-    embedding gave it."""
+    """One way in which the exporter folds a parameter.
+
+    `applies` tells whether a constant looks like it. `parameter` then gives the name of the one parameter whose numbers
+    the constant has, from the names in the exporter's note, or None. `change` is what was done to the shape; if None,
+    the constant is the parameter itself, and `is_lookup` tells whether an embedding gave it.
+    """
 
     applies: Callable[[ir.Value], bool]
     parameter: Callable[[ir.Value, Sequence[str]], str | None]
@@ -190,7 +192,8 @@ class Rule:
 
 
 def only_source(sources: Sequence[str]) -> str | None:
-    """Return the parameter that a constant was computed from, if it is from nothing else."""
+    """Return the name of the parameter that a constant was computed from; None if it was computed from anything else
+    too."""
     named = [source for source in sources if not _STEP.fullmatch(source)]
     if len(named) != 1 or _MADE.fullmatch(named[0]) or _BUFFER.fullmatch(named[0]):
         return None
@@ -198,13 +201,13 @@ def only_source(sources: Sequence[str]) -> str | None:
 
 
 def _only_weight(sources: Sequence[str]) -> str | None:
-    """Return the only name in the note that is the weight of a layer."""
+    """Return the weight of a layer in the note; None unless there is exactly one."""
     weights = [source for source in sources if source.endswith(".weight")]
     return weights[0] if len(weights) == 1 else None
 
 
 def _other_names(sources: Sequence[str]) -> list[str]:
-    """Return the names in the note of anything but weights of layers and steps of the optimiser."""
+    """Return the names in the note that are neither weights of layers nor steps of the optimiser."""
     return [source for source in sources if not source.endswith(".weight") and not _STEP.fullmatch(source)]
 
 
@@ -213,7 +216,8 @@ def _has_new_axes(table: ir.Value) -> bool:
 
 
 def _unsqueezed(table: ir.Value, sources: Sequence[str]) -> str | None:
-    """Return what got as many axes as there are of size one, and nothing else was done to."""
+    """Return the parameter that got as many new axes as the constant has axes of size one; None if anything else was
+    done to it."""
     assert table.shape is not None
     added = [source for source in sources if _NEW_AXIS.fullmatch(source)]
     parameter = only_source([source for source in sources if source not in added])
@@ -225,7 +229,8 @@ def _is_view(table: ir.Value) -> bool:
 
 
 def _viewed(table: ir.Value, sources: Sequence[str]) -> str | None:
-    """Return what there is a view of, if that is a vector: the numbers of a matrix could be in another order."""
+    """Return the parameter that the constant is a view of, if it is a vector. In a view of a matrix the numbers could
+    be in another order."""
     assert table.shape is not None
     return only_source(sources) if sum(size != 1 for size in table.shape.numpy()) == 1 else None
 
@@ -235,7 +240,7 @@ def _is_alias(table: ir.Value) -> bool:
 
 
 def _is_repeated(table: ir.Value) -> bool:
-    """Tell whether all readers repeat a constant that the exporter made from one with new axes."""
+    """Tell whether all readers repeat the constant, and the exporter made it from a tensor with new axes."""
     if not _STEP.fullmatch(table.name or ""):
         return False
     sources = folded_from(table)
@@ -250,7 +255,7 @@ def _is_lookup_of_rank_3(table: ir.Value) -> bool:
 
 
 def _looked_up_at_buffer(table: ir.Value, sources: Sequence[str]) -> str | None:
-    """Return what was looked up at the positions of a buffer of one row, if there is nothing else in the note."""
+    """Return the weight that was looked up at the positions in a buffer of one row, if the note names nothing else."""
     positions = [source for source in sources if _POSITIONS.fullmatch(source)]
     is_all = len(sources) == 2 and len(positions) == 1
     return _only_weight(sources) if is_all and table.shape is not None and table.shape[0] == 1 else None
@@ -261,7 +266,7 @@ def _is_lookup_of_rank_2(table: ir.Value) -> bool:
 
 
 def _looked_up_at_arange(table: ir.Value, sources: Sequence[str]) -> str | None:
-    """Return the weight that was looked up at an `arange`, if there is nothing else in the note."""
+    """Return the weight that was looked up at an `arange`, if the note names nothing else."""
     steps = _other_names(sources)
     return _only_weight(sources) if len(steps) == 1 and _ARANGE.fullmatch(steps[0]) else None
 
@@ -271,7 +276,7 @@ def _is_step_of_rank_2(table: ir.Value) -> bool:
 
 
 def _table_of_rows(table: ir.Value, sources: Sequence[str]) -> str | None:
-    """Return the weight that all readers look up rows in, if there is nothing else in the note."""
+    """Return the weight that all readers look up rows in, if the note names nothing else."""
     is_table = all(index == 0 and _looks_up_rows(user) for user, index in table.uses())
     return _only_weight(sources) if is_table and not _other_names(sources) else None
 
@@ -280,8 +285,8 @@ def _looks_up_rows(node: ir.Node) -> bool:
     return is_standard(node, "GatherND") and bool(_ROWS.search(node.metadata_props.get(FX_NODE, "")[:LONGEST_NOTE]))
 
 
-# The name of the constant tells which rule it is for. Only that of a step of the optimiser leaves a choice: that its
-# readers repeat it is asked first, and the last rule is for all others.
+# The name of the constant decides which rule applies. Only the name of an optimiser's step fits two rules: the one for
+# readers that repeat is tried first, and the last rule is for all others.
 RULES = (
     Rule(_has_new_axes, _unsqueezed, NEW_AXES),
     Rule(_is_view, _viewed, NEW_AXES),

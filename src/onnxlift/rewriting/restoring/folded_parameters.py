@@ -1,28 +1,29 @@
-"""What an exporter has computed ahead of time from a parameter that the file still has is computed from it again.
+"""Compute a constant from a parameter again, if an exporter computed it ahead of time and the file has the parameter.
 
     MatMul(x, c), c the transpose of embed.weight              ->   MatMul(x, Transpose(embed.weight))
     MatMul(x, c), c the transposed rows 2 to 6 of fc.weight    ->   MatMul(x, Transpose(Slice(fc.weight, 2, 7)))
     Mul(x, onnx::Mul_162), which is 1 - time_mix_k             ->   Mul(x, Sub(1, time_mix_k))
     Add(x, onnx::Add_9), row 3 of embed.weight                 ->   Add(x, Gather(embed.weight, 3))
 
-for parts of a parameter (`number_views.py`), for its numbers put through a function (`formulas.py`), and for both at
-once. A parameter that is used as it is and in some other way besides would train by the first of its uses only: the
-other one would be a parameter of its own, free to drift away in training, or a constant, which stays what it is.
+The constant may be a part of a parameter (`number_views.py`), its numbers put through a function (`formulas.py`), or
+both. Without this step, only the direct use of the parameter would train it. The constant would be a parameter of its
+own, which drifts away in training, or a fixed number.
 
-It applies to a constant without a name of its own that has these numbers, all of them. The parameter is the one that
-the newer exporter notes beside the constant; or else the nearest that the module which reads the constant can have
-computed it from (`stored_parameters.py`), and, if it was put through a function, the only one there. The transpose of a
-matrix, and of some rows of one, is recognised in any product: an output head that shares the embedding's matrix is a
-layer of its own.
+It applies to a constant without a name of its own, if all its numbers are those. The parameter is the one that the
+newer exporter notes beside the constant. If there is no note, it is the nearest parameter that the module which reads
+the constant can have computed it from (`stored_parameters.py`); for a function it must also be the only one. The
+transpose of a matrix, or of some of its rows, is recognised in any product: an output head that shares the embedding's
+matrix is a layer of its own.
 
-Not if the numbers are of fewer than `FEWEST` kinds: ones are one minus zeros, and a part of all other ones, in every
-model that nobody has trained. A single number must be one that training gives, of more than `ROUND` digits, and is not
-taken for a part of something nor for the factor of another: that would always do. Nor if the constant is the copy of a
-parameter: nothing was computed.
+It does not apply if the constant has fewer than `FEWEST` different numbers. In an untrained model, ones are always one
+minus some zeros, and a part of any other ones. A single number must look trained, with more than `ROUND` digits. It is
+never taken for a part of a tensor, nor for another number times a factor: some factor always fits. It does not apply to
+a plain copy of a parameter either, since nothing was computed.
 
-The bias of a layer follows its matrix: where rows of that are multiplied with, the same numbers of the bias are added,
-whatever these are. And the matrix of a layer that a function reads as well, `F.linear(x, self.fc.weight)`, is stored as
-PyTorch holds it again, and transposed for both.
+The bias of a layer follows its matrix: if a product reads some rows of the matrix, then the constant added to it is
+taken for the same rows of the bias if it equals them, whatever the numbers. And if a function reads the matrix of a
+layer too, `F.linear(x, self.fc.weight)`, the matrix is stored again as PyTorch holds it, and transposed for both
+readers.
 """
 
 from __future__ import annotations
@@ -56,10 +57,10 @@ from onnxlift.stages import step
 
 FEWEST = 4
 ROUND = 5
-ROUND_HALF = 3  # of the types with half as many bits
+ROUND_HALF = 3  # the same for float16 and bfloat16
 _SAMPLE = 64
 _TRAINED = frozenset({DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.BFLOAT16})
-_FRONT = -(2**63)  # before the first one, in the words of Slice
+_FRONT = -(2**63)  # how Slice writes an end before the first element
 
 _Origin = tuple[Parameter, View, Formula]
 _Use = tuple[ir.Node, int]
@@ -73,7 +74,7 @@ _Use = tuple[ir.Node, int]
     },
 )
 def run(model: ir.Model) -> int:
-    """Compute such constants of the main graph again; gives how many."""
+    """Compute these constants of the main graph again; return how many."""
     nameless = [value for value in model.graph.initializers.values() if _is_possible(value)]
     if not nameless:
         return 0
@@ -101,7 +102,7 @@ def _is_possible(value: ir.Value) -> bool:
 
 
 def _origin(value: ir.Value, parameters: StoredParameters) -> _Origin | None:
-    """What a constant is computed from, and how."""
+    """Return the parameter that a constant was computed from, and how; None if there is none."""
     if origin_of(value).is_computed:
         noted = [found for found in parameters.noted(value) if not found.is_stored_as(value)]
         return _part(value, noted) or _arithmetic(value, noted)
@@ -130,7 +131,7 @@ def _part(
     candidates: Iterable[Parameter],
     is_meant: Callable[[Parameter, View, Array], bool] = lambda *found: True,
 ) -> _Origin | None:
-    """The first parameter that a constant is a part of."""
+    """Return the first candidate that the constant is a part of."""
     array: Array | None = None
     for parameter in candidates:
         if parameter.stored.dtype != value.dtype or not fits(sizes_of(value), parameter.shape):
@@ -143,7 +144,7 @@ def _part(
 
 
 def _arithmetic(value: ir.Value, candidates: Iterable[Parameter]) -> _Origin | None:
-    """The only parameter that a constant is computed from."""
+    """Return the candidate that the constant is computed from by a formula, if it is the only one."""
     matches: list[_Origin] = []
     array = numbers_of(value)
     for parameter in candidates if value.dtype == DataType.FLOAT else ():
@@ -160,27 +161,28 @@ def _arithmetic(value: ir.Value, candidates: Iterable[Parameter]) -> _Origin | N
 
 
 def _find(array: Array, numbers: Array, formula: Formula) -> View | None:
-    """How to take what a formula makes of some numbers; not a single one out of many."""
+    """Return the view that gives `array` after the formula. A single number is not looked for among many."""
     if array.size == 1 < numbers.size:
         return None
     return find_view(array, numbers, formula.gives)
 
 
 def _has_rows(whole: Sizes, part: Sizes) -> bool:
-    """Whether a matrix of these sizes can be some rows or columns of another."""
+    """Tell whether a matrix of sizes `part` can be some rows or columns of one of sizes `whole`."""
     return len(whole) == len(part) == 2 and whole != part and fits(part, whole) and not {*whole}.isdisjoint(part)
 
 
 def _is_telling(numbers: Array) -> bool:
-    """Whether it is no accident if other numbers can be computed from these, or these be found among others."""
+    """Tell whether the numbers are distinctive: a match with other numbers cannot be an accident."""
     if numbers.size == 1:
         return _digits(numbers.flat[0]) > ROUND
-    samples = (numbers.flat[:_SAMPLE], numbers)  # of an embedding, the first row may be the padding's zeros
+    samples = (numbers.flat[:_SAMPLE], numbers)  # the first row of an embedding may be zeros, for padding
     return any(len(np.unique(np.abs(some))) >= FEWEST for some in samples)
 
 
 def _is_trained(parameter: Parameter, view: View, part: Array) -> bool:
-    """Whether this is no mere copy, and a part not of numbers that people write into many models: positions, halves."""
+    """Tell whether the view is more than a copy of the parameter, and, if it is cut, the numbers look trained.
+    Positions or halves do not: people write such numbers into many models."""
     if not view.is_cut:
         return parameter.is_turned or not view.is_all
     round_numbers = ROUND if part.dtype.itemsize > 2 else ROUND_HALF
@@ -188,13 +190,13 @@ def _is_trained(parameter: Parameter, view: View, part: Array) -> bool:
 
 
 def _digits(number: np.floating[Any]) -> int:
-    """How many digits it takes to write a number."""
-    digits = number if isinstance(number, np.floating) else np.float32(number)  # bfloat16 is not numpy's
+    """Return how many digits it takes to write a number."""
+    digits = number if isinstance(number, np.floating) else np.float32(number)  # numpy has no bfloat16 of its own
     return len(np.format_float_scientific(digits).partition("e")[0].strip("-").replace(".", ""))
 
 
 def _is_of_rows(parameter: Parameter, view: View, part: Array) -> bool:
-    """Whether a matrix is transposed, or the rows are some that follow one another, or both."""
+    """Tell whether the matrix is some consecutive rows of the parameter, or is transposed, or both."""
     rows, columns = view.picks
     return columns == slice(None) and isinstance(rows, slice) and rows.step is None and not view.is_all
 
@@ -204,7 +206,7 @@ def _is_multiplied_with(value: ir.Value) -> bool:
 
 
 def _biases(value: ir.Value, origin: _Origin, parameters: StoredParameters) -> Iterator[tuple[_Use, _Origin]]:
-    """Where the same rows of a layer's bias are added to products with rows of its matrix."""
+    """Yield the places where the same rows of a layer's bias are added to a product with rows of its matrix."""
     parameter, view, formula = origin
     bias = parameters.by_key.get(f"{parameter.owner}.bias")
     if bias is None or not parameter.key.endswith(".weight") or len(bias.shape) != 1 or len(parameter.shape) != 2:
@@ -229,7 +231,7 @@ def _biases(value: ir.Value, origin: _Origin, parameters: StoredParameters) -> I
 
 
 def _computed(edit: Edit, node: ir.Node, place: int, origin: _Origin) -> ir.Value:
-    """What a constant was computed to, as new nodes in front of `node` compute it."""
+    """Insert nodes before `node` that compute the constant from its parameter; return their result."""
     parameter, view, formula = origin
     value = _picked(edit, node, parameter.restore(edit), view.picks)
     turned = attribute(node, "transB", 0)
@@ -242,7 +244,7 @@ def _computed(edit: Edit, node: ir.Node, place: int, origin: _Origin) -> ir.Valu
 
 
 def _picked(edit: Edit, node: ir.Node, value: ir.Value, picks: tuple[Pick, ...]) -> ir.Value:
-    """What a view takes along each axis, as new nodes give it."""
+    """Insert the nodes that take what the view picks along each axis; return their result."""
     shape, name = sizes_of(value), f"{value.name}.part"
     cuts = {
         a: pick.indices(shape[a]) for a, pick in enumerate(picks) if isinstance(pick, slice) and pick != slice(None)
@@ -264,7 +266,7 @@ def _picked(edit: Edit, node: ir.Node, value: ir.Value, picks: tuple[Pick, ...])
 
 
 def _moved(edit: Edit, node: ir.Node, value: ir.Value, view: View) -> ir.Value:
-    """The axes in the order of the view, and those that it adds."""
+    """Insert the nodes that put the axes in the order of the view and add its new ones; return their result."""
     shape = [sizes_of(value)[axis] for axis in view.order]
     if view.is_turned:
         order = [ir.AttrInt64s("perm", view.order)]

@@ -1,14 +1,15 @@
-"""The weight of a norm that an exporter has added one to is itself again.
+"""Restore the weight of a norm that an exporter has added one to.
 
     Mul(x, add_127), computed from norm.weight and a number   ->   Mul(x, Add(norm.weight, 1))
 
 Some norms scale by `1 + weight` (Gemma's, Nemotron's), so that their weights start with zeros. PyTorch's newer exporter
-computes the sum ahead of time, and notes what it is of, though not the number. Taken for the weight itself, it would
-have the key of another tensor: a checkpoint of the original would load without an error, and compute something else.
+computes the sum ahead of time. It notes what the sum is of, but not the number. If the sum were taken for the weight,
+it would have the key of another tensor: a checkpoint of the original would load without an error, and the model would
+compute something else.
 
-It applies to a vector that is the result of one `add`, of one parameter that is called a weight and one number, if the
-parameter is not in the file. The number is one, in all such norms. Sound because 1 + (sum - 1) must be the sum again,
-bit by bit. The weight is that of the original but for what the exporter's addition has rounded away.
+It applies to a vector that is the result of one `add` of a number and one parameter called a weight, if that parameter
+is not in the file. The number is one in all such norms. Sound because 1 + (sum - 1) must be the sum again, bit by bit.
+The weight equals the original's except for what the exporter's addition has rounded away.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from onnxlift.stages import step
 _REASON = "the exporter notes that it has added a number to it, which is taken off again"
 _SUM = re.compile(r"add(_\d+)?")
 _NUMBER = re.compile(r"val_\d+|scalar_tensor\w*")
-_AS_WEIGHT = re.compile(r"scalar_tensor\w* val_\d+")  # the number, and that in the type of the weight
+_AS_WEIGHT = re.compile(r"scalar_tensor\w* val_\d+")  # the number, and the same cast to the type of the weight
 
 
 @step(
@@ -37,7 +38,7 @@ _AS_WEIGHT = re.compile(r"scalar_tensor\w* val_\d+")  # the number, and that in 
     after={"merged-parameters": "a sum that was stored once for several norms is each norm's own by then"},
 )
 def run(model: ir.Model) -> int:
-    """Take such sums of the main graph apart; gives how many."""
+    """Take these sums of the main graph apart; return how many."""
     program = read_program(model.graph)
     weights: dict[ir.Value, ir.Value] = {}
     for value in list(model.graph.initializers.values()) if program is not None else ():
@@ -64,7 +65,7 @@ def run(model: ir.Model) -> int:
 
 
 def _weight(value: ir.Value, program: Program) -> str | None:
-    """The name of the parameter that a vector is the sum of with a number."""
+    """Return the name of the parameter whose sum with a number is this vector; None if it is no such sum."""
     if value.dtype != DataType.FLOAT or value.shape is None or len(value.shape) != 1:
         return None
     sources = folded_from(value)

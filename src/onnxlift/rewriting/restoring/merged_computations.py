@@ -1,4 +1,5 @@
-"""What an exporter computes once for several layers, because their parameters are equal, each layer computes itself.
+"""Let each layer compute itself what an exporter has computed once for several layers, because their parameters are
+equal.
 
     k = Linear(memory) in layers.0; MatMul(q0, k) in layers.0; MatMul(q1, k) in layers.1
     ->   k = Linear(memory) in layers.0; MatMul(q0, k) in layers.0
@@ -7,23 +8,27 @@
     y = Linear(x) in experts.0; Mul(y, a), Mul(y, b) in the module around
     ->   y = Linear(x) in experts.0; z = Linear(x) in experts.1; Mul(y, a), Mul(z, b) in the module around
 
-PyTorch's newer exporter stores equal parameters once (`merged_parameters.py`) and merges equal nodes then. The layers
-of an untrained nn.TransformerDecoder are copies: their keys and values of the memory are one computation, which the
-first layer would hand to all others, and the parameters of these would be lost.
+PyTorch's newer exporter stores equal parameters once (`merged_parameters.py`), and then merges equal nodes. The layers
+of an untrained nn.TransformerDecoder are copies of one another, so their keys and values of the memory are one
+computation. Lifted as it is, the first layer would hand them to all others, and the parameters of the others would be
+lost.
 
 A value is computed once more if
-1. it is computed from parameters of a layer: what is computed without is a mask, positions or sizes, and stays one
-   (`common_subexpressions.py` says why);
-2. a node in another layer of the same class reads it, and in the first layer one of the same operator at the same place
-   does, too; or nodes in the module around read it by several names, as many as there are layers that could be meant;
-3. the operation of that node does not name it (`origin/exported.py`): its argument was another value, which is gone;
-4. the model has the parameters that the other layer would compute it from, and nothing else reads these;
-5. the operations that would have read them can be missing: PyTorch numbers operations. A layer that takes over a value
-   of another one may own such parameters without using them, but then there is no gap in the numbers.
 
-All that it is computed from inside the first layer, as far as parameters are in it, is copied. Sound because the copies
-read the same values: the parameters are given their own names afterwards, and had equal numbers, or the exporter would
-not have merged anything.
+1. it is computed from parameters of a layer. Without parameters it is a mask, positions or sizes, which stay computed
+   once (`common_subexpressions.py` says why);
+2. a node in another layer of the same class reads it, and the node at the same place in the first layer, with the same
+   operator, reads it too; or nodes in the module around read it by several names, as many as there are layers that
+   could be meant;
+3. the operation of that node does not name the value (`origin/exported.py`): its argument was another value, which is
+   gone;
+4. the model has the parameters that the other layer would compute it from, and nothing else reads them;
+5. operations that would have read them can be missing. PyTorch numbers operations, so a missing one leaves a gap. A
+   layer that takes over a value of another one may own such parameters without using them, but then there is no gap.
+
+All nodes in the first layer that the value is computed from are copied, from the parameters on. Sound because the
+copies read the same values. The parameters get their own names afterwards; their numbers were equal, or the exporter
+would not have merged anything.
 """
 
 from __future__ import annotations
@@ -44,17 +49,17 @@ from onnxlift.stages import step
 from .merged_parameters import stored_names
 
 LARGEST = 400
-"""Nodes of one layer that are looked at for another one, and readers of one value."""
+"""The most nodes of one layer, and the most readers of one value, that are looked at."""
 
 Pair = tuple[str, str]
-"""Two layers: the one that computes, and the one that should."""
+"""Two layers: the one that computes a value, and the one that should compute it too."""
 
 Reads = dict[ir.Value, list[tuple[ir.Node, int]]]
 
 
 @step("merged-computations", after={"folded-names": "a parameter that has only lost its name is not missing"})
 def run(model: ir.Model) -> int:
-    """Let layers compute what is theirs; gives how many nodes that needs."""
+    """Let layers compute what is theirs; return how many nodes were copied."""
     graph = model.graph
     program = read_program(graph)
     lost = _find_lost(graph, program) if program is not None else None
@@ -79,13 +84,13 @@ def run(model: ir.Model) -> int:
 
 @dataclass
 class _Lost:
-    """What the program had and the graph has not."""
+    """Parameters and operations that the exported program had and the graph no longer has."""
 
     parameters: Collection[str]
-    modules: Mapping[str, list[str]]  # that own such parameters, by the name that a parameter has inside
+    modules: Mapping[str, list[str]]  # name inside the module -> the modules that own such a parameter
     present: Collection[str]  # the operations that are not lost
-    missing: Mapping[str, int]  # how many operations of each kind are, before the last one that is known
-    last: Mapping[str, int]  # where in the graph the last one of each kind is
+    missing: Mapping[str, int]  # kind -> how many of its operations are lost, before the last one that is known
+    last: Mapping[str, int]  # kind -> the place of its last operation in the graph
     order: Mapping[ir.Node, int]
 
 
@@ -113,19 +118,20 @@ def _find_lost(graph: ir.Graph, program: Program) -> _Lost:
 
 
 def _counted(name: str) -> tuple[str, int]:
-    """`linear_3` -> linear, 3; `linear` -> linear, 0."""
+    """Return the kind and the number of an operation: `linear_3` -> linear, 3; `linear` -> linear, 0."""
     kind, _, number = name.rpartition("_")
     return (kind, int(number)) if kind and number.isascii() and number.isdigit() and len(number) < 10 else (name, 0)
 
 
 def _parameters(node: ir.Node, program: Program) -> list[str]:
-    """The parameters that a node reads itself, by the names that they have there."""
+    """Return the parameters that a node reads itself, under the names that its own operation has for them."""
     constants = (value for value in node.inputs if value is not None and value.const_value is not None)
     return [program.own_name(node, name) for value in constants for name in stored_names(value, program)]
 
 
 def _reads(graph: ir.Graph) -> Iterator[tuple[ir.Node, int, ir.Value, ir.Node]]:
-    """Every node and each of the values that it reads of other nodes, with its place and the node that computes it."""
+    """Yield each read of a node's result by another node: the reader, the index of its input, the value, and the node
+    that computes it."""
     for node in graph:
         for place, value in enumerate(node.inputs):
             source = None if value is None else value.producer()
@@ -134,7 +140,7 @@ def _reads(graph: ir.Graph) -> Iterator[tuple[ir.Node, int, ir.Value, ir.Node]]:
 
 
 def _reads_across(graph: ir.Graph, program: Program, lost: _Lost) -> dict[Pair, Reads]:
-    """The values that layers read of others of their class, as far as rules 2 and 3 allow."""
+    """Return the values that layers read from other layers of their class, as far as rules 2 and 3 allow."""
     owners = {module for modules in lost.modules.values() for module in modules}
     found: dict[Pair, Reads] = {}
     for node, place, value, source in _reads(graph):
@@ -148,7 +154,7 @@ def _reads_across(graph: ir.Graph, program: Program, lost: _Lost) -> dict[Pair, 
 
 
 def _beside(source: ir.Node, reader: ir.Node, program: Program) -> Pair | None:
-    """The outermost modules that only one of two nodes is in, if these are of one class."""
+    """Return the outermost modules in which the two nodes differ, if these are of one class."""
     mine, theirs = program.home(source), program.home(reader)
     for index, (module, other) in enumerate(zip(mine.modules, theirs.modules, strict=False)):
         if module != other:
@@ -157,19 +163,22 @@ def _beside(source: ir.Node, reader: ir.Node, program: Program) -> Pair | None:
 
 
 def _corresponds(node: ir.Node, other: ir.Node, pair: Pair, program: Program) -> bool:
-    """Whether a node in the first layer of a pair is what `other` is in the second one."""
+    """Tell whether a node in the first layer of a pair has the place and operator of `other` in the second one."""
     mine, theirs = program.home(node).modules, program.home(other).modules
     return node.op_type == other.op_type and mine == tuple(_moved(module, pair[1], pair[0]) for module in theirs)
 
 
 def _moved(name: str, source: str, target: str) -> str:
-    """`layers.0.key` -> layers.1.key: the name of what is in `source` as that of the same in `target`."""
+    """Return the name in `target` of what is `name` in `source`: `layers.0.key` -> `layers.1.key`."""
     return target + name[len(source) :] if f"{name}.".startswith(f"{source}.") else name
 
 
 def _reads_from_around(graph: ir.Graph, program: Program, lost: _Lost) -> dict[Pair, Reads]:
-    """The values that a module reads of a layer inside it by other names than the layer's, and the layers, in the order
-    of the model, that these are of."""
+    """Return the values that a module reads from a layer inside it by other names than the layer's own, for each pair
+    of this layer and the one that is meant.
+
+    The layers that are meant come in the order of the model, as the names come in the order of their numbers.
+    """
     renamed: dict[str, dict[tuple[int, str], Reads]] = {}
     for node, place, value, source in _reads(graph):
         mine, theirs = program.home(node).modules, program.home(source).modules
@@ -194,8 +203,8 @@ def _reads_from_around(graph: ir.Graph, program: Program, lost: _Lost) -> dict[P
 
 
 def _name_of(place: int, node: ir.Node, source: ir.Node, program: Program) -> str | None:
-    """What the operation of a node calls the result of `source` that it reads at `place`, if that is a name which an
-    operation like that of `source` would have, and not its own."""
+    """Return the name by which the operation of `node` reads the result of `source` at `place`. Return None if it is
+    the name of `source` itself, or not one that an operation of its kind would have."""
     mine, theirs = program.operation(node), program.operation(source)
     if mine is None or theirs is None:
         return None
@@ -216,17 +225,19 @@ def _nodes_of_modules(graph: ir.Graph, program: Program, modules: set[str]) -> d
 
 @dataclass
 class _Layers:
-    """Two layers, and what the first of them computes for the second one."""
+    """Two layers, and the nodes of the first one (`source`) that compute values for the second one (`target`)."""
 
     program: Program
     lost: _Lost
     source: str
     target: str
     included: set[ir.Node] = field(default_factory=set)
-    _computed: dict[ir.Node, bool] = field(default_factory=dict)  # whether from parameters of the first layer
+    # Node -> whether it is computed from parameters of the first layer.
+    _computed: dict[ir.Node, bool] = field(default_factory=dict)
 
     def include(self, value: ir.Value, readers: Iterable[tuple[ir.Node, int]]) -> bool:
-        """Whether `value` is to be computed in the second layer, too; if so, all that it is computed from is."""
+        """Tell whether the second layer should compute `value` too. If so, include all nodes that it is computed
+        from."""
         nodes = self._computed_from(value)
         named = {name for node, _ in readers for name in self.program.parameters_of(node)}
         sharing = [user for user, _ in islice(value.uses(), LARGEST) if self.source in self.program.home(user).modules]
@@ -245,23 +256,23 @@ class _Layers:
         return bool(nodes)
 
     def weights_of(self, *values: ir.Value) -> list[str]:
-        """The parameters of the first layer that values are computed from."""
+        """Return the parameters of the first layer that these values are computed from."""
         nodes = {node for value in values for node in self._computed_from(value)}
         return sorted({name for node in nodes for name in self._weights(node)})
 
     def _weights(self, node: ir.Node) -> list[str]:
-        """The parameters of the first layer that a node reads, or its operation does."""
+        """Return the parameters of the first layer that a node or its operation reads."""
         read = {*self.program.parameters_of(node), *_parameters(node, self.program)}
         return [name for name in read if name.startswith(f"{self.source}.")]
 
     def _holds(self, node: ir.Node) -> bool:
-        """Whether a node reads parameters, be it by way of nodes that the exporter tells nothing about."""
+        """Tell whether a node reads parameters, directly or through nodes that the exporter notes nothing about."""
         return bool(self._weights(node)) or any(
             self.program.operation(source) is None and self._computed.get(source) for source in _sources(node)
         )
 
     def _computed_from(self, value: ir.Value) -> set[ir.Node]:
-        """All nodes of the first layer from its parameters to `value`; none if these are too many."""
+        """Return all nodes of the first layer between its parameters and `value`; none if they are too many."""
         before: set[ir.Node] = set()
         waiting = [producer] if (producer := value.producer()) is not None else []
         while waiting:
@@ -279,8 +290,11 @@ class _Layers:
     def copy(
         self, graph: ir.Graph, names: Names, nodes: Iterable[ir.Node], following: Iterable[ir.Node]
     ) -> dict[ir.Value, ir.Value]:
-        """Compute all of it once more in the second layer: of the `following` nodes, each copy comes before the one
-        that corresponds to what comes after it among the `nodes` of the first layer."""
+        """Copy the included nodes into the second layer; return the copy of each value.
+
+        `nodes` are the nodes of the first layer, `following` those of the second. Each copy is inserted before the node
+        of `following` that corresponds to what comes next in `nodes`.
+        """
         copies: dict[ir.Value, ir.Value] = {}
         rest = iter(following)
         after = next(rest, None)
@@ -309,7 +323,7 @@ class _Layers:
         )
 
     def _notes(self, node: ir.Node) -> Iterator[tuple[str, str]]:
-        """What the exporter would have written beside a copy."""
+        """Yield the metadata that the exporter would have written for a copy."""
         home, notes = self.program.home(node), node.metadata_props
         for key, path in ((NAME_SCOPES, home.modules), (CLASSES, home.classes)):
             around = [_moved(name, self.source, self.target) if key == NAME_SCOPES else name for name in path]
@@ -318,7 +332,7 @@ class _Layers:
             yield FX_NODE, re.sub(r"%(\w+)", lambda match: f"%{self._own_argument(match[1])}", notes[FX_NODE])
 
     def _own_argument(self, name: str) -> str:
-        """What the second layer's operation calls the parameter that is `name` in the first one's."""
+        """Return how the second layer's operation names the parameter that is `name` in the first layer's."""
         stored = self.program.parameters.get(name)
         moved = _moved(stored, self.source, self.target) if stored is not None else ""
         return self.program.known_as.get(moved, name)

@@ -1,16 +1,16 @@
-"""A parameter that an exporter stored once for several modules, because its numbers are equal, is each module's own
-again.
+"""Give each module its own parameter again, if an exporter stored one for several modules because the numbers are
+equal.
 
     LayerNormalization(x, norm1.weight, norm1.bias) in norm2 ->  LayerNormalization(x, norm2.weight, norm2.bias)
     MatMul(x, val_0) in layers.1.query                       ->  MatMul(x, val_7), computed from layers.1.query.weight
 
-PyTorch's newer exporter keeps one of all initialisers that are equal: of the ones and zeros that norms and biases start
-with before they are trained, and of the layers that are copies of one, as those of nn.TransformerEncoder are. Lifted as
-it is, norm1 would be called twice and norm2 not be there, or be tied to norm1 for ever.
+PyTorch's newer exporter stores equal initialisers once. Equal are the ones and zeros of untrained norms and biases, and
+all parameters of layers that are copies of one, as in nn.TransformerEncoder. Lifted as it is, norm1 would be called
+twice and norm2 be missing, or be tied to norm1 for ever.
 
-It applies to a parameter of the main graph, and to a constant that was computed from one (the second rule), for all
-nodes that say that they read another one (origin/exported.py), unless the file has this, too. A weight that is tied in
-the model is one parameter there, by one name. Sound because no number changes.
+It applies to a parameter of the main graph, and to a constant that was computed from one (the second rule). It applies
+for each node that says it reads another parameter (origin/exported.py), unless the file has this parameter too. A
+weight that is tied in the model stays one: it is one parameter there, with one name. Sound because no number changes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from onnxlift.stages import step
     after={"merged-computations": "the layers that compute for themselves again need parameters of their own"},
 )
 def run(model: ir.Model) -> int:
-    """Give modules their parameters back; gives how many."""
+    """Give modules their parameters back; return how many."""
     program = read_program(model.graph)
     if program is None:
         return 0
@@ -37,7 +37,7 @@ def run(model: ir.Model) -> int:
     for value in list(model.graph.initializers.values()):
         tensor = constant(value)
         if tensor is None:
-            continue  # a caller can give another one
+            continue  # an input with a default: a caller can pass another tensor
         stored = stored_names(value, program)
         owners: dict[tuple[str, ...], list[tuple[ir.Node, int]]] = {}
         for node, place in value.uses() if stored else ():
@@ -59,7 +59,7 @@ def run(model: ir.Model) -> int:
 
 
 def stored_names(value: ir.Value, program: Program) -> tuple[str, ...]:
-    """The parameters that an initialiser has the numbers of: itself, or what it was computed from."""
+    """Return the parameters whose numbers an initialiser has: itself, or those that it was computed from."""
     if value.name in program.names:
         return (value.name,)
     return tuple(name for name in folded_from(value) if name in program.names)

@@ -1,18 +1,19 @@
-"""What can only be a buffer is marked as one, in a model whose exporter does not say what is.
+"""Mark constants that can only be buffers, in a model whose exporter does not tell buffers from parameters.
 
 1. mask in Equal(Slice(mask, ...), 0)      ->   mask is a buffer: no gradient passes a comparison
 2. pe in Add(x, pe), of sines and cosines  ->   pe is a buffer: nobody trains a table that a formula makes
 
-PyTorch's older exporter writes parameters and buffers alike. Taken for a parameter, a mask would be trained, or decayed
-by an optimiser at least.
+PyTorch's older exporter writes parameters and buffers alike. Taken for a parameter, a mask would be trained, or at
+least be changed by an optimiser's weight decay.
 
-Rule 1 is for a constant with a name that only comparisons, casts to integers or truths, and the like read: at once, or
-after it was cut or its shape changed. Rule 2 for a table in which each column has the sines, or the cosines, of 0, 1,
-2, ... times a frequency of the column; positions may be along either axis, and axes of one entry anywhere. Each cosine
-has the frequency of a sine beside it or half a row away. A table that is called `weight` is that of an `nn.Embedding`,
-which is trained even if it begins like this.
+Rule 1 applies to a named constant that is read only by comparisons, casts to integers or booleans, and the like:
+directly, or after it was cut or its shape changed. Rule 2 applies to a table in which each column has the sines, or the
+cosines, of 0, 1, 2, ... times a frequency of the column. The positions may be along either axis, and there may be axes
+of size one anywhere. Each cosine must have the frequency of a sine beside it or half a row away. A table called
+`weight` belongs to an `nn.Embedding`, which is trained even if it begins like this.
 
-Not for a constant without a name, which is a buffer anyway, nor where the newer exporter tells. No number changes.
+Neither applies to a constant without a name, which is a buffer anyway, nor if the newer exporter tells which is which.
+No number changes.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _MOVING = frozenset(
 
 @step("untrained-buffers", after={"folded-parameters": "what is computed from a parameter shows that it is trained"})
 def run(model: ir.Model) -> int:
-    """Mark such buffers of the main graph; gives how many."""
+    """Mark these buffers of the main graph; return how many."""
     if read_program(model.graph) is not None:
         return 0
     named = [value for value in model.graph.initializers.values() if _is_named(value)]
@@ -59,14 +60,14 @@ def _is_named(value: ir.Value) -> bool:
 
 
 def _reason(value: ir.Value) -> str | None:
-    """Why a constant can only be a buffer; None if it may be trained."""
+    """Return why a constant can only be a buffer; None if it may be trained."""
     if _is_untouched_by_gradients(value):
         return "no gradient passes the comparisons and the like that read it"
     return "it has the sines and cosines of positions, which a formula makes" if _is_wave_table(value) else None
 
 
 def _is_untouched_by_gradients(value: ir.Value) -> bool:
-    """Rule 1."""
+    """Tell whether rule 1 applies."""
     seen = {value: None}
     waiting = [value]
     while waiting:
@@ -88,7 +89,7 @@ def _makes_no_float(reader: ir.Node) -> bool:
 
 
 def _is_wave_table(value: ir.Value) -> bool:
-    """Rule 2."""
+    """Tell whether rule 2 applies."""
     sizes = [int(size) for size in shape_of(value) or () if isinstance(size, int) and size != 1]
     tensor = constant(value)
     is_weight = (value.name or "").rpartition(".")[2] == "weight"
@@ -99,7 +100,7 @@ def _is_wave_table(value: ir.Value) -> bool:
 
 
 def _has_waves(table: Array) -> bool:
-    """Whether there are sines or cosines of positions, from row to row, in each column."""
+    """Tell whether each column has the sines or the cosines of positions that grow from row to row."""
     if len(table) < FEWEST_ROWS:
         return False
     first, columns = table[0], table.shape[1]

@@ -1,11 +1,12 @@
-"""Of two casts in a row, a first one that loses nothing is left out; and a cast to the type of a value names the type.
+"""Leave out the first of two casts in a row if it loses nothing, and turn CastLike into Cast.
 
     Cast(Cast(x, B), C)   ->   Cast(x, C)      where B holds every value of x's type exactly
     CastLike(x, y)        ->   Cast(x, C)      where C is the type of y, if that is known
 
-A round trip (`int32 -> int64 -> int32`) ends up as a cast to x's own type, which `no-ops` removes. Not when the first
-cast may round or wrap (`float32 -> int64`, `int64 -> float32`): then it is a computation. Not through a float between
-two integer types either, unless the last type also holds every value: out of range, the two ways differ.
+A round trip (`int32 -> int64 -> int32`) becomes a cast to x's own type, which `no-ops` removes. It does not apply if
+the first cast may round or wrap (`float32 -> int64`, `int64 -> float32`): then it computes something. Nor does it apply
+to a float between two integer types, unless the last type also holds every value: for values out of range, the two ways
+differ.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _UNSIGNED = (ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.UINT32, ir.DataT
 
 @step("cast-chains", repeats=True)
 def run(model: ir.Model) -> int:
-    """Shorten chains of casts; gives how many casts were bypassed."""
+    """Shorten chains of casts; return how many casts were bypassed."""
     return sweep(model, {"CastLike": _cast_like, "Cast": _cast})
 
 
@@ -64,7 +65,7 @@ def _cast(edit: Edit, node: ir.Node) -> None:
 
 
 def is_lossless(source: ir.DataType, target: ir.DataType) -> bool:
-    """Whether every value of `source` is also one of `target`."""
+    """Tell whether every value of type `source` is also one of type `target`."""
     if source not in _BITS or target not in _BITS:
         return False
     if source == target:

@@ -1,19 +1,21 @@
-"""What is computed twice is computed once: anything inside a module, masks and positions wherever they are.
+"""Compute equal expressions once: all of those inside one module, and masks and positions across modules.
 
     y = Op(a, b); z = Op(a, b)   ->   z is y
 
-for nodes with the same operator, inputs (constants by value; the bounds of a Range by their names as sizes; the axes of
-a reduction counted from the front), attributes (compared bit by bit) and number of outputs.
+Two nodes are equal if they have the same operator, inputs, attributes (compared bit by bit) and number of outputs.
+Constant inputs are compared by value, the bounds of a Range by the names of sizes, the axes of a reduction as counted
+from the front.
 
-Not merged are nodes that draw random numbers, if only in training (two dropout masks are two masks), nodes that hold
-graphs, calls of functions and operators of other domains, of which nothing is known; and nodes of different graphs.
+Some nodes are never merged: nodes that draw random numbers, even if only in training (two dropout masks are two masks);
+nodes that hold graphs; calls of functions and operators of other domains, about which nothing is known; and nodes of
+different graphs.
 
-Of different modules (by the scope in their names or the exporter's metadata) only what is beside the flow of the model
-is merged: integers and booleans, what a Where chooses by them, and numbers that are computed from these alone. The tree
-puts it above the modules that need it (`tree/build.py`). PyTorch's newer exporter merges it before we see it, and so
-does a person who writes `mask = mask[:, None, None]` in front of a loop. Anything else (an activation of one tensor in
-two modules, a product with a parameter) would have to be handed from one module to another, which nobody would write;
-and sizes are read where they are needed.
+Nodes of different modules (told by the scope in their names or the exporter's metadata) are merged only if they are
+beside the flow of the model: integers and booleans, the results of a Where, and numbers that are computed from these
+alone. The tree puts them above the modules that need them (`tree/build.py`). PyTorch's newer exporter merges them
+before we see them, and so does a person who writes `mask = mask[:, None, None]` in front of a loop. Anything else (an
+activation of one tensor in two modules, a product with a parameter) would have to be handed from one module to another,
+which nobody would write. Sizes are read where they are needed.
 """
 
 from __future__ import annotations
@@ -53,13 +55,13 @@ _MAX_CONSTANT_BYTES = 1024
     repeats=True,
 )
 def run(model: ir.Model) -> int:
-    """Merge equal nodes; gives how many were removed."""
+    """Merge equal nodes; return how many were removed."""
     changes = 0
     names = Names(model)
     for region in list(regions(model)):
         edit = Edit(region, names)
         counts, beside = counted(region.graph), set[ir.Value]()
-        equal: dict[ir.Value, ir.Value] = {}  # to the first value that is the same, of whatever module
+        equal: dict[ir.Value, ir.Value] = {}  # value -> the first value that equals it, in any module
         seen: dict[Hashable, ir.Node] = {}
         for node in region.graph:
             key = _key(model, node, equal)
@@ -88,7 +90,8 @@ def _merge(edit: Edit, first: ir.Node, second: ir.Node) -> None:
 
 
 def _is_beside(node: ir.Node, beside: Collection[ir.Value]) -> bool:
-    """Whether a node computes what is beside the flow of the model, given what of that it may read."""
+    """Tell whether a node computes something beside the flow of the model. `beside` holds the results of earlier nodes
+    of this kind."""
     read = [value for value in node.inputs if value is not None]
     if any(may_be_trained(value) for value in read):
         return False
@@ -100,7 +103,7 @@ def _is_beside(node: ir.Node, beside: Collection[ir.Value]) -> bool:
 
 
 def _key(model: ir.Model, node: ir.Node, equal: Mapping[ir.Value, ir.Value]) -> Hashable | None:
-    """What two nodes must have in common to be the same; None if the node is not to be merged."""
+    """Return what two nodes must have in common to be merged; None if the node must not be merged."""
     if node.domain not in ("", "ai.onnx.ml") or node.op_type in _RANDOM:
         return None
     if node.op_identifier() in model.functions or not node.inputs:
@@ -129,14 +132,15 @@ def _attribute_key(attribute: ir.Attr) -> Hashable | None:
     if attribute.type == ir.AttributeType.TENSOR:
         return _tensor_key(attribute.as_tensor())
     if attribute.type in (ir.AttributeType.FLOAT, ir.AttributeType.FLOATS):
-        return repr(attribute.value)  # tells -0.0 from 0.0, and NaN is itself
+        return repr(attribute.value)  # distinguishes -0.0 from 0.0, and makes NaN equal to itself
     if attribute.type in (ir.AttributeType.STRING, ir.AttributeType.STRINGS):
         return repr(attribute.value)
     return None
 
 
 def _input_key(value: ir.Value) -> Hashable:
-    """Small constants are the same if their values are; anything else only if it is the same value."""
+    """Return what two inputs must have in common to be equal: the contents for a small constant, otherwise the value
+    itself."""
     tensor = constant(value)
     if tensor is None or may_be_trained(value):
         return value
@@ -144,7 +148,7 @@ def _input_key(value: ir.Value) -> Hashable:
 
 
 def _bound_key(value: ir.Value) -> Hashable:
-    """Sizes of the same name are the same, wherever they are read."""
+    """Return the same for a bound of a Range. Sizes of the same name are equal, wherever they are read."""
     elements = elements_of(value)
     return _input_key(value) if elements is None or None in elements else (value.dtype, elements)
 

@@ -1,18 +1,19 @@
-"""A node whose inputs are all constants becomes its result.
+"""Replace a node whose inputs are all constants by its result.
 
     z = Op(constants...)              ->   initialiser z
     a, b = Split(a nameless constant) ->   initialisers a and b
 
-The second is what is left of several biases that an exporter has joined. Not when
+The second rule is for biases that an exporter has joined. Neither applies if
 
-- one of the inputs is a parameter. `Transpose(weight)` is for the idioms to recognise; folded, the weight would be gone
-  from the module under its own name, and with it every checkpoint that has that name. What PyTorch's exporter calls
-  `onnx::Reshape_12` is none: it has folded what was in front of a Reshape (a lookup in a table) and lost the name;
-  so it is with the pieces of a table that a Resize and a Concat follow.
-- the result is larger than the inputs by more than 64 KiB: the file would grow (`ConstantOfShape`, `Expand`, `Tile`).
-- the operator draws random numbers, holds graphs, or is not in the table of `ir.evaluate`, which has only operators
-  that numpy computes exactly as ONNX defines them. Quantised weights keep their DequantizeLinear for the same reason
-  as parameters keep their name.
+- one of the inputs is a parameter. The idioms must see `Transpose(weight)`. If it were folded, the module would not
+  have the weight under its own name, and checkpoints with that name would not load. The older exporter's
+  `onnx::Reshape_12` is no parameter: the exporter has folded what was in front of a Reshape (a lookup in a table) and
+  lost the name. The same goes for pieces of a table in front of a Resize or a Concat.
+- the result is larger than the inputs by more than 64 KiB, so that the file would grow (`ConstantOfShape`, `Expand`,
+  `Tile`).
+- the operator draws random numbers, holds graphs, or is not in the table of `ir.evaluate`. This has only operators that
+  numpy computes exactly as ONNX defines them. Quantised weights keep their DequantizeLinear for the same reason as
+  parameters keep their name.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _MAX_INPUT_BYTES = 16 * 1024 * 1024
 
 @step("constant-folding", repeats=True)
 def run(model: ir.Model) -> int:
-    """Fold nodes with constant inputs; gives how many."""
+    """Fold nodes with constant inputs; return how many."""
     return sweep(model, {tuple(sorted(EVALUATED)): _computed, "Split": _split})
 
 
@@ -54,7 +55,7 @@ def _computed(edit: Edit, node: ir.Node) -> None:
     if size > _MAX_INPUT_BYTES or not _fits(node.outputs[0], limit) or not tensors:
         return
     if node.op_type == "Identity" and edit.is_output(node.outputs[0]):
-        return  # the one place where an Identity is needed
+        return  # here an Identity is needed, see `identities.py`
     arrays: list[Array | None] = [None if tensor is None else tensor.numpy() for tensor in tensors]
     result = evaluate(node, edit.opset(node), arrays)
     if result is not None and result.nbytes <= limit:
@@ -77,7 +78,7 @@ def _is_folded(value: ir.Value | None) -> bool:
 
 
 def _fits(output: ir.Value, limit: int) -> bool:
-    """Whether the result is known to be small enough, before it takes memory."""
+    """Tell whether the result is known to be small enough, before it takes memory."""
     shape = shape_of(output)
     if shape is None or output.dtype is None or output.dtype == ir.DataType.STRING:
         return False

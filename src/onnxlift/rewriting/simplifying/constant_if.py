@@ -1,11 +1,11 @@
-"""An If whose condition is known is its taken branch.
+"""Replace an If whose condition is known by the branch that it takes.
 
     y = If(True, then, else)   ->   the nodes of `then`, and its output for y
 
 The condition is a constant, or inference knows it (`Shape(x)[1] == 12` with a static shape). Nodes, initialisers and
-outputs of the branch move into the enclosing graph, in front of the node, and get new names where another value has
-theirs (two branches may use the same). Sound because a branch reads the enclosing graph only at the place of the If,
-and the other branch would never have run.
+outputs of the branch move into the enclosing graph, in front of the node. They get new names if other values have
+theirs (two branches may use the same names). Sound because a branch reads the enclosing graph only at the place of the
+If, and the other branch would never run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from onnxlift.stages import step
 
 @step("constant-if", repeats=True)
 def run(model: ir.Model) -> int:
-    """Inline the taken branches; gives how many."""
+    """Inline the branches that are taken; return how many."""
     return sweep(model, {"If": _visit})
 
 
@@ -51,7 +51,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _move(edit: Edit, branch: ir.Graph, place: ir.Node) -> list[ir.Node]:
-    """Take everything out of `branch` and put it in front of `place`; gives the nodes."""
+    """Move everything out of `branch` to the front of `place`; return the nodes."""
     branch.outputs.clear()
     for name, value in list(branch.initializers.items()):
         del branch.initializers[name]
@@ -68,7 +68,7 @@ def _move(edit: Edit, branch: ir.Graph, place: ir.Node) -> list[ir.Node]:
 
 
 def _connect(edit: Edit, place: ir.Node, output: ir.Value, result: ir.Value) -> None:
-    """Give a graph output a value that cannot take its name: an initialiser, or one from outside."""
+    """Give a graph output a value that cannot take its name: an initialiser, or a value from outside."""
     copy = ir.Node("", "Identity", [result], name=place.name, metadata_props=dict(place.metadata_props))
     copy.outputs[0].type, copy.outputs[0].shape = output.type, output.shape
     edit.graph.insert_before(place, copy)

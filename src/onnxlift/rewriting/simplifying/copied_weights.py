@@ -1,17 +1,17 @@
-"""The copies of a weight that exporters make for each call of a layer are one weight again.
+"""Merge the copies of a weight that exporters make for each call of a layer.
 
     Add(MatMul(x, c), bias), Add(MatMul(y, d), bias)   ->   Add(MatMul(x, c), bias), Add(MatMul(y, c), bias)
     Conv(x, c, a), Conv(y, d, b)                       ->   Conv(x, c, a), Conv(y, c, a)
 
-A layer that is called several times (ALBERT has one for all its depth) holds its weight once. The exporters fold its
-transpose, or the batch norm behind it, into a nameless constant at each call: lifted as they are, these would be
-parameters of their own, free to drift apart in training.
+A layer that is called several times holds its weight once; ALBERT has one layer for all its depth. At each call,
+exporters fold the weight's transpose, or the batch norm behind the layer, into a nameless constant. Lifted as they are,
+these constants would be separate parameters, which drift apart in training.
 
-It applies to nameless matrices and kernels that are equal, element by element, and that belong to one layer: the same
-parameter is added to both products, or both nodes have the name of one module (for the second call, the older exporter
-adds a number to it). Not to those of a single number, as weights are before training: these are equal by chance. The
-biases of convolutions must be equal, too, or be one. (For functions that read the weight of a layer, see
-`folded_parameters.py`.)
+It applies to nameless matrices and kernels that are equal, element by element, and belong to one layer. They belong to
+one layer if the same parameter is added to both products, or if both nodes have the name of one module (the older
+exporter adds a number to the name for the second call). It does not apply if all elements are one number, as before
+training: such weights are equal by chance. The biases of convolutions must be equal too, or be one. For functions that
+read the weight of a layer, see `folded_parameters.py`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from onnxlift.ir.origin.metadata import NAME_SCOPES, string_list
 from onnxlift.ir.origin.tensors import may_be_trained, origin_of
 from onnxlift.stages import step
 
-MOST_CANDIDATES = 8  # that belong to one layer and differ: then it is no layer
+MOST_CANDIDATES = 8  # more different weights than this, and it is no single layer
 
 LAYERS = ("MatMul", "Conv", "ConvTranspose")
 _COUNTED = re.compile(r"_\d+$")
@@ -37,7 +37,7 @@ _COUNTED = re.compile(r"_\d+$")
 
 @step("copied-weights", repeats=True)
 def run(model: ir.Model) -> int:
-    """Let all calls of a layer have one weight; gives how many copies were replaced."""
+    """Let all calls of a layer share one weight; return how many copies were replaced."""
     seen: dict[object, list[tuple[ir.Value, ir.Value | None]]] = {}
 
     def visit(edit: Edit, node: ir.Node) -> None:
@@ -71,7 +71,7 @@ def _is_nameless_matrix(value: ir.Value) -> bool:
 
 
 def _owners(node: ir.Node) -> Iterator[object]:
-    """What tells the layer that a node belongs to."""
+    """Yield what identifies the layer that a node belongs to: the parameter that is added, and the module."""
     for user, _ in node.outputs[0].uses() if len(node.outputs[0].uses()) == 1 else ():
         if is_standard(user, "Add"):
             yield from (
@@ -96,5 +96,5 @@ def _is_copy(value: ir.Value, other: ir.Value) -> bool:
     if mine is None or theirs is None or mine.shape != theirs.shape or mine.dtype != theirs.dtype:
         return False
     array, original = mine.numpy(), theirs.numpy()
-    # The first row decides nearly always, before all of both is read.
+    # Compare the first rows before all of both is read: they nearly always differ.
     return np.array_equal(array[:1], original[:1]) and np.array_equal(array, original) and varies(value)

@@ -1,10 +1,10 @@
-"""A vector that is stored in integers becomes the numbers that it stands for.
+"""Replace a vector that is stored in integers by the numbers that it stands for.
 
     DequantizeLinear(integers, scale, zero_point)   ->   initialiser
 
-for constants of one axis: biases, and the weights of norms. A bias of int32 takes as much room as one of float32, and
-the others are small; as numbers they are what a layer holds. Matrices and kernels stay integers (see the idiom
-quantized-layers). Exact: both factors are, and the product is rounded once, to float32, as ONNX says.
+It applies to constants of one axis: biases, and the weights of norms. A bias of int32 takes as much room as one of
+float32, and the others are small; a layer holds them as floats. Matrices and kernels stay integers (see the idiom
+quantized-layers). Sound because both factors are exact, and the product is rounded once, to float32, as ONNX says.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from onnxlift.ir.graph.constants import constant
 from onnxlift.stages import step
 
 LARGEST = 1 << 20
-_ATTRIBUTES = frozenset({"axis"})  # of one axis it is that one, whatever is said
+_ATTRIBUTES = frozenset({"axis"})  # a vector has only one axis, whatever the attribute says
 _SUFFIX = "_quantized"
 
 
 @step("dequantized-vectors", repeats=True)
 def run(model: ir.Model) -> int:
-    """Dequantise vectors; gives how many."""
+    """Dequantise vectors; return how many."""
     return sweep(model, {"DequantizeLinear": _visit})
 
 

@@ -1,19 +1,20 @@
-"""Repetition in front of an operator that broadcasts anyway is left out.
+"""Leave out a repetition in front of an operator that broadcasts anyway.
 
 1. Add(E(x), y)       ->  Add(x, y)          if x and y alone give the same shape
 2. Mul(E(x), 2)       ->  E(Mul(x, 2))       where E is an Expand: less to compute, and rule 1 may apply further on
 3. Less(E(x), E(y))   ->  E(Less(x, y))      where both are an Unsqueeze, and all that reads the result broadcasts
 4. Expand(E(x), s)    ->  Expand(x, s)       where E is an Expand, and s is the whole shape of the result
 
-for the elementwise operators with two or more inputs (rule 2: also Cast and Not), each reader by itself. E(x) is
+The rules are for elementwise operators with two or more inputs (rule 2 also for Cast and Not). Each reader is judged by
+itself. E(x) is
 
-- Expand(x, s), in rule 1 also ConstantOfShape(s) with its number for x
-- Unsqueeze(x, axes), as far as axes in front of all others go: `mask[None, :, None]` keeps the last of the three
+- Expand(x, s), and in rule 1 also ConstantOfShape(s) with its number for x
+- Unsqueeze(x, axes), but only the axes in front of all others: `mask[None, :, None]` keeps the last of the three
 
-Not if E is what makes the result as large as it is: the shapes with and without it must be known to be equal (in rules
-2 and 3 this is plain: the other operands are numbers, or lose the same axes). Nor, in rule 1, if an Expand is needed
-anyway, by a reader that does not broadcast: `x + block(x)` reads x once more. Broadcasting repeats elements just as
-Expand does, and adds axes in front just as Unsqueeze does, so the numbers are the same.
+No rule applies if E is what makes the result as large as it is: the shapes with and without it must be known to be
+equal. In rules 2 and 3 they always are, because the other operands are numbers or lose the same axes. Rule 1 does not
+apply if a reader that does not broadcast needs the Expand anyway: `x + block(x)` reads x once more. Sound because
+broadcasting repeats elements just as Expand does, and adds axes in front just as Unsqueeze does.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _MAX_INPUTS = 8
     repeats=True,
 )
 def run(model: ir.Model) -> int:
-    """Bypass what only repeats elements; gives how often."""
+    """Bypass nodes that only repeat elements; return how often."""
     return sweep(
         model, {("Cast", "Not"): _sink_expand, "Expand": _merge_expands, tuple(sorted(BROADCASTING)): _broadcasting}
     )
@@ -73,7 +74,7 @@ def _broadcasting(edit: Edit, node: ir.Node) -> None:
 
 
 def _merge_expands(edit: Edit, node: ir.Node) -> None:
-    """Rule 4."""
+    """Apply rule 4."""
     first = None if node.inputs[0] is None else node.inputs[0].producer()
     if first is None or not is_standard(first, "Expand") or first.inputs[0] is None:
         return
@@ -83,7 +84,7 @@ def _merge_expands(edit: Edit, node: ir.Node) -> None:
 
 
 def _narrow_shape(value: ir.Value | None) -> Shape | None:
-    """The shape of x, if `value` is E(x)."""
+    """Return the shape of x, if `value` is E(x)."""
     node, shape = None if value is None else value.producer(), shape_of(value)
     if value is None or node is None or shape is None:
         return None
@@ -96,13 +97,13 @@ def _narrow_shape(value: ir.Value | None) -> Shape | None:
 
 
 def _is_needed(value: ir.Value) -> bool:
-    """Whether somebody reads an expanded value that does not expand it by itself."""
+    """Tell whether a reader needs the expanded value, since it does not broadcast by itself."""
     uses = value.uses()
     return 1 < len(uses) <= _MAX_READERS and not all(is_standard(user, *_WIDENING) for user, _ in uses)
 
 
 def _narrow(edit: Edit, reader: ir.Node, value: ir.Value) -> ir.Value | None:
-    """x, if `value` is E(x)."""
+    """Return x, if `value` is E(x)."""
     node = value.producer()
     assert node is not None
     if is_standard(node, "Expand"):
@@ -117,7 +118,7 @@ def _narrow(edit: Edit, reader: ir.Node, value: ir.Value) -> ir.Value | None:
 
 
 def _new_in_front(value: ir.Value | None) -> int:
-    """How many axes in front of all others an Unsqueeze adds to what `value` comes from."""
+    """Return how many axes in front of all others an Unsqueeze adds to make `value`; 0 if no Unsqueeze does."""
     node, shape = None if value is None else value.producer(), shape_of(value)
     axes = axes_of(node) if node is not None and is_standard(node, "Unsqueeze") else None
     if axes is None or shape is None:
@@ -127,7 +128,7 @@ def _new_in_front(value: ir.Value | None) -> int:
 
 
 def _without_front(edit: Edit, reader: ir.Node, value: ir.Value, count: int) -> ir.Value | None:
-    """What an Unsqueeze makes, without the first `count` of its new axes."""
+    """Return the result of an Unsqueeze without the first `count` of its new axes."""
     node, shape = value.producer(), shape_of(value)
     assert node is not None and shape is not None
     axes = sorted(axis % len(shape) for axis in axes_of(node) or ())[count:]
@@ -147,7 +148,7 @@ def _without_front(edit: Edit, reader: ir.Node, value: ir.Value, count: int) -> 
 
 
 def _sink_expand(edit: Edit, node: ir.Node) -> bool:
-    """Rule 2."""
+    """Apply rule 2, if possible; tell whether it was."""
     wide = [value for value in node.inputs if not _is_number(value)]
     expand = wide[0].producer() if len(wide) == 1 and wide[0] is not None else None
     if expand is None or not is_standard(expand, "Expand") or expand.graph is not edit.graph:
@@ -170,7 +171,7 @@ def _sink_expand(edit: Edit, node: ir.Node) -> bool:
 
 
 def _sink_unsqueeze(edit: Edit, node: ir.Node) -> bool:
-    """Rule 3."""
+    """Apply rule 3, if possible; tell whether it was."""
     wide = [value for value in node.inputs if value is not None and not _is_number(value)]
     output, shape = node.outputs[0], shape_of(node.outputs[0])
     count = min((_new_in_front(value) for value in wide), default=0)
@@ -198,7 +199,8 @@ def _sink_unsqueeze(edit: Edit, node: ir.Node) -> bool:
 
 
 def _has_longer(node: ir.Node, value: ir.Value) -> bool:
-    """Whether another input of the node has at least as many axes, which are not just new ones."""
+    """Tell whether another input of the node has at least as many axes as `value`, and its first axes are not new
+    ones."""
     axes = len(shape_of(value) or ())
     return any(
         other is not value and len(shape_of(other) or ()) >= axes and not _new_in_front(other) for other in node.inputs

@@ -1,10 +1,11 @@
-"""Arithmetic with a tensor that has one number everywhere is done with that number.
+"""Fold arithmetic on a tensor that has one number everywhere into that number.
 
     Add(ConstantOfShape(sizes, value=0), 8)   ->   ConstantOfShape(sizes, value=8)
 
-for Add, Sub, Mul and Div of floating-point numbers with a constant of one element, either way round: so PyTorch's
-exporter writes `torch.full`. The sum is computed as ONNX would, in the element type of both. Not if the constant has
-more axes than the tensor, which then would have more, too. Integers stay: they may be sizes, which are Python numbers.
+It applies to Add, Sub, Mul and Div of floating-point numbers with a constant of one element, in either order. PyTorch's
+exporter writes `torch.full` so. The result is computed as ONNX would, in the element type of both. It does not apply if
+the constant has more axes than the tensor, since the result would have more axes too. Integers stay: they may be sizes,
+which are Python numbers.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _TYPES = (DataType.FLOAT, DataType.DOUBLE)
 
 @step("fills", repeats=True)
 def run(model: ir.Model) -> int:
-    """Fill with the result at once; gives how often."""
+    """Fill with the result directly; return how often."""
     return sweep(model, {tuple(_COMPUTED): _visit})
 
 

@@ -1,10 +1,10 @@
-"""A reduction whose axes are put back keeps them.
+"""Let a reduction keep its axes if they are added again behind it.
 
     Unsqueeze(ReduceMean(x, axes, keepdims=0), axes)   ->   ReduceMean(x, axes, keepdims=1)
 
-likewise for the other reductions. The newer exporter computes a variance so, and a layer normalisation in its parts is
-looked for with the axes kept. Applies if both nodes have the same axes, which are known, and nobody else reads what is
-reduced. Sound because an axis that is kept has size 1, as one that is added.
+The same goes for the other reductions. The newer exporter computes a variance so, and the idiom for a layer
+normalisation expects axes that are kept. It applies if both nodes have the same axes, which are known, and nobody else
+reads the reduced value. Sound because an axis that is kept has size 1, like one that is added.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _REDUCTIONS = tuple(
 
 @step("kept-axes", after={"unit-axes": "a reshape that puts the axes back is an Unsqueeze by then"}, repeats=True)
 def run(model: ir.Model) -> int:
-    """Keep the axes of reductions that are put back; gives how many."""
+    """Keep the axes of such reductions; return how many."""
     return sweep(model, {"Unsqueeze": _visit})
 
 

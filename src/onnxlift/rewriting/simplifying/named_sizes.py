@@ -1,14 +1,17 @@
-"""A size of something inside the model is read from the input that has it.
+"""Read a size of a value inside the model from the model's input that has it.
 
 1. Gather(Shape(h), 1)   ->   Gather(Shape(input_ids), 1)            if both sizes are `sequence`
 2. Gather(Shape(h), 0)   ->   Mul(Gather(Shape(input_ids), 0), 4)    if one is `4*batch`, and the other `batch`
 
-or a Slice that takes one size, or a Shape of one axis; and of several inputs, from the first, but for one that is there
-for its sizes alone. PyTorch's tracing exporter reads a size from whichever tensor the code asked, so that positions and
-masks that are the same in all layers seem to depend on what each layer computes. Read from the input, they are the same
-expression, and are computed once, above the layers. Applies to single sizes that inference knows by the name of a size
-of an input, or as a multiple of one. Sound because equal names are equal sizes. The source reads sizes from what is at
-hand anyway (`modules/statements/size_sources.py`).
+The rules are also for a Slice that takes one size, and for a Shape of one axis. If several inputs have the size, it is
+read from the first, unless the node measures an input that is there for its sizes alone.
+
+PyTorch's tracing exporter reads a size from whichever tensor the code asked. So positions and masks that are the same
+in all layers seem to depend on what each layer computes. Read from the input, they are the same expression, and are
+computed once, above the layers.
+
+It applies to single sizes that inference knows by the name of an input's size, or as a multiple of it. Sound because
+equal names are equal sizes. The source reads sizes from what is at hand anyway (`modules/statements/size_sources.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from onnxlift.stages import step
 
 @dataclass(frozen=True)
 class Source:
-    """The size of one axis of an input, so many times."""
+    """The size of one axis of an input, multiplied by a factor."""
 
     value: ir.Value
     axis: int
@@ -36,7 +39,7 @@ class Source:
 
 @step("named-sizes", repeats=True)
 def run(model: ir.Model) -> int:
-    """Read sizes from inputs; gives how many."""
+    """Read sizes from inputs; return how many."""
     inputs: dict[str, Source] = {}
     for value in model.graph.inputs:
         for axis, size in enumerate(shape_of(value) or ()):
@@ -56,7 +59,7 @@ def run(model: ir.Model) -> int:
 
 
 def _measured(node: ir.Node) -> ir.Value | None:
-    """What a node gives sizes of."""
+    """Return the value whose sizes a node gives; None if it gives none."""
     shape = node if is_standard(node, "Shape") else None
     if is_standard(node, "Gather", "Slice") and node.inputs[0] is not None:
         shape = node.inputs[0].producer()
@@ -64,12 +67,12 @@ def _measured(node: ir.Node) -> ir.Value | None:
 
 
 def _is_size(value: ir.Value) -> bool:
-    """Whether a value is there for its sizes alone: these are read from itself, or it would be of no use."""
+    """Tell whether a value is there for its sizes alone. They are read from itself, or it would have no use."""
     return all(user.op_type == "Shape" for user, _ in value.uses())
 
 
 def _multiple(size: str, inputs: Mapping[str, Source]) -> Source | None:
-    """Where `batch` is read, so many times, if `size` is `4*batch`."""
+    """Return where to read `batch`, with the factor 4, if `size` is `4*batch`."""
     factor, _, name = size.partition("*")
     if not factor.isdecimal() or not name.isidentifier() or name not in inputs:
         return None

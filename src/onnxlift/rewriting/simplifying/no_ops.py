@@ -1,24 +1,24 @@
-"""Nodes that pass their input on unchanged are removed.
+"""Remove nodes that pass their input on unchanged.
 
     y = Op(x)   ->   x for y
 
-for: Identity; Cast and CastLike to the type of x; Reshape, Flatten, Squeeze, Unsqueeze, Expand and Tile that leave the
-shape as it is; Transpose that keeps the order; Slice with steps of 1 that leaves the shape; Pad by zero; Resize to the
-sizes that there are; Concat, Sum, Max, Min and Mean of one input; Split into one output; Dropout of nothing; and, with
-a constant operand that is the same element throughout, x * 1, x / 1, x - 0, x ** 1, x & True, x | False, x + 0,
-max(x, -inf), min(x, inf), where(True, x, _) and where(False, _, x).
+These are: Identity; Cast and CastLike to the type of x; Reshape, Flatten, Squeeze, Unsqueeze, Expand and Tile that
+leave the shape as it is; Transpose that keeps the order; Slice with steps of 1 that leaves the shape; Pad by zero;
+Resize to the sizes that x has; Concat, Sum, Max, Min and Mean of one input; Split into one output; Dropout of nothing.
+With a constant operand that is the same element throughout, these are also x * 1, x / 1, x - 0, x ** 1, x & True, x |
+False, x + 0, max(x, -inf), min(x, inf), where(True, x, _) and where(False, _, x).
 
-Not when
+A node stays if
 
-- a shape is not known to be the same: names of sizes must be equal, or numbers. `x * ones` may broadcast x, so the
+- the shape is not known to be the same. Sizes must be equal names or equal numbers. `x * ones` may broadcast x, so the
   output must have x's shape and type.
-- x is a floating-point tensor and the operation is x + 0.0: that turns -0.0 into 0.0. (x - 0.0 and x + -0.0 keep
-  every value, and go; so does x + 0.0 where all that is made of it ends in a softmax, which does not tell the two
-  apart: scores with a mask that hides nothing; and where x has no -0.0, or none that ONNX promises, since it is a sum
-  of products, whose order is open: a total that begins with zeros.)
+- x is a floating-point tensor and the operation is x + 0.0, which turns -0.0 into 0.0. But x - 0.0 and x + -0.0 keep
+  every value, and go. So does x + 0.0 in two cases. One is that everything made of it ends in a softmax, which does not
+  distinguish the two zeros: scores with a mask that hides nothing. The other is that x has no -0.0, or none that ONNX
+  promises, since x is a sum of products in no fixed order: a total that begins with zeros.
 - the constant operand may be a parameter: a scale that is 1 before training is still a scale.
-- a Resize is given scales, crops, keeps an aspect ratio, or counts places from elsewhere than their own.
-- a Dropout drops anything when it is trained: it says how to train the model further, and becomes `nn.Dropout`.
+- it is a Resize that is given scales, crops, keeps an aspect ratio, or maps places to other places than their own.
+- it is a Dropout that drops anything in training: it says how to train the model further, and becomes `nn.Dropout`.
 - a second output (a Dropout's mask) is read.
 - x would have to become a graph output, but is an input, an initialiser, another output, or comes from outside.
 """
@@ -62,7 +62,7 @@ _NEUTRAL = {
 
 @step("no-ops", after={"constant-folding": "an operand that is computed from constants is known by then"}, repeats=True)
 def run(model: ir.Model) -> int:
-    """Remove nodes that change nothing; gives how many."""
+    """Remove nodes that change nothing; return how many."""
     return sweep(model, {operators: partial(_visit, rule=rule) for operators, rule in _RULES.items()})
 
 
@@ -71,7 +71,7 @@ def _visit(edit: Edit, node: ir.Node, rule: Rule) -> None:
         edit.bypass(node, rule(edit, node))
 
 
-# The rules: the input that a node passes on, if it does.
+# The rules. Each returns the input that the node passes on unchanged, or None.
 
 
 def _identity(_: Edit, node: ir.Node) -> ir.Value | None:
@@ -125,7 +125,7 @@ def _extreme(edit: Edit, node: ir.Node) -> ir.Value | None:
 
 
 def _keeps_sizes(node: ir.Node) -> bool:
-    """Whether a Resize gives each place the element of its own, if it leaves the shape as it is."""
+    """Tell whether a Resize that leaves the shape as it is leaves each element in its place."""
     coordinates = attribute(node, "coordinate_transformation_mode", "half_pixel")
     is_stretched = attribute(node, "keep_aspect_ratio_policy", "stretch") == "stretch"
     has_sizes = len(node.inputs) == 4 and node.inputs[3] is not None and node.inputs[2] is None
@@ -140,7 +140,7 @@ def _drops_nothing(edit: Edit, node: ir.Node) -> bool:
 
 
 def _without_neutral(_: Edit, node: ir.Node) -> ir.Value | None:
-    """The operand that the node gives unchanged, because the other one is neutral throughout."""
+    """Return the operand that the node gives unchanged because the other one is neutral throughout."""
     neutral, either_side = _NEUTRAL[node.op_type]
     if len(node.inputs) != 2 or attribute(node, "broadcast", 0) != 0:
         return None
@@ -159,7 +159,7 @@ def _without_neutral(_: Edit, node: ir.Node) -> ir.Value | None:
 
 
 def _has_no_negative_zero(value: ir.Value, depth: int = 0) -> bool:
-    """Whether a -0.0 cannot be in `value`, or is not promised to be there. A sum is -0.0 only if both summands are."""
+    """Tell whether `value` has no -0.0, or none that ONNX promises. A sum is -0.0 only if both summands are."""
     node = value.producer()
     if node is None or node.domain != "" or depth > _DEEPEST_SUM:
         return False
@@ -170,8 +170,8 @@ def _has_no_negative_zero(value: ir.Value, depth: int = 0) -> bool:
 
 
 def _forgets_signs(value: ir.Value) -> bool:
-    """Whether nobody can tell if a 0 in `value` is negative: all ways from it end in a softmax, or in a shape, and no
-    node on them makes more of a -0.0 than another zero."""
+    """Tell whether nothing depends on the sign of a 0 in `value`. All ways from it must end in a softmax or a shape,
+    and no node on them may turn a -0.0 into anything but a zero."""
     seen = {value}
     waiting = [value]
     while waiting:
@@ -197,7 +197,7 @@ def _is_number(value: ir.Value | None) -> bool:
 
 
 def _always_chosen(_: Edit, node: ir.Node) -> ir.Value | None:
-    """The branch of a Where that all elements come from."""
+    """Return the operand of a Where that all elements come from."""
     condition, then, otherwise = node.inputs
     for source, chosen in ((then, True), (otherwise, False)):
         if source is None or condition is None or not same_shape(source, node.outputs[0]):

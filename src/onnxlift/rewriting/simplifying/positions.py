@@ -1,19 +1,21 @@
-"""Indexing with all positions, and comparisons that always hold, are left out.
+"""Leave out indexing with all positions, and comparisons that always hold.
 
 1. GatherND(x, Concat(i, j))        ->  Unsqueeze(x, axes)       if i, j count all rows and all columns of x
 2. Gather(Flatten(x), i * n + j)    ->  Unsqueeze(x, axes)       the same with indices into the flat x of n columns
 3. i >= 0                           ->  Expand(True, Shape(i))   if i is nowhere negative; likewise <, <= and >
 4. And(t, m)                        ->  Expand(m, Shape(t))      if t is all true: a mask of ones, in whatever shape
 
-with i, j the positions along one axis each (inference/positions.py): `x[arange(b)[:, None, None], arange(n)]` is
-`x[:, None, :]`. Exporters write the padding mask of a transformer so; where the sizes are fixed, the indices of rule 1
-are one constant.
+Here i and j are the positions along one axis each (inference/positions.py): `x[arange(b)[:, None, None], arange(n)]` is
+`x[:, None, :]`. Exporters write the padding mask of a transformer so. If the sizes are fixed, the indices of rule 1 are
+one constant.
 
-Rules 1 and 2 need indices that start at 0, count by 1, run over whole axes of x (sizes known to be equal, not just
-below), over all of them in the order of x, and nothing else of another size than 1; in rule 2, axes of size 1 of x are
-where they were, or there are none. Then each element of x is read once
-and stays in its place. Rule 3 needs a bound that holds for all sizes. An Expand keeps the shape of what it replaces;
-the pass `expands` leaves it out where it can.
+Rules 1 and 2 need indices that start at 0, count by 1 and run over whole axes of x: the sizes must be known to be
+equal, a bound is not enough. They must run over all indexed axes in the order of x, and all other axes of the indices
+must have size 1. In rule 2, axes of size 1 of x must be where they were, or there must be none. Then each element of x
+is read once and stays in its place.
+
+Rule 3 needs a bound that holds for all sizes. An Expand keeps the shape of what it replaces; the pass `expands` leaves
+it out where it can.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ _MAX_INDICES = 1 << 16
     repeats=True,
 )
 def run(model: ir.Model) -> int:
-    """Remove indexing and comparisons without effect; gives how many."""
+    """Remove indexing and comparisons without effect; return how many."""
     positions = Positions()
     return sweep(
         model,
@@ -59,7 +61,7 @@ def run(model: ir.Model) -> int:
 
 
 def _visit_joined(edit: Edit, node: ir.Node, positions: Positions) -> None:
-    """Rule 1."""
+    """Apply rule 1."""
     data, indices = node.inputs[0], node.inputs[1]
     shape, joint = shape_of(data), shape_of(indices)
     if data is None or shape is None or joint is None or attribute(node, "batch_dims", 0) != 0:
@@ -71,7 +73,8 @@ def _visit_joined(edit: Edit, node: ir.Node, positions: Positions) -> None:
 
 
 def _parts(indices: ir.Value | None, last: int, positions: Positions) -> list[Grid | None]:
-    """The grids that are joined along the last axis, one for each axis that is indexed; nothing if it is not so."""
+    """Return the grids that are joined along the last axis, one for each indexed axis; an empty list if the indices are
+    not so made."""
     joined, tensor = None if indices is None else indices.producer(), constant(indices)
     if tensor is not None:
         return [grid_of(column) for column in np.moveaxis(tensor.numpy(), -1, 0)] if tensor.size <= _MAX_INDICES else []
@@ -84,7 +87,8 @@ def _parts(indices: ir.Value | None, last: int, positions: Positions) -> list[Gr
 
 
 def _counted(grid: Grid, size: Dim) -> int | None:
-    """The axis along which the grid counts 0, 1, ..., size - 1; None if it does not, or if another axis matters."""
+    """Return the axis along which the grid counts 0, 1, ..., size - 1. Return None if it does not count so, or along
+    another axis too."""
     moving = [axis for axis, stride in enumerate(grid.strides) if stride != 0]
     if len(moving) != 1 or grid.offset != 0 or grid.strides[moving[0]] != 1 or grid.shape[moving[0]] != size:
         return None
@@ -112,12 +116,12 @@ def _visit_flat(edit: Edit, node: ir.Node, positions: Positions) -> None:
 
 
 def _row_major(shape: Shape) -> list[Dim | None]:
-    """How many elements apart two neighbours along each axis are."""
+    """Return for each axis how many elements apart two neighbours are."""
     return [symbolic.product(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
 def _unsqueeze(edit: Edit, node: ir.Node, data: ir.Value, joint: Shape, axes: Sequence[int], count: int) -> None:
-    """Replace the node by `data`, whose first `count` axes go to `axes` of the shape `joint`."""
+    """Replace the node by `data`, with its first `count` axes at `axes` of the shape `joint`."""
     rest = [axis for axis in range(len(joint)) if axis not in axes]
     if len(axes) != count or list(axes) != sorted(set(axes)) or any(joint[axis] != 1 for axis in rest):
         return
@@ -129,7 +133,7 @@ def _unsqueeze(edit: Edit, node: ir.Node, data: ir.Value, joint: Shape, axes: Se
 
 
 def _visit_comparison(edit: Edit, node: ir.Node, positions: Positions) -> None:
-    """Rule 3."""
+    """Apply rule 3."""
     grid = positions.condition(node.outputs[0])
     if grid is None or not grid.is_nonnegative() or edit.opset(node) < 8:
         return
@@ -141,7 +145,7 @@ def _visit_comparison(edit: Edit, node: ir.Node, positions: Positions) -> None:
 
 
 def _visit_and(edit: Edit, node: ir.Node) -> None:
-    """Rule 4."""
+    """Apply rule 4."""
     left, right = node.inputs
     for mask, condition in ((left, right), (right, left)):
         if mask is not None and condition is not None and is_all_true(condition) and edit.opset(node) >= 8:

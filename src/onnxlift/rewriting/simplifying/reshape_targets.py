@@ -1,14 +1,17 @@
-"""A reshape to sizes that its input has at the same place says so with a 0, and needs no shape arithmetic.
+"""Write 0 in the target of a reshape for a size that its input has at the same place, instead of shape arithmetic.
 
     Reshape(x, Concat(Shape(x)[0], Shape(x)[1], 12, 64))   ->   Reshape(x, [0, 0, 12, 64])
 
-Applies if every element of the target is a number, or the name of the very size that x has at that place (a 0 copies
-it). At most one other named element becomes -1, if nothing else is -1 and no size of x is known to be 0: it is then
-what is left over. Not if the result's shape has a name for a number of the target: the numbers of elements are equal
-only if it has that size, which a -1 would make the model forget. Not with `allowzero`, where 0 means an empty axis, and
-not if an element is unknown or a number 0 in a target that was not constant. Sound because equal names are equal sizes;
-a run in which x is empty is the one case where -1 could not be inferred, so -1 is only used where the sizes beside it
-are numbers other than 0.
+It applies if every element of the target is a number, or the name of the size that x has at that place (a 0 copies it).
+At most one other named element becomes -1, the rest of the elements, if nothing else is -1 and no size of x is known to
+be 0.
+
+It does not apply in these cases. The target has a number where the shape of the result has a name: the number says that
+the size must be this, and a -1 would make the model forget it. The node has `allowzero`, where 0 means an empty axis.
+An element is unknown, or is a number 0 in a target that was not constant.
+
+Sound because equal names are equal sizes. A -1 cannot be inferred if x is empty, so it is only used if the sizes beside
+it are numbers other than 0.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from onnxlift.stages import step
 
 @step("reshape-targets", repeats=True)
 def run(model: ir.Model) -> int:
-    """Make the targets of reshapes constant; gives how many."""
+    """Make the targets of reshapes constant; return how many."""
     return sweep(model, {"Reshape": _visit})
 
 

@@ -1,4 +1,4 @@
-"""Of several reshapings in a row only the last counts.
+"""Merge several reshapes in a row: only the last one counts.
 
 1. R2(R1(x))                      ->  x                  if the result has the shape of x
 2. Reshape(R1(x), s)              ->  Reshape(x, s)
@@ -6,12 +6,12 @@
 4. R2(R1(x))                      ->  Unsqueeze(x, c)    if the result has the shape of x and axes of size 1 besides
 5. R2(Transpose(R1(x)))           ->  x                  if the result has the shape of x, and only axes of size 1 move
 
-R is Reshape, Flatten, Squeeze or Unsqueeze: they keep the order of the elements, so that the shape alone decides. So
-does a transpose that leaves all axes but those of size 1 in their order: an image that is a single window is cut so.
+R is Reshape, Flatten, Squeeze or Unsqueeze. They keep the order of the elements, so the shape alone decides. The same
+is true of a transpose that moves only axes of size 1; models cut an image that is a single window so.
 
-Rules 1, 4 and 5 need shapes known to be equal (equal names, or numbers). Rule 2 must not be applied if s holds a 0,
-which copies a size of what is being reshaped, unless x has the same size there; nor if elements of s are unknown, as
-one of them may be 0. In each rule the first node stays if somebody else reads it.
+Rules 1, 4 and 5 need shapes known to be equal (equal names or equal numbers). Rule 2 does not apply if s holds a 0,
+which copies a size of the reshaped value, unless x has the same size there. Nor does it apply if elements of s are
+unknown, since one of them may be 0. In each rule the first node stays if somebody else reads it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _RESHAPING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
     repeats=True,
 )
 def run(model: ir.Model) -> int:
-    """Merge chains of reshapings; gives how many rewrites."""
+    """Merge chains of reshapes; return how many rewrites."""
     return sweep(model, {_RESHAPING: _visit})
 
 
@@ -59,7 +59,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         if same_shape(source, node.outputs[0]) and edit.bypass(node, source):
             return
         if node.op_type == "Reshape" and _means_the_same(node, source, middle):
-            node.replace_input_with(0, source)  # and on to what `source` comes from
+            node.replace_input_with(0, source)  # and go on with the node that makes `source`
             edit.changes += 1
             continue
         if node.op_type == first.op_type == "Unsqueeze":
@@ -70,7 +70,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _moves_only_ones(node: ir.Node) -> bool:
-    """Whether a node is a Transpose of axes that stay in their order but for those of size 1."""
+    """Tell whether a node is a Transpose that keeps the order of all axes except those of size 1."""
     order, shape = permutation(node), shape_of(node.inputs[0]) if node.inputs else None
     if order is None or shape is None:
         return False
@@ -79,7 +79,7 @@ def _moves_only_ones(node: ir.Node) -> bool:
 
 
 def _means_the_same(node: ir.Node, source: ir.Value, middle: ir.Value) -> bool:
-    """Whether the target shape gives the same for `source` as for `middle`."""
+    """Tell whether the target shape has the same meaning for `source` as for `middle`."""
     target = elements_of(node.inputs[1]) if len(node.inputs) > 1 else None
     if target is None or None in target:
         return False
@@ -107,7 +107,7 @@ def _merge_unsqueezes(edit: Edit, node: ir.Node, first: ir.Node) -> None:
 
 
 def _only_unsqueeze(edit: Edit, node: ir.Node, source: ir.Value) -> None:
-    """Rule 4."""
+    """Apply rule 4."""
     before, after = shape_of(source), shape_of(node.outputs[0])
     if before is None or after is None or 1 in before or [size for size in after if size != 1] != list(before):
         return

@@ -1,13 +1,16 @@
-"""Shape arithmetic that gives one of its own inputs again is left out.
+"""Leave out shape arithmetic whose result is one of its own inputs.
 
     Where(Equal(s, -1), ones, s)   ->   s      if no element of s can be -1
 
-This is how PyTorch's exporter writes `x.expand(...)`: -1 keeps a size, and the graph looks for it at run time. More
-generally a node goes if inference knows all elements of its output, and one of its inputs has the same elements, type
-and rank (`Mul(s, 1)`, `Max(s, 0)`, `Abs(s)`), or, a few nodes before, one of the sizes that it is computed from
-(`batch * seq // batch`). Sound because names are sizes and hence not negative, and equal names are equal sizes. Values
-elsewhere in the model with the same elements are not taken instead: `x.shape[0]` read again from the local x is better
-code than a size handed down from far away.
+PyTorch's exporter writes `x.expand(...)` so: -1 keeps a size, and the graph looks for it at run time.
+
+In general, a node goes if inference knows all elements of its output, and one of its inputs has the same elements, type
+and rank (`Mul(s, 1)`, `Max(s, 0)`, `Abs(s)`). The same value may also be found a few nodes before, among the sizes that
+the node is computed from (`batch * seq // batch`). Sound because names are sizes, so they are not negative, and equal
+names are equal sizes.
+
+Equal values elsewhere in the model are not used: `x.shape[0]` read again from the local x is better code than a size
+handed down from far away.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ _MAX_SOURCES = 16
 
 @step("shape-values", after={"static-shapes": "what is known as numbers is not taken from elsewhere"}, repeats=True)
 def run(model: ir.Model) -> int:
-    """Remove shape arithmetic without effect; gives how many nodes."""
+    """Remove shape arithmetic without effect; return how many nodes."""
     return sweep(model, _visit)
 
 
@@ -47,7 +50,8 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _sources(edit: Edit, node: ir.Node) -> Iterator[ir.Value]:
-    """What the node reads, and then what arithmetic on sizes made that from, for a few nodes."""
+    """Yield the values that the node reads, and then those that they were computed from by arithmetic on sizes, for a
+    few nodes."""
     pending = [value for value in node.inputs if value is not None]
     for position in range(_MAX_SOURCES):
         if position >= len(pending):

@@ -1,11 +1,11 @@
-"""A lookup by one index array is a Gather.
+"""Write a lookup by one index array as a Gather.
 
 1. GatherND(x, Unsqueeze(i, -1))   ->   Gather(x, i)
 2. GatherND(x, c)                  ->   Gather(x, c[..., 0])   for a constant c of shape (..., 1)
 
 PyTorch's exporter writes `x[i]` so, and may compute the Unsqueeze itself. It applies without batch dimensions, if the
-new axis is the last one: the indices are then tuples of one element each, the positions along the first axis of x.
-Negative ones count from the end in both.
+new axis is the last one. The indices are then tuples of one element each, the positions along the first axis of x. Both
+operators count negative indices from the end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from onnxlift.stages import step
 
 @step("single-index", repeats=True)
 def run(model: ir.Model) -> int:
-    """Write such lookups as Gather; gives how many."""
+    """Write these lookups as Gather; return how many."""
     return sweep(model, {"GatherND": _visit})
 
 
@@ -36,7 +36,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _positions(edit: Edit, indices: ir.Value) -> ir.Value | None:
-    """The indices without their last axis, if that is one that was added."""
+    """Return the indices without their last axis, if that axis was added; else None."""
     unsqueeze, shape, tensor = indices.producer(), shape_of(indices), constant(indices)
     if tensor is not None and shape is not None and shape[-1] == 1:
         return edit.constant(f"{indices.name}.positions", tensor.numpy()[..., 0])

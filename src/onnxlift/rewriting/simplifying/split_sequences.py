@@ -1,10 +1,10 @@
-"""A tensor that is cut into a sequence, of which every piece is then taken out by its number, is cut into these pieces.
+"""Replace a split into a sequence by a Split, if every piece is taken out of the sequence by its number.
 
     s = SplitToSequence(x, sizes, axis), SequenceAt(s, 0), SequenceAt(s, 1)   ->   Split(x, sizes, axis)
 
-as PyTorch's newer exporter writes `x.split(...)` and `x.chunk(...)` when it does not optimise. Applies if the size of
-the axis and those of the pieces are known, and each piece is taken out once; not if anything else reads the sequence.
-Sound because the pieces are the same.
+PyTorch's newer exporter writes `x.split(...)` and `x.chunk(...)` so when it does not optimise. It applies if the sizes
+of the axis and of the pieces are known, each piece is taken out once, and nothing else reads the sequence. Sound
+because the pieces are the same.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from onnxlift.ir.graph.shapes import shape_of, static_elements
 from onnxlift.stages import step
 
 MOST_PIECES = 1000
-OLDEST = 13  # the opset from which on the sizes of Split are an input
+OLDEST = 13  # the first opset in which the sizes of Split are an input
 
 
 @step("split-sequences", repeats=True)
 def run(model: ir.Model) -> int:
-    """Make tensors of such sequences; gives how many."""
+    """Replace these sequences by tensors; return how many."""
     return sweep(model, {"SplitToSequence": _visit})
 
 
@@ -48,7 +48,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _sizes(node: ir.Node) -> list[int] | None:
-    """The sizes of the pieces, if they are known."""
+    """Return the sizes of the pieces; None if they are not known."""
     shape, axis = shape_of(node.inputs[0]), attribute(node, "axis", 0)
     given = static_elements(node.inputs[1])
     if not shape or axis is None or not given or not -len(shape) <= axis < len(shape):
@@ -56,7 +56,8 @@ def _sizes(node: ir.Node) -> list[int] | None:
     total, sizes = shape[axis], [size for size in given if isinstance(size, int) and size > 0]
     if not isinstance(total, int) or len(sizes) != len(given):
         return None
-    if not (node.inputs[1].shape if node.inputs[1] is not None else None):  # one number: all pieces but the last
+    # A scalar is the size of all pieces except perhaps the last.
+    if not (node.inputs[1].shape if node.inputs[1] is not None else None):
         whole, rest = divmod(total, sizes[0])
         if whole > MOST_PIECES:
             return None

@@ -1,11 +1,11 @@
-"""Shape arithmetic with a known result becomes that result.
+"""Replace shape arithmetic by its result, if that is known.
 
     y = Gather(Shape(x), 1)   with x of shape (batch, 12, 64)   ->   initialiser y = 12
     and so on for everything that inference follows: Slice, Concat, Unsqueeze, Add, Mul, Where, ...
 
-Applies to an integer or bool vector or scalar all of whose elements inference knows as ints. A size that the model
-names (`batch`) is not an int and is never baked in: what holds it stays. Sound because the declared shapes of the
-inputs, and nothing else, decide these elements.
+It applies to an integer or bool vector or scalar if inference knows all its elements as ints. A size that the model
+names (`batch`) is not an int and is never made a constant: nodes whose result has one stay. Sound because only the
+declared shapes of the inputs decide these elements.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from onnxlift.stages import step
 
 @step("static-shapes", repeats=True)
 def run(model: ir.Model) -> int:
-    """Fold nodes of which inference knows the value; gives how many."""
+    """Fold nodes whose value inference knows; return how many."""
     return sweep(model, _visit)
 
 

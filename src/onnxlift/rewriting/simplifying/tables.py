@@ -1,15 +1,17 @@
-"""Tables of positions, cut to the length of the input, are positions; tables of one number are that number.
+"""Replace tables of positions, cut to the input's length, by positions, and tables of one number by that number.
 
 1. Slice(table, 0, n)                ->  Range(0, n, 1)                  if the table is 0, 1, 2, ...
 2. GatherElements(table, i)          ->  Expand(number, Shape(i))        if the table holds one number throughout
 3. Transpose(Gather(table, i), p)    ->  Gather(turned table, i, axis)   if the table has no name
 
-PyTorch modules keep such tables as buffers. Rule 1 needs a table of more than one row that is never shorter than n: the
-positions must meet a size n further on, by broadcasting or an Expand, so that a run with a larger n would fail there.
-Range then gives the same for all runs that succeed. Axes of size 1 around the positions are added again. Rule 2 reads
-the same number wherever the indices point to; the table may be repeated by an Expand. Rule 3 is for a list of indices
-along the first axis: PyTorch's exporter writes `table[:, i]` so, and turns the table beforehand. Nobody else reads what
-is gathered, or the table.
+PyTorch modules keep such tables as buffers. Rule 1 needs a table of more than one row. If n were larger than the table,
+Range would be longer than the Slice. So the positions must meet a size n further on, by broadcasting or an Expand: a
+run with such an n would fail there, and Range gives the same for all runs that succeed. Axes of size 1 around the
+positions are added again.
+
+Rule 2 reads the same number wherever the indices point to; the table may be repeated by an Expand. Rule 3 is for a list
+of indices along the first axis: PyTorch's exporter writes `table[:, i]` so, and turns the table beforehand. It applies
+if nobody else reads the table or the gathered value.
 """
 
 from __future__ import annotations
@@ -35,12 +37,12 @@ _MAX_STEPS = 32
 
 @step("tables", repeats=True)
 def run(model: ir.Model) -> int:
-    """Replace tables by what they hold; gives how many reads of one."""
+    """Replace tables by what they hold; return how many reads of tables were replaced."""
     return sweep(model, {"Slice": _cut, "GatherElements": _filled, "Transpose": _turned})
 
 
 def _cut(edit: Edit, node: ir.Node) -> None:
-    """Rule 1."""
+    """Apply rule 1."""
     cut = static_slice(node) if constant(node.inputs[0]) is not None else None
     if cut is None or edit.opset(node) < 11:
         return
@@ -70,7 +72,7 @@ def _cut(edit: Edit, node: ir.Node) -> None:
 
 
 def _meets(edit: Edit, value: ir.Value, axis: int, length: str) -> bool:
-    """Whether an axis of `value`, which may be shorter than `length`, is broadcast with one of that size."""
+    """Tell whether an axis of `value`, which may be shorter than `length`, is broadcast with an axis of that size."""
     shape = shape_of(value)
     pending = [value]
     clipped = None if shape is None else shape[axis]
@@ -91,7 +93,7 @@ def _meets(edit: Edit, value: ir.Value, axis: int, length: str) -> bool:
 
 
 def _filled(edit: Edit, node: ir.Node) -> None:
-    """Rule 2."""
+    """Apply rule 2."""
     table, indices = node.inputs
     repeat = None if table is None else table.producer()
     table = repeat.inputs[0] if repeat is not None and is_standard(repeat, "Expand") else table
@@ -102,13 +104,13 @@ def _filled(edit: Edit, node: ir.Node) -> None:
     if array.dtype.kind not in "biuf" or not (array == array.flat[0]).all() or attribute(node, "axis", 0) is None:
         return
     if array.dtype.kind == "f" and len({bool(sign) for sign in np.signbit(array).flat}) != 1:
-        return  # a zero of each sign
+        return  # it has zeros of both signs
     number = edit.constant(f"{node.outputs[0].name}.number", array.reshape(-1)[:1].reshape(()))
     edit.replace(node, "Expand", [number, edit.shape(node, indices)])
 
 
 def _turned(edit: Edit, node: ir.Node) -> None:
-    """Rule 3."""
+    """Apply rule 3."""
     order, gather = permutation(node), None if node.inputs[0] is None else node.inputs[0].producer()
     if order is None or gather is None or not is_standard(gather, "Gather") or attribute(gather, "axis", 0) != 0:
         return

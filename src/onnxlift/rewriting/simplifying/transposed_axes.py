@@ -1,14 +1,14 @@
-"""Axes are taken away and added without a transpose around that.
+"""Remove transposes around nodes that only take axes away or add them.
 
 1. Reduce(Transpose(x, p), axes)              ->  Reduce(x, p[axes])   if those that remain are in the order of x
 2. Squeeze(Transpose(x, p), axes)             ->  Squeeze(x, p[axes])  likewise, or Transpose(Squeeze(x, p[axes]), ...)
 3. Transpose(Unsqueeze(x, axes), p)           ->  Unsqueeze(x, ...)    if the axes of x stay in their order
 4. Unsqueeze(Transpose(Squeeze(x, a), p), b)  ->  Transpose(x, ...)    if as many axes come as went
 
-Reduce is any of the Reduce operators that does not keep what it reduces. Keras models are full of these, since their
-channels come last and ONNX's come second. The axes must be known, and the rank of x. A transpose that others read stays
-for them; then rule 2 applies only where no new one is needed. Sound because the elements of an axis are summed up, or
-the one element of it is taken, wherever that axis stands; and axes of size 1 are all alike.
+Reduce is any of the Reduce operators with keepdims=0. Keras models have many of these, since their channels come last
+and ONNX's come second. The axes and the rank of x must be known. A transpose that others read stays for them; then rule
+2 applies only if no new transpose is needed. Sound because a reduction takes all elements of an axis, and a Squeeze its
+only element, wherever that axis stands; and axes of size 1 are all alike.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _REDUCTIONS = tuple(f"Reduce{kind}" for kind in "L1 L2 LogSum LogSumExp Max Mean
     repeats=True,
 )
 def run(model: ir.Model) -> int:
-    """Take transposes away around such nodes; gives how many."""
+    """Remove transposes around these nodes; return how many."""
     return sweep(
         model,
         {
@@ -70,13 +70,13 @@ def _behind_squeeze(edit: Edit, node: ir.Node) -> None:
 
 
 def _maker(value: ir.Value | None) -> ir.Node | None:
-    """Return the node that makes `value` of at least one other."""
+    """Return the node that computes `value` from at least one input; else None."""
     node = value.producer() if value is not None else None
     return node if node is not None and node.inputs and node.inputs[0] is not None else None
 
 
 def _without_axes(edit: Edit, node: ir.Node, transpose: ir.Node, order: Sequence[int]) -> None:
-    """Rules 1 and 2."""
+    """Apply rule 1 or 2."""
     axes = axes_of(node)
     squeezes = node.op_type == "Squeeze"
     if not axes or (not squeezes and attribute(node, "keepdims", 1) != 0):
@@ -102,7 +102,7 @@ def _without_axes(edit: Edit, node: ir.Node, transpose: ir.Node, order: Sequence
 
 
 def _added_elsewhere(edit: Edit, node: ir.Node, unsqueeze: ir.Node) -> None:
-    """Rule 3."""
+    """Apply rule 3."""
     order, axes = permutation(node), axes_of(unsqueeze)
     if order is None or not axes:
         return
@@ -114,7 +114,7 @@ def _added_elsewhere(edit: Edit, node: ir.Node, unsqueeze: ir.Node) -> None:
 
 
 def _gone_and_back(edit: Edit, node: ir.Node, transpose: ir.Node, squeeze: ir.Node) -> None:
-    """Rule 4."""
+    """Apply rule 4."""
     gone, order, new = axes_of(squeeze), permutation(transpose), axes_of(node)
     if not gone or order is None or not new:
         return
@@ -129,7 +129,8 @@ def _gone_and_back(edit: Edit, node: ir.Node, transpose: ir.Node, squeeze: ir.No
 
 
 def _with_axes(edit: Edit, node: ir.Node, axes: Sequence[int]) -> tuple[list[ir.Value], list[ir.Attr]]:
-    """Inputs and attributes of `node` for other axes, given as they were given."""
+    """Return the inputs and attributes of `node` for other axes. The axes stay an input or an attribute, as they
+    were."""
     if len(node.inputs) > 1:
         inputs = [edit.constant(f"{node.outputs[0].name}.axes", np.array(axes, np.int64))]
         return inputs, [each for each in node.attributes.values() if each.name != "axes"]

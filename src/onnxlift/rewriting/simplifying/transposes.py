@@ -1,9 +1,9 @@
-"""Two transposes in a row are one.
+"""Merge two transposes in a row.
 
     Transpose(Transpose(x, p), q)   ->   Transpose(x, [p[i] for i in q])
 
-or x itself, if that is the order it had. Always sound; the first transpose stays if somebody else reads it. The
-default order (reversal) needs the rank, so an unknown rank is left alone.
+The result is x itself if that is the order it had. Always sound; the first transpose stays if somebody else reads it.
+The default order (reversal) needs the rank, so nothing is done if the rank is unknown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from onnxlift.stages import step
     repeats=True,
 )
 def run(model: ir.Model) -> int:
-    """Merge pairs of Transpose nodes; gives how many."""
+    """Merge pairs of Transpose nodes; return how many."""
     return sweep(model, {"Transpose": _visit})
 
 

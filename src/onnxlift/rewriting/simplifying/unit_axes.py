@@ -1,13 +1,15 @@
-"""A reshape that only takes away or adds axes of size 1 says so.
+"""Write a reshape that only removes or adds axes of size 1 as a Squeeze or an Unsqueeze.
 
 1. Reshape(x, s)   ->   Squeeze(x, axes)     from (batch, 1, 4, 8) to (batch, 4, 8)
 2. Reshape(x, s)   ->   Unsqueeze(x, axes)   from (batch, 8) to (batch, 1, 8)
 
-Applies if both shapes are known, and are the same but for a run of such axes: elements keep their order, so the shape
-alone decides. The tracing exporter writes `x.view(...)` so, and the source says `x.squeeze(0)`, which is another graph
-when it is exported again; and other passes need to look for one operator only. Not if a matrix is left of pooled
-channels and the like, (batch, 8, 1, 1), which people write as `x.flatten(1)`; and not from (batch, seq, 8) to
-(batch, seq, 1, 8), which may be a cut into heads, of which there is one (`idioms/attention/single_heads.py`).
+It applies if both shapes are known, and are the same except for a run of such axes. Sound because the elements keep
+their order, so the shape alone decides. The tracing exporter writes `x.view(...)` so. Our source has `x.squeeze(0)` for
+it, which is another graph when exported again; and other passes have to look for one operator only.
+
+It does not apply from (batch, 8, 1, 1) to a matrix, as behind a pooling: people write this as `x.flatten(1)`. Nor does
+it apply from (batch, seq, 8) to (batch, seq, 1, 8), which may split the features into a single head
+(`idioms/attention/single_heads.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from onnxlift.stages import step
 
 @step("unit-axes", repeats=True)
 def run(model: ir.Model) -> int:
-    """Write such reshapes as Squeeze or Unsqueeze; gives how many."""
+    """Write these reshapes as Squeeze or Unsqueeze; return how many."""
     return sweep(model, {"Reshape": _visit})
 
 
@@ -43,7 +45,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 
 def _ones(longer: Shape, shorter: Shape) -> Sequence[int]:
-    """The axes of size 1 that `longer` has and `shorter` lacks, if that is all they differ in."""
+    """Return the axes of size 1 that `longer` has and `shorter` lacks, if the shapes differ in nothing else."""
     first = next((i for i, sizes in enumerate(zip(longer, shorter, strict=False)) if len({*sizes}) > 1), len(shorter))
     axes = range(first, first + len(longer) - len(shorter))
     same = all(longer[axis] == 1 for axis in axes) and longer[axes.stop :] == shorter[first:]

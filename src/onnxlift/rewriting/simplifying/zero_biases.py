@@ -1,10 +1,10 @@
-"""A bias of zeros that no model was trained with is left out.
+"""Leave out a bias of zeros that is no parameter.
 
     Conv(x, w, zeros)   ->   Conv(x, w)
 
-for Conv, ConvTranspose and Gemm (where it is C), if the zeros are a constant of the graph: exporters write them for
-layers without a bias. A bias that is an initialiser with a name of its own is a parameter, also if it is zero now.
-Adding zero changes no sum but for the sign of a zero that nothing was added to, which a sum of products leaves open.
+It applies to Conv, ConvTranspose and Gemm (where the bias is C), if the zeros are a constant of the graph: exporters
+write them for layers without a bias. A bias that is an initialiser with a name of its own is a parameter, even if it is
+zero now. Sound because adding zero can only change the sign of a zero, which a sum of products leaves open.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LARGEST = 1 << 20
 
 @step("zero-biases", repeats=True)
 def run(model: ir.Model) -> int:
-    """Leave out biases of zeros; gives how many."""
+    """Leave out biases of zeros; return how many."""
     return sweep(model, {("Conv", "ConvTranspose", "Gemm"): _visit})
 
 

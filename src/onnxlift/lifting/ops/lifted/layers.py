@@ -1,4 +1,4 @@
-"""The operators of the domain `onnxlift`: what the idioms recognise (see idioms/)."""
+"""The operators of the domain `onnxlift`, which stand for what the idioms recognise (see idioms/)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from onnxlift.lifting.ops.standard.layers.norm import LayerNormalization, RMSNor
     weights={"weight": "weight", "bias": "bias"},
 )
 def Linear(n: Node, x: Tensor, weight: Constant, bias: Constant | None, *, transposed: int = 0) -> Result:
-    """`x @ weight (+ bias)` with a constant matrix; `transposed` if it is stored as PyTorch does, (out, in)."""
+    """`x @ weight (+ bias)` with a constant matrix. `transposed` if it is stored as in PyTorch, (out, in)."""
     rows, columns = _sizes(weight)
     out_features, in_features = (rows, columns) if transposed else (columns, rows)
     held = weight if transposed else n.weight(weight, turned, (out_features, in_features))
@@ -42,7 +42,7 @@ def Linear(n: Node, x: Tensor, weight: Constant, bias: Constant | None, *, trans
 
 @op("BareLinear", domain=DOMAIN)
 def BareLinear(n: Node, x: Tensor, weight: Tensor, bias: Tensor | None) -> Result:
-    """A product with a matrix, held as (out, in), that is no layer's."""
+    """A product with a matrix, stored as (out, in), that belongs to no layer."""
     return F.linear(x, weight) if bias is None else F.linear(x, weight, bias)
 
 
@@ -53,8 +53,8 @@ def BareLinear(n: Node, x: Tensor, weight: Tensor, bias: Tensor | None) -> Resul
     weights={"weight": "weight", "bias": "bias"},
 )
 def Bilinear(n: Node, x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None, *, as_held: int) -> Result:
-    """`x @ weight[i] @ y` for each output i. The weight is (out, first, second) if it is as PyTorch holds it, else
-    (first, out, second), perhaps with the last two axes in one."""
+    """`x @ weight[i] @ y` for each output i. The weight is (out, first, second) if it is stored as in PyTorch
+    (`as_held`), else (first, out, second), perhaps with the last two axes merged."""
     if not isinstance(weight, Constant) or not isinstance(bias, Constant | None):
         return F.bilinear(x, y, weight) if bias is None else F.bilinear(x, y, weight, bias)
     first, second = (int(vector.type.dim(-1) or 0) for vector in (x, y))
@@ -66,13 +66,13 @@ def Bilinear(n: Node, x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None,
 
 @op("Parameter", domain=DOMAIN)
 def Parameter(n: Node, value: Tensor) -> Result:
-    """A parameter of the module itself: a tensor as any other, and no constant that a layer could hold."""
+    """A parameter of the module itself. It is a tensor like any other, not a constant that a layer could hold."""
     return Tensor(value._expr, value.type)
 
 
 @op("BarePRelu", domain=DOMAIN)
 def BarePRelu(n: Node, x: Tensor, slope: Tensor) -> Result:
-    """A leaky ReLU with one slope, or one for each channel, that is no layer's."""
+    """A leaky ReLU with one slope, or one for each channel, that belongs to no layer."""
     return F.prelu(x, slope)
 
 
@@ -107,7 +107,7 @@ def EmbeddingTable(n: Node, table: Constant) -> Result:
 
 @op("LayerNorm", domain=DOMAIN, layer="LayerNorm", weights={"weight": "weight", "bias": "bias"})
 def LayerNorm(n: Node, x: Tensor, weight: Tensor | None, bias: Tensor | None, *, axis: int, epsilon: float) -> Result:
-    """Layer normalisation of the axes from `axis` (negative) on; unlike ONNX's own it may be without a weight."""
+    """Layer normalisation of the axes from `axis` (negative) on. Unlike ONNX's own it may have no weight."""
     if weight is not None:
         return LayerNormalization(n, x, weight, bias, axis=axis, epsilon=epsilon, stash_type=1)
     return F.layer_norm(x, _last_axes(x, axis), **changed({"eps": attribute_number(epsilon, x)}, eps=1e-5))
@@ -245,13 +245,14 @@ def PairwiseDistance(n: Node, x: Tensor, y: Tensor, *, p: int, keepdims: int) ->
 
 @op("AdaptiveAvgPool", domain=DOMAIN, layer="AdaptiveAvgPool2d")
 def AdaptiveAvgPool(n: Node, x: Tensor, *, sizes: tuple[int, ...]) -> Result:
-    """Means over windows of the last axes, as many along each as it is to have elements."""
+    """Means over windows of the last axes. `sizes` is the number of windows along each of them."""
     return n.layer(f"AdaptiveAvgPool{len(sizes)}d", output_size=compact(sizes))(x)
 
 
 @op("NearestExact", domain=DOMAIN)
 def NearestExact(n: Node, x: Tensor, *, sizes: tuple[int, ...]) -> Result:
-    """x in another size, each element the nearest one. A scale is written where it is a whole number."""
+    """x in another size, where each element is the nearest one of x. If the scale is a whole number, it is written
+    instead of the size."""
     scales = [size / int(x.type.dim(axis) or size) for axis, size in enumerate(sizes, 2)]
     whole = all(scale.is_integer() for scale in scales) and len(set(scales)) == 1
     target = {"scale_factor": int(scales[0])} if whole else {"size": compact(tuple(sizes))}
@@ -260,7 +261,7 @@ def NearestExact(n: Node, x: Tensor, *, sizes: tuple[int, ...]) -> Result:
 
 @op("Windows", domain=DOMAIN)
 def Windows(n: Node, x: Tensor, *, size: int, step: int) -> Result:
-    """All windows of so many elements of the last axis, in a new one."""
+    """All windows of `size` elements of the last axis. The elements of a window are in a new axis."""
     return x.unfold(-1, size, step)
 
 
@@ -281,13 +282,13 @@ def Unfold(
 
 @op("RepeatInterleave", domain=DOMAIN)
 def RepeatInterleave(n: Node, x: Tensor, *, axis: int, repeats: int) -> Result:
-    """Each element along the axis, so many times."""
+    """Each element along the axis, `repeats` times in a row."""
     return x.repeat_interleave(repeats, axis)
 
 
 @op("OptionalSqueeze", domain=DOMAIN)
 def OptionalSqueeze(n: Node, x: Tensor, *, axis: int) -> Result:
-    """`x` without the axis if that has one element, as PyTorch's `squeeze` has it."""
+    """`x` without the axis if that has one element, as PyTorch's `squeeze` does."""
     return x.squeeze(axis)
 
 
@@ -299,7 +300,8 @@ def PixelUnshuffle(n: Node, x: Tensor, *, size: int) -> Result:
 
 @op("CircularPad", domain=DOMAIN)
 def CircularPad(n: Node, x: Tensor, *, pads: Sequence[int], mode: str) -> Result:
-    """`pads` are as ONNX has them: of all axes at their begin, then at their end. PyTorch counts from the last axis."""
+    """`pads` are in ONNX's order: first the begins of all axes, then the ends. PyTorch's order begins with the last
+    axis."""
     begins, ends = pads[: len(pads) // 2], pads[len(pads) // 2 :]
     pairs = [(begins[axis], ends[axis]) for axis in range(len(begins) - 1, 1, -1)]
     return F.pad(x, tuple(size for pair in pairs for size in pair), mode="circular")
@@ -307,13 +309,13 @@ def CircularPad(n: Node, x: Tensor, *, pads: Sequence[int], mode: str) -> Result
 
 @op("Roll", domain=DOMAIN)
 def Roll(n: Node, x: Tensor, *, shifts: Sequence[int], axes: Sequence[int]) -> Result:
-    """The elements moved along the axes, one shift for each."""
+    """The elements moved along the axes, by one shift for each axis."""
     return x.roll(shifts[0], axes[0]) if len(axes) == 1 else x.roll(tuple(shifts), tuple(axes))
 
 
 @op("Unbind", domain=DOMAIN)
 def Unbind(n: Node, x: Tensor, *, axis: int) -> Result:
-    """Every entry of the axis, without it."""
+    """Every entry along the axis, without that axis."""
     return Unpack(x.unbind(*([as_written(axis, x.type.rank)] if axis else [])), len(n.ir.outputs))
 
 
@@ -337,9 +339,9 @@ def Attention(
     dropout: float = 0.0,
     trains: int = 0,
 ) -> Result:
-    """`softmax(q @ k.T * scale + mask) @ v`. Without a scale it is one over the root of the number of features. A
+    """`softmax(q @ k.T * scale + mask) @ v`. The default scale is one over the root of the number of features. A
     boolean mask says which scores count. With `enable_gqa` a head of k and v serves several heads of q. In train mode
-    that share of the probabilities is dropped."""
+    the share `dropout` of the probabilities is dropped."""
     if trains:
         n.warn(TRAINS)
     options: dict[str, Any] = {
@@ -355,19 +357,20 @@ def Attention(
 
 @op("SplitHeads", domain=DOMAIN)
 def SplitHeads(n: Node, x: Tensor) -> Result:
-    """(batch, length, features) cut into one head of all features."""
+    """(batch, length, features) as a single head of all features: (batch, length, 1, features)."""
     return x.unflatten(-1, (1, size_of(x, 2)))
 
 
 @op("MergeHeads", domain=DOMAIN)
 def MergeHeads(n: Node, x: Tensor) -> Result:
-    """(batch, length, heads, features) without the cut."""
+    """(batch, length, heads, features) with the last two axes merged again."""
     return x.flatten(2)
 
 
 @op("WindowMask", domain=DOMAIN)
 def WindowMask(n: Node, mask: Tensor, q: Tensor, bias: Tensor | None) -> Result:
-    """A mask with an entry for each window of an image (and a bias that all have), for all images of a batch."""
+    """A mask with an entry for each window of an image, plus a bias that all windows share, repeated for all images of
+    a batch."""
     windows = mask.type.dim(0)
     for_all_heads = mask.unsqueeze(1) if mask.type.rank == 3 else mask
     return (for_all_heads if bias is None else bias + for_all_heads).repeat(size_of(q, 0) // windows, 1, 1, 1)
@@ -375,12 +378,13 @@ def WindowMask(n: Node, mask: Tensor, q: Tensor, bias: Tensor | None) -> Result:
 
 @op("Rotary", domain=DOMAIN)
 def Rotary(n: Node, x: Tensor, cos: Tensor, sin: Tensor, *, interleaved: int = 0) -> Result:
-    """Rotary position embedding: `x * cos + rotate_half(x) * sin`, or with neighbours exchanged instead of halves."""
+    """Rotary position embedding: `x * cos + rotate_half(x) * sin`. If `interleaved`, neighbours are exchanged instead
+    of halves."""
     return kernel("apply_rotary_interleaved" if interleaved else "apply_rotary")(x, cos, sin)
 
 
 def _counted_back(x: Tensor, axis: int) -> int:
-    """-1 for the last axis, any other one as it is."""
+    """Return -1 for the last axis, and any other one as it is."""
     return -1 if x.type.rank is not None and axis == x.type.rank - 1 else axis
 
 
@@ -390,21 +394,22 @@ def _sizes(matrix: Constant) -> tuple[int, int]:
 
 
 def _last_axes(x: Tensor, axis: int) -> Any:
-    """The sizes of the axes from `axis` on, as numbers where they are known."""
+    """Return the sizes of the axes from `axis` on, as numbers where they are known."""
     sizes = [x.type.dim(a) for a in range(axis, 0)]
     return tuple(sizes) if all(isinstance(size, int) for size in sizes) else x.shape[axis:]
 
 
 @op("Index", domain=DOMAIN)
 def Index(n: Node, data: Tensor, *indices: Tensor, axes: Sequence[int] = ()) -> Result:
-    """`data[a, b]`: index arrays that broadcast with one another, one for each of the axes (by default the first)."""
+    """`data[a, b]`: one index array for each of the axes (by default the first ones). The arrays broadcast with one
+    another."""
     arrays = dict(zip(axes or range(len(indices)), indices, strict=True))
     return data[tuple(arrays.get(axis, slice(None)) for axis in range(max(arrays) + 1))]
 
 
 @op("Variance", domain=DOMAIN)
 def Variance(n: Node, x: Tensor, *, axes: Sequence[int], keepdims: int, unbiased: int = 0, root: int = 0) -> Result:
-    """The variance over the axes, or the root of it; `unbiased` divides by one less than the number of elements."""
+    """The variance over the axes, or its root. `unbiased` divides by one less than the number of elements."""
     every = len(axes) == x.type.rank and not keepdims
     written = tuple(as_written(axis, x.type.rank) for axis in axes)
     options = changed({"unbiased": bool(unbiased), "keepdim": bool(keepdims)}, unbiased=True, keepdim=False)
@@ -414,7 +419,7 @@ def Variance(n: Node, x: Tensor, *, axes: Sequence[int], keepdims: int, unbiased
 
 @op("Any", "All", domain=DOMAIN)
 def AnyOrAll(n: Node, mask: Tensor, *, axes: Sequence[int], keepdims: int) -> Result:
-    """Whether any or all of the booleans along the axes are true."""
+    """True where any (or all) of the booleans along the axes are true."""
     every = len(axes) == mask.type.rank and not keepdims
     written = tuple(as_written(axis, mask.type.rank) for axis in axes)
     arguments = [] if every else [written[0] if len(written) == 1 else written]

@@ -34,7 +34,7 @@ from onnxlift.lifting.ops.registry import op
         ),
         word="attn",
     ),
-    weights=("weight", "bias"),  # those of the projection of the result are in a layer of their own below
+    weights=("weight", "bias"),  # the weights of the output projection are in a layer of their own below it
 )
 def MultiheadAttention(
     n: Node,
@@ -64,9 +64,13 @@ def MultiheadAttention(
     dropout: float = 0.0,
     inverted: int = 0,
 ) -> Result:
-    """Attention with its projections: of queries, keys and values, packed or each with a weight, and of the result.
-    `mask` is by queries and keys (or hides what lies behind each query: `causal_mask`), `padding` by batches and keys;
-    booleans say which scores do not count, or if `inverted` which do. The second output is the attention's weights."""
+    """Attention with its projections: of queries, keys and values, with one packed weight or one each, and of the
+    result.
+
+    `mask` is by queries and keys; with `causal_mask` it hides the keys behind each query instead. `padding` is by
+    batches and keys. True in them means that a score does not count, or if `inverted` that it does. The second output
+    is the attention's weights.
+    """
     size = int(str((output_weight.type.shape or (0,))[0]))
 
     def held(matrix: Constant, is_transposed: int) -> Constant | Weight:
@@ -112,7 +116,7 @@ def MultiheadAttention(
             options["is_causal"] = True
     elif mask is not None:
         options["attn_mask"] = ~mask if inverted else mask
-    if not need_weights and options:  # too long a line to go on with
+    if not need_weights and options:  # the line would be too long with `[0]` and more behind it
         return Unpack(layer(query, key, value, **options, need_weights=False), 2)
     if not need_weights:
         return layer(query, key, value, need_weights=False)[0]

@@ -1,4 +1,4 @@
-"""Quantised layers, as the idioms recognise them (idioms/quantised/)."""
+"""Quantised layers, which the idioms recognise (idioms/quantised/)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _conv_kind(name: str) -> LayerKind:
 
 @op("FakeQuantize", domain=DOMAIN)
 def FakeQuantize(n: Node, x: Tensor, scale: Tensor, zero_point: Tensor | None, *, axis: int = 1) -> Result:
-    """`x` in whole steps of `scale`."""
+    """`x` rounded to whole steps of `scale`."""
     target = DataType.UINT8 if zero_point is None else zero_point.type.dtype
     zero = None if zero_point is None else aligned(n, x, zero_point, axis, 0)
     return kernel("fake_quantize")(x, aligned(n, x, scale, axis, 0), *integer_arguments(zero, target))
@@ -72,7 +72,7 @@ def QuantizedLinear(
 def DynamicQuantizedLinear(
     n: Node, x: Tensor, weight: Constant, scale: Constant, zero_point: Constant, bias: Constant | None
 ) -> Result:
-    """The same in products of integers, with `x` quantised to the range that it has."""
+    """The same with products of integers. `x` is quantised to the range of its values."""
     return _linear(n, "DynamicQuantizedLinear", x, weight, scale, zero_point, bias, False)
 
 
@@ -99,7 +99,7 @@ def _linear(
 def QuantizedConv(
     n: Node, x: Tensor, weight: Constant, scale: Constant, zero_point: Constant, bias: Constant | None, **windows: Any
 ) -> Result:
-    """A convolution over two axes, with the same pads on both sides."""
+    """A convolution over two axes, with equal pads on both sides."""
     return _conv(n, "QuantizedConv2d", x, weight, scale, zero_point, bias, **windows)
 
 
@@ -120,7 +120,8 @@ def DynamicQuantizedConv(
     rounds_bias: int = 0,
     **windows: Any,
 ) -> Result:
-    """The same in products of integers, with `x` quantised to the range that it has, and perhaps the bias, too."""
+    """The same with products of integers. `x` is quantised to the range of its values; with `rounds_bias` the bias is
+    rounded too."""
     kind = "RoundedBiasConv2d" if rounds_bias else "DynamicQuantizedConv2d"
     return _conv(n, kind, x, weight, scale, zero_point, bias, **windows)
 
@@ -185,7 +186,8 @@ def QuantizedEmbedding(n: Node, table: Constant, scale: Constant, zero_point: Co
 def _steps(
     n: Node, weight: Constant, scale: Constant, zero_point: Constant, outputs: int
 ) -> tuple[dict[str, Weight], dict[str, Any]]:
-    """Scale and zero point of a layer, one for all outputs or one for each, and what the constructor hears of them."""
+    """Return the scale and zero point of a layer, one for all outputs or one for each, and the constructor's arguments
+    about them."""
     per_channel = any(outputs == constant.type.size != 1 for constant in (scale, zero_point))
     shape = (outputs if per_channel else 1, *(1 for _ in _sizes(weight)[1:]))
 

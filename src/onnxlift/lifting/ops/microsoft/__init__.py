@@ -1,1 +1,1 @@
-"""Operators of ONNX Runtime (com.microsoft) that have no body of ONNX's own."""
+"""Operators of ONNX Runtime (com.microsoft) that ONNX's own cannot express, so that they have no body."""

@@ -1,4 +1,5 @@
-"""Attention of ONNX Runtime that ONNX's own cannot say. (The others are in bodies/microsoft_attention.py.)"""
+"""Attention operators of ONNX Runtime that ONNX's own cannot express. The others are in
+bodies/microsoft_attention.py."""
 
 from __future__ import annotations
 
@@ -49,8 +50,8 @@ def GroupQueryAttention(
     softcap: float = 0.0,
     v_quant_type: str = "NONE",
 ) -> Result:
-    """Queries, keys and values are (batch, length, heads * features); without keys all three stand side by side in the
-    queries. Each key is put behind the past ones of its own sequence, whose length `seqlens_k` tells."""
+    """Queries, keys and values are (batch, length, heads * features). Without keys, all three are side by side in the
+    queries. Each key is put behind the past keys of its own sequence, whose length `seqlens_k` tells."""
     if k_quant_type != "NONE" or v_quant_type != "NONE" or sliding_window_cache or n.wants(3):
         n.fail("a quantised or sliding cache, or the scores as a result")
     q, k, v = _heads(query, key, value, num_heads, kv_num_heads)
@@ -80,7 +81,7 @@ def GroupQueryAttention(
 
 
 def _heads(query: Tensor, key: Tensor | None, value: Tensor | None, heads: int, kv_heads: int) -> list[Expr]:
-    """(batch, heads, length, features) of queries, keys and values."""
+    """Return queries, keys and values as (batch, heads, length, features)."""
     if key is None or value is None:
         packed = query.unflatten(2, (heads + 2 * kv_heads, -1)).transpose(1, 2)
         return [packed[:, :heads], packed[:, heads : heads + kv_heads], packed[:, heads + kv_heads :]]
@@ -98,7 +99,7 @@ def RelativePositionBias(
     is_bidirectional: int = 0,
     max_distance: int,
 ) -> Result:
-    """ONNX Runtime's CPU build cannot run it: as documented, with the buckets of T5."""
+    """Follow the documentation, with the buckets of T5, since ONNX Runtime's CPU build cannot run it."""
     options = changed({"bidirectional": bool(is_bidirectional)}, bidirectional=False)
     return kernel("relative_position_bias")(bias_table, query_length, key_length, max_distance, **options)
 
@@ -116,7 +117,7 @@ def GatedRelativePositionBias(
     *,
     num_heads: int,
 ) -> Result:
-    """ONNX Runtime's CPU build cannot run it: as documented."""
+    """Follow the documentation, since ONNX Runtime's CPU build cannot run it."""
     if token_offset is not None or query_layer.type.rank != 3:
         n.fail("queries without their padding")
     inputs = (query_layer, query_bias, rel_pos, weight, bias, eco_a)

@@ -1,4 +1,4 @@
-"""Mixtures of experts of ONNX Runtime: for each token a few of many small networks, chosen by a router."""
+"""Mixtures of experts of ONNX Runtime. For each token, a router chooses a few of many small networks."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def QMoE(
     use_sparse_mixer: int = 0,
     weights_prepacked: int = -1,
 ) -> Result:
-    """The experts' weights are packed integers, with a scale for each row, or for each block of a row. Unlike in MoE,
-    ONNX Runtime's CPU build always normalises what the router says, whatever `normalize_routing_weights` is."""
+    """The experts' weights are packed integers, with a scale for each row or for each block of a row. Unlike for MoE,
+    ONNX Runtime's CPU build always normalises the router's weights, whatever `normalize_routing_weights` is."""
     if quant_type != "int" or weights_prepacked not in (-1, 0):
         n.fail("weights of small floats, or packed for one device")
     bits = [b or expert_weight_bits for b in (fc1_expert_weight_bits, fc2_expert_weight_bits, fc3_expert_weight_bits)]

@@ -1,4 +1,4 @@
-"""Smaller operators of ONNX Runtime that ONNX has nothing like. (The others are in bodies/microsoft_plain.py.)"""
+"""Smaller operators of ONNX Runtime that ONNX has no equivalent of. The others are in bodies/microsoft_plain.py."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def Inverse(n: Node, X: Tensor) -> Result:
 
 @op("Rfft", domain=MICROSOFT)
 def Rfft(n: Node, X: Tensor, *, normalized: int = 0, onesided: int = 1, signal_ndim: int = 1) -> Result:
-    """ONNX Runtime's CPU build cannot run it: as documented."""
+    """Follow the documentation, since ONNX Runtime's CPU build cannot run it."""
     _check_fft(n, normalized, onesided, signal_ndim)
     return torch.view_as_real(torch.fft.rfft(X))
 
 
 @op("Irfft", domain=MICROSOFT)
 def Irfft(n: Node, X: Tensor, *, normalized: int = 0, onesided: int = 1, signal_ndim: int = 1) -> Result:
-    """ONNX Runtime's CPU build cannot run it: as documented."""
+    """Follow the documentation, since ONNX Runtime's CPU build cannot run it."""
     _check_fft(n, normalized, onesided, signal_ndim)
     return torch.fft.irfft(torch.view_as_complex(X.contiguous()))
 
@@ -44,13 +44,13 @@ def _check_fft(n: Node, normalized: int, onesided: int, signal_ndim: int) -> Non
 
 @op("ComplexMul", domain=MICROSOFT)
 def ComplexMul(n: Node, A: Tensor, B: Tensor) -> Result:
-    """ONNX Runtime's CPU build cannot run it: as documented."""
+    """Follow the documentation, since ONNX Runtime's CPU build cannot run it."""
     return kernel("complex_product")(A, B)
 
 
 @op("ComplexMulConj", domain=MICROSOFT)
 def ComplexMulConj(n: Node, A: Tensor, B: Tensor) -> Result:
-    """ONNX Runtime's CPU build cannot run it: as documented."""
+    """Follow the documentation, since ONNX Runtime's CPU build cannot run it."""
     return kernel("complex_product")(A, B, conjugate=True)
 
 
@@ -61,7 +61,7 @@ def Unique(n: Node, x: Tensor) -> Result:
 
 @op("CDist", domain=MICROSOFT)
 def CDist(n: Node, A: Tensor, B: Tensor, *, metric: str = "sqeuclidean") -> Result:
-    """ONNX Runtime has these two distances."""
+    """ONNX Runtime has only these two distances."""
     if metric not in ("euclidean", "sqeuclidean"):
         n.fail(f"the distance {metric}")
     distance = torch.cdist(A, B, compute_mode="donot_use_mm_for_euclid_dist")
@@ -106,7 +106,7 @@ def ConvTransposeWithDynamicPads(
     output_padding: Ints | None = None,
     strides: Ints | None = None,
 ) -> Result:
-    """The pads, those before all axes and then those behind, are cut off the result."""
+    """The pads are cut off the result. First come those at the begin of all axes, then those at the end."""
     if auto_pad != "NOTSET" or W.type.rank is None or any(output_padding or ()):
         n.fail("automatic pads, output_padding, or weights of unknown rank")
     rank = W.type.rank - 2

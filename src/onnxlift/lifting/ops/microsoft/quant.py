@@ -1,5 +1,7 @@
-"""Operators of ONNX Runtime on weights of a few bits: they stay packed in the state dict, and are unpacked where they
-are used. (The quantised operators that ONNX's own can say are in bodies/microsoft_quant.py.)"""
+"""Operators of ONNX Runtime with weights of a few bits. They stay packed in the state dict, and are unpacked for use.
+
+The quantised operators that ONNX's own can express are in bodies/microsoft_quant.py.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def MatMulNBits(
     block_size: int,
     weight_prepacked: int = 0,
 ) -> Result:
-    """A linear layer. `accuracy_level` allows to compute less exactly, which we do not."""
+    """A linear layer. `accuracy_level` would allow less exact results, which we do not use."""
     if g_idx is not None or weight_prepacked:
         n.fail("weights in the order of g_idx, or packed for one device")
     if bits not in PACKED_BITS or B.type.rank != 3 or B.type.dim(0) != N:
@@ -73,7 +75,8 @@ def _as_layer(
     bits: int,
     block_size: int,
 ) -> Result:
-    """A layer that holds all of them, if they are constants, and the zero points as packed as the weight."""
+    """Return a layer that holds all of these, if they are constants and the zero points are packed like the weight;
+    else None."""
     if not isinstance(weight, Constant) or not isinstance(scales, Constant):
         return None
     if not isinstance(zero_points, Constant | None) or not isinstance(bias, Constant | None):
@@ -128,7 +131,8 @@ def GatherBlockQuantized(
     gather_axis: int = 0,
     quantize_axis: int = 1,
 ) -> Result:
-    """Bytes hold several numbers of the last axis, the lowest first, and their zero is in the middle of the range."""
+    """A byte holds several numbers of the last axis, the first in the lowest bits. Zero is in the middle of their
+    range."""
     packed = data.type.dtype == DataType.UINT8
     if data.type.dtype not in (DataType.UINT8, DataType.INT4, DataType.UINT4) or (packed and bits not in PACKED_BITS):
         n.fail("its table is neither of bytes nor of 4-bit integers")

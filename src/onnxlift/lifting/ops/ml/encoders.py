@@ -1,4 +1,4 @@
-"""Categories and labels as numbers and back, and maps, which are Python dicts (sequences of them, lists)."""
+"""Encode categories and labels as numbers and back. Maps are Python dicts, and sequences of maps are lists of dicts."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ _CASTS = {"TO_FLOAT": DataType.FLOAT, "TO_INT64": DataType.INT64}
 
 @op("LabelEncoder", domain=ML)
 def LabelEncoder(n: Node, X: Tensor, **attributes: Any) -> Result:
-    """Each element looked up among the keys; the default for those that are not there.
+    """Each element is looked up among the keys; an unknown one gets the default.
 
-    Until ai.onnx.ml 1 the keys of strings are their places. From 4 on, the last of equal keys counts."""
+    In ai.onnx.ml 1 a string stands for its place in `classes_strings`. From 4 on, the last of equal keys counts.
+    """
     if n.opset < 2:
         places = np.arange(len(attributes["classes_strings"] or ()))
         return _mapped(n, X, places, attributes["classes_strings"])
@@ -47,12 +48,12 @@ def LabelEncoder(n: Node, X: Tensor, **attributes: Any) -> Result:
 def CategoryMapper(
     n: Node, X: Tensor, *, cats_int64s: tuple[int, ...], cats_strings: tuple[str, ...], **_: Any
 ) -> Result:
-    """Strings to numbers or numbers to strings, by the same list of pairs."""
+    """Strings to numbers, or numbers to strings, by one list of pairs."""
     return _mapped(n, X, np.asarray(cats_int64s or (), np.int64), cats_strings)
 
 
 def _mapped(n: Node, x: Tensor, numbers: Array, strings: tuple[str, ...] | None) -> Result:
-    """Between numbers and strings, in the direction that the input asks for."""
+    """Return the numbers for strings or the strings for numbers, as the type of the input asks."""
     names = np.array(strings or (), object)
     if len(names) != len(numbers) or not len(names):
         n.fail(f"it has {len(names)} strings for {len(numbers)} numbers")
@@ -62,8 +63,8 @@ def _mapped(n: Node, x: Tensor, numbers: Array, strings: tuple[str, ...] | None)
 
 
 def _looked_up(n: Node, x: Tensor, keys: Array, values: Array, default: Any, last: bool) -> Expr:
-    """The value that belongs to each element. The values lie in the order of the keys, the default behind them (and
-    behind that, the value of a key that is not a number, which is found in its own way)."""
+    """Return the value that belongs to each element. The table has the values in the order of the sorted keys, then the
+    default, and then the value of a NaN key, if there is one: NaN cannot be found by comparing."""
     if (x.type.dtype == DataType.STRING) != (keys.dtype == object):
         n.fail("its keys are not of the element type of its input")
     order = _sorted_places(keys, last)
@@ -82,7 +83,8 @@ def _looked_up(n: Node, x: Tensor, keys: Array, values: Array, default: Any, las
 
 
 def _sorted_places(keys: Array, last: bool) -> Array:
-    """Where the keys are, in ascending order; of equal keys the last or the first, and none that is not a number."""
+    """Return the places of the keys in ascending order, without NaN. Of equal keys, take the last (or the first, unless
+    `last`)."""
     numbered = list(enumerate(keys.tolist()))
     place = {key: i for i, key in (numbered if last else reversed(numbered))}
     known = sorted(place) if keys.dtype == object else sorted(key for key in place if key == key)
@@ -90,7 +92,7 @@ def _sorted_places(keys: Array, last: bool) -> Array:
 
 
 def _given(n: Node, kind: str) -> Array:
-    """The keys or the values, which a node has in one of several attributes."""
+    """Return the keys or the values, which the node has in one of several attributes."""
     suffixes = {"tensor": None, "strings": object, "int64s": np.int64, "floats": np.float32}
     given = {s: n.attributes[f"{kind}_{s}"] for s in suffixes if n.attributes.get(f"{kind}_{s}") not in (None, ())}
     if len(given) != 1:
@@ -105,7 +107,7 @@ def _given(n: Node, kind: str) -> Array:
 
 
 def _numpy(x: Tensor, keys: Array) -> Any:
-    """The type of the elements that keys are compared with."""
+    """Return the element type in which keys are compared."""
     return keys.dtype if x.type.dtype is None else x.type.dtype.numpy()
 
 
@@ -113,7 +115,8 @@ def _numpy(x: Tensor, keys: Array) -> Any:
 def OneHotEncoder(
     n: Node, X: Tensor, *, cats_int64s: tuple[int, ...] | None, cats_strings: tuple[str, ...] | None, zeros: int
 ) -> Result:
-    """A new last axis with a one at the place of the category; all zeros, or an error, for an unknown one."""
+    """A new last axis with a one at the place of the category. An unknown category gives zeros, or an error unless
+    `zeros`."""
     categories = labels_of(n, cats_int64s, cats_strings)
     if len(set(categories)) != len(categories) or not categories:
         n.fail("it has no categories, or one of them twice")
@@ -122,7 +125,7 @@ def OneHotEncoder(
     if isinstance(categories[0], str):
         places = kernel("find_strings")(X, categories)
         if not zeros:
-            return F.one_hot(places, len(categories)).float()  # which fails where a string is not found
+            return F.one_hot(places, len(categories)).float()  # fails for a string that is not found
         return F.one_hot(places, len(categories) + 1)[..., :-1].float()
     x = X if X.type.is_integer else X.long()
     matches = equal(x.unsqueeze(-1), table("categories", np.asarray(categories, np.int64)))
@@ -141,7 +144,7 @@ def ZipMap(
 
 @op("CastMap", domain=ML)
 def CastMap(n: Node, X: Tensor, *, cast_to: str, map_form: str, max_map: int) -> Result:
-    """The values of a map in the order of its keys (DENSE), or each at the place that its key says (SPARSE)."""
+    """The values of a map in the order of its keys (DENSE), or each at the place that its key gives (SPARSE)."""
     if map_form not in ("DENSE", "SPARSE") or not 0 <= max_map <= LARGEST_MAP:
         n.fail(f"it casts to the form {map_form} of {max_map} entries")
     keys = [builtin("range")(max_map)] if map_form == "SPARSE" else []

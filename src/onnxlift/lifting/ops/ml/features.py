@@ -1,4 +1,4 @@
-"""Features: picked, joined, scaled, normalised, completed."""
+"""Pick, join, scale, normalise and complete features."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from onnxlift.lifting.ops.standard.shape.index import Gather
 from .scores import Array, rows, table
 
 ML = "ai.onnx.ml"
-_TINIEST = 1e-38  # below every norm of normal numbers, so that only rows of zeros are divided by it
+_TINIEST = 1e-38  # smaller than the norm of any row of normal numbers, so that only rows of zeros are divided by it
 
 
 @op("ArrayFeatureExtractor", domain=ML)
 def ArrayFeatureExtractor(n: Node, X: Tensor, Y: Tensor) -> Result:
-    """Elements of the last axis by their index. From a single row they are a matrix nevertheless."""
+    """Elements of the last axis by their index. The result is a matrix even if the input is a single row."""
     if isinstance(Y, Constant):
         indices: Tensor = constant(ir.tensor(Y.const.reshape(-1)), Y.value.name)
     else:
@@ -38,7 +38,7 @@ def ArrayFeatureExtractor(n: Node, X: Tensor, Y: Tensor) -> Result:
 
 @op("Binarizer", domain=ML)
 def Binarizer(n: Node, X: Tensor, *, threshold: float) -> Result:
-    """1 for what is above the threshold, else 0."""
+    """1 where an element is above the threshold, else 0."""
     bound = attribute_number(threshold, X) if X.type.is_float else math.floor(threshold)
     above = bound < X
     return above.float() if X.type.dtype == DataType.FLOAT else above.to(torch_dtype(X.type.dtype))
@@ -46,7 +46,7 @@ def Binarizer(n: Node, X: Tensor, *, threshold: float) -> Result:
 
 @op("FeatureVectorizer", domain=ML)
 def FeatureVectorizer(n: Node, *X: Tensor, inputdimensions: tuple[int, ...]) -> Result:
-    """All inputs side by side, each cut or filled up with zeros to the size that it is said to have."""
+    """All inputs side by side, each cut or filled with zeros to its declared size."""
     if len(inputdimensions or ()) != len(X):
         n.fail(f"it has {len(inputdimensions or ())} sizes for {len(X)} inputs")
     parts = [_resized(x, size) for x, size in zip(X, inputdimensions, strict=True)]
@@ -72,7 +72,7 @@ def Imputer(
     replaced_value_float: float,
     replaced_value_int64: int,
 ) -> Result:
-    """One value (NaN, say) replaced by another, or by another one for each feature."""
+    """One value (NaN, for example) is replaced by another, the same for all features or one for each."""
     values: tuple[Any, ...] | None = imputed_value_floats if X.type.is_float else imputed_value_int64s
     if not values or X.type.dtype is None:
         n.fail("it has no values of the element type of its input to put in")
@@ -89,7 +89,8 @@ def Imputer(
 
 @op("Normalizer", domain=ML)
 def Normalizer(n: Node, X: Tensor, *, norm: str) -> Result:
-    """Each row divided by its largest element, by the sum of absolute values or by its length; zeros stay zeros."""
+    """Each row divided by its largest element, by the sum of its absolute values, or by its length. Zeros stay
+    zeros."""
     x = X if X.type.dtype == DataType.FLOAT else X.float()
     if norm not in ("MAX", "L1", "L2"):
         n.fail(f"there is no norm {norm}")
@@ -100,7 +101,7 @@ def Normalizer(n: Node, X: Tensor, *, norm: str) -> Result:
 
 @op("Scaler", domain=ML)
 def Scaler(n: Node, X: Tensor, *, offset: tuple[float, ...] | None, scale: tuple[float, ...] | None) -> Result:
-    """(X - offset) * scale, each one number or one for each feature."""
+    """(X - offset) * scale. Both are one number, or one for each feature."""
     y: Expr = X
     if offset:
         y = y - _per_feature("offset", offset, X)

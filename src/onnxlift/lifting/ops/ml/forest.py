@@ -1,8 +1,8 @@
-"""Ensembles of decision trees as tables: from the attributes of an ONNX node to the buffers of a module.
+"""Turn ensembles of decision trees into tables: from the attributes of an ONNX node to the buffers of a module.
 
-All trees share one numbering of nodes: leaves first, from 0, then the nodes that decide. `branches` says where to go
-from a node for each outcome of comparing its feature with its threshold. That one table expresses every comparison of
-ONNX and where samples go whose feature is not a number; a test for membership in a set becomes a binary search.
+All trees share one numbering of nodes: leaves first, from 0, then the nodes that decide. `branches` says which node
+follows for each outcome of comparing a node's feature with its threshold. This one table expresses every comparison of
+ONNX, and where samples go whose feature is NaN. A test for membership in a set becomes a binary search.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MODES = {
     "BRANCH_EQ": EQ,
     "BRANCH_NEQ": NEQ,
 }
-# Whether the answer is yes if the feature is below, at or above the threshold, or not a number.
+# For each mode: is the answer yes if the feature is below, at or above the threshold, or NaN?
 _ANSWERS = np.array(
     [(1, 1, 0, 0), (1, 0, 0, 0), (0, 1, 1, 0), (0, 0, 1, 0), (0, 1, 0, 0), (1, 0, 1, 1), (0, 0, 0, 0)], bool
 )
@@ -34,8 +34,8 @@ LARGEST_TABLE = 2**27
 
 @dataclass
 class Decisions:
-    """The nodes that decide, one an entry. `yes` and `no` are the numbers of the nodes that follow; `missing` says
-    whether samples without the feature go to `yes` whatever the comparison."""
+    """The nodes that decide, one in each entry. `yes` and `no` are the numbers of the nodes that follow. `missing` says
+    whether samples without the feature go to `yes`, whatever the comparison gives."""
 
     features: Array
     thresholds: Array
@@ -48,9 +48,11 @@ class Decisions:
 
 @dataclass
 class Forest:
-    """What the kernels walk through. `branches` has two columns if all nodes compare by `<=` and nobody asks about
-    missing features (no, yes), else four (below, at, above, not a number). `tree` numbers the tree of each node, where
-    the node says which that is."""
+    """The tables that the kernels walk through.
+
+    `branches` has two columns (no, yes) if all nodes compare by `<=` and none has a rule for missing features, else
+    four (below, at, above, NaN). `tree` is the number of the tree of each node, if the format gives it.
+    """
 
     roots: Array
     features: Array
@@ -66,7 +68,7 @@ class Forest:
 
 
 def plant(n: Node, decisions: Decisions, leaves: int, roots: Array) -> Forest:
-    """The forest of the given leaves and decisions, after checking that every walk ends at a leaf."""
+    """Return the forest of these leaves and decisions. Give up if a walk would not end at a leaf."""
     d = _search_sets(decisions, leaves)
     nodes = leaves + len(d.features)
     if len(d.features) and (min(d.yes.min(), d.no.min()) < 0 or max(d.yes.max(), d.no.max()) >= nodes):
@@ -74,7 +76,8 @@ def plant(n: Node, decisions: Decisions, leaves: int, roots: Array) -> Forest:
     if len(d.features) and d.features.min() < 0:
         n.fail("one of its nodes asks for a feature with a negative number")
     answers = _ANSWERS[d.modes]
-    answers[np.isnan(d.thresholds)] = _ANSWERS[d.modes[np.isnan(d.thresholds)], 3:]  # equal to nothing, below nothing
+    # No feature is below, at or above a threshold that is NaN.
+    answers[np.isnan(d.thresholds)] = _ANSWERS[d.modes[np.isnan(d.thresholds)], 3:]
     answers[:, 3] |= d.missing
     plain = bool((d.modes == LEQ).all() and not d.missing.any())
     if plain:
@@ -93,8 +96,8 @@ def plant(n: Node, decisions: Decisions, leaves: int, roots: Array) -> Forest:
 
 
 def _depth(n: Node, following: Array, leaves: int) -> int:
-    """How many decisions there are on the longest way to a leaf. Each node is looked at once, when all that lead to
-    it have been; what is never reached that way lies on a cycle."""
+    """Return the number of decisions on the longest way to a leaf. Each node is visited once, after all nodes that lead
+    to it. A node that is never visited lies on a cycle."""
     inner = len(following)
     waiting = np.zeros(leaves + inner, np.int64)
     np.add.at(waiting, following.reshape(-1), 1)
@@ -111,14 +114,15 @@ def _depth(n: Node, following: Array, leaves: int) -> int:
 
 
 def _search_sets(d: Decisions, leaves: int) -> Decisions:
-    """The decisions without tests for membership: each is a binary search through the members, by new nodes."""
+    """Return the decisions without tests for membership. Each test becomes a binary search through the members, by new
+    nodes."""
     if not (d.modes == MEMBER).any():
         return d
     columns: list[list[Any]] = [c.tolist() for c in (d.features, d.thresholds, d.modes, d.yes, d.no, d.missing)]
     features, thresholds, modes, yes, no, missing = columns
 
     def search(members: list[float], node: int, found: int, lost: int) -> None:
-        """Make `node` the search for its feature among the ascending `members`."""
+        """Make `node` the root of a search for its feature among the ascending `members`."""
         middle = len(members) // 2
         if len(members) < 2:
             thresholds[node], modes[node] = (members[0] if members else np.nan), EQ
@@ -146,7 +150,7 @@ def _search_sets(d: Decisions, leaves: int) -> Decisions:
 
 @dataclass
 class Votes:
-    """What leaves say: leaf `leaf[i]` gives `weight[i]` to target `target[i]`."""
+    """The votes of the leaves: leaf `leaf[i]` gives `weight[i]` to target `target[i]`."""
 
     leaf: Array
     target: Array
@@ -154,23 +158,27 @@ class Votes:
 
 
 def is_complete(votes: Votes, leaves: int, targets: int) -> bool:
-    """Whether every leaf votes for every target, exactly once."""
+    """Tell whether every leaf votes for every target, exactly once."""
     if len(votes.leaf) != leaves * targets:
         return False
     return len(np.unique(votes.leaf * targets + votes.target)) == len(votes.leaf)
 
 
 def weights_by_target(votes: Votes, leaves: int, targets: int) -> Array:
-    """The votes as a table of a row for each leaf and a column for each target. What is voted for twice is added."""
+    """Return the votes as a table with a row for each leaf and a column for each target. Several votes of a leaf for
+    one target are added."""
     dense = np.zeros((leaves, targets), votes.weight.dtype)
     np.add.at(dense, (votes.leaf, votes.target), votes.weight)
     return dense
 
 
 def padded_votes(n: Node, votes: Votes, leaves: int, repeat: bool) -> tuple[Array, Array]:
-    """The votes as two tables of a row for each leaf (or one number, if none has more): targets and weights, filled up
-    to equal length with votes of no weight (with the leaf's own first vote again if `repeat`: for the smallest and the
-    largest that changes nothing)."""
+    """Return the votes as two tables, targets and weights, with a row for each leaf (or one number, if no leaf has more
+    votes).
+
+    Rows are filled up with votes of weight zero. With `repeat` they are filled with the leaf's own first vote, which
+    does not change a minimum or a maximum.
+    """
     counts = np.bincount(votes.leaf, minlength=leaves)
     longest = max(int(counts.max(initial=0)), 1)
     if leaves * longest > max(LARGEST_TABLE // 8, 8 * len(votes.leaf)):

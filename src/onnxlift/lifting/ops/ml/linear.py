@@ -42,7 +42,7 @@ def LinearClassifier(
     classlabels_strings: tuple[str, ...] | None,
     post_transform: str,
 ) -> Result:
-    """The class with the highest score; with one score, the second of two classes if it is above zero."""
+    """The class with the highest score. With one score, the second of two classes wins if it is above zero."""
     labels = labels_of(n, classlabels_ints, classlabels_strings)
     count = len(intercepts) if intercepts else max(len(labels), 1)
     if len(labels) not in ((0, 2) if count == 1 else (count,)):
@@ -71,7 +71,7 @@ def SVMRegressor(
     rho: Floats,
     support_vectors: Floats | None,
 ) -> Result:
-    """One target; a transform of its score has no effect, as in ONNX Runtime."""
+    """One target. A transform of its score has no effect, as in ONNX Runtime."""
     x = rows(X)
     if n_supports > 0:
         x = _kernel(n, x, _matrix(n, support_vectors, n_supports), kernel_type, kernel_params)
@@ -96,7 +96,7 @@ def SVMClassifier(
     support_vectors: Floats | None,
     vectors_per_class: tuple[int, ...] | None,
 ) -> Result:
-    """With support vectors, the class that wins most of the duels with another one; else a linear model."""
+    """With support vectors, the class that wins most duels with other classes. Without them, a linear model."""
     labels = labels_of(n, classlabels_ints, classlabels_strings)
     if not labels or not rho:
         n.fail("it has no labels or no rho")
@@ -133,8 +133,8 @@ def SVMClassifier(
 def _linear_svm(
     n: Node, x: Expr, labels: Labels, coefficients: Array, rho: Array, probable: bool, post_transform: str
 ) -> Result:
-    """One score for each class, all with the same offset. The second of two classes wins as soon as either score is
-    high enough, as in ONNX Runtime."""
+    """Return the label and the scores: one score for each class, all with the same offset. The second of two classes
+    wins as soon as either score is high enough, as in ONNX Runtime."""
     scores = Local("scores")
     weight = _matrix(n, tuple(coefficients.tolist()), len(labels))
     n.emit(Assign([scores], _linear(n, x, weight, np.repeat(rho[:1], len(labels)))))
@@ -146,8 +146,8 @@ def _linear_svm(
 
 
 def _duel_matrix(n: Node, coefficients: Array, counts: tuple[int, ...], pairs: list[tuple[int, int]]) -> Array:
-    """A row of weights of the support vectors for each pair of classes. In ONNX, row `j - 1` holds what a vector of
-    class i < j has to say in the duel with class j, and row `i` what a vector of class j has to say in it."""
+    """Return the weights of the support vectors, one row for each pair of classes. For classes i < j, ONNX has the
+    weights of the vectors of class i in row `j - 1`, and those of the vectors of class j in row `i`."""
     total = sum(counts)
     if len(coefficients) < (len(counts) - 1) * total or len(pairs) * total > LARGEST_TABLE:
         n.fail(f"it has {len(coefficients)} coefficients for {len(counts)} classes and {total} support vectors")
@@ -162,7 +162,7 @@ def _duel_matrix(n: Node, coefficients: Array, counts: tuple[int, ...], pairs: l
 
 
 def _kernel(n: Node, x: Expr, vectors: Array, kind: str, params: Floats | None) -> Expr:
-    """How near each sample is to each support vector."""
+    """Return the kernel function of each sample and each support vector."""
     gamma, offset, degree = (float(str(np.float32(p))) for p in (params or (0.0, 0.0, 0.0))[:3])
     kept = table("support_vectors", vectors)
     if kind == "LINEAR":
@@ -176,7 +176,7 @@ def _kernel(n: Node, x: Expr, vectors: Array, kind: str, params: Floats | None) 
 
 
 def _linear(n: Node, x: Expr, weight: Array, bias: Array | None) -> Expr:
-    """`nn.Linear` with the given weights."""
+    """Return `nn.Linear` with the given weights, called on `x`."""
     held = {"weight": table("weight", weight, trainable=True)}
     if bias is not None:
         held["bias"] = table("bias", bias, trainable=True)
@@ -185,7 +185,7 @@ def _linear(n: Node, x: Expr, weight: Array, bias: Array | None) -> Expr:
 
 
 def _matrix(n: Node, numbers: Floats | None, count: int) -> Array:
-    """A row of numbers for each of `count` targets, classes or vectors."""
+    """Return a matrix with a row for each of `count` targets, classes or vectors."""
     if not numbers or count < 1 or len(numbers) % count:
         n.fail(f"it has {len(numbers or ())} numbers where it needs as many for each of {count}")
     return _array(numbers).reshape(count, -1)

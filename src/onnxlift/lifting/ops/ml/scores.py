@@ -1,8 +1,9 @@
-"""What the models of ai.onnx.ml share: attributes as tables of the module, scores, and the labels of classes.
+"""Share what the models of ai.onnx.ml need: attributes as tables of the module, scores, and the labels of classes.
 
-The specification leaves open what happens to a single score. There, ONNX Runtime is followed:
-- one score for two classes becomes two of them, see `two_scores`
-- one score alone (a regression with one target) is what it is; only PROBIT changes it
+The specification does not say what happens to a single score. We follow ONNX Runtime:
+
+- one score for two classes becomes two scores, see `two_scores`
+- one score alone (a regression with one target) stays as it is; only PROBIT changes it
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Labels = tuple[int, ...] | tuple[str, ...]
 
 
 def table(name: str, array: Array, trainable: bool = False) -> Constant:
-    """Numbers that a node has in its attributes, as a buffer of the module (as a parameter if `trainable`)."""
+    """Return numbers from a node's attributes as a buffer of the module, or as a parameter if `trainable`."""
     kept = constant(ir.tensor(np.ascontiguousarray(array)), name)
     if not trainable:
         mark_made(kept.value, "a node has it among its attributes")
@@ -34,13 +35,13 @@ def table(name: str, array: Array, trainable: bool = False) -> Constant:
 
 
 def texts(n: Node, strings: Sequence[str]) -> Operand:
-    """An array of strings."""
+    """Return an array of strings."""
     encoded = np.array([text.encode("utf-8", "surrogateescape") for text in strings], object)
     return n.host.operand(constant(ir.StringTensor(encoded, shape=ir.Shape(encoded.shape)), None).value)
 
 
 def rows(x: Tensor, dtype: DataType = DataType.FLOAT) -> Expr:
-    """The samples, one a row, as floating point numbers."""
+    """Return the samples as floating-point numbers, one sample in each row."""
     given: Expr = x
     if x.type.dtype != dtype:
         given = x.double() if dtype == DataType.DOUBLE else x.float()
@@ -48,14 +49,14 @@ def rows(x: Tensor, dtype: DataType = DataType.FLOAT) -> Expr:
 
 
 def labels_of(n: Node, ints: tuple[int, ...] | None, strings: tuple[str, ...] | None) -> Labels:
-    """The labels of the classes, which a node has as numbers or as strings."""
+    """Return the labels of the classes, which the node has as numbers or as strings."""
     if ints and strings:
         n.fail("it has labels both as numbers and as strings")
     return strings or ints or ()
 
 
 def labelled(n: Node, classes: Expr, labels: Labels) -> Expr:
-    """The label for each number of a class."""
+    """Return the label of each class, given by its number."""
     if any(isinstance(label, str) for label in labels):
         return kernel("take_strings")(texts(n, [str(label) for label in labels]), classes)
     if labels == tuple(range(len(labels))):
@@ -73,14 +74,15 @@ TRANSFORMS: dict[str, Callable[[Expr], Expr]] = {
 
 
 def transformed(n: Node, scores: Expr, post_transform: str, count: int) -> Expr:
-    """`count` scores a row, after the transform that the node asks for."""
+    """Return the scores, `count` in each row, after the transform that the node asks for."""
     if post_transform not in TRANSFORMS:
         n.fail(f"there is no transform {post_transform} of scores")
     return scores if count == 1 and post_transform != "PROBIT" else TRANSFORMS[post_transform](scores)
 
 
 def two_scores(n: Node, score: Expr, post_transform: str, signed: bool) -> Expr:
-    """The scores of two classes from the one `score` (a column) of the second: probabilities, or of either sign."""
+    """Return the scores of two classes from `score` (a column), the score of the second. The first is `-score` if
+    `signed`, else `1 - score`."""
     if post_transform == "PROBIT":
         n.fail("it applies PROBIT to one score for two classes, which leaves one of them without a value")
     if post_transform == "LOGISTIC":

@@ -3,8 +3,8 @@
     leaves = tree_leaves(x, self.roots, self.features, self.thresholds, self.branches, 6)
     scores = F.embedding_bag(leaves, self.leaf_weights, mode="sum")
 
-Where ONNX's specification is silent, ONNX Runtime is followed: a feature that is not a number is unequal to every
-threshold; only leaves vote, whatever the attributes say of other nodes.
+Where ONNX's specification is silent, we follow ONNX Runtime: a feature that is NaN is unequal to every threshold; and
+only leaves vote, whatever the attributes say of other nodes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BAG_MODES = {"SUM": "sum", "AVERAGE": "mean", "MAX": "max"}
 def TreeEnsemble(
     n: Node, X: Tensor, *, aggregate_function: int, post_transform: int, n_targets: int | None, **_: Any
 ) -> Result:
-    """From ai.onnx.ml 5 on; nodes that decide and leaves are numbered separately."""
+    """From ai.onnx.ml 5 on. Leaves and nodes that decide are numbered separately."""
     if not 0 <= aggregate_function < len(_AGGREGATES) or not 0 <= post_transform < len(_TRANSFORMS):
         n.fail(f"there is no aggregate function {aggregate_function} or no transform {post_transform}")
     forest, votes = _separate_leaves(n)
@@ -46,7 +46,7 @@ def TreeEnsemble(
 
 @op("TreeEnsembleRegressor", domain=ML)
 def TreeEnsembleRegressor(n: Node, X: Tensor, *, aggregate_function: str, post_transform: str, **_: Any) -> Result:
-    """Each tree votes by its leaves for one or more targets; base values come on top of the aggregate."""
+    """The leaves of each tree vote for one or more targets. Base values are added to the aggregate."""
     targets = n.attributes.get("n_targets") or 1
     forest, votes = _labelled_leaves(n, "target")
     if aggregate_function not in _AGGREGATES:
@@ -70,9 +70,10 @@ def TreeEnsembleClassifier(
 ) -> Result:
     """The class with the highest sum of votes.
 
-    If leaves vote for the first of two classes only, theirs is the one score of the *second*: it decides by being
-    above one half, or above zero if there are negative votes. With votes for both of two classes the higher one wins
-    (ONNX Runtime answers 1 or 0 there, whatever the labels are)."""
+    If leaves vote only for the first of two classes, their sum is the one score of the *second* class. That class wins
+    if the score is above one half, or above zero if there are negative votes. With votes for both of two classes the
+    higher sum wins (ONNX Runtime answers 1 or 0 then, whatever the labels are).
+    """
     labels = labels_of(n, classlabels_int64s, classlabels_strings)
     classes = len(labels)
     forest, votes = _labelled_leaves(n, "class")
@@ -106,7 +107,7 @@ def TreeEnsembleClassifier(
 
 
 def _refuse_silence(n: Node, forest: Forest, votes: Votes, classes: int) -> None:
-    """Fail if a class may get no vote while the others get less than nothing: whether it wins then, is not said."""
+    """Give up if a class may get no vote while all others get negative ones: it is not defined whether it wins then."""
     if not (votes.weight < 0).any() or is_complete(votes, forest.leaves, classes):
         return
     voters = np.unique(votes.leaf * classes + votes.target)
@@ -118,7 +119,7 @@ def _refuse_silence(n: Node, forest: Forest, votes: Votes, classes: int) -> None
 
 
 def _aggregate(n: Node, x: Tensor, forest: Forest, votes: Votes, targets: int, function: str) -> Expr:
-    """What the trees say together of each target: a column each."""
+    """Return the aggregated votes of the trees, a column for each target."""
     if targets < 1 or (len(votes.target) and not 0 <= votes.target.min() <= votes.target.max() < targets):
         n.fail(f"its leaves vote for targets that are not among the {targets} it has")
     dtype = _working_type(x, votes)
@@ -153,12 +154,13 @@ def _based(n: Node, scores: Expr, base: Array, targets: int) -> Expr:
 
 
 def _working_type(x: Tensor, votes: Votes) -> DataType:
-    """Double if the samples or the votes are; float16 and integers are compared and summed as float32."""
+    """Return double if the samples or the votes are double, else float32. Float16 and integers are compared and summed
+    as float32."""
     return DataType.DOUBLE if x.type.dtype == DataType.DOUBLE or votes.weight.dtype == np.float64 else DataType.FLOAT
 
 
 def _as_output(n: Node, x: Tensor, votes: Votes, scores: Expr) -> Expr:
-    """Scores in the element type that the operator gives them: float32, or for TreeEnsemble that of the samples."""
+    """Return the scores in the operator's element type: float32, or for TreeEnsemble that of the samples."""
     wanted = x.type.dtype if n.op_type == "TreeEnsemble" else DataType.FLOAT
     if wanted == _working_type(x, votes) or wanted is None:
         return scores
@@ -166,8 +168,8 @@ def _as_output(n: Node, x: Tensor, votes: Votes, scores: Expr) -> Expr:
 
 
 def _labelled_leaves(n: Node, voters: str) -> tuple[Forest, Votes]:
-    """The forest and the votes of the first format: nodes are known by the number of their tree and their own number
-    in it, the first of a tree is its root, and `class_*` or `target_*` name the leaves that vote."""
+    """Return the forest and the votes of the first format. A node is identified by the number of its tree and its own
+    number in it. The first node of a tree is its root. `class_*` or `target_*` name the leaves that vote."""
     trees, own = _integers(n, "nodes_treeids"), _integers(n, "nodes_nodeids")
     modes = n.attributes.get("nodes_modes") or ()
     if any(mode not in MODES and mode != "LEAF" for mode in modes):
@@ -177,7 +179,7 @@ def _labelled_leaves(n: Node, voters: str) -> tuple[Forest, Votes]:
     thresholds = _numbers(n, "nodes_values")
     if thresholds is None or any(len(column) != len(modes) for column in (trees, own, thresholds, *columns)):
         n.fail("its lists about nodes are empty or of different length")
-    # Leaves first.
+    # Number the leaves first.
     number = np.empty(len(modes), np.int64)
     order = np.argsort(~is_leaf, kind="stable")
     number[order] = np.arange(len(modes))
@@ -212,7 +214,7 @@ def _read_votes(n: Node, voters: str, known: dict[tuple[int, int], int], leaves:
 
 
 def _separate_leaves(n: Node) -> tuple[Forest, Votes]:
-    """The forest and the votes of TreeEnsemble."""
+    """Return the forest and the votes of TreeEnsemble."""
     weight, targets = _numbers(n, "leaf_weights"), _integers(n, "leaf_targetids")
     names = ("featureids", "truenodeids", "falsenodeids", "trueleafs", "falseleafs")
     features, yes, no, yes_is_leaf, no_is_leaf = (_integers(n, f"nodes_{name}") for name in names)
@@ -237,7 +239,8 @@ def _separate_leaves(n: Node) -> tuple[Forest, Votes]:
 
 
 def _sets(n: Node, modes: Array) -> dict[int, Array]:
-    """Node -> its members: the sets of all nodes that test for membership come in their order, each closed by NaN."""
+    """Return the members of each node that tests for membership. The sets come in the order of the nodes, each ended by
+    NaN."""
     nodes = np.flatnonzero(modes == MEMBER)
     values = _numbers(n, "membership_values")
     if values is None:
@@ -249,7 +252,7 @@ def _sets(n: Node, modes: Array) -> dict[int, Array]:
 
 
 def _flags(n: Node, count: int) -> Array:
-    """Whether samples without the feature go to the true branch, for each node."""
+    """Return for each node whether samples without the feature go to the true branch."""
     given = _integers(n, "nodes_missing_value_tracks_true")
     flags = np.zeros(count, bool)
     flags[: len(given)] = given[:count] == 1
@@ -261,7 +264,7 @@ def _integers(n: Node, name: str) -> Array:
 
 
 def _numbers(n: Node, name: str) -> Array | None:
-    """A list of numbers that a node has as floats or, for doubles, as a tensor; None if it has none."""
+    """Return a list of numbers that the node has as floats or, for doubles, as a tensor; None if it has none."""
     for given in (n.attributes.get(name), n.attributes.get(f"{name}_as_tensor")):
         if isinstance(given, ir.TensorProtocol):
             return given.numpy().reshape(-1) if given.size else None

@@ -1,1 +1,1 @@
-"""What the restoring steps share: finding by the numbers which parameter a constant was computed from."""
+"""Find by its numbers which parameter a constant was computed from. The restoring steps share this."""

@@ -1,4 +1,5 @@
-"""What people compute from a parameter before they use it, number by number: `1 - mix`, `-log_scale.exp()`, `w / 8`."""
+"""Formulas that people apply to each number of a parameter before they use it: `1 - mix`, `-log_scale.exp()`, `w /
+8`."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from onnxlift.ir.editing.edit import Array
 
-MOST_ROWS = 8  # of the same direction
+MOST_ROWS = 8  # rows of the same direction that are tried
 _LAST_BITS = 4
 _CLOSE = 1e-5
 
@@ -20,17 +21,21 @@ _ONE = np.float32(1)
 
 @dataclass(frozen=True)
 class Formula:
-    """The operators of ONNX that follow one another, the numbers that they give, and the number beside them."""
+    """A formula of one number.
+
+    `operators` are its ONNX operators in order. `compute` gives its results. `number` is the constant operand of the
+    operators that take two.
+    """
 
     operators: tuple[str, ...]
     compute: Callable[[Array], Array]
     is_exact: bool = True
-    about_one: bool = False  # whether it is inexact by the last bits of numbers about one, whatever the result
+    about_one: bool = False  # whether its error is that of numbers about one, however small the result is
     number: np.float32 = _ONE
 
     def gives(self, numbers: Array, expected: Array) -> Array:
-        """Whether each of the expected numbers is computed from the one at its place: bit by bit, or to the last bits
-        where libraries differ in them."""
+        """Tell for each expected number whether the formula computes it from the number at the same place. The
+        comparison is bit by bit, or up to the last bits where libraries differ in them."""
         with np.errstate(all="ignore"):
             result = self.compute(numbers)
             if self.is_exact:
@@ -60,12 +65,12 @@ FORMULAS = (
     Formula(("Sigmoid", "Sub"), lambda array: _ONE - _sigmoid(array), is_exact=False, about_one=True),
 )
 
-OF_TWO = frozenset({"Sub", "Add", "Mul", "Div"})  # the operators that take the number, too
+OF_TWO = frozenset({"Sub", "Add", "Mul", "Div"})  # operators with a second operand, the number
 
 
 def scaled(numbers: Array, result: Array) -> Iterator[Formula]:
-    """The products with a number, and the quotients, that could be meant, if `result` has all the numbers in some
-    order, or some rows or columns. The first is that which an author would have written, the shortest."""
+    """Yield products and quotients with a number that could give `result`: all of `numbers` in some order, or some rows
+    or columns. The shortest number comes first, as an author would have written it."""
     if numbers.size == result.size:
         factors = _factors_of_all(numbers, result)
     elif numbers.ndim == result.ndim == 2:
@@ -80,7 +85,8 @@ def scaled(numbers: Array, result: Array) -> Iterator[Formula]:
 
 
 def _factors_of_all(numbers: Array, result: Array) -> Iterator[float]:
-    """The factor is told by the largest number, wherever that is."""
+    """Yield the possible factors if `result` has all numbers: the largest numbers of both tell them, wherever they
+    are."""
     sizes = [np.abs(array) for array in (numbers, result)]
     largest, total = ([float(of(array)) for array in sizes] for of in (np.max, partial(np.sum, dtype=np.float64)))
     if numbers.size < 2 or not all(0 < size < np.inf for size in (*largest, *total)):
@@ -92,7 +98,7 @@ def _factors_of_all(numbers: Array, result: Array) -> Iterator[float]:
 
 
 def _factors_of_rows(numbers: Array, result: Array) -> Iterator[float]:
-    """The factor is told by the row that has the direction of the first one."""
+    """Yield the possible factors if `result` has some rows: a row with the direction of its first row tells them."""
     if numbers.shape[1] != result.shape[1] or numbers.shape[1] < 2:
         return
     (a, b), (c, d) = numbers[:, :2].T.astype(np.float64), result[0, :2].astype(np.float64)

@@ -1,4 +1,4 @@
-"""Where the numbers of one array lie in another: some rows, every second column, in reverse, with the axes turned.
+"""Find the numbers of one array in another: some rows, every second column, in reverse, with the axes in another order.
 
     find_view(part, whole)   ->   what to pick along each axis of `whole`, and the order of the axes, to get `part`
 
@@ -18,17 +18,17 @@ Array = np.ndarray[Any, Any]
 Pick = slice | int | tuple[int, ...]
 
 MOST_AXES = 4
-MOST_PLACES = 8  # that have the same number; in an array with more, numbers tell little
+MOST_PLACES = 8  # where the first number may lie; if it is in more places, it tells little
 LONGEST_LIST = 64
 
-_SMALL = 1 << 12  # few enough to look at all of them first
+_SMALL = 1 << 12  # so few numbers that all are searched for the first one, before anything else
 
 _ALL, _REVERSED = slice(None), slice(None, None, -1)
 
 
 @dataclass(frozen=True)
 class View:
-    """`whole[picks]` with its axes in this order, and new ones of size one at `new_axes`."""
+    """A view of an array: `whole[picks]` with its axes in this order, and new axes of size one at `new_axes`."""
 
     picks: tuple[Pick, ...]
     order: tuple[int, ...]
@@ -40,16 +40,16 @@ class View:
 
     @property
     def is_cut(self) -> bool:
-        """Whether some numbers are left out, or their order along an axis is another one."""
+        """Tell whether some numbers are left out, or come in another order along an axis."""
         return any(pick != _ALL for pick in self.picks)
 
     @property
     def is_all(self) -> bool:
-        """Whether the part is the whole, as it is."""
+        """Tell whether the part is the whole, unchanged."""
         return not (self.is_cut or self.is_turned or self.new_axes)
 
     def of(self, whole: Array) -> Array:
-        """The numbers that are meant."""
+        """Return the numbers of `whole` that the view takes."""
         for axis in reversed(range(whole.ndim)):
             pick = self.picks[axis]
             index = list(pick) if isinstance(pick, tuple) else pick
@@ -59,12 +59,12 @@ class View:
 
 
 Same = Callable[[Array, Array], Array]
-"""Tells, number by number, whether some of `whole` are those of `part`; of two numbers that need not be equal, if
-the ones are computed from the others."""
+"""Tells for each number of `whole` whether it gives the number of `part` at the same place: by being equal, or by a
+formula."""
 
 
 def find_view(part: Array, whole: Array, same: Same = np.equal) -> View | None:
-    """How to take `part` out of `whole`; None if that is not possible. Neither may be empty."""
+    """Return the view that takes `part` out of `whole`; None if there is none. Neither may be empty."""
     if whole.ndim > MOST_AXES or part.ndim > MOST_AXES or not part.size:
         return None
     if whole.size <= _SMALL and not same(whole, part.flat[0]).any():
@@ -81,7 +81,7 @@ def find_view(part: Array, whole: Array, same: Same = np.equal) -> View | None:
 
 
 def _picks(numbers: Array, whole: Array, axes: tuple[int, ...], same: Same) -> Iterator[dict[int, Pick]]:
-    """What could be picked along the axes of `whole`, if `axes` are those that `numbers` has."""
+    """Yield what could be picked along each axis of `whole`, if its `axes` are the axes of `numbers`."""
     sizes = dict(zip(axes, numbers.shape, strict=True))
     complete = [axis for axis, size in sizes.items() if size == whole.shape[axis]]
     cut = [axis for axis in range(whole.ndim) if axis not in complete]
@@ -107,7 +107,7 @@ def _picks(numbers: Array, whole: Array, axes: tuple[int, ...], same: Same) -> I
 
 
 def _pick(line: Array, wanted: Array, start: int, same: Same) -> Pick | None:
-    """How to pick numbers out of a line, of which the first one is at `start`."""
+    """Return how to pick the wanted numbers out of a line, if the first of them is at `start`."""
     count = len(wanted)
     for second in (start + 1, *np.flatnonzero(same(line, wanted[1]))[:MOST_PLACES].tolist()):
         step = second - start
@@ -122,7 +122,7 @@ def _pick(line: Array, wanted: Array, start: int, same: Same) -> Pick | None:
 
 
 def _view(part: Array, whole: Array, axes: tuple[int, ...], picks: dict[int, Pick]) -> View:
-    """The view with these picks. Of what has as many axes as the whole, none is taken away and added again."""
+    """Return the view with these picks. If `part` and `whole` have as many axes, no axis is removed and added again."""
     single = [axis for axis in range(whole.ndim) if axis not in axes]
     short = [axis for axis, size in enumerate(part.shape) if size == 1]
     if len(single) == len(short):

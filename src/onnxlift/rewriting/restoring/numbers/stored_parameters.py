@@ -1,8 +1,8 @@
-"""The parameters that a file still has, for those who look for what other constants were computed from.
+"""The parameters that a file still has. Other constants may have been computed from them.
 
-A parameter is a floating-point initialiser under its own name, or the matrix of a linear layer: the exporters store its
-transpose, without a name. What the layer is called is told by what the newer exporter notes beside the constant, or
-else by the layer's bias or the scope of its call.
+A parameter is a floating-point initialiser under its own name, or the matrix of a linear layer. Exporters store the
+transpose of this matrix, without a name. The name of the layer comes from what the newer exporter notes beside the
+constant, or else from the layer's bias or the scope of its call.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from onnxlift.ir.origin.module_paths import modules_with_modules, reads_layer, t
 from onnxlift.ir.origin.tensors import folded_from, may_be_trained, origin_of
 from onnxlift.rewriting.restoring.folded_names import only_source
 
-MOST_LOOKS = 1 << 18  # at parameters, for what others may be cut from; in a model of a stranger they may be many
-MOST_ALIKE = 16  # of one size
+MOST_LOOKS = 1 << 18  # the most comparisons with parameters; an untrusted model may have many
+MOST_ALIKE = 16  # parameters of one size
 
 Sizes = tuple[int, ...]
 Key = TypeVar("Key", bound=Hashable)
@@ -39,7 +39,7 @@ class Parameter:
     key: str
     stored: ir.Value
     copies: list[ir.Value] = field(default_factory=list)
-    """Its transposes, the first of which is `stored`, if the file has only those: one for each call of a layer."""
+    """Its transposes, one for each call of the layer, if the file has only those. The first is `stored`."""
 
     @property
     def is_turned(self) -> bool:
@@ -62,7 +62,8 @@ class Parameter:
         return value is self.stored or value in self.copies
 
     def restore(self, edit: Edit) -> ir.Value:
-        """The initialiser with its numbers; those who read the transpose read the transpose of it."""
+        """Return the initialiser with the parameter's numbers. Nodes that read the stored transpose read a Transpose of
+        it from now on."""
         if self.copies:
             array = np.ascontiguousarray(self.array)
             name, reason = edit.names.fresh(self.key), "a layer's matrix, of which the file has the transpose"
@@ -74,13 +75,13 @@ class Parameter:
 
 
 def _transposed(edit: Edit, before: ir.Node, matrix: ir.Value) -> ir.Value:
-    """A transposed matrix as a new node gives it, in front of `before`."""
+    """Insert a Transpose of the matrix in front of `before`; return its result."""
     order, shape = [ir.AttrInt64s("perm", [1, 0])], sizes_of(matrix)[::-1]
     return edit.insert(before, "Transpose", [matrix], order, like=matrix, shape=shape, name=f"{matrix.name}.T")
 
 
 class StoredParameters:
-    """The parameters of the main graph."""
+    """The parameters of the main graph, by key."""
 
     def __init__(self, graph: ir.Graph) -> None:
         self.by_key: dict[str, Parameter] = {}
@@ -102,12 +103,15 @@ class StoredParameters:
                 known.copies += [matrix] if _are_equal(known.stored, matrix) else []
 
     def noted(self, value: ir.Value) -> list[Parameter]:
-        """What the newer exporter says that a constant was computed from."""
+        """Return the parameters from which a constant was computed, according to the newer exporter's note."""
         return [self.by_key[name] for name in folded_from(value) if name in self.by_key]
 
     def near(self, value: ir.Value) -> Iterator[list[Parameter]]:
-        """What a constant may have been cut or computed from, the nearest first: what the modules that read it read
-        besides; then, if they are no layers, what they or modules below them hold."""
+        """Yield the parameters that a constant may have been cut or computed from, the nearest first.
+
+        First come the parameters that are read in the modules that read the constant. Then, for those of these modules
+        that are no layers, come all parameters in them or in modules below them.
+        """
         readers = self._readers(value)
         yield self._fitting(
             value, [self._read_in.get(scope, {}) for told, scope in readers if told is not None or scope]
@@ -115,16 +119,17 @@ class StoredParameters:
         yield self._fitting(value, [self._keys_below(told) for told in self._outer(value)])
 
     def turned_elsewhere(self, value: ir.Value) -> list[Parameter]:
-        """What layers elsewhere hold that a constant may be, with its axes in another order: the first number and the
-        last one stay where they are."""
+        """Return parameters of layers elsewhere that may be the constant with its axes in another order. The first and
+        the last number stay in their places then."""
         return self._held_elsewhere(value, self._by_ends.get(_ends(value), ()))
 
     def alike_elsewhere(self, value: ir.Value) -> list[Parameter]:
-        """What layers elsewhere hold of the size of a constant; nothing if there is too much of that size to tell."""
+        """Return parameters of layers elsewhere that have the sizes of a constant; none if too many have them to tell
+        which was meant."""
         return self._held_elsewhere(value, few(self._by_sizes.get(long_sizes(sizes_of(value)), ())))
 
     def with_columns_of(self, value: ir.Value) -> list[Parameter]:
-        """The matrices with a name in the file that a matrix may be some rows of, transposed or not."""
+        """Return the named matrices that `value`, transposed or not, may be some rows of."""
         found = [each for size in {*sizes_of(value)} for each in self._by_columns.get(size, ())]
         self._looks_left -= len(found)
         return found if self._looks_left > 0 else []
@@ -133,11 +138,11 @@ class StoredParameters:
         return dict.fromkeys((told_module(node), module_of(node)) for node, _ in value.uses())
 
     def _outer(self, value: ir.Value) -> list[str]:
-        """The modules that read a constant and are no layers."""
+        """Return the modules that read a constant and are no layers."""
         return [told for told, _ in self._readers(value) if told is not None and self._is_parent(told)]
 
     def _fitting(self, value: ir.Value, keys: Iterable[Collection[str]]) -> list[Parameter]:
-        """Those of the parameters that a constant can be a part of."""
+        """Return the parameters under these keys that a constant can be a part of."""
         found: dict[str, Parameter] = {}
         for some in keys:
             self._looks_left -= len(some)
@@ -172,7 +177,7 @@ class StoredParameters:
         return _grouped(matrices, lambda found: found.shape[1])
 
     def read_by_functions(self) -> list[Parameter]:
-        """The matrices of layers that code in other modules reads besides, which are no layers."""
+        """Return the matrices of layers that code in other modules, which are no layers, reads too."""
         return [found for found in self.by_key.values() if found.is_turned and self._is_borrowed(found)]
 
     def _is_borrowed(self, matrix: Parameter) -> bool:
@@ -181,21 +186,22 @@ class StoredParameters:
         return matrix.owner in modules and is_read and varies(matrix.stored)
 
     def _is_read(self, parameter: Parameter, module: str | None) -> bool:
-        """Whether code in `module` may read what a layer holds."""
+        """Tell whether code in `module` may read a parameter of a layer."""
         return reads_layer(module, parameter.owner, self.parents)
 
     def _is_parent(self, module: str) -> bool:
         return module == "" or module in self.parents
 
     def _layers_key(self, matrix: ir.Value, products: Sequence[ir.Node]) -> str | None:
-        """What the layer that is computed by some of these products calls its matrix."""
+        """Return the key of the matrix in the layer that some of these products compute."""
         if origin_of(matrix).is_computed:
             return only_source(folded_from(matrix))
         layers = {layer for node in products if (layer := self._layer(node))}
         return f"{layers.pop()}.weight" if len(layers) == 1 else None
 
     def _layer(self, product: ir.Node) -> str | None:
-        """The layer that a product is in: it adds the bias of that, or there is none."""
+        """Return the layer that a product belongs to: the owner of the bias that is added to it, or the module that it
+        is in."""
         module = told_module(product)
         if module is None or self._is_parent(module):
             return None
@@ -209,7 +215,7 @@ class StoredParameters:
 
 
 def _products(graph: ir.Graph) -> dict[ir.Value, list[ir.Node]]:
-    """The products with a matrix on the right that has no name, by this matrix."""
+    """Return the products with a nameless matrix on the right, by this matrix."""
     found: dict[ir.Value, list[ir.Node]] = {}
     for value in graph.initializers.values():
         if origin_of(value).has_lost_its_name and may_be_trained(value) and len(sizes_of(value)) == 2:
@@ -221,13 +227,14 @@ def _products(graph: ir.Graph) -> dict[ir.Value, list[ir.Node]]:
 
 
 def module_of(node: ir.Node) -> str:
-    """The module that a node is in, by whatever its exporter tells."""
+    """Return the module that a node is in, from the exporter's metadata or else from the scope in its name."""
     module = told_module(node)
     return (node.name or "").rpartition("/")[0] if module is None else module
 
 
 def _are_equal(value: ir.Value, other: ir.Value) -> bool:
-    """Whether two matrices have the same numbers. The first row decides nearly always, before all of both is read."""
+    """Tell whether two matrices have the same numbers. The first rows are compared before all of both is read: they
+    nearly always differ."""
     if sizes_of(value) != sizes_of(other) or value.dtype != other.dtype:
         return False
     mine, theirs = numbers_of(value), numbers_of(other)
@@ -235,23 +242,23 @@ def _are_equal(value: ir.Value, other: ir.Value) -> bool:
 
 
 def fits(part: Sizes, whole: Sizes) -> bool:
-    """Whether a part of such sizes can be taken out of the whole."""
+    """Tell whether a part of these sizes can be taken out of the whole."""
     sizes, limits = (long_sizes(shape)[::-1] for shape in (part, whole))
     return len(sizes) <= len(limits) and all(size <= limit for size, limit in zip(sizes, limits, strict=False))
 
 
 def few(alike: Sequence[Parameter]) -> Sequence[Parameter]:
-    """Nothing if there are too many parameters of one size to tell which was meant."""
+    """Return the parameters, or none if there are too many of one size to tell which was meant."""
     return alike if len(alike) <= MOST_ALIKE else ()
 
 
 def long_sizes(shape: Sizes) -> Sizes:
-    """The sizes of the axes with more than one element, in order of size."""
+    """Return the sizes of the axes with more than one element, sorted."""
     return tuple(sorted(size for size in shape if size != 1))
 
 
 def _ends(value: ir.Value) -> tuple[Sizes, bytes, bytes]:
-    """What stays the same if axes change places: the sizes, the first number and the last one."""
+    """Return what stays the same if axes change places: the sizes, the first number and the last one."""
     array = numbers_of(value)
     corners = [array[(place,) * array.ndim].tobytes() if array.size else b"" for place in (0, -1)]
     return long_sizes(array.shape), corners[0], corners[1]
@@ -265,12 +272,12 @@ def _grouped(parameters: Iterable[Parameter], key: Callable[[Parameter], Key]) -
 
 
 def numbers_of(value: ir.Value) -> Array:
-    """The numbers of a constant."""
+    """Return the numbers of a constant."""
     tensor = constant(value)
     assert tensor is not None
     return tensor.numpy()
 
 
 def sizes_of(value: ir.Value) -> Sizes:
-    """The shape of a constant."""
+    """Return the shape of a constant."""
     return tuple(size for size in shape_of(value) or () if isinstance(size, int))

@@ -47,8 +47,8 @@ def If(n: Node, cond: Operand, *, then_branch: ir.Graph, else_branch: ir.Graph) 
 def _name_results(
     block: Block, graph: ir.Graph, results: Sequence[Operand], outputs: Sequence[ir.Value]
 ) -> set[ir.Value]:
-    """Let tensors that a branch computes itself be the outputs of the If right where they are computed, without a last
-    line `output = x`; gives the outputs that now have a value. One that is a result twice cannot be both."""
+    """Let tensors that a branch computes itself be outputs of the If from the start, without a last line `output = x`.
+    Return the outputs that have a value now. A tensor that is two results of the branch cannot be both."""
     keys = [variable(result) if isinstance(result, Tensor) else None for result in results]
     counts = Counter(keys)
     renamed: dict[object, ir.Value] = {}
@@ -68,7 +68,7 @@ def _name_results(
 
 
 def _common_form(value: ir.Value, one: Operand, other: Operand) -> Operand:
-    """Numbers stay numbers if both branches give one; everything else is a tensor."""
+    """Return the form of an output: a number if both branches give one, else a tensor."""
     if isinstance(one, Scalar) and isinstance(other, Scalar):
         dtype = one.type.dtype or DataType.INT64
         return Scalar(Ref(value), dtype, one.nonnegative and other.nonnegative)
@@ -77,7 +77,7 @@ def _common_form(value: ir.Value, one: Operand, other: Operand) -> Operand:
 
 @op("Loop")
 def Loop(n: Node, M: Operand | None, cond: Operand | None, *v_initial: Operand, body: ir.Graph) -> Result:
-    """A round starts only while the condition holds, so the body may take its condition input for True."""
+    """A round starts only if the condition holds, so the body may take its condition input for True."""
     count = len(v_initial)
     rounds = Rounds(n, n.ir.outputs[:count], n.ir.outputs[count:])
     index = Local("i")
@@ -95,16 +95,16 @@ def Loop(n: Node, M: Operand | None, cond: Operand | None, *v_initial: Operand, 
 
 
 class _Loop:
-    """The statement that repeats `block`, in the form that fits what can end it."""
+    """The statement that repeats `block`, in the form that fits its end conditions."""
 
     def __init__(self, n: Node, block: Block, index: Local, trips: Operand | None, cond: Operand | None) -> None:
         self.n = n
         self.block = block
         self.index = index
         self.trips = trips
-        # What must hold for the first round.
+        # The condition for the first round; None if it always holds.
         self.cond = None if cond is None or _number(cond) is True else _single(cond)
-        self.running: Local | None = None  # holds whether there is another round, if a variable is needed for that
+        self.running: Local | None = None  # the variable that says whether there is another round, if one is needed
 
     @property
     def runs_at_least_once(self) -> bool:
@@ -112,7 +112,7 @@ class _Loop:
         return self.cond is None and (self.trips is None or (number is not None and number > 0))
 
     def end_round(self, rounds: Rounds, proceed: Operand, states: list[Operand]) -> None:
-        """Write the end of the block: whether to go on, decided from what the round has seen, and the new states."""
+        """Write the end of the block: whether to go on, decided before the states change, and the new states."""
         stops = _number(proceed) is not True
         going_on = to_expr(_single(proceed))
         if stops and (self.cond is not None or self.trips is None or reads(going_on, rounds.states)):
@@ -148,7 +148,8 @@ class _Loop:
 
 
 def _single(operand: Operand) -> Operand:
-    """A condition may be a list of one: in Python that would be true, whatever it holds."""
+    """Return the condition itself, also if it is a list of one. In Python that list would be true, whatever it
+    holds."""
     return operand[0] if isinstance(operand, Dims) else operand
 
 

@@ -1,7 +1,8 @@
-"""What Loop and Scan have in common: state variables that each round rebinds, and scan outputs gathered in lists.
+"""Share what Loop and Scan have in common: states that each round rebinds, and scan outputs collected in lists.
 
-All results of a round are values at its end, so what a round writes must not be read in it after that: elements of
-scan outputs are appended first, and states that depend on one another are rebound together (`a, b = b, a + b`).
+All results of a round are values at its end. So nothing in the round may read a state after the round has rebound it:
+elements of scan outputs are appended first, and states that depend on one another are rebound together (`a, b = b, a +
+b`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Rounds:
         self.lists = [Local(value.name or "outputs") for value in outputs]
 
     def start(self, initial: Sequence[Expr]) -> list[Statement]:
-        """What goes before the first round: the states as they are then, and empty lists."""
+        """Return the statements before the first round: the initial states, and empty lists."""
         bound = [Assign([Ref(v)], expr, origin=[self.n.name]) for v, expr in zip(self.states, initial, strict=True)]
         return [*bound, *self.empty_lists()]
 
@@ -36,24 +37,24 @@ class Rounds:
         return [Assign([gathered], Display([], "[]"), origin=[self.n.name]) for gathered in self.lists]
 
     def state_inputs(self, inner: Sequence[ir.Value]) -> list[Operand]:
-        """The states as the body sees them, whose own inputs `inner` are."""
+        """Return the states as operands for the body, whose own inputs are `inner`."""
         return [
             Tensor(Ref(state), ValueType(state.dtype or value.dtype, type_of(value).shape, type_of(state).kind))
             for state, value in zip(self.states, inner, strict=True)
         ]
 
     def gather(self, block: Block, elements: Sequence[Operand]) -> None:
-        """At the end of a round, append the elements of the scan outputs to their lists."""
+        """Append the elements of the scan outputs to their lists, at the end of a round."""
         for gathered, element in zip(self.lists, elements, strict=False):
             block.append(Evaluate(gathered.append(self.n.tensor(element)), origin=[self.n.name]))
 
     def rebind(self, block: Block, results: Sequence[Operand]) -> None:
-        """At the very end of a round, bind the states to its results."""
+        """Bind the states to the results of a round, at its very end."""
         new = [to_expr(self.n.tensor(result)) for result in results]
         pairs = [(state, expr) for state, expr in zip(self.states, new, strict=True) if not _is_variable(expr, state)]
         for state, expr in list(pairs):
             others = [other for value, other in pairs if value is not state]
-            # One that is bound already to the new value of another state must not be taken for that value.
+            # `expr` may be another state by now, which was just computed in place; that must not be renamed again.
             if not reads(expr, self.states) and _compute_in_place(block, state, expr, others):
                 pairs.remove((state, expr))
         written = [state for state, _ in pairs]
@@ -65,19 +66,19 @@ class Rounds:
             block.append(Assign([Ref(state)], expr, origin=[self.n.name]))
 
     def finals(self) -> list[Operand]:
-        """The states after the last round."""
+        """Return the states after the last round."""
         return [Tensor(Ref(state), type_of(state)) for state in self.states]
 
     def stacked(self, index: int, axis: int = 0, *, backwards: bool = False, never_empty: bool = False) -> Expr:
-        """Scan output `index`, from the list of its elements. `axis` is where the rounds are counted."""
+        """Return scan output `index`, stacked from the list of its elements. `axis` is the axis of the rounds."""
         gathered = self.lists[index]
         elements = gathered[::-1] if backwards else gathered
         result = torch.stack(elements) if axis == 0 else torch.stack(elements, axis)
         return result if never_empty else either(gathered, result, self._empty(type_of(self.outputs[index]), axis))
 
     def _empty(self, type: ValueType, axis: int) -> Expr:
-        """What no rounds stack: nothing, of the right shape. A size that is named takes the size of a value at hand
-        that has that name; one that nothing is known of is 0, as ONNX Runtime has it."""
+        """Return the scan output of no rounds: an empty tensor of the right shape. A named size is read from a value at
+        hand that has it. An unknown size is 0, as in ONNX Runtime."""
         inputs = [self.n.host.operand(v) for v in self.n.ir.inputs if v is not None and v.const_value is None]
         known = [o for o in (*self.finals(), *inputs) if isinstance(o, Tensor) and o.type.kind == "tensor"]
         shape = type.shape or (None,)
@@ -90,7 +91,7 @@ class Rounds:
 
 
 def reads(expr: Expr, values: Iterable[ir.Value]) -> bool:
-    """Whether `expr` reads the variable of one of `values`."""
+    """Tell whether `expr` reads the variable of one of `values`."""
     return not set(values).isdisjoint(values_read(expr))
 
 
@@ -99,9 +100,10 @@ def _is_variable(expr: Expr, value: ir.Value) -> bool:
 
 
 def _compute_in_place(block: Block, state: ir.Value, expr: Expr, others: Sequence[Expr]) -> bool:
-    """Compute the new state under its own name from the start, if the old one is not read from there on:
+    """Compute the new state under its own name from the start, if nothing reads the old one after that; tell whether
+    this was done.
 
-    z = y * 0.5; trace.append(z); y = z   ->   y = y * 0.5; trace.append(y)
+        z = y * 0.5; trace.append(z); y = z   ->   y = y * 0.5; trace.append(y)
     """
     result = bare(expr)
     if not isinstance(result, Ref) or not isinstance(result._key, ir.Value):

@@ -18,7 +18,7 @@ def Optional(n: Node, input: Tensor | None) -> Result:
 
 @op("OptionalHasElement")
 def OptionalHasElement(n: Node, input: Tensor | None) -> Result:
-    """Since opset 18 also asked of tensors and sequences, which are always there, and of an input that is left out."""
+    """Since opset 18 the input may also be a tensor or a sequence, which always has an element, or be left out."""
     value = n.ir.inputs[0] if n.ir.inputs else None
     if input is None or value is None or not isinstance(value.type, ir.OptionalType):
         return Scalar(input is not None, DataType.BOOL)

@@ -1,4 +1,4 @@
-"""Scan as a `for` over the slices of its inputs (If and Loop are in control.py)."""
+"""Scan as a `for` loop over the slices of its inputs. If and Loop are in control.py."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def Scan(
     scan_output_axes: tuple[int, ...] | None = None,
     scan_output_directions: tuple[int, ...] | None = None,
 ) -> Result:
-    """In opset 8 the first input is the lengths of the sequences, and each of a batch is scanned on its own."""
+    """In opset 8 the first input has the lengths of the sequences, and each sequence of a batch is scanned on its
+    own."""
     count = len(body.inputs) - num_scan_inputs
     given = [tensor for tensor in inputs if tensor is not None]
     if n.opset < 9:
@@ -60,12 +61,12 @@ def _batch(
     scanned: Sequence[Tensor],
     backwards: Sequence[int],
 ) -> Result:
-    """One `for` over the batch, with one over the steps of a sequence in it. What a short sequence leaves of a scan
-    output is 0."""
+    """Write a `for` loop over the batch, with one over the steps of a sequence in it. The scan outputs of a short
+    sequence are filled up with 0."""
     count = len(initial)
     rows = [Local("sequence") for _ in scanned]
     length = Local("length")
-    # The states of the inner loop are the variables of the outer one: each row starts from its own.
+    # The states of the inner loop are the loop variables of the outer one, so each row starts from its own states.
     elements = [_one_of_batch(v, inner) for v, inner in zip(n.ir.outputs[count:], body.outputs[count:], strict=True)]
     rounds = Rounds(n, body.inputs[:count], elements)
     steps = [row[:length] if lengths is not None else row for row in rows]
@@ -90,7 +91,7 @@ def _batch(
 
 
 def _one_of_batch(value: ir.Value, element: ir.Value) -> ir.Value:
-    """A scan output of one sequence: the elements stacked, without the axis of the batch."""
+    """Return a scan output of one sequence: its elements stacked, without the batch axis."""
     shape = None if element.shape is None else ir.Shape([None, *element.shape])
     return ir.Value(name=value.name, type=element.type, shape=shape)
 

@@ -1,4 +1,4 @@
-"""Sequences, which are Python lists. No list is ever changed: an operator that adds or removes gives a new one."""
+"""Sequences as Python lists. No list is ever changed: an operator that adds or removes returns a new one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def SequenceAt(n: Node, input_sequence: Tensor, position: Scalar) -> Result:
 
 @op("SequenceInsert")
 def SequenceInsert(n: Node, input_sequence: Tensor, tensor: Tensor, position: Scalar | None) -> Result:
-    """At the end, unless a position is given."""
+    """The tensor goes to the end, unless a position is given."""
     if position is None:
         return _list(Star(input_sequence), tensor)
     if position.number == 0:
@@ -44,7 +44,7 @@ def SequenceInsert(n: Node, input_sequence: Tensor, tensor: Tensor, position: Sc
 
 @op("SequenceErase")
 def SequenceErase(n: Node, input_sequence: Tensor, position: Scalar | None) -> Result:
-    """The last one, unless a position is given."""
+    """The last tensor is removed, unless a position is given."""
     if position is None or position.number == -1:
         return input_sequence[:-1]
     if position.number is None:
@@ -56,8 +56,8 @@ def SequenceErase(n: Node, input_sequence: Tensor, position: Scalar | None) -> R
 
 @op("SplitToSequence")
 def SplitToSequence(n: Node, input: Tensor, split: Operand | None, *, axis: int, keepdims: int) -> Result:
-    """In pieces of the given lengths, or all of one length but for the last, or (if nothing is given) of length 1,
-    without the axis if not `keepdims`."""
+    """`split` gives the lengths of all pieces, or one length for all pieces except a shorter last one. Without it the
+    pieces have length 1, and lose the axis if not `keepdims`."""
     where = [axis] if axis else []
     if input.type.dtype == DataType.STRING:
         places = Tensor(kernel("string_places")(input), input.type)
@@ -73,7 +73,7 @@ def _pieces(input: Tensor, split: Operand | None, where: list[int], axis: int, k
         return input.split(_lengths(split), *where)
     pieces: Expr = input.split(1 if split is None else _length(split), *where)
     size = size_of(input, axis)
-    return pieces if size.number else either(size, pieces, ())  # of nothing, `split` gives one empty piece
+    return pieces if size.number else either(size, pieces, ())  # for an empty axis, `split` gives one empty piece
 
 
 def _length(split: Operand) -> Any:
@@ -95,7 +95,7 @@ def _lengths(split: Operand) -> Expr:
 
 @op("ConcatFromSequence")
 def ConcatFromSequence(n: Node, input_sequence: Tensor, *, axis: int, new_axis: int) -> Result:
-    """`new_axis`: the tensors are stacked along an axis of their own."""
+    """With `new_axis` the tensors are stacked along a new axis."""
     where = [axis] if axis else []
     if input_sequence.type.dtype == DataType.STRING:
         return kernel("stack_strings" if new_axis else "concatenate_strings")(input_sequence, axis)

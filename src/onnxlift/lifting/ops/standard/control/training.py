@@ -1,4 +1,4 @@
-"""Training: gradients, and steps of optimisers."""
+"""Gradients, and steps of optimisers."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ TRAINING = "ai.onnx.preview.training"
 def Gradient(
     n: Node, *Inputs: Tensor, xs: tuple[str, ...], body: ir.Graph | None = None, create_graph: int = 0
 ) -> Result:
-    """The derivatives of what `body` computes, by the first of its inputs. It is computed (again) here, for whatever
-    values the node is given. Of a `y` of several elements, the sum is derived."""
+    """The derivatives of what `body` computes, with respect to the first of its inputs. The body is computed here, for
+    whatever values the node is given. If `y` has several elements, their sum is differentiated."""
     if body is None:
         n.fail("it names values that are not in the graph around it")
     variables = [Tensor(Ref(value), type_of(value)) for value in body.inputs[: len(xs)]]
@@ -52,7 +52,7 @@ def Gradient(
 def Adagrad(
     n: Node, R: Tensor, T: Tensor, *inputs: Tensor, decay_factor: float, epsilon: float, norm_coefficient: float
 ) -> Result:
-    """Inputs are variables, then their gradients, then their sums of squared gradients."""
+    """The inputs are variables, then their gradients, then their sums of squared gradients."""
     options = {"decay_factor": decay_factor, "epsilon": epsilon, "norm_coefficient": norm_coefficient}
     defaults = {"decay_factor": 0.0, "epsilon": 1e-6, "norm_coefficient": 0.0}
     return _steps(n, "adagrad_step", R, T, inputs, 3, options, defaults)
@@ -70,7 +70,7 @@ def Adam(
     norm_coefficient: float,
     norm_coefficient_post: float,
 ) -> Result:
-    """Inputs are variables, then their gradients, then the running means of these and of their squares."""
+    """The inputs are variables, then their gradients, then the running means of the gradients and of their squares."""
     options = {
         "alpha": alpha,
         "beta": beta,
@@ -86,7 +86,7 @@ def Adam(
 def Momentum(
     n: Node, R: Tensor, T: Tensor, *inputs: Tensor, alpha: float, beta: float, mode: str, norm_coefficient: float
 ) -> Result:
-    """Inputs are variables, then their gradients, then their momenta."""
+    """The inputs are variables, then their gradients, then their momenta."""
     if mode not in ("standard", "nesterov"):
         n.fail(f"there is no momentum of mode {mode}")
     options: dict[str, Any] = {"alpha": alpha, "beta": beta, "norm_coefficient": norm_coefficient}
@@ -105,7 +105,8 @@ def _steps(
     options: dict[str, Any],
     defaults: dict[str, Any],
 ) -> Result:
-    """A step for each variable. The inputs come kind by kind: all variables, all gradients, ...; so do the outputs."""
+    """Return the results of a step for each variable. Inputs and outputs are ordered by kind: all variables, all
+    gradients, and so on."""
     if not inputs or len(inputs) % kinds:
         n.fail(f"it has {len(inputs)} inputs, which is not {kinds} for each variable")
     spelled = {name: _spelled(value, inputs[0]) for name, value in options.items()}

@@ -1,7 +1,7 @@
 """Attention and rotary position embeddings.
 
-What `F.scaled_dot_product_attention` means exactly is written with it; caches of padded keys, sliding windows, soft
-caps, and the scores as a result of their own go to a kernel.
+`F.scaled_dot_product_attention` is used where it means exactly the same. Caches of padded keys, sliding windows, soft
+caps, and scores as a result go to a kernel.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def Attention(
     softcap: float,
     softmax_precision: int | None,
 ) -> Result:
-    """On (batch, heads, length, features), or (batch, length, heads * features) if the numbers of heads are given."""
+    """The inputs are (batch, heads, length, features), or (batch, length, heads * features) if the numbers of heads are
+    given."""
     flat = Q.type.rank == 3 or (Q.type.rank is None and bool(q_num_heads))
     if flat and not (q_num_heads and kv_num_heads):
         n.fail("its inputs have three axes, and the numbers of heads are not given")
@@ -85,8 +86,8 @@ def Attention(
 
 
 def attend(q: Expr, k: Expr, v: Expr, dtype: DataType | None, options: dict[str, Any]) -> Expr:
-    """PyTorch's attention. Float16 is computed in float32: PyTorch rounds in between, and is then off by more than ONNX
-    tolerates (and slower, on a CPU)."""
+    """Return PyTorch's attention. Float16 is computed in float32, because PyTorch rounds intermediate results and so
+    differs by more than ONNX tolerates (and is slower on a CPU)."""
     if dtype != DataType.FLOAT16:
         return F.scaled_dot_product_attention(q, k, v, **options)
     if "attn_mask" in options and options["attn_mask"].type.dtype == dtype:
@@ -103,7 +104,7 @@ def _merge_heads(x: Expr) -> Expr:
 
 
 def _with_past(n: Node, output: int, x: Expr, past: Tensor | None) -> Expr:
-    """The keys or values with those of the cache before them, which are also output number `output`."""
+    """Return the keys or values behind those of the cache. They are also output number `output`."""
     present: Expr = x if past is None else torch.cat((past, x), 2)
     if not n.wants(output) or isinstance(present, Tensor):
         return present
@@ -112,8 +113,9 @@ def _with_past(n: Node, output: int, x: Expr, past: Tensor | None) -> Expr:
 
 
 def _is_torch_mask(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None, past: Tensor | None, is_causal: bool) -> bool:
-    """Whether `F.scaled_dot_product_attention` takes the mask as it is: not together with `is_causal`, which it counts
-    from the first key; of the type of the query or bool; of at least two axes; and as long as there are keys."""
+    """Tell whether `F.scaled_dot_product_attention` takes the mask as it is. It must not come with `is_causal`, which
+    PyTorch counts from the first key. It must have the type of the query or bool, at least two axes, and as many
+    entries as there are keys."""
     if Q.type.dtype != V.type.dtype:
         return False
     if mask is None:
@@ -132,7 +134,7 @@ def _total_length(K: Tensor, past: Tensor | None) -> int | str | None:
 
 
 def _is_enough(Q: Tensor, softmax_precision: int | None) -> bool:
-    """PyTorch computes the softmax in float32, or in float64 if that is what it gets."""
+    """Tell whether PyTorch's softmax is precise enough: it is computed in float32, or in float64 for float64 inputs."""
     if not softmax_precision or Q.type.dtype is None:
         return True
     return PRECISION.get(data_type(softmax_precision), 3) <= max(PRECISION.get(Q.type.dtype, 0), 1)
@@ -150,7 +152,8 @@ def RotaryEmbedding(
     num_heads: int | None,
     rotary_embedding_dim: int,
 ) -> Result:
-    """As many features are rotated as the caches have angles for, which is what `rotary_embedding_dim` says too."""
+    """The caches decide how many features are rotated: as many as they have angles for. `rotary_embedding_dim` says the
+    same."""
     flat = X.type.rank == 3 or (X.type.rank is None and bool(num_heads))
     if flat and not num_heads:
         n.fail("its input has three axes, and the number of heads is not given")

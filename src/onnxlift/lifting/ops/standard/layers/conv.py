@@ -1,7 +1,7 @@
 """Convolutions: Conv, ConvTranspose, ConvInteger, DeformConv.
 
-With constant weights they are layers (`nn.Conv2d`), with computed ones functions (`F.conv2d`). Pads that differ before
-and after an axis go through `F.pad`, and for ConvTranspose through `output_padding` or a cut of the result.
+With constant weights they are layers (`nn.Conv2d`), with computed ones functions (`F.conv2d`). If the pads before and
+after an axis differ, `F.pad` adds them; ConvTranspose uses `output_padding` or cuts the result.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def Conv(
         return empty
     x: Expr = X
     padding: Any = 0
-    if 0 in (X.type.shape or ()):  # nothing but pads, which PyTorch only takes from F.pad
+    if 0 in (X.type.shape or ()):  # an empty input with pads: PyTorch needs F.pad for it
         x = own.pad(X)
     elif own.symmetric:
         padding = compact(own.begin or ())
@@ -121,8 +121,8 @@ def PaddedConv(
 
 
 def _padded(n: Node, X: Tensor, own: Window) -> Expr:
-    """The padded input; once for all convolutions that pad it alike, as in the gates of WaveNet, where the exporter has
-    put the pads into each of them."""
+    """Return the padded input. If several convolutions pad it alike, it is padded once for all. This is so in the gates
+    of WaveNet, where the exporter has moved the pads into each convolution."""
     value = n.ir.inputs[0]
     readers = [] if value is None else list(islice(value.uses(), _MOST_READERS))
     alike = [user for user, place in readers if place == 0 and _pads(user) == _pads(n.ir)]
@@ -132,13 +132,14 @@ def _padded(n: Node, X: Tensor, own: Window) -> Expr:
 
 
 def _pads(node: ir.Node) -> tuple[int, ...] | None:
-    """The pads of a Conv, if they are written down."""
+    """Return the pads of a Conv, if its attributes give them; else None."""
     pads = node.attributes.get("pads") if node.op_type == "Conv" and node.domain == "" else None
     return None if pads is None or pads.is_ref() else tuple(pads.as_ints())
 
 
 def _is_torch_same(own: Window, auto_pad: str) -> bool:
-    """PyTorch's padding="same" exists for a stride of 1 and gives the odd pad to the end, as SAME_UPPER does."""
+    """Tell whether PyTorch's padding="same" means the same. It exists for a stride of 1 and adds the odd pad at the
+    end, as SAME_UPPER does."""
     return auto_pad == "SAME_UPPER" and set(own.stride) == {1} and own.begin is not None
 
 
@@ -158,7 +159,7 @@ def ConvTranspose(
     pads: Ints | None,
     strides: Ints | None,
 ) -> Result:
-    """`output_shape` (which may come with batch and channels before opset 11) overrides pads: they are what is left."""
+    """`output_shape` (with batch and channels too before opset 11) overrides the pads, which then follow from it."""
     own = window(n, X, _kernel_shape(n, W, kernel_shape), strides, dilations, pads, "NOTSET")
     dims = _dimensions(n, own, W, group)
     extra = output_padding or (0,) * dims
@@ -173,7 +174,7 @@ def ConvTranspose(
         full = [s * (int(d or 0) - 1) + e for d, s, e in zip(known, own.stride, own.extent, strict=True)]
         begin, end = _split([f + x - o for f, x, o in zip(full, extra, size, strict=True)], upper)
     elif auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-        # The output is to be input * stride: then what is too much does not depend on the input's size.
+        # The output size must be input * stride. So the excess does not depend on the size of the input.
         excess = [e + x - s for e, x, s in zip(own.extent, extra, own.stride, strict=True)]
         if min(excess) < 0:
             n.fail(f"auto_pad {auto_pad} with strides larger than the kernel; ONNX does not say where to extend")
@@ -182,7 +183,7 @@ def ConvTranspose(
         begin, end = own.begin or (), own.end or ()
         if auto_pad == "VALID":
             begin, end = (0,) * dims, (0,) * dims
-    # PyTorch cuts `padding` on both sides and adds `output_padding` at the end.
+    # PyTorch cuts `padding` off both sides and adds `output_padding` at the end.
     added = tuple(x + b - e for x, b, e in zip(extra, begin, end, strict=True))
     limits = [max(s, d) for s, d in zip(own.stride, own.dilation, strict=True)]
     if min(begin) < 0 or any(a >= limit for a, limit in zip(added, limits, strict=True)):
@@ -197,7 +198,7 @@ def ConvTranspose(
 
 
 def _split(excess: list[int], upper: bool) -> tuple[Ints, Ints]:
-    """What to cut at the beginning and at the end. What is missing is added at the end."""
+    """Return how much to cut at the begin and at the end. A negative excess is added at the end."""
     begin = tuple(max(e, 0) // 2 if upper else max(e, 0) - max(e, 0) // 2 for e in excess)
     return begin, tuple(e - b for e, b in zip(excess, begin, strict=True))
 
@@ -245,7 +246,7 @@ def ConvInteger(
     pads: Ints | None,
     strides: Ints | None,
 ) -> Result:
-    """The pads stand for zero after the zero point is gone, so they come after its subtraction."""
+    """The pads stand for zero after the zero point is subtracted, so they are added after that."""
     own = window(n, x, _kernel_shape(n, w, kernel_shape), strides, dilations, pads, auto_pad)
     data: Expr = x.int()
     weight: Expr = w.int()
@@ -283,7 +284,7 @@ def DeformConv(
 
 
 def _kernel_shape(n: Node, weight: Tensor, kernel_shape: Ints | None) -> Ints:
-    """The attribute may be left out: the weights have the shape."""
+    """Return the shape of the kernel, from the weights or from the attribute, which may be left out."""
     shape = weight.type.shape
     if shape is not None and all(isinstance(d, int) for d in shape[2:]):
         found = tuple(int(d or 0) for d in shape[2:])

@@ -22,7 +22,7 @@ STATISTICS = frozenset({"running_mean", "running_var", "num_batches_tracked"})
 
 
 def _eps(epsilon: float, x: Tensor) -> dict[str, float]:
-    """`eps=...`, unless it is the 1e-5 that PyTorch has as well."""
+    """Return `eps=...`, unless it is 1e-5, PyTorch's default."""
     return changed({"eps": attribute_number(epsilon, x)}, eps=1e-5)
 
 
@@ -52,9 +52,12 @@ def BatchNormalization(
     spatial: int = 1,
     training_mode: int | None = None,
 ) -> Result:
-    """From opset 14 `training_mode` says whether the statistics are of this batch; before, asking for more outputs
-    did. Until opset 8 `spatial=0` means statistics for each place, not for each channel. A layer of PyTorch takes those
-    of the batch in train mode: it is also what a training node means whose new statistics nobody reads."""
+    """From opset 14 on, `training_mode` says whether the statistics are those of this batch. Before, they are if more
+    than the first output is read. Until opset 8, `spatial=0` means statistics for each place, not for each channel.
+
+    A layer of PyTorch uses the statistics of the batch in train mode. So a training node becomes a layer too, if nobody
+    reads its new statistics.
+    """
     eps = attribute_number(epsilon, X)
     rank, weights = X.type.rank, (scale, B, mean, var)
     names = ("weight", "bias", "running_mean", "running_var")
@@ -71,7 +74,7 @@ def BatchNormalization(
         function = kernel("batch_norm_training" if n.opset >= 14 else "batch_norm_training_saved")
         return Unpack(function(X, scale, B, mean, var, eps, keep), count)
     if is_layer:
-        # PyTorch's momentum is the share of the new statistics, ONNX's of the old ones.
+        # PyTorch's momentum is the share of the new statistics, ONNX's that of the old ones.
         options = {"eps": eps, "momentum": round(1 - attribute_number(momentum, X), 7)}
         layer = f"BatchNorm{max((rank or 0) - 2, 1)}d"
         return n.layer(layer, constants, num_features=scale.type.size, **options)(X)
@@ -85,7 +88,8 @@ def BatchNormalization(
 
 
 def _torch_mixes(x: Tensor, weights: tuple[Tensor, ...]) -> bool:
-    """PyTorch takes weights of the input's own type, or all of them float32 for a half-precision input."""
+    """Tell whether PyTorch accepts the types: weights of the input's own type, or all float32 for a half-precision
+    input."""
     types = {w.type.dtype for w in weights}
     return types == {x.type.dtype} or (types == {DataType.FLOAT} and x.type.dtype in HALF)
 
@@ -104,7 +108,7 @@ def _torch_mixes(x: Tensor, weights: tuple[Tensor, ...]) -> bool:
     weights={"scale": "weight", "B": "bias"},
 )
 def InstanceNormalization(n: Node, input: Tensor, scale: Tensor, B: Tensor, *, epsilon: float) -> Result:
-    """PyTorch refuses to normalise over a single element, where the result is the bias."""
+    """PyTorch refuses to normalise over a single element, where the result would be the bias."""
     rank, shape = input.type.rank, input.type.shape or ()
     if rank == 2 or (rank is not None and all(d == 1 for d in shape[2:])):
         return kernel("instance_norm")(input, scale, B, attribute_number(epsilon, input))
@@ -128,7 +132,7 @@ def InstanceNormalization(n: Node, input: Tensor, scale: Tensor, B: Tensor, *, e
     weights={"scale": "weight", "bias": "bias"},
 )
 def GroupNormalization(n: Node, X: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float, num_groups: int) -> Result:
-    """Until opset 20 scale and bias are one for each group; from 21 one for each channel."""
+    """Until opset 20 there is one scale and bias for each group; from 21 on, one for each channel."""
     if num_groups < 1:
         n.fail(f"it has {num_groups} groups")
     per_group = n.opset < 21
@@ -163,7 +167,7 @@ def GroupNormalization(n: Node, X: Tensor, scale: Tensor, bias: Tensor, *, epsil
 def LayerNormalization(
     n: Node, X: Tensor, Scale: Tensor, B: Tensor | None, *, axis: int, epsilon: float, stash_type: int
 ) -> Result:
-    """PyTorch computes the statistics of half-precision inputs in float32, which is `stash_type` 1."""
+    """PyTorch computes the statistics of half-precision inputs in float32, as `stash_type` 1 asks."""
     rank = X.type.rank
     if n.wants(1) or n.wants(2):
         if stash_type not in STASH:
@@ -208,13 +212,13 @@ def RMSNormalization(n: Node, X: Tensor, scale: Tensor, *, axis: int, epsilon: f
 
 
 def rms_eps(epsilon: float, x: Tensor) -> dict[str, float]:
-    """`eps=...`, unless it is PyTorch's default for RMS norms: the difference between 1 and the next number."""
+    """Return `eps=...`, unless it is PyTorch's default for RMS norms: the difference between 1 and the next float32."""
     is_default = x.type.dtype == DataType.FLOAT and np.float32(epsilon) == np.finfo(np.float32).eps
     return {} if is_default else {"eps": attribute_number(epsilon, x)}
 
 
 def _normalized_shape(x: Tensor, scale: Tensor, axis: int) -> tuple[int, ...] | None:
-    """The sizes from `axis` on, if the scale has exactly them (it may be one that broadcasts)."""
+    """Return the sizes from `axis` on, if the scale has exactly these sizes; None if it only broadcasts to them."""
     rank, shape = x.type.rank, scale.type.shape
     if shape is None or not all(isinstance(d, int) for d in shape):
         return None
@@ -224,7 +228,7 @@ def _normalized_shape(x: Tensor, scale: Tensor, axis: int) -> tuple[int, ...] | 
     if len(shape) != axes:
         return None
     known = [x.type.dim(a) for a in range(-axes, 0)]
-    # A size that is not known can only be the scale's, unless that is 1.
+    # A size that is not known must equal the scale's, unless that is 1.
     if all(have == want or (not isinstance(have, int) and want != 1) for have, want in zip(known, shape, strict=True)):
         return tuple(int(d or 0) for d in shape)
     return None
@@ -236,8 +240,8 @@ def _one_or_all(shape: tuple[int, ...]) -> int | tuple[int, ...]:
 
 @op("LpNormalization")
 def LpNormalization(n: Node, input: Tensor, *, axis: int, p: int) -> Result:
-    """`F.normalize` guards against a norm of 0 with the floor `eps`; the result is then 0 as ONNX wants it. The least
-    positive float is low enough that no other norm meets it."""
+    """`F.normalize` divides by at least `eps`, so that a norm of 0 gives 0, as ONNX wants it. The least positive float
+    as `eps` leaves every other norm as it is."""
     options = changed({"p": p, "dim": axis}, p=2, dim=1)
     return F.normalize(input, **{**options, "p": float(p)} if "p" in options else options, eps=_least(input))
 
@@ -249,9 +253,10 @@ def _least(x: Tensor) -> float:
 
 @op("LRN")
 def LRN(n: Node, X: Tensor, *, alpha: float, beta: float, bias: float, size: int) -> Result:
-    """A window of even size has its odd element after the channel in ONNX, before it in PyTorch."""
+    """A window of even size has its extra element after the channel in ONNX, before it in PyTorch."""
     options = {"alpha": attribute_number(alpha, X), "beta": attribute_number(beta, X), "k": attribute_number(bias, X)}
-    if size % 2 and X.type.dtype in (DataType.FLOAT, DataType.DOUBLE):  # it cannot pool half precision on every device
+    # PyTorch cannot pool half precision on every device.
+    if size % 2 and X.type.dtype in (DataType.FLOAT, DataType.DOUBLE):
         return F.local_response_norm(X, size, **changed(options, alpha=1e-4, beta=0.75, k=1.0))
     return kernel("local_response_norm")(X, size, *options.values())
 

@@ -1,4 +1,4 @@
-"""Poolings. PyTorch's layers (`nn.MaxPool2d`) where they mean the same; kernels for other pads and dilations.
+"""Poolings: PyTorch's layers (`nn.MaxPool2d`) where they mean the same, kernels for other pads and dilations.
 
 ONNX and PyTorch agree on ceil_mode: a last window may reach over the end, if it starts before the pads of the end.
 """
@@ -105,7 +105,7 @@ def LpPool(
     pads: Ints | None,
     strides: Ints | None,
 ) -> Result:
-    """`F.lp_pool2d` raises to the power without taking the absolute value first: right for even numbers only."""
+    """`F.lp_pool2d` raises to the power without taking the absolute value first. That is right for even powers only."""
     own = window(n, X, kernel_shape, strides, dilations, pads, auto_pad)
     ceil = bool(ceil_mode) and auto_pad in ("", "NOTSET")
     p = int(p) if p == int(p) else p
@@ -119,19 +119,21 @@ def LpPool(
 
 
 def _fits_torch(own: Window) -> bool:
-    """PyTorch has poolings over 1 to 3 axes, with equal pads before and after of at most half the kernel."""
+    """Tell whether PyTorch has the pooling: over 1 to 3 axes, with equal pads before and after, of at most half the
+    kernel."""
     if own.rank > 3 or own.begin is None or not own.symmetric:
         return False
     return all(p <= k // 2 for p, k in zip(own.begin, own.kernel, strict=True))
 
 
 def _kernel_and_stride(own: Window) -> dict[str, Any]:
-    """PyTorch's stride is the kernel's size if not said otherwise."""
+    """Return the arguments for kernel and stride. PyTorch's default for the stride is the size of the kernel."""
     return {"kernel_size": compact(own.kernel), "stride": None if own.stride == own.kernel else compact(own.stride)}
 
 
 def _described(x: Tensor, own: Window) -> dict[str, Any]:
-    """The window as the kernels take it; pads that depend on the input's size are computed when the model runs."""
+    """Return the window as arguments of the kernels. Pads that depend on the input's size are computed when the model
+    runs."""
     if own.begin is not None:
         return {**own.sizes, "pads": (own.begin, own.end)}
     upper = changed({"upper": own.upper}, upper=True)
@@ -139,7 +141,7 @@ def _described(x: Tensor, own: Window) -> dict[str, Any]:
 
 
 def _spatial(n: Node, x: Tensor) -> Any:
-    """The axes after batch and channels, to reduce over; None if there are none."""
+    """Return the axes after batch and channels, to reduce over; None if there are none."""
     if x.type.rank is None:
         return builtin("tuple")(builtin("range")(2, x.ndim))
     if x.type.rank < 2:
@@ -179,7 +181,7 @@ def MaxUnpool(
     pads: Ints | None,
     strides: Ints | None,
 ) -> Result:
-    """The indices count in the shape that undoes the pooling; `output_shape` only extends that at the end."""
+    """The indices refer to the shape that undoes the pooling; `output_shape` only extends that shape at the end."""
     own = window(n, X, kernel_shape, strides, None, pads, None)
     pads = pads or (0,) * (2 * own.rank)
     sizes: list[Any] = []

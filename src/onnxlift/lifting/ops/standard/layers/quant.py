@@ -38,7 +38,7 @@ def QuantizeLinear(
     precision: int = 0,
     saturate: int = 1,
 ) -> Result:
-    """Divided in the precision of the scale, unless another is asked for."""
+    """The division is done in the precision of the scale, unless `precision` asks for another."""
     target = _type_of(y_zero_point) or (data_type(output_dtype) if output_dtype else DataType.UINT8)
     computed = data_type(precision) if precision else _type_of(y_scale)
     if computed in NOT_COMPUTED or computed is None:
@@ -74,8 +74,9 @@ def DequantizeLinear(
 ) -> Result:
     """`(x - zero_point) * scale`, computed in float32.
 
-    `torch.fake_quantize_per_tensor_affine` is no match for a pair of QuantizeLinear and DequantizeLinear: it multiplies
-    by the inverse of the scale instead of dividing, so that now and then a number is rounded the other way."""
+    `torch.fake_quantize_per_tensor_affine` does not match a pair of QuantizeLinear and DequantizeLinear. It multiplies
+    by the inverse of the scale instead of dividing, so some numbers are rounded the other way.
+    """
     target = data_type(output_dtype) if output_dtype else _type_of(x_scale)
     scale = aligned(n, x, x_scale, axis, block_size, DataType.FLOAT)
     if x_zero_point is None or _is_zero(x_zero_point):
@@ -105,7 +106,7 @@ def QLinearMatMul(
     y_zero_point: Tensor,
 ) -> Result:
     """A scale is one number, or one for each row of `a` or column of `b`. Factors of 8-bit floats are multiplied as
-    they are, though ONNX's reference cuts them to integers before."""
+    they are, though ONNX's reference implementation cuts them to integers before."""
     if a.type.is_integer and b.type.is_integer:
         product = MatMulInteger(n, a, b, a_zero_point, b_zero_point)
     else:
@@ -162,7 +163,7 @@ def QLinearConv(
 
 
 def _requantized(n: Node, total: Any, a_scale: Expr, b_scale: Expr, y_scale: Tensor, zero_point: Tensor) -> Expr:
-    """Sums of products, in the scale of the result."""
+    """Return sums of products in the scale of the result."""
     target = _type_of(zero_point)
     scale = a_scale * b_scale / y_scale
     if y_scale.type.dtype != DataType.FLOAT:
@@ -179,7 +180,8 @@ def _requantized(n: Node, total: Any, a_scale: Expr, b_scale: Expr, y_scale: Ten
 
 
 def integer_arguments(zero: Any, target: DataType | None) -> list[Any]:
-    """`zero_point, dtype, bits` of a kernel that rounds to integers, without those that are as by default."""
+    """Return `zero_point, dtype, bits` for a kernel that rounds to integers, without trailing ones that equal the
+    defaults."""
     assert target is not None
     bits = SUB_BYTE[target][0] if target in SUB_BYTE else 0
     given = [0 if zero is None else zero, torch_dtype(target), bits]
@@ -201,7 +203,7 @@ def _is_zero(x: Tensor) -> bool:
 
 
 def _number_or(x: Tensor) -> Any:
-    """A constant of one element as a number, everything else as it is."""
+    """Return a constant of one element as a number, anything else as it is."""
     if isinstance(x, Constant) and x.type.size == 1 and x.type.dtype in INTEGERS:
         return int(x.const.reshape(-1)[0])
     number = x.number
@@ -209,13 +211,13 @@ def _number_or(x: Tensor) -> Any:
 
 
 def aligned(n: Node, x: Tensor, scale: Tensor, axis: int, block_size: int, dtype: DataType | None = None) -> Any:
-    """A scale or a zero point as a number if it is one, else in a shape that broadcasts with `x`."""
+    """Return a scale or a zero point as a number if it is one, else in a shape that broadcasts with `x`."""
     number = _number_or(scale)
     return _broadcasting(n, x, scale, axis, block_size, dtype) if isinstance(number, Expr) else number
 
 
 def _broadcasting(n: Node, x: Tensor, scale: Tensor, axis: int, block_size: int, dtype: DataType | None = None) -> Expr:
-    """A scale or a zero point in a shape that broadcasts with `x`; in `dtype`, if that is given."""
+    """Return a scale or a zero point in a shape that broadcasts with `x`, converted to `dtype` if that is given."""
     value: Expr = scale if dtype is None or scale.type.dtype == dtype else converted(scale, dtype)
     rank = x.type.rank
     if scale.type.rank == 0:
@@ -235,7 +237,7 @@ def _broadcasting(n: Node, x: Tensor, scale: Tensor, axis: int, block_size: int,
 
 
 def _repeated(n: Node, x: Tensor, scale: Tensor, value: Expr, axis: int, block_size: int) -> Expr:
-    """A scale for each block of indices along an axis as one for each index."""
+    """Return a scale for each block of indices along an axis as a scale for each index."""
     blocks, size = scale.type.dim(axis), x.type.dim(axis)
     if blocks == 1:
         return value

@@ -1,9 +1,11 @@
-"""RNN, GRU and LSTM. Where they are layers of PyTorch's, idioms/recurrent/ has recognised them (`nn.LSTM` and its kin
-are written at the end of this file); everything else that ONNX has, like peepholes, other activations or sequences
-of different lengths, is a kernel.
+"""RNN, GRU and LSTM, as layers of PyTorch or as kernels.
 
-Opset history: 1 (with `output_sequence`, which only says whether Y is wanted), 3 (`linear_before_reset` of GRU), 7,
-14 (`layout`), 22 (bfloat16).
+idioms/recurrent/ has recognised those that are layers of PyTorch; they are written at the end of this file (`nn.LSTM`
+and the like). Everything else that ONNX has, like peepholes, other activations or sequences of different lengths, is a
+kernel.
+
+Opset history: 1 (with `output_sequence`, which only says whether Y is wanted), 3 (`linear_before_reset` of GRU), 7, 14
+(`layout`), 22 (bfloat16).
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ Floats = tuple[float, ...]
 _NAMES = (None, "h", "c")
 _PACKING = nn.utils.rnn
 
-# The activation, and the defaults of alpha and beta as ONNX Runtime has them.
+# The activation, and ONNX Runtime's defaults for alpha and beta.
 _ACTIVATIONS: dict[str, tuple[Callable[..., Expr], Floats]] = {
     "relu": (lambda: torch.relu, ()),
     "tanh": (lambda: torch.tanh, ()),
@@ -46,7 +48,7 @@ _ACTIVATIONS: dict[str, tuple[Callable[..., Expr], Floats]] = {
     "hardsigmoid": (kernel("hard_sigmoid"), (0.2, 0.5)),
 }
 
-# Whether each direction runs backwards. "foward" is the default of the very first GRU, as it was published.
+# For each direction, whether it runs backwards. "foward" is a misprint in the schema of the first GRU: its default.
 _DIRECTIONS = {"forward": (False,), "foward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
@@ -139,7 +141,7 @@ def RNN(
 
 
 def _options(n: Node, x: Tensor, usual: Strings) -> dict[str, Any]:
-    """What the attributes that all three operators have in common say, where it is not the usual."""
+    """Return arguments for the attributes that all three operators have, if they differ from the defaults."""
     attributes = n.attributes
     backwards = _DIRECTIONS.get(attributes["direction"].lower())
     if backwards is None:
@@ -161,7 +163,7 @@ def _options(n: Node, x: Tensor, usual: Strings) -> dict[str, Any]:
 
 
 def _activations(n: Node, names: Strings, x: Tensor) -> list[Expr]:
-    """The activations; the lists of alphas and betas have an entry only for those that take one."""
+    """Return the activations. The lists of alphas and betas have entries only for activations that take one."""
     alphas = list(n.attributes.get("activation_alpha") or ())
     betas = list(n.attributes.get("activation_beta") or ())
     written = []
@@ -196,7 +198,7 @@ def RecurrentLayer(
     lengths: int = 0,
 ) -> Result:
     """`y, (h, c) = self.lstm(x)`. `backwards` is for ONNX's direction "reverse" alone, which PyTorch does not have.
-    With `lengths`, x goes in and y comes out as a packed sequence."""
+    With `lengths`, x and y are packed sequences."""
     weights, sizes = (inputs[:-1], inputs[-1]) if lengths else (inputs, None)
     directions = 2 if bidirectional else 1
     read = _parameters if unpacked else _packed_parameters
@@ -257,7 +259,7 @@ def _names_of(layer: int, direction: int) -> list[str]:
 
 
 def _parameters(n: Node, layer: int, directions: int, weights: Sequence[Constant]) -> dict[str, Weight]:
-    """The weights of one layer, which the model has as PyTorch does."""
+    """Return the weights of one layer, which the model has in PyTorch's form."""
     each = len(weights) // directions
     held: dict[str, Weight] = {}
     for direction in range(directions):
@@ -267,7 +269,7 @@ def _parameters(n: Node, layer: int, directions: int, weights: Sequence[Constant
 
 
 def _packed_parameters(n: Node, layer: int, directions: int, weights: Sequence[Constant]) -> dict[str, Weight]:
-    """The weights of one layer out of W, R and B."""
+    """Return the weights of one layer, taken out of W, R and B."""
     held: dict[str, Weight] = {}
     for direction in range(directions):
         own = []
@@ -283,7 +285,7 @@ def _packed_parameters(n: Node, layer: int, directions: int, weights: Sequence[C
 
 @op("LSTMCell", domain=DOMAIN, layer=_cell_kind("LSTMCell"), weights=("weights",))
 def LSTMCell(n: Node, x: Tensor, h: Tensor | None, c: Tensor | None, *weights: Constant | None) -> Result:
-    """One step of an LSTM: `h, c = self.cell(x, (h, c))`, or from zeros `self.cell(x)`."""
+    """One step of an LSTM: `h, c = self.cell(x, (h, c))`, or `self.cell(x)` for a state of zeros."""
     states = [] if h is None or c is None else [(h, c)]
     return Unpack(_cell(n, weights)(x, *states), 2, names=("h", "c"))
 
@@ -293,7 +295,7 @@ def LSTMCell(n: Node, x: Tensor, h: Tensor | None, c: Tensor | None, *weights: C
 def RecurrentCell(
     n: Node, x: Tensor, h: Tensor | None, *weights: Constant | None, nonlinearity: str = "tanh"
 ) -> Result:
-    """One step of a GRU or a plain recurrent layer: `h = self.cell(x, h)`, or from zeros `self.cell(x)`."""
+    """One step of a GRU or a plain recurrent layer: `h = self.cell(x, h)`, or `self.cell(x)` for a state of zeros."""
     options = {"nonlinearity": nonlinearity} if n.op_type == "RNNCell" else {}
     return _cell(n, weights, **options)(x, *([] if h is None else [h]))
 

@@ -46,7 +46,7 @@ def Mish(n: Node, X: Tensor) -> Result:
 
 @op("Softplus", layer=activation("Softplus", "softplus", beta=1.0, threshold=20.0))
 def Softplus(n: Node, X: Tensor) -> Result:
-    """Above the threshold PyTorch returns x itself; its own, 20, is right up to float32."""
+    """Above a threshold PyTorch returns x itself. Its default, 20, is exact enough up to float32."""
     return F.softplus(X, threshold=37) if X.type.dtype == DataType.DOUBLE else F.softplus(X)
 
 
@@ -60,7 +60,7 @@ def _is_float32(value: float, other: float) -> bool:
 
 
 def _unless(value: float, default: float) -> list[float]:
-    """The argument, if it is not PyTorch's default."""
+    """Return the argument in a list, which is empty if the argument is PyTorch's default."""
     return [] if value == default else [value]
 
 
@@ -95,7 +95,7 @@ def LeakyRelu(n: Node, X: Tensor, *, alpha: float) -> Result:
 
 @op("Selu", ignores=_FIRST_OPSETS, layer=activation("SELU", "selu"))
 def Selu(n: Node, X: Tensor, *, alpha: float, gamma: float) -> Result:
-    """The defaults were rounded to 1.6732 and 1.0507 in opset 1; from 6 they are PyTorch's, in float32."""
+    """The defaults are rounded to 1.6732 and 1.0507 in opset 1; from 6 on they are PyTorch's, in float32."""
     same = _is_float32(alpha, 1.6732632423543772) and _is_float32(gamma, 1.0507009873554805)
     if same and X.type.dtype != DataType.DOUBLE:
         return F.selu(X)
@@ -107,7 +107,8 @@ def Selu(n: Node, X: Tensor, *, alpha: float, gamma: float) -> Result:
     layer=(activation("Softshrink", "softshrink", lambd=0.5), activation("Hardshrink", "hardshrink", lambd=0.5)),
 )
 def Shrink(n: Node, input: Tensor, *, bias: float, lambd: float) -> Result:
-    """x + bias below -lambd, x - bias above lambd, else 0. PyTorch has it for bias 0 (hard) and lambd (soft)."""
+    """x + bias below -lambd, x - bias above lambd, else 0. PyTorch has it for a bias of 0 (hard) and of lambd
+    (soft)."""
     if input.type.is_float and lambd >= 0 and bias in (0, lambd):
         shrink = F.hardshrink if bias == 0 else F.softshrink
         return shrink(input, *_unless(attribute_number(lambd, input), 0.5))
@@ -131,7 +132,8 @@ def ThresholdedRelu(n: Node, X: Tensor, *, alpha: float) -> Result:
     weights={"slope": "weight"},
 )
 def PRelu(n: Node, X: Tensor, slope: Tensor) -> Result:
-    """Before opset 7 a slope of more than one element went along the channels, axis 1; then it broadcasts like Mul."""
+    """Before opset 7, a slope of more than one element is along the channels, axis 1. From then on it broadcasts as in
+    Mul."""
     if X.type.dtype in UNSIGNED:
         return X
     channels = _prelu_channels(n, X, slope)
@@ -143,7 +145,8 @@ def PRelu(n: Node, X: Tensor, slope: Tensor) -> Result:
 
 
 def _prelu_channels(n: Node, X: Tensor, slope: Tensor) -> int | None:
-    """How many slopes `nn.PReLU` would have: one, or one for each channel; None if the slopes lie otherwise."""
+    """Return the number of slopes of `nn.PReLU`: one, or one for each channel. Return None if the slopes are along
+    other axes."""
     shape, rank = slope.type.shape, X.type.rank
     if slope.type.size == 1:
         return 1
@@ -172,13 +175,14 @@ def Hardmax(n: Node, input: Tensor, *, axis: int) -> Result:
 
 
 def _over_axis(n: Node, input: Tensor, axis: int, function: Callable[[Expr, int], Expr]) -> Result:
-    """Until opset 12 the input is flattened to 2-D at `axis` (default 1); from 13 it is one axis (default -1)."""
+    """Return `function` over one axis (from opset 13, default -1), or over all axes from `axis` on, flattened (until
+    opset 12, default 1)."""
     rank, shape = input.type.rank, input.type.shape
     if rank is not None and axis < 0:
         axis += rank
     if n.opset >= 13 or (shape is not None and all(d == 1 for d in shape[axis + 1 :]) and axis < len(shape)):
         return function(input, -1 if rank is not None and axis == rank - 1 else axis)
-    if axis == rank:  # a matrix of one column
+    if axis == rank:  # flattened, this is a matrix of one column
         return function(input.unsqueeze(-1), -1).squeeze(-1)
     return function(input.flatten(axis), -1).view_as(input)
 
@@ -193,10 +197,13 @@ def Dropout(
     is_test: int | None = None,
     seed: int | None = None,
 ) -> Result:
-    """`nn.Dropout`, which drops in train mode only: so a model that was exported to predict can be trained further, and
-    one that was exported while training can predict. The first opsets trained unless `is_test`; from 12 an input says
-    so. Where that is known at run time only, and where mask or seed matter, the node means the same in both modes.
-    numpy, which draws from a seed, takes seeds of 32 bits."""
+    """`nn.Dropout`, which drops in train mode only. So a model that was exported to predict can be trained further, and
+    one that was exported while training can predict.
+
+    The first opsets train unless `is_test`; from 12 on an input says so. If that is known only at run time, or if mask
+    or seed matter, the node means the same in both modes. Seeded numbers are drawn by numpy, which takes seeds of 32
+    bits.
+    """
     training = is_test == 0 if training_mode is None else training_mode.number
     known = 0.5 if ratio is None else ratio.number
     if training and known is not None and not n.wants(1) and seed is None:

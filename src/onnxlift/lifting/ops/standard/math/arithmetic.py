@@ -1,4 +1,4 @@
-"""Arithmetic, elementwise: one number in, one number out; or two, broadcast; or any count of them."""
+"""Elementwise arithmetic: of one number, of two that broadcast, or of any number of them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ UNARY: dict[str, Callable[[Expr], Expr]] = {
     "Exp": lambda x: x.exp(),
     "Log": lambda x: x.log(),
     "Reciprocal": lambda x: 1 / x,
-    "Round": lambda x: x.round(),  # halves to even, as ONNX wants it
+    "Round": lambda x: x.round(),  # rounds halves to even, as ONNX does
     "Sin": lambda x: x.sin(),
     "Sinh": lambda x: x.sinh(),
     "Sqrt": lambda x: x.sqrt(),
@@ -66,7 +66,7 @@ def _register_on_sizes(name: str, function: Callable[[Expr], Expr], of_size: Cal
     @op(name, ignores=("consumed_inputs",))
     def lower(n: Node, X: Operand) -> Result:
         if X.type.dtype in STORED_ONLY:
-            return X  # Abs is the only one of these that takes unsigned numbers
+            return X  # only Abs takes unsigned numbers, and it does not change them
         return n.elementwise(function, X, sizes=of_size)
 
 
@@ -93,7 +93,7 @@ def Sign(n: Node, input: Tensor) -> Result:
 
 @op("Erf")
 def Erf(n: Node, input: Tensor) -> Result:
-    """Integers are allowed as well; the result is one of them."""
+    """Integers are allowed too; the result is then of the same type."""
     if input.type.dtype in INTEGERS:
         return converted(input.float().erf(), input.type.dtype)
     return input.erf()
@@ -135,20 +135,20 @@ def _remainder_of_sizes(a: Scalar, b: Scalar) -> Scalar | None:
 
 
 def _not_a_literal(operand: Operand, *others: Operand) -> Operand:
-    """`operand` as a tensor even if it is a constant number, for functions of torch that want a tensor there; but as
-    it is among sizes, which stay numbers."""
+    """Return `operand` as a tensor even if it is a constant number, for functions of torch that need a tensor there.
+    Among sizes it stays as it is, since they stay numbers."""
     among_sizes = any(isinstance(o, Scalar | Dims) for o in others)
     return Tensor(operand, operand.type) if isinstance(operand, Constant) and not among_sizes else operand
 
 
 def _tensor_of(n: Node, operand: Expr) -> Expr:
-    """The first operand of a function of torch that wants a tensor there: a size that met a tensor is put into one."""
+    """Return the first operand of a torch function that needs a tensor there: a size is put into a tensor."""
     return n.tensor(operand) if isinstance(operand, Scalar) else operand
 
 
 @op("Pow")
 def Pow(n: Node, X: Operand, Y: Operand, *, broadcast: int | None, axis: int | None) -> Result:
-    """The result has the type of the base, whatever that of the exponent is."""
+    """The result has the type of the base, whatever the type of the exponent."""
     Y = aligned(n, X, Y, broadcast, axis)
     base, exponent = X.type.dtype, Y.type.dtype
     number = Y.number if isinstance(Y, Constant) else None
@@ -189,7 +189,7 @@ def Min(n: Node, *inputs: Operand) -> Result:
 
 
 def _maximum(n: Node, *items: Expr) -> Expr:
-    """The largest, a NaN if there is one."""
+    """Return the largest item, or NaN if one of them is NaN."""
     tensors, numbers = _split_numbers(items)
     return _row(n, lambda x, low: x.clamp(min=low), [_row(n, torch.maximum, tensors), *numbers])
 
@@ -200,8 +200,8 @@ def _minimum(n: Node, *items: Expr) -> Expr:
 
 
 def _row(n: Node, function: Callable[[Expr, Expr], Expr], items: Sequence[Expr]) -> Expr:
-    """`function` of the first two items, of that and the third, and so on. Every so often with a line of its own: there
-    is an end to how deep Python reads parentheses in one another."""
+    """Return `function` of the first two items, then of that and the third, and so on. After every `LONGEST_ROW` items
+    a new line begins, because Python limits how deep parentheses may be nested."""
     result = items[0]
     for position, item in enumerate(items[1:], 1):
         if position % LONGEST_ROW == 0:
@@ -227,8 +227,8 @@ def _split_numbers(items: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr]]:
     ),
 )
 def Clip(n: Node, input: Operand, min: Operand | None, max: Operand | None) -> Result:
-    """The limits are attributes until opset 10, with the largest numbers of float32 as defaults, and inputs since. If
-    they cross, the upper one wins, as in torch."""
+    """Until opset 10 the limits are attributes, with the largest numbers of float32 as defaults; then they are inputs.
+    If they cross, the upper one wins, as in torch."""
     given = {"min": min, "max": max}
     limits = {name: limit for name, limit in given.items() if limit is not None and not _is_no_limit(n, name, limit)}
 
@@ -236,7 +236,7 @@ def Clip(n: Node, input: Operand, min: Operand | None, max: Operand | None) -> R
         x = _tensor_of(n, x)
         if len(bounds) == 2 and len({isinstance(b, Tensor) for b in bounds}) == 1:
             return x.clamp(*bounds)
-        # One of the limits is a number and the other a tensor, which torch does not take together.
+        # There is one limit, or one is a number and the other a tensor, which torch does not take together.
         return reduce(lambda y, item: y.clamp(**{item[0]: item[1]}), zip(limits, bounds, strict=True), x)
 
     def clamp_size(x: Scalar, *bounds: Scalar) -> Scalar:
@@ -252,7 +252,7 @@ def Clip(n: Node, input: Operand, min: Operand | None, max: Operand | None) -> R
 
 
 def _is_no_limit(n: Node, name: str, limit: Operand) -> bool:
-    """Whether a limit is infinite, or until opset 10 the default."""
+    """Tell whether a limit has no effect: it is infinite or, until opset 10, the default."""
     if not isinstance(limit, Constant) or limit.type.dtype not in FLOATS:
         return False
     numbers = limit.const.astype(np.float64)

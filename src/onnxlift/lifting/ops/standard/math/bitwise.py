@@ -1,4 +1,4 @@
-"""Bits of integers."""
+"""Operations on the bits of integers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def BitwiseNot(n: Node, X: Tensor) -> Result:
 
 @op("BitShift")
 def BitShift(n: Node, X: Tensor, Y: Tensor, *, direction: str) -> Result:
-    """A shift by more bits than there are leaves copies of the sign going right, and zero going left, as in torch."""
+    """A shift by more bits than the type has gives copies of the sign to the right, and zero to the left, as in
+    torch."""
     if direction == "LEFT":
         if X.type.dtype in STORED_ONLY:
             return through_int64(lambda x, y: x << y, X, Y)

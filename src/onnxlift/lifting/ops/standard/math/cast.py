@@ -1,6 +1,6 @@
 """Conversions between element types.
 
-How the types that torch lacks travel is in `graph/types.py`: int4 and its kin in a byte, float4 and float6 in float32,
+`graph/types.py` says how types that torch lacks are stored: int4 and the like in a byte, float4 and float6 in float32,
 strings in numpy arrays.
 """
 
@@ -62,7 +62,7 @@ def BitCast(n: Node, input: Tensor, *, to: int) -> Result:
     source, target = input.type.dtype, data_type(to)
     if source in SUB_BYTE and target in SUB_BYTE and SUB_BYTE[source][0] == SUB_BYTE[target][0]:
         return input if source == target else kernel("low_bits")(input, *SUB_BYTE[target])
-    in_other = {*SUB_BYTE, *FLOAT6, DataType.FLOAT4E2M1, DataType.STRING}  # types that do not travel in their own bits
+    in_other = {*SUB_BYTE, *FLOAT6, DataType.FLOAT4E2M1, DataType.STRING}  # types that are not stored in their own bits
     if source is None or source in in_other or target in in_other or source.bitwidth != target.bitwidth:
         n.fail(f"it reads the bits of {'an unknown type' if source is None else source.name} as {target.name}")
     return input.view(torch_dtype(target))
@@ -113,12 +113,12 @@ def _cast_tensor(n: Node, x: Expr, source: DataType | None, target: DataType, sa
     if target not in TORCH_DTYPE:
         n.fail(f"it casts to {target.name.lower()}")
     if source is not None and TORCH_DTYPE.get(source) == TORCH_DTYPE[target]:
-        return x  # already there in the type that it travels in
+        return x  # both types are stored in the same torch type
     return converted(x, target)
 
 
 def converted(x: Expr, target: DataType | None) -> Expr:
-    """`x` in another of torch's own types, as people write it: `x.float()`, `x.to(torch.uint8)`."""
+    """Return `x` in another of torch's own types, as people write it: `x.float()`, `x.to(torch.uint8)`."""
     if target not in METHODS:
         return x.to(torch_dtype(target))
     method: Expr = getattr(x, METHODS[target])

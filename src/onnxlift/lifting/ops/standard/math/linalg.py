@@ -1,4 +1,4 @@
-"""Matrices."""
+"""Products of matrices, and determinants."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .cast import converted
 
 @op("MatMul", layer="Linear", weights=("A", "B"))
 def MatMul(n: Node, A: Tensor, B: Tensor) -> Result:
-    """As numpy's and torch's `@`, for operands of one dimension as well."""
+    """The same as `@` in numpy and torch, also for operands of one dimension."""
     return through_int64(lambda a, b: a @ b, A, B) if A.type.dtype in STORED_ONLY else A @ B
 
 
@@ -27,12 +27,12 @@ def MatMulInteger(n: Node, A: Tensor, B: Tensor, a_zero_point: Tensor | None, b_
 
 
 def per_row(x: Tensor) -> Tensor:
-    """A scale or zero point of the left factor, which may be one for each of its rows, so that it broadcasts."""
+    """Return a scale or zero point of the left factor so that it broadcasts. It may have one number for each row."""
     return Tensor(x[:, None], x.type) if x.type.rank == 1 and x.type.dim(0) != 1 else x
 
 
 def _zero_points(*points: Tensor | None) -> list[object]:
-    """As arguments: a constant as a number, and none that follows the last one that is there."""
+    """Return zero points as arguments: constants as numbers, and without zeros at the end."""
     given: list[object] = []
     for point in points:
         number = None if point is None else point.number
@@ -102,7 +102,7 @@ def Det(n: Node, X: Tensor) -> Result:
 
 @op("Einsum")
 def Einsum(n: Node, *Inputs: Tensor, equation: str) -> Result:
-    """torch reads the same language."""
+    """torch has the same syntax for equations."""
     if Inputs[0].type.dtype in STORED_ONLY:
         return through_int64(lambda *operands: torch.einsum(equation, *operands), *Inputs)
     return torch.einsum(equation, *Inputs)

@@ -1,4 +1,4 @@
-"""Comparisons, logic and choice, elementwise."""
+"""Elementwise comparisons, logic and choice."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def Where(n: Node, condition: Operand, X: Operand, Y: Operand) -> Result:
 
 
 def _two_numbers(condition: Operand, X: Operand, Y: Operand) -> list[Expr] | None:
-    """`1.0, 0.0`, if both are constant numbers. Alone they do not say of which type the result is to be, so that they
-    must be of a type that numbers have by default."""
+    """Return both operands as numbers (`1.0, 0.0`), if they are constants. Python numbers alone do not tell the element
+    type of the result, so they must be of a type that numbers have by default."""
     rank = condition.type.rank or 0
     if not isinstance(X, Constant) or not isinstance(Y, Constant) or max(X.type.rank or 0, Y.type.rank or 0) > rank:
         return None

@@ -47,7 +47,8 @@ def _loss(
     ignore_index: int | None,
     reduction: str,
 ) -> Expr:
-    """Without an index to ignore, PyTorch's own (-100) cannot occur either: targets are numbers of classes."""
+    """Return the loss. If the node ignores no index, PyTorch's default (-100) does no harm: targets are numbers of
+    classes, and never negative."""
     options: dict[str, Any] = {
         "weight": weight,
         "ignore_index": -100 if ignore_index is None else ignore_index,

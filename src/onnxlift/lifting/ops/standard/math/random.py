@@ -1,4 +1,4 @@
-"""Random numbers. They come from PyTorch's own generator: `torch.manual_seed` makes them repeatable.
+"""Random numbers. They come from PyTorch's own generator, so that `torch.manual_seed` makes them repeatable.
 
 A node's `seed` has no effect: ONNX does not say which generator it seeds, so no two runtimes agree on the numbers.
 """
@@ -39,7 +39,7 @@ def RandomUniformLike(n: Node, input: Tensor, *, dtype: int | None, low: float, 
 
 @op("Multinomial", ignores=("seed",))
 def Multinomial(n: Node, input: Tensor, *, dtype: int, sample_size: int) -> Result:
-    """The input holds logarithms of probabilities that need not add up to one."""
+    """The input has logarithms of probabilities, which need not add up to one."""
     drawn = torch.multinomial(input.softmax(-1), sample_size, replacement=True)
     return drawn if dtype == DataType.INT64 else converted(drawn, data_type(dtype))
 
@@ -69,7 +69,7 @@ def _dtype(dtype: int) -> dict[str, Expr]:
 
 
 def _like(n: Node, draw: str, input: Tensor, dtype: int | None) -> Expr:
-    """`torch.randn_like(input)`; strings only lend their shape."""
+    """Return `torch.randn_like(input)` or the like. Of strings only the shape is used."""
     if input.type.dtype == DataType.STRING:
         like, options = input.shape, {**_dtype(dtype or DataType.STRING), "device": n.device}
     else:

@@ -1,7 +1,7 @@
 """Reductions over axes, positions of extremes, and running totals.
 
-The axes are an attribute until opset 17 (ReduceSum: 12) and an input since, which may be computed while the model
-runs. No axes at all means every axis, unless `noop_with_empty_axes` says that it means none.
+Until opset 17 (ReduceSum: 12) the axes are an attribute, then an input, which may be computed while the model runs. An
+empty list of axes means all axes, or no axis if `noop_with_empty_axes` is set.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from .cast import converted
 
 
 class Over:
-    """What is reduced over, as arguments of torch's functions: `x.sum(*over.args, **over.keepdim)`.
-
-    `axes` is None for every axis of a tensor whose rank is not known."""
+    """The axes to reduce over, as arguments of torch's functions: `x.sum(*over.args, **over.keepdim)`. `axes` is None
+    for all axes of a tensor whose rank is not known."""
 
     def __init__(self, x: Tensor, axes: tuple[int, ...] | Expr | None, keepdims: bool) -> None:
         self.x = x
@@ -34,7 +33,7 @@ class Over:
 
     @property
     def is_everything(self) -> bool:
-        """Whether one number is left, so that the axes need not be written."""
+        """Tell whether one number is left, so that the axes need not be written."""
         rank = self.x.type.rank
         return not self.keepdim and (self.axes is None or (isinstance(self.axes, tuple) and len(self.axes) == rank))
 
@@ -49,20 +48,21 @@ class Over:
 
     @property
     def may_be_nothing(self) -> bool:
-        """Whether an axis of size 0 may be among them, of which torch takes no maximum. A size that is open is
-        believed not to be 0: if it is after all, torch says so."""
+        """Tell whether one of the axes may have size 0, of which torch takes no maximum. A size that is not known is
+        assumed not to be 0; if it is, torch raises an error."""
         if isinstance(self.axes, tuple):
             return any(self.x.type.dim(axis) == 0 for axis in self.axes)
         return self.axes is not None
 
     @property
     def listed(self) -> Any:
-        """The axes as a tuple or list, even if it is one."""
+        """The axes as a tuple or list, even if there is only one."""
         return builtin("tuple")(builtin("range")(self.x.ndim)) if self.axes is None else self.axes
 
 
 def _same_type(x: Tensor) -> dict[str, Any]:
-    """torch adds and multiplies small integers in int64; ONNX in their own type."""
+    """Return the argument that keeps the element type: torch adds and multiplies small integers in int64, ONNX in their
+    own type."""
     narrow = x.type.dtype in INTEGERS and x.type.dtype != DataType.INT64
     return {"dtype": torch_dtype(x.type.dtype)} if narrow else {}
 
@@ -92,7 +92,7 @@ def _log_sum(x: Tensor, over: Over) -> Expr:
 
 
 def _log_sum_exp(x: Tensor, over: Over) -> Expr:
-    # An empty list of axes is not taken for all of them here, as it is elsewhere in torch.
+    # Unlike other functions of torch, `logsumexp` does not take an empty list of axes for all axes.
     dim = Binary("or", over.axes, Over(x, None, False).listed) if isinstance(over.axes, Expr) else over.dim
     return x.logsumexp(dim, **over.keepdim)
 
@@ -165,7 +165,7 @@ for _name in REDUCTIONS:
 
 
 def _unreduced(name: str, x: Tensor) -> Expr:
-    """What the reduction does to a tensor of which no axis is reduced."""
+    """Return what the reduction makes of a tensor if no axis is reduced."""
     match name:
         case "ReduceL1" | "ReduceL2" if x.type.dtype not in STORED_ONLY:
             return x.abs()
@@ -190,7 +190,7 @@ def _normalised(x: Tensor, axes: Dims | None) -> tuple[int, ...] | Expr | None:
 
 
 def _of_sizes(name: str, data: Scalar | Dims, keepdims: bool) -> Scalar | Dims | None:
-    """The one number that is left of a list of sizes."""
+    """Return the reduction of a list of sizes to one number; None if it cannot be computed in Python numbers."""
     if isinstance(data, Scalar):
         return data
     if not data.elements:
@@ -217,7 +217,7 @@ def _reduced(name: str, x: Tensor, over: Over) -> Expr:
 
 @op("ArgMax", "ArgMin")
 def ArgMax(n: Node, data: Tensor, *, axis: int, keepdims: int, select_last_index: int = 0) -> Result:
-    """The first of several equal extremes, or the last one (opset 12)."""
+    """The position of the first of several equal extremes, or of the last one (`select_last_index`, opset 12)."""
     axis = as_written(axis, data.type.rank)
     keepdim = {"keepdim": True} if keepdims else {}
 

@@ -21,7 +21,7 @@ def NonMaxSuppression(
     *,
     center_point_box: int,
 ) -> Result:
-    """Without a maximum there is no output. Without a threshold for scores every box takes part."""
+    """Without a maximum there is no output. Without a score threshold every box takes part."""
     options: dict[str, Any] = {}
     if iou_threshold is not None and iou_threshold.number != 0:
         options["iou_threshold"] = iou_threshold

@@ -1,4 +1,4 @@
-"""Images: moving between depth and space, sampling by a grid, regions, cropping, Col2Im."""
+"""Images: depth to space and back, sampling by a grid, regions, cropping, Col2Im."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .string_arrays import moves_elements, moves_or_fills
 )
 @moves_elements
 def DepthToSpace(n: Node, input: Tensor, *, blocksize: int, mode: str = "DCR") -> Result:
-    """CRD is PyTorch's pixel shuffle; in DCR (the only one before opset 11) a block's channels lie together."""
+    """CRD is PyTorch's pixel shuffle. In DCR (the only mode before opset 11) the channels of a block are adjacent."""
     channels = input.type.dim(1)
     if mode == "CRD" or channels == blocksize * blocksize:
         return carried(lambda x: F.pixel_shuffle(x, blocksize), input)
@@ -45,9 +45,12 @@ def SpaceToDepth(n: Node, input: Tensor, *, blocksize: int, mode: str = "DCR") -
 @op("GridSample")
 @moves_or_fills
 def GridSample(n: Node, X: Tensor, grid: Tensor, *, align_corners: int, mode: str, padding_mode: str) -> Result:
-    """Until opset 19 the modes are bilinear and bicubic; then linear and cubic, over any number of axes. PyTorch has
-    2 (and 3, but not cubic). What is interpolated between integers is rounded: ONNX does not say how, ONNX Runtime does
-    not do it, and the reference cuts the weights themselves to integers, which leaves nothing of them."""
+    """Until opset 19 the modes are bilinear and bicubic; then linear and cubic, over any number of axes. PyTorch has 2
+    axes (and 3, but not cubic).
+
+    Interpolated integers are rounded. ONNX does not say how, ONNX Runtime does not support them, and the reference
+    implementation cuts the weights themselves to integers, which makes them useless.
+    """
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
     if mode not in ("nearest", "linear", "cubic"):
         n.fail(f"mode {mode!r} is not one of nearest, linear, cubic")
@@ -76,7 +79,8 @@ def AffineGrid(n: Node, theta: Tensor, size: Dims, *, align_corners: int) -> Res
 @op("CenterCropPad")
 @moves_or_fills
 def CenterCropPad(n: Node, input_data: Tensor, shape: Dims, *, axes: Ints | None) -> Result:
-    """Known sizes become one `F.pad`: negative amounts cut. An odd one goes to the end."""
+    """With known sizes it is one `F.pad`, whose negative amounts cut. An odd amount has its extra element at the
+    end."""
     rank, wanted = input_data.type.rank, shape.static
     every = axes if axes is not None or rank is None else tuple(range(rank))
     if rank is not None and wanted is not None and every is not None and len(every) == len(wanted):
@@ -116,7 +120,7 @@ def Col2Im(
         options = {"dilation": compact(dilation), "padding": compact(begin), "stride": compact(stride)}
         return F.fold(input, image_shape, compact(block), **changed(options, dilation=1, padding=0, stride=1))
     sizes = {"dilation": dilation, "begin": begin, "end": end, "stride": stride}
-    # Sums of unsigned integers are those of the same bits as signed ones.
+    # Sums of unsigned integers have the same bits as sums of signed ones.
     return carried(lambda x: kernel("col2im")(x, image_shape, block_shape, **sizes), input)
 
 
@@ -134,7 +138,7 @@ def RoiAlign(
     sampling_ratio: int,
     spatial_scale: float,
 ) -> Result:
-    """Before opset 16 there is no `coordinate_transformation_mode`: regions are not moved by half a pixel."""
+    """Before opset 16 there is no `coordinate_transformation_mode`, and regions are not moved by half a pixel."""
     if mode not in ("avg", "max"):
         n.fail(f"mode {mode!r} is neither avg nor max")
     options = {

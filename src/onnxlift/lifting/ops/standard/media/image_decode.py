@@ -1,4 +1,4 @@
-"""Reading image files. PyTorch alone cannot, so the lifted file needs Pillow as well."""
+"""Decoding of image files. PyTorch alone cannot do it, so the lifted file also needs Pillow."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
-"""Where `F.interpolate` is exactly what an ONNX Resize asks for.
+"""Decide when `F.interpolate` is exactly what an ONNX Resize asks for.
 
-Over the axes after batch and channels, for floating-point inputs, it is
-- linear (1-D to 3-D) or cubic (2-D, a = -0.75), half_pixel or align_corners, neither antialias nor exclude_outside;
-  `pytorch_half_pixel` differs only for outputs of size 1
+It is, over the axes after batch and channels, for floating-point inputs, if the Resize is
+
+- linear (1-D to 3-D) or cubic (2-D, a = -0.75), half_pixel or align_corners, with neither antialias nor
+  exclude_outside; `pytorch_half_pixel` differs only for outputs of size 1
 - linear or cubic (2-D, a = -0.5), half_pixel, with both antialias and exclude_outside: `antialias=True`
-- nearest, if both pick the same element everywhere. Their formulas differ and rounding decides at the borders, so all
-  places are compared where the sizes are known. For a whole-numbered scale and sizes that are not known, output i is
-  element i // scale; PyTorch computes floor(i * float32(1 / scale)), which is compared for i up to 2**16.
+- nearest, if both pick the same element everywhere. Their formulas differ, and rounding decides at the borders. So all
+  places are compared if the sizes are known. If they are not, the scale must be a whole number: output i is element i
+  // scale in ONNX, and floor(i * float32(1 / scale)) in PyTorch, which is compared for i up to 2**16.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ MODES = {
 
 @dataclass(frozen=True)
 class Method:
-    """How a Resize interpolates; all but `mode` under the names that the kernels give them, with their defaults."""
+    """The method by which a Resize interpolates. All fields except `mode` have the names and defaults of the kernels'
+    parameters."""
 
     mode: str
     coordinates: str = "half_pixel"
@@ -43,7 +45,7 @@ class Method:
     extrapolation: float = 0.0
 
     def torch_mode(self, dims: int) -> str | None:
-        """The `mode` of F.interpolate over `dims` axes, if it has one."""
+        """Return the `mode` of F.interpolate over `dims` axes; None if it has none."""
         if self.roi is not None or self.keep_aspect_ratio != "stretch" or self.antialias != self.exclude_outside:
             return None
         if self.mode == "cubic" and self.cubic_a != (-0.5 if self.antialias else -0.75):
@@ -54,8 +56,8 @@ class Method:
 
 
 def reads_the_same(method: Method, size: Any, target: Any, scaled: bool) -> bool:
-    """Whether F.interpolate and ONNX read the same places on one axis of `size` elements; `target` is its scale or its
-    output size. Both may be expressions or names that only the running model knows."""
+    """Tell whether F.interpolate and ONNX read the same places on one axis of `size` elements. `target` is its scale or
+    its output size. Both may be expressions or names that only the running model knows."""
     if scaled and not same_output_size(size, target):
         return False
     if method.mode == "nearest":
@@ -68,13 +70,14 @@ def reads_the_same(method: Method, size: Any, target: Any, scaled: bool) -> bool
                 return bool(target >= 2) or (isinstance(size, int) and int(size * target) > 1)
             return isinstance(target, int) and target > 1
         case "align_corners":
-            # With a scale ONNX means the exact, perhaps fractional, output size.
+            # With a scale, ONNX uses the exact output size, which may be fractional.
             return not scaled or float(target).is_integer() or (isinstance(size, int) and (size * target).is_integer())
     return False
 
 
 def same_output_size(size: Any, scale: Any) -> bool:
-    """Both take floor(size * scale), ONNX in float32 and PyTorch in double of the number as it is written."""
+    """Tell whether both get the same floor(size * scale). ONNX computes it in float32, PyTorch in double, from the
+    number as it is written."""
     if not isinstance(scale, int | float):
         return False
     if isinstance(size, int):
@@ -94,7 +97,7 @@ def _same_nearest(method: Method, size: Any, target: Any, scaled: bool) -> bool:
     if not scaled or target < 1 or not float(target).is_integer():
         return False
     down = method.coordinates == "asymmetric" and method.rounding in ("floor", "simple")
-    # The place is (i + 0.5) / scale - 0.5: never half-way between two elements if the scale is a whole number.
+    # The place is (i + 0.5) / scale - 0.5, which is never half way between two elements if the scale is whole.
     half_pixel = ("half_pixel", "half_pixel_symmetric") + (("pytorch_half_pixel",) if target >= 2 else ())
     middle = method.coordinates in half_pixel and method.rounding.startswith("round_")
     if not down and not middle:
@@ -104,7 +107,8 @@ def _same_nearest(method: Method, size: Any, target: Any, scaled: bool) -> bool:
 
 
 def _onnx_nearest(method: Method, size: int, output: int, scale: Any) -> Any:
-    """The elements that ONNX picks, computed as the kernel `resize_nearest` does; None for coordinates left to it."""
+    """Return the elements that ONNX picks, computed as in the kernel `resize_nearest`; None for coordinates that are
+    left to the kernel."""
     place: Floats = np.arange(output, dtype=np.float32)
     half = np.float32(0.5)
     if method.coordinates == "asymmetric":
@@ -128,7 +132,7 @@ def _onnx_nearest(method: Method, size: int, output: int, scale: Any) -> Any:
 
 
 def _torch_nearest(size: int, output: int, inverse: Any) -> Any:
-    """The elements that F.interpolate(mode="nearest") picks."""
+    """Return the elements that F.interpolate(mode="nearest") picks."""
     if output == size:
         return np.arange(output)
     if output == 2 * size:

@@ -47,8 +47,8 @@ UPSAMPLE = LayerKind(
 
 @dataclass(frozen=True)
 class Target:
-    """What a Resize makes of which axes (all if None): their scales, or their sizes. `values` is a list of numbers and
-    expressions, or one expression for all of them."""
+    """The goal of a Resize: the scales or the sizes of `axes` (of all axes if None). `values` is a list of numbers and
+    expressions, or one expression for the whole list."""
 
     values: list[Any] | Expr
     scaled: bool
@@ -59,7 +59,7 @@ class Target:
         return tuple(self.values) if isinstance(self.values, list) else self.values
 
     def every(self, rank: int | None) -> list[tuple[int, Any]] | None:
-        """(axis, value) of every axis; None if that is not known before the model runs."""
+        """Return (axis, value) for each axis; None if they are not known before the model runs."""
         if rank is None or not isinstance(self.values, list):
             return None
         axes = range(rank) if self.axes is None else [axis % rank for axis in self.axes]
@@ -77,7 +77,8 @@ def Upsample(
     height_scale: float | None = None,
     width_scale: float | None = None,
 ) -> Result:
-    """Opset 1 had two attributes and "bilinear", 7 `scales` as an attribute, 9 as an input; 10 has Resize instead."""
+    """Opset 1 has two attributes and "bilinear", 7 `scales` as an attribute, 9 `scales` as an input; 10 has Resize
+    instead."""
     method = Method("linear" if mode == "bilinear" else mode, "asymmetric", "simple")
     if scales is not None:
         return _resize(n, X, method, Target(_values(n, scales), scaled=True))
@@ -105,10 +106,11 @@ def Resize(
     mode: str,
     nearest_mode: str = "simple",
 ) -> Result:
-    """Opset 10 has only `scales`, and no say in coordinates and rounding: the defaults here are those of then.
+    """Opset 10 has only `scales`, and fixed coordinates and rounding: the defaults here are those.
 
-    What is interpolated between integers is rounded to the nearest one, as in ONNX's reference. ONNX Runtime cuts off
-    the fraction."""
+    Interpolated integers are rounded to the nearest, as in ONNX's reference implementation. ONNX Runtime cuts off the
+    fraction.
+    """
     if n.opset < 11:
         roi, scales = None, roi
     crops = coordinate_transformation_mode == "tf_crop_and_resize"
@@ -133,12 +135,13 @@ def Resize(
 
 
 def _is_empty(operand: Operand) -> bool:
-    """Exporters wrote an empty tensor for an input that is not used, when it could not be left out."""
+    """Tell whether the input is empty. Exporters wrote an empty tensor for an unused input when it could not be left
+    out."""
     return operand.type.dim(0) == 0
 
 
 def _values(n: Node, operand: Operand) -> list[Any] | Expr:
-    """Scales, sizes or a roi one by one, as far as they are known."""
+    """Return scales, sizes or a roi, one by one as far as they are known."""
     if isinstance(operand, Constant):
         whole = operand.type.is_integer
         return [int(v) if whole else float(str(v)) for v in operand.const.reshape(-1)]
@@ -191,7 +194,7 @@ def _check(n: Node, x: Tensor, method: Method, target: Target) -> None:
 
 
 def _as_whole_factors(n: Node, x: Tensor, target: Target) -> Target:
-    """The scales, if the sizes asked for are whole multiples of sizes that have only a name (`2*height`)."""
+    """Return the target as scales, if the sizes are whole multiples of sizes that have only a name (`2*height`)."""
     every = None if target.scaled else target.every(x.type.rank)
     if every is None:
         return target
@@ -207,7 +210,7 @@ def _as_whole_factors(n: Node, x: Tensor, target: Target) -> Target:
 
 
 def _changing(n: Node, x: Tensor, target: Target) -> Target:
-    """Only the axes that change: batch and channels hardly ever do."""
+    """Return the target without the axes that do not change, as batch and channels usually do not."""
     every = target.every(x.type.rank)
     if every is None:
         return target
@@ -220,7 +223,7 @@ def _changing(n: Node, x: Tensor, target: Target) -> Target:
 
 
 def _interpolate(x: Tensor, method: Method, target: Target) -> Expr | None:
-    """`F.interpolate(...)`, if that is exactly the same."""
+    """Return `F.interpolate(...)` if it is exactly the same, else None."""
     rank, every = x.type.rank, target.every(x.type.rank)
     if rank is None or every is None or x.type.dtype not in FLOATS or any(axis < 2 for axis, _ in every):
         return None
@@ -244,7 +247,8 @@ def _interpolate(x: Tensor, method: Method, target: Target) -> Expr | None:
 
 
 def _rounded_otherwise(x: Tensor, target: Target) -> tuple[int, ...] | None:
-    """The output sizes, where float32 gives others than the double arithmetic of the running model."""
+    """Return the output sizes if they differ between ONNX's float32 and the double arithmetic of the running model,
+    else None."""
     every = target.every(x.type.rank) or []
     sizes = [(x.type.dim(axis), scale) for axis, scale in every]
     if not all(isinstance(d, int) and isinstance(s, int | float) for d, s in sizes):

@@ -1,4 +1,4 @@
-"""Signals: Fourier transforms, windows, mel filters. ONNX holds complex numbers as pairs on a last axis of size 2."""
+"""Signals: Fourier transforms, windows, mel filters. ONNX stores complex numbers as pairs on a last axis of size 2."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ WINDOWS: dict[str, tuple[float, ...]] = {
     "Hamming": (25 / 46, 21 / 46),
     "Blackman": (0.42, 0.5, 0.08),
 }
-TRANSFORMED = (DataType.FLOAT, DataType.DOUBLE)  # what PyTorch transforms on every device
+TRANSFORMED = (DataType.FLOAT, DataType.DOUBLE)  # types that PyTorch can transform on every device
 
 
 def _register_window(name: str, weights: tuple[float, ...]) -> None:
     @op(f"{name}Window")
     def lower(n: Node, size: Scalar, *, output_datatype: int, periodic: int) -> Result:
-        """In double, if the result is not float32: integers are truncated, and a peak just below 1 would be 0."""
+        """The window is computed in double if the result is not float32. Integers are truncated, so a peak just below 1
+        would become 0."""
         target = data_type(output_datatype)
         computed = DataType.FLOAT if target == DataType.FLOAT else DataType.DOUBLE
-        if size.number is None or size.number < 2:  # of 1, PyTorch gives always a 1
+        if size.number is None or size.number < 2:  # for size 1, PyTorch always gives a 1
             window = kernel("cosine_window")(size, weights, bool(periodic), torch_dtype(computed), n.device)
         else:
             options: dict[str, Any] = {} if periodic else {"periodic": False}
-            if name == "Hamming":  # where PyTorch rounds to 0.54 and 0.46
+            if name == "Hamming":  # PyTorch's defaults are rounded to 0.54 and 0.46
                 options = {"periodic": bool(periodic), "alpha": weights[0], "beta": weights[1]}
             if computed == DataType.DOUBLE:
                 options["dtype"] = torch_dtype(computed)
@@ -49,7 +50,7 @@ for _name, _weights in WINDOWS.items():
 def DFT(
     n: Node, input: Tensor, dft_length: Scalar | None, axis: Scalar | None, *, inverse: int, onesided: int
 ) -> Result:
-    """The axis is an attribute until opset 19 (1 by default) and an input since (-2 by default)."""
+    """Until opset 19 the axis is an attribute (default 1), then an input (default -2)."""
     dim = Scalar(-2) if axis is None else axis
     parts, rank = input.type.dim(-1), input.type.rank
     if dim.number is not None and rank is not None and parts in (1, 2) and input.type.dtype in TRANSFORMED:
@@ -60,7 +61,7 @@ def DFT(
 
 
 def _transform(n: Node, x: Tensor, length: Scalar | None, dim: int, inverse: bool, onesided: bool) -> Expr:
-    """With PyTorch's own function for the purpose, whose complex numbers are numbers."""
+    """Return the transform by PyTorch's own function, which works on complex numbers."""
     real = x.type.dim(-1) == 1
     if onesided and not inverse and not real:
         n.fail("it wants half of the frequencies of complex numbers, but only those of real numbers are symmetric")
@@ -75,7 +76,7 @@ def _transform(n: Node, x: Tensor, length: Scalar | None, dim: int, inverse: boo
     if inverse and onesided:
         return torch.fft.irfft(signal, **options).unsqueeze(-1)
     result: Expr = getattr(torch.fft, "ifft" if inverse else "rfft" if onesided else "fft")(signal, **options)
-    # Of real numbers, PyTorch computes the inverse as a conjugate, and leaves that for later.
+    # The inverse transform of real numbers is a lazy conjugate in PyTorch, which `view_as_real` does not take.
     return torch.view_as_real(result.resolve_conj() if inverse and real else result)
 
 
@@ -83,8 +84,8 @@ def _transform(n: Node, x: Tensor, length: Scalar | None, dim: int, inverse: boo
 def STFT(
     n: Node, signal: Tensor, frame_step: Scalar, window: Tensor | None, frame_length: Scalar | None, *, onesided: int
 ) -> Result:
-    """(batch, time, 1 or 2) -> (batch, frame, frequency, 2). A window is as long as the frames. Real numbers
-    may come as (batch, time), which ONNX Runtime takes, too."""
+    """(batch, time, 1 or 2) -> (batch, frame, frequency, 2). A window is as long as the frames. Real numbers may come
+    as (batch, time), which ONNX Runtime accepts too."""
     is_flat = signal.type.rank == 2
     if window is not None and (is_flat or signal.type.dim(-1) == 1) and signal.type.dtype in TRANSFORMED:
         options = {"window": window, "center": False, "return_complex": True}

@@ -1,11 +1,11 @@
-"""Moving strings: string tensors are numpy arrays, which no operation of PyTorch takes.
+"""Move strings. String tensors are numpy arrays, which no operation of PyTorch takes.
 
-An operator that only moves elements is run on their positions instead, and the strings are taken from there:
+An operator that only moves elements is run on their positions instead. The result says which strings to take:
 
     y = Reshape(words)   ->   y = take_strings(words, string_places(words).reshape(2, 3))
 
-Of several string tensors, positions go on where those of the one before end. If the operator also fills places with
-zeros, positions begin at 1, and the empty string stands at 0:
+If there are several string tensors, their positions are counted on from one to the next. If the operator also fills
+places with zeros, positions begin at 1, and 0 stands for the empty string:
 
     y = Trilu(words)     ->   y = take_strings_or_empty(words, (string_places(words) + 1).triu())
 """
@@ -25,12 +25,13 @@ from onnxlift.lifting.ops.operand import Tensor
 
 
 def moves_elements(function: Callable[..., Result]) -> Callable[..., Result]:
-    """An operator function that works on strings too, because it only moves the elements of its inputs."""
+    """Return an operator function that works on strings too. The given one must only move the elements of its
+    inputs."""
     return _on_positions(function, fills=False)
 
 
 def moves_or_fills(function: Callable[..., Result]) -> Callable[..., Result]:
-    """The same of one that also fills places with zeros, which are empty strings."""
+    """Return the same for one that also fills places with zeros, which become empty strings."""
     return _on_positions(function, fills=True)
 
 

@@ -1,4 +1,4 @@
-"""Strings: joined, split, matched, normalised, counted."""
+"""Join, split, match, normalise and count strings."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ def StringConcat(n: Node, X: Tensor, Y: Tensor) -> Result:
 
 @op("StringSplit")
 def StringSplit(n: Node, X: Tensor, *, delimiter: str | None, maxsplit: int | None) -> Result:
-    """An empty delimiter means white space, as none does."""
+    """An empty delimiter means white space, as a missing one does."""
     options = {"delimiter": delimiter or None, "most": -1 if maxsplit is None else maxsplit}
     return Unpack(kernel("split_strings")(X, **changed(options, delimiter=None, most=-1)), 2)
 
 
 @op("RegexFullMatch")
 def RegexFullMatch(n: Node, X: Tensor, *, pattern: str) -> Result:
-    """The pattern is written in the language of RE2. Python's has nearly all of it, and looks for it by trying, which
-    can take long where RE2 would not."""
+    """The pattern is in the syntax of RE2. Python's `re` has nearly all of it, but searches by backtracking, which can
+    take long where RE2 would not."""
     translated = _python_pattern(n, pattern)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that `[[` may one day mean something else
+            warnings.simplefilter("ignore")  # a warning that `[[` may mean something else one day
             re.compile(translated)
     except (re.error, ValueError, OverflowError, RecursionError) as error:
         n.fail(f"Python cannot read its pattern: {error}")
     return kernel("match_strings")(X, translated)
 
 
-# What RE2 and Python read differently. To RE2, these classes hold ASCII only, and `$` is the very end.
+# Syntax that RE2 and Python read differently. In RE2 these classes hold ASCII only, and `$` is the very end.
 _CLASSES = {r"\d": "0-9", r"\w": "0-9A-Za-z_", r"\s": r"\t\n\f\r "}
 _OTHERS = {r"\b": r"(?a:\b)", r"\B": r"(?a:\B)", r"\z": r"\Z", "$": r"\Z"}
 
 
 def _python_pattern(n: Node, pattern: str) -> str:
-    """A pattern of RE2 in the words of Python."""
+    """Return a pattern of RE2 in Python's syntax."""
     if re.search(r"\[:\^?\w+:\]", pattern):
         n.fail("its pattern names a class of characters ([:alpha:]), which Python does not know")
     if re.search(r"\{,\d", pattern):
         n.fail("its pattern has {,n}, which is no repetition to RE2")
     tokens = re.findall(r"\\.|\(\?[A-Za-z-]*|.", pattern, re.DOTALL)
     written = []
-    opening: int | None = None  # where the brackets begin that the token is in
+    opening: int | None = None  # the place of the opening bracket, if the token is inside brackets
     for place, token in enumerate(tokens):
         if opening is None:
             opening = place if token == "[" else None
@@ -105,7 +105,7 @@ def TfIdfVectorizer(
     pool_strings: tuple[str, ...] | None,
     weights: tuple[float, ...] | None,
 ) -> Result:
-    """TF counts, IDF says only whether there are any, TFIDF counts too; the latter two times a weight."""
+    """TF counts, IDF gives 1 if there are any, TFIDF counts; IDF and TFIDF multiply by a weight."""
     ngrams = _ngrams(n, pool_int64s or pool_strings or (), ngram_counts)
     if not ngrams or len(ngrams) != len(ngram_indexes) or len(weights or ngrams) != len(ngrams):
         n.fail(f"it has {len(ngrams)} n-grams, {len(ngram_indexes)} indexes and {len(weights or ())} weights for them")
@@ -123,7 +123,8 @@ def TfIdfVectorizer(
 
 
 def _ngrams(n: Node, items: tuple[Any, ...], starts: tuple[int, ...]) -> list[tuple[Any, ...]]:
-    """The n-grams that `items` are the concatenation of: single items first, from `starts[1]` on pairs, and so on."""
+    """Return the n-grams whose concatenation is `items`: first single items, then pairs from `starts[1]` on, and so
+    on."""
     ngrams = []
     for length, (start, end) in enumerate(pairwise((*starts, len(items))), 1):
         if not 0 <= start <= end <= len(items):

@@ -35,7 +35,7 @@ MOST_SIZES = 64
 
 @op("Constant")
 def Constant_(n: Node, **attributes: Any) -> Result:
-    """Constants are initialisers by now, but for those that a function body takes from its caller's attributes."""
+    """Constants are initialisers by now, except those that a function body takes from its caller's attributes."""
     given = {name: value for name, value in attributes.items() if value is not None}
     if len(given) != 1:
         n.fail("it needs exactly one value")
@@ -56,7 +56,7 @@ def Constant_(n: Node, **attributes: Any) -> Result:
 
 
 def constant(tensor: ir.TensorProtocol, name: str | None) -> Constant:
-    """A tensor that the module keeps."""
+    """Return a tensor that the module keeps."""
     shape = ir.Shape(tensor.shape.numpy())
     return Constant(ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=shape, const_value=tensor))
 
@@ -77,7 +77,7 @@ def ConstantOfShape(n: Node, input: Dims, *, value: ir.TensorProtocol | None) ->
 
 
 def _scalar(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
-    """The tensor of one element without its axis."""
+    """Return the tensor of one element without its axis."""
     array = tensor.numpy().reshape(())
     if tensor.dtype == DataType.STRING:
         return ir.StringTensor(array, shape=ir.Shape(()))
@@ -85,8 +85,8 @@ def _scalar(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
 
 
 def filled(n: Node, sizes: Dims, number: bool | int | float, dtype: DataType | None) -> Expr:
-    """`torch.zeros(2, 3)`, `torch.ones(...)` or `torch.full((2, 3), number)` of the given element type; like another
-    tensor, if the sizes are all that it has."""
+    """Return `torch.zeros(2, 3)`, `torch.ones(...)` or `torch.full((2, 3), number)` of the given element type. If the
+    sizes are all those of a tensor, return `torch.zeros_like(x)` and the like."""
     model = _of_this_shape(sizes)
     if model is None:
         return new_filled(sizes, number, dtype, n.device)
@@ -97,7 +97,7 @@ def filled(n: Node, sizes: Dims, number: bool | int | float, dtype: DataType | N
 
 
 def new_filled(sizes: Dims, number: bool | int | float, dtype: DataType | None, device: Expr) -> Expr:
-    """The same, always from the sizes."""
+    """Return the same, but always made from the sizes."""
     options: dict[str, Any] = {} if dtype == DataType.FLOAT else {"dtype": torch_dtype(dtype)}
     options["device"] = device
     if _is_positive_zero(number) or number == 1:
@@ -110,13 +110,13 @@ def _is_positive_zero(number: bool | int | float) -> bool:
 
 
 def _of_this_shape(sizes: Dims) -> Tensor | None:
-    """`x`, if the sizes are `x.shape[0]`, `x.shape[1]` and so on to the last."""
+    """Return `x`, if the sizes are `x.shape[0]`, `x.shape[1]` and so on to the last; else None."""
     x, axis = last_sizes(sizes.elements or ()) or (None, 0)
     return None if x is None or axis or x.type.dtype == DataType.STRING else x
 
 
 def _size_arguments(sizes: Dims) -> list[Any]:
-    """`(2, 3)`, or `(())` where there are none: a call without sizes would mean something else."""
+    """Return the sizes as arguments, `()` if there are none: a call without arguments would mean something else."""
     if sizes.elements is None:
         return [sizes]
     return list(sizes.elements) or [()]
@@ -141,7 +141,7 @@ def EyeLike(n: Node, input: Tensor, *, dtype: int | None, k: int) -> Result:
 
 @op("Range", ignores=("stash_type",))
 def Range(n: Node, start: Operand, limit: Operand, delta: Operand) -> Result:
-    """Half-precision ranges are computed in at least float32 (`stash_type`, opset 27), which PyTorch does anyway."""
+    """Half-precision ranges are computed in at least float32 (`stash_type`, opset 27), as PyTorch does anyway."""
     dtype = n.output.dtype or start.type.dtype
     first, last, step = (_number(operand) for operand in (start, limit, delta))
     options: dict[str, Any] = {} if dtype in (DataType.INT64, None) else {"dtype": torch_dtype(dtype)}
@@ -159,7 +159,8 @@ def Range(n: Node, start: Operand, limit: Operand, delta: Operand) -> Result:
 
 
 def _number(operand: Operand) -> Scalar:
-    """A bound of a range as a Python number: of a float the exact value, which decides how many elements there are."""
+    """Return a bound of a range as a Python number. A float gets its exact value, which decides how many elements there
+    are."""
     dtype = operand.type.dtype or DataType.INT64
     match operand:
         case Scalar():
@@ -173,7 +174,8 @@ def _number(operand: Operand) -> Scalar:
 
 
 def _is_ahead(n: Node, first: Scalar, last: Scalar, step: int | float) -> bool:
-    """Whether the limit is known to lie in the step's direction: PyTorch refuses a range that ONNX leaves empty."""
+    """Tell whether the limit is known to lie in the direction of the step. If not, ONNX gives an empty range, which
+    PyTorch refuses."""
     if first.number is not None and last.number is not None:
         return (last.number - first.number) * step >= 0
     if first.number is not None and first.number <= 0 < step and last.nonnegative:
@@ -188,7 +190,7 @@ def _is_ahead(n: Node, first: Scalar, last: Scalar, step: int | float) -> bool:
 @op("OneHot")
 @moves_elements
 def OneHot(n: Node, indices: Tensor, depth: Scalar, values: Tensor, *, axis: int) -> Result:
-    """Negative indices count from the end since opset 11; before they are out of range."""
+    """Since opset 11 negative indices count from the end; before, they are out of range."""
     count = depth if depth.type.is_integer else Scalar(builtin("int")(depth))
     options: dict[str, Any] = {} if axis == -1 else {"axis": axis}
     if n.opset < 11:

@@ -19,10 +19,10 @@ from onnxlift.lifting.ops.registry import op
 from onnxlift.lifting.ops.standard.media.string_arrays import moves_elements
 
 _LONGEST_LIST = 8
-"""Constant indices are written out up to this length, `x[:, [2, 1, 0]]`; longer ones are a buffer."""
+"""Constant indices are written out up to this length (`x[:, [2, 1, 0]]`); longer ones become a buffer."""
 
 _NEVER_NEGATIVE = frozenset({"ArgMax", "ArgMin", "NonZero", "TopK"})
-"""Operators that give indices counted from the front."""
+"""Operators whose results are indices counted from the front."""
 
 _MOVES = frozenset(
     {
@@ -42,16 +42,17 @@ _MOVES = frozenset(
 """Operators that only move the elements of their first input."""
 
 _MOST_MOVES = 16
-"""How far back it is worth looking for where indices come from."""
+"""How many nodes to go back in search of the origin of indices."""
 
-# INT_MAX of 32 and of 64 bits: "to the end" in the words of the ONNX specification.
+# INT_MAX of 32 and of 64 bits mean "to the end" in the ONNX specification.
 _OPEN_ENDS = frozenset({2**31 - 1, 2**63 - 1})
 
 
 @op("Gather")
 @moves_elements
 def Gather(n: Node, data: Operand, indices: Operand, *, axis: int) -> Result:
-    """Slices of `data` along one axis. Indices may be negative, as in PyTorch's indexing (but not `index_select`)."""
+    """Slices of `data` along one axis. Indices may be negative, as in PyTorch's indexing (but not in
+    `index_select`)."""
     if isinstance(data, Dims):
         sizes = _gathered_sizes(n, data, indices)
         if sizes is not None:
@@ -61,7 +62,7 @@ def Gather(n: Node, data: Operand, indices: Operand, *, axis: int) -> Result:
 
 
 def _gathered_sizes(n: Node, data: Dims, indices: Operand) -> Operand | None:
-    """Some of the sizes, or None if this is no matter of single sizes."""
+    """Return the picked sizes; None if they are not single sizes."""
     if isinstance(indices, Dims):
         return None
     if isinstance(indices, Scalar) and indices.number is None:
@@ -76,7 +77,7 @@ def _gathered_sizes(n: Node, data: Dims, indices: Operand) -> Operand | None:
 
 
 def _index(indices: Operand, size: Dim) -> Any:
-    """What to write between the brackets for an axis of the given size."""
+    """Return what to write between the brackets for an axis of this size."""
     if isinstance(indices, Scalar):
         return indices
     if isinstance(indices, Dims):
@@ -92,7 +93,8 @@ def _index(indices: Operand, size: Dim) -> Any:
 
 
 def _is_run(numbers: np.ndarray[Any, Any], size: Dim) -> bool:
-    """Whether the indices count up by one, so that a slice means the same (but would not notice one out of range)."""
+    """Tell whether the indices count up by one, so that a slice means the same. (A slice would not notice an index out
+    of range.)"""
     if len(numbers) == 0 or (np.diff(numbers) != 1).any() or numbers[0] < 0 <= numbers[-1]:
         return False
     return not isinstance(size, int) or bool(-size <= numbers[0] <= numbers[-1] < size)
@@ -108,12 +110,13 @@ def GatherElements(n: Node, data: Tensor, indices: Tensor, *, axis: int) -> Resu
 
 
 def counted_from_front(n: Node, indices: Tensor, position: int) -> bool:
-    """Whether input `position` holds int64 indices none of which is negative, as PyTorch wants them."""
+    """Tell whether input `position` holds int64 indices without negative ones, as PyTorch wants them."""
     return indices.type.dtype == DataType.INT64 and _never_negative(n.ir.inputs[position])
 
 
 def _never_negative(value: ir.Value | None) -> bool:
-    """Whether no element can be negative: all of a constant, or what only moves such elements."""
+    """Tell whether no element can be negative: the value is a constant without negative elements, comes from an
+    operator that never gives any, or only moves the elements of such a value."""
     for _ in range(_MOST_MOVES):
         if value is None:
             return False
@@ -142,8 +145,8 @@ def GatherND(n: Node, data: Tensor, indices: Tensor, *, batch_dims: int = 0) -> 
 @op("Slice")
 @moves_elements
 def Slice(n: Node, data: Operand, starts: Dims, ends: Dims, axes: Dims | None, steps: Dims | None) -> Result:
-    """Python's slices: negative bounds count from the end, and bounds out of range are cut. Until opset 9 all of them
-    are attributes and there are no steps."""
+    """As in Python, negative bounds count from the end, and bounds out of range are cut. Until opset 9 all of them are
+    attributes and there are no steps."""
     if starts.static == ():
         return data
     if steps is not None and 0 in (steps.static or ()):
@@ -166,7 +169,7 @@ Bounds = dict[int, tuple[Scalar, Scalar, int]]
 
 
 def _bounds(starts: Dims, ends: Dims, axes: Dims | None, steps: Dims | None) -> Bounds | None:
-    """The slice of every axis, if axes and steps are known now."""
+    """Return the slice of every axis, if axes and steps are known already; else None."""
     if starts.elements is None or ends.elements is None:
         return None
     count = len(starts.elements)
@@ -178,7 +181,7 @@ def _bounds(starts: Dims, ends: Dims, axes: Dims | None, steps: Dims | None) -> 
 
 
 def _sliced(x: Tensor, bounds: Bounds) -> Expr | None:
-    """`x[:, 1:5].flip(2)`; None if that does not say it."""
+    """Return `x[:, 1:5].flip(2)`; None if the slices cannot be written so."""
     slices: dict[int, slice] = {}
     flipped: list[int] = []
     for axis, (start, end, step) in bounds.items():
@@ -199,7 +202,7 @@ def _sliced(x: Tensor, bounds: Bounds) -> Expr | None:
 
 
 def _trimmed(start: Scalar, end: Scalar, size: Dim) -> tuple[Any, Any]:
-    """The bounds of a forward slice, without those that are the ends of the axis."""
+    """Return the bounds of a forward slice, with None for those at the ends of the axis."""
     first, last = start.number, end.number
     known = isinstance(size, int)
     from_start = first == 0 or (known and first is not None and first <= -size)  # type: ignore[operator]
@@ -208,7 +211,8 @@ def _trimmed(start: Scalar, end: Scalar, size: Dim) -> tuple[Any, Any]:
 
 
 def _forward(start: Any, end: Any, step: int, size: Dim) -> slice | None:
-    """The forward slice of the elements that a backward one visits; None if that depends on the size."""
+    """Return the forward slice over the elements that a backward one visits; None if that depends on an unknown
+    size."""
     if start is None or end is None:
         return None
     if isinstance(size, int):
@@ -224,15 +228,15 @@ def _forward(start: Any, end: Any, step: int, size: Dim) -> slice | None:
 
 
 def backward(start: int, end: int, step: int, size: int) -> range:
-    """The places that a slice with a negative step visits, with ONNX's bounds: unlike Python's, a start that lies
-    before the first element is moved there."""
+    """Return the places that a slice with a negative step visits, with ONNX's bounds. Unlike in Python, a start before
+    the first element is moved to it."""
     first = min(max(start + size if start < 0 else start, 0), size - 1)
     last = min(max(end + size if end < 0 else end, -1), size - 1)
     return range(first, last, step)
 
 
 def _sliced_sizes(data: Dims, starts: Dims, ends: Dims, steps: Dims | None) -> Dims | None:
-    """A part of a list of sizes."""
+    """Return a part of a list of sizes; None if it cannot be written as sizes."""
     step = Scalar(1) if steps is None else steps[0]
     start, end = starts[0].number, ends[0].number
     if data.elements is None or start is None or end is None or step.number is None:
@@ -249,7 +253,8 @@ def _sliced_sizes(data: Dims, starts: Dims, ends: Dims, steps: Dims | None) -> D
 @op("Compress")
 @moves_elements
 def Compress(n: Node, input: Tensor, condition: Tensor, *, axis: int | None) -> Result:
-    """The slices where `condition` holds; it may be shorter than the axis. Without an axis the input is flattened."""
+    """The slices for which `condition` is true; it may be shorter than the axis. Without an axis the input is
+    flattened."""
     x = input
     if axis is None:
         x = Tensor(input.flatten(), ValueType(input.type.dtype, (input.type.size,)))
@@ -262,8 +267,8 @@ def Compress(n: Node, input: Tensor, condition: Tensor, *, axis: int | None) -> 
 
 @op("NonZero")
 def NonZero(n: Node, X: Tensor) -> Result:
-    """One row per axis of the input, so none for a scalar, as in PyTorch and unlike numpy. The zero of strings is the
-    empty one."""
+    """One row for each axis of the input, so none for a scalar, as in PyTorch and unlike numpy. An empty string counts
+    as zero."""
     return _places(n, X).T
 
 
@@ -275,7 +280,7 @@ def Places(n: Node, X: Tensor) -> Result:
 
 @op("Masked", domain=DOMAIN)
 def Masked(n: Node, data: Tensor, mask: Tensor) -> Result:
-    """The elements where the mask is true, whose axes are the first ones of the data."""
+    """The elements for which the mask is true. Its axes are the first axes of the data."""
     return data[mask]
 
 

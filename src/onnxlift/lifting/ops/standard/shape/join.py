@@ -18,7 +18,7 @@ from .create import MOST_SIZES
 
 @op("Concat")
 def Concat(n: Node, *inputs: Operand, axis: int = 1) -> Result:
-    """Until opset 3 the axis may be left out, and then is 1. Lists of sizes give a list of sizes."""
+    """Until opset 3 the axis may be left out, and is then 1. Lists of sizes give a list of sizes."""
     if any(isinstance(operand, Dims) for operand in inputs) and all(_is_list(operand) for operand in inputs):
         return _concatenated([_as_dims(operand) for operand in inputs])
     if len(inputs) == 1:
@@ -31,13 +31,14 @@ def Concat(n: Node, *inputs: Operand, axis: int = 1) -> Result:
 
 
 def _dim(axis: int, rank: int | None) -> list[int]:
-    """The argument `dim`, which is left out where it is 0."""
+    """Return the argument `dim` in a list, which is empty if it is 0, the default."""
     axis = as_written(axis, rank)
     return [axis] if axis else []
 
 
 def _is_list(operand: Operand) -> bool:
-    """Sizes, or integers that can go with them: constants, and a single one that is computed at run time."""
+    """Tell whether an operand is sizes, or integers that go with sizes: constants, or a single one that is computed at
+    run time."""
     match operand:
         case Dims():
             return True
@@ -74,7 +75,8 @@ def _concatenated(parts: Sequence[Dims]) -> Dims:
 @op("Split")
 @moves_elements
 def Split(n: Node, input: Operand, split: Dims | None, *, axis: int | None, num_outputs: int | None = None) -> Result:
-    """Into pieces of the given sizes, or into equal ones; from opset 18 on the last of these may be smaller."""
+    """Split into pieces of the given sizes, or into equal ones. From opset 18 on, the last of equal pieces may be
+    smaller."""
     count = len(n.ir.outputs)
     if num_outputs not in (None, count):
         n.fail(f"it has {count} outputs and says that it has {num_outputs}")
@@ -97,7 +99,7 @@ def Split(n: Node, input: Operand, split: Dims | None, *, axis: int | None, num_
 
 
 def _piece_sizes(n: Node, size: int | None, split: Dims | None, count: int) -> tuple[int, ...] | None:
-    """The sizes of the pieces, if they are known now."""
+    """Return the sizes of the pieces, if they are known already; else None."""
     if split is not None:
         return split.static
     if size is None:

@@ -1,4 +1,4 @@
-"""Pad."""
+"""Pad: `F.pad` where it means the same, else a kernel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onnxlift.lifting.ops.operand import Dims, Scalar, Tensor
 from onnxlift.lifting.ops.registry import op
 from onnxlift.lifting.ops.standard.media.string_arrays import moves_or_fills
 
-# Modes that `F.pad` knows under another name, for trailing axes behind two others (or one).
+# Modes and their names in `F.pad`, which has them for trailing axes, behind two other axes or one.
 _MODES = {"reflect": "reflect", "edge": "replicate", "wrap": "circular"}
 _PADDABLE = frozenset({DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.BFLOAT16})
 
@@ -33,11 +33,12 @@ def Pad(
     value: float = 0.0,
     paddings: tuple[int, ...] | None = None,
 ) -> Result:
-    """Opset 1 calls the pads `paddings`; until opset 10 the fill is the attribute `value`. Negative pads crop."""
+    """Opset 1 calls the pads `paddings`. Until opset 10 the fill is the attribute `value`. Negative pads crop."""
     if mode != "constant" and mode not in _MODES:
         n.fail(f"its mode {mode} is not known")
     pads = pads if pads is not None else Dims.of(paddings or ())
-    if data.type.dtype == DataType.FLOAT8E8M0:  # PyTorch cannot fill it with numbers. All bits 0 are its least one.
+    # PyTorch cannot fill this type with numbers. All bits 0 is its least number.
+    if data.type.dtype == DataType.FLOAT8E8M0:
         return carried(lambda x, fill=0: _pad(x, pads, axes, mode, fill), *trimmed(data, constant_value))
     if constant_value is None:
         return _pad(data, pads, axes, mode, value)
@@ -64,7 +65,7 @@ Widths = dict[int, tuple[Scalar, Scalar]]
 
 
 def _widths(data: Tensor, pads: Dims, axes: Dims | None) -> Widths | None:
-    """For every axis what to add before and after it, if it is known now which axes are padded."""
+    """Return what to add before and after every axis, if it is known already which axes are padded; else None."""
     rank = data.type.rank
     if rank is None or pads.elements is None:
         return None
@@ -82,13 +83,13 @@ def _padded(widths: Widths) -> list[int]:
 
 
 def _last_first(widths: Widths, count: int) -> tuple[Expr, ...]:
-    """The last `count` axes as `F.pad` takes them."""
+    """Return the widths of the last `count` axes in the order of `F.pad`."""
     axes = sorted(widths, reverse=True)[:count]
     return tuple(width for axis in axes for width in widths[axis])
 
 
 def _trailing(data: Tensor, widths: Widths) -> int | None:
-    """How many axes `F.pad` is to be told of in a mode other than constant; None if it cannot do this."""
+    """Return how many trailing axes to pass to `F.pad` in a mode other than constant; None if it cannot do this."""
     rank = data.type.rank or 0
     trailing = max(rank - min(_padded(widths)), rank - 2)
     if data.type.dtype not in _PADDABLE or trailing > min(rank - 1, 3):
@@ -98,7 +99,7 @@ def _trailing(data: Tensor, widths: Widths) -> int | None:
     for axis in range(rank - trailing, rank):
         size = data.type.shape[axis] if data.type.shape is not None else None
         for width in widths[axis]:
-            # Reflection and wrapping go around once in PyTorch, and as often as need be in ONNX.
+            # PyTorch reflects or wraps once, ONNX as often as needed.
             if isinstance(size, int) and (width.number is None or width.number >= max(size, 1)):
                 return None
     return trailing

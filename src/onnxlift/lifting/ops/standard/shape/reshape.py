@@ -1,12 +1,12 @@
-"""Reshape, in the words that say most: what happens to which axes, rather than all sizes anew.
+"""Write a Reshape in the most telling way: what happens to which axes, instead of all sizes anew.
 
     (batch, 10, 64)    -> (batch, 10, 4, 16)    x.unflatten(-1, (4, 16))
     (batch, 10, 4, 16) -> (batch, 10, 64)       x.flatten(2)
     (batch, 10)        -> (batch, 1, 10)        x.unsqueeze(1)
     (batch, 49, 8)     -> (batch, 7, 56)        x.reshape(-1, 7, 56)
 
-The leading and trailing sizes that are equal before and after stay; elements keep their order, so what remains is a
-reshape of the axes between them alone. Sizes are equal if they are the same number or have the same name.
+Leading and trailing sizes that are equal before and after stay. The elements keep their order, so only the axes between
+them are reshaped. Sizes are equal if they are the same number or have the same name.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .shape import squeezed, unsqueezed
 @op("Reshape", ignores=("consumed_inputs",))
 @moves_elements
 def Reshape(n: Node, data: Operand, shape: Dims, *, allowzero: int = 0) -> Result:
-    """A size of 0 keeps the input's size, unless `allowzero` (opset 14); one of -1 follows from the others."""
+    """A size of 0 keeps the input's size, unless `allowzero` (opset 14). A size of -1 follows from the others."""
     if isinstance(data, Scalar | Dims):
         sizes = _reshaped_sizes(data, shape.static)
         if sizes is not None:
@@ -44,7 +44,7 @@ def Reshape(n: Node, data: Operand, shape: Dims, *, allowzero: int = 0) -> Resul
 
 
 def _reshaped_sizes(data: Scalar | Dims, shape: tuple[int, ...] | None) -> Scalar | Dims | None:
-    """A list of sizes reshaped into a list, or one of them into a scalar."""
+    """Return a list of sizes reshaped to a list, or a single one to a scalar; None for any other reshape."""
     if isinstance(data, Scalar):
         return data if shape == () else Dims([data]) if shape in ((1,), (-1,)) else None
     if shape == () and data.length == 1:
@@ -59,7 +59,8 @@ def _own_size(n: Node, x: Tensor, axis: int) -> Scalar:
 
 
 def reshaped(x: Tensor, target: Sequence[Scalar], result: tuple[Dim, ...] | None) -> Expr:
-    """`x` in the shape `target`, one of whose sizes may be -1; `result` is what inference knows of that shape."""
+    """Return `x` in the shape `target`, one of whose sizes may be -1. `result` is what inference knows of that
+    shape."""
     if x.type.shape is not None:
         if result is None or len(result) != len(target):
             result = (None,) * len(target)
@@ -80,7 +81,8 @@ def _known(size: Scalar) -> Dim:
 
 
 def _with_minus_one(target: Sequence[Scalar]) -> list[Scalar]:
-    """The sizes with -1 for the only one that is not a number: it follows from the others, if none of these is 0."""
+    """Return the sizes with -1 for the only one that is not a number. It follows from the others, if none of these is
+    0."""
     dynamic = [axis for axis, size in enumerate(target) if size.number is None]
     if len(dynamic) != 1 or any(size.number in (0, -1) for size in target):
         return list(target)
@@ -89,7 +91,8 @@ def _with_minus_one(target: Sequence[Scalar]) -> list[Scalar]:
 
 @dataclass
 class _Change:
-    """The axes from `first` on, of sizes `before`, get the sizes `after`; `tail` axes behind them stay."""
+    """A change of the axes from `first` on: their sizes `before` become `after`, and the `tail` axes behind them
+    stay."""
 
     first: int
     before: Sequence[Dim]
@@ -116,8 +119,8 @@ class _Change:
         return None
 
     def _products(self) -> bool | None:
-        """Whether there are as many elements after as before, None if that is not known. There may not be: where one
-        of the sizes that stay is 0, the others can be anything. (`unflatten` would notice, `flatten` would not.)"""
+        """Tell whether there are as many elements after as before; None if that is not known. The numbers may differ:
+        if a size that stays is 0, the others can be anything. (`unflatten` would notice, `flatten` would not.)"""
         if any(size.number == -1 for size in self.target):
             return True
         before, after = _product(self.before), _product(self.after)
@@ -132,7 +135,7 @@ def _product(sizes: Sequence[Dim]) -> Dim:
 
 
 def _between(before: Sequence[Dim], after: Sequence[Dim], target: Sequence[Scalar]) -> _Change:
-    """What is left when the leading and trailing sizes that stay are taken away."""
+    """Return the change without the leading and trailing sizes that stay."""
     shorter = min(len(before), len(after))
     first = 0
     while first < shorter and before[first] is not None and before[first] == after[first]:

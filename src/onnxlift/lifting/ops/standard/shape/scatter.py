@@ -1,4 +1,4 @@
-"""Operators that write elements by index. PyTorch's out-of-place functions; nothing is changed in place."""
+"""Operators that write elements by index, with PyTorch's out-of-place functions: nothing is changed in place."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NOT_REDUCED = frozenset({DataType.STRING, DataType.BOOL, DataType.COMPLEX64, Da
 def ScatterElements(
     n: Node, data: Tensor, indices: Tensor, updates: Tensor, *, axis: int, reduction: str = "none"
 ) -> Result:
-    """Called Scatter until opset 10. Reductions since opset 16 (add, mul) and 18 (max, min)."""
+    """Called Scatter until opset 10. There are reductions since opset 16 (add, mul) and 18 (max, min)."""
     axis = as_written(axis, data.type.rank)
     how = _reduction(n, reduction)
     if not counted_from_front(n, indices, 1):
@@ -42,7 +42,8 @@ def ScatterElements(
 @op("ScatterND")
 @moves_elements
 def ScatterND(n: Node, data: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none") -> Result:
-    """The last axis of `indices` goes over the first axes of `data`. Reductions since opset 16 (add, mul) and 18."""
+    """The last axis of `indices` goes over the first axes of `data`. There are reductions since opset 16 (add, mul) and
+    18 (max, min)."""
     how = _reduction(n, reduction)
     places = indices.unbind(-1)
     if not how:
@@ -53,7 +54,7 @@ def ScatterND(n: Node, data: Tensor, indices: Tensor, updates: Tensor, *, reduct
 
 
 def _reduction(n: Node, reduction: str) -> list[str]:
-    """PyTorch's name of the reduction, as the arguments that say it; none for none."""
+    """Return PyTorch's name of the reduction as a list of arguments, which is empty for no reduction."""
     if reduction == "none":
         return []
     if reduction not in _REDUCTIONS:
@@ -65,7 +66,7 @@ def _reduction(n: Node, reduction: str) -> list[str]:
 
 
 def _write(how: list[str], write: Callable[..., Expr], data: Tensor, updates: Tensor) -> Expr:
-    """`write(data, updates)`, which moves elements, or computes if it says `how`."""
+    """Return `write(data, updates)`. It only moves elements, unless `how` names a reduction that it computes."""
     if how and data.type.dtype in STORED_ONLY:
         return through_int64(write, data, updates, ordered=how[0] in ("amax", "amin"))
     return carried(write, data, updates)

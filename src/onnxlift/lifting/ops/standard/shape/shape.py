@@ -25,7 +25,7 @@ def Identity(n: Node, input: Operand) -> Result:
 
 @op("Shape")
 def Shape(n: Node, data: Operand, *, start: int = 0, end: int | None = None) -> Result:
-    """The sizes as Python ints; from opset 15 on those from `start` to `end`, which are cut as Python cuts them."""
+    """The sizes as Python ints. From opset 15 on, only those from `start` to `end`, which are cut as in Python."""
     if isinstance(data, Scalar):
         return Dims([])
     if isinstance(data, Dims):
@@ -51,7 +51,7 @@ def Size(n: Node, data: Operand) -> Result:
 
 
 def _length(sizes: Dims) -> Scalar:
-    """How many sizes there are: those of a tensor as many as it has axes, `x.ndim`."""
+    """Return how many sizes there are. If they are the shape of a tensor, this is `x.ndim`."""
     if sizes.length is not None:
         return Scalar(sizes.length)
     whole = sizes.as_expr()
@@ -91,7 +91,7 @@ def Squeeze(n: Node, data: Operand, axes: Dims | None) -> Result:
 
 
 def squeezed(x: Tensor, axes: Sequence[int]) -> Expr:
-    """`x` without the given axes of size 1."""
+    """Return `x` without the given axes of size 1."""
     places = sorted(from_front(axis, x.type.rank) for axis in axes)
     if not places:
         return x
@@ -113,7 +113,8 @@ def Unsqueeze(n: Node, data: Operand, axes: Dims) -> Result:
 
 
 def unsqueezed(x: Tensor, places: Sequence[int]) -> Expr:
-    """`x` with axes of size 1 at the given places of the result; counted from the front if they are several."""
+    """Return `x` with axes of size 1 at the given places of the result. Several places must be counted from the
+    front."""
     if not places:
         return x
     if len(places) == 1:
@@ -147,7 +148,7 @@ def Transpose(n: Node, data: Operand, *, perm: Sequence[int] | None) -> Result:
 @op("Expand")
 @moves_elements
 def Expand(n: Node, input: Operand, shape: Dims) -> Result:
-    """Broadcast both ways: a 1 in `shape` keeps the input's size, as -1 does in PyTorch."""
+    """Both are broadcast: a 1 in `shape` keeps the input's size, as -1 does in PyTorch."""
     if isinstance(input, Scalar | Dims):
         repeated = _repeated(input, shape.static)
         if repeated is not None:
@@ -164,7 +165,8 @@ def Expand(n: Node, input: Operand, shape: Dims) -> Result:
 
 
 def _repeated(sizes: Scalar | Dims, shape: tuple[int, ...] | None) -> Scalar | Dims | None:
-    """One size repeated, or the sizes as they are, if that is what broadcasting to `shape` comes to."""
+    """Return one size repeated, or the sizes as they are, if this is the result of broadcasting to `shape`; else
+    None."""
     if shape is None or len(shape) > 1:
         return None
     length = shape[0] if shape else 1
@@ -178,7 +180,7 @@ def _repeated(sizes: Scalar | Dims, shape: tuple[int, ...] | None) -> Scalar | D
 
 
 def _expanded_sizes(n: Node, x: Tensor, shape: Dims) -> list[Scalar] | None:
-    """The arguments of `x.expand`; None if it shows only at run time which of two sizes is the larger."""
+    """Return the arguments of `x.expand`; None if only the run tells which of two sizes is the larger."""
     own, result = x.type.shape, n.output.shape
     if own is None or shape.elements is None:
         return None
@@ -204,7 +206,7 @@ def _expanded_sizes(n: Node, x: Tensor, shape: Dims) -> list[Scalar] | None:
 @op("Tile")
 @moves_elements
 def Tile(n: Node, input: Operand, repeats: Dims, axis: Dims | None) -> Result:
-    """Opset 1 repeats along one `axis`, by `repeats` (which is called `tiles` there); both are floats."""
+    """Opset 1 repeats along one `axis`, by `repeats` (called `tiles` there); both are floats."""
     if axis is not None:
         return torch.cat(to_expr([n.tensor(input)]) * repeats[0], axis[0])
     counts = repeats.static

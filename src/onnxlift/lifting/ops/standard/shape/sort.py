@@ -24,8 +24,8 @@ _NAMES = ("values", "indices")
 
 @op("TopK", ignores=("sorted",))
 def TopK(n: Node, X: Tensor, K: Scalar, *, axis: int, largest: int = 1) -> Result:
-    """In order also where opset 11's `sorted` does not ask for it. Of equal elements the first comes first, which
-    `torch.topk` does not promise; so it is used only where nobody asks for the indices."""
+    """The results are always in order, even if opset 11's `sorted` does not ask for it. Of equal elements the first
+    comes first. `torch.topk` does not promise that, so it is used only if nobody reads the indices."""
     dtype = X.type.dtype
     axis = as_written(axis, X.type.rank)
     dim = [] if axis == -1 or axis + 1 == X.type.rank else [axis]
@@ -45,7 +45,8 @@ def TopK(n: Node, X: Tensor, K: Scalar, *, axis: int, largest: int = 1) -> Resul
 
 
 def _top_unsigned(x: Tensor, dtype: DataType, order: Callable[[Expr], Expr]) -> tuple[Expr, Expr]:
-    """Unsigned integers, which PyTorch cannot order: as wider ones, or with the top bit turned over as int64."""
+    """Return values and indices of unsigned integers, which PyTorch cannot order. They are ordered as wider integers,
+    or as int64 with the top bit flipped."""
     if dtype in _WIDER:
         ordered = order(converted(x, _WIDER[dtype]))
         return converted(ordered[0], dtype), ordered[1]
@@ -55,7 +56,7 @@ def _top_unsigned(x: Tensor, dtype: DataType, order: Callable[[Expr], Expr]) -> 
 
 @op("Unique")
 def Unique(n: Node, X: Tensor, *, axis: int | None, sorted: int) -> Result:
-    """Up to four results; in the order of first occurrence if not `sorted`."""
+    """Up to four results, in the order of first occurrence if not `sorted`."""
     options: dict[str, Any] = {} if axis is None else {"axis": axis}
     if sorted and X.type.dtype not in (DataType.STRING, *COMPLEX) and not any(n.wants(i) for i in (1, 2, 3)):
         return torch.unique(X, **({} if axis is None else {"dim": axis}))

@@ -18,12 +18,12 @@ from onnxlift.ir.origin.names import (
 MADE_UP = [
     *("val_12", "17", "onnx::MatMul_12", "onnx::Add_3", "/attn/Constant_output_0", "/a/Add_output_0", "a::b.weight"),
     *("const", "constant", "Constant_12", "ConstantOfShape_3", "CONST_1", "const_12", "const_fold_opt__123"),
-    *("pad_const__93", "model/tf_detect/Const:0", "helper.constant.3", "p2o.helper.constant.0", "a.const"),
+    *("pad_const__93", "model/tf_detect/Const:0", "helper.constant.3", "p2o.helper.constant.0"),
 ]
 SAYING_NOTHING = ["x_1", "w1", "Conv_4", "permute_3", "view", "_v_12", "tmp_3", "node_Conv_3", "t" * 2000, "", None]
 SPEAKING = [
     *("context", "logits", "encoder.weight", "Q", "attn_mask", "node_encoder.weight", "conv2d_0.w_0"),
-    *("constrain.weight", "constrain", "reconstruct.weight", "constant_pe.weight", "unconstrained", "CONSTRAIN"),
+    *("constrain.weight", "constrain", "attention.constant", "a.const", "reconstruct.weight", "constant_pe.weight", "unconstrained", "CONSTRAIN"),
 ]
 
 

@@ -59,7 +59,10 @@ SIMPLIFYING = Stage(
         Step(
             "dead-code",
             dead_code.run.function,
-            after={"common-subexpressions": "it leaves nodes that nobody reads"},
+            after={
+                "common-subexpressions": "it leaves nodes that nobody reads",
+                "shape-values": "it leaves shape arithmetic that nobody reads",
+            },
             repeats=True,
         ),
     ),

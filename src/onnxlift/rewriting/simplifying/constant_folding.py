@@ -36,7 +36,11 @@ _FOLDED = ("onnx::Reshape_", "onnx::Resize_", "onnx::Concat_")
 _MAX_INPUT_BYTES = 16 * 1024 * 1024
 
 
-@step("constant-folding", repeats=True)
+@step(
+    "constant-folding",
+    after={"static-shapes": "integers that inference knows need not be computed, and equal ones can be merged"},
+    repeats=True,
+)
 def run(model: ir.Model) -> int:
     """Fold nodes with constant inputs; return how many."""
     return sweep(model, {tuple(sorted(EVALUATED)): _computed, "Split": _split})

@@ -23,7 +23,7 @@ from onnxlift.ir.graph.shapes import Shape, shape_of
 from onnxlift.stages import step
 
 
-@step("unit-axes", repeats=True)
+@step("unit-axes", after={"positions": "it looks for the Reshape that flattens what is indexed"}, repeats=True)
 def run(model: ir.Model) -> int:
     """Write these reshapes as Squeeze or Unsqueeze; return how many."""
     return sweep(model, {"Reshape": _visit})

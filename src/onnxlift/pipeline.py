@@ -53,9 +53,8 @@ def run(
     _check_names(skip_passes)
     with _collector_paused(), ExitStack() as stack:
         dump = GraphDump()
-        record = Record(skip_passes, dump)
+        record = Record(skip_passes)
         model = load(source, record)
-        dump("building", model)
         name = file_stem(name or name_of(source, model))
         operators = Counter(node.op_type for node in model.graph.all_nodes())
         control_flow = [op for op in ("If", "Loop", "Scan") if op in operators]
@@ -63,12 +62,14 @@ def run(
         history = History(readers) if explain else None
         if history is not None:
             history("reading", model)
-            record.observer = both(dump, history)
+            record.observer = history
             history.near_misses = stack.enter_context(noting(lambda: record.at[1]))
         lift = Lift(
             model, Header(name, operators.total(), control_flow), registration_order(model.graph), max_shard_size
         )
         record.run(NORMAL_FORM, model, supported=registry.is_supported, keep=registry.is_users)
+        dump("normal form", model)  # until then, values have no types that could be shown
+        record.observer = dump if history is None else both(dump, history)
         record.run(RESTORING, model)
         if simplify:
             record.run(SIMPLIFYING, model)

@@ -19,7 +19,7 @@ _MOST_STEPS = 64
 
 
 @dataclass(frozen=True)
-class Change:
+class NodeChange:
     """One change to a node. If the node became another operator, `became` is that operator. If it was removed, `became`
     and `part_of` are the operator and the name of the node that it is a part of now; both are empty if that cannot be
     told."""
@@ -43,7 +43,7 @@ class History:
     """
 
     readers: Mapping[str, Sequence[str]]
-    changes: dict[str, list[Change]] = field(default_factory=dict)
+    changes: dict[str, list[NodeChange]] = field(default_factory=dict)
     near_misses: list[NearMiss] = field(default_factory=list)
     _operators: dict[str, str] = field(default_factory=dict)
 
@@ -59,10 +59,10 @@ class History:
             now = self._operators.get(name)
             if now is None:
                 reader = self._changed_reader(name, changed)
-                change = Change(step) if reader is None else Change(step, self._operators[reader], reader)
+                change = NodeChange(step) if reader is None else NodeChange(step, self._operators[reader], reader)
                 self.changes.setdefault(name, []).append(change)
             elif now != operator:
-                self.changes.setdefault(name, []).append(Change(step, now))
+                self.changes.setdefault(name, []).append(NodeChange(step, now))
 
     def _changed_reader(self, name: str, changed: set[str]) -> str | None:
         """Return the first node that the same step has changed, among those that read from node `name`, directly or

@@ -19,7 +19,7 @@ import onnx_ir as ir
 from onnxlift.errors import VerifyError
 from onnxlift.ir.graph.types import Dim, ValueType, type_of
 
-from .roles import Role, find_role
+from .roles import InputRole, find_role
 
 Array = np.ndarray[Any, Any]
 
@@ -145,11 +145,11 @@ def _make(value: ir.Value, sizes: Sizes, random: np.random.Generator, shape: Ite
     if math.prod(size) * max(1, kind.dtype.itemsize if kind.dtype != ir.DataType.STRING else 8) > MAX_BYTES:
         raise VerifyError(f"input {value.name!r} would have shape {size}: choose smaller sizes (--shape, --dim).")
     if kind.kind == "sequence":
-        return [_tensor(kind, size, Role(), random) for _ in range(_SEQUENCE_LENGTH)]
+        return [_tensor(kind, size, InputRole(), random) for _ in range(_SEQUENCE_LENGTH)]
     return _tensor(kind, size, find_role(value), random)
 
 
-def _tensor(kind: ValueType, shape: tuple[int, ...], role: Role, random: np.random.Generator) -> Array:
+def _tensor(kind: ValueType, shape: tuple[int, ...], role: InputRole, random: np.random.Generator) -> Array:
     assert kind.dtype is not None
     if kind.dtype == ir.DataType.STRING:
         words = np.array(["lift", "Onnx", "a b", "", "ünïcode", "42"], dtype=object)
@@ -174,7 +174,7 @@ def _mask(shape: tuple[int, ...], random: np.random.Generator) -> Array:
     return mask
 
 
-def _integers(kind: ValueType, shape: tuple[int, ...], role: Role, random: np.random.Generator) -> Array:
+def _integers(kind: ValueType, shape: tuple[int, ...], role: InputRole, random: np.random.Generator) -> Array:
     longest = shape[-1] if shape else DEFAULT_SIZE
     match role.kind:
         case "position":

@@ -42,7 +42,7 @@ _MAX_NODES = 2000
 
 
 @dataclass
-class Role:
+class InputRole:
     """The use that a model makes of an input. An index must be below `bound`, a length at most `bound`, if known."""
 
     kind: Kind = ""
@@ -50,9 +50,9 @@ class Role:
     seen: set[Kind] = field(default_factory=set)
 
 
-def find_role(value: ir.Value) -> Role:
+def find_role(value: ir.Value) -> InputRole:
     """Find the role of a graph input, first from the nodes that read it and then from its name."""
-    role = Role()
+    role = InputRole()
     for node, position, moved in _consumers(value):
         kind, bound = _use(node, position, moved)
         if kind:

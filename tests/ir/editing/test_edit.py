@@ -5,14 +5,14 @@ from __future__ import annotations
 import onnx_ir as ir
 import pytest
 
-from onnxlift.ir.editing.edit import Edit, Lifted, sweep
+from onnxlift.ir.editing.edit import Edit, LiftedOperator, sweep
 from onnxlift.ir.load import load
 from rewriting.graphs import parse
 
 GRAPH = "g (float[n] x) => (float[n] y) { a = Neg(x) b = Abs(a) c = Exp(b) y = Neg(c) }"
 
 
-def seen(model: ir.Model, *operators: str | Lifted) -> list[str | None]:
+def seen(model: ir.Model, *operators: str | LiftedOperator) -> list[str | None]:
     names: list[str | None] = []
     sweep(model, {operators: lambda _, node: names.append(node.outputs[0].name)})
     return names
@@ -33,12 +33,14 @@ def test_a_function_alone_sees_every_node() -> None:
     [
         ("ai.onnx", "Abs", ["b"]),
         ("onnxlift", "Abs", []),
-        ("onnxlift", Lifted("Abs"), ["b"]),
-        ("", Lifted("Abs"), []),
+        ("onnxlift", LiftedOperator("Abs"), ["b"]),
+        ("", LiftedOperator("Abs"), []),
         ("com.acme", "Abs", []),
     ],
 )
-def test_a_mere_name_is_an_operator_of_the_default_domain(domain: str, asked: str | Lifted, shown: list[str]) -> None:
+def test_a_mere_name_is_an_operator_of_the_default_domain(
+    domain: str, asked: str | LiftedOperator, shown: list[str]
+) -> None:
     model = load(parse(GRAPH))
     model.graph[1].domain = domain
     assert seen(model, asked) == shown

@@ -6,8 +6,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from onnxlift.ir.editing import match
 from onnxlift.ir.editing.edit import Edit
-from onnxlift.ir.graph import match
 from onnxlift.ir.graph.constants import number
 from rewriting.idioms import unsimplified
 from rewriting.idioms.recognising import Data, found, parse

@@ -23,7 +23,16 @@ MADE_UP = [
 SAYING_NOTHING = ["x_1", "w1", "Conv_4", "permute_3", "view", "_v_12", "tmp_3", "node_Conv_3", "t" * 2000, "", None]
 SPEAKING = [
     *("context", "logits", "encoder.weight", "Q", "attn_mask", "node_encoder.weight", "conv2d_0.w_0"),
-    *("constrain.weight", "constrain", "attention.constant", "a.const", "reconstruct.weight", "constant_pe.weight", "unconstrained", "CONSTRAIN"),
+    *(
+        "constrain.weight",
+        "constrain",
+        "attention.constant",
+        "a.const",
+        "reconstruct.weight",
+        "constant_pe.weight",
+        "unconstrained",
+        "CONSTRAIN",
+    ),
 ]
 
 

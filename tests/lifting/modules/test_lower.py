@@ -8,20 +8,20 @@ import onnx_ir as ir
 import pytest
 from tests.small_graphs import Graph
 
-from onnxlift.lifting.modules.lower import Body
+from onnxlift.lifting.modules.lower import ForwardBody
 
 
 @pytest.fixture
 def lowered(monkeypatch: pytest.MonkeyPatch) -> Counter[ir.Node]:
     """How often each node has been lowered."""
     counts: Counter[ir.Node] = Counter()
-    lower_node = Body._lower_node
+    lower_node = ForwardBody._lower_node
 
-    def counting(self: Body, node: ir.Node) -> None:
+    def counting(self: ForwardBody, node: ir.Node) -> None:
         counts[node] += 1
         lower_node(self, node)
 
-    monkeypatch.setattr(Body, "_lower_node", counting)
+    monkeypatch.setattr(ForwardBody, "_lower_node", counting)
     return counts
 
 

@@ -42,7 +42,7 @@ def test_files_and_their_order(tmp_path: Path) -> None:
 def test_the_dump_shows_the_graph_and_what_became_of_it(tmp_path: Path) -> None:
     paths = onnxlift.lift(model(), name="tiny").save(tmp_path)
     text = paths[2].read_text()
-    assert text.startswith("# After building\n\ninput x: float32 (n, 4)\n")
+    assert text.startswith("# After normal form\n\ninput x: float32 (n, 4)\n")
     assert "MatMul(x, fc_weight) -> h float32 (n, 3)" in text
     assert "constant fc_weight: float32 (4, 3)\n" in text
     assert "# As it is written" in text

@@ -85,7 +85,7 @@ class _Preparer:
         self.dense_bytes = 0
 
     @cached_property
-    def value_names(self) -> _Names:
+    def value_names(self) -> _FreeNames:
         """The names of all values that nodes and subgraphs define, read or return; collected when first needed."""
         names: set[str] = set()
         for body in (self.model.graph.node, *(function.node for function in self.model.functions)):
@@ -93,7 +93,7 @@ class _Preparer:
                 names.update(node.input, node.output)
                 for graph in subgraphs(node):
                     names.update(each.name for each in (*graph.input, *graph.initializer, *graph.output))
-        return _Names(names)
+        return _FreeNames(names)
 
     def graph(self, graph: onnx.GraphProto) -> None:
         for sparse in graph.sparse_initializer:
@@ -185,7 +185,7 @@ class _Preparer:
 def _name_nodes(nodes: Iterable[onnx.NodeProto]) -> None:
     """Name nodes without a name by operator and position (`Conv_3`), and add numbers to repeated names."""
     nodes = list(nodes)
-    names = _Names(node.name for node in nodes)
+    names = _FreeNames(node.name for node in nodes)
     seen: set[str] = set()
     for position, node in enumerate(nodes):
         if not node.name:
@@ -195,7 +195,7 @@ def _name_nodes(nodes: Iterable[onnx.NodeProto]) -> None:
         seen.add(node.name)
 
 
-class _Names:
+class _FreeNames:
     """A set of names in use, from which `fresh` makes new ones."""
 
     def __init__(self, taken: Iterable[str]) -> None:

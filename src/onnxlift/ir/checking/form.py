@@ -40,7 +40,7 @@ def check_form(draft: Draft) -> int:
     _check_text("the model", model.producer_name, model.producer_version, model.domain, model.doc_string)
     _check_metadata("the model", model)
     functions = _functions(model)
-    body = Body(Contents("the graph"), _opsets(model.opset_import), functions)
+    body = FormChecker(Contents("the graph"), _opsets(model.opset_import), functions)
     body.graph(model.graph, [], nesting=0)
     draft.contents = body.contents
     draft.functions = {name: _check_function(name, function, functions) for name, function in functions.items()}
@@ -65,7 +65,7 @@ def _check_function(
     name: FunctionId, function: onnx.FunctionProto, functions: dict[FunctionId, onnx.FunctionProto]
 ) -> Contents:
     contents = Contents(f"function {function_title(name)}")
-    body = Body(contents, _opsets(function.opset_import), functions, is_function=True)
+    body = FormChecker(contents, _opsets(function.opset_import), functions, is_function=True)
     _check_text(body.title, *function.attribute)
     defined: set[str] = set()
     body.define(function.input, defined, "input")
@@ -98,7 +98,7 @@ def _opsets(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
 
 
 @dataclass
-class Body:
+class FormChecker:
     """The main graph or one function with all its subgraphs, while it is checked. Counts nodes and calls on the way."""
 
     contents: Contents

@@ -295,13 +295,13 @@ Visit = Callable[[Edit, ir.Node], object]
 
 
 @dataclass(frozen=True)
-class Lifted:
+class LiftedOperator:
     """An operator of the domain `onnxlift`, which idioms put into graphs; used as a key of the table for `sweep`."""
 
     op_type: str
 
 
-Operators = str | Lifted | tuple[str | Lifted, ...]
+Operators = str | LiftedOperator | tuple[str | LiftedOperator, ...]
 """One operator or several. A plain string names an operator of the default domain."""
 
 
@@ -331,8 +331,8 @@ def _by_operator(visits: Mapping[Operators, Visit]) -> dict[str, dict[str, Visit
     found: dict[str, dict[str, Visit]] = {}
     for operators, visit in visits.items():
         for operator in operators if isinstance(operators, tuple) else (operators,):
-            name = operator.op_type if isinstance(operator, Lifted) else operator
-            domain = DOMAIN if isinstance(operator, Lifted) else ""
+            name = operator.op_type if isinstance(operator, LiftedOperator) else operator
+            domain = DOMAIN if isinstance(operator, LiftedOperator) else ""
             if found.setdefault(name, {}).setdefault(domain, visit) is not visit:
                 raise ValueError(f"two functions of one table ask for {name}")
     return found

@@ -1,1 +1,1 @@
-"""Questions about a graph, and how to edit it."""
+"""Questions about a graph: its nodes, values, constants, shapes and axes."""

@@ -63,7 +63,7 @@ def is_invented_size(name: str) -> bool:
 
 
 @dataclass
-class _Call:
+class _FunctionCall:
     """The inputs and attributes of a call of a function, or what several calls of it have in common."""
 
     inputs: list[TypeAndShape]
@@ -76,7 +76,7 @@ class Inference:
     def __init__(self, model: ir.Model) -> None:
         self.model = model
         self.declared: dict[ir.Value, TypeAndShape] = {}
-        self.calls: dict[ir.OperatorIdentifier, _Call] = {}
+        self.calls: dict[ir.OperatorIdentifier, _FunctionCall] = {}
         self.results: dict[object, list[TypeAndShape]] = {}
         self.visits = _REVISITS
         self.bounds = Bounds()
@@ -101,7 +101,7 @@ class Inference:
             function = self.model.functions[identifier]
             call = self.calls.get(identifier)
             if call is None:
-                call = _Call([(None, None)] * len(function.inputs), dict(function.attributes))
+                call = _FunctionCall([(None, None)] * len(function.inputs), dict(function.attributes))
             self._sweep_function(function, call)
 
     def _remember(self, value: ir.Value) -> None:
@@ -310,7 +310,7 @@ class Inference:
         inputs: list[TypeAndShape] = [(None, None) if v is None else (v.type, v.shape) for v in node.inputs]
         inputs += [(None, None)] * (len(function.inputs) - len(inputs))
         identifier = function.identifier()
-        call, former = _Call(inputs, attributes), self.calls.get(identifier)
+        call, former = _FunctionCall(inputs, attributes), self.calls.get(identifier)
         self.calls[identifier] = call if former is None else self._common(former, call)
         key = (identifier, repr(inputs), repr(sorted(attributes.items())))
         if key not in self.results:
@@ -319,7 +319,7 @@ class Inference:
                 key = (identifier, repr([type_ for type_, _ in inputs]), "")
             if key not in self.results:
                 self.results[key] = []  # ends the recursion of a function that calls itself (loading refuses those)
-                self._sweep_function(function, _Call(inputs, attributes))
+                self._sweep_function(function, _FunctionCall(inputs, attributes))
                 self.results[key] = [(value.type, value.shape) for value in function.outputs]
         known = {dim for _, shape in inputs for dim in shape or ()}
         renamed: dict[object, str] = {}
@@ -335,13 +335,13 @@ class Inference:
             renamed[dim] = self.fresh()
         return renamed[dim]
 
-    def _sweep_function(self, function: ir.Function, call: _Call) -> None:
+    def _sweep_function(self, function: ir.Function, call: _FunctionCall) -> None:
         for value, (type_, shape) in zip(function.inputs, call.inputs, strict=False):
             self.assign(value, *self.named(type_, shape))
         opsets = {**self.model.opset_imports, **function.opset_imports}
         self.sweep(function.graph, opsets, call.attributes)
 
-    def _common(self, call: _Call, other: _Call) -> _Call:
+    def _common(self, call: _FunctionCall, other: _FunctionCall) -> _FunctionCall:
         """Return what both calls have in common. Sizes that differ in the same way get the same name."""
         names: dict[object, str] = {}
 
@@ -357,7 +357,7 @@ class Inference:
             for (a_type, a_shape), (b_type, b_shape) in zip(call.inputs, other.inputs, strict=True)
         ]
         same = {name: value for name, value in call.attributes.items() if other.attributes.get(name) == value}
-        return _Call(joined, same)
+        return _FunctionCall(joined, same)
 
     def _callers_first(self) -> list[ir.OperatorIdentifier]:
         functions = self.model.functions

@@ -1,1 +1,1 @@
-"""From untrusted bytes to a proto without its large tensors, which stay where they are until they are needed."""
+"""From untrusted bytes to a proto whose large tensors stay where they are."""

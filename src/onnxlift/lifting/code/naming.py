@@ -41,7 +41,7 @@ class Candidate(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Name:
+class ChosenName:
     """The name that something got, the candidate that it comes from (`won`), and the other candidates (`lost`).
     `change` says what was done to the candidate if the text is not the same."""
 
@@ -64,9 +64,9 @@ class Chosen:
     candidates: Callable[[], Iterable[Candidate]]
     change: str = ""
 
-    def explain(self, text: str) -> Name:
+    def explain(self, text: str) -> ChosenName:
         """Return the name `text` with its reason and the candidates that lost."""
-        return Name(text, self.won, distinct(self.candidates(), self.won.name), self.change)
+        return ChosenName(text, self.won, distinct(self.candidates(), self.won.name), self.change)
 
 
 class Listed(tuple[str, ...]):
@@ -105,7 +105,7 @@ class Rules(Generic[Subject]):
         change = "" if name == won.name else NUMBERED
         return name, Chosen(won, partial(self.candidates, subject), change)
 
-    def explain(self, subject: Subject, taken: Collection[str] = ()) -> Name:
+    def explain(self, subject: Subject, taken: Collection[str] = ()) -> ChosenName:
         """Return the same name with all candidates that lost, the strongest first, each name once."""
         ranked = [candidate._replace(rank=rank) for rank, rule in enumerate(self.rules) for candidate in rule(subject)]
         names = set(taken)
@@ -114,7 +114,7 @@ class Rules(Generic[Subject]):
             if candidate.name not in names or candidate.numbered:
                 text, won = self.number(candidate.name, names), candidate
                 break
-        return Name(text, won, distinct(ranked, won.name), NUMBERED * (text != won.name))
+        return ChosenName(text, won, distinct(ranked, won.name), NUMBERED * (text != won.name))
 
 
 def distinct(candidates: Iterable[Candidate], won: str) -> tuple[Candidate, ...]:

@@ -85,17 +85,17 @@ class Lowering:
             spell_numbers(module)
         return module
 
-    def _begin(self, root: ModulePlan) -> Body:
+    def _begin(self, root: ModulePlan) -> ForwardBody:
         """Return the empty body of the root module."""
         module = Module((), root.class_hint, names_speak=self.names_speak)
-        body = Body(self, module, root)
+        body = ForwardBody(self, module, root)
         for value in root.inputs:
             operand = Tensor(Ref(value), type_of(value))
             module.inputs[value] = operand
             body.env[value] = operand
         return body
 
-    def _finish(self, body: Body, root: ModulePlan, outputs: Sequence[Operand]) -> Module:
+    def _finish(self, body: ForwardBody, root: ModulePlan, outputs: Sequence[Operand]) -> Module:
         """Return the root module, whose body is complete but for what it returns."""
         results = [body.node_free_tensor(operand) for operand in outputs]
         body.module.outputs = list(root.outputs)
@@ -123,10 +123,10 @@ class Lowering:
         return opset_of(node, self.model.opset_imports)
 
 
-class Body:
+class ForwardBody:
     """The code of one block: a `forward`, or a branch or loop body in it. This is the `Host` of the nodes in it."""
 
-    def __init__(self, lowering: Lowering, module: Module, plan: ModulePlan, outer: Body | None = None) -> None:
+    def __init__(self, lowering: Lowering, module: Module, plan: ModulePlan, outer: ForwardBody | None = None) -> None:
         self.lowering = lowering
         self.module = module
         self.plan = plan
@@ -141,7 +141,7 @@ class Body:
     # What nodes may ask of their host
 
     def operand(self, value: ir.Value) -> Operand:
-        body: Body | None = self
+        body: ForwardBody | None = self
         while body is not None:
             found = body.env.get(value)
             if found is not None:
@@ -177,7 +177,7 @@ class Body:
 
     def lower_graph(self, graph: ir.Graph, inputs: Sequence[Operand]) -> tuple[Block, list[Operand]]:
         """Return the code of a subgraph as a block of its own, and what its outputs are in that block."""
-        inner = Body(self.lowering, self.module, self.plan, self)
+        inner = ForwardBody(self.lowering, self.module, self.plan, self)
         inner.env.update(zip(graph.inputs, inputs, strict=True))
         branch = build_branch(graph, self.lowering.paths, self.plan)
         self.lowering.find_places(branch)
@@ -243,7 +243,7 @@ class Body:
         """Write a child module and the call of it; or, if it can be neither a class nor an `nn.Sequential` (members
         that are mere numbers, but no plain chain), its code right here."""
         module = Module(plan.path, plan.class_hint, names_speak=self.lowering.names_speak)
-        body = Body(self.lowering, module, plan)
+        body = ForwardBody(self.lowering, module, plan)
         border = hand_down({value: self.operand(value) for value in sorted(plan.inputs, key=parameter_order)})
         module.inputs.update(border.parameters)
         body.env.update(border.inside)

@@ -27,7 +27,7 @@ from onnxlift.lifting.code.expr import (
     variable,
     walk,
 )
-from onnxlift.lifting.code.naming import Candidate, Name, Rules, distinct
+from onnxlift.lifting.code.naming import Candidate, ChosenName, Rules, distinct
 from onnxlift.lifting.code.reads import variables_behind
 from onnxlift.lifting.code.statements import (
     Assign,
@@ -94,15 +94,17 @@ class Variables:
         """The names of forward's parameters."""
         return {*self.parameters}
 
-    def explain(self) -> dict[object, Name]:
+    def explain(self) -> dict[object, ChosenName]:
         """Return the reasons for each variable's name. This names all variables once more, and asks every rule."""
-        found: dict[object, Name] = {}
+        found: dict[object, ChosenName] = {}
         self.names.clear()
         self.used.clear()
         for rules, birth in self._births():
             name = rules.explain(birth, birth.taken)
             roles = [role._replace(rank=name.won.rank) for role in self.roles.lost(birth.key)]
-            found[birth.key] = Name(name.text, name.won, distinct((*name.lost, *roles), name.won.name), name.change)
+            found[birth.key] = ChosenName(
+                name.text, name.won, distinct((*name.lost, *roles), name.won.name), name.change
+            )
             self._give(birth.key, name.text)
         return found
 

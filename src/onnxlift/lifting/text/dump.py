@@ -1,5 +1,5 @@
-"""Write NAME.graph.txt for people to read: the graph as it was read and as it is written, and between these what each
-step changed, in the graph or in the tree of modules.
+"""Write NAME.graph.txt for people to read: the typed graph in its normal form and as it is written, and between these
+what each step changed, in the graph or in the tree of modules.
 
     conv1: Conv(x, conv1.weight, conv1.bias, pads=[1, 1, 1, 1]) -> c1 float32 (batch, 64, 112, 112)
 

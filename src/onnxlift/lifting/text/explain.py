@@ -10,7 +10,7 @@ from itertools import islice
 from onnxlift.errors import OnnxLiftError
 from onnxlift.ir.editing.near_misses import NearMiss
 from onnxlift.lifting.code.naming import Candidate
-from onnxlift.rewriting.history import Change
+from onnxlift.rewriting.history import NodeChange
 
 from .dump import shown
 from .named import ARGUMENT, CLASS, MEMBER, VARIABLE, NamedThing
@@ -75,7 +75,7 @@ def explain(
     things: Iterable[NamedThing],
     source_map: SourceMap,
     readers: Mapping[str, Sequence[str]],
-    changes: Mapping[str, Sequence[Change]] | None,
+    changes: Mapping[str, Sequence[NodeChange]] | None,
     near_misses: Sequence[NearMiss],
 ) -> Explanation:
     """Return what is known under the name of something in the source, of an ONNX value or of an ONNX node. `readers`

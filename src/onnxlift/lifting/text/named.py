@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnxlift.lifting.code.expr import variable
-from onnxlift.lifting.code.naming import NUMBERED, Candidate, Chosen, Name
+from onnxlift.lifting.code.naming import NUMBERED, Candidate, Chosen, ChosenName
 from onnxlift.lifting.code.statements import Assign
 from onnxlift.lifting.modules.module import Module, Stored
 from onnxlift.lifting.ops.layers import Layer
@@ -33,7 +33,7 @@ class NamedThing:
 
     kind: str
     where: str
-    name: Name
+    name: ChosenName
     values: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
     statement: int | None = None
@@ -92,14 +92,14 @@ def _variables(writer: ClassWriter, with_others: bool) -> Iterator[NamedThing]:
     for key, text in variables.names.items():
         if explained is None:  # the source map wants no values here: it has them by statement
             won = variables.won[key]
-            yield NamedThing(VARIABLE, where, Name(text, won, change="" if won.name == text else NUMBERED))
+            yield NamedThing(VARIABLE, where, ChosenName(text, won, change="" if won.name == text else NUMBERED))
         elif key in writer.module.inputs:
             yield NamedThing(VARIABLE, where, explained[key], tuple(_passed(writer, key)))
         else:
             yield _written(writer, key, explained[key])
 
 
-def _written(writer: ClassWriter, key: object, name: Name) -> NamedThing:
+def _written(writer: ClassWriter, key: object, name: ChosenName) -> NamedThing:
     """Return a variable that a statement writes, with the values that it holds in all instances of the class."""
     statement = writer.variables.lives[key].statement
     origin = None if statement is None else writer.origins.of(statement)
@@ -125,12 +125,12 @@ def _at(place: int, rows: Iterable[Sequence[str | None]]) -> Iterator[str]:
             yield name
 
 
-def _explained(chosen: Chosen | None, text: str, otherwise: Candidate) -> Name:
+def _explained(chosen: Chosen | None, text: str, otherwise: Candidate) -> ChosenName:
     """Return the reason why something is called `text`. It says so if the thing was renamed after its name was
     chosen."""
     if chosen is None:
-        return Name(text, otherwise)
+        return ChosenName(text, otherwise)
     name = chosen.explain(text)
     if name.change or text == name.won.name:
         return name
-    return Name(text, name.won, name.lost, f"`{name.won.name}` at first, then changed for its place")
+    return ChosenName(text, name.won, name.lost, f"`{name.won.name}` at first, then changed for its place")

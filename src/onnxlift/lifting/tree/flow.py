@@ -37,19 +37,19 @@ SIZE_ATTRIBUTES = {
 
 
 @dataclass(eq=False)
-class Block:
+class RepeatedBlock:
     """A module to be: consecutive nodes of the line, with the blocks inside it. A `branch` is the part whose result a
     residual sum adds to its input."""
 
     start: int
     end: int
-    children: list[Block] = field(default_factory=list)
+    children: list[RepeatedBlock] = field(default_factory=list)
     branch: bool = False
 
-    def moved(self, distance: int) -> Block:
+    def moved(self, distance: int) -> RepeatedBlock:
         """Return the same block at another place in the line."""
         children = [child.moved(distance) for child in self.children]
-        return Block(self.start + distance, self.end + distance, children, self.branch)
+        return RepeatedBlock(self.start + distance, self.end + distance, children, self.branch)
 
 
 @dataclass

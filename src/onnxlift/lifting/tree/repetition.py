@@ -30,9 +30,9 @@ from onnxlift.ir.origin.names import is_counted_weight, says_nothing
 from onnxlift.lifting.ops.layer_nodes import kind_of
 
 from .flow import (
-    Block,
     Flow,
     Piece,
+    RepeatedBlock,
     attends,
     depth_first,
     find_flow,
@@ -129,12 +129,12 @@ class Search:
         self.symbols = symbols
         self.layers = list(accumulate((is_layer(node) for node in flow.nodes), initial=0))  # before each position
 
-    def blocks(self, low: int, high: int, inside: bool = False) -> list[Block]:
+    def blocks(self, low: int, high: int, inside: bool = False) -> list[RepeatedBlock]:
         """Return the blocks among the pieces from `low` to `high`, in order. `inside` says that these pieces are in
         another block."""
         symbols = self.symbols[low:high]
         where = _positions(symbols)
-        found: list[Block] = []
+        found: list[RepeatedBlock] = []
 
         def take(body: Sequence[int]) -> bool:
             """Make a block at each place of a body, if more than one place is still free and can be a block."""
@@ -248,10 +248,10 @@ class Search:
         start, end = self._range(first, last)
         return self.layers[end] - self.layers[start] >= FEWEST_LAYERS and end - start >= FEWEST_NODES
 
-    def _instances(self, places: list[Piece]) -> Iterator[Block]:
+    def _instances(self, places: list[Piece]) -> Iterator[RepeatedBlock]:
         """Yield a block for each of these places, where the pieces are equal. The blocks inside are found only once."""
         first, last = places[0]
-        model = Block(*self._range(first, last))
+        model = RepeatedBlock(*self._range(first, last))
         if last - first > 1:
             model.children = self.blocks(first, last, inside=True)
         covered = {position for child in model.children for position in range(child.start, child.end)}
@@ -260,7 +260,7 @@ class Search:
         for start, _ in places:
             yield model.moved(self.pieces[start][0] - model.start)
 
-    def _branch(self, piece: Piece) -> Block | None:
+    def _branch(self, piece: Piece) -> RepeatedBlock | None:
         """Return the branch of a residual sum: the part of a piece that is added to the piece's input, without the norm
         at its beginning. It is an attention or an MLP."""
         start, end = piece
@@ -277,7 +277,7 @@ class Search:
             return None
         if self.layers[end] - self.layers[start] < FEWEST_LAYERS or len(self.flow.entries((start, end))) > MOST_INPUTS:
             return None
-        return Block(start, end, branch=True)
+        return RepeatedBlock(start, end, branch=True)
 
     def _range(self, first: int, last: int) -> Piece:
         return self.pieces[first][0], self.pieces[last - 1][1]

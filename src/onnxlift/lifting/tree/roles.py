@@ -21,14 +21,14 @@ import onnx_ir as ir
 from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.ops.layer_nodes import family_of, kind_of
 
-from .flow import Block, Flow, attends, is_convolution, is_layer, residual_sum
+from .flow import Flow, RepeatedBlock, attends, is_convolution, is_layer, residual_sum
 from .paths import ModulePaths, Path, weights_of
 
 _CLASSES = {"encoder_layers": "EncoderLayer", "decoder_layers": "DecoderLayer"}
 _MEANS = {"GlobalAveragePool", "ReduceMean"}
 
 
-def name_blocks(flow: Flow, blocks: Sequence[Block], paths: ModulePaths) -> None:
+def name_blocks(flow: Flow, blocks: Sequence[RepeatedBlock], paths: ModulePaths) -> None:
     """Give the nodes of `blocks` their paths."""
     _Naming(flow, paths).name(blocks, ())
     paths.guessed = True
@@ -54,7 +54,7 @@ def name_projections(graph: ir.Graph, paths: ModulePaths) -> int:
 
 MOST_ATTENTIONS = 8  # in a block; a block with more is no layer of a decoder
 
-Row = tuple[str, list[Block]]
+Row = tuple[str, list[RepeatedBlock]]
 """The word for a row of blocks, and the blocks."""
 
 
@@ -63,7 +63,7 @@ class _Naming:
         self.flow = flow
         self.paths = paths
 
-    def name(self, blocks: Sequence[Block], prefix: Path) -> None:
+    def name(self, blocks: Sequence[RepeatedBlock], prefix: Path) -> None:
         """Give the blocks that lie in the module at `prefix` their paths."""
         rows = self._on_two_sides(list(self._rows(blocks)))
         count = Counter(word for word, _ in rows)
@@ -89,9 +89,9 @@ class _Naming:
             for side, (word, row) in zip(sides, rows, strict=True)
         ]
 
-    def _rows(self, blocks: Sequence[Block]) -> Iterator[Row]:
+    def _rows(self, blocks: Sequence[RepeatedBlock]) -> Iterator[Row]:
         """Yield rows of blocks that follow each other and do the same kind of thing, each with the word for it."""
-        rows: list[list[Block]] = []
+        rows: list[list[RepeatedBlock]] = []
         for block in blocks:
             before = rows[-1][-1] if rows else None
             follows = before is not None and before.end == block.start and not block.branch
@@ -112,7 +112,7 @@ class _Naming:
             else:
                 yield ("embeddings" if self._embeds(row[0]) else "block"), row
 
-    def _enter(self, block: Block, path: Path) -> None:
+    def _enter(self, block: RepeatedBlock, path: Path) -> None:
         self.paths.called.add(path)
         self.paths.classes[path] = _CLASSES.get(path[-2] if len(path) > 1 else "") or self._class(block)
         inner = {position for child in block.children for position in range(child.start, child.end)}
@@ -122,7 +122,7 @@ class _Naming:
             self.paths.by_node[node] = (*path, *names[node].split(".")) if node in names else path
         self.name(block.children, path)
 
-    def _class(self, block: Block) -> str:
+    def _class(self, block: RepeatedBlock) -> str:
         if block.branch:
             return "Attention" if self._attends(block) else "MLP"
         if any(not child.branch for child in block.children):
@@ -139,25 +139,25 @@ class _Naming:
             return "SqueezeExcite" if _excites(self._nodes(block)) else "ConvBlock"
         return "ResidualBlock" if any(value in entries for value in total.inputs) else "DownsampleBlock"
 
-    def _nodes(self, block: Block) -> list[ir.Node]:
+    def _nodes(self, block: RepeatedBlock) -> list[ir.Node]:
         return self.flow.nodes[block.start : block.end]
 
-    def _attends(self, block: Block) -> bool:
+    def _attends(self, block: RepeatedBlock) -> bool:
         return attends(self._nodes(block))
 
-    def _crosses(self, block: Block) -> bool:
+    def _crosses(self, block: RepeatedBlock) -> bool:
         """Tell whether an attention of the block takes its keys from something else than its queries."""
         nodes = self._nodes(block)
         inside = set(nodes)
         attentions = [node for node in nodes if node.op_type in ("Attention", "MultiheadAttention")]
         return len(attentions) <= MOST_ATTENTIONS and any(_is_cross(node, inside) for node in attentions)
 
-    def _embeds(self, block: Block) -> bool:
+    def _embeds(self, block: RepeatedBlock) -> bool:
         """Tell whether all layers of the block are embeddings, perhaps with norms."""
         families = {family_of(node) for node in self._nodes(block) if is_layer(node)}
         return "embedding" in families and families <= {"embedding", "norm"}
 
-    def _kind(self, block: Block) -> str:
+    def _kind(self, block: RepeatedBlock) -> str:
         if any(not child.branch for child in block.children):
             return "stage"
         if self._attends(block):

@@ -36,7 +36,7 @@ class NoBody(Exception):  # noqa: N818  # it never reaches a user: UnsupportedEr
     """A use of the operator that ONNX's own operators cannot express. The text completes 'not supported: ...'."""
 
 
-class Body:
+class BodyBuilder:
     """The body that is being written. `b.Add(x, y)` appends a node and returns its output."""
 
     def __init__(self, node: ir.Node) -> None:
@@ -124,7 +124,7 @@ def has_body(node: ir.Node) -> bool:
 def body_of(node: ir.Node) -> ir.Function:
     """Return the body of `node`, written for its types and attributes. Raise `NoBody` for a use that has none."""
     function = _TABLE[node.domain, node.op_type]
-    b = Body(node)
+    b = BodyBuilder(node)
     parameters = list(inspect.signature(function).parameters.values())[1:]
     positional = _arguments(b, parameters, b.inputs)
     keywords = {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
@@ -148,7 +148,7 @@ def _input(value: Value) -> Value:
     return ir.Value(name=value.name, type=value.type, shape=value.shape)
 
 
-def _arguments(b: Body, parameters: list[inspect.Parameter], inputs: list[Value | None]) -> list[Value | None]:
+def _arguments(b: BodyBuilder, parameters: list[inspect.Parameter], inputs: list[Value | None]) -> list[Value | None]:
     if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
         return inputs
     names = [p for p in parameters if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
@@ -161,7 +161,7 @@ def _arguments(b: Body, parameters: list[inspect.Parameter], inputs: list[Value 
     return given[: len(names)]
 
 
-def _function(b: Body, outputs: Sequence[Value | None]) -> ir.Function:
+def _function(b: BodyBuilder, outputs: Sequence[Value | None]) -> ir.Function:
     """Return the body as a function. It has the inputs of the node, and one more that no node passes: this stands for
     outputs that are not computed."""
     nothing = ir.Value(name="nothing")

@@ -14,7 +14,7 @@ import numpy as np
 
 from onnxlift.ir.inference import symbolic
 
-from .body import Body, Value, body, rank, size
+from .body import BodyBuilder, Value, body, rank, size
 from .microsoft_quant import MatMulIntegerToFloat
 
 Ints = tuple[int, ...]
@@ -23,7 +23,7 @@ _FILTER = -10000.0
 
 @body("Attention")
 def Attention(
-    b: Body,
+    b: BodyBuilder,
     input: Value,
     weights: Value,
     bias: Value | None,
@@ -48,13 +48,13 @@ def Attention(
     if bias is not None:
         projected = b.Add(projected, bias)
     sizes = qkv_hidden_sizes or _thirds(b, size(weights, 1))
-    mask = _Mask(b, mask_index, attention_bias, mask_filter_value, input)
+    mask = _AddedMask(b, mask_index, attention_bias, mask_filter_value, input)
     return _from_projection(b, projected, sizes, mask, past, num_heads, scale, unidirectional)
 
 
 @body("QAttention")
 def QAttention(
-    b: Body,
+    b: BodyBuilder,
     input: Value,
     weight: Value,
     bias: Value,
@@ -77,22 +77,22 @@ def QAttention(
         b.fail("rotary embeddings, or a buffer that past and present share")
     scales = (input_scale, weight_scale, input_zero_point, weight_zero_point)
     projected = MatMulIntegerToFloat(b, input, weight, *scales, bias)
-    mask = _Mask(b, mask_index, None, mask_filter_value, input, input_scale)
+    mask = _AddedMask(b, mask_index, None, mask_filter_value, input, input_scale)
     sizes = _thirds(b, size(weight, 1))
     return _from_projection(b, projected, sizes, mask, past, num_heads, scale, unidirectional)
 
 
-def _thirds(b: Body, total: int | str | None) -> Ints:
+def _thirds(b: BodyBuilder, total: int | str | None) -> Ints:
     if not isinstance(total, int):
         b.fail("the size of its weights is not known")
     return (total // 3,) * 3
 
 
 def _from_projection(
-    b: Body,
+    b: BodyBuilder,
     projected: Value,
     sizes: Ints,
-    mask: _Mask,
+    mask: _AddedMask,
     past: Value | None,
     num_heads: int,
     scale: float,
@@ -113,7 +113,7 @@ def _from_projection(
     return [y, present]
 
 
-def _split(b: Body, projected: Value, sizes: Ints) -> list[Value]:
+def _split(b: BodyBuilder, projected: Value, sizes: Ints) -> list[Value]:
     """Split the projection into queries, keys and values, and name them so."""
     parts = b.several(3, "Split", projected, b.ints(*sizes), axis=-1)
     for part, name in zip(parts, "qkv", strict=True):
@@ -122,7 +122,7 @@ def _split(b: Body, projected: Value, sizes: Ints) -> list[Value]:
 
 
 def _attend(
-    b: Body,
+    b: BodyBuilder,
     q: Value,
     k: Value,
     v: Value,
@@ -153,13 +153,13 @@ def _attend(
     return [*outputs, *[None] * (3 - len(outputs))]
 
 
-class _Mask:
+class _AddedMask:
     """A mask, a bias, or both, which are added to the scores. `like` has the element type of the scores, and the first
     axis of `input` is the batch."""
 
     def __init__(
         self,
-        b: Body,
+        b: BodyBuilder,
         mask: Value | None,
         bias: Value | None,
         filter_value: float,
@@ -215,7 +215,7 @@ class _Mask:
 
 @body("MultiHeadAttention")
 def MultiHeadAttention(
-    b: Body,
+    b: BodyBuilder,
     query: Value,
     key: Value | None,
     value: Value | None,
@@ -237,7 +237,7 @@ def MultiHeadAttention(
     keys and values with the heads split off already."""
     if past_sequence_length is not None or cache_indirection is not None:
         b.fail("a buffer that past and present share")
-    mask = _Mask(b, key_padding_mask, attention_bias, mask_filter_value, query)
+    mask = _AddedMask(b, key_padding_mask, attention_bias, mask_filter_value, query)
     q, k, v = _three(b, query, key, value)
     split_keys = rank(key) == 4
     if bias is not None:
@@ -257,7 +257,7 @@ def MultiHeadAttention(
     return [b.Reshape(b.Transpose(y, perm=[0, 2, 1, 3]), b.ints(0, 0, -1)), *present]
 
 
-def _three(b: Body, query: Value, key: Value | None, value: Value | None) -> list[Value]:
+def _three(b: BodyBuilder, query: Value, key: Value | None, value: Value | None) -> list[Value]:
     """Return queries, keys and values as separate tensors."""
     if key is None:
         if rank(query) != 5:
@@ -270,17 +270,17 @@ def _three(b: Body, query: Value, key: Value | None, value: Value | None) -> lis
     return [query, key, value]
 
 
-def _unpacked(b: Body, packed: Value, index: int) -> Value:
+def _unpacked(b: BodyBuilder, packed: Value, index: int) -> Value:
     """Return one part of (batch, length, heads, parts, features), without the axis of heads."""
     part = b.Gather(packed, b.constant(np.asarray(index)), axis=3)
     return b.Reshape(part, b.ints(0, 0, -1))
 
 
-def _with_heads(b: Body, x: Value, heads: int) -> Value:
+def _with_heads(b: BodyBuilder, x: Value, heads: int) -> Value:
     return b.Transpose(b.Reshape(x, b.ints(0, 0, heads, -1)), perm=[0, 2, 1, 3])
 
 
-def _widths(b: Body, query: Value, value: Value | None, bias: Value) -> Ints:
+def _widths(b: BodyBuilder, query: Value, value: Value | None, bias: Value) -> Ints:
     """Return how much of the bias belongs to the queries, the keys and the values."""
     total = size(bias, 0)
     width = size(query, 2) if rank(query) == 3 else None
@@ -291,14 +291,14 @@ def _widths(b: Body, query: Value, value: Value | None, bias: Value) -> Ints:
     return width, width, total - 2 * width
 
 
-def _slices(b: Body, bias: Value, widths: Sequence[int]) -> list[Value]:
+def _slices(b: BodyBuilder, bias: Value, widths: Sequence[int]) -> list[Value]:
     starts = np.concatenate([[0], np.cumsum(widths)]).tolist()
     return [b.Slice(bias, b.ints(starts[i]), b.ints(starts[i + 1]), b.ints(0)) for i in range(len(widths))]
 
 
 @body("DecoderMaskedMultiHeadAttention")
 def DecoderMaskedMultiHeadAttention(
-    b: Body,
+    b: BodyBuilder,
     query: Value,
     key: Value | None,
     value: Value | None,
@@ -343,7 +343,7 @@ def DecoderMaskedMultiHeadAttention(
 
 @body("PackedMultiHeadAttention")
 def PackedMultiHeadAttention(
-    b: Body,
+    b: BodyBuilder,
     query: Value,
     key: Value | None,
     value: Value | None,
@@ -380,7 +380,7 @@ def PackedMultiHeadAttention(
 
 @body("PackedAttention")
 def PackedAttention(
-    b: Body,
+    b: BodyBuilder,
     input: Value,
     weights: Value,
     bias: Value,
@@ -401,7 +401,7 @@ def PackedAttention(
     return _attend_packed(b, q, k, v, cumulative_sequence_length, num_heads, scale)
 
 
-def _attend_packed(b: Body, q: Value, k: Value, v: Value, ends: Value, heads: int, scale: float) -> Value:
+def _attend_packed(b: BodyBuilder, q: Value, k: Value, v: Value, ends: Value, heads: int, scale: float) -> Value:
     zero, one = (b.constant(np.asarray(n)) for n in (0, 1))
     token = b.Range(zero, b.Squeeze(b.Shape(q, start=0, end=1)), one)
     # The index of a token's sequence is the number of sequences that end before the token.
@@ -416,7 +416,7 @@ def _attend_packed(b: Body, q: Value, k: Value, v: Value, ends: Value, heads: in
 
 @body("RotaryEmbedding")
 def RotaryEmbedding(
-    b: Body,
+    b: BodyBuilder,
     input: Value,
     position_ids: Value,
     cos_cache: Value,

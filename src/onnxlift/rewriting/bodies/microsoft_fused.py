@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .body import Body, Value, body, rank
+from .body import BodyBuilder, Value, body, rank
 
 Ints = tuple[int, ...]
 Floats = tuple[float, ...]
@@ -33,7 +33,7 @@ _ACTIVATIONS: dict[str, tuple[str, ...]] = {
 }
 
 
-def activated(b: Body, x: Value, name: str | None, parameters: dict[str, float]) -> Value:
+def activated(b: BodyBuilder, x: Value, name: str | None, parameters: dict[str, float]) -> Value:
     """Return `x` after the named activation; give up if it does not have these parameters."""
     if not name:
         return x
@@ -42,7 +42,7 @@ def activated(b: Body, x: Value, name: str | None, parameters: dict[str, float])
     return b.several(1, name, x, **parameters)[0]
 
 
-def _after_conv(b: Body, x: Value, name: str | None, parameters: Floats | None, like: Value) -> Value:
+def _after_conv(b: BodyBuilder, x: Value, name: str | None, parameters: Floats | None, like: Value) -> Value:
     if name == "Clip" and parameters is not None and len(parameters) == 2:
         return b.Clip(x, *(b.number(limit, like) for limit in parameters))
     names = _ACTIVATIONS.get(name or "", ())
@@ -53,7 +53,7 @@ def _after_conv(b: Body, x: Value, name: str | None, parameters: Floats | None, 
 
 @body("FusedConv", "NhwcConv", "NhwcFusedConv")
 def FusedConv(
-    b: Body,
+    b: BodyBuilder,
     X: Value,
     W: Value,
     B: Value | None,
@@ -82,7 +82,7 @@ def FusedConv(
 
 @body("NhwcMaxPool")
 def NhwcMaxPool(
-    b: Body,
+    b: BodyBuilder,
     x: Value,
     *,
     auto_pad: str = "NOTSET",
@@ -97,7 +97,7 @@ def NhwcMaxPool(
     return channels_last(b, y, rank(x))
 
 
-def channels_first(b: Body, x: Value) -> Value:
+def channels_first(b: BodyBuilder, x: Value) -> Value:
     """Return `x` with its last axis moved behind the batch."""
     axes = rank(x)
     if axes is None:
@@ -105,14 +105,14 @@ def channels_first(b: Body, x: Value) -> Value:
     return b.transposed(x, [0, axes - 1, *range(1, axes - 1)])
 
 
-def channels_last(b: Body, x: Value, axes: int | None) -> Value:
+def channels_last(b: BodyBuilder, x: Value, axes: int | None) -> Value:
     """Return `x`, which has `axes` axes, with the one behind the batch moved to the end."""
     return b.Transpose(x, perm=[0, *range(2, axes or 0), 1])
 
 
 @body("FusedGemm")
 def FusedGemm(
-    b: Body,
+    b: BodyBuilder,
     A: Value,
     B: Value,
     C: Value | None,
@@ -141,7 +141,7 @@ def _given(*inputs: Value | None) -> Sequence[Value]:
 
 @body("FusedMatMul", "TransposeMatMul")
 def FusedMatMul(
-    b: Body,
+    b: BodyBuilder,
     A: Value,
     B: Value,
     *,
@@ -156,7 +156,7 @@ def FusedMatMul(
     return y if alpha == 1 else b.Mul(y, b.number(alpha, A))
 
 
-def _transposed(b: Body, x: Value, matrix: int, batch: int) -> Value:
+def _transposed(b: BodyBuilder, x: Value, matrix: int, batch: int) -> Value:
     axes = rank(x)
     if not (matrix or batch) or axes == 1:
         return x
@@ -172,7 +172,7 @@ def _transposed(b: Body, x: Value, matrix: int, batch: int) -> Value:
 
 @body("FusedMatMulActivation")
 def FusedMatMulActivation(
-    b: Body,
+    b: BodyBuilder,
     A: Value,
     B: Value,
     *,
@@ -196,47 +196,47 @@ def FusedMatMulActivation(
 
 
 @body("GemmFastGelu")
-def GemmFastGelu(b: Body, X: Value, W: Value, bias: Value | None) -> Value:
+def GemmFastGelu(b: BodyBuilder, X: Value, W: Value, bias: Value | None) -> Value:
     """Follow the documentation, since ONNX Runtime's CPU build cannot run it."""
     return FastGelu(b, b.MatMul(X, W), bias)
 
 
 @body("Gelu")
-def Gelu(b: Body, X: Value) -> Value:
+def Gelu(b: BodyBuilder, X: Value) -> Value:
     return b.Gelu(X)
 
 
 @body("BiasGelu")
-def BiasGelu(b: Body, A: Value, B: Value) -> Value:
+def BiasGelu(b: BodyBuilder, A: Value, B: Value) -> Value:
     return b.Gelu(b.Add(A, B))
 
 
 @body("FastGelu")
-def FastGelu(b: Body, X: Value, bias: Value | None) -> Value:
+def FastGelu(b: BodyBuilder, X: Value, bias: Value | None) -> Value:
     """The approximation by tanh."""
     return b.Gelu(X if bias is None else b.Add(X, bias), approximate="tanh")
 
 
 @body("QuickGelu")
-def QuickGelu(b: Body, X: Value, *, alpha: float = float(np.float32(1.702))) -> Value:
+def QuickGelu(b: BodyBuilder, X: Value, *, alpha: float = float(np.float32(1.702))) -> Value:
     return b.Mul(X, b.Sigmoid(X if alpha == 1 else b.Mul(X, b.number(alpha, X))))
 
 
 @body("BiasAdd")
-def BiasAdd(b: Body, X: Value, bias: Value, skip: Value) -> Value:
+def BiasAdd(b: BodyBuilder, X: Value, bias: Value, skip: Value) -> Value:
     """Follow the documentation, since ONNX Runtime's CPU build cannot run it."""
     return b.Add(b.Add(X, bias), skip)
 
 
 @body("BiasSplitGelu")
-def BiasSplitGelu(b: Body, X: Value, bias: Value) -> Value:
+def BiasSplitGelu(b: BodyBuilder, X: Value, bias: Value) -> Value:
     """Follow the documentation, since ONNX Runtime's CPU build cannot run it."""
     left, right = b.several(2, "Split", b.Add(X, bias), axis=-1, num_outputs=2)
     return b.Mul(left, b.Gelu(right))
 
 
 @body("BiasSoftmax")
-def BiasSoftmax(b: Body, data: Value, bias: Value, *, axis: int = 1, is_inner_broadcast: int) -> Value:
+def BiasSoftmax(b: BodyBuilder, data: Value, bias: Value, *, axis: int = 1, is_inner_broadcast: int) -> Value:
     """The softmax goes over all axes from `axis` on. The bias lacks axes in front of `axis` (inner) or in front of all
     axes (outer); in both cases it broadcasts. The body follows the documentation, since ONNX Runtime's CPU build cannot
     run it."""

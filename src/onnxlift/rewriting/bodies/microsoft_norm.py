@@ -9,7 +9,7 @@ import numpy as np
 
 from onnxlift.ir.graph.constants import constant
 
-from .body import Body, Value, body, rank
+from .body import BodyBuilder, Value, body, rank
 from .microsoft_fused import channels_first, channels_last
 
 _EPSILON = 1e-12
@@ -18,7 +18,7 @@ _ZERO, _ONE = np.asarray(0), np.asarray(1)
 
 @body("SimplifiedLayerNormalization", domain="")
 def SimplifiedLayerNormalization(
-    b: Body, X: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+    b: BodyBuilder, X: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Value:
     """RMSNormalization, under the name that ONNX Runtime gave it before ONNX had it. It is still in the default
     domain."""
@@ -27,7 +27,7 @@ def SimplifiedLayerNormalization(
 
 @body("SkipLayerNormalization")
 def SkipLayerNormalization(
-    b: Body,
+    b: BodyBuilder,
     input: Value,
     skip: Value,
     gamma: Value,
@@ -46,13 +46,13 @@ def SkipLayerNormalization(
 
 @body("SkipSimplifiedLayerNormalization")
 def SkipSimplifiedLayerNormalization(
-    b: Body, input: Value, skip: Value, gamma: Value, bias: Value | None, *, epsilon: float = _EPSILON
+    b: BodyBuilder, input: Value, skip: Value, gamma: Value, bias: Value | None, *, epsilon: float = _EPSILON
 ) -> list[Value | None]:
     total = _residual_sum(b, input, skip, bias)
     return [b.RMSNormalization(total, gamma, axis=-1, epsilon=epsilon), None, None, total]
 
 
-def _residual_sum(b: Body, input: Value, skip: Value, bias: Value | None) -> Value:
+def _residual_sum(b: BodyBuilder, input: Value, skip: Value, bias: Value | None) -> Value:
     """Return `input + skip + bias`. If one side is the product with a weight, the bias is added to that first: it is
     the bias of a linear layer."""
     if bias is None:
@@ -62,7 +62,7 @@ def _residual_sum(b: Body, input: Value, skip: Value, bias: Value | None) -> Val
     return b.Add(b.Add(input, bias), skip)
 
 
-def _is_projection(b: Body, index: int) -> bool:
+def _is_projection(b: BodyBuilder, index: int) -> bool:
     source = b.node.inputs[index]
     node = None if source is None else source.producer()
     return node is not None and node.op_type == "MatMul" and constant(node.inputs[1]) is not None
@@ -70,7 +70,7 @@ def _is_projection(b: Body, index: int) -> bool:
 
 @body("EmbedLayerNormalization")
 def EmbedLayerNormalization(
-    b: Body,
+    b: BodyBuilder,
     input_ids: Value,
     segment_ids: Value | None,
     word_embedding: Value,
@@ -97,7 +97,7 @@ def EmbedLayerNormalization(
     return [y, _mask_index(b, input_ids, mask) if b.wants(1) else None, total]
 
 
-def _mask_index(b: Body, input_ids: Value, mask: Value | None) -> Value:
+def _mask_index(b: BodyBuilder, input_ids: Value, mask: Value | None) -> Value:
     """Return how many words of each sequence the mask leaves; 0 without a mask."""
     if mask is None:
         return b.ReduceSum(b.Sub(input_ids, input_ids), b.ints(1), keepdims=0)
@@ -106,7 +106,7 @@ def _mask_index(b: Body, input_ids: Value, mask: Value | None) -> Value:
 
 @body("GroupNorm")
 def GroupNorm(
-    b: Body,
+    b: BodyBuilder,
     X: Value,
     gamma: Value,
     beta: Value,
@@ -123,7 +123,7 @@ def GroupNorm(
 
 @body("SkipGroupNorm")
 def SkipGroupNorm(
-    b: Body,
+    b: BodyBuilder,
     X: Value,
     gamma: Value,
     beta: Value,
@@ -150,7 +150,7 @@ def SkipGroupNorm(
 
 
 def _group_norm(
-    b: Body,
+    b: BodyBuilder,
     x: Value,
     like: Value,
     gamma: Value,

@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-from .body import Body, Value, body, rank
+from .body import BodyBuilder, Value, body, rank
 
 
 @body("Trilu")
-def Trilu(b: Body, X: Value, k: Value | None, *, upper: int = 1) -> Value:
+def Trilu(b: BodyBuilder, X: Value, k: Value | None, *, upper: int = 1) -> Value:
     return b.Trilu(X, k, upper=upper)
 
 
 @body("Range")
-def Range(b: Body, start: Value, limit: Value, delta: Value | None) -> Value:
+def Range(b: BodyBuilder, start: Value, limit: Value, delta: Value | None) -> Value:
     """The bounds may be lists of one number; the step is 1 if not given."""
     step = b.number(1, start) if delta is None else delta
     return b.Range(*(value if rank(value) == 0 else b.Reshape(value, b.ints()) for value in (start, limit, step)))
 
 
 @body("ExpandDims")
-def ExpandDims(b: Body, X: Value, axis: Value) -> Value:
+def ExpandDims(b: BodyBuilder, X: Value, axis: Value) -> Value:
     return b.Unsqueeze(X, b.Reshape(b.Cast(axis, to=7), b.ints(1)))
 
 
 @body("GatherND")
-def GatherND(b: Body, data: Value, indices: Value) -> Value:
+def GatherND(b: BodyBuilder, data: Value, indices: Value) -> Value:
     return b.GatherND(data, b.Cast(indices, to=7))
 
 
 @body("GridSample")
 def GridSample(
-    b: Body, X: Value, Grid: Value, *, align_corners: int = 0, mode: str = "bilinear", padding_mode: str = "zeros"
+    b: BodyBuilder,
+    X: Value,
+    Grid: Value,
+    *,
+    align_corners: int = 0,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
 ) -> Value:
     """ONNX renamed two of the modes."""
     renamed = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
@@ -37,7 +43,7 @@ def GridSample(
 
 
 @body("Pad")
-def Pad(b: Body, data: Value, pads: Value, value: Value | None, *, mode: str = "constant") -> Value:
+def Pad(b: BodyBuilder, data: Value, pads: Value, value: Value | None, *, mode: str = "constant") -> Value:
     """The pads may be a matrix of one row, and the value a list of one number."""
     amounts = pads if rank(pads) == 1 else b.Reshape(pads, b.ints(-1))
     fill = value if value is None or rank(value) == 0 else b.Reshape(value, b.ints())
@@ -46,7 +52,7 @@ def Pad(b: Body, data: Value, pads: Value, value: Value | None, *, mode: str = "
 
 @body("TorchEmbedding")
 def TorchEmbedding(
-    b: Body, weight: Value, indices: Value, padding_idx: Value | None, scale_grad_by_freq: Value | None
+    b: BodyBuilder, weight: Value, indices: Value, padding_idx: Value | None, scale_grad_by_freq: Value | None
 ) -> Value:
     """The inputs after the indices concern gradients only. The body follows the documentation, since ONNX Runtime's CPU
     build cannot run it."""
@@ -55,7 +61,7 @@ def TorchEmbedding(
 
 @body("BiasDropout")
 def BiasDropout(
-    b: Body,
+    b: BodyBuilder,
     data: Value,
     bias: Value,
     residual: Value | None,
@@ -70,12 +76,12 @@ def BiasDropout(
 
 
 @body("SampleOp")
-def SampleOp(b: Body, X: Value) -> Value:
+def SampleOp(b: BodyBuilder, X: Value) -> Value:
     return b.Identity(X)
 
 
 @body("IsAllFinite")
-def IsAllFinite(b: Body, *inputs: Value, isinf_only: int = 0, isnan_only: int = 0) -> Value:
+def IsAllFinite(b: BodyBuilder, *inputs: Value, isinf_only: int = 0, isnan_only: int = 0) -> Value:
     """True if no element of any input is infinite or NaN. The body follows the documentation, since ONNX Runtime's CPU
     build cannot run it."""
     found = []

@@ -14,25 +14,27 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
-from .body import Body, Value, body, is_scalar, rank
+from .body import BodyBuilder, Value, body, is_scalar, rank
 from .microsoft_fused import channels_first, channels_last
 
 Ints = tuple[int, ...]
 
 
 @body("QuantizeLinear")
-def QuantizeLinear(b: Body, x: Value, y_scale: Value, y_zero_point: Value | None, *, axis: int | None = None) -> Value:
+def QuantizeLinear(
+    b: BodyBuilder, x: Value, y_scale: Value, y_zero_point: Value | None, *, axis: int | None = None
+) -> Value:
     return b.QuantizeLinear(x, y_scale, y_zero_point, axis=axis)
 
 
 @body("DequantizeLinear")
 def DequantizeLinear(
-    b: Body, x: Value, x_scale: Value, x_zero_point: Value | None, *, axis: int | None = None
+    b: BodyBuilder, x: Value, x_scale: Value, x_zero_point: Value | None, *, axis: int | None = None
 ) -> Value:
     return b.DequantizeLinear(x, x_scale, x_zero_point, axis=axis)
 
 
-def quantized(b: Body, x: Value, scale: Value, zero_point: Value | None, like: Value) -> Value:
+def quantized(b: BodyBuilder, x: Value, scale: Value, zero_point: Value | None, like: Value) -> Value:
     """Return `x` in steps of `scale`, as integers of the type of the input `like`."""
     if zero_point is not None:
         return b.QuantizeLinear(x, scale, zero_point)
@@ -41,7 +43,7 @@ def quantized(b: Body, x: Value, scale: Value, zero_point: Value | None, like: V
 
 @body("QLinearAdd", "QLinearMul")
 def QLinearAdd(
-    b: Body,
+    b: BodyBuilder,
     A: Value,
     A_scale: Value,
     A_zero_point: Value | None,
@@ -58,7 +60,7 @@ def QLinearAdd(
 
 @body("QLinearWhere")
 def QLinearWhere(
-    b: Body,
+    b: BodyBuilder,
     condition: Value,
     X: Value,
     x_scale: Value,
@@ -74,7 +76,7 @@ def QLinearWhere(
 
 
 @body("QLinearConcat")
-def QLinearConcat(b: Body, Y_scale: Value, Y_zero_point: Value, *inputs: Value | None, axis: int) -> Value:
+def QLinearConcat(b: BodyBuilder, Y_scale: Value, Y_zero_point: Value, *inputs: Value | None, axis: int) -> Value:
     """The inputs come in threes: tensor, scale, zero point."""
     if len(inputs) % 3 or None in inputs[0::3] or None in inputs[1::3]:
         b.fail("its inputs are not tensors with a scale and a zero point each")
@@ -83,7 +85,7 @@ def QLinearConcat(b: Body, Y_scale: Value, Y_zero_point: Value, *inputs: Value |
 
 
 def _around(
-    b: Body,
+    b: BodyBuilder,
     function: Callable[[Value], Value],
     X: Value,
     X_scale: Value,
@@ -97,14 +99,14 @@ def _around(
 
 @body("QLinearSigmoid")
 def QLinearSigmoid(
-    b: Body, X: Value, X_scale: Value, X_zero_point: Value | None, Y_scale: Value, Y_zero_point: Value | None
+    b: BodyBuilder, X: Value, X_scale: Value, X_zero_point: Value | None, Y_scale: Value, Y_zero_point: Value | None
 ) -> Value:
     return _around(b, b.Sigmoid, X, X_scale, X_zero_point, Y_scale, Y_zero_point)
 
 
 @body("QLinearLeakyRelu")
 def QLinearLeakyRelu(
-    b: Body,
+    b: BodyBuilder,
     X: Value,
     X_scale: Value,
     X_zero_point: Value | None,
@@ -118,7 +120,7 @@ def QLinearLeakyRelu(
 
 @body("QLinearSoftmax")
 def QLinearSoftmax(
-    b: Body,
+    b: BodyBuilder,
     X: Value,
     X_scale: Value,
     x_zero_point: Value | None,
@@ -141,7 +143,7 @@ def QLinearSoftmax(
 
 @body("QLinearReduceMean")
 def QLinearReduceMean(
-    b: Body,
+    b: BodyBuilder,
     data: Value,
     data_scale: Value,
     data_zero_point: Value | None,
@@ -165,7 +167,7 @@ def QLinearReduceMean(
 
 @body("QLinearAveragePool")
 def QLinearAveragePool(
-    b: Body,
+    b: BodyBuilder,
     X: Value,
     x_scale: Value,
     x_zero_point: Value | None,
@@ -191,7 +193,7 @@ def QLinearAveragePool(
 
 @body("QLinearGlobalAveragePool")
 def QLinearGlobalAveragePool(
-    b: Body,
+    b: BodyBuilder,
     X: Value,
     x_scale: Value,
     x_zero_point: Value,
@@ -206,7 +208,7 @@ def QLinearGlobalAveragePool(
     return _around(b, pool, X, x_scale, x_zero_point, y_scale, y_zero_point)
 
 
-def _on_channels_first(b: Body, x: Value, like: Value, last: int, function: Callable[[Value], Value]) -> Value:
+def _on_channels_first(b: BodyBuilder, x: Value, like: Value, last: int, function: Callable[[Value], Value]) -> Value:
     """Return `function` of `x`, with the channels moved behind the batch for the call if they are last. `x` has the
     axes of the input `like`."""
     if not last:
@@ -217,7 +219,7 @@ def _on_channels_first(b: Body, x: Value, like: Value, last: int, function: Call
 
 @body("QLinearConv")
 def QLinearConv(
-    b: Body,
+    b: BodyBuilder,
     x: Value,
     x_scale: Value,
     x_zero_point: Value,
@@ -247,7 +249,7 @@ def QLinearConv(
 
 @body("QGemm")
 def QGemm(
-    b: Body,
+    b: BodyBuilder,
     A: Value,
     a_scale: Value,
     a_zero_point: Value,
@@ -272,7 +274,7 @@ def QGemm(
     return y if y_scale is None else b.QuantizeLinear(y, y_scale, y_zero_point)
 
 
-def _scaled(b: Body, total: Value, a_scale: Value, b_scale: Value) -> Value:
+def _scaled(b: BodyBuilder, total: Value, a_scale: Value, b_scale: Value) -> Value:
     """Return the numbers that sums of integer products stand for."""
     if not is_scalar(a_scale):
         b.fail("the scale of its first operand is not one number")
@@ -281,7 +283,7 @@ def _scaled(b: Body, total: Value, a_scale: Value, b_scale: Value) -> Value:
 
 @body("MatMulIntegerToFloat")
 def MatMulIntegerToFloat(
-    b: Body,
+    b: BodyBuilder,
     A: Value,
     B: Value,
     a_scale: Value,
@@ -296,7 +298,7 @@ def MatMulIntegerToFloat(
 
 @body("DynamicQuantizeMatMul")
 def DynamicQuantizeMatMul(
-    b: Body, A: Value, B: Value, b_scale: Value, b_zero_point: Value | None, bias: Value | None
+    b: BodyBuilder, A: Value, B: Value, b_scale: Value, b_zero_point: Value | None, bias: Value | None
 ) -> Value:
     """A is quantised to the range of its values."""
     a, a_scale, a_zero_point = b.several(3, "DynamicQuantizeLinear", A)
@@ -307,7 +309,7 @@ def DynamicQuantizeMatMul(
 
 @body("QEmbedLayerNormalization")
 def QEmbedLayerNormalization(
-    b: Body,
+    b: BodyBuilder,
     input_ids: Value,
     segment_ids: Value | None,
     word_embedding_quant: Value,
@@ -347,26 +349,26 @@ def QEmbedLayerNormalization(
 
 
 @body("MulInteger")
-def MulInteger(b: Body, A: Value, A_zero_point: Value | None, B: Value, B_zero_point: Value | None) -> Value:
+def MulInteger(b: BodyBuilder, A: Value, A_zero_point: Value | None, B: Value, B_zero_point: Value | None) -> Value:
     """Follow the documentation, since ONNX Runtime's CPU build cannot run it."""
     return b.Mul(_centred(b, A, A_zero_point), _centred(b, B, B_zero_point))
 
 
-def _centred(b: Body, x: Value, zero_point: Value | None) -> Value:
+def _centred(b: BodyBuilder, x: Value, zero_point: Value | None) -> Value:
     wide = _int32(b, x)
     return wide if zero_point is None else b.Sub(wide, _int32(b, zero_point))
 
 
-def _int32(b: Body, x: Value) -> Value:
+def _int32(b: BodyBuilder, x: Value) -> Value:
     return b.Cast(x, to=int(ir.DataType.INT32))
 
 
 @body("ReduceSumInteger")
-def ReduceSumInteger(b: Body, data: Value, *, axes: Ints, keepdims: int) -> Value:
+def ReduceSumInteger(b: BodyBuilder, data: Value, *, axes: Ints, keepdims: int) -> Value:
     """Follow the documentation, since ONNX Runtime's CPU build cannot run it."""
     return b.ReduceSum(_int32(b, data), b.ints(*axes), keepdims=keepdims)
 
 
 @body("MatMulInteger16")
-def MatMulInteger16(b: Body, A: Value, B: Value) -> Value:
+def MatMulInteger16(b: BodyBuilder, A: Value, B: Value) -> Value:
     return b.MatMul(_int32(b, A), _int32(b, B))

@@ -132,7 +132,7 @@ def _rename(table: ir.Value, name: str, rule: Rule) -> None:
     mark_restored(table, _REASON, is_named=True)
 
 
-def _parameter(graph: ir.Graph, table: ir.Value, name: str, change: Change) -> ir.Value:
+def _parameter(graph: ir.Graph, table: ir.Value, name: str, change: ShapeChange) -> ir.Value:
     """Add the parameter that a constant was made from by this change."""
     tensor = constant(table)
     assert tensor is not None
@@ -140,7 +140,7 @@ def _parameter(graph: ir.Graph, table: ir.Value, name: str, change: Change) -> i
 
 
 @dataclass(frozen=True)
-class Change:
+class ShapeChange:
     """A change that the exporter made to the shape of a parameter. `undo` computes the parameter's numbers from those
     of the constant; `redo` inserts the node that makes the constant's value from the parameter."""
 
@@ -172,8 +172,8 @@ def _insert_lookup(edit: Edit, node: ir.Node, table: ir.Value, parameter: ir.Val
     return edit.insert(node, "Gather", [parameter, positions], like=table, shape=shape, name=f"{parameter.name}.rows")
 
 
-NEW_AXES = Change(_without_new_axes, _insert_unsqueeze)
-ALL_ROWS = Change(_first_row, _insert_lookup)
+NEW_AXES = ShapeChange(_without_new_axes, _insert_unsqueeze)
+ALL_ROWS = ShapeChange(_first_row, _insert_lookup)
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class Rule:
 
     applies: Callable[[ir.Value], bool]
     parameter: Callable[[ir.Value, Sequence[str]], str | None]
-    change: Change | None = None
+    change: ShapeChange | None = None
     is_lookup: bool = False
 
 

@@ -29,7 +29,7 @@ from onnxlift.stages import step
 
 
 @dataclass(frozen=True)
-class Source:
+class SizeSource:
     """The size of one axis of an input, multiplied by a factor."""
 
     value: ir.Value
@@ -40,11 +40,11 @@ class Source:
 @step("named-sizes", repeats=True)
 def run(model: ir.Model) -> int:
     """Read sizes from inputs; return how many."""
-    inputs: dict[str, Source] = {}
+    inputs: dict[str, SizeSource] = {}
     for value in model.graph.inputs:
         for axis, size in enumerate(shape_of(value) or ()):
             if isinstance(size, str) and value.const_value is None:
-                inputs.setdefault(size, Source(value, axis))
+                inputs.setdefault(size, SizeSource(value, axis))
 
     def visit(edit: Edit, node: ir.Node) -> None:
         tensor = _measured(node) if edit.graph is model.graph else None
@@ -71,7 +71,7 @@ def _is_size(value: ir.Value) -> bool:
     return all(user.op_type == "Shape" for user, _ in value.uses())
 
 
-def _multiple(size: str, inputs: Mapping[str, Source]) -> Source | None:
+def _multiple(size: str, inputs: Mapping[str, SizeSource]) -> SizeSource | None:
     """Return where to read `batch`, with the factor 4, if `size` is `4*batch`."""
     factor, _, name = size.partition("*")
     if not factor.isdecimal() or not name.isidentifier() or name not in inputs:
@@ -79,7 +79,7 @@ def _multiple(size: str, inputs: Mapping[str, Source]) -> Source | None:
     return replace(inputs[name], factor=int(factor))
 
 
-def _read(edit: Edit, node: ir.Node, source: Source) -> None:
+def _read(edit: Edit, node: ir.Node, source: SizeSource) -> None:
     output = node.outputs[0]
     shape = () if output.shape is None else output.shape.numpy()
     index = edit.constant(f"{output.name}.axis", np.full(shape, source.axis, np.int64))

@@ -37,7 +37,7 @@ OPTIONS = (MASK, CAUSAL, "scale", "enable_gqa")
 
 
 @dataclass(eq=False)
-class Draft:
+class SignatureDraft:
     """A module as it would be. `origin` maps each of its inputs to the input of the module that is passed there; None
     if there is none."""
 
@@ -107,7 +107,7 @@ def _calls(root: Module) -> dict[Module, list[Assign]]:
     return found
 
 
-def _unified(family: list[Module]) -> Iterator[list[Draft]]:
+def _unified(family: list[Module]) -> Iterator[list[SignatureDraft]]:
     """Yield lists of modules of `family` that can have one signature, and do not have it yet."""
     options = {option for module in family for option in _options(module)}
     drafts = [_with_options(module, options) for module in family]
@@ -131,7 +131,7 @@ def _options(module: Module) -> Mapping[str, Expr]:
     return attention._kwargs
 
 
-def _with_options(module: Module, options: set[str]) -> Draft:
+def _with_options(module: Module, options: set[str]) -> SignatureDraft:
     """Return the module with those of `options` that an attention may leave out. If the mask is an input, it becomes
     the last one."""
     own = dict(_options(module))
@@ -150,10 +150,10 @@ def _with_options(module: Module, options: set[str]) -> Draft:
         return Call(part._function, part._args, ordered) if isinstance(part, Call) and _is_attention(part) else None
 
     body = Block([_rewritten(statement, attend) for statement in module.body.statements])
-    return Draft(module, replace(module, inputs=inputs, body=body), origin)
+    return SignatureDraft(module, replace(module, inputs=inputs, body=body), origin)
 
 
-def _told_apart(draft: Draft, model: Module) -> Draft | None:
+def _told_apart(draft: SignatureDraft, model: Module) -> SignatureDraft | None:
     """Return the draft with an input for each of the model's inputs. If one input stands for two of the model's, the
     second gets a variable of its own. Return None if the forwards do not correspond."""
     given: dict[ir.Value, ir.Value] = {}  # input of the model -> of this module
@@ -173,7 +173,7 @@ def _told_apart(draft: Draft, model: Module) -> Draft | None:
         return None
     order = [given[value] for value in model.inputs]
     inputs = {value: draft.form.inputs.get(value, Tensor(Ref(value), type_of(value))) for value in order}
-    return Draft(draft.module, replace(draft.form, inputs=inputs, body=Block(statements)), origin)
+    return SignatureDraft(draft.module, replace(draft.form, inputs=inputs, body=Block(statements)), origin)
 
 
 def _renamed(names: Iterator[ir.Value], part: Expr) -> Expr | None:
@@ -196,7 +196,7 @@ def _rewritten(statement: Statement, new: Replacement) -> Statement:
     return replace(statement, expr=substitute(statement.expr, new))
 
 
-def _carry_out(draft: Draft, calls: list[Assign], optional: int) -> None:
+def _carry_out(draft: SignatureDraft, calls: list[Assign], optional: int) -> None:
     """Change the module as drafted, and the calls of it."""
     module = draft.module
     for statement in calls:

@@ -36,7 +36,7 @@ from onnxlift.ir.origin.module_paths import module_of
 from onnxlift.rewriting.idioms.attention.multihead.core import Core, Returned, find_core, find_returned
 from onnxlift.rewriting.idioms.attention.multihead.keys import Rows, bias_of, find_rows
 from onnxlift.rewriting.idioms.attention.multihead.layouts import Layout, find_layouts, only_reader
-from onnxlift.rewriting.idioms.attention.multihead.masks import Masks, Sizes, find_masks
+from onnxlift.rewriting.idioms.attention.multihead.masks import AttentionSizes, Masks, find_masks
 from onnxlift.rewriting.idioms.attention.multihead.projection_weights import arranged, is_named, is_packed, weights_of
 from onnxlift.rewriting.idioms.attention.multihead.projections import Projection, find_projection
 from onnxlift.rewriting.idioms.parts.moved_axes import MOVES, Axis, Moved, moves_to
@@ -227,7 +227,7 @@ def _call(edit: Edit, layer: _Layer, layout: Layout) -> _Call | None:
     """Return the call of a layer in this layout; None if its masks or returned weights do not fit the layout."""
     core, rows = layer.core, layer.rows[0].count
     batch, queries, keys = layer.projected[0].sizes["batch"], *(moved.sizes["seq"] for moved in layer.projected[:2])
-    sizes = Sizes(batch, layer.heads, queries, keys, rows, layout.is_batched)
+    sizes = AttentionSizes(batch, layer.heads, queries, keys, rows, layout.is_batched)
     masks = find_masks(edit, core, sizes, module_of(layer.named_by))
     if masks is None or (core.is_causal and queries != keys):
         return None

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.editing.edit import Edit, Lifted, sweep
+from onnxlift.ir.editing.edit import Edit, LiftedOperator, sweep
 from onnxlift.ir.editing.match import DOMAIN, is_private, made_by
 from onnxlift.ir.graph.axes import permutation
 from onnxlift.ir.graph.nodes import is_lifted, is_standard
@@ -33,7 +33,7 @@ def run(model: ir.Model) -> int:
     attentions = [node for region in regions(model) for node in region.graph if is_lifted(node, "Attention")]
     if not any(_is_cut(node) for node in attentions):
         return 0
-    return sweep(model, {Lifted("Attention"): _visit})
+    return sweep(model, {LiftedOperator("Attention"): _visit})
 
 
 def _is_cut(attention: ir.Node) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from onnxlift.ir.editing.edit import Edit, Lifted, sweep
+from onnxlift.ir.editing.edit import Edit, LiftedOperator, sweep
 from onnxlift.ir.editing.match import DOMAIN, drop_unused, is_private, made_by
 from onnxlift.ir.graph.axes import permutation
 from onnxlift.ir.graph.nodes import attribute
@@ -36,7 +36,7 @@ from onnxlift.stages import step
 )
 def run(model: ir.Model) -> int:
     """Index axes where they are; return how often."""
-    return sweep(model, {("Gather", Lifted("Index")): _visit})
+    return sweep(model, {("Gather", LiftedOperator("Index")): _visit})
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:

@@ -29,7 +29,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.editing.edit import Edit, Lifted, sweep
+from onnxlift.ir.editing.edit import Edit, LiftedOperator, sweep
 from onnxlift.ir.editing.match import DOMAIN, both_orders, drop_unused, is_private, made_by
 from onnxlift.ir.editing.near_misses import near_miss
 from onnxlift.ir.graph.axes import swaps_two_axes
@@ -66,7 +66,7 @@ def run(model: ir.Model) -> int:
             "Add": lambda edit, node: _bias(edit, node, by_pytorch),
             ("Reshape", "Flatten"): _reshaped,
         },
-    ) + (sweep(model, {Lifted("Linear"): _keep_product}) if by_pytorch else 0)
+    ) + (sweep(model, {LiftedOperator("Linear"): _keep_product}) if by_pytorch else 0)
 
 
 def _matmul(edit: Edit, node: ir.Node) -> None:

@@ -29,7 +29,7 @@ from functools import partial
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.editing.edit import Edit, Lifted, sweep
+from onnxlift.ir.editing.edit import Edit, LiftedOperator, sweep
 from onnxlift.ir.editing.match import DOMAIN, drop_unused, is_private, is_zeros, made_by
 from onnxlift.ir.editing.near_misses import near_miss
 from onnxlift.ir.graph.axes import permutation
@@ -46,7 +46,7 @@ from onnxlift.rewriting.simplifying import reshapes, transposed_axes, transposes
 from onnxlift.stages import step
 
 _STANDARD = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh"), "RNN": ("tanh",)}
-_LIFTED = tuple(map(Lifted, _STANDARD))
+_LIFTED = tuple(map(LiftedOperator, _STANDARD))
 _DIRECTIONS = ("forward", "reverse", "bidirectional")
 _H, _C, _WEIGHTS = 1, 2, 3  # positions among the inputs of a lifted node; the first two among its outputs too
 

@@ -19,7 +19,7 @@ from functools import partial
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.editing.edit import Edit, Lifted, sweep
+from onnxlift.ir.editing.edit import Edit, LiftedOperator, sweep
 from onnxlift.ir.editing.match import DOMAIN, is_private, made_by
 from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.nodes import attribute, is_standard
@@ -36,7 +36,7 @@ _LAYERS, _FEATURES = (0, -3), (2, -1)  # axes of (layers, batch, features) and (
 def run(model: ir.Model) -> int:
     """Join two directions to one layer; return how many."""
     passed: set[ir.Node] = set()
-    return sweep(model, {Lifted("RNN"): partial(_visit, passed=passed)})
+    return sweep(model, {LiftedOperator("RNN"): partial(_visit, passed=passed)})
 
 
 def _visit(edit: Edit, node: ir.Node, passed: set[ir.Node]) -> None:

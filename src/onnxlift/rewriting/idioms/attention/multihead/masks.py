@@ -40,7 +40,7 @@ _LARGEST = 1 << 24
 
 
 @dataclass(frozen=True)
-class Sizes:
+class AttentionSizes:
     """The sizes of an attention; `rows` is the number of keys that the layer itself appends."""
 
     batch: Dim
@@ -78,7 +78,7 @@ class _Mask:
         return self.value.dtype == ir.DataType.BOOL and not self.hides
 
 
-def find_masks(edit: Edit, core: Core, sizes: Sizes, module: str) -> Masks | None:
+def find_masks(edit: Edit, core: Core, sizes: AttentionSizes, module: str) -> Masks | None:
     """Return the masks of an attention in this module: none, one or both; None if it has a mask that no layer takes."""
     if core.mask is None:
         return Masks()
@@ -91,7 +91,7 @@ def find_masks(edit: Edit, core: Core, sizes: Sizes, module: str) -> Masks | Non
     return None
 
 
-def _by_query(edit: Edit, mask: _Mask, sizes: Sizes) -> _Mask | None:
+def _by_query(edit: Edit, mask: _Mask, sizes: AttentionSizes) -> _Mask | None:
     """Return the mask by queries and keys that the layer was given, one for all heads and batches or one for each."""
     shape, by_head = shape_of(mask.value), product((sizes.batch, sizes.heads))
     if shape is None or by_head is None:
@@ -101,7 +101,7 @@ def _by_query(edit: Edit, mask: _Mask, sizes: Sizes) -> _Mask | None:
     return found or _given(edit, mask, (by_head, *axes), sizes.rows)
 
 
-def _masks(edit: Edit, first: _Mask | None, second: _Mask | None, sizes: Sizes, module: str) -> Masks | None:
+def _masks(edit: Edit, first: _Mask | None, second: _Mask | None, sizes: AttentionSizes, module: str) -> Masks | None:
     """Return the two masks as arguments of one call."""
     given = [mask for mask in (first, second) if mask is not None]
     if any(_is_made_in(module, mask.value) for mask in given):
@@ -119,7 +119,7 @@ def _masks(edit: Edit, first: _Mask | None, second: _Mask | None, sizes: Sizes, 
     return replace(masks, is_causal=is_usual and hides_later(edit, first.value, inverted=first.hides))
 
 
-def _parts(edit: Edit, mask: _Mask, sizes: Sizes) -> Iterator[tuple[_Mask | None, _Mask | None]]:
+def _parts(edit: Edit, mask: _Mask, sizes: AttentionSizes) -> Iterator[tuple[_Mask | None, _Mask | None]]:
     """Yield the possible pairs of a mask by queries and keys, and a mask by batches and keys."""
     if _is_padding(mask.value, sizes):
         yield None, mask
@@ -146,7 +146,7 @@ def _before_split(edit: Edit, mask: ir.Value) -> ir.Value:
     return before
 
 
-def _is_padding(value: ir.Value | None, sizes: Sizes) -> bool:
+def _is_padding(value: ir.Value | None, sizes: AttentionSizes) -> bool:
     """Tell whether a mask has a number for each batch and key, the same for all heads and queries."""
     shape = shape_of(value)
     if shape is None:
@@ -157,7 +157,7 @@ def _is_padding(value: ir.Value | None, sizes: Sizes) -> bool:
     return leading == (sizes.batch, 1, 1) or (sizes.heads == 1 and leading == (sizes.batch, 1))
 
 
-def _for_all_heads(edit: Edit, mask: ir.Value | None, sizes: Sizes) -> ir.Value | None:
+def _for_all_heads(edit: Edit, mask: ir.Value | None, sizes: AttentionSizes) -> ir.Value | None:
     """Return the mask by batches and keys that `mask` repeats for all heads and queries."""
     if _is_padding(mask, sizes):
         return mask

@@ -30,7 +30,7 @@ _OWN_NAMES = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
 
 
 @dataclass(frozen=True)
-class Weights:
+class PackedProjections:
     """The weights of the three projections, packed in one or one each, and their bias."""
 
     weight: ir.Value
@@ -108,11 +108,11 @@ def _is_own_bias(projection: Projection, of_weight: ir.Value | None) -> bool:
     return origin_of(bias).has_made_up_name and tensor.size == projection.rows
 
 
-def weights_of(edit: Edit, projections: Sequence[Projection], owner: str) -> Weights:
+def weights_of(edit: Edit, projections: Sequence[Projection], owner: str) -> PackedProjections:
     """Return the weights of a layer with these (arranged) projections; `owner` is the prefix of their names."""
     first = projections[0]
     if is_packed(projections):
-        return Weights(first.weight, first.bias)
+        return PackedProjections(first.weight, first.bias)
     parts = list({p.weight: p for p in projections}.values())
     bias = first.bias
     if bias is not None and not is_named(bias, IN_BIAS):
@@ -122,10 +122,12 @@ def weights_of(edit: Edit, projections: Sequence[Projection], owner: str) -> Wei
         )
     if any(p.columns != first.columns for p in parts):
         query, key, value = (p.weight for p in parts)
-        return Weights(query, bias, key, value)
+        return PackedProjections(query, bias, key, value)
     axis = 0 if first.is_transposed else 1
     weights = [p.weight for p in parts]
-    return Weights(_joined(edit, f"{owner}{IN_WEIGHT}", weights, lambda arrays: np.concatenate(arrays, axis)), bias)
+    return PackedProjections(
+        _joined(edit, f"{owner}{IN_WEIGHT}", weights, lambda arrays: np.concatenate(arrays, axis)), bias
+    )
 
 
 def _joined(edit: Edit, name: str, values: Sequence[ir.Value], join: Callable[[list[Array]], Array]) -> ir.Value:

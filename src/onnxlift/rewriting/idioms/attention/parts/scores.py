@@ -33,7 +33,7 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Weights:
+class AttentionWeights:
     """The softmax of scores, and the attributes of its dropout in training."""
 
     scores: Scores
@@ -44,12 +44,12 @@ class Weights:
         return rank(self.scores.q) == rank(self.scores.k_transposed) == axes and self.scores.mask.fits()
 
 
-def find_weights(edit: Edit, probabilities: ir.Value | None, nodes: list[ir.Node]) -> Weights | None:
+def find_weights(edit: Edit, probabilities: ir.Value | None, nodes: list[ir.Node]) -> AttentionWeights | None:
     """Return the weights of an attention that `probabilities` are; append the nodes that compute them to `nodes`."""
     probabilities, dropout = _before_dropout(edit, probabilities, nodes)
     masked = _before_softmax(edit, probabilities, nodes)
     scores = None if masked is None else find_scores(edit, masked, nodes)
-    return None if scores is None else Weights(scores, dropout)
+    return None if scores is None else AttentionWeights(scores, dropout)
 
 
 def softmax_of_scores(edit: Edit, probabilities: ir.Value | None) -> ir.Node | None:

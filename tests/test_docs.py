@@ -8,6 +8,7 @@ examples of CONTRIBUTING.md by test_contributing.py.)
 
 from __future__ import annotations
 
+import pkgutil
 import re
 import shlex
 import sys
@@ -234,6 +235,11 @@ def test_the_readme_shows_the_peers_in_the_versions_that_are_measured() -> None:
     assert [version for _, version, _ in rows] == [versions[packages.get(name, name)] for name, _, _ in rows]
     (of_nodes,) = re.findall(r"among them ([\d,]+) of the", " ".join(README.read_text(encoding="utf-8").split()))
     assert rows[0][::2] == ("onnxlift", of_nodes)
+
+
+def test_what_the_page_on_python_describes_is_there() -> None:
+    for name in re.findall(r"^::: (\S+)$", page_of("api"), re.MULTILINE):
+        assert pkgutil.resolve_name(name) is not None
 
 
 def test_the_site_has_every_page() -> None:

@@ -1,1 +1,1 @@
-"""Python code as data: expressions and statements that operator functions build and `emit/` turns into text."""
+"""Python code as data: expressions and statements that operator functions build and `lifting/text/` writes."""

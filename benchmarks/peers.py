@@ -14,7 +14,8 @@ case. What counts as passed:
   the result is narrowed to what the model declares.
 
 onnx2torch and onnx2pytorch use torchvision. Where pip finds only a build for CUDA, its compiled operators do not load:
-what onnx2pytorch does with them (ImageDecoder, DeformConv, RoiAlign: 15 cases) fails then, and says so.
+what onnx2pytorch does with them fails then. 13 cases of ImageDecoder, DeformConv and RoiAlign say so; two more, of
+RoiAlign, ran out of time (60 s), probably for the same reason.
 """
 
 from __future__ import annotations

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import sys
+from itertools import zip_longest
 from pathlib import Path
-from posixpath import normpath
+from posixpath import dirname, normpath, relpath
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -23,6 +24,7 @@ TOP_PAGES = {
     "SECURITY.md": "security.md",
 }
 _LINK = re.compile(r"\[([^\]]+)\]\(([^)#\s]+\.\w+|[^)#:\s]+)(#[^)\s]*)?\)")
+_CODE = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
 _FENCE = re.compile(r"^```python [^\n]*?(title=\"[^\"]*\")?[^\n]*$", re.MULTILINE)
 
 
@@ -39,12 +41,12 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Turn links out of the folder of the documentation into links to pages, or into text; and leave what only our
     tests want to know out of the heads of code blocks."""
     if page.file.src_uri not in (*TOP_PAGES.values(), "command-line.md"):
-        markdown = _linked(markdown, "docs")
+        markdown = _linked(markdown, dirname(f"docs/{page.file.src_uri}"))
     return _FENCE.sub(lambda head: f"```python {head[1] or ''}".rstrip(), markdown)
 
 
 def _linked(markdown: str, folder: str) -> str:
-    """The text of a file of this folder with links that hold on the site."""
+    """The text of a file of this folder with links that hold on the site. Code stays as it is."""
 
     def link(found: re.Match[str]) -> str:
         text, target, anchor = found[1], found[2], found[3] or ""
@@ -52,9 +54,12 @@ def _linked(markdown: str, folder: str) -> str:
             return found[0]
         path = normpath(f"{folder}/{target}" if folder else target)
         page = TOP_PAGES.get(path) or (path.removeprefix("docs/") if path.startswith("docs/") else None)
-        return f"[{text}]({page}{anchor})" if page else f"{text} (`{path}`)"
+        here = folder.removeprefix("docs").lstrip("/") or "."
+        return f"[{text}]({relpath(page, here)}{anchor})" if page else f"{text} (`{path}`)"
 
-    return _LINK.sub(link, markdown)
+    code = _CODE.findall(markdown)
+    texts = (_LINK.sub(link, text) for text in _CODE.split(markdown))
+    return "".join(part for pair in zip_longest(texts, code, fillvalue="") for part in pair)
 
 
 def command_line() -> str:

@@ -8,6 +8,7 @@ examples of CONTRIBUTING.md by test_contributing.py.)
 
 from __future__ import annotations
 
+import pkgutil
 import re
 import shlex
 import sys
@@ -28,6 +29,7 @@ from onnxlift.cli.app import app
 from onnxlift.demo import transformer_block
 from onnxlift.ir.graph.marks import DOMAIN
 from onnxlift.lifting.ops import registry
+from onnxlift.pipeline import STAGES
 from onnxlift.rewriting import bodies
 from onnxlift.run import to_torch
 
@@ -235,10 +237,16 @@ def test_the_readme_shows_the_peers_in_the_versions_that_are_measured() -> None:
     assert rows[0][::2] == ("onnxlift", of_nodes)
 
 
+def test_what_the_page_on_python_describes_is_there() -> None:
+    for name in re.findall(r"^::: (\S+)$", page_of("api"), re.MULTILINE):
+        assert pkgutil.resolve_name(name) is not None
+
+
 def test_the_site_has_every_page() -> None:
     config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    for path in (ROOT / "docs").glob("*.md"):
-        assert path.name in config, path.name
+    for path in (ROOT / "docs").rglob("*.md"):
+        page = path.relative_to(ROOT / "docs").as_posix()
+        assert f" {page}\n" in config, page
 
 
 def test_the_readme_shows_what_is_lifted(request: pytest.FixtureRequest) -> None:
@@ -260,11 +268,31 @@ def test_commands_and_files_that_the_readme_names_exist() -> None:
         assert f"\n{goal}:" in makefile, goal
 
 
-def test_the_files_that_the_architecture_names_exist() -> None:
-    text = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+ARCHITECTURE = [ROOT / "docs" / "ARCHITECTURE.md", *sorted((ROOT / "docs" / "stages").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", ARCHITECTURE, ids=lambda page: page.stem)
+def test_the_files_that_the_architecture_names_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
     source = ROOT / "src" / "onnxlift"
-    for target in set(re.findall(r"`((?:\w+/)+(?:\w+\.py)?|\w+\.py)`", text)):
-        assert (source / target).exists() or (ROOT / target).exists(), target
+    named = re.findall(r"`((?:\w+/)+(?:\w+\.(?:py|md))?|\w+\.py)`", text)
+    assert [target for target in named if not ((source / target).exists() or (ROOT / target).exists())] == []
+    links = re.findall(r"\]\(([\w./-]+\.md)\)", text)
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", ARCHITECTURE, ids=lambda page: page.stem)
+def test_the_architecture_shows_what_is_lifted(page: Path) -> None:
+    """A block that is marked `golden=NAME` stands in the golden source of that name."""
+    blocks = re.findall(r"^```python(?: golden=(\w+))?\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.M)
+    for name, code in blocks:
+        assert code in (ROOT / "tests" / "golden" / "sources" / f"{name}.py").read_text(encoding="utf-8"), code
+
+
+def test_every_stage_has_a_page() -> None:
+    """The first line of a page names the stages that it is about."""
+    titles = " ".join(page.read_text(encoding="utf-8").partition("\n")[0].lower() for page in ARCHITECTURE[1:])
+    assert [stage.name for stage in STAGES if stage.name not in titles] == []
 
 
 SCOREBOARD = ROOT / "docs" / "OPERATORS.md"

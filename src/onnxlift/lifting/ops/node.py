@@ -43,7 +43,7 @@ TRAINS = (
 
 
 class Host(Protocol):
-    """The emitter, as a node sees it while it is being written (see modules/lower.py)."""
+    """The code around a node, as the node sees it while it is being written (see modules/lower.py)."""
 
     shared: dict[Hashable, Ref]
     """Variables of this block that several nodes read, by the key that the nodes give to `once`."""

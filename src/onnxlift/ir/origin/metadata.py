@@ -6,6 +6,7 @@ The metadata is text that anybody may have written, and must be checked before u
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 
 NAME_SCOPES = "pkg.torch.onnx.name_scopes"
 """The paths of the modules around a node, from the outermost to the innermost, and last the operation itself."""
@@ -27,11 +28,17 @@ LONGEST_LIST = 20_000
 
 
 def string_list(text: str | None) -> list[str] | None:
-    """Parse a list of strings that the exporter wrote with `repr`; None for anything else."""
+    """Return a list of strings that the exporter wrote with `repr`; None for any other text."""
     if not text or len(text) > LONGEST_LIST or not text.startswith("["):
         return None
+    found = _parsed(text)
+    return None if found is None else [*found]
+
+
+@lru_cache(maxsize=4096)  # the nodes of one module have the same texts, and several steps read them
+def _parsed(text: str) -> tuple[str, ...] | None:
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
-    return value if isinstance(value, list) and all(isinstance(v, str) for v in value) else None
+    return tuple(value) if isinstance(value, list) and all(isinstance(v, str) for v in value) else None

@@ -72,7 +72,8 @@ class GraphDump:
         return "\n\n".join([*self._parts, f"# As it is written\n\n{_whole(model, node_line)}"]) + "\n"
 
     def _line(self, node: ir.Node) -> str:
-        state = (node.op_type, node.inputs, node.outputs, tuple(node.attributes.values()))
+        # `data`: the mapping's own iteration is slow, and every step asks for the line of every node.
+        state = (node.op_type, node.inputs, node.outputs, *node.attributes.data.values())
         known = self._lines.get(node)
         if known is None or known[0] != state:
             known = self._lines[node] = (state, node_line(node))

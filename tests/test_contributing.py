@@ -46,7 +46,7 @@ def run(project: Path, *arguments: str) -> str:
 def test_every_example_is_a_file_of_its_own_with_a_test() -> None:
     assert len(SOURCES) == len(TESTS) == 5
     for path in SOURCES:
-        assert not (ROOT / path).exists(), path
+        assert not (ROOT / path).exists(), f"an example of CONTRIBUTING.md is called {path}: take another name"
         mirrored = Path(path.replace("src/onnxlift/", "tests/", 1))
         assert str(mirrored.with_name(f"test_{mirrored.name}")) in TESTS
 

@@ -314,7 +314,7 @@ def test_the_scoreboard_is_of_today() -> None:
             versions = [int(version) for version in re.findall(r"\d+", cells.get("since", ""))]
             shown["" if domain == "ai.onnx" else domain, cells["| operator"].removeprefix("| ")] = versions
     expected = {key: sorted(versions) for key, versions in revisions.items()}
-    # An operator that ONNX does not define has no revisions: it is measured, and listed, with the next `make scoreboard`.
+    # An operator that ONNX does not define has no revisions, and is listed when `make scoreboard` has measured it.
     unlisted = {key for key in expected.keys() - shown.keys() if not expected[key]}
     expected = {key: versions for key, versions in expected.items() if key not in unlisted}
     assert shown == expected, "run `make scoreboard`, and read what it writes"

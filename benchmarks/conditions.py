@@ -302,7 +302,8 @@ def main() -> None:
     files = sorted((SOURCE / options.folder).rglob("*.py"))
     unknown = set(options.idioms) - {file.stem for file in files}
     if unknown:
-        parser.error(
+        names = ", ".join(sorted(unknown))
+        parser.error(f"there is no file {names} below src/onnxlift/{options.folder}: give its --folder")
             f"there is no file {', '.join(sorted(unknown))} below src/onnxlift/{options.folder}: give its --folder"
         )
     files = [file for file in files if file.stem in options.idioms or not options.idioms]

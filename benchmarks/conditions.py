@@ -296,7 +296,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("idioms", nargs="*", metavar="IDIOM", help="files without .py; all of them by default")
     parser.add_argument("--folder", default="rewriting/idioms", help="of src/onnxlift, with those below it")
-    parser.add_argument("--tests", nargs="+", default=["tests/rewriting/idioms", "tests/ir/graph"])
+    parser.add_argument("--tests", nargs="+", default=["tests/rewriting/idioms", "tests/ir/editing"])
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     files = sorted((SOURCE / options.folder).rglob("*.py"))
@@ -304,8 +304,6 @@ def main() -> None:
     if unknown:
         names = ", ".join(sorted(unknown))
         parser.error(f"there is no file {names} below src/onnxlift/{options.folder}: give its --folder")
-            f"there is no file {', '.join(sorted(unknown))} below src/onnxlift/{options.folder}: give its --folder"
-        )
     files = [file for file in files if file.stem in options.idioms or not options.idioms]
     every = [condition for file in files for condition in conditions(file)]
     prepare(options.tests)

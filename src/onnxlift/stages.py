@@ -151,7 +151,7 @@ def in_order(steps: Iterable[Step], stage: str, priority: Callable[[str], Any] =
 
 @dataclass
 class Record:
-    """What ran, and what it changed: by stage and step. `at` is where it is, for messages about what goes wrong."""
+    """The steps that ran, and the number of their changes, by stage. `at` is the stage and step that runs now."""
 
     skip: Collection[str] = ()
     observer: Observer | None = None

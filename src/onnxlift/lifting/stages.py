@@ -226,7 +226,7 @@ def loops(lift: Lift) -> int:
 
 @step("group-loops", after={"loops": "a plain loop over one list reads better"})
 def group_loops(lift: Lift) -> int:
-    """What is done again and again with one entry of a list after the other becomes a loop."""
+    """Code that does the same with one entry of a list after the other becomes a loop."""
     return sum(roll_groups(writer.module, writer.word_of, writer.places) for writer in lift.forwards())
 
 

@@ -113,7 +113,7 @@ class ClassWriter:
                 self._tell_callees(expr)
 
     def _result_name(self, result: Expr) -> str | None:
-        """What a result is called, unless only by the last layer that it has gone through."""
+        """Return the name of a result, unless only the last layer that it went through has that name."""
         name = self.variables.word(result)
         return name if variable(result) in self.variables.names or not _LAST_LAYER.fullmatch(name or "") else None
 
@@ -311,7 +311,7 @@ def _is_tuple(expr: Expr) -> bool:
 
 
 def _is_written_out(expr: Expr) -> bool:
-    """Whether each result has its place in a tuple, and none comes from a list."""
+    """Tell whether each result has its place in a tuple, and none comes from a list."""
     return isinstance(expr, Display) and not any(isinstance(item, Star) for item in expr._items)
 
 

@@ -19,7 +19,7 @@ def store_integers(layer: nn.Module, shape: tuple[int, ...], steps: tuple[int, .
 
 
 class IntegerLinear(nn.Module):
-    """What an nn.Linear with a weight of integers holds."""
+    """The members of an nn.Linear with a weight of integers."""
 
     weight: Tensor
     scale: Tensor
@@ -83,7 +83,7 @@ class BlockQuantizedLinear(nn.Module):
 
 
 class IntegerConv2d(nn.Module):
-    """What an nn.Conv2d with a weight of integers holds."""
+    """The members of an nn.Conv2d with a weight of integers."""
 
     weight: Tensor
     scale: Tensor

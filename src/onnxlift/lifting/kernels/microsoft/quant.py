@@ -166,7 +166,7 @@ def dequantize_experts(packed: Tensor, scales: Tensor, zero_points: Tensor | Non
 
 
 def experts_weights(logits: Tensor, k: int, normalized: bool, weights: Tensor | None = None) -> Tensor:
-    """How much each expert counts for each token, (tokens, experts): 0 but for the k with the largest logits."""
+    """Return how much each expert counts for each token, (tokens, experts): 0 but for the k with the largest logits."""
     chosen = logits.topk(k, -1)
     if weights is not None:
         values = weights.gather(-1, chosen.indices)

@@ -37,7 +37,7 @@ def rbf(x: Tensor, vectors: Tensor, gamma: float) -> Tensor:
 
 
 def count_votes(scores: Tensor, first: Tensor, second: Tensor, classes: int) -> Tensor:
-    """How many pairs each class wins: a score above zero is for the first class of its pair."""
+    """Count the pairs that each class wins: a score above zero is for the first class of its pair."""
     winners = torch.where(scores > 0, first, second)
     return F.one_hot(winners, classes).sum(1)
 

@@ -77,7 +77,7 @@ def spell_numbers(x: Tensor) -> np.ndarray:
 
 
 def equal_strings(a: np.ndarray, b: np.ndarray) -> Tensor:
-    """Where two arrays of strings agree."""
+    """Tell where two arrays of strings agree."""
     return torch.from_numpy(np.asarray(a == b, dtype=bool))
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def is_one_hot(indices: Tensor, depth: int, axis: int = -1, wrap: bool = True) -> Tensor:
-    """Where a one-hot encoding along a new axis is hot. An index out of range is hot nowhere; negative indices count
+    """Tell where a one-hot encoding along a new axis is hot. An index out of range is hot nowhere; negative indices count
     from the end if `wrap`."""
     indices = indices.long().unsqueeze(axis)
     if wrap:

@@ -39,7 +39,7 @@ def resize_coordinates(
     device: torch.device,
     dtype: torch.dtype,
 ) -> Tensor:
-    """Where in an axis of `size` elements each of the `output` elements is read; fractional."""
+    """Return where in an axis of `size` elements each of the `output` elements is read; fractional."""
     place = torch.arange(output, device=device, dtype=dtype)
     if mode == "asymmetric":
         return place / scale

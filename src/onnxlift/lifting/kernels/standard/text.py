@@ -13,7 +13,7 @@ def join_strings(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def match_strings(strings: np.ndarray, pattern: str) -> Tensor:
-    """Which strings are matched by the pattern as a whole."""
+    """Tell which strings the pattern matches as a whole."""
     found = [re.fullmatch(pattern, text) is not None for text in strings.flat]
     return torch.tensor(found, dtype=torch.bool).reshape(strings.shape)
 

@@ -29,7 +29,7 @@ LONGEST_LINE = 300  # of the docstring, which holds names and sizes as the model
 
 @dataclass
 class Header:
-    """The facts about the model in the docstring of the file: its name, the number of its nodes, and its control flow."""
+    """The facts about the model in the docstring of the file: its name, the number of nodes, and its control flow."""
 
     name: str
     node_count: int

@@ -7,8 +7,8 @@ from torch import Tensor
 
 
 def is_one_hot(indices: Tensor, depth: int, axis: int = -1, wrap: bool = True) -> Tensor:
-    """Tell where a one-hot encoding along a new axis is hot. An index out of range is hot nowhere; negative indices count
-    from the end if `wrap`."""
+    """Tell where a one-hot encoding along a new axis is hot. An index out of range is hot nowhere; negative indices
+    count from the end if `wrap`."""
     indices = indices.long().unsqueeze(axis)
     if wrap:
         indices = torch.where(indices < 0, indices + depth, indices)

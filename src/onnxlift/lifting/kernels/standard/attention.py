@@ -46,8 +46,8 @@ def attention_bias(
     scores: Tensor, mask: Tensor | None, lengths: Tensor | None, past: int, is_causal: bool, left: int, right: int
 ) -> Tensor:
     """Return what is added to the scores: minus infinity where a query may not see a key. Query `i` stands at
-    `past + i`, or at the end of the first `lengths` keys, and sees `left` keys before and `right` behind (all of them if
-    negative)."""
+    `past + i`, or at the end of the first `lengths` keys, and sees `left` keys before and `right` behind (all of them
+    if negative)."""
     queries, keys = scores.shape[-2:]
     key = torch.arange(keys, device=scores.device)
     query = torch.arange(queries, device=scores.device)[:, None] + past

@@ -1,11 +1,12 @@
 """Whether anything that a stranger sends makes onnxlift stumble: mutants of small valid models, lifted and saved.
 
     python benchmarks/mutants.py [--count 10000] [--start 0] [--seed 0] [--jobs 2]
-    python benchmarks/mutants.py --only 4711 [--save mutant.onnx]
+    python benchmarks/mutants.py --only 4711 [--save mutant.onnx] [--digest]
 
 Mutant number i of a seed is always the same file. Each is lifted and saved in a forked child that may take 30 seconds
 and 2 GB. Prints how many there were of each answer, and the faults by their place in the source, each with the numbers
-of a few mutants. `--only` lifts one of them in this process, so that its traceback shows; `--save` writes its file.
+of a few mutants. `--only` lifts one of them in this process, so that its traceback shows; `--save` writes its file, and
+`--digest` prints a hash of it, in place of lifting it.
 """
 
 from __future__ import annotations
@@ -37,11 +38,13 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--only", type=int, help="lift this one in this process, without limits, and show what comes")
     parser.add_argument("--save", type=Path, help="with --only: write the mutant to this file, and do not lift it")
+    parser.add_argument("--digest", action="store_true", help="with --only: print its hash, and do not lift it")
     options = parser.parse_args()
 
     nursery = Nursery(seeds(), options.seed)
     if options.only is not None:
-        replay(nursery.make(options.only), options.save)
+        mutant = nursery.make(options.only)
+        print(mutant.digest) if options.digest else replay(mutant, options.save)
         return 0
     start = time.perf_counter()
     verdicts: list[Verdict] = []
@@ -56,7 +59,7 @@ def main() -> int:
 
 def replay(mutant: Mutant, save: Path | None) -> None:
     """Lift one mutant where its traceback can be seen, or write it to a file."""
-    print(f"mutant {mutant.number} of {mutant.origin}: {', '.join(mutant.changes)}; {dict(mutant.options) or 'no options'}")
+    print(f"mutant {mutant.number} of {mutant.origin}: {', '.join(mutant.changes)}; options {dict(mutant.options)}")
     if save is None:
         print(onnxlift.lift(mutant.data, **mutant.options).source)
         return

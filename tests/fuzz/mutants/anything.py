@@ -70,7 +70,9 @@ def _scalar(choose: random.Random, field: FieldDescriptor) -> object:
     if kind in {FieldDescriptor.TYPE_FLOAT, FieldDescriptor.TYPE_DOUBLE}:
         return hostile.number(choose)
     number = hostile.integer(choose)
-    if kind in {FieldDescriptor.TYPE_INT32, FieldDescriptor.TYPE_ENUM}:
+    if kind == FieldDescriptor.TYPE_ENUM:
+        return choose.choice([each.number for each in field.enum_type.values])
+    if kind == FieldDescriptor.TYPE_INT32:
         return max(-(1 << 31), min((1 << 31) - 1, number if choose.random() < 0.3 else choose.randint(-1, 26)))
     return abs(number) if kind == FieldDescriptor.TYPE_UINT64 else number
 

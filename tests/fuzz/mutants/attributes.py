@@ -31,13 +31,17 @@ def other_value(choose: random.Random, view: View) -> None:
 
 def near_value(choose: random.Random, view: View) -> None:
     """Change one number of a list, or a number, by a little; or the length of the list."""
-    attribute = pick(choose, [each for each in view.attributes if each.type in {AttributeProto.INT, AttributeProto.INTS}])
+    attribute = pick(
+        choose, [each for each in view.attributes if each.type in {AttributeProto.INT, AttributeProto.INTS}]
+    )
     if attribute.type == AttributeProto.INT:
         attribute.i = max(-(1 << 62), min(1 << 62, attribute.i)) + choose.choice((-2, -1, 1, 2, 3))
         return
     draw = choose.random()
     if attribute.ints and draw < 0.5:
-        attribute.ints[choose.randrange(len(attribute.ints))] = choose.choice((-2, -1, 0, 1, 2, 3, hostile.integer(choose)))
+        attribute.ints[choose.randrange(len(attribute.ints))] = choose.choice(
+            (-2, -1, 0, 1, 2, 3, hostile.integer(choose))
+        )
     elif attribute.ints and draw < 0.75:
         attribute.ints.pop()
     else:
@@ -93,7 +97,7 @@ def repeat(choose: random.Random, view: View) -> None:
 
 
 def add(choose: random.Random, view: View) -> None:
-    """Give a node an attribute that its operator has, with a value of the right kind or another; or one that it lacks."""
+    """Give a node an attribute that its operator has, of the right kind or another; or one that it lacks."""
     _, node = pick(choose, view.nodes)
     domain = "" if node.domain == "ai.onnx" else node.domain
     declared = []
@@ -170,7 +174,7 @@ def nest(choose: random.Random, view: View) -> None:
 
 def branch(choose: random.Random, view: View) -> None:
     """Put a part of a graph into both branches of an If."""
-    region, node = pick(choose, [each for each in view.nodes if each[1].output])
+    _, node = pick(choose, [each for each in view.nodes if each[1].output])
     copy = onnx.NodeProto.FromString(node.SerializeToString())
     outputs = [helper.make_empty_tensor_value_info(name) for name in copy.output]
     name = choose.choice([*view.names(), ""])

@@ -6,6 +6,7 @@ each it says which one is next: if it dies, that one is at fault, and a new chil
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import resource
@@ -16,17 +17,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, replace
+from pathlib import Path
 from types import FrameType
 from typing import IO
 
-from .judge import Kind, OutOfTime, Verdict, judge
-from .make import Nursery
+from .judge import Kind, OutOfTimeError, Verdict, judge
+from .make import Mutant, Nursery
 
 SECONDS = 30
 BYTES = 2 << 30
 BATCH = 100
-GRACE = 15
-"""Seconds after which a child is killed that did not notice that its time is up, as inside a long call of C."""
+PATIENCE = 120
+"""Seconds on the clock after which a child is killed that did not notice that its time is up, or waits for something.
+The limit itself is of the time that the processor spends, so that it does not depend on what else is running."""
+WARM_UP = 60
 
 
 def judge_all(nursery: Nursery, numbers: range, jobs: int) -> Iterator[Verdict]:
@@ -34,6 +38,7 @@ def judge_all(nursery: Nursery, numbers: range, jobs: int) -> Iterator[Verdict]:
     batches = [numbers[start : start + BATCH] for start in range(0, len(numbers), BATCH)]
     batches.reverse()
     running: dict[int, _Child] = {}
+    _warm_up(nursery)
     try:
         while batches or running:
             while batches and len(running) < jobs:
@@ -53,6 +58,15 @@ def judge_all(nursery: Nursery, numbers: range, jobs: int) -> Iterator[Verdict]:
             child.kill()
 
 
+def _warm_up(nursery: Nursery) -> None:
+    """Lift some valid models, so that children are forked with everything imported, and each costs milliseconds."""
+    for seed in nursery.seeds[:: max(1, len(nursery.seeds) // WARM_UP)]:
+        if not seed.files:
+            judge(Mutant(0, seed.name, (), seed.data, {}, {}, by_path=False))
+    gc.collect()
+    gc.freeze()
+
+
 class _Child:
     """A process that judges a batch."""
 
@@ -68,7 +82,7 @@ class _Child:
             os.close(self.reading)
             _in_child(lambda out: _judge_batch(nursery, batch, out), writing)
         os.close(writing)
-        self.deadline = time.monotonic() + SECONDS + GRACE
+        self.deadline = time.monotonic() + PATIENCE
 
     def verdicts(self) -> Iterator[Verdict]:
         """What the child has told since; and if it is dead or stuck, the verdict on the mutant that it was at."""
@@ -89,7 +103,7 @@ class _Child:
         *lines, self.unread = (self.unread + data).split(b"\n")
         for line in lines:
             told = json.loads(line)
-            self.deadline = time.monotonic() + SECONDS + GRACE
+            self.deadline = time.monotonic() + PATIENCE
             yield self._next(Verdict(**{**told, "kind": Kind(told["kind"])}))
 
     def _next(self, verdict: Verdict) -> Verdict:
@@ -126,33 +140,32 @@ def _judge_batch(nursery: Nursery, batch: range, out: IO[str]) -> None:
     base = _status("VmSize") * 1024
     resource.setrlimit(resource.RLIMIT_AS, (base + BYTES, base + BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    signal.signal(signal.SIGALRM, _out_of_time)
+    signal.signal(signal.SIGPROF, _out_of_time)
     for number in batch:
         mutant = nursery.make(number)
         _reset_peak()
         before = _status("VmRSS")
         start = time.perf_counter()
-        signal.setitimer(signal.ITIMER_REAL, SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
         verdict = judge(mutant)
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         seconds = time.perf_counter() - start
         megabytes = (_status("VmHWM") - before) / 1024
         print(json.dumps(asdict(replace(verdict, seconds=seconds, megabytes=megabytes))), file=out, flush=True)
 
 
 def _out_of_time(number: int, frame: FrameType | None) -> None:
-    raise OutOfTime
+    raise OutOfTimeError
 
 
 def _status(key: str) -> int:
     """A number of kilobytes of what the kernel knows of this process."""
-    with open("/proc/self/status", encoding="ascii", errors="replace") as file:  # noqa: PTH123
-        for line in file:
-            if line.startswith(key):
-                return int(line.split()[1])
+    for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+        if line.startswith(key):
+            return int(line.split()[1])
     return 0
 
 
 def _reset_peak() -> None:
-    with suppress(OSError), open("/proc/self/clear_refs", "w", encoding="ascii") as file:  # noqa: PTH123
-        file.write("5")
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")

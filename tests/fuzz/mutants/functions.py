@@ -66,7 +66,9 @@ def change_function(choose: random.Random, view: View) -> None:
     function = pick(choose, list(view.model.functions))
     draw = choose.randrange(6)
     if draw == 0:
-        function.name = choose.choice((hostile.text(choose), *(each.name for each in view.model.functions), "Relu", "Add"))
+        function.name = choose.choice(
+            (hostile.text(choose), *(each.name for each in view.model.functions), "Relu", "Add")
+        )
     elif draw == 1:
         function.domain = choose.choice(hostile.DOMAINS)
     elif draw == 2:

@@ -48,7 +48,7 @@ class Verdict:
     megabytes: float = 0.0
 
 
-class OutOfTime(BaseException):  # noqa: N818
+class OutOfTimeError(BaseException):
     """The limit of time is reached. No handler of ordinary exceptions may take it for one."""
 
 
@@ -60,8 +60,10 @@ def judge(mutant: Mutant) -> Verdict:
             return _answer(mutant, here)
         except OnnxLiftError as error:
             return _refusal(mutant.number, error)
-        except OutOfTime as error:
-            return Verdict(mutant.number, Kind.SLOW, _place(error), "".join(traceback.format_tb(error.__traceback__)[-3:]))
+        except OutOfTimeError as error:
+            return Verdict(
+                mutant.number, Kind.SLOW, _place(error), "".join(traceback.format_tb(error.__traceback__)[-3:])
+            )
         except MemoryError as error:
             return Verdict(mutant.number, Kind.LARGE, _place(error), str(error)[:300])
         except Exception as error:  # whatever else it is, it is a fault, and what we are looking for
@@ -90,7 +92,7 @@ def _refusal(number: int, error: OnnxLiftError) -> Verdict:
         cause = error.__cause__ or error
         return Verdict(number, Kind.INTERNAL, _place(cause), message[:2000])
     if not message.strip() or len(message) > MOST_MESSAGE or not message.replace("\n", "").isprintable():
-        return Verdict(number, Kind.MESSAGE, _place(error), f"{len(message)} characters: {ascii(message[:200])}")
+        return Verdict(number, Kind.MESSAGE, _place(error), f"{len(message)} characters: {message[:200]!a}")
     return Verdict(number, Kind.REFUSED, detail=message[:300])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import onnx
@@ -40,6 +41,12 @@ class Mutant:
     """How it is to be lifted."""
     by_path: bool
     """Whether it is lifted from a file and not from bytes."""
+
+    @property
+    def digest(self) -> str:
+        """A number for all that is in it."""
+        parts = (self.data, repr((self.options, self.by_path)).encode(), *self.files.values())
+        return sha256(b"".join(parts)).hexdigest()
 
 
 @dataclass(frozen=True)

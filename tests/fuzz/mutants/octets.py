@@ -5,7 +5,17 @@ from __future__ import annotations
 import random
 import re
 
-INTERESTING = (b"", b"\0", b"\xff", b"\x7f", b"\x80", b"\xff" * 9 + b"\x01", b"\xff\xff\xff\xff\x0f", b"\x08", b"\x12\x00")
+INTERESTING = (
+    b"",
+    b"\0",
+    b"\xff",
+    b"\x7f",
+    b"\x80",
+    b"\xff" * 9 + b"\x01",
+    b"\xff\xff\xff\xff\x0f",
+    b"\x08",
+    b"\x12\x00",
+)
 
 
 def change(choose: random.Random, data: bytes, other: bytes) -> bytes:
@@ -25,7 +35,11 @@ def flip(choose: random.Random, data: bytes, other: bytes) -> bytes:
 
 def replace(choose: random.Random, data: bytes, other: bytes) -> bytes:
     start = choose.randint(0, len(data))
-    return data[:start] + choose.choice((*INTERESTING, choose.randbytes(4))) + data[start + choose.choice((0, 1, 1, 2, 4)) :]
+    return (
+        data[:start]
+        + choose.choice((*INTERESTING, choose.randbytes(4)))
+        + data[start + choose.choice((0, 1, 1, 2, 4)) :]
+    )
 
 
 def truncate(choose: random.Random, data: bytes, other: bytes) -> bytes:

@@ -38,7 +38,11 @@ class Seed:
 
 def seeds() -> list[Seed]:
     """All seeds, in an order that is always the same."""
-    return [seed for seed in (*_node_cases(), *_stored_cases(), *_random_graphs(), *_by_hand(), *_external()) if _is_small(seed)]
+    return [
+        seed
+        for seed in (*_node_cases(), *_stored_cases(), *_random_graphs(), *_by_hand(), *_external())
+        if _is_small(seed)
+    ]
 
 
 def _is_small(seed: Seed) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from math import prod
 
 import numpy as np
 import onnx
@@ -12,7 +13,19 @@ from . import hostile
 from .view import NotApplicableError, View, pick
 
 FIELDS = ("raw_data", "float_data", "int32_data", "int64_data", "string_data", "double_data", "uint64_data")
-LOCATIONS = ("data.bin", "", ".", "..", "/etc/passwd", "../data.bin", "nothing.bin", "/dev/zero", "model.onnx", "a" * 5000)
+LOCATIONS = (
+    "data.bin",
+    "",
+    ".",
+    "..",
+    "/etc/passwd",
+    "../data.bin",
+    "nothing.bin",
+    "/dev/zero",
+    "model.onnx",
+    "a" * 5000,
+)
+LARGEST = 100_000
 
 
 def other_sizes(choose: random.Random, view: View) -> None:
@@ -66,7 +79,7 @@ def second_data(choose: random.Random, view: View) -> None:
 def other_numbers(choose: random.Random, view: View) -> None:
     """Keep the header, and replace the numbers: a shape, an axis, a weight of extreme values."""
     tensor = pick(choose, [each for each in view.tensors if _is_plain(each)])
-    count = int(np.prod(list(tensor.dims), dtype=np.int64))
+    count = prod(tensor.dims)
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
@@ -106,7 +119,18 @@ def real_resize(choose: random.Random, view: View) -> None:
 def real_type(choose: random.Random, view: View) -> None:
     """Convert the numbers to another type."""
     tensor = pick(choose, [each for each in view.tensors if _is_plain(each)])
-    kinds = (np.float32, np.float64, np.float16, np.int64, np.int32, np.uint8, np.bool_, np.complex64, np.uint64, np.int8)
+    kinds = (
+        np.float32,
+        np.float64,
+        np.float16,
+        np.int64,
+        np.int32,
+        np.uint8,
+        np.bool_,
+        np.complex64,
+        np.uint64,
+        np.int8,
+    )
     with np.errstate(all="ignore"):
         _store(tensor, numpy_helper.to_array(tensor).astype(choose.choice(kinds)))
 
@@ -165,7 +189,7 @@ def input_becomes_constant(choose: random.Random, view: View) -> None:
         dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
     except (KeyError, TypeError, ValueError):
         raise NotApplicableError from None
-    if dtype.kind not in "iufb" or int(np.prod(shape)) > 100_000:
+    if dtype.kind not in "iufb" or prod(shape) > LARGEST:
         raise NotApplicableError
     generator = np.random.default_rng(choose.getrandbits(32))
     array = generator.integers(0, choose.choice((2, 4, 9)), shape).astype(dtype)
@@ -184,24 +208,24 @@ def constant_becomes_sparse(choose: random.Random, view: View) -> None:
     sparse.values.CopyFrom(tensor)
     count = choose.choice((0, 1, 2, 5))
     sparse.values.dims[:] = [count]
-    indices = np.array([hostile.integer(choose) if choose.random() < 0.3 else index for index in range(count)], np.int64)
+    indices = np.array(
+        [hostile.integer(choose) if choose.random() < 0.3 else index for index in range(count)], np.int64
+    )
     sparse.indices.CopyFrom(numpy_helper.from_array(indices))
     del graph.initializer[place]
 
 
 def _is_plain(tensor: onnx.TensorProto) -> bool:
-    """Whether the tensor can be read: a number type, small, and as many bytes as it needs."""
+    """Whether the tensor can be read: of numbers, small, and with as many as its sizes say."""
     try:
         dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
+        if dtype.kind not in "iufb" or tensor.data_location == TensorProto.EXTERNAL or len(tensor.dims) > 32:
+            return False
+        if any(not 0 <= size <= LARGEST for size in tensor.dims) or prod(tensor.dims) > LARGEST:
+            return False
+        return numpy_helper.to_array(tensor).size == prod(tensor.dims)
     except (KeyError, TypeError, ValueError):
         return False
-    if dtype.kind not in "iufb" or tensor.data_location == TensorProto.EXTERNAL or len(tensor.dims) > 32:
-        return False
-    count = 1
-    for size in tensor.dims:
-        count *= size if 0 <= size <= 100_000 else 1 << 40
-    stored = sum(len(getattr(tensor, name)) for name in FIELDS[1:])
-    return count <= 100_000 and (len(tensor.raw_data) == count * dtype.itemsize or (not tensor.raw_data and stored == count))
 
 
 def _store(tensor: onnx.TensorProto, array: np.ndarray) -> None:

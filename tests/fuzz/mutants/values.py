@@ -106,7 +106,9 @@ def rename(choose: random.Random, view: View) -> None:
     old = pick(choose, view.names())
     new = hostile.text(choose)
     if choose.random() < 0.3:
-        new = choose.choice(("encoder.layer.0.weight", "encoder.layer.0.bias", "0.weight", "onnx::MatMul_13", "a.b.weight_v"))
+        new = choose.choice(
+            ("encoder.layer.0.weight", "encoder.layer.0.bias", "0.weight", "onnx::MatMul_13", "a.b.weight_v")
+        )
     for _, node in view.nodes:
         for names in (node.input, node.output):
             for place, each in enumerate(names):

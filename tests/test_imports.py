@@ -38,6 +38,7 @@ LAYERS = (
     ("ir.inference",),
     ("ir.origin",),
     ("ir.graph",),
+    ("unforeseen",),
     ("stages", "errors", "report", "run"),
 )
 """From the top down: what is in a layer may import what is in the layers below it, and in its own package."""

@@ -14,6 +14,70 @@ class LoadError(OnnxLiftError):
     """The bytes are not a model that can be lifted: broken, hostile, or of a kind that ONNX does not define."""
 
 
+class SourceTypeError(LoadError, TypeError):
+    """What was given as a model is of a type that holds none."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing in a model that breaks a rule of ONNX.
+
+    `rule` is the rule's stable name, `place` says which node or value breaks it, and `text` what is wrong."""
+
+    rule: str
+    place: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.text}"
+
+
+class InvalidModelError(LoadError):
+    """The model breaks rules of ONNX. `findings` lists everything that was found, not only the first."""
+
+    MOST_SHOWN = 5  # findings of one rule
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        self.findings = tuple(findings)
+        super().__init__(self._message())
+
+    def _message(self) -> str:
+        by_rule: dict[str, list[Finding]] = {}
+        for finding in self.findings:
+            by_rule.setdefault(finding.rule, []).append(finding)
+        rules = "a rule" if len(by_rule) == 1 else f"{len(by_rule)} rules"
+        count = "" if len(self.findings) == 1 else f" in {len(self.findings)} places"
+        lines = [f"the model is not valid: it breaks {rules} of ONNX{count}", ""]
+        width = max(map(len, by_rule))
+        for rule, found in by_rule.items():
+            lines += [f"  {rule:{width}}  {_shown(str(finding), 600)}" for finding in found[: self.MOST_SHOWN]]
+            if len(found) > self.MOST_SHOWN:
+                lines.append(f"  {'':{width}}  ... and {len(found) - self.MOST_SHOWN} more")
+        lines += ["", "Mend these places, or export the model again. docs/rules.md explains each rule."]
+        return "\n".join(lines)
+
+
+class InternalError(OnnxLiftError):
+    """A fault of onnxlift itself, and not of the model or the call. `__cause__` is the error that was met.
+
+    `stage` and `step` say what was being done, `node` at which node of the model, if that is known."""
+
+    def __init__(self, stage: str, step: str, node: str, error: BaseException) -> None:
+        self.stage, self.step, self.node = stage, step, node
+        where = f" in the step {step!r} of the stage {stage!r}" if step else ""
+        at = f", at {node}" if node else ""
+        what = _shown(f"{type(error).__name__}: {error}".strip().rstrip(":"))
+        super().__init__(
+            f"this is a fault of onnxlift, not of your model or your call: {what}{where}{at}. Nothing was written. "
+            f"Please report it with this text, and the model if you may share it; `--debug` shows the traceback."
+            + (f" Leaving out the step, by `--skip-pass {step}`, may help." if step else "")
+        )
+
+
+class OperatorError(OnnxLiftError):
+    """An operator function that the user registered has failed. `__cause__` is its error."""
+
+
 class OutputError(OnnxLiftError):
     """The result cannot be written where it was asked for."""
 
@@ -72,7 +136,7 @@ class UnsupportedError(OnnxLiftError):
         return "\n".join(lines)
 
 
-def _shown(text: str) -> str:
+def _shown(text: str, longest: int = LONGEST_TEXT) -> str:
     """Return a text from the model for a line of a message: control characters escaped, and a long text cut off."""
     text = text if text.isprintable() else ascii(text)[1:-1]
-    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}..."
+    return text if len(text) <= longest else f"{text[:longest]}..."

@@ -27,6 +27,7 @@ from onnxlift.rewriting.history import History
 
 from .report import LiftReport
 from .stages import Record
+from .unforeseen import answered
 
 if TYPE_CHECKING:
     from torch import nn
@@ -149,7 +150,8 @@ class Lifted:
         All files appear at once when they are complete. Files that are there already are replaced only with `force`.
         `on_progress(done, total)` is called with the bytes of weights that are written, and with all there are."""
         write = partial(self._write, on_progress=on_progress)
-        return save_files(Path(directory), self.name, write, force=force, keep=self.data_files())
+        with answered():
+            return save_files(Path(directory), self.name, write, force=force, keep=self.data_files())
 
     def _write(self, folder: Path, on_progress: Progress | None = None) -> list[Path]:
         texts = {

@@ -34,6 +34,7 @@ from onnxlift.stages import Record, both
 
 from .errors import OnnxLiftError, UnsupportedError
 from .lifted import Lifted
+from .unforeseen import answered
 
 STAGES = (*reading.STAGES, *rewriting.STAGES, *lifting.STAGES)
 """All stages, in the order in which a model goes through them."""
@@ -51,9 +52,9 @@ def run(
 ) -> Lifted:
     """The model in `source`, lifted; or only transcribed node by node into one class, if it is to be `flat`."""
     _check_names(skip_passes)
-    with _collector_paused(), ExitStack() as stack:
+    record = Record(skip_passes)
+    with _collector_paused(), answered(record), ExitStack() as stack:
         dump = GraphDump()
-        record = Record(skip_passes)
         model = load(source, record)
         name = file_stem(name or name_of(source, model))
         operators = Counter(node.op_type for node in model.graph.all_nodes())

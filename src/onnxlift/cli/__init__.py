@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 
 
 def main() -> None:
@@ -15,10 +16,13 @@ def main() -> None:
     from onnxlift.errors import OnnxLiftError
 
     from .app import app
+    from .options import DEBUG
 
     try:
         app()
     except OnnxLiftError as error:
+        if os.environ.get(DEBUG):
+            traceback.print_exception(error.__cause__ or error)
         print(f"onnxlift: {error}", file=sys.stderr)
         sys.exit(1)
     except BrokenPipeError:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
+import os
 from collections.abc import Callable, Iterator
+from functools import wraps
 from importlib import import_module
 from inspect import isfunction
 from pkgutil import iter_modules
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from onnxlift import cli
+
+from .options import DEBUG, Debug
 
 app = typer.Typer(
     name="onnxlift",
@@ -46,5 +51,20 @@ def _main(
     """Lift an ONNX model back into the PyTorch that a person would have written."""
 
 
+def _debuggable(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with the option --debug, which every command has."""
+    signature = inspect.signature(command, eval_str=True)
+    option = inspect.Parameter("debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Debug)
+
+    @wraps(command)
+    def run(*arguments: Any, debug: bool, **options: Any) -> None:
+        if debug:
+            os.environ[DEBUG] = "1"
+        command(*arguments, **options)
+
+    vars(run)["__signature__"] = signature.replace(parameters=[*signature.parameters.values(), option])
+    return run
+
+
 for _command in _commands():
-    app.command()(_command)
+    app.command()(_debuggable(_command))

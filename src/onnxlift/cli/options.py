@@ -11,6 +11,7 @@ import typer
 
 Model = Annotated[Path, typer.Argument(help="The ONNX model: a file, with its external data beside it.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error, for a report.")]
 NoSimplify = Annotated[
     bool,
     typer.Option(
@@ -25,6 +26,9 @@ SkipPass = Annotated[
     ),
 ]
 Flat = Annotated[bool, typer.Option("--flat", help="Transcribe node by node into one class: no modules, no idioms.")]
+
+DEBUG = "ONNXLIFT_DEBUG"
+"""The environment variable that --debug sets: errors show their traceback."""
 
 
 def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxlift.ir.checking.gate import check_types
 from onnxlift.ir.graph.marks import DOMAIN
 from onnxlift.ir.graph.walk import all_nodes, mark_flat
 from onnxlift.ir.inference.infer import infer
@@ -20,8 +21,8 @@ MOST_ROUNDS = 12
     after={"dead-code": "what is dead need not have a type"},
 )
 def infer_types(model: ir.Model) -> int:
-    """Give every value a type and a shape, with symbolic sizes; correct those that are wrong in the file."""
-    infer(model)
+    """Give every value a type and a shape, with symbolic sizes; refuse a model in which they break a rule."""
+    check_types(model, infer(model))
     return 0
 
 

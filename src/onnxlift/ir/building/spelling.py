@@ -4,12 +4,13 @@
 2. A name that is an initialiser and an input of the model is made an initialiser only. In a subgraph it is made an
    input only: the node that runs a subgraph feeds all of its inputs, so the initialiser would never be read.
 3. A sparse initialiser, and the sparse value of a Constant, is made dense.
-4. A subgraph that returns a value of an outer graph returns it through an Identity.
-5. Every node has a name. It is unique in the main graph with its subgraphs, or in its function.
-6. The declared types of intermediate values are dropped: they may be wrong, and inference finds them again. They stay
+4. A branch of an If has no inputs: what it declares as one is a value of the graph around it, of the same name.
+5. A subgraph that returns a value of an outer graph returns it through an Identity.
+6. Every node has a name. It is unique in the main graph with its subgraphs, or in its function.
+7. The declared types of intermediate values are dropped: they may be wrong, and inference finds them again. They stay
    for the outputs of operators that have no schema and are no function of the model: nothing else is known of these.
-7. A negative size in a declared shape becomes an unknown size, which is what exporters mean by it.
-8. Types that onnx-ir cannot hold (maps) are taken out, and kept beside the graph.
+8. A negative size in a declared shape becomes an unknown size, which is what exporters mean by it.
+9. Types that onnx-ir cannot hold (maps) are taken out, and kept beside the graph.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def _inputs_are_not_initializers(graph: onnx.GraphProto) -> None:
 
 
 class _Preparer:
-    """The rules 2 to 4 and 6 to 8, applied to a graph or function and to the subgraphs inside it."""
+    """The rules 2 to 5 and 7 to 9, applied to a graph or function and to the subgraphs inside it."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self.model = model
@@ -122,6 +123,8 @@ class _Preparer:
         for node in nodes:
             node.ClearField("device_configurations")
             for graph in subgraphs(node):
+                if node.op_type == "If" and plain_domain(node.domain) == "":
+                    del graph.input[:]
                 self.subgraph(graph)
             for attribute in node.attribute:
                 if attribute.type == AttributeProto.SPARSE_TENSOR and node.op_type == "Constant":

@@ -1,15 +1,18 @@
-"""Check the form of a model: names, opsets, attributes, element types, texts and nesting."""
+"""Check the form of a model: names, opsets, attributes, element types, texts and nesting.
+
+`RULES` lists what is checked. Everything that breaks a rule is found before the model is refused.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import onnx
 from onnx import AttributeProto
 
-from onnxlift.errors import LoadError, quote
+from onnxlift.errors import Finding, InvalidModelError, LoadError, quote
 from onnxlift.ir.graph.functions import FunctionId, function_title
 from onnxlift.ir.graph.nodes import plain_domain
 from onnxlift.ir.reading.draft import Contents, Draft
@@ -32,68 +35,128 @@ NEWEST_OPSET = _newest_opsets()
 
 _ELEMENT_TYPES = frozenset(onnx.TensorProto.DataType.values())
 
+RULES: Mapping[str, str] = {
+    "text-encoding": "Names and texts are valid UTF-8.",
+    "opset-import": "Each domain is imported once, in an opset that the installed onnx knows.",
+    "opset-missing": "The opset of each domain of ONNX that a node is of is imported.",
+    "function-name": "Each function has a name, and no two have the same.",
+    "value-name": "Each input, initialiser and output of a node has a name that nothing else of its graph has.",
+    "value-defined": "Each value that is read, or is an output, is defined somewhere.",
+    "value-type": "Each declared element type is one that ONNX has.",
+    "graph-outputs": "The model has an output.",
+    "branch-inputs": "What a branch of an If declares as an input is a value of the graph around it.",
+    "operator-name": "Each node names its operator.",
+    "attribute-unique": "A node has each attribute once.",
+    "attribute-form": "Each attribute is of a type that ONNX has; only those in a function refer to its attributes.",
+}
+"""The rules on the form of a file, by name."""
+
+MOST_FINDINGS = 1000
+"""After so many, the rest of the model is not looked at."""
+
 
 @step("form", optional=False, after={"versions": "how a file is read depends on its versions"})
 def check_form(draft: Draft) -> int:
     """Check that every name is defined once, that every value that is read exists, and that texts are UTF-8."""
     model = draft.proto
-    _check_text("the model", model.producer_name, model.producer_version, model.domain, model.doc_string)
-    _check_metadata("the model", model)
-    functions = _functions(model)
-    body = FormChecker(Contents("the graph"), _opsets(model.opset_import), functions)
+    findings = Findings()
+    findings.check_text("the model", model.producer_name, model.producer_version, model.domain, model.doc_string)
+    findings.check_metadata("the model", model)
+    functions = _functions(model, findings)
+    body = FormChecker(Contents("the graph"), _opsets(model.opset_import, findings), functions, findings)
     body.graph(model.graph, [], nesting=0)
+    if not model.graph.output:
+        findings.add("graph-outputs", "the graph", "it has no outputs, so that there is nothing to compute.")
     draft.contents = body.contents
-    draft.functions = {name: _check_function(name, function, functions) for name, function in functions.items()}
+    draft.functions = {name: _check_function(name, each, functions, findings) for name, each in functions.items()}
+    findings.refuse()
     return 0
 
 
-def _functions(model: onnx.ModelProto) -> dict[FunctionId, onnx.FunctionProto]:
+class Findings:
+    """What breaks a rule on the form, as it is found."""
+
+    def __init__(self) -> None:
+        self.found: list[Finding] = []
+
+    def add(self, rule: str, place: str, text: str) -> None:
+        assert rule in RULES, rule
+        self.found.append(Finding(rule, place, text))
+        if len(self.found) >= MOST_FINDINGS:
+            self.refuse()
+
+    def refuse(self) -> None:
+        """Raise an error with everything that was found, if there is anything."""
+        if self.found:
+            raise InvalidModelError(self.found)
+
+    def check_text(self, owner: str, *texts: str | bytes) -> None:
+        # protobuf hands over a string that is not UTF-8 as bytes.
+        for text in texts:
+            if isinstance(text, bytes):
+                self.add("text-encoding", owner, f"it has a name or text that is not valid UTF-8: {text[:40]!r}.")
+
+    def check_metadata(self, owner: str, message: Any) -> None:
+        for entry in message.metadata_props:
+            self.check_text(owner, entry.key, entry.value)
+
+    def check_type(self, name: str, type_: onnx.TypeProto) -> None:
+        while (kind := type_.WhichOneof("value")) in {"sequence_type", "optional_type"}:
+            type_ = getattr(type_, kind).elem_type
+        if kind in {"tensor_type", "sparse_tensor_type"}:
+            element = getattr(type_, kind).elem_type
+            if element not in _ELEMENT_TYPES:
+                text = f"it has element type {element}, which this onnx does not know."
+                self.add("value-type", f"value {quote(name)}", text)
+
+
+def _functions(model: onnx.ModelProto, findings: Findings) -> dict[FunctionId, onnx.FunctionProto]:
     functions: dict[FunctionId, onnx.FunctionProto] = {}
     for function in model.functions:
+        findings.check_text("a function", function.domain, function.name, function.overload, function.doc_string)
+        findings.check_metadata("a function", function)
         name = (plain_domain(function.domain), function.name, function.overload)
-        _check_text("a function", *name, function.doc_string)
-        _check_metadata("a function", function)
         if not function.name:
-            raise LoadError("the model has a function without a name.")
+            findings.add("function-name", "the model", "it has a function without a name.")
         if name in functions:
-            raise LoadError(f"function {function_title(name)} is defined twice.")
+            findings.add("function-name", f"function {function_title(name)}", "it is defined twice.")
         functions[name] = function
     return functions
 
 
 def _check_function(
-    name: FunctionId, function: onnx.FunctionProto, functions: dict[FunctionId, onnx.FunctionProto]
+    name: FunctionId,
+    function: onnx.FunctionProto,
+    functions: dict[FunctionId, onnx.FunctionProto],
+    findings: Findings,
 ) -> Contents:
     contents = Contents(f"function {function_title(name)}")
-    body = FormChecker(contents, _opsets(function.opset_import), functions, is_function=True)
-    _check_text(body.title, *function.attribute)
+    body = FormChecker(contents, _opsets(function.opset_import, findings), functions, findings, is_function=True)
+    findings.check_text(body.title, *function.attribute)
     defined: set[str] = set()
     body.define(function.input, defined, "input")
     body.nodes(function.node, [defined], nesting=0)
     for output in function.output:
         if output not in defined:
-            raise LoadError(f"output {quote(output)} of {body.title} is produced by no node.")
+            findings.add("value-defined", body.title, f"its output {quote(output)} is produced by no node.")
     for attribute in function.attribute_proto:
         body.attribute(attribute, body.title, [defined], nesting=0)
     return contents
 
 
-def _opsets(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
+def _opsets(imports: Iterable[onnx.OperatorSetIdProto], findings: Findings) -> dict[str, int]:
     opsets: dict[str, int] = {}
     for entry in imports:
-        _check_text("an opset import", entry.domain)
+        findings.check_text("an opset import", entry.domain)
         domain, version = plain_domain(entry.domain), entry.version
+        title = f"domain {quote(domain or 'ai.onnx')}"
         if opsets.setdefault(domain, version) != version:
-            raise LoadError(
-                f"opsets {opsets[domain]} and {version} of domain {quote(domain or 'ai.onnx')} are both imported."
-            )
+            findings.add("opset-import", title, f"its opsets {opsets[domain]} and {version} are both imported.")
         newest = NEWEST_OPSET.get(domain)
         if newest is not None and not 1 <= version <= newest:
-            raise LoadError(
-                f"the model imports opset {version} of domain {quote(domain or 'ai.onnx')}; the installed onnx "
-                f"{onnx.__version__} knows opsets 1 to {newest}. "
-                + ("Update the onnx package." if version > newest else "The file is damaged.")
-            )
+            advice = "Update the onnx package." if version > newest else "The file is damaged."
+            text = f"the model imports its opset {version}; the installed onnx {onnx.__version__} knows 1 to {newest}."
+            findings.add("opset-import", title, f"{text} {advice}")
     return opsets
 
 
@@ -104,19 +167,24 @@ class FormChecker:
     contents: Contents
     opsets: dict[str, int]
     functions: dict[FunctionId, onnx.FunctionProto]
+    findings: Findings = field(default_factory=Findings)
     is_function: bool = False
 
     @property
     def title(self) -> str:
         return self.contents.title
 
-    def graph(self, graph: onnx.GraphProto, outer: list[set[str]], nesting: int) -> None:
+    def graph(self, graph: onnx.GraphProto, outer: list[set[str]], nesting: int, *, captures: bool = False) -> None:
+        """Check a graph. If it `captures`, its inputs stand for values of the same name in the graphs around it."""
         if nesting > MAX_NESTING:
             raise LoadError(f"subgraphs are nested more than {MAX_NESTING} deep in {self.title}.")
-        _check_text("a graph", graph.name, graph.doc_string)
-        _check_metadata("a graph", graph)
+        self.findings.check_text("a graph", graph.name, graph.doc_string)
+        self.findings.check_metadata("a graph", graph)
         defined: set[str] = set()
-        self.define((value.name for value in graph.input), defined, "input")
+        if captures:
+            self.captures(graph, outer)
+        else:
+            self.define((value.name for value in graph.input), defined, "input")
         constants: set[str] = set()
         self.define((tensor.name for tensor in graph.initializer), constants, "initialiser")
         self.define((tensor.values.name for tensor in graph.sparse_initializer), constants, "initialiser")
@@ -124,19 +192,28 @@ class FormChecker:
         scopes = [*outer, defined]
         self.nodes(graph.node, scopes, nesting)
         for value in (*graph.input, *graph.output):
-            _check_text("a value", value.name, value.doc_string)
-            _check_type(value.name, value.type)
+            self.findings.check_text("a value", value.name, value.doc_string)
+            self.findings.check_type(value.name, value.type)
         for value in graph.output:
             if not any(value.name in scope for scope in scopes):
-                raise LoadError(f"output {quote(value.name)} of graph {quote(graph.name)} is produced by no node.")
+                text = f"its output {quote(value.name)} is produced by no node."
+                self.findings.add("value-defined", f"graph {quote(graph.name)}", text)
+
+    def captures(self, graph: onnx.GraphProto, outer: list[set[str]]) -> None:
+        """Check that the inputs of a branch are values around it. Some exporters declare what a branch reads so."""
+        constants = {tensor.name for tensor in graph.initializer}
+        for value in graph.input:
+            if value.name not in constants and not any(value.name in scope for scope in outer):
+                text = f"its branch {quote(graph.name)} takes input {quote(value.name)}, and an If passes none."
+                self.findings.add("branch-inputs", self.title, text)
 
     def define(self, names: Iterable[str], defined: set[str], what: str) -> None:
         for name in names:
-            _check_text(f"an {what} of {self.title}", name)
+            self.findings.check_text(f"an {what} of {self.title}", name)
             if not name:
-                raise LoadError(f"{self.title} has an {what} without a name.")
+                self.findings.add("value-name", self.title, f"it has an {what} without a name.")
             if name in defined:
-                raise LoadError(f"{self.title} has two {what}s named {quote(name)}.")
+                self.findings.add("value-name", self.title, f"it has two {what}s named {quote(name)}.")
             defined.add(name)
 
     def nodes(self, nodes: Sequence[onnx.NodeProto], scopes: list[set[str]], nesting: int) -> None:
@@ -145,9 +222,10 @@ class FormChecker:
         for index, node in enumerate(nodes):
             for output in node.output:
                 if isinstance(output, bytes):
-                    raise LoadError(f"{_title(node, index)} has an output whose name is not valid UTF-8.")
-                if output in defined and output:
-                    raise LoadError(f"{_title(node, index)} defines value {quote(output)}, which is already defined.")
+                    self.findings.check_text(_title(node, index), output)
+                elif output in defined and output:
+                    text = f"it defines value {quote(output)}, which is already defined."
+                    self.findings.add("value-name", _title(node, index), text)
                 defined.add(output)
         defined.discard("")
         for index, node in enumerate(nodes):
@@ -155,15 +233,14 @@ class FormChecker:
 
     def node(self, node: onnx.NodeProto, index: int, scopes: list[set[str]], nesting: int) -> None:
         title = _title(node, index)
-        _check_text(title, node.name, node.op_type, node.domain, node.overload, node.doc_string)
-        _check_metadata(title, node)
+        self.findings.check_text(title, node.name, node.op_type, node.domain, node.overload, node.doc_string)
+        self.findings.check_metadata(title, node)
         if not node.op_type:
-            raise LoadError(f"{title} names no operator.")
+            self.findings.add("operator-name", title, "it names no operator.")
         for name in node.input:
             if name and not any(name in scope for scope in reversed(scopes)):
-                raise LoadError(
-                    f"{title} reads value {quote(name)}, which no input, initialiser or node of {self.title} defines."
-                )
+                text = f"it reads value {quote(name)}, which no input, initialiser or node of {self.title} defines."
+                self.findings.add("value-defined", title, text)
         domain = plain_domain(node.domain)
         function = (domain, node.op_type, node.overload)
         if function in self.functions:
@@ -171,47 +248,32 @@ class FormChecker:
         else:
             self.contents.own_nodes += 1
             if domain in NEWEST_OPSET and domain not in self.opsets:
-                raise LoadError(
-                    f"{title} is of domain {quote(domain or 'ai.onnx')}, of which {self.title} imports no opset. "
+                text = (
+                    f"it is of domain {quote(domain or 'ai.onnx')}, of which {self.title} imports no opset. "
                     "The file is damaged, or was written without opset_import."
                 )
+                self.findings.add("opset-missing", title, text)
         seen: set[str] = set()
+        captures = node.op_type == "If" and domain == ""
         for attribute in node.attribute:
             if attribute.name in seen:
-                raise LoadError(f"{title} has two attributes {quote(attribute.name)}.")
+                text = f"it has two attributes {quote(attribute.name)}."
+                self.findings.add("attribute-unique", title, text)
             seen.add(attribute.name)
-            self.attribute(attribute, title, scopes, nesting)
+            self.attribute(attribute, title, scopes, nesting, captures=captures)
 
-    def attribute(self, attribute: AttributeProto, owner: str, scopes: list[set[str]], nesting: int) -> None:
-        _check_text(owner, attribute.name, attribute.ref_attr_name)
-        what = f"attribute {quote(attribute.name)} of {owner}"
+    def attribute(
+        self, attribute: AttributeProto, owner: str, scopes: list[set[str]], nesting: int, *, captures: bool = False
+    ) -> None:
+        self.findings.check_text(owner, attribute.name, attribute.ref_attr_name)
+        what = f"attribute {quote(attribute.name)}"
         if attribute.type == AttributeProto.UNDEFINED:
-            raise LoadError(f"{what} is of a type that this onnx does not know.")
+            self.findings.add("attribute-form", owner, f"its {what} is of a type that this onnx does not know.")
         if attribute.ref_attr_name and not self.is_function:
-            raise LoadError(f"{what} refers to the attribute of a function, but is not inside one.")
+            text = f"its {what} refers to the attribute of a function, but is not inside one."
+            self.findings.add("attribute-form", owner, text)
         for graph in graphs_of(attribute):
-            self.graph(graph, scopes, nesting + 1)
-
-
-def _check_type(name: str, type_: onnx.TypeProto) -> None:
-    while (kind := type_.WhichOneof("value")) in {"sequence_type", "optional_type"}:
-        type_ = getattr(type_, kind).elem_type
-    if kind in {"tensor_type", "sparse_tensor_type"}:
-        element = getattr(type_, kind).elem_type
-        if element not in _ELEMENT_TYPES:
-            raise LoadError(f"value {quote(name)} has element type {element}, which this onnx does not know.")
-
-
-def _check_text(owner: str, *texts: str | bytes) -> None:
-    # protobuf hands over a string that is not UTF-8 as bytes.
-    for text in texts:
-        if isinstance(text, bytes):
-            raise LoadError(f"{owner} has a name or text that is not valid UTF-8: {text[:40]!r}.")
-
-
-def _check_metadata(owner: str, message: Any) -> None:
-    for entry in message.metadata_props:
-        _check_text(owner, entry.key, entry.value)
+            self.graph(graph, scopes, nesting + 1, captures=captures)
 
 
 def _title(node: onnx.NodeProto, index: int) -> str:

@@ -10,11 +10,14 @@ import onnx_ir as ir
 
 @dataclass(frozen=True)
 class Region:
-    """A graph, the opset versions that are in force in it (a function's body has its own), and its depth of nesting."""
+    """A graph, the opset versions that are in force in it (a function's body has its own), and its depth of nesting.
+
+    `function` is the function whose body it is, or is in; None in the main graph."""
 
     graph: ir.Graph
     opsets: Mapping[str, int]
     depth: int = 0
+    function: ir.Function | None = None
 
     def opset(self, node: ir.Node) -> int:
         """Return the version of the opset that `node` is of."""
@@ -47,7 +50,7 @@ def regions(model: ir.Model) -> Iterator[Region]:
     """Yield every graph of the model, an outer one before those inside it: the main graph first, then each function."""
     yield from _within(model.graph, model.opset_imports)
     for function in model.functions.values():
-        yield from _within(function.graph, {**model.opset_imports, **function.opset_imports})
+        yield from _within(function.graph, {**model.opset_imports, **function.opset_imports}, function)
 
 
 def subgraphs(node: ir.Node) -> list[ir.Graph]:
@@ -77,9 +80,9 @@ def inner_nodes(node: ir.Node) -> Iterator[ir.Node]:
         yield from all_nodes(graph)
 
 
-def _within(graph: ir.Graph, opsets: Mapping[str, int]) -> Iterator[Region]:
+def _within(graph: ir.Graph, opsets: Mapping[str, int], function: ir.Function | None = None) -> Iterator[Region]:
     # A stack rather than recursion: the depth comes from the model.
-    stack = [Region(graph, opsets)]
+    stack = [Region(graph, opsets, function=function)]
     while stack:
         region = stack.pop()
         yield region
@@ -87,7 +90,7 @@ def _within(graph: ir.Graph, opsets: Mapping[str, int]) -> Iterator[Region]:
             continue
         # Most nodes have no attributes, and asking is cheaper than a call.
         inner = [
-            Region(body, opsets, region.depth + 1)
+            Region(body, opsets, region.depth + 1, function)
             for node in region.graph
             if node.attributes.data
             for body in subgraphs(node)

@@ -52,9 +52,13 @@ _Size = int | ir.SymbolicDim
 TypeAndShape = tuple[ir.TypeProtocol | None, ir.Shape | None]
 
 
-def infer(model: ir.Model) -> None:
-    """Set the type and shape of every value of `model`, as far as they can be known before it runs."""
-    Inference(model).run()
+def infer(model: ir.Model) -> Mapping[ir.Node, str]:
+    """Set the type and shape of every value of `model`, as far as they can be known before it runs.
+
+    Return the nodes of the main graph that ONNX's own inference refuses, each with its reason."""
+    inference = Inference(model)
+    inference.run()
+    return inference.refusals
 
 
 def is_invented_size(name: str) -> bool:
@@ -78,6 +82,7 @@ class Inference:
         self.declared: dict[ir.Value, TypeAndShape] = {}
         self.calls: dict[ir.OperatorIdentifier, _FunctionCall] = {}
         self.results: dict[object, list[TypeAndShape]] = {}
+        self.refusals: dict[ir.Node, str] = {}
         self.visits = _REVISITS
         self.bounds = Bounds()
         self._next_symbol = 0
@@ -279,10 +284,15 @@ class Inference:
             proto.output[i] = f"o{i}" if value.name else ""
         versions = {**opsets, node.domain: view.opset}
         imports = [onnx.helper.make_opsetid(domain, version) for domain, version in versions.items()]
+        self.refusals.pop(node, None)
         try:
             inferred = onnx.shape_inference.infer_node_outputs(
                 schema, proto, types, constants, opset_imports=imports, ir_version=self.model.ir_version
             )
+        except onnx.shape_inference.InferenceError as error:
+            if node.graph is self.model.graph:
+                self.refusals[node] = _reason(error)
+            return {}
         except Exception as error:
             logger.debug("ONNX cannot infer node %s: %r", node.name, error)
             return {}
@@ -386,3 +396,9 @@ def _type_proto(value: ir.Value) -> onnx.TypeProto:
     if value.shape is not None:
         ir.serde.serialize_shape_into(proto, value.shape)
     return proto
+
+
+def _reason(error: Exception) -> str:
+    """Return the message of onnx's inference without its prefix, such as `[ShapeInferenceError]`, in one line."""
+    text = str(error).rpartition("Error]")[2] or str(error)
+    return " ".join(text.split()).rstrip(".")[:300]

@@ -13,7 +13,7 @@ import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
 
-from onnxlift.errors import LoadError
+from onnxlift.errors import LoadError, SourceTypeError
 from onnxlift.stages import step
 
 from .draft import Draft, Source
@@ -52,7 +52,9 @@ def _read(source: Source, store: TensorStore) -> tuple[onnx.ModelProto, DataFold
     elif hasattr(source, "read"):
         data = source.read()
     else:
-        raise TypeError(f"a model is a path, bytes, an open file, a ModelProto or an onnx_ir.Model, not {type(source)}")
+        raise SourceTypeError(
+            f"a model is a path, bytes, an open file, a ModelProto or an onnx_ir.Model, not {type(source)}."
+        )
     if not isinstance(data, bytes):
         raise LoadError("the file is open in text mode: open it with mode 'rb'.")
     return _parse(memoryview(data), memoryview(data), store, "the data"), DataFolder()

@@ -36,13 +36,14 @@ from typing import Any, TypeVar
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.errors import OnnxLiftError, OperatorError, quote
 from onnxlift.ir.graph.nodes import plain_domain
 from onnxlift.ir.graph.schema import attributes_of, default_attributes, schema_for
 from onnxlift.ir.graph.types import DataType, type_of
 
 from .builtin import load_builtin
 from .kinds import LayerKind, declare, layer_kind
-from .node import Host, Node, Result
+from .node import Host, Node, Result, Unsupported
 from .operand import Constant, Dims, Operand, Scalar, Tensor, exact_number
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -197,7 +198,21 @@ def call(operator: Operator, node: ir.Node, opset: int, host: Host) -> tuple[Nod
         keywords[name] = value
     if operator.any_attribute:
         keywords.update({k: v for k, v in attributes.items() if k not in keywords})
-    return n, operator.function(n, *positional, **keywords)
+    if _is_builtin(operator.function):
+        return n, operator.function(n, *positional, **keywords)
+    return n, _call_users(operator, n, positional, keywords)
+
+
+def _call_users(operator: Operator, n: Node, positional: list[Any], keywords: dict[str, Any]) -> Result:
+    """Run an operator function of the user's. Its errors are the user's to mend, so they are told from ours."""
+    try:
+        return operator.function(n, *positional, **keywords)
+    except (OnnxLiftError, Unsupported):
+        raise
+    except Exception as error:  # whatever it raises
+        title = f"{operator.domain or 'ai.onnx'}::{operator.op_type}"
+        what = f"{type(error).__name__}: {error}"
+        raise OperatorError(f"your operator function for {title} failed at node {quote(n.name)}: {what}") from error
 
 
 def _refuse_lost_attributes(operator: Operator, n: Node) -> None:

@@ -1,0 +1,48 @@
+"""The gate: no pass reads a node that breaks a rule. All findings of a model come in one error.
+
+What the schemas say of the nodes is checked on the built graph (`check_nodes`), and what needs types once inference has
+found them (`check_types`). If the first finds anything, the second is asked as well, so that one message has it all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx_ir as ir
+
+from onnxlift.errors import Finding, InvalidModelError
+from onnxlift.ir.graph.walk import Region
+from onnxlift.ir.inference.infer import infer
+
+from .rules.rule import Subject
+from .rules.table import findings
+
+INFERENCE = "inference"
+"""The rule that ONNX's own inference of a node does not fail. It speaks where none of ours has said it more plainly."""
+
+
+def check_nodes(model: ir.Model) -> None:
+    """Raise InvalidModelError if a node breaks a rule that can be told without types."""
+    found = list(findings(model, typed=False))
+    if found:
+        raise InvalidModelError([*found, *_typed(model, infer(model))])
+
+
+def check_types(model: ir.Model, refusals: Mapping[ir.Node, str]) -> None:
+    """Raise InvalidModelError if a node of a model with inferred types breaks any other rule.
+
+    `refusals` are the nodes that ONNX's own inference has refused, with its reason."""
+    found = _typed(model, refusals)
+    if found:
+        raise InvalidModelError(found)
+
+
+def _typed(model: ir.Model, refusals: Mapping[ir.Node, str]) -> list[Finding]:
+    found = list(findings(model, typed=True))
+    told = {finding.place for finding in found}
+    region = Region(model.graph, model.opset_imports)
+    for node, reason in refusals.items():
+        place = Subject(node, region, model).place()
+        if place not in told:
+            found.append(Finding(INFERENCE, place, f"ONNX's own inference refuses it: {reason}."))
+    return found

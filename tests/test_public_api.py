@@ -15,7 +15,16 @@ import torch
 import onnxlift
 from models.handmade import transformer_block
 
-NAMES = {"Lifted", "LoadError", "OnnxLiftError", "OutputError", "UnsupportedError", "VerifyError"} | {
+NAMES = {
+    "Lifted",
+    "InternalError",
+    "InvalidModelError",
+    "LoadError",
+    "OnnxLiftError",
+    "OutputError",
+    "UnsupportedError",
+    "VerifyError",
+} | {
     "convert",
     "lift",
     "op",

@@ -8,7 +8,15 @@ if TYPE_CHECKING:
     from onnxlift.lifting.ops.registry import op
 
     from .api import convert, lift
-    from .errors import LoadError, OnnxLiftError, OutputError, UnsupportedError, VerifyError
+    from .errors import (
+        InternalError,
+        InvalidModelError,
+        LoadError,
+        OnnxLiftError,
+        OutputError,
+        UnsupportedError,
+        VerifyError,
+    )
     from .lifted import Lifted
     from .verification.verify import verify
 
@@ -22,12 +30,16 @@ _HOMES = {
     "Lifted": ".lifted",
     "op": ".lifting.ops.registry",
     "OnnxLiftError": ".errors",
+    "InternalError": ".errors",
+    "InvalidModelError": ".errors",
     "LoadError": ".errors",
     "OutputError": ".errors",
     "UnsupportedError": ".errors",
     "VerifyError": ".errors",
 }
 __all__ = [
+    "InternalError",
+    "InvalidModelError",
     "Lifted",
     "LoadError",
     "OnnxLiftError",

@@ -62,7 +62,7 @@ class InternalError(OnnxLiftError):
 
     `stage` and `step` say what was being done, `node` at which node of the model, if that is known."""
 
-    def __init__(self, stage: str, step: str, node: str, error: BaseException) -> None:
+    def __init__(self, stage: str, step: str, node: str, error: BaseException, *, skippable: bool = False) -> None:
         self.stage, self.step, self.node = stage, step, node
         where = f" in the step {step!r} of the stage {stage!r}" if step else ""
         at = f", at {node}" if node else ""
@@ -70,7 +70,7 @@ class InternalError(OnnxLiftError):
         super().__init__(
             f"this is a fault of onnxlift, not of your model or your call: {what}{where}{at}. Nothing was written. "
             f"Please report it with this text, and the model if you may share it; `--debug` shows the traceback."
-            + (f" Leaving out the step, by `--skip-pass {step}`, may help." if step else "")
+            + (f" Until it is mended, `--skip-pass {step}` may help." if skippable else "")
         )
 
 

@@ -151,7 +151,9 @@ def in_order(steps: Iterable[Step], stage: str, priority: Callable[[str], Any] =
 
 @dataclass
 class Record:
-    """The steps that ran, and the number of their changes, by stage. `at` is the stage and step that runs now."""
+    """The steps that ran, and the number of their changes, by stage.
+
+    `at` is the stage and step that runs now, or that ran last; `at_optional` tells whether it could be skipped."""
 
     skip: Collection[str] = ()
     observer: Observer | None = None
@@ -159,6 +161,7 @@ class Record:
     restless: list[str] = field(default_factory=list)
     """The stages that still changed something in their last round."""
     at: tuple[str, str] = ("", "")
+    at_optional: bool = False
 
     def run(self, stage: Stage, subject: Any, **environment: Any) -> None:
         """Run all steps of a stage that are not to be skipped, with what they ask for of the `environment`."""
@@ -177,7 +180,7 @@ class Record:
         for item in stage.steps:
             if item.optional and item.name in self.skip:
                 continue
-            self.at = (stage.name, item.name)
+            self.at, self.at_optional = (stage.name, item.name), item.optional
             count = item(subject, **environment)
             counts[item.name] += count
             again = again or (count > 0 and item.repeats)

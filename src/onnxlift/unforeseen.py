@@ -18,19 +18,17 @@ def answered(record: Record | None = None) -> Iterator[None]:
     """Let every error that is no OnnxLiftError leave as one.
 
     `record` knows the stage and the step that runs. If memory runs out, that is nobody's fault, and is said so."""
+    record = record or Record()
     try:
         yield
     except OnnxLiftError:
         raise
     except MemoryError as error:
-        stage, step = ("", "") if record is None else record.at
-        where = f" in the step {step!r} of the stage {stage!r}" if step else ""
-        raise OnnxLiftError(
-            f"the memory of this machine, or its limit, does not suffice for the model{where}."
-        ) from error
+        where = f" in the step {record.at[1]!r} of the stage {record.at[0]!r}" if record.at[1] else ""
+        raise OnnxLiftError(f"the memory of this machine, or its limit, is too small for the model{where}.") from error
     except Exception as error:  # whatever it is: this is the place where nothing more is known of it
-        stage, step = ("", "") if record is None else record.at
-        raise InternalError(stage, step, _node_at(error.__traceback__), error) from error
+        node = _node_at(error.__traceback__)
+        raise InternalError(*record.at, node, error, skippable=record.at_optional) from error
 
 
 def _node_at(traceback: TracebackType | None) -> str:

@@ -11,6 +11,7 @@
    for the outputs of operators that have no schema and are no function of the model: nothing else is known of these.
 8. A negative size in a declared shape becomes an unknown size, which is what exporters mean by it.
 9. Types that onnx-ir cannot hold (maps) are taken out, and kept beside the graph.
+10. Attributes whose names begin with `__`, which ONNX leaves to runtimes for notes of their own, are dropped.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def _inputs_are_not_initializers(graph: onnx.GraphProto) -> None:
 
 
 class _Preparer:
-    """The rules 2 to 5 and 7 to 9, applied to a graph or function and to the subgraphs inside it."""
+    """The rules 2 to 5 and 7 to 10, applied to a graph or function and to the subgraphs inside it."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self.model = model
@@ -122,6 +123,9 @@ class _Preparer:
     def nodes(self, nodes: Iterable[onnx.NodeProto]) -> None:
         for node in nodes:
             node.ClearField("device_configurations")
+            notes = [attribute for attribute in node.attribute if attribute.name.startswith("__")]
+            for attribute in notes:
+                node.attribute.remove(attribute)
             for graph in subgraphs(node):
                 if node.op_type == "If" and plain_domain(node.domain) == "":
                     del graph.input[:]

@@ -6,7 +6,7 @@ found them (`check_types`). If the first finds anything, the second is asked as 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import onnx_ir as ir
 
@@ -15,7 +15,7 @@ from onnxlift.ir.graph.walk import Region
 from onnxlift.ir.inference.infer import infer
 
 from .rules.rule import Subject
-from .rules.table import findings
+from .rules.table import broken
 
 INFERENCE = "inference"
 """The rule that ONNX's own inference of a node does not fail. It speaks where none of ours has said it more plainly."""
@@ -23,9 +23,10 @@ INFERENCE = "inference"
 
 def check_nodes(model: ir.Model) -> None:
     """Raise InvalidModelError if a node breaks a rule that can be told without types."""
-    found = list(findings(model, typed=False))
+    found = list(broken(model, typed=False))
     if found:
-        raise InvalidModelError([*found, *_typed(model, infer(model))])
+        found += _typed(model, infer(model), {node for node, _ in found})
+        raise InvalidModelError([finding for _, finding in found])
 
 
 def check_types(model: ir.Model, refusals: Mapping[ir.Node, str]) -> None:
@@ -34,15 +35,17 @@ def check_types(model: ir.Model, refusals: Mapping[ir.Node, str]) -> None:
     `refusals` are the nodes that ONNX's own inference has refused, with its reason."""
     found = _typed(model, refusals)
     if found:
-        raise InvalidModelError(found)
+        raise InvalidModelError([finding for _, finding in found])
 
 
-def _typed(model: ir.Model, refusals: Mapping[ir.Node, str]) -> list[Finding]:
-    found = list(findings(model, typed=True))
-    told = {finding.place for finding in found}
+def _typed(
+    model: ir.Model, refusals: Mapping[ir.Node, str], told: Collection[ir.Node] = ()
+) -> list[tuple[ir.Node, Finding]]:
+    found = list(broken(model, typed=True, told=told))
+    told = {*told, *(node for node, _ in found)}
     region = Region(model.graph, model.opset_imports)
     for node, reason in refusals.items():
-        place = Subject(node, region, model).place()
-        if place not in told:
-            found.append(Finding(INFERENCE, place, f"ONNX's own inference refuses it: {reason}."))
+        if node not in told:
+            place = Subject(node, region, model).place()
+            found.append((node, Finding(INFERENCE, place, f"ONNX's own inference refuses it: {reason}.")))
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 
 import onnx_ir as ir
@@ -35,12 +35,14 @@ def _rules_for(op_type: str, domain: str, typed: bool) -> tuple[Rule, ...]:
     )
 
 
-def findings(model: ir.Model, *, typed: bool) -> Iterator[Finding]:
-    """Yield what breaks a rule: of those that need inferred types, or of the others."""
+def broken(model: ir.Model, *, typed: bool, told: Collection[ir.Node] = ()) -> Iterator[tuple[ir.Node, Finding]]:
+    """Yield each node that breaks a rule, with what is wrong: of the rules that need types, or of the others.
+
+    Nodes of which something was `told` already are left out: a rule on sizes relies on the attributes."""
     for region in regions(model):
         for node in region.graph:
             subject: Subject | None = None
-            for each in _rules_for(node.op_type, node.domain, typed):
+            for each in () if node in told else _rules_for(node.op_type, node.domain, typed):
                 subject = subject or Subject(node, region, model)
                 if not _concerns(each, subject):
                     continue
@@ -49,7 +51,7 @@ def findings(model: ir.Model, *, typed: bool) -> Iterator[Finding]:
                 except Unknown:
                     continue
                 for text in texts:
-                    yield Finding(each.name, subject.place(), text)
+                    yield node, Finding(each.name, subject.place(), text)
 
 
 def _concerns(each: Rule, subject: Subject) -> bool:

@@ -88,6 +88,8 @@ def _answer(mutant: Mutant, here: Path) -> Verdict:
 
 def _refusal(number: int, error: OnnxLiftError) -> Verdict:
     message = str(error)
+    if isinstance(error.__cause__, MemoryError):
+        return Verdict(number, Kind.LARGE, _place(error.__cause__), message[:300])
     if type(error).__name__ == "InternalError":
         cause = error.__cause__ or error
         return Verdict(number, Kind.INTERNAL, _place(cause), message[:2000])

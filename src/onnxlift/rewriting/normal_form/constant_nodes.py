@@ -51,10 +51,9 @@ def _is_weight(value: ir.Value) -> bool:
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if len(node.outputs) == 1:
-        tensor = _tensor(node)
-        if tensor is not None:
-            edit.fold(node, [tensor], "it stood in a node, and not among the initialisers")
+    tensor = _tensor(node)
+    if tensor is not None:
+        edit.fold(node, [tensor], "it stood in a node, and not among the initialisers")
 
 
 def _tensor(node: ir.Node) -> ir.TensorProtocol | None:

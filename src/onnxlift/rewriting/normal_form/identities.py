@@ -36,11 +36,8 @@ def run(model: ir.Model) -> int:
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if len(node.inputs) != 1 or len(node.outputs) != 1:
-        return
-    source, output = node.inputs[0], node.outputs[0]
-    if source is None:
-        return
+    (source,), (output,) = node.inputs, node.outputs
+    assert source is not None
     tensor = constant(source)
     separate = tensor is not None and source.graph is edit.graph and not origin_of(source).is_constant
     separate = separate and NAME_SCOPES not in node.metadata_props

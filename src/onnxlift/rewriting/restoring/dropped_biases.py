@@ -35,7 +35,7 @@ def run(model: ir.Model) -> int:
     """Add the dropped biases to layers of the main graph; return how many."""
     program, made = read_program(model.graph), 0
     for node in model.graph if program is not None else ():
-        if program is None or not is_standard(node, "Gemm", "Conv", "ConvTranspose") or len(node.inputs) < 2:
+        if program is None or not is_standard(node, "Gemm", "Conv", "ConvTranspose"):
             continue
         weight, size = node.inputs[1], _outputs(node)
         if weight is None or weight.dtype not in FLOATS or size is None or any(node.inputs[2:]):

@@ -26,17 +26,13 @@ def run(model: ir.Model) -> int:
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if len(node.inputs) != 1 or len(node.attributes) != 2:
-        return
     condition = static_elements(node.inputs[0])
-    branches = [node.attributes.get(name) for name in ("then_branch", "else_branch")]
-    if condition is None or len(condition) != 1 or any(branch is None or branch.is_ref() for branch in branches):
+    if condition is None or len(condition) != 1:
         return
-    taken = branches[0 if condition[0] else 1]
-    assert taken is not None
+    taken = node.attributes["then_branch" if condition[0] else "else_branch"]
+    if taken.is_ref():
+        return
     branch = taken.as_graph()
-    if len(branch.outputs) != len(node.outputs):
-        return
     results = list(branch.outputs)
     moved = _move(edit, branch, node)
     for output, result in zip(node.outputs, results, strict=True):

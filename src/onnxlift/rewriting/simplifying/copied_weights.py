@@ -41,7 +41,7 @@ def run(model: ir.Model) -> int:
     seen: dict[object, list[tuple[ir.Value, ir.Value | None]]] = {}
 
     def visit(edit: Edit, node: ir.Node) -> None:
-        weight = node.inputs[1] if len(node.inputs) > 1 else None
+        weight = node.inputs[1]
         if weight is None or node.graph is not model.graph or not _is_nameless_matrix(weight):
             return
         bias = node.inputs[2] if len(node.inputs) > 2 else None

@@ -62,7 +62,7 @@ _CHOICES: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tf_half_pixel_for_nn",
             "tf_crop_and_resize",
         ),
-        "nearest_mode": ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple", ""),
+        "nearest_mode": ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"),
         "keep_aspect_ratio_policy": ("stretch", "not_larger", "not_smaller"),
     },
     "RoiAlign": {"mode": ("avg", "max"), "coordinate_transformation_mode": ("half_pixel", "output_half_pixel")},
@@ -142,13 +142,13 @@ def has_every_required_attribute(n: Subject) -> Iterable[str]:
 
 @rule("attribute-text")
 def texts_are_among_those_that_are_defined(n: Subject) -> Iterable[str]:
-    """An attribute that is one of several words is one of them."""
+    """An attribute that is one of several words is one of them. (Directions were often written in capitals.)"""
     if n.schema is None:
         return
     for name, words in _CHOICES.get(n.node.op_type, {}).items():
         text = _given(n, name)
-        if isinstance(text, str) and text not in words:
-            yield f"its attribute {name} is {quote(text)}; it can be {', '.join(word for word in words if word)}."
+        if isinstance(text, str) and text not in words and (name != "direction" or text.lower() not in words):
+            yield f"its attribute {name} is {quote(text)}; it can be {', '.join(words)}."
 
 
 @rule("attribute-range")

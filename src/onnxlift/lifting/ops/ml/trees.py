@@ -49,8 +49,6 @@ def TreeEnsembleRegressor(n: Node, X: Tensor, *, aggregate_function: str, post_t
     """The leaves of each tree vote for one or more targets. Base values are added to the aggregate."""
     targets = n.attributes.get("n_targets") or 1
     forest, votes = _labelled_leaves(n, "target")
-    if aggregate_function not in _AGGREGATES:
-        n.fail(f"there is no aggregate function {aggregate_function}")
     scores = _aggregate(n, X, forest, votes, targets, aggregate_function)
     base = _numbers(n, "base_values")
     if base is not None:

@@ -22,21 +22,6 @@ from .interpolate import Method, reads_the_same, same_output_size
 from .string_arrays import moves_elements, moves_or_fills
 
 FLOATS = (DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.BFLOAT16)
-CHOICES = {
-    "mode": ("nearest", "linear", "cubic"),
-    "rounding": ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"),
-    "keep_aspect_ratio": ("stretch", "not_larger", "not_smaller"),
-    "coordinates": (
-        "half_pixel",
-        "half_pixel_symmetric",
-        "pytorch_half_pixel",
-        "align_corners",
-        "asymmetric",
-        "tf_half_pixel_for_nn",
-        "tf_crop_and_resize",
-    ),
-}
-
 UPSAMPLE = LayerKind(
     "Upsample",
     signature(size=None, scale_factor=None, mode="nearest", align_corners=None),
@@ -176,9 +161,6 @@ def _resize(n: Node, x: Tensor, method: Method, target: Target) -> Expr:
 
 
 def _check(n: Node, x: Tensor, method: Method, target: Target) -> None:
-    for name, allowed in CHOICES.items():
-        if getattr(method, name) not in allowed:
-            n.fail(f"{name} {getattr(method, name)!r} is not one of {', '.join(allowed)}")
     if type_of(n.ir.inputs[0]).dtype == DataType.STRING and (method.mode != "nearest" or method.extrapolation != 0):
         n.fail("it computes with strings")
     rank = x.type.rank

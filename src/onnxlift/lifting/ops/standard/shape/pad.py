@@ -34,8 +34,6 @@ def Pad(
     paddings: tuple[int, ...] | None = None,
 ) -> Result:
     """Opset 1 calls the pads `paddings`. Until opset 10 the fill is the attribute `value`. Negative pads crop."""
-    if mode != "constant" and mode not in _MODES:
-        n.fail(f"its mode {mode} is not known")
     pads = pads if pads is not None else Dims.of(paddings or ())
     # PyTorch cannot fill this type with numbers. All bits 0 is its least number.
     if data.type.dtype == DataType.FLOAT8E8M0:

@@ -208,6 +208,13 @@ BROKEN = {
     "negative-size": [
         (parsed("s = Constant<value_ints = [-3]>() y = ConstantOfShape(s)"), "its sizes are (-3,), and none can be"),
     ],
+    "range-bounds": [
+        (
+            parsed("y = Range(m, e, m)", "int64 m, int64[0] e", "int64 y"),
+            "its limit is (0,), and it takes a single number",
+        ),
+        (parsed("y = Range(m, m, e)", "int64 m, int64[1, 1] e", "int64 y"), "its delta is (1, 1)"),
+    ],
     "range-step": [(parsed("s = Constant<value_int = 0>() y = Range(m, m, s)", "int64 m", "int64 y"), "its step is 0")],
     "split-sizes": [
         (

@@ -5,7 +5,7 @@
 
 Mutant number i of a seed is always the same file. Each is lifted and saved in a forked child that may take 30 seconds
 and 2 GB. Prints how many there were of each answer, and the faults by their place in the source, each with the numbers
-of a few mutants. `--only` lifts one of them in this process, so that its traceback shows; `--save` writes its file, and
+of a few mutants; the first of each place is told at once. `--only` lifts one of them in this process, so that its traceback shows; `--save` writes its file, and
 `--digest` prints a hash of it, in place of lifting it.
 """
 
@@ -48,8 +48,12 @@ def main() -> int:
         return 0
     start = time.perf_counter()
     verdicts: list[Verdict] = []
+    places: set[str] = set()
     for verdict in judge_all(nursery, range(options.start, options.start + options.count), options.jobs):
         verdicts.append(verdict)
+        if verdict.kind.is_fault and verdict.place not in places:
+            places.add(verdict.place)
+            print(f"number {verdict.number}: {verdict.kind}: {verdict.place}", file=sys.stderr, flush=True)
         if len(verdicts) % EVERY == 0:
             faults = sum(each.kind.is_fault for each in verdicts)
             print(f"{len(verdicts):,} of {options.count:,}: {faults} faults", file=sys.stderr, flush=True)

@@ -5,8 +5,8 @@
 
 Mutant number i of a seed is always the same file. Each is lifted and saved in a forked child that may take 30 seconds
 and 2 GB. Prints how many there were of each answer, and the faults by their place in the source, each with the numbers
-of a few mutants; the first of each place is told at once. `--only` lifts one of them in this process, so that its traceback shows; `--save` writes its file, and
-`--digest` prints a hash of it, in place of lifting it.
+of a few mutants; the first of each place is told at once. `--only` lifts one of them in this process, so that its
+traceback shows; in place of lifting it, `--save` writes its file, and `--digest` prints a hash of it.
 """
 
 from __future__ import annotations

@@ -537,3 +537,11 @@ def test_a_graph_without_nodes_gives_what_it_gets():
     x, w = onnxlift.convert(model)(torch.ones(2))
     assert x.tolist() == [1, 1]
     assert w.tolist() == [0, 1, 2]
+
+
+def test_the_values_of_a_map_have_an_element_type_that_onnx_has():
+    model = parsed("y = Neg(x)")
+    kind = model.graph.output[0].type.sequence_type.elem_type.map_type
+    kind.key_type = TensorProto.INT64
+    kind.value_type.tensor_type.elem_type = 99
+    assert "value 'y': it has element type 99, which this onnx does not know" in str(refusal(model))

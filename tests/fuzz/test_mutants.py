@@ -30,8 +30,8 @@ def nursery() -> Nursery:
 
 def test_a_number_is_always_the_same_mutant(nursery: Nursery) -> None:
     command = [sys.executable, str(BENCHMARK), "--only", "7", "--digest"]
-    told = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(1)]
-    assert told == [f"{nursery.make(7).digest}\n"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert told.strip() == nursery.make(7).digest
     assert nursery.make(7).digest != nursery.make(8).digest
 
 

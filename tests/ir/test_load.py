@@ -327,6 +327,21 @@ def test_sparse_initialisers_become_dense(coordinates: bool) -> None:
     np.testing.assert_array_equal(load(proto).graph.initializers["s"].const_value.numpy(), dense)
 
 
+def test_the_values_of_a_sparse_initialiser_may_lie_in_a_file(tmp_path: Path) -> None:
+    values = numpy_helper.from_array(np.array([1.5, -2.5], np.float32), "s")
+    (tmp_path / "values.bin").write_bytes(values.raw_data)
+    values.ClearField("raw_data")
+    values.data_location = onnx.TensorProto.EXTERNAL
+    values.external_data.add(key="location", value="values.bin")
+    proto = parse("y = Add(x, s)")
+    proto.graph.sparse_initializer.append(
+        helper.make_sparse_tensor(values, numpy_helper.from_array(np.array([2, 4])), [2, 3])
+    )
+    (tmp_path / "model.onnx").write_bytes(proto.SerializeToString())
+    dense = load(tmp_path / "model.onnx").graph.initializers["s"].const_value.numpy()
+    np.testing.assert_array_equal(dense, [[0, 0, 1.5], [0, -2.5, 0]])
+
+
 def test_a_sparse_constant_becomes_dense() -> None:
     values = numpy_helper.from_array(np.array([1.5], np.float32))
     sparse = helper.make_sparse_tensor(values, numpy_helper.from_array(np.array([1])), [3])

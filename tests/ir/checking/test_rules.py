@@ -208,6 +208,13 @@ BROKEN = {
     "negative-size": [
         (parsed("s = Constant<value_ints = [-3]>() y = ConstantOfShape(s)"), "its sizes are (-3,), and none can be"),
     ],
+    "range-bounds": [
+        (
+            parsed("y = Range(m, e, m)", "int64 m, int64[0] e", "int64 y"),
+            "its limit is (0,), and it takes a single number",
+        ),
+        (parsed("y = Range(m, m, e)", "int64 m, int64[1, 1] e", "int64 y"), "its delta is (1, 1)"),
+    ],
     "range-step": [(parsed("s = Constant<value_int = 0>() y = Range(m, m, s)", "int64 m", "int64 y"), "its step is 0")],
     "split-sizes": [
         (
@@ -530,3 +537,11 @@ def test_a_graph_without_nodes_gives_what_it_gets():
     x, w = onnxlift.convert(model)(torch.ones(2))
     assert x.tolist() == [1, 1]
     assert w.tolist() == [0, 1, 2]
+
+
+def test_the_values_of_a_map_have_an_element_type_that_onnx_has():
+    model = parsed("y = Neg(x)")
+    kind = model.graph.output[0].type.sequence_type.elem_type.map_type
+    kind.key_type = TensorProto.INT64
+    kind.value_type.tensor_type.elem_type = 99
+    assert "value 'y': it has element type 99, which this onnx does not know" in str(refusal(model))

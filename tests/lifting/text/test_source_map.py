@@ -68,6 +68,18 @@ def test_statements_inside_branches_and_loops() -> None:
     assert "halve" in lifted.source_map.nodes_at(line_with(lifted, "* 0.5"))
 
 
+def test_statements_with_gradients_turned_on() -> None:
+    lifted = onnxlift.lift(
+        parser.parse_model(
+            """<ir_version: 7, opset_import: ["" : 12, "ai.onnx.preview.training" : 1]>
+            g (float a, float b) => (float c, float da, float db) {
+                [add] c = Add(a, b)
+                [gradient] da, db = ai.onnx.preview.training.Gradient <xs = ["a", "b"], y = "c"> (a, b) }"""
+        )
+    )
+    assert "gradient" in lifted.source_map.nodes_at(line_with(lifted, "torch.autograd.grad"))
+
+
 def test_statements_are_mapped_one_to_one() -> None:
     lifted = onnxlift.lift(beam_step(), name="beam_step")
     statements = list(forward_statements(ast.parse(lifted.source)))

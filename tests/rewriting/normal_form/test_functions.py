@@ -13,7 +13,7 @@ import torch
 from onnx import helper
 
 import onnxlift
-from onnxlift.errors import LoadError
+from onnxlift.errors import LoadError, UnsupportedError
 from onnxlift.ir.load import load
 from onnxlift.rewriting.normal_form import expand_operators, inline_functions
 from rewriting.running_stages import normalise
@@ -323,3 +323,40 @@ def test_sequence_map_reads_values_from_outside() -> None:
     nodes = {node.op_type: node for node in loaded.graph.all_nodes()}
     assert "SequenceMap" not in nodes
     assert nodes["Mul"].inputs[1] is nodes["Neg"].outputs[0]
+
+
+@pytest.mark.parametrize(
+    ("call", "body", "says"),
+    [
+        ("acme.F()", "F (a) => (b) { b = Neg(a) }", "its input X is left out, and Neg requires it"),
+        (
+            "acme.F(x)",
+            "F <to> (a) => (b) { b = Cast <to : int = @to> (a) }",
+            "it has no attribute to, which Cast requires",
+        ),
+    ],
+)
+def test_a_call_leaves_out_nothing_that_the_body_needs(call: str, body: str, says: str) -> None:
+    model = parse(f"{HEADER} g (float[3, 4] x) => (y) {{ y = {call} }} {function(body)}")
+    with pytest.raises(LoadError, match=says):
+        onnxlift.lift(model)
+
+
+def test_a_call_may_leave_out_what_the_body_can_do_without() -> None:
+    body = "F <axis> (a, low) => (b) { c = Clip(a, low)  b = Softmax <axis : int = @axis> (c) }"
+    run(parse(f"{HEADER} g (float[3, 4] x) => (float[3, 4] y) {{ y = acme.F(x) }} {function(body)}"), X)
+
+
+def test_a_name_that_onnx_cannot_write_into_a_body_gets_an_answer() -> None:
+    """onnx writes the nodes of a FlexAttention's graph as a text, and parses it."""
+    model = parse(
+        """<ir_version: 13, opset_import: ["" : 26, "ai.onnx.preview" : 1]>
+        g (float[1, 2, 4, 8] q, float[1, 2, 4, 8] k, float[1, 2, 4, 8] v) => (float[1, 2, 4, 8] y) {
+            y = ai.onnx.preview.FlexAttention(q, k, v) <score_mod = m (float[B, H, L, S] s) => (float[B, H, L, S] t)
+                <float cap = {20.0}> { u = Div(s, cap)  t = Tanh(u) }> }"""
+    )
+    onnxlift.lift(model)
+    graph = model.graph.node[0].attribute[0].g
+    graph.initializer[0].name = graph.node[0].input[1] = "c p"
+    with pytest.raises(UnsupportedError, match="onnx cannot write its body: Error parsing node"):
+        onnxlift.lift(model)

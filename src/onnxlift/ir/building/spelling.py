@@ -31,7 +31,8 @@ from onnxlift.ir.graph.nodes import plain_domain
 from onnxlift.ir.origin.metadata import FOLDED_FROM, SIGNATURE_KIND
 from onnxlift.ir.reading.draft import Draft
 from onnxlift.ir.reading.protos import all_nodes, subgraphs
-from onnxlift.ir.reading.tensors import bytes_needed
+from onnxlift.ir.reading.tensors import TensorStore, bytes_needed
+from onnxlift.ir.reading.weights import tensor_of
 from onnxlift.stages import step
 
 MAX_DENSE = 64 << 20
@@ -48,7 +49,7 @@ def run(draft: Draft) -> int:
         for value in (*model.graph.input, *model.graph.output)
         if not _is_held(value.type)
     }
-    preparer = _Preparer(model)
+    preparer = _Preparer(model, draft.store)
     _inputs_are_not_initializers(model.graph)
     preparer.graph(model.graph)
     _name_nodes(all_nodes(model.graph.node))
@@ -81,8 +82,9 @@ def _inputs_are_not_initializers(graph: onnx.GraphProto) -> None:
 class _Preparer:
     """The rules 2 to 5 and 7 to 10, applied to a graph or function and to the subgraphs inside it."""
 
-    def __init__(self, model: onnx.ModelProto) -> None:
+    def __init__(self, model: onnx.ModelProto, store: TensorStore) -> None:
         self.model = model
+        self.store = store
         self.functions: set[FunctionId] = {(each.domain, each.name, each.overload) for each in model.functions}
         self.dense_bytes = 0
 
@@ -172,8 +174,8 @@ class _Preparer:
                 f"sparse tensor {quote(name)} takes {needed:,} bytes when it is made dense; onnxlift goes up to "
                 f"{MAX_DENSE:,} bytes each and {MAX_DENSE_TOTAL:,} for all together. Store it dense."
             )
-        values = ir.serde.TensorProtoTensor(sparse.values).numpy().reshape(-1)
-        indices = ir.serde.TensorProtoTensor(sparse.indices).numpy()
+        values = tensor_of(sparse.values, self.store).numpy().reshape(-1)
+        indices = tensor_of(sparse.indices, self.store).numpy()
         dense = np.zeros(dims, values.dtype)
         limits = dense.size if indices.ndim == 1 else np.array(dims)
         if indices.shape not in {(values.size,), (values.size, len(dims))} or indices.dtype != np.int64:

@@ -101,8 +101,8 @@ class Findings:
             self.check_text(owner, entry.key, entry.value)
 
     def check_type(self, name: str, type_: onnx.TypeProto) -> None:
-        while (kind := type_.WhichOneof("value")) in {"sequence_type", "optional_type"}:
-            type_ = getattr(type_, kind).elem_type
+        while (kind := type_.WhichOneof("value")) in {"sequence_type", "optional_type", "map_type"}:
+            type_ = type_.map_type.value_type if kind == "map_type" else getattr(type_, kind).elem_type
         if kind in {"tensor_type", "sparse_tensor_type"}:
             element = getattr(type_, kind).elem_type
             if element not in _ELEMENT_TYPES:

@@ -55,6 +55,11 @@ def attach_weights(model: ir.Model, store: TensorStore) -> None:
     replace_tensors(model, lambda tensor: _claim(tensor, store))
 
 
+def tensor_of(proto: onnx.TensorProto, store: TensorStore) -> ir.TensorProtocol:
+    """Return a tensor of the proto, whose bytes may be in the store."""
+    return _claim(ir.serde.TensorProtoTensor(proto), store)
+
+
 def replace_tensors(model: ir.Model, replacement: Callable[[ir.TensorProtocol], ir.TensorProtocol]) -> None:
     """Put `replacement(tensor)` in the place of every tensor: initialisers and attributes, also in functions."""
     for region in regions(model):

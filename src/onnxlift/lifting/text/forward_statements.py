@@ -26,6 +26,7 @@ def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
         if isinstance(statement, ast.Pass):  # stands for an empty block
             continue
         yield statement
-        if isinstance(statement, ast.If | ast.For | ast.While):
+        if isinstance(statement, ast.If | ast.For | ast.While | ast.With):
             yield from _statements(statement.body)
+        if isinstance(statement, ast.If | ast.For | ast.While):
             yield from _statements(statement.orelse)

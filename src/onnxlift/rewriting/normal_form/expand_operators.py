@@ -4,7 +4,7 @@
 
 Many schemas of ONNX have such a body: one for all uses, or one that is built for the types and attributes of the node.
 Operators in a body may have to be expanded in turn. The operators of ONNX Runtime have no schema here; their bodies are
-in bodies/. If one of these has no body for the way it is used, `node.meta["reason"]` says why.
+in bodies/. If there is no body for the way an operator is used, `node.meta["reason"]` says why.
 
 Types must have been inferred before; they are inferred again afterwards. Sound because the body is the operator's
 definition. The nodes of a body keep the opset that it is written for (`node.version`).
@@ -20,6 +20,7 @@ import onnx_ir as ir
 from onnxlift.ir.graph.schema import schema_for
 from onnxlift.ir.graph.walk import all_nodes, inner_nodes, opset_of
 from onnxlift.ir.inference.infer import infer
+from onnxlift.ir.reading.parse import root_cause
 from onnxlift.rewriting import bodies
 from onnxlift.stages import step
 
@@ -50,8 +51,10 @@ def run(model: ir.Model, *, supported: Operators | None = None) -> int:
 
 
 def _has_body(model: ir.Model, node: ir.Node) -> bool:
+    if "reason" in node.meta:
+        return False
     if bodies.has_body(node):
-        return "reason" not in node.meta
+        return True
     opset = opset_of(node, model.opset_imports)
     schema: Any = schema_for(node.domain, node.op_type, opset)  # onnx's type stubs lack the attributes
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
@@ -111,7 +114,11 @@ def _proto(schema: Any, opset: int, node: ir.Node) -> onnx.FunctionProto | None:
             return None
         call = ir.serde.serialize_node(node).SerializeToString()
         types = [_type(value) for value in node.inputs]
-        data = schema.get_context_dependent_function_with_opset_version(version, call, types)
+        try:
+            data = schema.get_context_dependent_function_with_opset_version(version, call, types)
+        except (RuntimeError, ValueError) as error:  # onnx writes names into a text that it parses, without quotes
+            node.meta["reason"] = f"onnx cannot write its body: {root_cause(error)}"
+            return None
     return onnx.FunctionProto.FromString(data) if data else None
 
 

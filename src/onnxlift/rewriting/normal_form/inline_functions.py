@@ -9,6 +9,8 @@
 4. The copy of node `matmul` for the call `block1` is named `/block1/matmul`. Exporters name the nodes of a module so,
    and a function is to become a module.
 
+A call may leave out an input or an attribute; whether the nodes of the body can do without is checked afterwards.
+
 A function stays a call if the user has registered an operator of their own for it; `keep` tells which.
 """
 
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxlift.ir.checking.gate import check_nodes
 from onnxlift.stages import step
 
 from .expansion import Expansion, Operators
@@ -41,6 +44,8 @@ def run(model: ir.Model, *, keep: Operators | None = None) -> int:
     expansion.expand(model.graph)
     if kept:
         model.functions.update(functions)
+    if expansion.changes:
+        check_nodes(model)  # a node of a body may need what the call leaves out
     return expansion.changes
 
 

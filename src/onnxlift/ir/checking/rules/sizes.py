@@ -7,6 +7,7 @@ from itertools import zip_longest
 from math import prod
 
 from onnxlift.ir.graph.shapes import Shape, shape_of, static_elements
+from onnxlift.ir.inference.node_view import Unknown
 from onnxlift.ir.inference.shape_rules import BROADCASTING
 
 from .rule import Subject, rule, shape_text
@@ -128,6 +129,18 @@ def a_filled_tensor_has_no_negative_size(n: Subject) -> Iterable[str]:
     sizes = n.elements(0)
     if any(isinstance(size, int) and size < 0 for size in sizes):
         yield f"its sizes are {shape_text(sizes)}, and none can be negative."
+
+
+@rule("range-bounds", "Range", about_sizes=True)
+def the_bounds_of_a_range_are_numbers(n: Subject) -> Iterable[str]:
+    """The start, the limit and the step of a Range are single numbers. (ONNX Runtime takes a vector of one.)"""
+    for index, name in enumerate(("start", "limit", "delta")):
+        try:
+            shape = n.shape(index)
+        except Unknown:
+            continue
+        if len(shape) > 1 or any(isinstance(size, int) and size != 1 for size in shape):
+            yield f"its {name} is {shape_text(shape)}, and it takes a single number."
 
 
 @rule("range-step", "Range", about_sizes=True)

@@ -29,7 +29,11 @@ def Gradient(
     variables = [Tensor(Ref(value), type_of(value)) for value in body.inputs[: len(xs)]]
     block, (y,) = n.host.lower_graph(body, [*variables, *Inputs[len(xs) :]])
     starts = [
-        Assign([Ref(value)], kernel("variable")(given) if create_graph else given.detach().requires_grad_())
+        Assign(
+            [Ref(value)],
+            kernel("variable")(given) if create_graph else given.detach().requires_grad_(),
+            origin=[n.name],
+        )
         for value, given in zip(body.inputs[: len(xs)], Inputs, strict=False)
     ]
     block.statements[:0] = starts
@@ -41,9 +45,9 @@ def Gradient(
     derivatives = torch.autograd.grad(total, variables if len(xs) > 1 else variables[0], **options)
     targets = [Ref(value) if value.name else None for value in n.ir.outputs]
     if len(xs) == 1:
-        block.append(Assign([targets[0]], derivatives[0]))
+        block.append(Assign([targets[0]], derivatives[0], origin=[n.name]))
     else:
-        block.append(Assign([*targets, *[None] * (len(xs) - len(targets))], derivatives))
+        block.append(Assign([*targets, *[None] * (len(xs) - len(targets))], derivatives, origin=[n.name]))
     n.emit(With(torch.enable_grad(), block))
     return [Tensor(Ref(value), type_of(value)) for value in n.ir.outputs]
 

@@ -143,7 +143,7 @@ def EyeLike(n: Node, input: Tensor, *, dtype: int | None, k: int) -> Result:
 def Range(n: Node, start: Operand, limit: Operand, delta: Operand) -> Result:
     """Half-precision ranges are computed in at least float32 (`stash_type`, opset 27), as PyTorch does anyway."""
     dtype = n.output.dtype or start.type.dtype
-    first, last, step = (_number(operand) for operand in (start, limit, delta))
+    first, last, step = (_number(n, operand) for operand in (start, limit, delta))
     options: dict[str, Any] = {} if dtype in (DataType.INT64, None) else {"dtype": torch_dtype(dtype)}
     options["device"] = n.device
     if step.number == 0:
@@ -158,7 +158,7 @@ def Range(n: Node, start: Operand, limit: Operand, delta: Operand) -> Result:
     return torch.arange(last, **options) if first.number == 0 else torch.arange(first, last, **options)
 
 
-def _number(operand: Operand) -> Scalar:
+def _number(n: Node, operand: Operand) -> Scalar:
     """Return a bound of a range as a Python number. A float gets its exact value, which decides how many elements there
     are."""
     dtype = operand.type.dtype or DataType.INT64
@@ -168,6 +168,8 @@ def _number(operand: Operand) -> Scalar:
         case Dims():
             return operand[0]
         case Constant():
+            if operand.const.size != 1:
+                n.fail(f"one of its bounds is not a number: it has {operand.const.size} elements")
             number = operand.const.reshape(-1)[0]
             return Scalar(float(number) if operand.type.is_float else int(number), dtype)
     return Scalar(operand.item(), dtype)

@@ -31,6 +31,7 @@ from onnxlift.lifting.modules.statements.inline import inline
 from onnxlift.lifting.modules.statements.shared_sizes import share_sizes
 from onnxlift.lifting.modules.statements.size_sources import read_at_hand
 from onnxlift.lifting.names.class_names import name_classes
+from onnxlift.lifting.text.built_weights import check_weights
 from onnxlift.lifting.text.file import Header, SavedWeights, Source, assemble, format_source
 from onnxlift.lifting.text.gate import check_source
 from onnxlift.lifting.text.write import ClassWriter, Text
@@ -298,6 +299,13 @@ def gate(lift: Lift) -> int:
     return 0
 
 
+@step("fitting-weights", optional=False, after={"gate": "it follows constructors, which must be what we write"})
+def fitting_weights(lift: Lift) -> int:
+    """The constructors must make exactly the weights that are there, with their shapes."""
+    check_weights(lift.source.text, lift.source.class_name, lift.entries)
+    return 0
+
+
 TREE = Stage(
     "tree",
     "every node gets its place in a tree of modules",
@@ -328,5 +336,5 @@ STATEMENTS = Stage(
     (loops, group_loops, shared_sizes, inlining, sizes_at_hand, arranging),
 )
 NAMING = Stage("naming", "variables get names, each with a reason", (variables,))
-WRITING = Stage("writing", "the text of the file, formatted and checked", (text, format_text, gate))
+WRITING = Stage("writing", "the text of the file, formatted and checked", (text, format_text, gate, fitting_weights))
 STAGES = (TREE, LOWERING, FINISHING, RESTRUCTURING, CLASSES, STATEMENTS, NAMING, WRITING)

@@ -35,7 +35,7 @@ identities and without the other steps. To roll by 0 is an identity.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
 from typing import Any
@@ -118,6 +118,13 @@ class Form:
     def members(self) -> tuple[tuple[Path, object], ...]:
         members: tuple[tuple[Path, object], ...] = self.key[2]
         return members
+
+    def without(self, modules: Collection[Module]) -> Form:
+        """Return the form of the other modules. It has the example, and the parts that one of them lacks."""
+        kept = [module for module in self.modules if module not in modules]
+        absent = {module: self.absent[module] for module in kept if module in self.absent}
+        parts = [part for part in self.parts if any(part in missing for missing in absent.values())]
+        return Form(self.key, kept, {module: self.numbers[module] for module in kept}, parts, absent)
 
     def columns(self) -> tuple[list[Number], list[list[object]]]:
         """Return the numbers of the first module, and for each the values in all modules. At the end comes a flag for

@@ -147,13 +147,15 @@ def _class_of(form: Form, class_of: ClassOf) -> ModuleClass:
     arguments.texts |= texts_for_entries(form, arguments.texts, class_of)
     for index, module in enumerate(form.modules):
         cls.arguments[module] = {name: column[index] for name, column in arguments.values.items()}
+    constants = [part for part in form.parts if isinstance(example.members.get(part.member or ()), Stored)]
     for part in form.parts:
-        if isinstance(part.statement, Assign) and isinstance(example.members.get(part.member or ()), Stored):
-            part.statement = _ask_for_constant(cls, part)
-        elif isinstance(part.statement, Assign) and part.member is None and not part.is_roll:
+        if isinstance(part.statement, Assign) and part.member is None and not part.is_roll:
             flag = Literal(True)
             part.statement.expr = optional_step(part.statement, part, flag)
             arguments.texts[flag] = arguments.attribute((part, "there"), part.name)
+    for part in constants:  # these come last, since they rename what the other steps read
+        if isinstance(part.statement, Assign):
+            part.statement = _ask_for_constant(cls, part)
     return cls
 
 

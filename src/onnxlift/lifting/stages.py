@@ -20,6 +20,7 @@ from onnxlift.lifting.modules.loops.loops import roll_loops
 from onnxlift.lifting.modules.lower import Lowering
 from onnxlift.lifting.modules.members.constants import mark_constants
 from onnxlift.lifting.modules.members.member_order import Registered, order_as_registered
+from onnxlift.lifting.modules.members.original_keys import restore_keys
 from onnxlift.lifting.modules.members.shared_tables import add_shared_tables
 from onnxlift.lifting.modules.members.ties import find_ties
 from onnxlift.lifting.modules.module import Entry, Module, state_entries
@@ -159,7 +160,20 @@ def shared_tables(lift: Lift) -> int:
     return add_shared_tables(lift.root, lift.model)
 
 
-@step("constants", optional=False, after={"shared-tables": "whether there are named parameters decides it"})
+@step("original-keys", optional=False, after={"shared-tables": "a table that is held by its owner has a key, too"})
+def original_keys(lift: Lift) -> int:
+    """Members have the names of the original's state dict, also where these are no identifiers."""
+    return restore_keys(lift.root, lift.model, lift.paths.by_node)
+
+
+@step(
+    "constants",
+    optional=False,
+    after={
+        "shared-tables": "whether there are named parameters decides it",
+        "original-keys": "what the exporter lists as persistent has the original's keys",
+    },
+)
 def constants(lift: Lift) -> int:
     """Buffers that the original did not keep in its state dict are not persistent."""
     return mark_constants(lift.root, lift.model.graph)
@@ -323,7 +337,7 @@ LOWERING = Stage("lowering", "nodes become statements of modules", (lowering,))
 RESTRUCTURING = Stage(
     "restructuring",
     "what modules take, give and hold becomes what a person would have written",
-    (pruning, shared_tables, constants, passed_through, signatures, dense_blocks),
+    (pruning, shared_tables, original_keys, constants, passed_through, signatures, dense_blocks),
 )
 CLASSES = Stage(
     "classes",

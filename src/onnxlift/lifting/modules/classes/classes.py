@@ -127,12 +127,12 @@ def _is_recurring(chains: Sequence[Module]) -> bool:
     """Tell whether an `nn.Sequential` becomes a class, and is not written out.
 
     It does if it is long enough, and there in enough places (`mlp` of all blocks is one place). If the author has given
-    its class a name, it does if it is there twice, or if its members have names, too. A chain of named members whose
-    class is unknown does if it is there twice, since it may have been a class.
+    its class a name, it does if it is there twice, or if its members have names, too, unless these are no identifiers.
+    A chain of named members whose class is unknown does if it is there twice, since it may have been a class.
     """
     hint, has_numbers = chains[0].class_hint, chains[0].has_numbers
     if hint != "Sequential" and (hint is not None or not has_numbers):
-        return len(chains) > 1 or (hint is not None and not has_numbers)
+        return len(chains) > 1 or (hint is not None and not has_numbers and not chains[0].keys)
     places = {chain.path[-2:] if chain.path[-1].isdigit() else chain.path[-1] for chain in chains}
     return len(places) >= FEWEST_PLACES and len(places) * len(chains[0].members) >= FEWEST_LAYERS
 

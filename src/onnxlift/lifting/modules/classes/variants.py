@@ -108,7 +108,8 @@ class Form:
     """Modules that are equal up to numbers. The first one's description is that of all."""
 
     key: tuple[Any, ...]
-    """The description (`descriptions.py`): class hint, sequential or not, members, text of the forward, class key."""
+    """The description (`descriptions.py`): class hint, sequential or not, members, text of the forward, class key,
+    and the original's names of members."""
     modules: list[Module] = field(default_factory=list)
     numbers: dict[Module, list[Number]] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
@@ -153,7 +154,8 @@ def contained(longer: Form, shorter: Form) -> Form | None:
     if not len(fewer) < len(steps) <= MOST_STATEMENTS or not _is_plain(steps) or not _is_plain(fewer):
         return None
     for parts in _candidates(large, small):
-        if _without(large, parts) == _without(small, ()) and _members(longer, parts) == _members(shorter, ()):
+        is_same = _keys(large, parts) == _keys(small, ()) and _members(longer, parts) == _members(shorter, ())
+        if is_same and _without(large, parts) == _without(small, ()):
             merged = Form(longer.key, [*longer.modules, *shorter.modules], {**longer.numbers, **shorter.numbers})
             known = {part.statement: part for part in longer.parts}
             parts = [known.get(part.statement, part) for part in parts]
@@ -278,6 +280,12 @@ def _members(form: Form, parts: Sequence[Part]) -> list[object]:
     """Return the descriptions of the members, without those of the parts."""
     gone = {part.member for part in parts}
     return [(path, description) for path, description in form.members if path not in gone]
+
+
+def _keys(module: Module, parts: Sequence[Part]) -> dict[Path, str]:
+    """Return the original's names of members, without those of the parts."""
+    gone = {part.member for part in parts}
+    return {path: name for path, name in module.keys.items() if path not in gone}
 
 
 def _kind(module: Module, statement: Statement) -> str:

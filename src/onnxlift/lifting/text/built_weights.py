@@ -234,6 +234,8 @@ class _Frame:
                 return self.value(expr.body if self.value(expr.test) else expr.orelse)
             case ast.List():
                 return self.items(expr.elts)
+            case ast.Tuple():
+                return tuple(self.items(expr.elts))
             case ast.Dict():
                 return self.entries(expr)
             case ast.GeneratorExp() | ast.ListComp() | ast.DictComp():

@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import onnxlift
-from onnxlift.lifting.text.built_weights import check_weights
 from small_graphs import Graph
 
 WIDTHS = (3, 4, 6, 8)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from models import Inputs, convnets, torch_models
+from models import Inputs, convnets, regnet, torch_models
 from models.network import BATCH, MASKED, SEQUENCE, VOCABULARY, Network, floats, masked_tokens
 
 _PIXELS = floats(3, 32, 32, name="pixel_values")
@@ -70,6 +70,7 @@ ARCHITECTURES = (
     Network("resnet_bottleneck", convnets.BottleneckResNet, floats(3, 32, 32), {"x": BATCH}, "logits", optimise=False),
     Network("densenet", convnets.DenseNet, floats(3, 32, 32), {"x": BATCH}, "logits", optimise=False),
     Network("efficientnet", convnets.EfficientNet, floats(3, 32, 32), {"x": BATCH}, "logits", optimise=False),
+    Network("regnet", regnet.RegNet, floats(3, 32, 32), {"x": BATCH}, "logits", optimise=False),
     Network("convnext", convnets.ConvNeXt, floats(3, 32, 32), {"x": BATCH}, "logits"),
     Network("swin", convnets.Swin, floats(3, 32, 32), {"x": BATCH}, "logits"),
     _encoder("roberta", "RobertaModel", pad_token_id=1),

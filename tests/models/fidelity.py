@@ -9,7 +9,8 @@ How things are counted:
 - *Gradients* are those of the original with embeddings that train their padding, too: ONNX does not know the padding.
 - The *paths* are those of all submodules that hold a parameter, themselves or below. Activations and dropouts are code.
 - The *fixed point*: the file of the round trip lifts to the same source (see `models/round_trip.py`).
-- *Lines* are lines of code in classes, formatted alike: no blank line, comment or docstring, no imports, no `load`. For
+- *Lines* are lines of code in classes, formatted alike: no blank line, comment or docstring, no imports, no `load` and
+  what it calls. For
   the original they are those of the classes of its modules and their bases, torch's and transformers' general ones
   aside; functions beside these classes are not counted, while kernels of ours are.
 """
@@ -25,6 +26,7 @@ import textwrap
 import tokenize
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -265,7 +267,8 @@ def is_there(parameter: np.ndarray, tensors: Sequence[Stored], is_named: bool) -
 def _measure_source(found: Fidelity, source: str, original: nn.Module) -> None:
     tree = ast.parse(source)
     classes = _original_classes(original)
-    parts = [node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name != "load"]
+    before_load = takewhile(lambda node: not isinstance(node, ast.Assign), tree.body)
+    parts = [n for n in before_load if isinstance(n, ast.ClassDef | ast.FunctionDef) and n.name != "load"]
     found.lines = sum(code_lines(ast.get_source_segment(source, part) or "") for part in parts)
     found.original_lines = sum(code_lines(format_source(textwrap.dedent(inspect.getsource(cls)))) for cls in classes)
     found.classes = sum(isinstance(node, ast.ClassDef) for node in tree.body)

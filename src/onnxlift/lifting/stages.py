@@ -20,6 +20,7 @@ from onnxlift.lifting.modules.loops.loops import roll_loops
 from onnxlift.lifting.modules.lower import Lowering
 from onnxlift.lifting.modules.members.constants import mark_constants
 from onnxlift.lifting.modules.members.member_order import Registered, order_as_registered
+from onnxlift.lifting.modules.members.original_keys import restore_keys
 from onnxlift.lifting.modules.members.shared_tables import add_shared_tables
 from onnxlift.lifting.modules.members.ties import find_ties
 from onnxlift.lifting.modules.module import Entry, Module, state_entries
@@ -31,6 +32,7 @@ from onnxlift.lifting.modules.statements.inline import inline
 from onnxlift.lifting.modules.statements.shared_sizes import share_sizes
 from onnxlift.lifting.modules.statements.size_sources import read_at_hand
 from onnxlift.lifting.names.class_names import name_classes
+from onnxlift.lifting.text.built_weights import check_weights
 from onnxlift.lifting.text.file import Header, SavedWeights, Source, assemble, format_source
 from onnxlift.lifting.text.gate import check_source
 from onnxlift.lifting.text.write import ClassWriter, Text
@@ -158,7 +160,20 @@ def shared_tables(lift: Lift) -> int:
     return add_shared_tables(lift.root, lift.model)
 
 
-@step("constants", optional=False, after={"shared-tables": "whether there are named parameters decides it"})
+@step("original-keys", optional=False, after={"shared-tables": "a table that is held by its owner has a key, too"})
+def original_keys(lift: Lift) -> int:
+    """Members have the names of the original's state dict, also where these are no identifiers."""
+    return restore_keys(lift.root, lift.model, lift.paths.by_node)
+
+
+@step(
+    "constants",
+    optional=False,
+    after={
+        "shared-tables": "whether there are named parameters decides it",
+        "original-keys": "what the exporter lists as persistent has the original's keys",
+    },
+)
 def constants(lift: Lift) -> int:
     """Buffers that the original did not keep in its state dict are not persistent."""
     return mark_constants(lift.root, lift.model.graph)
@@ -298,6 +313,13 @@ def gate(lift: Lift) -> int:
     return 0
 
 
+@step("fitting-weights", optional=False, after={"gate": "it follows constructors, which must be what we write"})
+def fitting_weights(lift: Lift) -> int:
+    """The constructors must make exactly the weights that are there, with their shapes."""
+    check_weights(lift.source.text, lift.source.class_name, lift.entries)
+    return 0
+
+
 TREE = Stage(
     "tree",
     "every node gets its place in a tree of modules",
@@ -315,7 +337,7 @@ LOWERING = Stage("lowering", "nodes become statements of modules", (lowering,))
 RESTRUCTURING = Stage(
     "restructuring",
     "what modules take, give and hold becomes what a person would have written",
-    (pruning, shared_tables, constants, passed_through, signatures, dense_blocks),
+    (pruning, shared_tables, original_keys, constants, passed_through, signatures, dense_blocks),
 )
 CLASSES = Stage(
     "classes",
@@ -328,5 +350,5 @@ STATEMENTS = Stage(
     (loops, group_loops, shared_sizes, inlining, sizes_at_hand, arranging),
 )
 NAMING = Stage("naming", "variables get names, each with a reason", (variables,))
-WRITING = Stage("writing", "the text of the file, formatted and checked", (text, format_text, gate))
+WRITING = Stage("writing", "the text of the file, formatted and checked", (text, format_text, gate, fitting_weights))
 STAGES = (TREE, LOWERING, FINISHING, RESTRUCTURING, CLASSES, STATEMENTS, NAMING, WRITING)

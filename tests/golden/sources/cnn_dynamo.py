@@ -5,10 +5,12 @@ Outputs  log_probs  float32  (batch, 10)
 Weights  cnn.safetensors: 6,010 parameters
 """
 
+import io
 from pathlib import Path
+from typing import BinaryIO
 
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load as load_bytes, load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -37,9 +39,28 @@ class CNN(nn.Module):
 WEIGHTS = Path(__file__).with_name("cnn.safetensors")
 
 
-def load(path: str | Path = WEIGHTS, device: str = "cpu") -> CNN:
-    """The model with its weights, ready to run."""
-    with torch.device("meta"):
+def read_weights(
+    source: str | Path | bytes | BinaryIO | dict[str, Tensor], device: str
+) -> dict[str, Tensor]:
+    """The tensors of a safetensors or .pt file (its path, its bytes, or open), or of a dict."""
+    if isinstance(source, dict):
+        return {name: tensor.to(device, copy=True) for name, tensor in source.items()}
+    if isinstance(source, str | Path) and str(source).endswith(".safetensors"):
+        return load_file(source, device=device)
+    if isinstance(source, str | Path):
+        source = Path(source).read_bytes()
+    data = source if isinstance(source, bytes) else source.read()
+    if data[8:9] == b"{":  # safetensors; a .pt file begins otherwise
+        return {name: tensor.to(device) for name, tensor in load_bytes(data).items()}
+    return torch.load(io.BytesIO(data), map_location=device, weights_only=True)
+
+
+def load(
+    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS, device: str = "cpu"
+) -> CNN:
+    """The model with its weights, ready to run; untrained if `path` is None."""
+    with torch.device(device if path is None else "meta"):
         model = CNN()
-    model.load_state_dict(load_file(path, device=device), assign=True)
+    if path is not None:
+        model.load_state_dict(read_weights(path, device), assign=True)
     return model.eval()

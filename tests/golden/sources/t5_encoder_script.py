@@ -6,11 +6,13 @@ Outputs  last_hidden_state  float32  (batch, sequence, 32)
 Weights  t5_encoder.safetensors: 16,224 parameters
 """
 
+import io
 import math
 from pathlib import Path
+from typing import BinaryIO
 
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load as load_bytes, load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -125,12 +127,38 @@ class T5Encoder(nn.Module):
 WEIGHTS = Path(__file__).with_name("t5_encoder.safetensors")
 
 
-def load(path: str | Path = WEIGHTS, device: str = "cpu") -> T5Encoder:
-    """The model with its weights, ready to run."""
-    with torch.device("meta"):
+def read_weights(
+    source: str | Path | bytes | BinaryIO | dict[str, Tensor], device: str
+) -> dict[str, Tensor]:
+    """The tensors of a safetensors or .pt file (its path, its bytes, or open), or of a dict."""
+    if isinstance(source, dict):
+        return {name: tensor.to(device, copy=True) for name, tensor in source.items()}
+    if isinstance(source, str | Path) and str(source).endswith(".safetensors"):
+        return load_file(source, device=device)
+    if isinstance(source, str | Path):
+        source = Path(source).read_bytes()
+    data = source if isinstance(source, bytes) else source.read()
+    if data[8:9] == b"{":  # safetensors; a .pt file begins otherwise
+        return {name: tensor.to(device) for name, tensor in load_bytes(data).items()}
+    return torch.load(io.BytesIO(data), map_location=device, weights_only=True)
+
+
+def under_all_names(weights: dict[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
+    """The weights, and those that are one under each of their names: files hold them once."""
+    names = dict(model.named_parameters(remove_duplicate=False))
+    held = {names[name]: weights[name] for name in weights if name in names}
+    return weights | {
+        name: held[parameter] for name, parameter in names.items() if parameter in held
+    }
+
+
+def load(
+    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS, device: str = "cpu"
+) -> T5Encoder:
+    """The model with its weights, ready to run; untrained if `path` is None."""
+    with torch.device(device if path is None else "meta"):
         model = T5Encoder()
-    weights = load_file(path, device=device)
-    weights["encoder.embed_tokens.weight"] = weights["shared.weight"]
-    model.load_state_dict(weights, assign=True)
-    model.tie_weights()
+    if path is not None:
+        model.load_state_dict(under_all_names(read_weights(path, device), model), assign=True)
+        model.tie_weights()
     return model.eval()

@@ -36,6 +36,11 @@ def model(body: str) -> str:
         HEAD + "@nn.Module\nclass Model(nn.Module):\n    def forward(self):\n        return 1\n",
         HEAD + "@nn.Module\ndef f(x):\n    return x\n",
         HEAD + "async def f(x):\n    return x\n",
+        model("self._conv = x\n        return self._modules"),
+        model("self._modules = x\n        return x"),
+        model("self.__conv = x\n        return self.__conv"),
+        model("self._C = x\n        return nn._C"),
+        model("return self._conv(x)"),
         model("return open('x')"),
         model("return __import__('os')"),
         model("return eval('1')"),
@@ -55,6 +60,10 @@ def model(body: str) -> str:
 def test_what_is_refused(source: str) -> None:
     with pytest.raises(UnexpectedSource):
         check_source(source)
+
+
+def test_members_of_the_model_may_begin_with_an_underscore() -> None:
+    check_source(model("self._conv = nn.Linear(2, 2)\n        return self._conv(x)"))
 
 
 def test_every_kernel_passes() -> None:

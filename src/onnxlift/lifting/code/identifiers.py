@@ -23,10 +23,21 @@ MODULE_ATTRIBUTES = frozenset(
     set_extra_state set_submodule share_memory state_dict to to_empty train training type xpu zero_grad
     tie_weights""".split()
 )
+# The same for attributes with an underscore in front: of modules, and of the containers that we write.
+PRIVATE_ATTRIBUTES = frozenset(
+    """_apply _backward_hooks _backward_pre_hooks _buffers _call_impl _compiled_call_impl _forward_hooks
+    _forward_hooks_always_called _forward_hooks_with_kwargs _forward_pre_hooks _forward_pre_hooks_with_kwargs
+    _get_abs_string_index _get_backward_hooks _get_backward_pre_hooks _get_item_by_idx _get_name
+    _is_full_backward_hook _key_to_attr _keys _load_from_state_dict _load_state_dict_post_hooks
+    _load_state_dict_pre_hooks _maybe_warn_non_full_backward_hook _modules _named_members
+    _non_persistent_buffers_set _parameters _register_load_state_dict_pre_hook _register_state_dict_hook
+    _replicate_for_data_parallel _save_to_state_dict _size _slow_forward _state_dict_hooks _state_dict_pre_hooks
+    _version _wrapped_call_impl""".split()
+)
 # Names that the generated file imports or defines itself, besides the kernels.
 GLOBAL_NAMES = frozenset(
-    """CONSTANTS Callable F OrderedDict Path Sequence Tensor WEIGHTS itertools json load load_file math nn np numpy
-    safetensors self torch""".split()
+    """BinaryIO CONSTANTS Callable F OrderedDict Path Sequence Tensor WEIGHTS io itertools json load load_bytes
+    load_file math nn np numpy re safetensors self torch""".split()
 )
 _BUILTINS = frozenset(name for name in dir(builtins) if not name.startswith("_"))
 
@@ -57,6 +68,13 @@ def attribute(text: str, default: str = "layer") -> str:
         return str(int(text))
     word = _word(text, default)
     return f"{word}_" if keyword.iskeyword(word) or word in MODULE_ATTRIBUTES else word
+
+
+def is_attribute(text: str) -> bool:
+    """Tell whether code can say `self.NAME` for a member that has exactly this name. It cannot for keywords, for names
+    that mean something else in every module, and for those that Python changes within a class (`__name`)."""
+    is_word = re.fullmatch(r"_?[A-Za-z][A-Za-z0-9_]{0,79}", text, re.ASCII) is not None
+    return is_word and not keyword.iskeyword(text) and text not in MODULE_ATTRIBUTES | PRIVATE_ATTRIBUTES
 
 
 def _word(text: str, default: str) -> str:

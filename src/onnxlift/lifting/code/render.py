@@ -81,6 +81,11 @@ def float_text(value: float) -> str:
     return f"{mantissa}e{sign}{power.lstrip('+-').lstrip('0')}"
 
 
+def quoted(text: str) -> str:
+    """Write a text as a literal: in quotes, with all that is not plain ASCII escaped."""
+    return Renderer(lambda leaf: leaf).text(Literal(text))
+
+
 class Renderer:
     """Turns expressions into text. `name_of` gives the text of the leaves that only the surrounding module can name:
     `Ref`, `Local`, `Member`, `Device`. It may return another expression, which is then written in their place."""

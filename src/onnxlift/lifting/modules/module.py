@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from onnxlift.ir.graph.types import FLOATS
+from onnxlift.lifting.code.identifiers import MODULE_ATTRIBUTES, is_attribute
 from onnxlift.lifting.code.naming import Chosen
+from onnxlift.lifting.code.render import quoted
 from onnxlift.lifting.code.statements import Block
 from onnxlift.lifting.ops.layers import Layer, Weight
 from onnxlift.lifting.ops.operand import Operand
@@ -66,6 +68,7 @@ class Module:
     reads_children: bool = False  # True if forward calls all members in a loop over `children()`
     of_iterations: set[object] = field(default_factory=set)  # values that stand for those of all iterations of a loop
     names_speak: bool = True  # True if the names of values come from a person, not from an exporter
+    keys: dict[Path, str] = field(default_factory=dict)  # what the original calls the last part of a path, if not so
     layers: dict[tuple[object, ...], Layer] = field(default_factory=dict)
     constants: dict[object, Stored | Borrowed] = field(default_factory=dict)
     named: dict[object, Chosen] = field(default_factory=dict)  # the reasons for the names of members and constants
@@ -92,6 +95,10 @@ class Module:
             number = self._numbers[path] = self._numbers.get(path, 0) + 1
             candidate = (*path[:-1], f"{path[-1].rstrip('_')}_{number}")
         return candidate
+
+    def names(self, path: Path) -> Path:
+        """Return the parts of a member's path as the state dict has them, and as far as possible the code."""
+        return tuple(self.keys.get(path[: depth + 1], part) for depth, part in enumerate(path)) if self.keys else path
 
     @property
     def has_numbers(self) -> bool:
@@ -181,12 +188,40 @@ def indexed_containers(module: Module) -> frozenset[Path]:
     return frozenset(path for path, inner in names.items() if is_list(inner))
 
 
-def path_text(path: Path, indexed: frozenset[Path]) -> str:
-    """Write the way to a member through its containers: `.layers[0]`, `.attn.query`. Numbers stand in brackets: plain
-    in the containers of `indexed`, and with quotes in others."""
-    text = ""
-    for depth, part in enumerate(path):
-        text += f".{part}" if not part[0].isdigit() else f"[{part}]" if path[:depth] in indexed else f'["{part}"]'
+def reach(path: Path, module: Module, indexed: frozenset[Path] | None = None, start: str = "self") -> str:
+    """Write the way from a module to a member, or to a tensor below it: `self.layers[0].attn.weight`. `indexed` are the
+    containers in the module that are indexed by number."""
+    text, rest = start, path
+    while rest:
+        ends = range(1, len(rest) + 1)
+        own = next((rest[:end] for end in ends if rest[:end] in module.members), rest)
+        text = _way(text, own, module, indexed_containers(module) if indexed is None else indexed)
+        member, rest, indexed = module.members.get(own), rest[len(own) :], None
+        if not isinstance(member, Module):
+            return ".".join((text, *rest))
+        module = member
+    return text
+
+
+def _way(text: str, path: Path, module: Module, indexed: frozenset[Path]) -> str:
+    """Write the way from a module, written as `text`, to one of its own members. Numbers stand in brackets: plain in
+    the containers of `indexed`, and with quotes in others. So do names that no attribute can have; the module itself
+    has methods to ask for these."""
+    for depth, name in enumerate(module.names(path)):
+        if name[0].isdigit() and path[depth] == name:
+            text += f"[{name}]" if path[:depth] in indexed else f'["{name}"]'
+        elif is_attribute(name):
+            text += f".{name}"
+        elif depth:
+            text += f"[{quoted(name)}]"
+        elif name in MODULE_ATTRIBUTES:
+            text = f"dict({text}.named_children())[{quoted(name)}]"
+        else:
+            member = module.members.get(path[: depth + 1])
+            kind = "submodule"
+            if isinstance(member, Stored):
+                kind = "parameter" if member.is_parameter else "buffer"
+            text += f".get_{kind}({quoted(name)})"
     return text
 
 
@@ -205,7 +240,7 @@ def state_entries(module: Module, prefix: Path = ()) -> Iterator[tuple[str, Entr
     """Yield the tensors of the state dict and the constants with their keys, in the order of the modules."""
     own = {} if module.derived is None else {(): module.derived}
     for path, member in (own | module.members).items():
-        full = prefix + path
+        full = prefix + module.names(path)
         if isinstance(member, Module):
             yield from state_entries(member, full)
         elif isinstance(member, Stored):
@@ -214,3 +249,18 @@ def state_entries(module: Module, prefix: Path = ()) -> Iterator[tuple[str, Entr
             for name, weight in member.weights.items():
                 is_trained = name not in member.buffers and weight.value.dtype in FLOATS
                 yield ".".join((*full, name)), Entry(weight, is_trained, layer=member.identity)
+
+
+def state_paths(module: Module, prefix: Path = (), keys: Path = ()) -> dict[str, Path]:
+    """Return the way to each tensor of the state dict through the members, by its key."""
+    own = {} if module.derived is None else {(): module.derived}
+    found: dict[str, Path] = {}
+    for path, member in (own | module.members).items():
+        full, names = prefix + path, keys + module.names(path)
+        if isinstance(member, Module):
+            found |= state_paths(member, full, names)
+        elif isinstance(member, Stored):
+            found[".".join(names)] = full
+        else:
+            found |= {".".join((*names, name)): (*full, *name.split(".")) for name in member.weights}
+    return found

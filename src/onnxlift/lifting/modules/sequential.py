@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import onnx_ir as ir
 
 from onnxlift.lifting.code.expr import Attribute, Call, Display, Expr, Literal, Member, Name, Ref, bare, variable
-from onnxlift.lifting.code.identifiers import attribute
+from onnxlift.lifting.code.identifiers import attribute, is_attribute
 from onnxlift.lifting.code.statements import Assign, Return
 from onnxlift.lifting.ops.kinds import kind_by_function, layer_kind
 from onnxlift.lifting.ops.layers import Layer
@@ -65,7 +65,7 @@ def find_named_chain(module: Module, paths: ModulePaths) -> None:
     if not all(len(path) == 1 and path[0] not in _METHODS for path in module.members):
         return
     steps = list(_chain(module))
-    if len(steps) < (1 if is_sequential else FEWEST_NAMED):
+    if len(steps) < (1 if is_sequential or any(_needs_quotes(found, paths) for _, found in steps) else FEWEST_NAMED):
         return
     chain: dict[str, Layer | Module] = {}
     for step, found in steps:
@@ -76,6 +76,13 @@ def find_named_chain(module: Module, paths: ModulePaths) -> None:
             return
         chain[name] = found
     module.chain = chain
+
+
+def _needs_quotes(member: Layer | Module, paths: ModulePaths) -> bool:
+    """Tell whether the file calls a member by a name that no attribute can have, like `block1-0`. A chain need not say
+    it when it is called."""
+    path = member.path if isinstance(member, Module) else paths.by_node.get(member.node, ()) if member.node else ()
+    return bool(path) and not path[-1].isdigit() and not is_attribute(path[-1])
 
 
 def become_chain(module: Module) -> None:

@@ -18,6 +18,8 @@ All other code asks this table about layers, and `layer_nodes.py` about nodes. T
                 order of the function: `F.softplus(x, beta, threshold)` is a step of an `nn.Sequential`
     buffers     those of its weights that are in the state dict, but not trained
     steps       further buffers, which say what the integers of its weight stand for; no layer is named after them
+    shapes      a function from the constructor's arguments to the shapes of the weights that it makes
+                (`weight_shapes.py`), so that a mistake is found without torch; None if they are not known
 
 The operator says which of its inputs are weights (`weights`, see `registry.op`), because several operators lift to one
 kind and have its weights at different places.
@@ -25,13 +27,14 @@ kind and have its weights at different places.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from onnxlift.lifting import kernels
 
 from .builtin import load_builtin
+from .weight_shapes import ShapeRule
 
 REQUIRED = object()
 """Stands for the default of a parameter that has none."""
@@ -58,6 +61,7 @@ class LayerKind:
     function: tuple[str, ...] = ()
     buffers: frozenset[str] = frozenset()
     steps: frozenset[str] = frozenset()
+    shapes: ShapeRule | None = None
 
     def __post_init__(self) -> None:
         if not self.word:
@@ -77,10 +81,21 @@ def ranked(
     family: Family,
     class_word: str = "",
     buffers: frozenset[str] = frozenset(),
+    shapes: Callable[[int], ShapeRule] | None = None,
 ) -> tuple[LayerKind, ...]:
-    """Return the kinds for one, two and three axes behind the channels: `Conv1d`, `Conv2d`, `Conv3d`."""
+    """Return the kinds for one, two and three axes behind the channels: `Conv1d`, `Conv2d`, `Conv3d`. `shapes` gets the
+    number of axes."""
     return tuple(
-        LayerKind(f"{name}{rank}d", parameters, word, family, class_word, channels=True, buffers=buffers)
+        LayerKind(
+            f"{name}{rank}d",
+            parameters,
+            word,
+            family,
+            class_word,
+            channels=True,
+            buffers=buffers,
+            shapes=None if shapes is None else shapes(rank),
+        )
         for rank in (1, 2, 3)
     )
 

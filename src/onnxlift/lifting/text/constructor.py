@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from onnxlift.ir.graph.types import TORCH_DTYPE, type_of
-from onnxlift.lifting.code.expr import Literal
-from onnxlift.lifting.code.identifiers import identifier
-from onnxlift.lifting.code.render import Renderer, float_text
+from onnxlift.lifting.code.identifiers import MODULE_ATTRIBUTES, identifier, is_attribute
+from onnxlift.lifting.code.render import float_text, quoted
 from onnxlift.lifting.code.statements import Assign
+from onnxlift.lifting.modules.classes.argument_names import numbered
 from onnxlift.lifting.modules.classes.descriptions import made_in_a_loop
 from onnxlift.lifting.modules.classes.equal_lists import first_of
 from onnxlift.lifting.modules.classes.module_class import ModuleClass
 from onnxlift.lifting.modules.classes.number_groups import LayerClass, Number
-from onnxlift.lifting.modules.loops.dense_blocks import NumberedLayers
-from onnxlift.lifting.modules.module import Module, Stored, container, is_list
+from onnxlift.lifting.modules.loops.dense_blocks import PLAIN_PREFIX, NumberedLayers
+from onnxlift.lifting.modules.module import DICT_METHODS, Module, Stored, container, is_list, reach
 from onnxlift.lifting.ops.kinds import REQUIRED
 from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.tree.paths import Path
 from onnxlift.rewriting.idioms.parts.computed_weight import ComputedWeight
 
-from .listed import LINE_LENGTH, listed
+from .listed import LINE_LENGTH, LONG_RUN, listed
 
 MOST_BY_POSITION = 4  # arguments of a constructor; more are given by name
 
@@ -62,7 +62,8 @@ class Constructor:
         for name, value in self.cls.constructor.attributes.items():
             yield f"    self.{name} = {value}"
         layers = made_in_a_loop(self.module, self.class_of)
-        for line in self._members(members) if layers is None else self._made_in_a_loop(layers):
+        lines = self._members(members) if layers is None else self._made_in_a_loop(layers)
+        for line in self._chained("self", self.module) if self.module.sequential and layers is None else lines:
             yield f"    {line}"
 
     def _parameter(self, name: str) -> str:
@@ -81,9 +82,8 @@ class Constructor:
             if length is not None:
                 first = self.member(first_of(group.get((), group.get(("0",)))))
                 items = f"{first} for _ in range({length})"
-                yield f"self.{attribute} = " + (
-                    f"nn.Sequential(*({items}))" if () in group else f"nn.ModuleList({items})"
-                )
+                made = f"nn.Sequential(*({items}))" if () in group else f"nn.ModuleList({items})"
+                yield self._put("self", self._name(attribute), made)
             elif () in group:
                 member = group[()]
                 if isinstance(member, Stored) and not member.is_parameter:
@@ -91,9 +91,24 @@ class Constructor:
                 elif (attribute,) in self.optional:
                     yield from self._optional(attribute, member)
                 else:
-                    yield from self._assigned(f"self.{attribute}", member)
+                    yield from self._assigned("self", self._name(attribute), member)
+            elif any(self._name(attribute, path[0]) in DICT_METHODS for path in group if len(path) == 1):
+                yield self._put("self", self._name(attribute), "nn.Module()")
+                for path, member in group.items():  # no `nn.ModuleDict` has members with the names of its methods
+                    yield from self._assigned(reach((attribute,), self.module), self._name(attribute, *path), member)
             else:
-                yield f"self.{attribute} = {self._container(group)}"
+                yield self._put("self", self._name(attribute), self._container(group, (attribute,)))
+
+    def _name(self, *path: str) -> str:
+        """Return what the original calls a member, or a container on the way to it."""
+        return self.module.names(path)[-1]
+
+    def _put(self, owner: str, name: str, text: str, member: Layer | Stored | Module | None = None) -> str:
+        """Write the statement that gives a module a member. A name that no attribute can have is a literal. A module's
+        own attributes can only be hidden by an assignment."""
+        if is_attribute(name) or name in MODULE_ATTRIBUTES:
+            return f"{owner}.{name} = {text}"
+        return f"{owner}.{'register_parameter' if isinstance(member, Stored) else 'add_module'}({quoted(name)}, {text})"
 
     def _buffer(self, attribute: str, stored: Stored) -> Iterator[str]:
         """Yield the line that registers a buffer. If it is too long, yield a line before it that makes the tensor, as a
@@ -101,23 +116,41 @@ class Constructor:
         persistent, empty = "" if stored.persistent else ", persistent=False", self._empty(stored)
         if (attribute,) in self.optional:
             empty = f"{empty} if {self.places[(self.optional[(attribute,)], 'there')]} else None"
-        line, word = f'self.register_buffer("{attribute}", {empty}{persistent})', attribute.rpartition("_")[2]
+        name = quoted(self._name(attribute))
+        line, word = f"self.register_buffer({name}, {empty}{persistent})", attribute.rpartition("_")[2]
         if len(line) <= LINE_LENGTH - 8 or word in self.taken() or identifier(word) != word:
             yield line
         else:
             yield f"{word} = {empty}"
-            yield f'self.register_buffer("{attribute}", {word}{persistent})'
+            yield f"self.register_buffer({name}, {word}{persistent})"
 
-    def _assigned(self, target: str, member: Layer | Stored | Module) -> Iterator[str]:
-        """Yield the line that assigns a member. If it is too long and the member is a chain with named members, yield a
-        line for each of these."""
-        line = f"{target} = {self.member(member)}"
-        if len(line) <= LINE_LENGTH - 8 or not isinstance(member, Module) or not self._is_named_chain(member):
+    def _assigned(self, owner: str, name: str, member: Layer | Stored | Module) -> Iterator[str]:
+        """Yield the line that gives a module a member. If it is too long and the member is a chain with named members,
+        fill it line by line."""
+        line = self._put(owner, name, self.member(member), member)
+        is_chain = isinstance(member, Module) and self._is_named_chain(member)
+        if not is_chain or not isinstance(member, Module) or (len(line) <= LINE_LENGTH - 8 and _can_be_listed(member)):
             yield line
             return
-        yield f"{target} = nn.Sequential()"
-        for path, inner in member.members.items():
-            yield from self._assigned(f"{target}.{path[0]}", inner)
+        yield self._put(owner, name, "nn.Sequential()")
+        yield from self._chained(
+            f"{owner}.{name}" if is_attribute(name) else f"{owner}.get_submodule({quoted(name)})", member
+        )
+
+    def _chained(self, target: str, member: Module) -> Iterator[str]:
+        """Yield the lines that fill an `nn.Sequential` with members that have names: a line for each, or a loop for
+        those that are alike and numbered."""
+        inner = [(member.names(path)[0], child, self.member(child)) for path, child in member.members.items()]
+        for run in _numbered_runs([(own, text) for own, _, text in inner]):
+            own, child, text = inner[run.start]
+            if len(run) < LONG_RUN:
+                for own, child, _ in inner[run.start : run.stop]:
+                    yield from self._assigned(target, own, child)
+            else:
+                prefix, number = _number_at_end(own)
+                variable = numbered("i", self.taken())
+                yield f"for {variable} in range({f'{number}, ' if number else ''}{number + len(run)}):"
+                yield f'    {target}.add_module(f"{prefix}{{{variable}}}", {text})'
 
     def _made_in_a_loop(self, layers: NumberedLayers) -> Iterator[str]:
         """Yield the loop that makes members whose numbers grow regularly: `Layer(channels + i * 4)`."""
@@ -136,24 +169,26 @@ class Constructor:
         part = self.optional[(attribute,)]
         condition = self.places[(part, "there")]
         nothing = "nn.Identity()" if isinstance(part.statement, Assign) else "None"
-        line = f"self.{attribute} = {self.member(member)} if {condition} else {nothing}"
+        name = self._name(attribute)
+        line = self._put("self", name, f"{self.member(member)} if {condition} else {nothing}", member)
         if len(line) <= LINE_LENGTH - 8:
             yield line
         else:
-            yield f"self.{attribute} = {nothing}"
+            yield self._put("self", name, nothing, member)
             yield f"if {condition}:"
-            yield f"    self.{attribute} = {self.member(member)}"
+            yield f"    {self._put('self', name, self.member(member), member)}"
 
-    def _container(self, group: Mapping[Path, Layer | Stored | Module]) -> str:
+    def _container(self, group: Mapping[Path, Layer | Stored | Module], above: Path) -> str:
         held = {path[0]: m for path, m in group.items() if isinstance(m, Stored) and len(path) == 1}
         if set(held) == {"weight"} and len(held["weight"].weight.shape) == 2:
             return f"nn.Embedding({self._sizes(held['weight'])})"
         names = {path[0] for path in group}
         kind = container(names) if not held else "nn.ParameterList" if is_list(names) else "nn.ParameterDict"
-        return f"{kind}({self._entries(group)})"
+        return f"{kind}({self._entries(group, above)})"
 
-    def _entries(self, group: Mapping[Path, Layer | Stored | Module]) -> str:
-        """Write the argument of a container of these members: a list, a generator or a dictionary."""
+    def _entries(self, group: Mapping[Path, Layer | Stored | Module], above: Path = ()) -> str:
+        """Write the argument of a container of these members: a list, a generator or a dictionary. `above` is the path
+        of the container."""
         parts: dict[str, dict[Path, Layer | Stored | Module]] = {}
         for path, member in group.items():
             parts.setdefault(path[0], {})[path[1:]] = member
@@ -162,13 +197,14 @@ class Constructor:
         if is_list(set(parts)) and all(() in inner for inner in parts.values()):
             return listed([parts[str(i)][()] for i in range(len(parts))], self, starred=False)
         texts = {
-            name: self.member(inner[()]) if () in inner else self._container(inner) for name, inner in parts.items()
+            name: self.member(inner[()]) if () in inner else self._container(inner, (*above, name))
+            for name, inner in parts.items()
         }
         if is_list(set(texts)):
             ordered = [texts[str(i)] for i in range(len(texts))]
             is_one = len(ordered) > 1 and len(set(ordered)) == 1
             return f"{ordered[0]} for _ in range({len(ordered)})" if is_one else f"[{', '.join(ordered)}]"
-        entries = ", ".join(f'"{name}": {text}' for name, text in texts.items())
+        entries = ", ".join(f"{quoted(self._name(*above, name))}: {text}" for name, text in texts.items())
         return f"{{{entries}}}"
 
     def repeated_member(self, member: Layer | Stored | Module, variable: str, numbers: Mapping[object, str]) -> str:
@@ -196,14 +232,30 @@ class Constructor:
                 return f"nn.Parameter({self._empty(member)})"
             case Module() if member not in self.class_of:
                 if self._is_named_chain(member):
-                    items = ", ".join(f"{path[0]}={self.member(m)}" for path, m in member.members.items())
-                    return f"nn.Sequential(OrderedDict({items}))"
+                    return f"nn.Sequential(OrderedDict({self._named_items(member)}))"
                 return f"nn.Sequential({listed([*member.members.values()], self, starred=True)})"
             case Module():
                 cls = self.class_of[member]
                 values = cls.arguments[member]
                 return _instance(cls, {name: self._number((member, name), value) for name, value in values.items()})
         return self._layer(member)
+
+    def _named_items(self, chain: Module) -> str:
+        """Write the members of a chain with names, as arguments; as a dictionary, if one of the names cannot be that of
+        an argument."""
+        texts = [(chain.names(path)[0], self.member(member)) for path, member in chain.members.items()]
+        if all(is_attribute(name) for name, _ in texts):
+            return ", ".join(f"{name}={text}" for name, text in texts)
+        entries: list[str] = []
+        for run in _numbered_runs(texts):
+            if len(run) < LONG_RUN:
+                entries += [f"{quoted(name)}: {text}" for name, text in texts[run.start : run.stop]]
+                continue
+            prefix, number = _number_at_end(texts[run.start][0])
+            variable = numbered("i", self.taken())
+            numbers = f"range({f'{number}, ' if number else ''}{number + len(run)})"
+            entries.append(f'**{{f"{prefix}{{{variable}}}": {texts[run.start][1]} for {variable} in {numbers}}}')
+        return f"{{{', '.join(entries)}}}"
 
     def _is_named_chain(self, module: Module) -> bool:
         """Tell whether this is an `nn.Sequential` without a class of its own, whose members have names."""
@@ -263,6 +315,35 @@ class ConstructorCall:
         return f"{self.name}({', '.join(self.arguments)})"
 
 
+def _can_be_listed(chain: Module) -> bool:
+    """Tell whether a chain with names can be made at once: PyTorch then refuses names of a module's own attributes."""
+    return not any(chain.names(path)[0] in MODULE_ATTRIBUTES for path in chain.members)
+
+
+def _number_at_end(name: str) -> tuple[str, int]:
+    """`block1-12` -> ("block1-", 12)."""
+    prefix = name.rstrip("0123456789")
+    return prefix, int(name.removeprefix(prefix))
+
+
+def _numbered_runs(entries: Sequence[tuple[str, str]]) -> Iterator[range]:
+    """Yield the places of entries, given by name and text: together if their texts are equal and their names count
+    up."""
+    start = 0
+    for end in range(1, len(entries) + 1):
+        if end == len(entries) or not _follows(entries[end - 1], entries[end]):
+            yield range(start, end)
+            start = end
+
+
+def _follows(entry: tuple[str, str], following: tuple[str, str]) -> bool:
+    (name, text), (next_name, next_text) = entry, following
+    if text != next_text or not name[-1:].isdigit() or not name.isascii():
+        return False
+    prefix, number = _number_at_end(name)
+    return PLAIN_PREFIX.fullmatch(prefix) is not None and next_name == f"{prefix}{number + 1}"
+
+
 def _wrapped(text: str, computed: ComputedWeight) -> str:
     """Wrap a layer that computes its weight: `weight_norm(nn.Conv1d(...), dim=1)`."""
     options = "".join(f", {name}={literal(value)}" for name, value in computed.arguments.items())
@@ -289,7 +370,7 @@ def literal(value: Any) -> str:
     if isinstance(value, LayerClass):
         return value.name
     if isinstance(value, str):
-        return Renderer(lambda leaf: leaf).text(Literal(value))
+        return quoted(value)
     if isinstance(value, tuple | list):
         items = ", ".join(literal(v) for v in value)
         return f"({items},)" if len(value) == 1 else f"({items})"

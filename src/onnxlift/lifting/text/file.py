@@ -20,10 +20,10 @@ from onnxlift.lifting.modules.module import Entry, Module
 
 from .listed import LINE_LENGTH
 from .source_map import Origin
-from .tied_code import loading_lines
 from .weights import constants_name, index_name, plan_shards
 from .write import ClassWriter, Text
 
+STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 LONGEST_LINE = 300  # of the docstring, which holds names and sizes as the model has them
 
 
@@ -73,6 +73,16 @@ class SavedWeights:
     files: int
     has_constants: bool
 
+    @property
+    def has_own_parameters(self) -> bool:
+        """Tell whether modules hold parameters themselves, which no layer of PyTorch initialises."""
+        return any(entry.is_parameter and not entry.layer for entry in self.own.values())
+
+    @property
+    def has_own_buffers(self) -> bool:
+        """Tell whether there are buffers in the state dict that are no statistics of a norm."""
+        return any(not e.is_parameter and not key.endswith(STATISTICS) for key, e in self.own.items())
+
     @staticmethod
     def of(entries: Mapping[str, Entry], ties: Mapping[str, str], max_shard_size: int) -> SavedWeights:
         """Divide all tensors of a model into those of the state dict and constants."""
@@ -115,12 +125,13 @@ _STANDARD = {
     "Callable": "from collections.abc import Callable",
     "Sequence": "from collections.abc import Sequence",
     "Path": "from pathlib import Path",
-    "Any": "from typing import Any",
+    "BinaryIO": "from typing import BinaryIO",
 }
 _INSTALLED = {
     "np": "import numpy as np",
     "torch": "import torch",
     "Image": "from PIL import Image",
+    "load_bytes": "from safetensors.torch import load as load_bytes",
     "load_file": "from safetensors.torch import load_file",
     "Tensor": "from torch import Tensor",
     "nn": "from torch import nn",
@@ -147,50 +158,66 @@ def _merged(lines: list[str]) -> list[str]:
     return merged
 
 
+_PATH = "str | Path | bytes | BinaryIO | dict[str, Tensor] | None"
+
+
 def _loader(root_class: str, name: str, saved: SavedWeights) -> list[str]:
+    """Write `load`, and before it what it needs: the paths of the files, and the functions that it calls."""
     if not saved.files:
         return [
             f"def load() -> {root_class}:",
             '    """The model, ready to run."""',
             f"    return {root_class}().eval()",
         ]
-    file, weights = f"{name}.safetensors", ["    model.load_state_dict(load_file(path, device=device), assign=True)"]
-    if saved.files > 1:
-        file = index_name(name)
-        weights = [
-            '    shards = json.loads(Path(path).read_text())["weight_map"].values()',
-            "    weights = {}",
-            "    for shard in sorted(set(shards)):",
-            "        weights |= load_file(Path(path).with_name(shard), device=device)",
-            "    model.load_state_dict(weights, assign=True)",
-        ]
-    elif saved.ties:
-        weights = [
-            "    weights = load_file(path, device=device)",
-            "    model.load_state_dict(weights, assign=True)",
-        ]
-    if saved.ties:
-        weights[-1:-1] = loading_lines(saved.ties)
-        weights.append("    model.tie_weights()")
+    file = index_name(name) if saved.files > 1 else f"{name}.safetensors"
     paths = [f'WEIGHTS = Path(__file__).with_name("{file}")']
     if saved.has_constants:
         paths.append(f'CONSTANTS = Path(__file__).with_name("{constants_name(name)}.safetensors")')
-        weights += [
-            "    for name, constant in load_file(CONSTANTS, device=device).items():",
-            '        owner, _, buffer = name.rpartition(".")',
-            "        model.get_submodule(owner).register_buffer(buffer, constant, persistent=False)",
-        ]
+    body = [*_untrained(saved), *_given(saved), *(_CONSTANTS if saved.has_constants else ())]
+    functions = kernels.sources(_called_kernels("\n".join(body)), LINE_LENGTH)
     return [
         *paths,
+        *(part for text in functions.values() for part in ("", "", text)),
         "",
         "",
-        f'def load(path: str | Path = WEIGHTS, device: str = "cpu") -> {root_class}:',
-        '    """The model with its weights, ready to run."""',
-        '    with torch.device("meta"):',
+        f'def load(path: {_PATH} = WEIGHTS, device: str = "cpu") -> {root_class}:',
+        '    """The model with its weights, ready to run; untrained if `path` is None."""',
+        '    with torch.device(device if path is None else "meta"):',
         f"        model = {root_class}()",
-        *weights,
+        *body,
         "    return model.eval()",
     ]
+
+
+_CONSTANTS = (
+    "    for name, constant in load_file(CONSTANTS, device=device).items():",
+    '        owner, _, buffer = name.rpartition(".")',
+    "        model.get_submodule(owner).register_buffer(buffer, constant, persistent=False)",
+)
+
+
+def _untrained(saved: SavedWeights) -> list[str]:
+    """Write what makes a model without weights complete: values for what no layer of PyTorch initialises."""
+    lines = ["        initialise(model)"] if saved.has_own_parameters else []
+    if saved.has_own_buffers:
+        read = "read_shards" if saved.files > 1 else "read_weights"
+        lines.append(f"        keep_buffers(model, {read}(WEIGHTS, device))")
+    return ["    if path is None:", *lines] if lines else []
+
+
+def _given(saved: SavedWeights) -> list[str]:
+    """Write what loads the weights that are given."""
+    weights = "read_weights(path, device)"
+    lines = []
+    if saved.files > 1:
+        lines = [f'        weights = read_shards(path, device) if str(path).endswith(".json") else {weights}']
+        weights = "weights"
+    if saved.ties:
+        weights = f"under_all_names({weights}, model)"
+    lines.append(f"        model.load_state_dict({weights}, assign=True)")
+    if saved.ties:
+        lines.append("        model.tie_weights()")
+    return ["    else:" if _untrained(saved) else "    if path is not None:", *lines]
 
 
 def format_source(text: str) -> str:

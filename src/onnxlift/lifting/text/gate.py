@@ -7,17 +7,20 @@ Text of a stranger reaches the source as a checked identifier, as a literal by `
 3. Statements and expressions are of the kinds that kernels and `forward` consist of.
 4. A name is defined in the file, or is one of the builtins that compute: not `open`, `eval`, `getattr`. `type` is only
    a type of parameters, and never called.
-5. No attribute begins with an underscore (except `__init__`), so no code can climb from an object to its class and
-   module.
+5. No attribute begins with an underscore, so no code can climb from an object to its class and module. Exceptions are
+   `__init__`, and members with one underscore that a constructor of the file assigns (`self._conv`), which are none of
+   PyTorch's own.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
+from typing import TypeGuard
 
 from onnxlift.lifting import kernels
+from onnxlift.lifting.code.identifiers import is_attribute
 from onnxlift.lifting.ops.kinds import layer_kinds
 
 _KINDS = tuple(
@@ -29,15 +32,16 @@ _KINDS = tuple(
     cmpop""".split()
 )
 _IMPORTS = frozenset(
-    "collections collections.abc io itertools json math numpy pathlib PIL re safetensors.torch torch torch.nn".split()
+    """collections collections.abc io itertools json math numpy pathlib PIL re safetensors.torch torch torch.nn
+    typing""".split()
 )
 _BASES = frozenset({"nn.Module", "nn.ModuleDict", "nn.ModuleList", "nn.Sequential"})
 _LAYER_CLASS = "type[nn.Module]"
 _BUFFER_TYPES = frozenset({"Tensor", "Tensor | None"})
 _BUILTINS = frozenset(
-    """abs all any bool bytes chr complex dict divmod enumerate filter float format frozenset hash int isinstance iter
-    len list map max min next object ord pow range repr reversed round set slice sorted str sum super tuple
-    zip""".split()
+    """abs all any bool bytes chr complex dict divmod enumerate filter float format frozenset hasattr hash int
+    isinstance iter len list map max min next object ord pow range repr reversed round set slice sorted str sum super
+    tuple zip""".split()
 ) | {name for name in dir(builtins) if name.endswith("Error")}
 _OUR_NAMES = frozenset({"__file__"})
 
@@ -53,6 +57,7 @@ def check_source(text: str) -> None:
     _check_top(tree.body)
     known = set(_defined(tree)) | _BUILTINS | _OUR_NAMES
     known_bases = _BASES | kernels.layers() | {kind.constructor for kind in layer_kinds()}
+    members = {t.attr for n in ast.walk(tree) if isinstance(n, ast.Assign) for t in n.targets if _is_of_self(t)}
     types = {n.value for n in ast.walk(tree) if isinstance(n, ast.Subscript) and ast.unparse(n) == _LAYER_CLASS}
     for node in ast.walk(tree):
         match node:
@@ -66,11 +71,27 @@ def check_source(text: str) -> None:
             case ast.FunctionDef():
                 _require(not node.decorator_list, node, "a decorator")
             case ast.Attribute():
-                _require(not node.attr.startswith("_") or node.attr == "__init__", node, f"attribute {node.attr}")
+                is_plain = not node.attr.startswith("_") or node.attr == "__init__"
+                _require(is_plain or _is_member(node, members), node, f"attribute {node.attr}")
             case ast.Name():
                 _require(node.id in known or node in types, node, f"name {node.id}")
             case _:
                 _require(isinstance(node, _KINDS), node, type(node).__name__)
+
+
+def _is_of_self(target: ast.expr) -> TypeGuard[ast.Attribute]:
+    """Tell whether this is an attribute of `self`, or of a member of it."""
+    owner = target
+    while isinstance(owner, ast.Attribute):
+        owner = owner.value
+    return isinstance(target, ast.Attribute) and isinstance(owner, ast.Name) and owner.id == "self"
+
+
+def _is_member(node: ast.Attribute, members: Container[str]) -> bool:
+    """Tell whether this is a member with an underscore: a plain word that the file itself assigns, and of nothing that
+    the file imports."""
+    is_imported = isinstance(node.value, ast.Name) and node.value.id in ("torch", "nn", "np", "F", "math", "io", "json")
+    return is_attribute(node.attr) and node.attr in members and not is_imported
 
 
 def _check_top(body: Sequence[ast.stmt]) -> None:

@@ -1,4 +1,4 @@
-"""Write the code that ties weights, and the code that loads them.
+"""Write the code that ties weights.
 
     def tie_weights(self) -> None:
         self.head.weight = self.embed.weight
@@ -8,9 +8,6 @@
 1. A layer or module is tied as a whole, if it has several weights, and all of them are tied to those of another one of
    the same kind with the same arguments.
 2. Weights that are tied to one owner in consecutive members of a list are tied in a loop.
-
-The file holds a tied tensor once. When it is loaded, each further name gets the same tensor. A few names take a line
-each. More than that take a loop over the names that the module itself knows to be one parameter.
 """
 
 from __future__ import annotations
@@ -19,25 +16,18 @@ from collections.abc import Iterator, Mapping
 
 from onnxlift.lifting.modules.classes.module_class import ModuleClass
 from onnxlift.lifting.modules.loops.loops import singular
-from onnxlift.lifting.modules.module import Module, Stored, indexed_containers, path_text, state_entries
+from onnxlift.lifting.modules.module import Module, Stored, reach, state_paths
 from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.tree.paths import Path
 
-MOST_LINES = 3
-
 Member = Module | Layer | Stored
-
-_LOADED = """
-    parameters = dict(model.named_parameters(remove_duplicate=False))
-    owners = {parameters[key]: key for key in weights if key in parameters}
-    weights |= {key: weights[owners[parameter]] for key, parameter in parameters.items()}
-"""
 
 
 def tie_lines(ties: Mapping[str, str], root: Module, class_of: Mapping[object, ModuleClass]) -> list[str]:
     """Write the statements that tie each key to its owner."""
-    keys = {tuple(key.split(".")): tuple(owner.split(".")) for key, owner in ties.items()}
-    pairs = _of_modules(keys, dict(_modules(root)), class_of)
+    paths = state_paths(root)
+    tied = {paths[key]: paths[owner] for key, owner in ties.items()}
+    pairs = _of_modules(tied, dict(_modules(root)), class_of)
     loops: dict[tuple[Path, int, int], list[str]] = {}
     lines: list[str | list[str]] = []
     done: set[Path] = set()
@@ -46,29 +36,22 @@ def tie_lines(ties: Mapping[str, str], root: Module, class_of: Mapping[object, M
             continue
         place, last = _run(key, pairs)
         if not place:
-            lines.append(f"{_reach(key, root)} = {_reach(owner, root)}")
+            lines.append(f"{reach(key, root)} = {reach(owner, root)}")
             continue
         start, end = int(key[place]), last + 1
         done.update((*key[:place], str(number), *key[place + 1 :]) for number in range(start, end))
         if place + 1 == len(key):  # the members themselves
-            members = _reach(key, root).removesuffix(f"[{start}]")
-            lines.append([f"for i in range({start}, {end}):", f"    {members}[i] = {_reach(owner, root)}"])
+            members = reach(key, root).removesuffix(f"[{start}]")
+            lines.append([f"for i in range({start}, {end}):", f"    {members}[i] = {reach(owner, root)}"])
             continue
         loop = (key[:place], start, end)
         if loop not in loops:
             loops[loop] = [_head(*loop, root)]
             lines.append(loops[loop])
-        members = _reach(key[: place + 1], root)
+        members = reach(key[: place + 1], root)
         variable = singular(key[place - 1])
-        loops[loop].append(f"    {variable}{_reach(key, root).removeprefix(members)} = {_reach(owner, root)}")
+        loops[loop].append(f"    {variable}{reach(key, root).removeprefix(members)} = {reach(owner, root)}")
     return [line for entry in lines for line in ([entry] if isinstance(entry, str) else entry)]
-
-
-def loading_lines(ties: Mapping[str, str]) -> list[str]:
-    """Write the statements that complete `weights`, as read from the file, for the module `model`."""
-    if len(ties) <= MOST_LINES:
-        return [f'    weights["{key}"] = weights["{owner}"]' for key, owner in ties.items()]
-    return _LOADED.strip("\n").split("\n")
 
 
 def _of_modules(
@@ -103,8 +86,10 @@ def _modules(module: Module, prefix: Path = ()) -> Iterator[tuple[Path, Module |
 
 def _parts(module: Module | Layer) -> Iterator[Path]:
     """Yield the keys of a module's own state dict."""
-    keys = module.weights if isinstance(module, Layer) else dict(state_entries(module))
-    yield from (tuple(key.split(".")) for key in keys)
+    if isinstance(module, Layer):
+        yield from (tuple(key.split(".")) for key in module.weights)
+    else:
+        yield from state_paths(module).values()
 
 
 def _are_alike(module: Member | None, other: Member | None, class_of: Mapping[object, ModuleClass]) -> bool:
@@ -145,7 +130,7 @@ def _run(key: Path, pairs: Mapping[Path, Path]) -> tuple[int, int]:
 
 
 def _head(container: Path, start: int, end: int, root: Module) -> str:
-    members = _reach((*container, "0"), root).removesuffix("[0]")
+    members = reach((*container, "0"), root).removesuffix("[0]")
     count = _count(container, root)
     part = "" if (start, end) == (0, count) else f"[{start or ''}:{end if end < count else ''}]"
     return f"for {singular(container[-1])} in {members}{part}:"
@@ -159,17 +144,3 @@ def _count(container: Path, module: Module) -> int:
         return _count(container[len(own) :], inner)
     depth = len(container)
     return len({path[depth] for path in module.members if path[:depth] == container and len(path) > depth})
-
-
-def _reach(key: Path, module: Module) -> str:
-    """Write a module, or a tensor of the state dict, as an expression: `self.blocks[0].weight`."""
-    path, text = key, ""
-    while path:
-        own = next((p for p in module.members if path[: len(p)] == p), path)
-        text += path_text(own, indexed_containers(module))
-        member, path = module.members.get(own), path[len(own) :]
-        if isinstance(member, Module):
-            module = member
-        elif path:
-            text, path = f"{text}.{'.'.join(path)}", ()
-    return f"self{text}"

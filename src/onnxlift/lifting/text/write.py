@@ -29,7 +29,7 @@ from onnxlift.lifting.code.statements import (
 )
 from onnxlift.lifting.modules.classes.module_class import ModuleClass
 from onnxlift.lifting.modules.member_names import kind_word
-from onnxlift.lifting.modules.module import Module, Stored, indexed_containers, path_text
+from onnxlift.lifting.modules.module import Module, Stored, indexed_containers, reach
 from onnxlift.lifting.modules.signatures.prune import called_module
 from onnxlift.lifting.modules.statements.inline import Inlined
 from onnxlift.lifting.names.variable_roles import BIAS, RESIDUAL, Hints
@@ -206,7 +206,7 @@ class ClassWriter:
         return "torch.get_default_device()"
 
     def _self(self, path: Path) -> str:
-        return f"self{path_text(path, self._indexed)}"
+        return reach(path, self.module, self._indexed)
 
     @cached_property
     def _indexed(self) -> frozenset[Path]:

@@ -4,7 +4,8 @@ Two modules are equal if their members and their forward are the same up to numb
 layers that are mere activations. If the instances of a class differ in a number or an activation, it becomes an
 argument of the constructor. Numbers that always agree with one another become one argument. Classes are found from the
 leaves up, so equal children have one class already when their parents are compared. Modules for which the exporter
-names different classes are never merged.
+names different classes are never merged. Neither are those that would not come out of one constructor as they are
+(`constructed.py`).
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from onnxlift.lifting.modules.module import Module, Stored
 from onnxlift.lifting.modules.sequential import become_chain
 
 from .class_arguments import Arguments, find_arguments
+from .constructed import wrong_instances
 from .descriptions import find_forms
 from .levels import family_of, levels
-from .list_lengths import merge_list_lengths
+from .list_lengths import merge_list_lengths, texts_for_entries
 from .module_class import ClassOf, ModuleClass
 from .variants import MOST_FORMS, Form, Part, ask_for_constant, contained, optional_step
 
@@ -35,7 +37,7 @@ def find_classes(root: Module) -> tuple[list[ModuleClass], ClassOf]:
         for form in _forms(level, class_of):
             if form.modules[0].sequential and form.modules[0] is not root and not _is_recurring(form.modules):
                 continue
-            cls = _class_of(form)
+            cls = _class_of(form, class_of)
             cls.instances.sort(key=order.__getitem__)
             found.append(cls)
             class_of.update(dict.fromkeys(cls.instances, cls))
@@ -69,7 +71,20 @@ def _forms(modules: Iterable[Module], class_of: ClassOf) -> list[Form]:
     """Return the forms of the modules of a level. Each will be a class. Forms that differ in the lengths of lists are
     merged first, then forms that lack a part of another. Only after that is it known which are plain chains."""
     forms = merge_list_lengths(find_forms(modules, class_of), class_of)
-    return _with_named_chains(_merge_variants(forms), class_of)
+    merged = _with_named_chains(_merge_variants(forms), class_of)
+    return [right for form in merged for right in _come_out_right(form, class_of)]
+
+
+def _come_out_right(form: Form, class_of: ClassOf) -> list[Form]:
+    """Divide a form, until the constructor of each makes all its instances as they are."""
+    arguments = _arguments(form)
+    wrong = form.modules if arguments is None else wrong_instances(form, arguments, class_of)
+    if not wrong:
+        return [form]
+    if form.modules[0] in wrong:  # not even the example: each module is written out for itself
+        return [alone for module in form.modules for alone in find_forms([module], class_of)]
+    rest = [right for other in find_forms(wrong, class_of) for right in _come_out_right(other, class_of)]
+    return [*_come_out_right(form.without(wrong), class_of), *rest]
 
 
 def _merge_variants(forms: Sequence[Form]) -> list[Form]:
@@ -112,32 +127,35 @@ def _is_recurring(chains: Sequence[Module]) -> bool:
     """Tell whether an `nn.Sequential` becomes a class, and is not written out.
 
     It does if it is long enough, and there in enough places (`mlp` of all blocks is one place). If the author has given
-    its class a name, it does if it is there twice, or if its members have names, too. A chain of named members whose
-    class is unknown does if it is there twice, since it may have been a class.
+    its class a name, it does if it is there twice, or if its members have names, too, unless these are no identifiers.
+    A chain of named members whose class is unknown does if it is there twice, since it may have been a class.
     """
     hint, has_numbers = chains[0].class_hint, chains[0].has_numbers
     if hint != "Sequential" and (hint is not None or not has_numbers):
-        return len(chains) > 1 or (hint is not None and not has_numbers)
+        return len(chains) > 1 or (hint is not None and not has_numbers and not chains[0].keys)
     places = {chain.path[-2:] if chain.path[-1].isdigit() else chain.path[-1] for chain in chains}
     return len(places) >= FEWEST_PLACES and len(places) * len(chains[0].members) >= FEWEST_LAYERS
 
 
-def _class_of(form: Form) -> ModuleClass:
+def _class_of(form: Form, class_of: ClassOf) -> ModuleClass:
     """Make a class of the modules of a form, and let their forward ask for the parts that not all of them have."""
     example = form.modules[0]
     cls = ModuleClass("", example, list(form.modules), parts=form.parts, absent=form.absent)
     arguments = _arguments(form)
     assert arguments is not None  # forms are merged only if there are arguments for them
     cls.constructor = arguments
+    arguments.texts |= texts_for_entries(form, arguments.texts, class_of)
     for index, module in enumerate(form.modules):
         cls.arguments[module] = {name: column[index] for name, column in arguments.values.items()}
+    constants = [part for part in form.parts if isinstance(example.members.get(part.member or ()), Stored)]
     for part in form.parts:
-        if isinstance(part.statement, Assign) and isinstance(example.members.get(part.member or ()), Stored):
-            part.statement = _ask_for_constant(cls, part)
-        elif isinstance(part.statement, Assign) and part.member is None and not part.is_roll:
+        if isinstance(part.statement, Assign) and part.member is None and not part.is_roll:
             flag = Literal(True)
             part.statement.expr = optional_step(part.statement, part, flag)
             arguments.texts[flag] = arguments.attribute((part, "there"), part.name)
+    for part in constants:  # these come last, since they rename what the other steps read
+        if isinstance(part.statement, Assign):
+            part.statement = _ask_for_constant(cls, part)
     return cls
 
 

@@ -49,7 +49,8 @@ def describe(
     else:
         members = _describe_members(module, class_of, any_length, numbers)
     text = "" if module.sequential else Canonical(module, numbers).describe()
-    return (module.class_hint, module.sequential, tuple(members), text, module.class_key), numbers
+    keys = tuple(sorted(module.keys.items()))
+    return (module.class_hint, module.sequential, tuple(members), text, module.class_key, keys), numbers
 
 
 def _describe_members(

@@ -17,11 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from onnxlift.lifting.modules.module import Module, is_list
+from onnxlift.lifting.modules.module import Module, Stored, is_list
+from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.tree.paths import Path
 
 from .module_class import ModuleClass
 from .number_groups import Number
+
+_DEPTH = "depth of "
 
 
 def equal_lists(module: Module, class_of: Mapping[object, ModuleClass]) -> dict[str, int]:
@@ -46,6 +49,14 @@ def first_of(member: object) -> Module:
     return next(child for _, child in member.children()) if member.sequential else member
 
 
+def entries_of(module: Module, name: str) -> list[Layer | Stored | Module]:
+    """Return the entries of a list that a module holds: those of the container, or of the `nn.Sequential`."""
+    whole = module.members.get((name,))
+    if isinstance(whole, Module) and whole.sequential:
+        return [*whole.members.values()]
+    return [member for path, member in module.members.items() if path[0] == name]
+
+
 def _is_plain_chain(module: Module, class_of: Mapping[object, ModuleClass]) -> bool:
     """Tell whether this is an `nn.Sequential` of modules, without names for them or for itself."""
     is_chain = module.sequential and module not in class_of and is_list({path[0] for path in module.members})
@@ -63,4 +74,12 @@ def _are_equal(members: Sequence[object], class_of: Mapping[object, ModuleClass]
 def length_number(module: Module, path: Path, length: int) -> Number:
     """Return the length of a list as a number of the module. `path` is that of the first entry of the list, or of the
     whole list."""
-    return Number((module, f"depth of {path[0]}"), "depth", length, path)
+    return Number((module, f"{_DEPTH}{path[0]}"), "depth", length, path)
+
+
+def listed_names(numbers: Sequence[Number]) -> list[str]:
+    """Return the names of the lists whose lengths are among these numbers. The other numbers tell only of their first
+    entries."""
+    wheres = [number.where for number in numbers]
+    keys = [where[1] for where in wheres if isinstance(where, tuple) and isinstance(where[0], Module)]
+    return [key.removeprefix(_DEPTH) for key in keys if key.startswith(_DEPTH)]

@@ -8,6 +8,7 @@ related, each with fewer relatives than the one before.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,6 +18,7 @@ from onnxlift.lifting.modules.module import Module
 
 from .canonical import Canonical
 
+_NUMBERS = re.compile(r"\d+([-_]\d+)*$")  # at the end of a name: `layer2`, `block2-1`
 MOST_COMPARED = 16  # modules of a family that are compared with other families
 
 
@@ -27,7 +29,7 @@ def family_of(module: Module) -> object:
         return None
     if module.class_hint is not None:
         return module.class_hint
-    place = tuple("#" if part.isdigit() else part.rstrip("0123456789") for part in module.path)
+    place = tuple("#" if part.isdigit() else _NUMBERS.sub("", part) for part in module.path)
     return place if place != module.path else None
 
 

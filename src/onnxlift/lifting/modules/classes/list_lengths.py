@@ -13,12 +13,14 @@ from onnxlift.lifting.code.statements import Block
 from onnxlift.lifting.modules.loops.group_loops import roll_groups
 from onnxlift.lifting.modules.loops.loops import roll_loops
 from onnxlift.lifting.modules.loops.single_iterations import Pattern, find_patterns, roll_single
-from onnxlift.lifting.modules.module import Module
+from onnxlift.lifting.modules.module import Module, Stored
+from onnxlift.lifting.ops.layers import Layer
 
-from .descriptions import Description, describe
-from .equal_lists import equal_lists
+from .descriptions import Description, describe, describe_member
+from .equal_lists import entries_of, equal_lists, listed_names
 from .levels import family_of
 from .module_class import ModuleClass
+from .number_groups import Number
 from .variants import Form
 
 
@@ -76,6 +78,27 @@ def _with_loops(forms: Sequence[Form], class_of: Mapping[object, ModuleClass], p
     described = [describe(module, class_of, any_length=True) for module in modules]
     numbers = {module: numbers for module, (_, numbers) in zip(modules, described, strict=True)}
     return Form(described[0][0], modules, numbers)
+
+
+def texts_for_entries(
+    form: Form, texts: Mapping[object, str], class_of: Mapping[object, ModuleClass]
+) -> dict[object, str]:
+    """Return the texts for the numbers in the lists of a form's example, for all entries but the first. They are those
+    of the first: if no instance has another length, the constructor makes the entries one by one."""
+    example = form.modules[0]
+    found: dict[object, str] = {}
+    for name in listed_names(form.numbers[example]):
+        first, *others = (_numbers_of(entry, class_of) for entry in entries_of(example, name))
+        for own in others:
+            pairs = zip(first, own, strict=True)
+            found |= {number.where: texts[place.where] for place, number in pairs if place.where in texts}
+    return found
+
+
+def _numbers_of(member: Layer | Stored | Module, class_of: Mapping[object, ModuleClass]) -> list[Number]:
+    numbers: list[Number] = []
+    describe_member(member, class_of, numbers)
+    return numbers
 
 
 def _roll(module: Module, patterns: Sequence[Pattern]) -> None:

@@ -189,7 +189,8 @@ def _fitting(number: Number, column: Sequence[Any], groups: list[Group]) -> Grou
 
 
 def ends_of(example: Sequence[Number]) -> list[Number]:
-    """Return the width of the first layer's input and that of the last layer's output."""
+    """Return the width of the first layer's input and that of the last layer's output. A width that a member has only
+    inside is none of these."""
     outside_forward = (n for n in example if not n.in_forward)
-    widths = [n for n in outside_forward if family_of(n.role) == "width" and n.role != "groups"]
+    widths = [n for n in outside_forward if family_of(n.role) == "width" and n.role not in ("groups", "hidden")]
     return [*widths[:1], *widths[-1:]]

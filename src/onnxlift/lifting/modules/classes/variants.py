@@ -35,7 +35,7 @@ identities and without the other steps. To roll by 0 is an identity.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
 from typing import Any
@@ -108,7 +108,8 @@ class Form:
     """Modules that are equal up to numbers. The first one's description is that of all."""
 
     key: tuple[Any, ...]
-    """The description (`descriptions.py`): class hint, sequential or not, members, text of the forward, class key."""
+    """The description (`descriptions.py`): class hint, sequential or not, members, text of the forward, class key,
+    and the original's names of members."""
     modules: list[Module] = field(default_factory=list)
     numbers: dict[Module, list[Number]] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
@@ -118,6 +119,13 @@ class Form:
     def members(self) -> tuple[tuple[Path, object], ...]:
         members: tuple[tuple[Path, object], ...] = self.key[2]
         return members
+
+    def without(self, modules: Collection[Module]) -> Form:
+        """Return the form of the other modules. It has the example, and the parts that one of them lacks."""
+        kept = [module for module in self.modules if module not in modules]
+        absent = {module: self.absent[module] for module in kept if module in self.absent}
+        parts = [part for part in self.parts if any(part in missing for missing in absent.values())]
+        return Form(self.key, kept, {module: self.numbers[module] for module in kept}, parts, absent)
 
     def columns(self) -> tuple[list[Number], list[list[object]]]:
         """Return the numbers of the first module, and for each the values in all modules. At the end comes a flag for
@@ -146,7 +154,8 @@ def contained(longer: Form, shorter: Form) -> Form | None:
     if not len(fewer) < len(steps) <= MOST_STATEMENTS or not _is_plain(steps) or not _is_plain(fewer):
         return None
     for parts in _candidates(large, small):
-        if _without(large, parts) == _without(small, ()) and _members(longer, parts) == _members(shorter, ()):
+        is_same = _keys(large, parts) == _keys(small, ()) and _members(longer, parts) == _members(shorter, ())
+        if is_same and _without(large, parts) == _without(small, ()):
             merged = Form(longer.key, [*longer.modules, *shorter.modules], {**longer.numbers, **shorter.numbers})
             known = {part.statement: part for part in longer.parts}
             parts = [known.get(part.statement, part) for part in parts]
@@ -271,6 +280,12 @@ def _members(form: Form, parts: Sequence[Part]) -> list[object]:
     """Return the descriptions of the members, without those of the parts."""
     gone = {part.member for part in parts}
     return [(path, description) for path, description in form.members if path not in gone]
+
+
+def _keys(module: Module, parts: Sequence[Part]) -> dict[Path, str]:
+    """Return the original's names of members, without those of the parts."""
+    gone = {part.member for part in parts}
+    return {path: name for path, name in module.keys.items() if path not in gone}
 
 
 def _kind(module: Module, statement: Statement) -> str:

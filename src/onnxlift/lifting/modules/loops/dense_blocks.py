@@ -19,6 +19,7 @@ regularly:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -106,6 +107,9 @@ def _joins(expr: Expr, features: Sequence[object]) -> int | None:
     return axis._value if isinstance(axis, Literal) and isinstance(axis._value, int) and len(rest) < 2 else None
 
 
+PLAIN_PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")  # of names that an f-string can count
+
+
 @dataclass(frozen=True)
 class NumberedLayers:
     """The members of such a block as a loop makes them: the `prefix` and the `first` number of their names, their
@@ -128,10 +132,11 @@ class NumberedLayers:
 
 def regular_layers(module: Module, arguments: Sequence[Mapping[str, Any]]) -> NumberedLayers | None:
     """Return the loop that makes the members, which are of one class and have these arguments; None if no loop can."""
-    names = [path[0] for path in module.members]
+    names = [module.names(path)[0] for path in module.members]
     prefix = names[0].rstrip("0123456789")
     number = names[0].removeprefix(prefix)
-    if not prefix or not number or names != [f"{prefix}{int(number) + i}" for i in range(len(names))]:
+    is_plain = number and PLAIN_PREFIX.fullmatch(prefix)
+    if not is_plain or names != [f"{prefix}{int(number) + i}" for i in range(len(names))]:
         return None
     growth: dict[str, int] = {}
     for name, start in arguments[0].items():

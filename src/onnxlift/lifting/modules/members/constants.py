@@ -32,7 +32,7 @@ def mark_constants(root: Module, graph: ir.Graph) -> int:
     for module in root.walk():
         for path, member in module.members.items():
             if isinstance(member, Stored) and not member.is_parameter:
-                is_listed = ".".join((*module.path, *path)) in listed
+                is_listed = ".".join((*module.path, *module.names(path))) in listed
                 member.persistent = is_listed or _is_persistent(member.weight.value)
                 changes += not member.persistent
     return changes

@@ -73,7 +73,7 @@ def order_as_registered(cls: ModuleClass, registered: Registered) -> bool:
     if cls.example.sequential or cls.example.reads_children:
         return False
     known = [
-        {path: place for path in m.members if (place := registered.get((*m.path, *path))) is not None}
+        {path: place for path in m.members if (place := registered.get((*m.path, *m.names(path)))) is not None}
         for m in cls.instances
     ]
     places = max(known, key=len)

@@ -7,6 +7,7 @@ from typing import Any
 
 from onnxlift.ir.graph.marks import DOMAIN
 from onnxlift.lifting.code.expr import Expr, F, Name, either, torch
+from onnxlift.lifting.ops import weight_shapes
 from onnxlift.lifting.ops.arguments import attribute_number, changed, compact
 from onnxlift.lifting.ops.axes import as_written
 from onnxlift.lifting.ops.kernel import kernel
@@ -22,7 +23,12 @@ from onnxlift.lifting.ops.standard.layers.norm import LayerNormalization, RMSNor
 @op(
     "Linear",
     domain=DOMAIN,
-    layer=LayerKind("Linear", signature("in_features", "out_features", bias=True), family="linear"),
+    layer=LayerKind(
+        "Linear",
+        signature("in_features", "out_features", bias=True),
+        family="linear",
+        shapes=weight_shapes.linear,
+    ),
     weights={"weight": "weight", "bias": "bias"},
 )
 def Linear(n: Node, x: Tensor, weight: Constant, bias: Constant | None, *, transposed: int = 0) -> Result:
@@ -49,7 +55,11 @@ def BareLinear(n: Node, x: Tensor, weight: Tensor, bias: Tensor | None) -> Resul
 @op(
     "Bilinear",
     domain=DOMAIN,
-    layer=LayerKind("Bilinear", signature("in1_features", "in2_features", "out_features", bias=True)),
+    layer=LayerKind(
+        "Bilinear",
+        signature("in1_features", "in2_features", "out_features", bias=True),
+        shapes=weight_shapes.bilinear,
+    ),
     weights={"weight": "weight", "bias": "bias"},
 )
 def Bilinear(n: Node, x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None, *, as_held: int) -> Result:
@@ -87,7 +97,12 @@ def Stack(n: Node, *parts: Tensor, axis: int) -> Result:
 @op(
     "Embedding",
     domain=DOMAIN,
-    layer=LayerKind("Embedding", signature("num_embeddings", "embedding_dim", padding_idx=None), family="embedding"),
+    layer=LayerKind(
+        "Embedding",
+        signature("num_embeddings", "embedding_dim", padding_idx=None),
+        family="embedding",
+        shapes=weight_shapes.embedding,
+    ),
     weights={"table": "weight"},
 )
 def Embedding(n: Node, table: Tensor, indices: Tensor) -> Result:

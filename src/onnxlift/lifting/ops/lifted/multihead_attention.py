@@ -8,6 +8,7 @@ from onnxlift.ir.graph.marks import DOMAIN
 from onnxlift.ir.graph.types import DataType
 from onnxlift.lifting.code.expr import Local, nn
 from onnxlift.lifting.code.statements import Assign
+from onnxlift.lifting.ops import weight_shapes
 from onnxlift.lifting.ops.arguments import attribute_number
 from onnxlift.lifting.ops.kinds import LayerKind, signature
 from onnxlift.lifting.ops.layers import Weight, turned
@@ -33,6 +34,7 @@ from onnxlift.lifting.ops.registry import op
             batch_first=False,
         ),
         word="attn",
+        shapes=weight_shapes.multihead_attention,
     ),
     weights=("weight", "bias"),  # the weights of the output projection are in a layer of their own below it
 )

@@ -8,6 +8,7 @@ import numpy as np
 
 from onnxlift.ir.graph.marks import DOMAIN
 from onnxlift.ir.graph.types import DataType
+from onnxlift.lifting.ops import weight_shapes
 from onnxlift.lifting.ops.arguments import compact
 from onnxlift.lifting.ops.kernel import kernel
 from onnxlift.lifting.ops.kinds import LayerKind, signature
@@ -26,7 +27,7 @@ _STORED = {"per_channel": False, "signed": True}
 
 def _linear_kind(name: str) -> LayerKind:
     parameters = signature("in_features", "out_features", bias=True, **_STORED)
-    return LayerKind(name, parameters, word="linear", family="linear", steps=STEPS)
+    return LayerKind(name, parameters, word="linear", family="linear", steps=STEPS, shapes=weight_shapes.integer_linear)
 
 
 def _conv_kind(name: str) -> LayerKind:
@@ -37,6 +38,7 @@ def _conv_kind(name: str) -> LayerKind:
         family="convolution",
         channels=True,
         steps=STEPS,
+        shapes=weight_shapes.integer_conv,
     )
 
 
@@ -166,6 +168,7 @@ def _conv(
         word="embedding",
         family="embedding",
         steps=STEPS,
+        shapes=weight_shapes.integer_embedding,
     ),
     weights=("table",),
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 from onnxlift.ir.graph.types import DataType
 from onnxlift.lifting.code.expr import Expr, F
+from onnxlift.lifting.ops import weight_shapes
 from onnxlift.lifting.ops.arguments import attribute_number, changed, trimmed
 from onnxlift.lifting.ops.kernel import kernel
 from onnxlift.lifting.ops.kinds import LayerKind, signature
@@ -31,6 +32,7 @@ PACKED_BITS = (2, 4, 8)
         word="linear",
         family="linear",
         steps=frozenset({"scales", "zero_points"}),
+        shapes=weight_shapes.block_quantized_linear,
     ),
     weights=("B", "bias"),
 )

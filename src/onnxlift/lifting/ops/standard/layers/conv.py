@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.marks import DOMAIN
 from onnxlift.lifting.code.expr import Expr, F
+from onnxlift.lifting.ops import weight_shapes
 from onnxlift.lifting.ops.arguments import changed, compact
 from onnxlift.lifting.ops.kernel import kernel
 from onnxlift.lifting.ops.kinds import ranked, signature
@@ -26,7 +27,14 @@ _MOST_READERS = 64
 CONV_SIGNATURE = signature(
     "in_channels", "out_channels", "kernel_size", stride=1, padding=0, dilation=1, groups=1, bias=True
 )
-CONV = ranked("Conv", {**CONV_SIGNATURE, "padding_mode": "zeros"}, word="conv", family="convolution", class_word="Conv")
+CONV = ranked(
+    "Conv",
+    {**CONV_SIGNATURE, "padding_mode": "zeros"},
+    word="conv",
+    family="convolution",
+    class_word="Conv",
+    shapes=weight_shapes.conv,
+)
 CONV_TRANSPOSE = ranked(
     "ConvTranspose",
     signature(
@@ -43,6 +51,7 @@ CONV_TRANSPOSE = ranked(
     word="deconv",
     family="convolution",
     class_word="Conv",
+    shapes=weight_shapes.conv_transpose,
 )
 
 

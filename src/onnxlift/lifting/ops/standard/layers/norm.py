@@ -8,6 +8,7 @@ import numpy as np
 
 from onnxlift.ir.graph.types import DataType
 from onnxlift.lifting.code.expr import Expr, F
+from onnxlift.lifting.ops import weight_shapes
 from onnxlift.lifting.ops.arguments import attribute_number, changed
 from onnxlift.lifting.ops.kernel import kernel
 from onnxlift.lifting.ops.kinds import LayerKind, ranked, signature
@@ -36,6 +37,7 @@ def _eps(epsilon: float, x: Tensor) -> dict[str, float]:
         family="norm",
         class_word="BN",
         buffers=STATISTICS,
+        shapes=lambda _: weight_shapes.channel_norm,
     ),
     weights={"scale": "weight", "B": "bias", "mean": "running_mean", "var": "running_var"},
 )
@@ -104,6 +106,7 @@ def _torch_mixes(x: Tensor, weights: tuple[Tensor, ...]) -> bool:
         family="norm",
         class_word="Norm",
         buffers=STATISTICS,
+        shapes=lambda _: weight_shapes.channel_norm,
     ),
     weights={"scale": "weight", "B": "bias"},
 )
@@ -128,6 +131,7 @@ def InstanceNormalization(n: Node, input: Tensor, scale: Tensor, B: Tensor, *, e
         family="norm",
         class_word="Norm",
         channels=True,
+        shapes=weight_shapes.channel_norm,
     ),
     weights={"scale": "weight", "bias": "bias"},
 )
@@ -161,6 +165,7 @@ def GroupNormalization(n: Node, X: Tensor, scale: Tensor, bias: Tensor, *, epsil
         word="norm",
         family="norm",
         class_word="Norm",
+        shapes=weight_shapes.place_norm,
     ),
     weights={"Scale": "weight", "B": "bias"},
 )
@@ -196,6 +201,7 @@ def LayerNormalization(
         word="norm",
         family="norm",
         class_word="Norm",
+        shapes=weight_shapes.place_norm,
     ),
     weights={"scale": "weight"},
 )

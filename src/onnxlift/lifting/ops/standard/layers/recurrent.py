@@ -19,6 +19,7 @@ from onnxlift.ir.graph.packed_weights import unpacked_bias, unpacked_matrix
 from onnxlift.ir.graph.types import type_of
 from onnxlift.lifting.code.expr import Expr, F, Local, Ref, nn, torch
 from onnxlift.lifting.code.statements import Assign, Target
+from onnxlift.lifting.ops import weight_shapes
 from onnxlift.lifting.ops.arguments import attribute_number, trimmed
 from onnxlift.lifting.ops.kernel import kernel
 from onnxlift.lifting.ops.kinds import LayerKind, signature
@@ -52,13 +53,18 @@ _ACTIVATIONS: dict[str, tuple[Callable[..., Expr], Floats]] = {
 _DIRECTIONS = {"forward": (False,), "foward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
+_GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+
+
 def _layer_kind(name: str, **more: str) -> LayerKind:
     options = {"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False}
-    return LayerKind(name, signature("input_size", "hidden_size", **options, **more), family="recurrent")
+    shapes = weight_shapes.recurrent(_GATES[name])
+    return LayerKind(name, signature("input_size", "hidden_size", **options, **more), family="recurrent", shapes=shapes)
 
 
 def _cell_kind(name: str, **more: str) -> LayerKind:
-    return LayerKind(name, signature("input_size", "hidden_size", bias=True, **more), word="cell")
+    shapes = weight_shapes.recurrent_cell(_GATES[name.removesuffix("Cell")])
+    return LayerKind(name, signature("input_size", "hidden_size", bias=True, **more), word="cell", shapes=shapes)
 
 
 @op("LSTM", ignores=["hidden_size", "output_sequence"], layer=_layer_kind("LSTM"), weights=("W", "R", "B"))

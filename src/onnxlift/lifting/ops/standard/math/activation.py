@@ -9,6 +9,7 @@ import numpy as np
 
 from onnxlift.ir.graph.types import UNSIGNED, DataType
 from onnxlift.lifting.code.expr import Expr, F, either, torch
+from onnxlift.lifting.ops import weight_shapes
 from onnxlift.lifting.ops.arguments import attribute_number
 from onnxlift.lifting.ops.kernel import kernel
 from onnxlift.lifting.ops.kinds import LayerKind, activation, signature
@@ -126,7 +127,14 @@ def ThresholdedRelu(n: Node, X: Tensor, *, alpha: float) -> Result:
 @op(
     "PRelu",
     ignores=_FIRST_OPSETS,
-    layer=LayerKind("PReLU", signature(num_parameters=1), word="act", family="activation", channels=True),
+    layer=LayerKind(
+        "PReLU",
+        signature(num_parameters=1),
+        word="act",
+        family="activation",
+        channels=True,
+        shapes=weight_shapes.prelu,
+    ),
     weights={"slope": "weight"},
 )
 def PRelu(n: Node, X: Tensor, slope: Tensor) -> Result:

@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from onnxlift.ir import stages as reading
 from onnxlift.ir.editing.near_misses import noting
+from onnxlift.ir.graph.types import type_of
 from onnxlift.ir.load import load
 from onnxlift.lifting import stages as lifting
 from onnxlift.lifting.code.identifiers import file_stem
@@ -28,6 +29,7 @@ from onnxlift.lifting.text.source_map import readers_of
 from onnxlift.lifting.text.weights import MAX_SHARD_SIZE
 from onnxlift.lifting.tree.paths import no_paths
 from onnxlift.rewriting import stages as rewriting
+from onnxlift.rewriting.element_type import own_type
 from onnxlift.rewriting.history import History
 from onnxlift.rewriting.stages import IDIOMS, NORMAL_FORM, RESTORING, SIMPLIFYING
 from onnxlift.stages import Record, both
@@ -48,6 +50,7 @@ def run(
     flat: bool = False,
     max_shard_size: int = MAX_SHARD_SIZE,
     explain: bool = False,
+    dtype: ir.DataType | None = None,
 ) -> Lifted:
     """The model in `source`, lifted; or only transcribed node by node into one class, if it is to be `flat`."""
     _check_names(skip_passes)
@@ -70,7 +73,9 @@ def run(
         record.run(NORMAL_FORM, model, supported=registry.is_supported, keep=registry.is_users)
         dump("normal form", model)  # until then, values have no types that could be shown
         record.observer = dump if history is None else both(dump, history)
-        record.run(RESTORING, model)
+        stored = {value.name or "": type_of(value) for value in (*model.graph.inputs, *model.graph.outputs)}
+        record.run(RESTORING, model, dtype=dtype)
+        own = own_type(model)
         if simplify:
             record.run(SIMPLIFYING, model)
         if flat:
@@ -91,13 +96,18 @@ def run(
             record,
             node_count=operators.total(),
             readers=readers,
-            warnings=tuple(lift.warnings),
+            warnings=(*lift.warnings, *([SLOW] if own == ir.DataType.FLOAT16 else [])),
             dump=dump,
             max_shard_size=max_shard_size,
             history=history,
+            stored_types=stored,
         )
 
 
+SLOW = (
+    "float16 takes seconds a layer on a CPU. To run the model there, lift it in float32 (--dtype float32), or load "
+    "it in float32 (load(dtype=torch.float32))."
+)
 MANY_OBJECTS = 200_000
 _hidden = False
 """Whether objects of a large model may be gone without the collector knowing that there is something to collect."""

@@ -184,12 +184,12 @@ def _loader(root_class: str, name: str, saved: SavedWeights) -> list[str]:
         *paths,
         "",
         "",
-        f'def load(path: str | Path = WEIGHTS, device: str = "cpu") -> {root_class}:',
-        '    """The model with its weights, ready to run."""',
+        f'def load(path: str | Path = WEIGHTS, device: str = "cpu", dtype: torch.dtype | None = None) -> {root_class}:',
+        '    """The model with its weights, ready to run; in their own type, or in `dtype`."""',
         '    with torch.device("meta"):',
         f"        model = {root_class}()",
         *weights,
-        "    return model.eval()",
+        "    return model.to(dtype).eval()",
     ]
 
 

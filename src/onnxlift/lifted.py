@@ -55,6 +55,7 @@ class Lifted:
         max_shard_size: int = MAX_SHARD_SIZE,
         history: History | None = None,
         stored_types: Mapping[str, ValueType] | None = None,
+        precisions: tuple[ir.DataType | None, ...] = (),
     ) -> None:
         self.name = name
         self.model = model
@@ -73,6 +74,8 @@ class Lifted:
         self._history = history
         self.stored_types = stored_types or {}
         """Input or output -> its type in the file. In another precision (`lift(dtype=...)`) the source has another."""
+        self.precisions = precisions
+        """The type of most of the weights, in the file and in the source; None if there is no floating-point type."""
 
     @property
     def source(self) -> str:

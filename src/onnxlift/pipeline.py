@@ -74,8 +74,9 @@ def run(
         dump("normal form", model)  # until then, values have no types that could be shown
         record.observer = dump if history is None else both(dump, history)
         stored = {value.name or "": type_of(value) for value in (*model.graph.inputs, *model.graph.outputs)}
+        precisions = [own_type(model)]
         record.run(RESTORING, model, dtype=dtype)
-        own = own_type(model)
+        precisions.append(own_type(model))
         if simplify:
             record.run(SIMPLIFYING, model)
         if flat:
@@ -96,11 +97,12 @@ def run(
             record,
             node_count=operators.total(),
             readers=readers,
-            warnings=(*lift.warnings, *([SLOW] if own == ir.DataType.FLOAT16 else [])),
+            warnings=(*lift.warnings, *([SLOW] if precisions[-1] == ir.DataType.FLOAT16 else [])),
             dump=dump,
             max_shard_size=max_shard_size,
             history=history,
             stored_types=stored,
+            precisions=tuple(precisions),
         )
 
 

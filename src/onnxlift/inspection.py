@@ -99,8 +99,8 @@ class Inspection:
 def inspect(source: Any) -> Inspection:
     """Describe the model in `source`: a path, bytes, an `onnx.ModelProto` or an `onnx_ir.Model`.
 
-    The weights are not read."""
-    model = load(source)
+    The weights are not read; external data need not be there."""
+    model = load(source, with_data=False)
     path = Path(source) if isinstance(source, str | os.PathLike) else None
     constants = [
         v.const_value for region in regions(model) for v in region.graph.initializers.values() if v.const_value

@@ -77,6 +77,12 @@ class Lifted:
         self.precisions = precisions
         """The type of most of the weights, in the file and in the source; None if there is no floating-point type."""
 
+    def __repr__(self) -> str:
+        report = self.report
+        return (
+            f"Lifted({self.name!r}: {report.nodes:,} nodes, {report.parameters:,} parameters, {report.lines:,} lines)"
+        )
+
     @property
     def source(self) -> str:
         """The text of NAME.py."""

@@ -59,6 +59,7 @@ def run(
         record = Record(skip_passes)
         model = load(source, record)
         name = file_stem(name or name_of(source, model))
+        file_name = file_name_of(source) or f"{name}.onnx"
         operators = Counter(node.op_type for node in model.graph.all_nodes())
         control_flow = [op for op in ("If", "Loop", "Scan") if op in operators]
         readers = readers_of(model)
@@ -67,9 +68,8 @@ def run(
             history("reading", model)
             record.observer = history
             history.near_misses = stack.enter_context(noting(lambda: record.at[1]))
-        lift = Lift(
-            model, Header(name, operators.total(), control_flow), registration_order(model.graph), max_shard_size
-        )
+        header = Header(name, operators.total(), control_flow, file_name)
+        lift = Lift(model, header, registration_order(model.graph), max_shard_size)
         record.run(NORMAL_FORM, model, supported=registry.is_supported, keep=registry.is_users)
         dump("normal form", model)  # until then, values have no types that could be shown
         record.observer = dump if history is None else both(dump, history)
@@ -86,7 +86,7 @@ def run(
             record.run(TREE, lift)
         record.run(LOWERING, lift, record=record)
         if lift.failures:
-            raise UnsupportedError(f"{name}.onnx", lift.failures, operators.total())
+            raise UnsupportedError(file_name, lift.failures, operators.total())
         for stage in (RESTRUCTURING, CLASSES, STATEMENTS, NAMING, WRITING):
             record.run(stage, lift)
         return Lifted(
@@ -154,6 +154,13 @@ def _check_names(skip_passes: Collection[str]) -> None:
 
 
 def name_of(source: Any, model: ir.Model) -> str:
-    if isinstance(source, str | os.PathLike):
-        return Path(source).stem
-    return model.graph.name or "model"
+    """Return the name of a model: that of its file without the suffix, or else that of its graph."""
+    file_name = file_name_of(source)
+    return Path(file_name).stem if file_name else model.graph.name or "model"
+
+
+def file_name_of(source: Any) -> str:
+    """Return the name of the file that a model comes from; empty if it comes from none."""
+    if not isinstance(source, str | os.PathLike):
+        source = getattr(source, "name", None) if hasattr(source, "read") else None
+    return Path(source).name if isinstance(source, str | os.PathLike) else ""

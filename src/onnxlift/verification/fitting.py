@@ -19,7 +19,7 @@ import ast
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 import onnx_ir as ir
@@ -250,7 +250,8 @@ def _numbers(graph: ir.Graph) -> list[int]:
         if node.op_type in ("Reshape", "Slice", "TopK", "STFT", "Gather", "Split", "Expand", "Pad"):
             for place in range(1, len(node.inputs)):
                 array = _integers(node, place)
-                named.update(dict.fromkeys([] if array is None else map(int, array)))
+                numbers = [] if array is None else [int(number) for number in array if number > 0]
+                named.update(dict.fromkeys([*numbers, *accumulate(numbers[::-1], operator.mul)]))
         for value in node.inputs:
             tensor = constant(value)
             if tensor is not None and node.op_type in ("Conv", "Add", "Mul", "MatMul", "Gemm", "STFT"):

@@ -101,6 +101,8 @@ class Sizes:
             raise VerifyError(f"no input has a dimension named {', '.join(unknown)}; {known}.")
         self.known = dict(dims)
         self.chosen: dict[str, int] = {}  # those that nobody has given
+        shapes = [type_of(value).shape or () for value in graph.inputs]
+        self.leading = {dim for shape in shapes for dim in shape[:1] if isinstance(dim, str)}
         self.convolves = any(node.op_type.startswith(("Conv", "MaxPool", "AveragePool")) for node in graph)
 
     def bind(self, value: ir.Value, shape: tuple[int, ...]) -> None:

@@ -6,28 +6,28 @@ If ONNX Runtime refuses the inputs as well, they are at fault. Then other sizes 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from .child import ChildError
 
-BATCH = re.compile(r"batch|^n$|^b$")
 GROWING = (16, 64, 128, 256, 512, 1024, 4096, 16000, 65536)
 """Sizes to try where nothing tells which the model needs."""
 
 _NODE = re.compile(r"while running (\w+) node\. Name:'([^']*)' Status Message: (.*)", re.DOTALL)
 
 
-def other_sizes(chosen: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """Yield other sizes for those that we chose: a batch of one, as some models are made for, and larger sizes."""
-    batch = {name: 1 for name, size in chosen.items() if size == 2 or BATCH.search(name.lower())}
+def other_sizes(chosen: Mapping[str, int], leading: Collection[str]) -> Iterator[dict[str, int]]:
+    """Yield other sizes for those that we chose: a batch of one, as some models are made for, and larger sizes.
+
+    `leading` are the sizes of first axes. They are most often batches, and grow only if there are no others."""
+    batch = dict.fromkeys((name for name in chosen if name in leading), 1)
     if any(chosen[name] != 1 for name in batch):
         yield {**chosen, **batch}
-    rest = [name for name in chosen if name not in batch]
+    rest = [name for name in chosen if name not in leading]
     for size in GROWING:
-        if rest and any(chosen[name] < size for name in rest):
-            yield {**chosen, **batch, **{name: max(size, chosen[name]) for name in rest}}
-    if not rest:
-        yield from (dict.fromkeys(chosen, size) for size in GROWING[:5])
+        grown = {name: max(size, chosen[name]) for name in rest or chosen}
+        if grown != {name: chosen[name] for name in grown}:
+            yield {**chosen, **batch, **grown}
 
 
 def refusal(error: ChildError) -> str:
@@ -37,7 +37,8 @@ def refusal(error: ChildError) -> str:
         return str(error).splitlines()[0].rstrip(".")
     lines = found[3].strip().splitlines() or [""]
     reason = re.sub(r"^\S*?\.(?:cc|h):\d+ .*?(?=[A-Z])", "", lines[0]).strip()[:300].rstrip(".")
-    return f"node {found[2]!r} ({found[1]}) fails: {reason}"
+    node = f"node {found[2]!r} ({found[1]})" if found[2] else f"a node {found[1]} without a name"
+    return f"{node} fails: {reason}"
 
 
 def blame_inputs(error: ChildError, tried: Sequence[str], inputs: Sequence[str], is_made_up: bool) -> ChildError:

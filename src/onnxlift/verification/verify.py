@@ -25,7 +25,7 @@ from .byte_products import FACTORS
 from .child import ChildError, Limits, run_child
 from .compare import Comparison
 from .files import read_inputs
-from .inputs import choose_sizes, make_inputs
+from .inputs import Sizes, choose_sizes, make_inputs
 from .judge import Judge
 from .locate import LineMap, first_divergence, match_lines, probes_of
 from .model_file import model_file
@@ -126,9 +126,9 @@ class Given:
         graph = lifted.model.graph
         return make_inputs(graph, given=self.values, shapes=self.shapes, dims=dims, seed=self.seed, types=types)
 
-    def chosen(self, lifted: Lifted) -> dict[str, int]:
-        """Return the sizes that nobody has given, with the numbers that we chose."""
-        return choose_sizes(lifted.model.graph, given=self.values, shapes=self.shapes, dims=self.dims).chosen
+    def sizes(self, lifted: Lifted) -> Sizes:
+        """Return the sizes of the inputs, with those that we chose."""
+        return choose_sizes(lifted.model.graph, given=self.values, shapes=self.shapes, dims=self.dims)
 
 
 @dataclass(frozen=True)
@@ -232,9 +232,9 @@ class _Sides:
         refused = self._refusal() if error.refused else None
         if refused is None:
             raise error
-        chosen = given.chosen(self.lifted)
+        chosen, leading = given.sizes(self.lifted).chosen, given.sizes(self.lifted).leading
         tried = [_shapes(values)]
-        for sizes in other_sizes(chosen) if chosen else ():
+        for sizes in other_sizes(chosen, leading):
             others = given.make(self.lifted, sizes)
             write_values(self.job / "inputs", others)
             if self._refusal() is None:

@@ -1,6 +1,7 @@
 """The program of the child process: `python -m onnxlift.verification.worker FOLDER`.
 
-It reads FOLDER/task.json, runs one side on FOLDER/inputs, and writes FOLDER/SIDE (or what the task names) and FOLDER/answer.json.
+It reads FOLDER/task.json, runs one side on FOLDER/inputs, and writes FOLDER/SIDE and FOLDER/answer.json. The task may
+name other files for inputs and results.
 """
 
 from __future__ import annotations

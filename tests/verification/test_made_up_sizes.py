@@ -31,7 +31,11 @@ def sizes(text: str, **dims: int) -> dict[str, int]:
             "time",
             1033,
         ),
-        ("g (float[rows] x) => (float[k] y, int64[k] i) { k = Constant<value_ints = [50]>() y, i = TopK(x, k) }", "rows", 50),
+        (
+            "g (float[rows] x) => (float[k] y, int64[k] i) { k = Constant<value_ints = [50]>() y, i = TopK(x, k) }",
+            "rows",
+            50,
+        ),
         (
             "g (float[n, time] x) => (float[n, f] y) "
             '{ pads = Constant<value_ints = [0, 40, 0, 40]>() y = Pad<mode = "reflect">(x, pads) }',
@@ -87,7 +91,9 @@ def test_an_input_that_onnxruntime_refuses_too_is_at_fault_and_not_the_lifted_mo
     with pytest.raises(VerifyError) as raised:
         onnxlift.verify(model(REFUSED))
     message = str(raised.value)
-    assert message.startswith("an input that was made up is at fault, not the lifted model: ONNX Runtime refuses it too")
+    assert message.startswith(
+        "an input that was made up is at fault, not the lifted model: ONNX Runtime refuses it too"
+    )
     assert "Reshape" in message and "x (2, 7); x (1, 7)" in message
     assert "--shape x=..." in message and "--input" in message
     assert "unk__" not in message

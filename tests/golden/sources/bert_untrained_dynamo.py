@@ -1,4 +1,4 @@
-"""Lifted from bert_untrained.onnx: 120 nodes, opset 20.
+"""Lifted from bert_untrained_dynamo.onnx: 120 nodes, opset 20.
 
 Inputs   input_ids          int64    (batch, sequence)
          attention_mask     int64    (batch, sequence)
@@ -133,9 +133,9 @@ class Bert(nn.Module):
 WEIGHTS = Path(__file__).with_name("bert_untrained.safetensors")
 
 
-def load(path: str | Path = WEIGHTS, device: str = "cpu") -> Bert:
-    """The model with its weights, ready to run."""
+def load(path: str | Path = WEIGHTS, device: str = "cpu", dtype: torch.dtype | None = None) -> Bert:
+    """The model with its weights, ready to run; in their own type, or in `dtype`."""
     with torch.device("meta"):
         model = Bert()
     model.load_state_dict(load_file(path, device=device), assign=True)
-    return model.eval()
+    return model.to(dtype).eval()

@@ -1,4 +1,4 @@
-"""Lifted from bert_untrained.onnx: 299 nodes, opset 17.
+"""Lifted from bert_untrained_script.onnx: 299 nodes, opset 17.
 
 Inputs   input_ids          int64    (batch, sequence)
          attention_mask     int64    (batch, sequence)
@@ -120,9 +120,11 @@ class BertUntrained(nn.Module):
 WEIGHTS = Path(__file__).with_name("bert_untrained.safetensors")
 
 
-def load(path: str | Path = WEIGHTS, device: str = "cpu") -> BertUntrained:
-    """The model with its weights, ready to run."""
+def load(
+    path: str | Path = WEIGHTS, device: str = "cpu", dtype: torch.dtype | None = None
+) -> BertUntrained:
+    """The model with its weights, ready to run; in their own type, or in `dtype`."""
     with torch.device("meta"):
         model = BertUntrained()
     model.load_state_dict(load_file(path, device=device), assign=True)
-    return model.eval()
+    return model.to(dtype).eval()

@@ -1,4 +1,4 @@
-"""Lifted from cnn.onnx: 26 nodes, opset 20.
+"""Lifted from cnn_dynamo.onnx: 26 nodes, opset 20.
 
 Inputs   x          float32  (batch, 3, 16, 16)
 Outputs  log_probs  float32  (batch, 10)
@@ -37,9 +37,9 @@ class CNN(nn.Module):
 WEIGHTS = Path(__file__).with_name("cnn.safetensors")
 
 
-def load(path: str | Path = WEIGHTS, device: str = "cpu") -> CNN:
-    """The model with its weights, ready to run."""
+def load(path: str | Path = WEIGHTS, device: str = "cpu", dtype: torch.dtype | None = None) -> CNN:
+    """The model with its weights, ready to run; in their own type, or in `dtype`."""
     with torch.device("meta"):
         model = CNN()
     model.load_state_dict(load_file(path, device=device), assign=True)
-    return model.eval()
+    return model.to(dtype).eval()

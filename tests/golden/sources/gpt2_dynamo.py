@@ -1,4 +1,4 @@
-"""Lifted from gpt2.onnx: 149 nodes, opset 20.
+"""Lifted from gpt2_dynamo.onnx: 149 nodes, opset 20.
 
 Inputs   input_ids       int64    (batch, sequence)
          attention_mask  int64    (batch, sequence)
@@ -106,12 +106,12 @@ class GPT2(nn.Module):
 WEIGHTS = Path(__file__).with_name("gpt2.safetensors")
 
 
-def load(path: str | Path = WEIGHTS, device: str = "cpu") -> GPT2:
-    """The model with its weights, ready to run."""
+def load(path: str | Path = WEIGHTS, device: str = "cpu", dtype: torch.dtype | None = None) -> GPT2:
+    """The model with its weights, ready to run; in their own type, or in `dtype`."""
     with torch.device("meta"):
         model = GPT2()
     weights = load_file(path, device=device)
     weights["lm_head.weight"] = weights["transformer.wte.weight"]
     model.load_state_dict(weights, assign=True)
     model.tie_weights()
-    return model.eval()
+    return model.to(dtype).eval()

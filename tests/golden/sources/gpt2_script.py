@@ -1,4 +1,4 @@
-"""Lifted from gpt2.onnx: 492 nodes, opset 17.
+"""Lifted from gpt2_script.onnx: 492 nodes, opset 17.
 
 Inputs   input_ids       int64    (batch, sequence)
          attention_mask  int64    (batch, sequence)
@@ -105,12 +105,12 @@ class Gpt2(nn.Module):
 WEIGHTS = Path(__file__).with_name("gpt2.safetensors")
 
 
-def load(path: str | Path = WEIGHTS, device: str = "cpu") -> Gpt2:
-    """The model with its weights, ready to run."""
+def load(path: str | Path = WEIGHTS, device: str = "cpu", dtype: torch.dtype | None = None) -> Gpt2:
+    """The model with its weights, ready to run; in their own type, or in `dtype`."""
     with torch.device("meta"):
         model = Gpt2()
     weights = load_file(path, device=device)
     weights["lm_head.weight"] = weights["transformer.wte.weight"]
     model.load_state_dict(weights, assign=True)
     model.tie_weights()
-    return model.eval()
+    return model.to(dtype).eval()

@@ -1,4 +1,4 @@
-"""Lifted from gru.onnx: 18 nodes, opset 17.
+"""Lifted from gru_script.onnx: 18 nodes, opset 17.
 
 Inputs   tokens     int64    (batch, sequence)
 Outputs  log_probs  float32  (batch, sequence, 7)
@@ -27,9 +27,9 @@ class Gru(nn.Module):
 WEIGHTS = Path(__file__).with_name("gru.safetensors")
 
 
-def load(path: str | Path = WEIGHTS, device: str = "cpu") -> Gru:
-    """The model with its weights, ready to run."""
+def load(path: str | Path = WEIGHTS, device: str = "cpu", dtype: torch.dtype | None = None) -> Gru:
+    """The model with its weights, ready to run; in their own type, or in `dtype`."""
     with torch.device("meta"):
         model = Gru()
     model.load_state_dict(load_file(path, device=device), assign=True)
-    return model.eval()
+    return model.to(dtype).eval()

@@ -1,4 +1,4 @@
-"""Lifted from llama.onnx: 187 nodes, opset 20.
+"""Lifted from llama_dynamo.onnx: 187 nodes, opset 20.
 
 Inputs   input_ids       int64    (batch, sequence)
          attention_mask  int64    (batch, sequence)
@@ -119,12 +119,14 @@ WEIGHTS = Path(__file__).with_name("llama.safetensors")
 CONSTANTS = Path(__file__).with_name("llama.constants.safetensors")
 
 
-def load(path: str | Path = WEIGHTS, device: str = "cpu") -> Llama:
-    """The model with its weights, ready to run."""
+def load(
+    path: str | Path = WEIGHTS, device: str = "cpu", dtype: torch.dtype | None = None
+) -> Llama:
+    """The model with its weights, ready to run; in their own type, or in `dtype`."""
     with torch.device("meta"):
         model = Llama()
     model.load_state_dict(load_file(path, device=device), assign=True)
     for name, constant in load_file(CONSTANTS, device=device).items():
         owner, _, buffer = name.rpartition(".")
         model.get_submodule(owner).register_buffer(buffer, constant, persistent=False)
-    return model.eval()
+    return model.to(dtype).eval()

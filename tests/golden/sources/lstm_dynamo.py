@@ -1,4 +1,4 @@
-"""Lifted from lstm.onnx: 24 nodes, opset 20.
+"""Lifted from lstm_dynamo.onnx: 24 nodes, opset 20.
 
 Inputs   tokens  int64    (batch, sequence)
 Outputs  logits  float32  (batch, 4)
@@ -27,9 +27,11 @@ class LSTMClassifier(nn.Module):
 WEIGHTS = Path(__file__).with_name("lstm.safetensors")
 
 
-def load(path: str | Path = WEIGHTS, device: str = "cpu") -> LSTMClassifier:
-    """The model with its weights, ready to run."""
+def load(
+    path: str | Path = WEIGHTS, device: str = "cpu", dtype: torch.dtype | None = None
+) -> LSTMClassifier:
+    """The model with its weights, ready to run; in their own type, or in `dtype`."""
     with torch.device("meta"):
         model = LSTMClassifier()
     model.load_state_dict(load_file(path, device=device), assign=True)
-    return model.eval()
+    return model.to(dtype).eval()

@@ -1,4 +1,4 @@
-"""Lifted from lstm.onnx: 39 nodes, opset 17.
+"""Lifted from lstm_script.onnx: 39 nodes, opset 17.
 
 Inputs   tokens  int64    (batch, sequence)
 Outputs  logits  float32  (batch, 4)
@@ -27,9 +27,9 @@ class Lstm(nn.Module):
 WEIGHTS = Path(__file__).with_name("lstm.safetensors")
 
 
-def load(path: str | Path = WEIGHTS, device: str = "cpu") -> Lstm:
-    """The model with its weights, ready to run."""
+def load(path: str | Path = WEIGHTS, device: str = "cpu", dtype: torch.dtype | None = None) -> Lstm:
+    """The model with its weights, ready to run; in their own type, or in `dtype`."""
     with torch.device("meta"):
         model = Lstm()
     model.load_state_dict(load_file(path, device=device), assign=True)
-    return model.eval()
+    return model.to(dtype).eval()

@@ -1,4 +1,4 @@
-"""Lifted from mlp.onnx: 6 nodes, opset 17.
+"""Lifted from mlp_script.onnx: 6 nodes, opset 17.
 
 Inputs   x      float32  (batch, 12)
 Outputs  probs  float32  (batch, 5)
@@ -26,9 +26,9 @@ class Mlp(nn.Module):
 WEIGHTS = Path(__file__).with_name("mlp.safetensors")
 
 
-def load(path: str | Path = WEIGHTS, device: str = "cpu") -> Mlp:
-    """The model with its weights, ready to run."""
+def load(path: str | Path = WEIGHTS, device: str = "cpu", dtype: torch.dtype | None = None) -> Mlp:
+    """The model with its weights, ready to run; in their own type, or in `dtype`."""
     with torch.device("meta"):
         model = Mlp()
     model.load_state_dict(load_file(path, device=device), assign=True)
-    return model.eval()
+    return model.to(dtype).eval()

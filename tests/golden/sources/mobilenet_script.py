@@ -1,4 +1,4 @@
-"""Lifted from mobilenet.onnx: 57 nodes, opset 17.
+"""Lifted from mobilenet_script.onnx: 57 nodes, opset 17.
 
 Inputs   x       float32  (batch, 3, 32, 32)
 Outputs  logits  float32  (batch, 10)
@@ -74,9 +74,11 @@ class Mobilenet(nn.Module):
 WEIGHTS = Path(__file__).with_name("mobilenet.safetensors")
 
 
-def load(path: str | Path = WEIGHTS, device: str = "cpu") -> Mobilenet:
-    """The model with its weights, ready to run."""
+def load(
+    path: str | Path = WEIGHTS, device: str = "cpu", dtype: torch.dtype | None = None
+) -> Mobilenet:
+    """The model with its weights, ready to run; in their own type, or in `dtype`."""
     with torch.device("meta"):
         model = Mobilenet()
     model.load_state_dict(load_file(path, device=device), assign=True)
-    return model.eval()
+    return model.to(dtype).eval()

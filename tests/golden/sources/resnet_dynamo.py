@@ -1,4 +1,4 @@
-"""Lifted from resnet.onnx: 27 nodes, opset 20.
+"""Lifted from resnet_dynamo.onnx: 27 nodes, opset 20.
 
 Inputs   x       float32  (batch, 3, 32, 32)
 Outputs  logits  float32  (batch, 10)
@@ -46,9 +46,11 @@ class ResNet(nn.Module):
 WEIGHTS = Path(__file__).with_name("resnet.safetensors")
 
 
-def load(path: str | Path = WEIGHTS, device: str = "cpu") -> ResNet:
-    """The model with its weights, ready to run."""
+def load(
+    path: str | Path = WEIGHTS, device: str = "cpu", dtype: torch.dtype | None = None
+) -> ResNet:
+    """The model with its weights, ready to run; in their own type, or in `dtype`."""
     with torch.device("meta"):
         model = ResNet()
     model.load_state_dict(load_file(path, device=device), assign=True)
-    return model.eval()
+    return model.to(dtype).eval()

@@ -1,4 +1,4 @@
-"""Lifted from resnet.onnx: 27 nodes, opset 17.
+"""Lifted from resnet_script.onnx: 27 nodes, opset 17.
 
 Inputs   x       float32  (batch, 3, 32, 32)
 Outputs  logits  float32  (batch, 10)
@@ -46,9 +46,11 @@ class Resnet(nn.Module):
 WEIGHTS = Path(__file__).with_name("resnet.safetensors")
 
 
-def load(path: str | Path = WEIGHTS, device: str = "cpu") -> Resnet:
-    """The model with its weights, ready to run."""
+def load(
+    path: str | Path = WEIGHTS, device: str = "cpu", dtype: torch.dtype | None = None
+) -> Resnet:
+    """The model with its weights, ready to run; in their own type, or in `dtype`."""
     with torch.device("meta"):
         model = Resnet()
     model.load_state_dict(load_file(path, device=device), assign=True)
-    return model.eval()
+    return model.to(dtype).eval()

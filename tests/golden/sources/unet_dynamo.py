@@ -1,4 +1,4 @@
-"""Lifted from unet.onnx: 63 nodes, opset 20.
+"""Lifted from unet_dynamo.onnx: 63 nodes, opset 20.
 
 Inputs   x     float32  (batch, 3, height, width)
 Outputs  mask  float32  (batch, 2, 4*(height//4), 4*(width//4))
@@ -52,9 +52,9 @@ class UNet(nn.Module):
 WEIGHTS = Path(__file__).with_name("unet.safetensors")
 
 
-def load(path: str | Path = WEIGHTS, device: str = "cpu") -> UNet:
-    """The model with its weights, ready to run."""
+def load(path: str | Path = WEIGHTS, device: str = "cpu", dtype: torch.dtype | None = None) -> UNet:
+    """The model with its weights, ready to run; in their own type, or in `dtype`."""
     with torch.device("meta"):
         model = UNet()
     model.load_state_dict(load_file(path, device=device), assign=True)
-    return model.eval()
+    return model.to(dtype).eval()

@@ -1,4 +1,4 @@
-"""Lifted from vit.onnx: 105 nodes, opset 20.
+"""Lifted from vit_dynamo.onnx: 105 nodes, opset 20.
 
 Inputs   x       float32  (batch, 3, 32, 32)
 Outputs  logits  float32  (batch, 10)
@@ -49,9 +49,9 @@ class ViT(nn.Module):
 WEIGHTS = Path(__file__).with_name("vit.safetensors")
 
 
-def load(path: str | Path = WEIGHTS, device: str = "cpu") -> ViT:
-    """The model with its weights, ready to run."""
+def load(path: str | Path = WEIGHTS, device: str = "cpu", dtype: torch.dtype | None = None) -> ViT:
+    """The model with its weights, ready to run; in their own type, or in `dtype`."""
     with torch.device("meta"):
         model = ViT()
     model.load_state_dict(load_file(path, device=device), assign=True)
-    return model.eval()
+    return model.to(dtype).eval()

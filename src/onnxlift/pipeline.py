@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from onnxlift.ir import stages as reading
 from onnxlift.ir.editing.near_misses import noting
+from onnxlift.ir.graph.types import type_of
 from onnxlift.ir.load import load
 from onnxlift.lifting import stages as lifting
 from onnxlift.lifting.code.identifiers import file_stem
@@ -28,6 +29,7 @@ from onnxlift.lifting.text.source_map import readers_of
 from onnxlift.lifting.text.weights import MAX_SHARD_SIZE
 from onnxlift.lifting.tree.paths import no_paths
 from onnxlift.rewriting import stages as rewriting
+from onnxlift.rewriting.element_type import own_type
 from onnxlift.rewriting.history import History
 from onnxlift.rewriting.stages import IDIOMS, NORMAL_FORM, RESTORING, SIMPLIFYING
 from onnxlift.stages import Record, both
@@ -49,6 +51,7 @@ def run(
     flat: bool = False,
     max_shard_size: int = MAX_SHARD_SIZE,
     explain: bool = False,
+    dtype: ir.DataType | None = None,
 ) -> Lifted:
     """The model in `source`, lifted; or only transcribed node by node into one class, if it is to be `flat`."""
     _check_names(skip_passes)
@@ -57,6 +60,7 @@ def run(
         dump = GraphDump()
         model = load(source, record)
         name = file_stem(name or name_of(source, model))
+        file_name = file_name_of(source) or f"{name}.onnx"
         operators = Counter(node.op_type for node in model.graph.all_nodes())
         control_flow = [op for op in ("If", "Loop", "Scan") if op in operators]
         readers = readers_of(model)
@@ -65,13 +69,15 @@ def run(
             history("reading", model)
             record.observer = history
             history.near_misses = stack.enter_context(noting(lambda: record.at[1]))
-        lift = Lift(
-            model, Header(name, operators.total(), control_flow), registration_order(model.graph), max_shard_size
-        )
+        header = Header(name, operators.total(), control_flow, file_name)
+        lift = Lift(model, header, registration_order(model.graph), max_shard_size)
         record.run(NORMAL_FORM, model, supported=registry.is_supported, keep=registry.is_users)
         dump("normal form", model)  # until then, values have no types that could be shown
         record.observer = dump if history is None else both(dump, history)
-        record.run(RESTORING, model)
+        stored = {value.name or "": type_of(value) for value in (*model.graph.inputs, *model.graph.outputs)}
+        precisions = [own_type(model)]
+        record.run(RESTORING, model, dtype=dtype)
+        precisions.append(own_type(model))
         if simplify:
             record.run(SIMPLIFYING, model)
         if flat:
@@ -81,7 +87,7 @@ def run(
             record.run(TREE, lift)
         record.run(LOWERING, lift, record=record)
         if lift.failures:
-            raise UnsupportedError(f"{name}.onnx", lift.failures, operators.total())
+            raise UnsupportedError(file_name, lift.failures, operators.total())
         for stage in (RESTRUCTURING, CLASSES, STATEMENTS, NAMING, WRITING):
             record.run(stage, lift)
         return Lifted(
@@ -92,13 +98,19 @@ def run(
             record,
             node_count=operators.total(),
             readers=readers,
-            warnings=tuple(lift.warnings),
+            warnings=(*lift.warnings, *([SLOW] if precisions[-1] == ir.DataType.FLOAT16 else [])),
             dump=dump,
             max_shard_size=max_shard_size,
             history=history,
+            stored_types=stored,
+            precisions=tuple(precisions),
         )
 
 
+SLOW = (
+    "float16 takes seconds a layer on a CPU. To run the model there, lift it in float32 (--dtype float32), or load "
+    "it in float32 (load(dtype=torch.float32))."
+)
 MANY_OBJECTS = 200_000
 _hidden = False
 """Whether objects of a large model may be gone without the collector knowing that there is something to collect."""
@@ -143,6 +155,13 @@ def _check_names(skip_passes: Collection[str]) -> None:
 
 
 def name_of(source: Any, model: ir.Model) -> str:
-    if isinstance(source, str | os.PathLike):
-        return Path(source).stem
-    return model.graph.name or "model"
+    """Return the name of a model: that of its file without the suffix, or else that of its graph."""
+    file_name = file_name_of(source)
+    return Path(file_name).stem if file_name else model.graph.name or "model"
+
+
+def file_name_of(source: Any) -> str:
+    """Return the name of the file that a model comes from; empty if it comes from none."""
+    if not isinstance(source, str | os.PathLike):
+        source = getattr(source, "name", None) if hasattr(source, "read") else None
+    return Path(source).name if isinstance(source, str | os.PathLike) else ""

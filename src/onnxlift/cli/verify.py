@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import Json, Model, NoSimplify, SkipPass, parse_dims, parse_shapes, progress
+from .options import Dtype, Json, Model, NoSimplify, SkipPass, parse_dims, parse_shapes, progress
 
 
 def verify(
@@ -34,6 +34,7 @@ def verify(
     ] = False,
     no_simplify: NoSimplify = False,
     skip_pass: SkipPass = None,
+    dtype: Dtype = None,
     timeout: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="What each side may take.")] = 300.0,
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="What each side may take: 8GB. By default most of what is free.")
@@ -66,6 +67,7 @@ def verify(
             memory=memory,
             simplify=not no_simplify,
             skip_passes=skip_pass or (),
+            dtype=dtype,
         )
     if json:
         from json import dumps

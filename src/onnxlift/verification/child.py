@@ -42,11 +42,13 @@ class Limits:
 
 
 class ChildError(VerifyError):
-    """A side did not finish. It `crashed` if its process died, instead of reporting an error."""
+    """A side did not finish. It `crashed` if its process died, instead of reporting an error. It `refused` its inputs
+    if it was loaded, and failed while it ran."""
 
-    def __init__(self, message: str, crashed: bool = False) -> None:
+    def __init__(self, message: str, crashed: bool = False, refused: bool = False) -> None:
         super().__init__(message)
         self.crashed = crashed
+        self.refused = refused
 
 
 def run_child(job: Path, task: dict[str, Any], who: str, limits: Limits, worker: str = WORKER) -> dict[str, Any]:
@@ -71,7 +73,7 @@ def run_child(job: Path, task: dict[str, Any], who: str, limits: Limits, worker:
         raise ChildError(f"{who} crashed ({_exit(process.returncode)}).{_tail(job / 'log.txt')}", crashed=True)
     answered: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
     if "error" in answered:
-        raise ChildError(f"{who} failed: {answered['error']}")
+        raise ChildError(f"{who} failed: {answered['error']}", refused=answered.get("loaded", True))
     return answered
 
 

@@ -44,12 +44,14 @@ def run_reference(
     inside: Sequence[str],
     runtime: str,
     exact: bool = False,
+    optimised: bool = False,
 ) -> tuple[str, dict[str, Any]]:
     """Run the model at `path`, whose external data is in `folder`. Return the name of the runtime, and the values.
 
     These are the values of `outputs`, and of those values `inside` the main graph that are no outputs. `runtime` is
     "onnxruntime" or "onnx.reference"; empty means ONNX Runtime if it is installed and takes the model, else
-    onnx.reference. With `exact`, ONNX Runtime multiplies bytes exactly on every processor."""
+    onnx.reference. With `exact`, ONNX Runtime multiplies bytes exactly on every processor. If it may change the model
+    to make it faster (`optimised`), it rounds at other places."""
     if runtime != "onnx.reference":
         try:
             import onnxruntime
@@ -58,7 +60,7 @@ def run_reference(
                 raise
         else:
             try:
-                session, casts = _session(path, folder, outputs, inside, exact)
+                session, casts = _session(path, folder, outputs, inside, exact, optimised)
             except Exception as error:
                 if runtime or type(error).__module__.partition(".")[0] != "onnxruntime":
                     raise
@@ -72,15 +74,16 @@ def run_reference(
 
 
 def _session(
-    path: Path, folder: Path, outputs: Sequence[str], inside: Sequence[str], exact: bool
+    path: Path, folder: Path, outputs: Sequence[str], inside: Sequence[str], exact: bool, optimised: bool
 ) -> tuple[Any, dict[str, Any]]:
     """Return a session that computes these values, and the numpy types of those that a Cast converts for numpy."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    levels = onnxruntime.GraphOptimizationLevel
     # We want the numbers of the model as it is, not of what a fusion makes of it.
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
     options.add_session_config_entry(_FOLDER_OPTION, str(folder))
 
     def start(model: str | bytes) -> Any:

@@ -22,6 +22,7 @@ from onnxlift.lifting.modules.members.member_order import registration_order
 from onnxlift.lifting.ops import registry
 from onnxlift.lifting.ops.layer_nodes import function_weights
 from onnxlift.lifting.stages import CLASSES, LOWERING, NAMING, RESTRUCTURING, STATEMENTS, TREE, WRITING, Lift
+from onnxlift.lifting.structures import Candidate, Choice, choose_structure
 from onnxlift.lifting.text.dump import GraphDump
 from onnxlift.lifting.text.file import Header
 from onnxlift.lifting.text.source_map import readers_of
@@ -75,27 +76,43 @@ def run(
             record.run(SIMPLIFYING, model)
         if flat:
             lift.paths = no_paths(model.graph)
+            candidate = Candidate(lift, record, dump)
+            _write(candidate)
+            choice = Choice(candidate)
         else:
             record.run(IDIOMS, model, function_weights=function_weights)
-            record.run(TREE, lift)
-        record.run(LOWERING, lift, record=record)
-        if lift.failures:
-            raise UnsupportedError(f"{name}.onnx", lift.failures, operators.total())
-        for stage in (RESTRUCTURING, CLASSES, STATEMENTS, NAMING, WRITING):
-            record.run(stage, lift)
+            choice = choose_structure(Candidate(lift, record, dump), _lift)
+        lift = choice.chosen.lift
         return Lifted(
             name,
             lift.source,
             lift.root,
-            model,
-            record,
+            lift.model,
+            choice.chosen.record,
             node_count=operators.total(),
             readers=readers,
             warnings=tuple(lift.warnings),
-            dump=dump,
+            structures=choice.lines,
+            dump=choice.chosen.dump,
             max_shard_size=max_shard_size,
             history=history,
         )
+
+
+def _lift(candidate: Candidate) -> None:
+    """Go from the graph of a candidate to its source."""
+    candidate.record.run(TREE, candidate.lift)
+    _write(candidate)
+
+
+def _write(candidate: Candidate) -> None:
+    """Go from the graph of a candidate, and the paths of its modules, to its source."""
+    lift, record = candidate.lift, candidate.record
+    record.run(LOWERING, lift, record=record)
+    if lift.failures:
+        raise UnsupportedError(f"{lift.header.name}.onnx", lift.failures, lift.header.node_count)
+    for stage in (RESTRUCTURING, CLASSES, STATEMENTS, NAMING, WRITING):
+        record.run(stage, lift)
 
 
 MANY_OBJECTS = 200_000

@@ -21,7 +21,7 @@ from onnxlift.lifting.code.identifiers import file_stem
 from onnxlift.lifting.modules.members.member_order import registration_order
 from onnxlift.lifting.ops import registry
 from onnxlift.lifting.ops.layer_nodes import function_weights
-from onnxlift.lifting.stages import CLASSES, LOWERING, NAMING, RESTRUCTURING, STATEMENTS, TREE, WRITING, Lift
+from onnxlift.lifting.stages import Lift
 from onnxlift.lifting.structures import Candidate, Choice, choose_structure
 from onnxlift.lifting.text.dump import GraphDump
 from onnxlift.lifting.text.file import Header
@@ -33,7 +33,7 @@ from onnxlift.rewriting.history import History
 from onnxlift.rewriting.stages import IDIOMS, NORMAL_FORM, RESTORING, SIMPLIFYING
 from onnxlift.stages import Record, both
 
-from .errors import OnnxLiftError, UnsupportedError
+from .errors import OnnxLiftError
 from .lifted import Lifted
 
 STAGES = (*reading.STAGES, *rewriting.STAGES, *lifting.STAGES)
@@ -76,12 +76,11 @@ def run(
             record.run(SIMPLIFYING, model)
         if flat:
             lift.paths = no_paths(model.graph)
-            candidate = Candidate(lift, record, dump)
-            _write(candidate)
-            choice = Choice(candidate)
+            choice = Choice(Candidate(lift, record, dump))
+            choice.chosen.write()
         else:
             record.run(IDIOMS, model, function_weights=function_weights)
-            choice = choose_structure(Candidate(lift, record, dump), _lift)
+            choice = choose_structure(Candidate(lift, record, dump))
         lift = choice.chosen.lift
         return Lifted(
             name,
@@ -97,22 +96,6 @@ def run(
             max_shard_size=max_shard_size,
             history=history,
         )
-
-
-def _lift(candidate: Candidate) -> None:
-    """Go from the graph of a candidate to its source."""
-    candidate.record.run(TREE, candidate.lift)
-    _write(candidate)
-
-
-def _write(candidate: Candidate) -> None:
-    """Go from the graph of a candidate, and the paths of its modules, to its source."""
-    lift, record = candidate.lift, candidate.record
-    record.run(LOWERING, lift, record=record)
-    if lift.failures:
-        raise UnsupportedError(f"{lift.header.name}.onnx", lift.failures, lift.header.node_count)
-    for stage in (RESTRUCTURING, CLASSES, STATEMENTS, NAMING, WRITING):
-        record.run(stage, lift)
 
 
 MANY_OBJECTS = 200_000

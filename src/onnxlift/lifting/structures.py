@@ -15,13 +15,13 @@ tried only if the classes of the first do not clearly save more lines than they 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from onnxlift.errors import UnsupportedError
 from onnxlift.lifting.code.statements import walk_statements
 from onnxlift.lifting.modules.classes.module_class import ModuleClass
 from onnxlift.lifting.modules.module import Module
-from onnxlift.lifting.stages import Lift
+from onnxlift.lifting.stages import CLASSES, LOWERING, NAMING, RESTRUCTURING, STATEMENTS, TREE, WRITING, Lift
 from onnxlift.lifting.text.dump import GraphDump
 from onnxlift.lifting.tree.structure import Structure, are_names_guaranteed
 from onnxlift.stages import Record
@@ -48,6 +48,15 @@ class Candidate:
         return Structure.REPETITION if self.lift.paths.guessed else self.lift.structure
 
     @property
+    def has_paths(self) -> bool:
+        """Tell whether any node has a place in another module than the model itself."""
+        return any(self.lift.paths.by_node.values())
+
+    @property
+    def is_written(self) -> bool:
+        return bool(self.lift.classes)
+
+    @property
     def lines(self) -> int:
         """The length of its source."""
         return self.lift.source.text.count("\n")
@@ -57,6 +66,19 @@ class Candidate:
         """The lines that are held against it: those of its source, but for shared classes of a small graph."""
         is_small = len(self.lift.model.graph) < SMALL
         return self.lines - (sum(_class_lines(cls) for cls in _shared(self.lift)) if is_small else 0)
+
+    def find_modules(self) -> None:
+        """Find the place of every node in the tree of modules."""
+        self.record.run(TREE, self.lift)
+
+    def write(self) -> None:
+        """Go from the graph and the places of its nodes to the source."""
+        self.record.run(LOWERING, self.lift, record=self.record)
+        if self.lift.failures:
+            header = self.lift.header
+            raise UnsupportedError(f"{header.name}.onnx", self.lift.failures, header.node_count)
+        for stage in (RESTRUCTURING, CLASSES, STATEMENTS, NAMING, WRITING):
+            self.record.run(stage, self.lift)
 
     def copied(self, structure: Structure) -> Candidate:
         """Return the same with a copy of the model, for another structure. Nothing may be lifted yet."""
@@ -77,38 +99,39 @@ class Choice:
     lines: dict[str, int] = field(default_factory=dict)
 
 
-def choose_structure(first: Candidate, lift: Callable[[Candidate], None]) -> Choice:
+def choose_structure(first: Candidate) -> Choice:
     """Lift the model of `first` by its names, and in other ways if that does not pay; return the best."""
     if are_names_guaranteed(first.lift.model):
-        lift(first)
+        first.find_modules()
+        first.write()
         return Choice(first)
     flat = first.copied(Structure.NONE)
-    lift(first)
-    if _saves_clearly(first.lift):
+    first.find_modules()
+    first.write()
+    if _saves_clearly(first.lift) or not first.has_paths:
         return Choice(first)
-    ways = [first]
+    tried = [first]
     if first.structure is not Structure.REPETITION:
-        ways.append(flat.copied(Structure.REPETITION))
-    lift(flat)
-    tried: list[Candidate] = []
-    for candidate in ways:
-        if candidate is not first:
-            lift(candidate)
-        tried.append(candidate)
-        if candidate.cost <= flat.cost:
-            break
-    tried.append(flat)
-    chosen = next(candidate for candidate in tried if candidate.cost <= flat.cost)
-    lines = {candidate.structure.value: candidate.lines for candidate in tried}
-    return Choice(chosen, {chosen.structure.value: chosen.lines, **lines})
+        repeated = flat.copied(Structure.REPETITION)
+        repeated.find_modules()
+        tried += [repeated] if repeated.has_paths else []
+    flat.find_modules()
+    flat.write()
+    for candidate in tried[1:] if first.cost > flat.cost or first.structure is Structure.NONE else ():
+        candidate.write()
+    ordered = [candidate for candidate in tried if candidate.is_written]
+    ordered.sort(key=lambda candidate: candidate.structure is Structure.NONE)  # names that give no module come last
+    chosen = next((candidate for candidate in ordered if candidate.cost <= flat.cost), flat)
+    lines = {candidate.structure.value: candidate.lines for candidate in (chosen, *ordered, flat)}
+    return Choice(chosen, lines if len(lines) > 1 else {})
 
 
 def _saves_clearly(lift: Lift) -> bool:
-    """Tell whether the modules of a lifted model clearly save more lines than their classes cost, or there are none."""
+    """Tell whether the modules of a lifted model clearly save more lines than their classes cost."""
     classes = [writer for writer in lift.writers if writer.module is not lift.root]
     cost = sum(_class_lines(writer.cls) for writer in classes)
     saved = sum((len(writer.cls.instances) - 1) * _length(writer.module) for writer in classes)
-    return not classes or saved >= CLEARLY * cost
+    return bool(classes) and saved >= CLEARLY * cost
 
 
 def _shared(lift: Lift) -> list[ModuleClass]:

@@ -75,6 +75,9 @@ def find_repetition(graph: ir.Graph, module_paths: ModulePaths, *, only_weights:
         name_blocks(flow, blocks, module_paths)
         join_neighbours(graph, module_paths, {node for node in graph if node not in flow.position})
         read_sizes_outside(graph, module_paths)
+        for node, path in paths.items():
+            if not path:
+                module_paths.by_node.setdefault(node, path)  # names that said nothing before do not speak now
         _sort(graph, flow)
     return len(blocks)
 

@@ -31,6 +31,7 @@ from onnxlift.lifting.modules.statements.inline import inline
 from onnxlift.lifting.modules.statements.shared_sizes import share_sizes
 from onnxlift.lifting.modules.statements.size_sources import read_at_hand
 from onnxlift.lifting.names.class_names import name_classes
+from onnxlift.lifting.names.detection_roles import mark_detections
 from onnxlift.lifting.text.file import Header, SavedWeights, Source, assemble, format_source
 from onnxlift.lifting.text.gate import check_source
 from onnxlift.lifting.text.write import ClassWriter, Text
@@ -266,6 +267,7 @@ def arranging(lift: Lift) -> int:
 @step("variables", optional=False)
 def variables(lift: Lift) -> int:
     """Variables are called by the graph's names, by what callers and callees call them, or by their role."""
+    mark_detections(lift.model)
     for writer in (*lift.writers, *reversed(lift.writers), *lift.writers):  # names travel up, down, and up again
         writer.name_variables()
     return sum(len(writer.variables.names) for writer in lift.forwards())

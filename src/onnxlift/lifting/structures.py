@@ -6,8 +6,8 @@ graph in one class, and otherwise the next is tried:
 
     names   ->   repetition   ->   one class
 
-In a small graph, few lines can be saved, and a class that several modules share still tells more than it costs: its
-own lines are not counted there.
+In a small graph, few lines can be saved, and a class that several modules share still tells more than it costs: what
+it costs is not held against the first of them.
 
 Each structure that is tried is lifted from a copy of the graph, which costs about half a conversion. So others are
 tried only if the classes of the first do not clearly save more lines than they cost.
@@ -117,11 +117,12 @@ def choose_structure(first: Candidate) -> Choice:
         tried += [repeated] if repeated.has_paths else []
     flat.find_modules()
     flat.write()
-    for candidate in tried[1:] if first.cost > flat.cost or first.structure is Structure.NONE else ():
+    for candidate in tried[1:] if first.cost > flat.lines or first.structure is Structure.NONE else ():
         candidate.write()
     ordered = [candidate for candidate in tried if candidate.is_written]
     ordered.sort(key=lambda candidate: candidate.structure is Structure.NONE)  # names that give no module come last
-    chosen = next((candidate for candidate in ordered if candidate.cost <= flat.cost), flat)
+    costs = [candidate.cost if candidate is first else candidate.lines for candidate in ordered]
+    chosen = next((candidate for candidate, cost in zip(ordered, costs, strict=True) if cost <= flat.lines), flat)
     lines = {candidate.structure.value: candidate.lines for candidate in (chosen, *ordered, flat)}
     return Choice(chosen, lines if len(lines) > 1 else {})
 

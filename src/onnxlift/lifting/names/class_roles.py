@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from onnxlift.lifting.code.expr import Attribute, Binary, Call, Expr, Member, Ref, Ternary, walk
+from onnxlift.lifting.code.expr import Attribute, Binary, Call, Expr, Member, Ref, Ternary, bare, walk
 from onnxlift.lifting.code.statements import expressions, walk_statements
 from onnxlift.lifting.modules.classes.module_class import ModuleClass
 from onnxlift.lifting.modules.module import Module, Stored
@@ -184,7 +184,7 @@ def _is_residual(module: Module) -> bool:
         sources: set[object] = set()
         for whole in expressions(statement):
             expr = whole._then if isinstance(whole, Ternary) else whole  # only some instances of the class compute it
-            sources |= {source for key in _reads(whole) for source in behind.get(key, ())}
+            sources |= {source for key in _reads(whole) - _measured(whole) for source in behind.get(key, ())}
             match expr:
                 case Call() if isinstance(expr._function, Member) and _reads(expr) <= module.inputs.keys():
                     near.update(t._key for t in getattr(statement, "targets", []) if isinstance(t, Ref))
@@ -202,6 +202,12 @@ def _is_residual(module: Module) -> bool:
 
 def _reads(expr: Expr) -> set[object]:
     return {part._key for part in walk(expr) if isinstance(part, Ref)}
+
+
+def _measured(expr: Expr) -> set[object]:
+    """Return what an expression reads the sizes of."""
+    sizes = (bare(part._base) for part in walk(expr) if isinstance(part, Attribute) and part._name == "shape")
+    return {value._key for value in sizes if isinstance(value, Ref)}
 
 
 def _called(module: Module) -> set[str]:

@@ -15,6 +15,7 @@ LAYERS = (
     ("api", "extend"),
     ("pipeline", "inspection"),
     ("lifted",),
+    ("lifting.structures",),
     ("lifting.stages",),
     ("lifting.text",),
     ("lifting.names",),

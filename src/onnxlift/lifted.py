@@ -52,6 +52,7 @@ class Lifted:
         node_count: int = 0,
         readers: Readers | None = None,
         warnings: tuple[str, ...] = (),
+        structures: Mapping[str, int] | None = None,
         dump: GraphDump | None = None,
         max_shard_size: int = MAX_SHARD_SIZE,
         history: History | None = None,
@@ -70,6 +71,7 @@ class Lifted:
         self._node_count = node_count
         self._readers = readers or {}
         self._warnings = warnings
+        self._structures = structures or {}
         self._dump = dump or GraphDump()
         self._max_shard_size = max_shard_size
         self._history = history
@@ -133,6 +135,7 @@ class Lifted:
             lines=len(self.source.splitlines()),
             kernels=tuple(self._source.kernels),
             warnings=self._warnings,
+            structures=self._structures,
         )
 
     def module(self, train: bool = False, dtype: torch.dtype | str | None = None) -> nn.Module:

@@ -22,7 +22,8 @@ from onnxlift.lifting.code.identifiers import file_stem
 from onnxlift.lifting.modules.members.member_order import registration_order
 from onnxlift.lifting.ops import registry
 from onnxlift.lifting.ops.layer_nodes import function_weights
-from onnxlift.lifting.stages import CLASSES, LOWERING, NAMING, RESTRUCTURING, STATEMENTS, TREE, WRITING, Lift
+from onnxlift.lifting.stages import Lift
+from onnxlift.lifting.structures import Candidate, Choice, choose_structure
 from onnxlift.lifting.text.dump import GraphDump
 from onnxlift.lifting.text.file import Header
 from onnxlift.lifting.text.source_map import readers_of
@@ -34,7 +35,7 @@ from onnxlift.rewriting.history import History
 from onnxlift.rewriting.stages import IDIOMS, NORMAL_FORM, RESTORING, SIMPLIFYING
 from onnxlift.stages import Record, both
 
-from .errors import OnnxLiftError, UnsupportedError
+from .errors import OnnxLiftError
 from .lifted import Lifted
 from .unforeseen import answered
 
@@ -82,24 +83,23 @@ def run(
             record.run(SIMPLIFYING, model)
         if flat:
             lift.paths = no_paths(model.graph)
+            choice = Choice(Candidate(lift, record, dump))
+            choice.chosen.write()
         else:
             record.run(IDIOMS, model, function_weights=function_weights)
-            record.run(TREE, lift)
-        record.run(LOWERING, lift, record=record)
-        if lift.failures:
-            raise UnsupportedError(file_name, lift.failures, operators.total())
-        for stage in (RESTRUCTURING, CLASSES, STATEMENTS, NAMING, WRITING):
-            record.run(stage, lift)
+            choice = choose_structure(Candidate(lift, record, dump))
+        lift = choice.chosen.lift
         return Lifted(
             name,
             lift.source,
             lift.root,
-            model,
-            record,
+            lift.model,
+            choice.chosen.record,
             node_count=operators.total(),
             readers=readers,
             warnings=(*lift.warnings, *([SLOW] if precisions[-1] == ir.DataType.FLOAT16 else [])),
-            dump=dump,
+            structures=choice.lines,
+            dump=choice.chosen.dump,
             max_shard_size=max_shard_size,
             history=history,
             stored_types=stored,

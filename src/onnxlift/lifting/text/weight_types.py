@@ -13,13 +13,13 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.types import TORCH_DTYPE
 from onnxlift.lifting.modules.classes.module_class import ModuleClass
-from onnxlift.lifting.modules.module import Module, Stored, indexed_containers, path_text
+from onnxlift.lifting.modules.module import Module, Stored, reach
 from onnxlift.lifting.ops.layers import Weight
 from onnxlift.lifting.ops.operand import Tensor
 
 
 def weight_of_type(cls: ModuleClass, element: str) -> str | None:
-    """Return the first weight of the element type that every module of the class holds: `.proj.weight`. Its own come
+    """Return the first weight of the element type that every module of the class holds: `self.proj.weight`. Its own come
     first, then those of its layers, then those of the modules in it. None if there is none."""
     others = [dict(_weights(instance)) for instance in cls.instances if instance is not cls.example]
     for path, weight in _weights(cls.example):
@@ -49,18 +49,16 @@ def _has_type(value: ir.Value, element: str) -> bool:
     return value.dtype is not None and TORCH_DTYPE.get(value.dtype) == element
 
 
-def _weights(module: Module) -> Iterator[tuple[str, Weight]]:
-    """Yield the weights of a module, with the code that reads them behind `self`."""
-    indexed = indexed_containers(module)
+def _weights(module: Module, start: str = "self") -> Iterator[tuple[str, Weight]]:
+    """Yield the weights of a module, with the code that reads them from `start`."""
     if module.derived is not None:
-        yield from ((f".{role}", weight) for role, weight in module.derived.weights.items())
+        yield from ((f"{start}.{role}", weight) for role, weight in module.derived.weights.items())
     for path, member in module.members.items():
         if isinstance(member, Stored):
-            yield path_text(path, indexed), member.weight
+            yield reach(path, module, start=start), member.weight
     for path, member in module.members.items():
         if not isinstance(member, Stored | Module):
-            text = path_text(path, indexed)
+            text = reach(path, module, start=start)
             yield from ((f"{text}.{role}", weight) for role, weight in member.weights.items())
     for path, child in module.children():
-        text = path_text(path, indexed)
-        yield from ((f"{text}{inner}", weight) for inner, weight in _weights(child))
+        yield from _weights(child, reach(path, module, start=start))

@@ -227,7 +227,7 @@ class ClassWriter:
         """Return `self.weight.dtype`, or None if nothing tells what has become of the type."""
         if element not in self.weight_types:
             weight = weight_of_type(self.cls, element)
-            tensor = f"self{weight}" if weight else input_of_type(self.cls, element, self.variables.names)
+            tensor = weight or input_of_type(self.cls, element, self.variables.names)
             self.weight_types[element] = tensor and f"{tensor}.dtype"
         return self.weight_types[element]
 

@@ -216,10 +216,17 @@ def _is_module(plan: ModulePlan, paths: Mapping[ir.Node, Path], owned: set[ir.No
         return False
     if not plan.called and all(isinstance(i, ModulePlan) and i.path[-1].isdigit() for i in plan.items):
         return False
-    if any(_has_weights(node) for node in plan.nodes()):
+    holds = _has_weights if _is_original(plan, owned) else _holds_weights
+    if any(holds(node) for node in plan.nodes()):
         return True
     own_class = plan.class_hint is not None and not plan.class_hint.startswith("aten")
     return own_class and sum(1 for _ in plan.nodes()) >= CLASS_NODES
+
+
+def _is_original(plan: ModulePlan, owned: set[ir.Node]) -> bool:
+    """Tell whether a plan was a module of the original. TensorFlow has a scope for every operation, even for one that
+    only reads a constant."""
+    return plan.class_hint is not None or any(node in owned or _is_from_torch(node) for node in plan.nodes())
 
 
 def _is_layer(plan: ModulePlan, paths: Mapping[ir.Node, Path]) -> bool:

@@ -19,8 +19,9 @@ from onnxlift.lifting.ops.operand import Tensor
 
 
 def weight_of_type(cls: ModuleClass, element: str) -> str | None:
-    """Return the first weight of the element type that every module of the class holds: `self.proj.weight`. Its own come
-    first, then those of its layers, then those of the modules in it. None if there is none."""
+    """Return the first weight of the element type that every module of the class holds: `self.proj.weight`.
+
+    Its own come first, then those of its layers, then those of the modules in it. None if there is none."""
     others = [dict(_weights(instance)) for instance in cls.instances if instance is not cls.example]
     for path, weight in _weights(cls.example):
         if all(_is_of_type(each.get(path), element) for each in (*others, {path: weight})):

@@ -49,14 +49,18 @@ def deep_scopes(count: int) -> ModelProto:
 def long_names(count: int) -> ModelProto:
     """Names of a thousand parts."""
     scope = "/".join(f"part{i}" for i in range(1000))
-    nodes = [helper.make_node("Sin", ["x" if i == 0 else f"y{i - 1}"], [f"y{i}"], f"/{scope}/Sin_{i}") for i in range(count)]
+    nodes = [
+        helper.make_node("Sin", ["x" if i == 0 else f"y{i - 1}"], [f"y{i}"], f"/{scope}/Sin_{i}") for i in range(count)
+    ]
     return _model(nodes, [f"y{count - 1}"])
 
 
 def many_inputs(count: int) -> ModelProto:
     """An input for each node."""
     names = [f"x{i}" for i in range(count)]
-    nodes = [helper.make_node("Add", [names[0] if i == 0 else f"y{i - 1}", name], [f"y{i}"]) for i, name in enumerate(names)]
+    nodes = [
+        helper.make_node("Add", [names[0] if i == 0 else f"y{i - 1}", name], [f"y{i}"]) for i, name in enumerate(names)
+    ]
     return _model(nodes, [f"y{count - 1}"], inputs=names)
 
 
@@ -114,7 +118,9 @@ def many_functions(count: int) -> ModelProto:
 
 def chain(count: int) -> ModelProto:
     """One node after the other, without names."""
-    nodes = [helper.make_node("Sin" if i % 3 else "Cos", ["x" if i == 0 else f"y{i - 1}"], [f"y{i}"]) for i in range(count)]
+    nodes = [
+        helper.make_node("Sin" if i % 3 else "Cos", ["x" if i == 0 else f"y{i - 1}"], [f"y{i}"]) for i in range(count)
+    ]
     return _model(nodes, [f"y{count - 1}"])
 
 

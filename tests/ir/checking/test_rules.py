@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
@@ -207,6 +208,23 @@ BROKEN = {
     ],
     "negative-size": [
         (parsed("s = Constant<value_ints = [-3]>() y = ConstantOfShape(s)"), "its sizes are (-3,), and none can be"),
+    ],
+    "recurrent-sizes": [
+        (
+            parsed("y = GRU <hidden_size = 2> (x, w, r)", "float[t, n, 3] x, float[1, 6, 4] w, float[1, 6, 2] r"),
+            "its input W is (1, 6, 4), and must be (1, 6, 3)",
+        ),
+        (
+            parsed("y = LSTM <hidden_size = 2> (x, r, b)", "float[t, n, 2] x, float[1, 8, 2] r, float[1, 16] b"),
+            "its input R is (1, 16), and must be (1, 8, 2)",
+        ),
+        (
+            parsed(
+                'y = RNN <hidden_size = 2, direction = "bidirectional"> (x, w, r, b)',
+                "float[t, n, 3] x, float[2, 2, 3] w, float[2, 2, 2] r, float[1, 4] b",
+            ),
+            "its input B is (1, 4), and must be (2, 4)",
+        ),
     ],
     "range-bounds": [
         (
@@ -545,3 +563,13 @@ def test_the_values_of_a_map_have_an_element_type_that_onnx_has():
     kind.key_type = TensorProto.INT64
     kind.value_type.tensor_type.elem_type = 99
     assert "value 'y': it has element type 99, which this onnx does not know" in str(refusal(model))
+
+
+@pytest.mark.parametrize("node", ["ReduceSum(x, five)", "Softmax<axis = 5>(x)", "Transpose<perm = [0, 1, 2]>(x)"])
+def test_axes_are_those_of_the_input_also_in_a_branch_that_never_runs(node):
+    branches = f"then_branch = t () => (a) {{ a = {node} }}, else_branch = e () => (o) {{ o = Abs(x) }}"
+    body = f"five = Constant<value_ints = [5]>() c = Constant<value = bool {{0}}>() y = If(c) <{branches}>"
+    model = parsed(body, "float[2, 4] x")
+    assert "and its input has 2 axes" in str(refusal(model))
+    with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail, match="InferenceError"):
+        onnxruntime.InferenceSession(model.SerializeToString())

@@ -13,10 +13,14 @@ from .shapes import shape_of, static_elements
 def axes_of(node: ir.Node) -> tuple[int, ...] | None:
     """Return the axes that a reduction, Squeeze or Unsqueeze works on, from its input or attribute.
 
-    They are returned as written, perhaps negative. None if they are not given, or not known."""
-    if len(node.inputs) > 1:
-        return static_elements(node.inputs[1])
-    axes = attribute(node, "axes", None)
+    They are returned as written, perhaps negative. None if they are not given, or not known; or if they cannot be:
+    the number of axes may have become known only after the rules were checked."""
+    axes = static_elements(node.inputs[1]) if len(node.inputs) > 1 else attribute(node, "axes", None)
+    shape = shape_of(node.inputs[0])
+    if axes is not None and shape is not None:
+        count = len(shape) + (len(axes) if node.op_type == "Unsqueeze" else 0)
+        if not all(-count <= axis < count for axis in axes):
+            return None
     return None if axes is None else tuple(axes)
 
 

@@ -1,4 +1,6 @@
-"""Rules on axes: each one that a node names is an axis of its input."""
+"""Rules on axes: each one that a node names is an axis of its input.
+
+Those on the number of axes hold in branches and loops as well, which may never run: ONNX Runtime wants that, too."""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ _REDUCTIONS = (
 ).split()
 
 
-@rule("axis-range", *_ONE, about_sizes=True)
+@rule("axis-range", *_ONE, typed=True)
 def the_axis_is_one_of_the_input(n: Subject) -> Iterable[str]:
     """The attribute `axis` is between -r and r - 1 for an input with r axes."""
     axis, count = n.setting("axis"), len(n.shape())
@@ -31,7 +33,7 @@ def _flattens_all(n: Subject, axis: int, count: int) -> bool:
     return n.node.op_type in ("Softmax", "LogSoftmax", "Hardmax") and n.opset < 13 and axis == count
 
 
-@rule("axis-range", "Flatten", about_sizes=True)
+@rule("axis-range", "Flatten", typed=True)
 def the_axis_of_a_flatten_is_one_or_the_end(n: Subject) -> Iterable[str]:
     """The axis of a Flatten is between -r and r, for an input with r axes."""
     axis, count = n.setting("axis"), len(n.shape())
@@ -39,14 +41,14 @@ def the_axis_of_a_flatten_is_one_or_the_end(n: Subject) -> Iterable[str]:
         yield f"its axis is {axis}, and its input has {_axes(count)}."
 
 
-@rule("axis-range", *_REDUCTIONS, "Squeeze", about_sizes=True)
+@rule("axis-range", *_REDUCTIONS, "Squeeze", typed=True)
 def the_axes_are_those_of_the_input(n: Subject) -> Iterable[str]:
     """Axes that are reduced or removed are axes of the input, each named once."""
     count = len(n.shape())
     yield from _check(n.ints("axes", 1, ()), count, f"its input has {_axes(count)}")
 
 
-@rule("axis-range", "Unsqueeze", about_sizes=True)
+@rule("axis-range", "Unsqueeze", typed=True)
 def the_axes_are_those_of_the_output(n: Subject) -> Iterable[str]:
     """Axes that are inserted are axes of the output, each named once."""
     axes = n.ints("axes", 1)
@@ -54,7 +56,7 @@ def the_axes_are_those_of_the_output(n: Subject) -> Iterable[str]:
     yield from _check(axes, count, f"its output has {_axes(count)}")
 
 
-@rule("axis-range", "CumSum", "OneHot", about_sizes=True)
+@rule("axis-range", "CumSum", "OneHot", typed=True)
 def the_axis_that_is_an_input_exists(n: Subject) -> Iterable[str]:
     """The axis of a CumSum, or of a OneHot (which adds one), exists."""
     count = len(n.shape())
@@ -66,7 +68,7 @@ def the_axis_that_is_an_input_exists(n: Subject) -> Iterable[str]:
         yield f"its axis is {axes[0]}, and there are {_axes(count)}."
 
 
-@rule("permutation-length", "Transpose", about_sizes=True)
+@rule("permutation-length", "Transpose", typed=True)
 def a_permutation_has_all_axes(n: Subject) -> Iterable[str]:
     """The `perm` of a Transpose has as many numbers as the input has axes."""
     axes, count = n.setting("perm"), len(n.shape())

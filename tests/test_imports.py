@@ -25,6 +25,7 @@ LAYERS = (
     ("lifting.code",),
     ("lifting.kernels",),
     ("rewriting.stages", "rewriting.history"),
+    ("rewriting.element_type",),
     ("rewriting.idioms",),
     ("rewriting.simplifying",),
     ("rewriting.restoring",),

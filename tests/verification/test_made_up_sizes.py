@@ -43,9 +43,7 @@ def sizes(text: str, **dims: int) -> dict[str, int]:
             41,
         ),
         (
-            "g (float[n, time] x) => (float[n, f] y) { s = Constant<value_ints = [30]>() e = Constant<value_ints = [90]>() "
-            "a = Constant<value_ints = [1]>() z = Slice(x, s, e, a) i = Constant<value_ints = [20]>() "
-            "y = Gather<axis = 1>(x, i) }",
+            "g (float[n, time] x) => (float[n, f] y) { i = Constant<value_ints = [20]>() y = Gather<axis = 1>(x, i) }",
             "time",
             21,
         ),

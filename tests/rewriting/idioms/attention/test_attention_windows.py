@@ -131,7 +131,10 @@ def test_a_mask_that_is_expanded_and_then_gets_a_bias(masked: str) -> None:
     proto = model(masked, **{**MORE, "mask": MASK[None]})
     operators = found(proto)
     assert operators.count("onnxlift.WindowMask") == 1 and "Expand" not in operators
-    assert "mask = (self.bias + self.attn_mask).repeat(q.shape[0] // self.attn_mask.shape[0], 1, 1, 1)" in onnxlift.lift(proto).source
+    assert (
+        "mask = (self.bias + self.attn_mask).repeat(q.shape[0] // self.attn_mask.shape[0], 1, 1, 1)"
+        in onnxlift.lift(proto).source
+    )
 
 
 def test_a_mask_that_is_not_repeated_in_order_stays() -> None:

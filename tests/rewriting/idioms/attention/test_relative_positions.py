@@ -127,7 +127,9 @@ def test_an_index_that_was_not_reshaped_itself_has_one_axis(note: list[str]) -> 
     np.testing.assert_array_equal(lifted.constants["attn.positions_index"], index(HEIGHT, WIDTH).reshape(-1))
 
 
-def moved(body: str = f"{MOVES} {SCORES} y = Add(scores, heads)", note: list[str] | None = ROWS_NOTE) -> onnx.ModelProto:
+def moved(
+    body: str = f"{MOVES} {SCORES} y = Add(scores, heads)", note: list[str] | None = ROWS_NOTE
+) -> onnx.ModelProto:
     """The exporter has looked up the rows, which nodes of the graph move to where they are added."""
     proto = model(bias_of(TABLE), body, note)
     rows = np.ascontiguousarray(TABLE[index(HEIGHT, WIDTH).reshape(-1)])

@@ -34,6 +34,7 @@ class ShiftedWindowAttention(nn.Module):
         offsets[:, :, 1] += columns - 1
         offsets[:, :, 0] *= 2 * columns - 1
         self.register_buffer("relative_position_index", offsets.sum(-1).flatten())
+        nn.init.trunc_normal_(self.relative_position_bias_table, std=0.02)
 
     def get_relative_position_bias(self) -> Tensor:
         places = self.window_size[0] * self.window_size[1]
@@ -118,11 +119,11 @@ class Permute(nn.Module):
 
 
 class SwinTransformer(nn.Module):
-    """Four stages: with padding, without, of a single window that is not shifted, and of an odd size."""
+    """For images of 92 x 96, the blocks of one stage pad what they cut, and those of the last have a single window."""
 
     def __init__(
         self,
-        window_size: tuple[int, int] = (3, 4),
+        window_size: tuple[int, int] = (6, 6),
         embed_dim: int = 8,
         depths: tuple[int, ...] = (2, 2, 2),
         num_heads: tuple[int, ...] = (2, 4, 4),

@@ -7,7 +7,8 @@ parameter, or that a Constant node holds a layer's weight. It notes that, with t
 
 These facts decide, the first ones before the later ones:
 
-1. PyTorch's newer exporter notes from what it has computed a constant, and which ones are buffers.
+1. PyTorch's newer exporter notes from what it has computed a constant, and which ones are buffers. What it has computed
+   from no parameter and no buffer is a constant of the code.
 2. It lists the keys of all parameters and buffers. A constant that its optimiser has computed may have one of these
    names by chance, but then it has the note of rule 1. The older exporter names constants that it has computed
    `onnx::MatMul_12` or by a number alone, and constants of the code `/attn/Constant_output_0`. All other initialisers
@@ -21,7 +22,7 @@ These facts decide, the first ones before the later ones:
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Set
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import islice
@@ -47,6 +48,7 @@ _KEPT = re.compile(
     r"(^|[._])(inv_freq|freqs?(_cis)?|(cos|sin)(_cached)?|masked_bias|attn_mask|anchors?|window|weight_scale)$"
 )
 _NOTED = "the exporter notes what it has computed it from"
+_NOT_FROM_STATE = "the exporter notes what it has computed it from: no parameter, and no buffer"
 _LOSSES = {"NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"}
 
 
@@ -148,7 +150,7 @@ def classify(model: ir.Model) -> None:
     """Decide the origin of each initialiser of a model that has just been read."""
     exporter, listed = exporter_of(model), state_names(model.graph)
     for region in regions(model):
-        keys = listed if region.graph is model.graph else ()
+        keys = listed if region.graph is model.graph else frozenset()
         are_keys = region.graph is model.graph and not listed and exporter.tool is Tool.PYTORCH_OLDER
         for value in region.graph.initializers.values():
             value.meta[ORIGIN] = _classified(value, exporter, keys, are_keys)
@@ -162,7 +164,7 @@ def origin_of(value: ir.Value) -> TensorOrigin:
     known = value.meta.get(ORIGIN)
     if isinstance(known, TensorOrigin):
         return known
-    found = _classified(value, UNKNOWN, (), False)
+    found = _classified(value, UNKNOWN, frozenset(), False)
     if value.const_value is not None:
         value.meta[ORIGIN] = found
     return found
@@ -249,7 +251,7 @@ def mark_trained(value: ir.Value, word: str, reason: str) -> None:
         value.meta[ORIGIN] = replace(origin, kind=Kind.PARAMETER, word=word, reason=reason)
 
 
-def _classified(value: ir.Value, exporter: Exporter, keys: Collection[str], are_keys: bool) -> TensorOrigin:
+def _classified(value: ir.Value, exporter: Exporter, keys: Set[str], are_keys: bool) -> TensorOrigin:
     """Return the origin of an initialiser of a file.
 
     `keys` are the keys of the state dict, if the file lists them. Without a list, `are_keys` says that every name that
@@ -259,7 +261,9 @@ def _classified(value: ir.Value, exporter: Exporter, keys: Collection[str], are_
     is_key = sources is None and (name in keys or (are_keys and may_be_key(name)))
     naming = Naming.AUTHOR if is_key else naming_of(value.name)
     kind, reason = _kind_by_name(value, naming)
-    if sources is not None:
+    if sources is not None and keys and keys.isdisjoint(sources):
+        kind, reason = Kind.CONSTANT, _NOT_FROM_STATE
+    elif sources is not None:
         kind, reason = Kind.COMPUTED, _NOTED
     elif told.get(SIGNATURE_KIND) == "BUFFER":
         kind, reason = Kind.BUFFER, "the exporter says that it was a buffer"

@@ -9,7 +9,7 @@ The second rule is for biases that an exporter has joined. Neither applies if
   have the weight under its own name, and checkpoints with that name would not load. The older exporter's
   `onnx::Reshape_12` is no parameter: the exporter has folded what was in front of a Reshape (a lookup in a table) and
   lost the name. The same goes for pieces of a table in front of a Resize or a Concat.
-- the result is larger than the inputs by more than 64 KiB, so that the file would grow (`ConstantOfShape`, `Expand`,
+- the result is larger than the inputs by more than 1 MiB, so that the file would grow (`ConstantOfShape`, `Expand`,
   `Tile`).
 - the operator draws random numbers, holds graphs, or is not in the table of `ir.evaluate`. This has only operators that
   numpy computes exactly as ONNX defines them. Quantised weights keep their DequantizeLinear for the same reason as
@@ -31,7 +31,7 @@ from onnxlift.ir.inference.evaluate import EVALUATED, evaluate
 from onnxlift.ir.origin.tensors import may_be_trained, origin_of
 from onnxlift.stages import step
 
-_MAX_GROWTH = 64 * 1024
+_MAX_GROWTH = 1024 * 1024
 _FOLDED = ("onnx::Reshape_", "onnx::Resize_", "onnx::Concat_")
 _MAX_INPUT_BYTES = 16 * 1024 * 1024
 

@@ -5,12 +5,13 @@
 3. Unsqueeze(Unsqueeze(x, a), b)  ->  Unsqueeze(x, c)    with the axes of both, counted in the result
 4. R2(R1(x))                      ->  Unsqueeze(x, c)    if the result has the shape of x and axes of size 1 besides
 5. R2(Transpose(R1(x)))           ->  x                  if the result has the shape of x, and only axes of size 1 move
+6. Reshape(Transpose(R1(x)), s)   ->  Reshape(x, s)      if only axes of size 1 move
 
 R is Reshape, Flatten, Squeeze or Unsqueeze. They keep the order of the elements, so the shape alone decides. The same
 is true of a transpose that moves only axes of size 1; models cut an image that is a single window so.
 
-Rules 1, 4 and 5 need shapes known to be equal (equal names or equal numbers). Rule 2 does not apply if s holds a 0,
-which copies a size of the reshaped value, unless x has the same size there. Nor does it apply if elements of s are
+Rules 1, 4 and 5 need shapes known to be equal (equal names or equal numbers). Rules 2 and 6 do not apply if s holds a
+0, which copies a size of the reshaped value, unless x has the same size there. Nor do they apply if elements of s are
 unknown, since one of them may be 0. In each rule the first node stays if somebody else reads it.
 """
 
@@ -50,8 +51,12 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         if first is not None and _moves_only_ones(first):
             first = None if first.inputs[0] is None else first.inputs[0].producer()
             source = None if first is None or not is_standard(first, *_RESHAPING) else first.inputs[0]
-            if source is not None and same_shape(source, node.outputs[0]):
-                edit.bypass(node, source)
+            if source is None or (same_shape(source, node.outputs[0]) and edit.bypass(node, source)):
+                return
+            if node.op_type == "Reshape" and _means_the_same(node, source, middle):
+                node.replace_input_with(0, source)
+                edit.changes += 1
+                continue
             return
         if first is None or not is_standard(first, *_RESHAPING) or first.inputs[0] is None:
             return

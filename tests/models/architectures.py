@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from models import Inputs, convnets, torch_models
+from models import Inputs, convnets, hybrids, torch_models
 from models.network import BATCH, MASKED, SEQUENCE, VOCABULARY, Network, floats, masked_tokens
 
 _PIXELS = floats(3, 32, 32, name="pixel_values")
@@ -71,6 +71,10 @@ ARCHITECTURES = (
     Network("densenet", convnets.DenseNet, floats(3, 32, 32), {"x": BATCH}, "logits", optimise=False),
     Network("efficientnet", convnets.EfficientNet, floats(3, 32, 32), {"x": BATCH}, "logits", optimise=False),
     Network("convnext", convnets.ConvNeXt, floats(3, 32, 32), {"x": BATCH}, "logits"),
+    Network("efficientformer", hybrids.EfficientFormer, floats(3, 64, 64), {"x": BATCH}, "logits", optimise=False),
+    Network("poolformer", hybrids.PoolFormer, floats(3, 32, 32), {"x": BATCH}, "logits"),
+    Network("levit", hybrids.Levit, floats(3, 64, 64), {"x": BATCH}, "logits", optimise=False),
+    Network("beit", hybrids.Beit, floats(3, 32, 32), {"x": BATCH}, "logits"),
     Network("swin", convnets.Swin, floats(3, 32, 32), {"x": BATCH}, "logits"),
     _encoder("roberta", "RobertaModel", pad_token_id=1),
     _encoder("distilbert", "DistilBertModel", dim=32, hidden_dim=48, n_layers=3, n_heads=4),

@@ -4,23 +4,31 @@
 
        Mul(x, onnx::Mul_9) in block.ls1   ->   Mul(x, Unsqueeze(block.ls1.gamma, (0, 2, 3)))
 
-2. Tables of positions, `x + self.embed_positions(torch.arange(n))`, or `x + self.pos_embed[:, :n]`:
+2. Scale and shift by channel, `x * self.weight[:, None, None] + self.bias[:, None, None]`:
+
+       Add(Mul(x, onnx::Mul_9), onnx::Add_9) in norm
+           ->   Add(Mul(x, Unsqueeze(norm.weight, (1, 2))), Unsqueeze(norm.bias, (1, 2)))
+
+3. Tables of positions, `x + self.embed_positions(torch.arange(n))`, or `x + self.pos_embed[:, :n]`:
 
        Add(x, onnx::Add_9) in encoder     ->   Add(x, encoder.embed_positions.weight)
 
 The older exporter gives what it computes ahead of time names like these, and drops the parameter. Without this step the
 numbers would be a buffer that no state dict holds, and that is not trained. The module is that of the scope in the
-node's name. The last part of the key is lost: a scale is called as most models call it, `gamma`, or `layer_scale_1` and
-`layer_scale_2` if a module has several; a table as the other tables of positions in the file, if they agree, or else
-`embed_positions.weight`, or `pos_embed` if it has an axis for the batch.
+node's name. The last part of the key is lost. A scale is called as most models call it: `gamma`, or `scale` in a module
+called `layer_scale1`, or `layer_scale_1` and `layer_scale_2` if a module has several. A table is called as the other
+tables of positions in the file, if they agree, or else `embed_positions.weight`, or `pos_embed` if it has an axis for
+the batch.
 
 Rule 1 applies to numbers along one axis that are multiplied with as many channels. They are in a module of their own,
 or their product is only added to something, as behind a residual branch, or they look trained: several numbers with
-many digits, that are not the same backwards, as a window is. Rule 2 applies to numbers along several axes that look
-trained, unless these are scores of an attention, which have masks and biases of their own, or sines and cosines of
-positions. Such a table is restored only if the file has another table of positions whose name tells that of this one.
+many digits, that are not the same backwards, as a window is. Rule 2 is for one scale and one shift in a module. Rule 3
+applies to numbers along several axes that look trained. It does not apply to what is added to the scores of an
+attention, which have masks and biases of their own; nor to sines and cosines of positions, unless the file has another
+table of positions whose name tells that of this one.
 
-Both apply only to what is computed from products with weights: what inputs are scaled by is no parameter.
+All apply only to what is computed from products with weights: what inputs are scaled by is no parameter. Numbers never
+change.
 """
 
 from __future__ import annotations
@@ -39,9 +47,9 @@ from onnxlift.ir.graph.marks import LOOKED_UP
 from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.graph.types import FLOATS
-from onnxlift.ir.origin.exporter import Tool
+from onnxlift.ir.origin.exporter import Tool, exporter_of
 from onnxlift.ir.origin.module_paths import told_module
-from onnxlift.ir.origin.tensors import Kind, may_be_trained, origin_of
+from onnxlift.ir.origin.tensors import may_be_trained, origin_of
 from onnxlift.rewriting.restoring.folded_names import NEW_AXES
 from onnxlift.rewriting.restoring.numbers.trained import looks_trained
 from onnxlift.rewriting.restoring.untrained_buffers import is_wave_table
@@ -51,8 +59,11 @@ _REASON = "the older exporter has folded a change of its shape, and dropped its 
 _PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gather", "Gemm", "MatMul"})
 _SCALING = frozenset({"Add", "Div", "Mul"})
 _POSITIONS = re.compile(r"(.*\.)?(\w*pos\w*(\.weight)?)")
+_NUMBERED_SCALE = re.compile(r"(.*\.)?\w*scale\d+")
 _TABLE, _TABLE_OF_BATCH = "embed_positions.weight", "pos_embed"
 MOST_STEPS = 4  # between the product of queries and keys and what is added to it
+
+_Place = tuple[ir.Node, int]
 
 
 @dataclass(frozen=True)
@@ -96,12 +107,14 @@ class _Use:
 def run(model: ir.Model) -> int:
     """Restore these parameters in the main graph; return how many."""
     graph = model.graph
-    if not any(_is_nameless(value) for value in graph.initializers.values()):
+    is_older = exporter_of(model).tool is Tool.PYTORCH_OLDER
+    if not is_older or not any(_is_nameless(value) for value in graph.initializers.values()):
         return 0
     modules = _Modules(graph)
-    scales = [use for use in modules.uses if _is_scale(use, modules)]
+    affine = _affine_keys(modules, graph)
+    scales = [use for use in modules.uses if (use.node, use.place) not in affine and _is_scale(use, modules)]
     tables = [use for use in modules.uses if _is_table(use)]
-    keys = {**_scale_keys(scales, modules, graph), **_table_keys(tables, graph)}
+    keys = {**affine, **_scale_keys(scales, modules, graph), **_table_keys(tables, graph)}
     parameters: dict[tuple[str, ir.Value], ir.Value] = {}
 
     def visit(edit: Edit, node: ir.Node) -> None:
@@ -146,13 +159,12 @@ class _Modules:
 
 
 def _is_nameless(value: ir.Value | None) -> bool:
-    """Tell whether the older exporter has computed a constant of several numbers, and dropped its name."""
+    """Tell whether the exporter has computed a constant of several numbers, and given it a name like onnx::Mul_9."""
     tensor = constant(value)
     if value is None or tensor is None or tensor.dtype not in FLOATS or tensor.size < 2:
         return False
     origin = origin_of(value)
-    is_older = origin.exporter is not None and origin.exporter.tool is Tool.PYTORCH_OLDER
-    return is_older and origin.kind is Kind.COMPUTED
+    return origin.has_made_up_name and not origin.is_constant and not (value.name or "").startswith("/")
 
 
 def _nameless_uses(node: ir.Node) -> Iterator[_Use]:
@@ -181,7 +193,7 @@ def _is_window(array: Array) -> bool:
 
 
 def _is_table(use: _Use) -> bool:
-    """Tell whether rule 2 applies, but for what the table holds."""
+    """Tell whether rule 3 applies, but for what the table holds."""
     is_added = is_standard(use.node, "Add") and _long_axes(use.value) > 1
     return is_added and not _meets_scores(use) and looks_trained(use.array)
 
@@ -201,7 +213,24 @@ def _meets_scores(use: _Use) -> bool:
     return False
 
 
-def _scale_keys(scales: list[_Use], modules: _Modules, graph: ir.Graph) -> dict[tuple[ir.Node, int], str]:
+def _affine_keys(modules: _Modules, graph: ir.Graph) -> dict[_Place, str]:
+    """Return the keys for uses of a scale and a shift in one module, by rule 2. A module has one pair of them."""
+    uses = {(use.node, use.place): use for use in modules.uses if _long_axes(use.value) == 1}
+    pairs: dict[str, list[tuple[_Use, _Use]]] = {}
+    for use in uses.values():
+        readers = [*use.node.outputs[0].uses()] if is_standard(use.node, "Mul") else []
+        shift = uses.get((readers[0][0], 1 - readers[0][1])) if len(readers) == 1 else None
+        if shift is not None and is_standard(shift.node, "Add") and shift.module == use.module:
+            pairs.setdefault(use.module, []).append((use, shift))
+    keys: dict[_Place, str] = {}
+    for module, found in pairs.items():
+        own = [_below(module, name) for name in ("weight", "bias")]
+        if len(found) == 1 and all(key not in graph.initializers for key in own):
+            keys |= {(use.node, use.place): key for use, key in zip(found[0], own, strict=True)}
+    return keys
+
+
+def _scale_keys(scales: list[_Use], modules: _Modules, graph: ir.Graph) -> dict[_Place, str]:
     """Return the key for each use of a scale. Uses of one constant in a module are of one parameter, unless all its
     numbers are equal: then the exporter may have stored several as one."""
     found: dict[str, dict[tuple[object, ...], list[_Use]]] = {}
@@ -209,16 +238,25 @@ def _scale_keys(scales: list[_Use], modules: _Modules, graph: ir.Graph) -> dict[
         is_one = modules.is_own(use.module) or varies(use.value)
         owner: tuple[object, ...] = (use.value,) if is_one else (use.value, use.node)
         found.setdefault(use.module, {}).setdefault(owner, []).append(use)
-    keys: dict[tuple[ir.Node, int], str] = {}
+    keys: dict[_Place, str] = {}
     for module, groups in found.items():
-        names = ["gamma"] if len(groups) == 1 else [f"layer_scale_{number}" for number in range(1, len(groups) + 1)]
+        names = (
+            [_scale_word(module)]
+            if len(groups) == 1
+            else [f"layer_scale_{number}" for number in range(1, len(groups) + 1)]
+        )
         own = [_below(module, name) for name in names]
         if all(key not in graph.initializers for key in own):
             keys |= {(use.node, use.place): key for key, uses in zip(own, groups.values(), strict=True) for use in uses}
     return keys
 
 
-def _table_keys(tables: list[_Use], graph: ir.Graph) -> dict[tuple[ir.Node, int], str]:
+def _scale_word(module: str) -> str:
+    """Return the name of the only scale in a module."""
+    return "scale" if _NUMBERED_SCALE.fullmatch(module) else "gamma"
+
+
+def _table_keys(tables: list[_Use], graph: ir.Graph) -> dict[_Place, str]:
     """Return the key for each use of a table. A module has one table."""
     known = {
         match[2]: None
@@ -230,7 +268,7 @@ def _table_keys(tables: list[_Use], graph: ir.Graph) -> dict[tuple[ir.Node, int]
     for use in tables:
         if word is not None or not is_wave_table(use.value):
             of_module.setdefault(use.module, []).append(use)
-    keys: dict[tuple[ir.Node, int], str] = {}
+    keys: dict[_Place, str] = {}
     for module, uses in of_module.items():
         key = _below(module, word or (_TABLE if len(shape_of(uses[0].value) or ()) == 2 else _TABLE_OF_BATCH))
         if len({use.value for use in uses}) == 1 and key not in graph.initializers:
@@ -243,10 +281,11 @@ def _restored(graph: ir.Graph, value: ir.Value, key: str) -> ir.Value:
     and any other as it is."""
     tensor = constant(value)
     assert tensor is not None
-    is_layers = key.endswith(".weight")
-    array = NEW_AXES.undo(tensor.numpy()) if is_layers or _long_axes(value) == 1 else tensor.numpy()
+    is_vector = _long_axes(value) == 1
+    is_embedding = not is_vector and key.endswith(".weight")
+    array = NEW_AXES.undo(tensor.numpy()) if is_vector or is_embedding else tensor.numpy()
     parameter = weight_initialiser(graph, key, np.ascontiguousarray(array), _REASON, is_named=True)
-    if is_layers:
+    if is_embedding:
         parameter.meta[LOOKED_UP] = True
     return parameter
 

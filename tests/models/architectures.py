@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from models import Inputs, audio, convnets, regnet, shifted_windows, torch_models
+from models import Inputs, audio, convnets, hybrids, regnet, shifted_windows, torch_models
 from models.network import BATCH, MASKED, SEQUENCE, VOCABULARY, Network, floats, masked_tokens
 
 _PIXELS = floats(3, 32, 32, name="pixel_values")
@@ -76,6 +76,10 @@ ARCHITECTURES = (
     Network("efficientnet", convnets.EfficientNet, floats(3, 32, 32), {"x": BATCH}, "logits", optimise=False),
     Network("regnet", regnet.RegNet, floats(3, 32, 32), {"x": BATCH}, "logits", optimise=False),
     Network("convnext", convnets.ConvNeXt, floats(3, 32, 32), {"x": BATCH}, "logits"),
+    Network("efficientformer", hybrids.EfficientFormer, floats(3, 64, 64), {"x": BATCH}, "logits", optimise=False),
+    Network("poolformer", hybrids.PoolFormer, floats(3, 32, 32), {"x": BATCH}, "logits"),
+    Network("levit", hybrids.Levit, floats(3, 64, 64), {"x": BATCH}, "logits", optimise=False),
+    Network("beit", hybrids.Beit, floats(3, 32, 32), {"x": BATCH}, "logits"),
     Network("swin", convnets.Swin, floats(3, 32, 32), {"x": BATCH}, "logits"),
     Network("swin_padded", shifted_windows.SwinTransformer, floats(3, 92, 96), {"x": BATCH}, "logits"),
     Network("conv_tasnet", audio.ConvTasNet, _waveform, {"waveform": {0: "batch", 2: "frames"}}, "voices"),

@@ -187,9 +187,14 @@ def _dissolve_small(plan: ModulePlan, paths: MutableMapping[ir.Node, Path], owne
 
 
 def _shorten(plan: ModulePlan, paths: MutableMapping[ir.Node, Path], owned: set[ir.Node]) -> None:
-    """`dense/einsum/MatMul` -> dense: the only node of a plan has its name, unless it is known to lie deeper."""
-    if len(plan.items) == 1 and isinstance(plan.items[0], ir.Node) and not _is_placed(plan.items[0], owned):
-        paths[plan.items[0]] = plan.path
+    """`dense/einsum/MatMul` -> dense: the only node of a plan has its name, unless it is known to lie deeper.
+
+    `mixer/pool/AveragePool` -> mixer: so has the only node of a plan without weights that lies deeper than its code."""
+    nodes = [item for item in plan.items if isinstance(item, ir.Node)]
+    if len(nodes) == len(plan.items) > 1 and not any(map(_has_weights, nodes)):
+        nodes = [node for node in nodes if len(paths.get(node, ())) > len(plan.path)]
+    if len(nodes) == 1 and plan.path and not plan.children() and not _is_placed(nodes[0], owned):
+        paths[nodes[0]] = plan.path
 
 
 def _is_placed(node: ir.Node, owned: set[ir.Node]) -> bool:

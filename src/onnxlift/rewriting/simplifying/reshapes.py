@@ -12,7 +12,9 @@ is true of a transpose that moves only axes of size 1; models cut an image that 
 
 Rules 1, 4 and 5 need shapes known to be equal (equal names or equal numbers). Rules 2 and 6 do not apply if s holds a
 0, which copies a size of the reshaped value, unless x has the same size there. Nor do they apply if elements of s are
-unknown, since one of them may be 0. In each rule the first node stays if somebody else reads it.
+unknown, since one of them may be 0. Rule 2 does not apply either if a module computes x and reshapes it, and the module
+around that reshapes it again: the first shape is that of the inner module's result. In each rule the first node stays
+if somebody else reads it.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from onnxlift.ir.editing.edit import Edit, sweep
 from onnxlift.ir.graph.axes import axes_of, permutation
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.shapes import elements_of, same_shape, shape_of
+from onnxlift.ir.origin.module_paths import told_module
 from onnxlift.stages import step
 
 _RESHAPING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
@@ -63,7 +66,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         source = first.inputs[0]
         if same_shape(source, node.outputs[0]) and edit.bypass(node, source):
             return
-        if node.op_type == "Reshape" and _means_the_same(node, source, middle):
+        if node.op_type == "Reshape" and _means_the_same(node, source, middle) and not _is_result(first, node):
             node.replace_input_with(0, source)  # and go on with the node that makes `source`
             edit.changes += 1
             continue
@@ -72,6 +75,16 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         else:
             _only_unsqueeze(edit, node, source)
         return
+
+
+def _is_result(first: ir.Node, reader: ir.Node) -> bool:
+    """Tell whether a module inside that of `reader` gives out what it has computed in the shape that `first` makes."""
+    module, around = told_module(first), told_module(reader)
+    source = first.inputs[0].producer() if first.inputs[0] is not None else None
+    if module is None or around is None or source is None or not module.startswith(f"{around}." if around else ""):
+        return False
+    made_in = told_module(source)
+    return module != around and made_in is not None and f"{made_in}.".startswith(f"{module}.")
 
 
 def _moves_only_ones(node: ir.Node) -> bool:

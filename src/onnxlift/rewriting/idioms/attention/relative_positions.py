@@ -75,6 +75,7 @@ class _Names:
     "relative-positions",
     after={
         "embedding": "the lookup in the table that it makes is no embedding",
+        "distance-biases": "what is the same in both directions is a table of distances",
         "window-biases": "the bias is apart from the mask by then",
     },
 )

@@ -47,7 +47,8 @@ _KEPT = re.compile(
     r"(^|[._])(inv_freq|freqs?(_cis)?|(cos|sin)(_cached)?|masked_bias|attn_mask|anchors?|window|weight_scale)$"
 )
 _NOTED = "the exporter notes what it has computed it from"
-_LOSSES = {"NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"}
+_CLASS_WEIGHTS = {("NegativeLogLikelihoodLoss", 2), ("SoftmaxCrossEntropyLoss", 2)}
+_STATISTICS = {("BatchNormalization", 3), ("BatchNormalization", 4)}
 
 
 class Kind(Enum):
@@ -282,7 +283,7 @@ def _classified(value: ir.Value, exporter: Exporter, keys: Collection[str], are_
 
 
 def _kind_by_name(value: ir.Value, naming: Naming) -> tuple[Kind, str]:
-    """Judge an initialiser by its name, type, size, and the losses that read it; return its kind and the reason."""
+    """Judge an initialiser by its name, type, size, and by who reads it; return its kind and the reason."""
     tensor = value.const_value
     if tensor is None or tensor.dtype not in FLOATS:
         return Kind.UNTOLD, "it has no floating-point numbers, so nobody trains it"
@@ -292,12 +293,14 @@ def _kind_by_name(value: ir.Value, naming: Naming) -> tuple[Kind, str]:
         return Kind.UNTOLD, f"{naming.value}, so only its use can tell"
     if _KEPT.search(value.name or ""):
         return Kind.UNTOLD, "models compute what is called so once and keep it, and do not train it"
-    if _weighs_classes(value):
+    if _is_only_read_at(value, _CLASS_WEIGHTS):
         return Kind.UNTOLD, "a loss weighs classes by it, which PyTorch's losses do not train"
+    if _is_only_read_at(value, _STATISTICS):
+        return Kind.BUFFER, "the statistics of a batch norm, which follow the data and are not trained"
     return Kind.PARAMETER, "the file keeps floating-point numbers under a name that somebody chose"
 
 
-def _weighs_classes(value: ir.Value) -> bool:
-    """Tell whether losses use these numbers as weights of the classes, and nothing else reads them."""
+def _is_only_read_at(value: ir.Value, places: Collection[tuple[str, int]]) -> bool:
+    """Tell whether operators of these types read a constant, each at this place among its inputs, and no others."""
     readers = [*islice(value.uses(), MOST_READERS)]
-    return bool(readers) and all(node.op_type in _LOSSES and index == 2 for node, index in readers)
+    return bool(readers) and all((node.op_type, place) in places for node, place in readers)

@@ -22,13 +22,27 @@ Probes = Mapping[str, Mapping[str, Sequence[str | None]]]
 """Line of a statement (as text) -> path of a module -> the names of the ONNX values that it assigns in that module."""
 
 
-def run_candidate(
-    source: Path, inputs: Mapping[str, Any], outputs: Sequence[str], probes: Probes | None
-) -> dict[str, Any]:
-    """Run the file `source`, and return the values of `outputs` by name.
+class Candidate:
+    """The lifted model, ready to run."""
 
-    With `probes`, the values that these name come first, in the order in which they were computed. The file is
-    executed: call this only with a file that we wrote, or that the user trusts."""
+    def __init__(self, model: torch.nn.Module, recorder: Recorder) -> None:
+        self.model = model
+        self.recorder = recorder
+
+    def run(self, inputs: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Any]:
+        """Return the values of `outputs` by name. The values that probes name come first, as they were computed."""
+        with torch.no_grad():
+            results = self.model(*(to_argument(value) for value in inputs.values()))
+        values = results if isinstance(results, tuple) and len(outputs) != 1 else (results,)
+        if len(values) != len(outputs):
+            raise TypeError(f"forward returned {len(values)} values, and the ONNX model has {len(outputs)} outputs")
+        return {**self.recorder.values, **{name: to_result(value) for name, value in zip(outputs, values, strict=True)}}
+
+
+def load_candidate(source: Path, probes: Probes | None = None) -> Candidate:
+    """Load the model of the file `source`, which records the values that `probes` name when it runs.
+
+    The file is executed: call this only with a file that we wrote, or that the user trusts."""
     tree = ast.parse(source.read_text(encoding="utf-8"), str(source))
     recorder = Recorder(probes or {})
     if probes:
@@ -40,12 +54,7 @@ def run_candidate(
     exec(compile(tree, str(source), "exec"), module.__dict__)
     model = module.__dict__["load"]()
     recorder.paths = {id(child): path for path, child in model.named_modules()}
-    with torch.no_grad():
-        results = model(*(to_argument(value) for value in inputs.values()))
-    values = results if isinstance(results, tuple) and len(outputs) != 1 else (results,)
-    if len(values) != len(outputs):
-        raise TypeError(f"forward returned {len(values)} values, and the ONNX model has {len(outputs)} outputs")
-    return {**recorder.values, **{name: to_result(value) for name, value in zip(outputs, values, strict=True)}}
+    return Candidate(model, recorder)
 
 
 PROBE = "_onnxlift_probe"

@@ -22,13 +22,13 @@ from onnxlift.lifted import Lifted
 from onnxlift.lifting.text.weights import parse_size
 
 from .byte_products import FACTORS
-from .child import ChildError, Limits, run_child
+from .child import ChildError, Limits, read_answer, run_child
 from .compare import Comparison, compare
 from .files import read_inputs
 from .inputs import make_inputs
 from .locate import LineMap, first_divergence, match_lines, probes_of
 from .model_file import model_file
-from .report import Report
+from .report import Gradients, Report
 from .values import read_values, write_values
 
 _RANDOM = frozenset(
@@ -49,6 +49,7 @@ def verify(
     rtol: float | None = None,
     atol: float | None = None,
     trace: bool = False,
+    gradients: bool = True,
     timeout: float = 300.0,
     memory: int | str | None = None,
     **options: Any,
@@ -56,7 +57,9 @@ def verify(
     """Compare the lifted model with ONNX Runtime on the same inputs, and return a report.
 
     The report says whether the two match and, if not, where they first differ. With `trace`, values inside the model
-    are compared even if the outputs match.
+    are compared even if the outputs match. The lifted model is also called with gradients on, forward and backward: the
+    report says which parameters get none, and if that fails, so does the verification. `gradients=False` leaves it out,
+    since it takes some times as long as the call without.
 
     `inputs` are arrays by name or in order, or files (.npy, .npz, .pb). Inputs that are missing are made up from the
     model; `shapes` gives shapes of inputs, `dims` sizes of named dimensions. `rtol` and `atol` replace the tolerances
@@ -71,7 +74,7 @@ def verify(
     graph = lifted.model.graph
     values = make_inputs(graph, given=_given(inputs), shapes=shapes, dims=dims, seed=seed)
     with tempfile.TemporaryDirectory(prefix="onnxlift-") as folder:
-        sides = _Sides(Path(folder), source, lifted, against, limits)
+        sides = _Sides(Path(folder), source, lifted, against, limits, gradients)
         write_values(sides.job / "inputs", values)
         try:
             result = sides.run(look_inside=trace)
@@ -88,8 +91,9 @@ def verify(
             inputs={name: describe(value) for name, value in values.items()},
             outputs=compared,
             seed=seed,
+            gradients=sides.gradients,
         )
-        if report.passed and not trace:
+        if report.matches and not trace:
             return report
         if not trace:
             try:
@@ -127,8 +131,11 @@ class _Sides:
         lifted: Lifted,
         against: str | os.PathLike[str] | None,
         limits: Limits,
+        wants_gradients: bool,
     ) -> None:
         self.job = job
+        self.wants_gradients = wants_gradients
+        self.gradients: Gradients | None = None
         self.lifted = lifted
         self.limits = limits
         self.model = model_file(source, lifted.data_files(), job)
@@ -155,8 +162,21 @@ class _Sides:
         return _Result(actual, read_values(self.job / "reference"), runtime)
 
     def _run_lifted(self, probes: Mapping[str, Any] | None) -> None:
+        asks = self.wants_gradients and self.gradients is None  # once is enough
         task = {"side": "lifted", "source": str(self.source), "outputs": self.outputs, "probes": probes}
-        run_child(self.job, task, "the lifted model", self.limits)
+        try:
+            answer: Mapping[str, Any] = run_child(
+                self.job, {**task, "gradients": asks}, "the lifted model", self.limits
+            )
+        except ChildError as error:
+            known = read_answer(self.job)
+            if not asks or known is None or "error" in known:
+                raise
+            # It has given its outputs, so this happened with gradients on.
+            kind, text = "error" if error.crashed else "limit", f"with gradients on, {error}"
+            answer = {"gradients": {"parameters": 0, "without": {}, kind: text}}
+        if asks and "gradients" in answer:
+            self.gradients = Gradients(**answer["gradients"])
 
     def _run_reference(self, inside: Sequence[str]) -> str:
         """Run the ONNX model, and return the name of the runtime. If ONNX Runtime crashes, run onnx's evaluator."""

@@ -19,6 +19,7 @@ from onnxlift.ir.load import load
 from onnxlift.lifting import stages as lifting
 from onnxlift.lifting.code.identifiers import file_stem
 from onnxlift.lifting.modules.members.member_order import registration_order
+from onnxlift.lifting.modules.members.untrained import untrained_constants
 from onnxlift.lifting.ops import registry
 from onnxlift.lifting.ops.layer_nodes import function_weights
 from onnxlift.lifting.stages import CLASSES, LOWERING, NAMING, RESTRUCTURING, STATEMENTS, TREE, WRITING, Lift
@@ -91,7 +92,7 @@ def run(
             record,
             node_count=operators.total(),
             readers=readers,
-            warnings=tuple(lift.warnings),
+            warnings=(*lift.warnings, *untrained_constants(lift.entries)),
             dump=dump,
             max_shard_size=max_shard_size,
             history=history,

@@ -15,7 +15,8 @@ These facts decide, the first ones before the later ones:
    `node_embedding`).
 3. Exporters keep weights as initialisers, and constants of the code in nodes. So an initialiser of several
    floating-point numbers is a parameter, if somebody chose its name.
-4. For all others only their use can tell: `lifting/tree/weights.py`, `rewriting/idioms/layers/bare_weights.py`.
+4. For all others only their use can tell: `rewriting/idioms/layers/channel_weights.py`, `lifting/tree/weights.py`,
+   `rewriting/idioms/layers/bare_weights.py`.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ MOST_READERS = 64  # as many readers of a constant are looked at
 _KEPT = re.compile(
     r"(^|[._])(inv_freq|freqs?(_cis)?|(cos|sin)(_cached)?|masked_bias|attn_mask|anchors?|window|weight_scale)$"
 )
-_NOTED = "the exporter notes what it has computed it from"
+_NOTED = "the exporter has computed it ahead of time, and notes from what"
 _CLASS_WEIGHTS = {("NegativeLogLikelihoodLoss", 2), ("SoftmaxCrossEntropyLoss", 2)}
 _STATISTICS = {("BatchNormalization", 3), ("BatchNormalization", 4)}
 
@@ -248,6 +249,11 @@ def mark_trained(value: ir.Value, word: str, reason: str) -> None:
         value.meta[ORIGIN] = replace(origin, word=word)
     else:
         value.meta[ORIGIN] = replace(origin, kind=Kind.PARAMETER, word=word, reason=reason)
+
+
+def mark_untrained(value: ir.Value, reason: str) -> None:
+    """Note why the use of a constant does not show that it is trained."""
+    value.meta[ORIGIN] = replace(origin_of(value), reason=reason)
 
 
 def _classified(value: ir.Value, exporter: Exporter, keys: Collection[str], are_keys: bool) -> TensorOrigin:

@@ -20,6 +20,7 @@ from onnxlift.ir.load import load
 from onnxlift.lifting import stages as lifting
 from onnxlift.lifting.code.identifiers import file_stem
 from onnxlift.lifting.modules.members.member_order import registration_order
+from onnxlift.lifting.modules.members.untrained import untrained_constants
 from onnxlift.lifting.ops import registry
 from onnxlift.lifting.ops.layer_nodes import function_weights
 from onnxlift.lifting.stages import Lift
@@ -97,7 +98,11 @@ def run(
             choice.chosen.record,
             node_count=operators.total(),
             readers=readers,
-            warnings=(*lift.warnings, *([SLOW] if precisions[-1] == ir.DataType.FLOAT16 else [])),
+            warnings=(
+                *lift.warnings,
+                *untrained_constants(lift.entries),
+                *([SLOW] if precisions[-1] == ir.DataType.FLOAT16 else []),
+            ),
             structures=choice.lines,
             dump=choice.chosen.dump,
             max_shard_size=max_shard_size,

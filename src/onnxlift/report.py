@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 WIDTH = 100
 _INDENT = 17
+_NUMBER = re.compile(r"(?<![A-Za-z])\d+")
 _JOINED = "\xa0"
 """A space at which `_row` does not break a line."""
 
@@ -59,6 +61,14 @@ def format_bytes(size: float) -> str:
             return f"{size:.0f} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:,.1f} TB"
+
+
+def patterns(names: Iterable[str]) -> list[str]:
+    """Write names for people: those that differ only in numbers are one, `blocks.*.scale (12)`."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(_NUMBER.sub("*", name), []).append(name)
+    return [names[0] if len(names) == 1 else f"{text} ({len(names)})" for text, names in groups.items()]
 
 
 def _count(number: int, word: str, plural: str = "") -> str:

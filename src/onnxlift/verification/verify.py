@@ -22,7 +22,7 @@ from onnxlift.lifted import Lifted
 from onnxlift.lifting.text.weights import parse_size
 
 from .byte_products import FACTORS
-from .child import ChildError, Limits, run_child
+from .child import ChildError, Limits, read_answer, run_child
 from .compare import Comparison
 from .files import read_inputs
 from .inputs import Sizes, choose_sizes, make_inputs
@@ -30,7 +30,7 @@ from .judge import Judge
 from .locate import LineMap, first_divergence, match_lines, probes_of
 from .model_file import model_file
 from .refusals import blame_inputs, other_sizes
-from .report import Report
+from .report import Gradients, Report
 from .values import read_values, write_values
 
 _RANDOM = frozenset(
@@ -51,6 +51,7 @@ def verify(
     rtol: float | None = None,
     atol: float | None = None,
     trace: bool = False,
+    gradients: bool = True,
     timeout: float = 300.0,
     memory: int | str | None = None,
     **options: Any,
@@ -58,7 +59,9 @@ def verify(
     """Compare the lifted model with ONNX Runtime on the same inputs, and return a report.
 
     The report says whether the two match and, if not, where they first differ. With `trace`, values inside the model
-    are compared even if the outputs match.
+    are compared even if the outputs match. The lifted model is also called with gradients on, forward and backward: the
+    report says which parameters get none, and if that fails, so does the verification. `gradients=False` leaves it out,
+    since it takes some times as long as the call without.
 
     `inputs` are arrays by name or in order, or files (.npy, .npz, .pb). Inputs that are missing are made up from the
     model; `shapes` gives shapes of inputs, `dims` sizes of named dimensions. `rtol` and `atol` replace the tolerances
@@ -75,7 +78,7 @@ def verify(
     values = given.make(lifted)
     judge = Judge(lifted, rtol, atol)
     with tempfile.TemporaryDirectory(prefix="onnxlift-") as folder:
-        sides = _Sides(Path(folder), source, lifted, against, limits)
+        sides = _Sides(Path(folder), source, lifted, against, limits, gradients)
         write_values(sides.job / "inputs", values)
         try:
             result = sides.run(look_inside=trace)
@@ -97,8 +100,9 @@ def verify(
             outputs=compared,
             seed=seed,
             notes=(SLOW,) if lifted.precisions[-1:] == (ir.DataType.FLOAT16,) else (),
+            gradients=sides.gradients,
         )
-        if report.passed and not trace:
+        if report.matches and not trace:
             return report
         if not trace:
             try:
@@ -150,8 +154,11 @@ class _Sides:
         lifted: Lifted,
         against: str | os.PathLike[str] | None,
         limits: Limits,
+        wants_gradients: bool,
     ) -> None:
         self.job = job
+        self.wants_gradients = wants_gradients
+        self.gradients: Gradients | None = None
         self.lifted = lifted
         self.limits = limits
         self.model = model_file(source, lifted.data_files(), job)
@@ -180,13 +187,31 @@ class _Sides:
         return _Result(actual, read_values(self.job / "reference"), runtime)
 
     def _run_lifted(self, probes: Mapping[str, Any] | None) -> None:
+        asks = self.wants_gradients and self.gradients is None  # once is enough
+        task = self._lifted_task(probes)
+        try:
+            answer: Mapping[str, Any] = run_child(
+                self.job, {**task, "gradients": asks}, "the lifted model", self.limits
+            )
+        except ChildError as error:
+            known = read_answer(self.job)
+            if not asks or known is None or "error" in known:
+                raise
+            # It has given its outputs, so this happened with gradients on.
+            kind, text = "error" if error.crashed else "limit", f"with gradients on, {error}"
+            answer = {"gradients": {"parameters": 0, "without": {}, kind: text}}
+        if asks and "gradients" in answer:
+            self.gradients = Gradients(**answer["gradients"])
+
+    def _lifted_task(self, probes: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return what the child is told that runs the lifted model."""
         types = {value.name or "": self._changed_type(value) for value in self.lifted.model.graph.inputs}
         task: dict[str, Any] = {"side": "lifted", "source": str(self.source), "outputs": self.outputs, "probes": probes}
         task["types"] = {name: dtype for name, dtype in types.items() if dtype is not None}
         own = self.lifted.precisions[-1] if len(set(self.lifted.precisions)) > 1 else None
         if self.is_edited and own is not None:
             task["dtype"] = TORCH_DTYPE[own]
-        run_child(self.job, task, "the lifted model", self.limits)
+        return task
 
     def _changed_type(self, value: ir.Value) -> str | None:
         """Return torch's name for the type of an input, if it is another than in the file; else None."""

@@ -16,7 +16,8 @@ These facts decide, the first ones before the later ones:
    `node_embedding`).
 3. Exporters keep weights as initialisers, and constants of the code in nodes. So an initialiser of several
    floating-point numbers is a parameter, if somebody chose its name.
-4. For all others only their use can tell: `lifting/tree/weights.py`, `rewriting/idioms/layers/bare_weights.py`.
+4. For all others only their use can tell: `rewriting/idioms/layers/channel_weights.py`, `lifting/tree/weights.py`,
+   `rewriting/idioms/layers/bare_weights.py`.
 """
 
 from __future__ import annotations
@@ -47,9 +48,10 @@ MOST_READERS = 64  # as many readers of a constant are looked at
 _KEPT = re.compile(
     r"(^|[._])(inv_freq|freqs?(_cis)?|(cos|sin)(_cached)?|masked_bias|attn_mask|anchors?|window|weight_scale)$"
 )
-_NOTED = "the exporter notes what it has computed it from"
-_NOT_FROM_STATE = "the exporter notes what it has computed it from: no parameter, and no buffer"
-_LOSSES = {"NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"}
+_NOTED = "the exporter has computed it ahead of time, and notes from what"
+_NOT_FROM_STATE = "the exporter has computed it ahead of time from no parameter and no buffer"
+_CLASS_WEIGHTS = {("NegativeLogLikelihoodLoss", 2), ("SoftmaxCrossEntropyLoss", 2)}
+_STATISTICS = {("BatchNormalization", 3), ("BatchNormalization", 4)}
 
 
 class Kind(Enum):
@@ -251,6 +253,11 @@ def mark_trained(value: ir.Value, word: str, reason: str) -> None:
         value.meta[ORIGIN] = replace(origin, kind=Kind.PARAMETER, word=word, reason=reason)
 
 
+def mark_untrained(value: ir.Value, reason: str) -> None:
+    """Note why the use of a constant does not show that it is trained."""
+    value.meta[ORIGIN] = replace(origin_of(value), reason=reason)
+
+
 def _classified(value: ir.Value, exporter: Exporter, keys: Set[str], are_keys: bool) -> TensorOrigin:
     """Return the origin of an initialiser of a file.
 
@@ -286,7 +293,7 @@ def _classified(value: ir.Value, exporter: Exporter, keys: Set[str], are_keys: b
 
 
 def _kind_by_name(value: ir.Value, naming: Naming) -> tuple[Kind, str]:
-    """Judge an initialiser by its name, type, size, and the losses that read it; return its kind and the reason."""
+    """Judge an initialiser by its name, type, size, and by who reads it; return its kind and the reason."""
     tensor = value.const_value
     if tensor is None or tensor.dtype not in FLOATS:
         return Kind.UNTOLD, "it has no floating-point numbers, so nobody trains it"
@@ -296,12 +303,14 @@ def _kind_by_name(value: ir.Value, naming: Naming) -> tuple[Kind, str]:
         return Kind.UNTOLD, f"{naming.value}, so only its use can tell"
     if _KEPT.search(value.name or ""):
         return Kind.UNTOLD, "models compute what is called so once and keep it, and do not train it"
-    if _weighs_classes(value):
+    if _is_only_read_at(value, _CLASS_WEIGHTS):
         return Kind.UNTOLD, "a loss weighs classes by it, which PyTorch's losses do not train"
+    if _is_only_read_at(value, _STATISTICS):
+        return Kind.BUFFER, "the statistics of a batch norm, which follow the data and are not trained"
     return Kind.PARAMETER, "the file keeps floating-point numbers under a name that somebody chose"
 
 
-def _weighs_classes(value: ir.Value) -> bool:
-    """Tell whether losses use these numbers as weights of the classes, and nothing else reads them."""
+def _is_only_read_at(value: ir.Value, places: Collection[tuple[str, int]]) -> bool:
+    """Tell whether operators of these types read a constant, each at this place among its inputs, and no others."""
     readers = [*islice(value.uses(), MOST_READERS)]
-    return bool(readers) and all(node.op_type in _LOSSES and index == 2 for node, index in readers)
+    return bool(readers) and all((node.op_type, place) in places for node, place in readers)

@@ -13,6 +13,7 @@ from onnxlift.ir.load import load
 from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.rewriting.idioms.layers import channel_weights
 from rewriting.idioms.recognising import assert_same_numbers, parse
+from rewriting.running_stages import normalise
 
 C = "const_fold_opt__12"
 RNG = np.random.default_rng(4)
@@ -96,6 +97,7 @@ def test_what_a_layer_adds_or_multiplies_by_channel_trains(body: str, shape: tup
         (f"{LINEAR} a = Relu(h) y = Mul(a, c)", np.array([0, 1, 0, 1], np.float32), channel_weights._MASK),
         (f"{LINEAR} a = Relu(h) y = Div(c, a)", rand(4), channel_weights._NOTHING),
         (f"{LINEAR} a = Relu(h) y = Max(a, c)", rand(4), channel_weights._NOTHING),
+        (f"{LINEAR} a = Relu(h) s = Relu(c) y = Add(a, s)", rand(4), channel_weights._NOTHING),
         (f"{LINEAR} a = Relu(h) i = ArgMax(a) y = Gather(c, i)", rand(9), channel_weights._NOTHING),
     ],
 )
@@ -115,17 +117,44 @@ def test_what_is_no_mask(numbers: list[float]) -> None:
         assert not onnxlift.lift(proto).report.warnings
 
 
-def test_numbers_of_quantisers_do_not_train() -> None:
-    body = f"{CONV} q = QuantizeLinear <axis = 1> (h, c) d = DequantizeLinear <axis = 1> (q, c) y = Mul(d, c4)"
-    proto = model(body, np.abs(rand(4)), c4=rand(1))
-    found = load(proto)
-    channel_weights.run(found)
-    assert origin_of(found.graph.initializers[C]).reason == channel_weights._QUANTISER
-    assert not origin_of(found.graph.initializers[C]).is_parameter
+@pytest.mark.parametrize("size", [1, 4])
+def test_numbers_of_quantisers_do_not_train(size: int) -> None:
+    axis = "<axis = 1>" if size > 1 else ""
+    scale = "t = Transpose <perm = [0, 2, 3, 1]> (d) y = Mul(t, c)" if size > 1 else "y = Relu(d)"
+    body = f"{CONV} q = QuantizeLinear {axis} (h, c) d = DequantizeLinear {axis} (q, c) {scale}"
+    proto = model(body, np.abs(rand(size)) if size > 1 else np.array(0.5, np.float32))
+    graph = load(proto)
+    normalise(graph)
+    assert channel_weights.run(graph) == 0
+    origin = origin_of(graph.graph.initializers[C])
+    assert (origin.reason, origin.is_parameter) == (channel_weights._QUANTISER, False)
+
+
+def test_a_mask_in_one_place_is_a_mask() -> None:
+    body = f"{LINEAR} a = Add(h, c) y = Mul(a, c)"
+    (warning,) = onnxlift.lift(model(body, np.array([0, 1, 1, 0], np.float32))).report.warnings
+    assert warning.endswith(channel_weights._MASK)
+
+
+def test_a_name_that_tells_is_believed() -> None:
+    proto = model(f"{LINEAR} a = Relu(h) y = Mul(a, c)", rand(4))
+    for node in proto.graph.node:
+        node.input[:] = ["window" if name == C else name for name in node.input]
+    next(tensor for tensor in proto.graph.initializer if tensor.name == C).name = "window"
+    (warning,) = onnxlift.lift(proto).report.warnings
+    assert warning.endswith("models compute what is called so once and keep it, and do not train it")
+
+
+def test_a_single_number_is_no_weight() -> None:
+    assert "2.5" in onnxlift.lift(model(f"{LINEAR} a = Relu(h) y = Mul(a, c)", np.array([2.5], np.float32))).source
 
 
 def test_pytorch_tells_what_is_a_parameter() -> None:
-    lifted = onnxlift.lift(model(f"{CONV} y = Mul(h, c)", rand(4, 1, 1), producer="pytorch"))
+    proto = model(f"{CONV} y = Mul(h, c)", rand(4, 1, 1), producer="pytorch")
+    for node in proto.graph.node:
+        node.input[:] = ["/net/Constant_output_0" if name == C else name for name in node.input]
+    next(tensor for tensor in proto.graph.initializer if tensor.name == C).name = "/net/Constant_output_0"
+    lifted = onnxlift.lift(proto)
     assert "channel-weights" not in lifted.report.steps.get("idioms", {})
     assert len(lifted.report.warnings) == 1
 

@@ -68,9 +68,9 @@ _TRAINED = "it is added to the result of a layer, or multiplied with it, by chan
 def run(model: ir.Model) -> int:
     """Mark constants of the main graph that act as weights; return how many."""
     values = [value for value in model.graph.initializers.values() if _is_untold(value)]
-    if not values or exporter_of(model).is_pytorch:
+    if exporter_of(model).is_pytorch:
         return 0
-    axes = channel_axes(model.graph)
+    axes = channel_axes(model.graph) if values else {}  # for speed
     count = 0
     for value in values:
         verdicts = [*_verdicts(value, axes)]

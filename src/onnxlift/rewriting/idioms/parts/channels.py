@@ -47,8 +47,8 @@ def channel_axes(graph: ir.Graph) -> Axes:
 
 def _axis(node: ir.Node, output: ir.Value, known: Axes) -> int | None:
     """Return the axis of channels of an output of a node; None if it has none."""
-    axis_count, first = rank(output), node.inputs[0] if node.inputs else None
-    if axis_count is None or axis_count == 0:
+    axis_count, first = rank(output), next(iter(node.inputs), None)
+    if not axis_count:
         return None
     if node.op_type in _FIRST:
         return 1 if axis_count > 1 else None
@@ -100,7 +100,7 @@ def _reshaped(
     """Return the axis that has the same size after a Reshape, with the same axes behind it or before it.
 
     Axes of size 1 do not count."""
-    if before is None or after is None or before[axis] in (None, 1):
+    if before is None or after is None or before[axis] == 1:
         return None
     for place, size in enumerate(after):
         if size == before[axis] and (
@@ -112,7 +112,7 @@ def _reshaped(
 
 
 def _longer(sizes: Sequence[int | str | None]) -> list[object]:
-    return [object() if size is None else size for size in sizes if size != 1]
+    return [object() if size is None else size for size in sizes if size != 1]  # what is not known equals nothing
 
 
 def _kept(node: ir.Node, output: ir.Value, axis_count: int, known: Axes) -> Iterator[int]:
@@ -122,9 +122,7 @@ def _kept(node: ir.Node, output: ir.Value, axis_count: int, known: Axes) -> Iter
         axis, shape = known.get(value), shape_of(value) or ()
         if axis is None:
             continue
-        place = axis + (axis_count - len(shape) if node.op_type in _ELEMENTWISE else 0)
         is_aligned = len(shape) == axis_count or node.op_type in _ELEMENTWISE
-        if is_aligned and 0 <= place < axis_count:
-            is_same = sizes[place] is not None and sizes[place] == shape[axis]
-            if is_same or node.op_type in _CUTTING:
-                yield place
+        place = axis + axis_count - len(shape)  # axes are counted from the last
+        if is_aligned and (sizes[place] == shape[axis] is not None or node.op_type in _CUTTING):
+            yield place

@@ -26,6 +26,7 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.types import INTEGERS, Dim, type_of
+from onnxlift.ir.graph.walk import all_nodes
 
 MOST_ROUNDS = 40
 MOST_NUMBERS = 120
@@ -142,7 +143,7 @@ def _missed(rules: Iterable[_Rule], sizes: Binding) -> list[_Rule]:
 def _rules(graph: ir.Graph) -> list[_Rule]:
     """Return what must hold of the sizes in a graph, each rule once, in the order of the nodes."""
     found: dict[object, _Rule] = {}
-    for node in graph:
+    for node in all_nodes(graph):
         for key, fits, dims in _of_node(node):
             if key not in found:
                 rule = _Rule(fits, dims)
@@ -243,7 +244,7 @@ def _integers(node: ir.Node, place: int) -> np.ndarray[tuple[int, ...], np.dtype
 def _numbers(graph: ir.Graph) -> list[int]:
     """Return numbers that sizes may have to be: usual ones, and those that the model names, with multiples of them."""
     named: dict[int, None] = {}
-    for node in graph:
+    for node in all_nodes(graph):
         for attribute in node.attributes.values():
             if attribute.type == ir.AttributeType.INTS and not attribute.is_ref():
                 named.update(dict.fromkeys(attribute.as_ints()))

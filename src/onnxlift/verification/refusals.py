@@ -10,9 +10,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from .child import ChildError
 
-GROWING = (16, 64, 128, 256, 512, 1024, 4096, 16000, 65536)
+GROWING = (16, 64, 128, 512, 1024, 4096, 16000)
 """Sizes to try where nothing tells which the model needs."""
 
+MOST_ALONE = 4  # sizes that are tried one by one
+MOST_TOLD = 4  # attempts that a message lists
 _NODE = re.compile(r"while running (\w+) node\. Name:'([^']*)' Status Message: (.*)", re.DOTALL)
 
 
@@ -23,11 +25,13 @@ def other_sizes(chosen: Mapping[str, int], leading: Collection[str]) -> Iterator
     batch = dict.fromkeys((name for name in chosen if name in leading), 1)
     if any(chosen[name] != 1 for name in batch):
         yield {**chosen, **batch}
-    rest = [name for name in chosen if name not in leading]
+    rest = [name for name in chosen if name not in leading] or list(chosen)
     for size in GROWING:
-        grown = {name: max(size, chosen[name]) for name in rest or chosen}
+        grown = {name: max(size, chosen[name]) for name in rest}
         if grown != {name: chosen[name] for name in grown}:
             yield {**chosen, **batch, **grown}
+        if 1 < len(rest) <= MOST_ALONE:  # sizes without names may be batches as well
+            yield from ({**dict.fromkeys(chosen, 1), name: grown[name]} for name in rest)
 
 
 def refusal(error: ChildError) -> str:
@@ -44,7 +48,8 @@ def refusal(error: ChildError) -> str:
 def blame_inputs(error: ChildError, tried: Sequence[str], inputs: Sequence[str], is_made_up: bool) -> ChildError:
     """Return the error for inputs that ONNX Runtime refuses as well: which, the sizes tried, and what to do."""
     what = "an input that was made up" if is_made_up else "an input"
-    also = f" ONNX Runtime refuses these sizes: {'; '.join(tried)}." if tried else ""
+    more = f"; and {len(tried) - MOST_TOLD} more" if len(tried) > MOST_TOLD else ""
+    also = f" It was tried with {'; '.join(tried[:MOST_TOLD])}{more}."
     name = inputs[0] if inputs else "x"
     return ChildError(
         f"{what} is at fault, not the lifted model: ONNX Runtime refuses it too; {refusal(error)}.{also} Give sizes "

@@ -238,7 +238,11 @@ class _Sides:
         write_values(self.job / "nudged", nudged)
         ways: dict[str, dict[str, Any]] = {
             "with and without its optimisations": {"optimised": True, "results": "optimised"},
-            "if its inputs change in their last digit": {"inputs": "nudged", "results": "of_nudged"},
+            "if inputs and weights change in their last digit": {
+                "inputs": "nudged",
+                "nudged": True,
+                "results": "of_nudged",
+            },
         }
         found: list[tuple[str, Mapping[str, Any]]] = []
         for reason, options in ways.items():

@@ -131,9 +131,10 @@ def test_a_box_is_a_part(indices: np.ndarray, updates: str, operators: list[str]
         (np.array([[0], [1], [3]]), "float[3, 5, 3] u"),
         (np.array([[-2], [-1]]), "float[2, 5, 3] u"),
         (np.array([[0, 1], [1, 2]]), "float[2, 3] u"),
+        (np.array([[[0, 0], [0, 1]], [[1, 1], [1, 2]]]), "float[2, 2, 3] u"),
         (np.arange(4)[:, None], "float[4, 5, 3] u"),
     ],
-    ids=["backwards", "another order", "twice", "uneven", "negative", "pairs", "everything"],
+    ids=["backwards", "another order", "twice", "uneven", "negative", "pairs", "diagonal", "everything"],
 )
 def test_other_indices_stay(indices: np.ndarray, updates: str) -> None:
     proto = written(indices, updates=updates)
@@ -166,13 +167,60 @@ def test_a_part_between_transposes_is_one_along_another_axis() -> None:
     [
         ("(u)", "(v)", "float[2, 4, 3] w"),
         ("y = Transpose <perm = [1, 0, 2]> (c)", "y = Transpose <perm = [2, 1, 0]> (c)", "float[4, 2, 3] u"),
+        ("b = Transpose <perm = [1, 0, 2]>", "b = Transpose <perm = [2, 1, 0]>", "float[3, 4, 2] u"),
     ],
-    ids=["other updates", "another order behind"],
+    ids=["other updates", "another order behind", "updates in another order"],
 )
 def test_other_transposes_stay(old: str, new: str, updates: str) -> None:
     body = TRANSPOSED.replace(old, new).replace("Transpose <perm = [1, 0, 2]> (v)", "Exp(w)")
     proto = written(ROWS, body, updates)
     assert "Transpose" in found(proto)
+
+
+def test_a_part_along_two_axes_between_transposes() -> None:
+    box = np.stack(np.meshgrid([1, 2], [3], indexing="ij"), -1)
+    proto = written(box, TRANSPOSED, "float[1, 2, 3] u")
+    assert "Transpose" not in found(proto)
+
+
+def test_a_parameter_that_is_assigned_stays_one() -> None:
+    proto = parse("g (float[4, 5] x) => (y) { y = ScatterND(x, i, token) }", i=np.array([[0]]), token=(1, 5))
+    assert found(proto) == ["Squeeze", "onnxlift.SelectScatter"]
+    assert "token" in dict(onnxlift.lift(proto).module().named_parameters())
+
+
+def test_an_axis_of_one_element_is_written_whole() -> None:
+    proto = parse("g (float[1, 5] x, float[1, 1] u) => (y) { y = ScatterND(x, i, u) }", i=np.array([[[0, 3]]]))
+    assert found(proto) == ["Squeeze", "onnxlift.SelectScatter"]
+
+
+COUNTED = """s = Shape <start = 0, end = 1> (x) n = Squeeze(s) all = Range(zero, n, one) rows = Slice(all, {bounds})
+    i = Unsqueeze(rows, last) c = Shape <start = 0, end = 1> (rows) e = Concat <axis = 0> (c, five) u = Expand(v, e)
+    y = ScatterND(x, i, u)"""
+
+
+@pytest.mark.parametrize(
+    ("bounds", "is_part"),
+    [("begin, end, axis", True), ("begin, three, axis", False), ("begin, end, axis, two", False)],
+    ids=["to the end", "to a place", "in steps"],
+)
+def test_counted_places_are_a_part_if_they_go_to_the_end(bounds: str, is_part: bool) -> None:
+    numbers = {"begin": [1], "end": [2**63 - 1], "three": [3], "axis": [0], "two": [2], "five": [5], "last": [1]}
+    numbers |= {"zero": 0, "one": 1}
+    arrays = {name: np.array(number, np.int64) for name, number in numbers.items()}
+    proto = parse(f"g (float[seq, 5] x, float[1, 5] v) => (y) {{ {COUNTED.format(bounds=bounds)} }}", **arrays)
+    assert ("onnxlift.SliceScatter" in found(proto)) is is_part
+
+
+def test_coordinates_that_are_joined_in_pairs_stay() -> None:
+    text = """g (float[batch, batch, 5] x, float[batch, 2] u) => (y) {
+        s = Shape <start = 0, end = 1> (x) n = Squeeze(s) all = Range(zero, n, one) rows = Unsqueeze(all, axes)
+        wide = Concat <axis = 0> (s, pair) pairs = Expand(rows, wide) more = Concat <axis = 0> (s, single)
+        columns = Expand(two, more) i = Concat <axis = -1> (pairs, columns) y = ScatterND(x, i, u)
+    }"""
+    numbers = {"zero": 0, "one": 1, "axes": [1, 2], "pair": [2, 2], "single": [2, 1], "two": [[[0], [1]]]}
+    arrays = {name: np.array(number, np.int64) for name, number in numbers.items()}
+    assert "ScatterND" in found(parse(text, **arrays))
 
 
 def test_a_transpose_that_others_read_stays() -> None:
@@ -199,11 +247,12 @@ def test_one_index_for_all_elements_is_a_place(axis: int) -> None:
         ("float[batch, 2, 3] u", ELEMENTS.format(axis=1)),
         ("float[batch, 1, 3] u", ELEMENTS.format(axis=1).replace("<axis", '<reduction = "add", axis')),
         ("float[batch, 1, 3] u", ELEMENTS.format(axis=1).replace("Expand(one, s)", "Cast <to = 7> (u)")),
-        ("float[4, 1, 3] u", ELEMENTS.format(axis=1).replace("Expand(one, s)", "Identity(several)")),
+        ("float[4, 1, 3] u, float[4, seq, 3] x", ELEMENTS.format(axis=1).replace("Expand(one, s)", "Neg(several)")),
     ],
     ids=["fewer rows", "two places", "reduction", "computed", "several"],
 )
 def test_other_indices_of_elements_stay(updates: str, body: str) -> None:
     several = np.arange(12).reshape(4, 1, 3) % 2
-    proto = parse(f"g (float[batch, seq, 3] x, {updates}) => (y) {{ {body} }}", one=np.array(1), several=several)
+    inputs = updates if "x" in updates else f"float[batch, seq, 3] x, {updates}"
+    proto = parse(f"g ({inputs}) => (y) {{ {body} }}", one=np.array(1), several=several)
     assert "SelectScatter" not in [node.op_type for node in simplified(proto).graph]

@@ -53,6 +53,11 @@ def test_other_assignments_stay(body: str) -> None:
     assert "onnxlift.Stack" not in operators and "Concat" not in operators
 
 
+def test_slices_that_overlap_stay_even_if_they_are_as_long_as_the_axis() -> None:
+    body = "p = ScatterND(x, i12, d) y = ScatterND(p, i01, d)"
+    assert "Concat" not in joined(body, INPUTS.replace("[3, batch]", "[4, batch]"))
+
+
 def test_places_along_two_axes_stay() -> None:
     columns = np.stack(np.meshgrid(np.arange(3), [0], indexing="ij"), -1)
     text = "g (float[3, 2] x, float[1, 2] a, float[3, 1] b, float[1, 2] c) => (y) { BODY }"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 
 import onnxlift
@@ -11,7 +12,7 @@ from rewriting.idioms.recognising import found, parse
 ACT = "s = Constant <value_ints = [1, 1, 1]> () r = Reshape(slope, s) y = PRelu(x, r)"
 
 
-def model(body: str = ACT, slope: object = (0.25,), x: str = "float[batch, 4, 3] x"):
+def model(body: str = ACT, slope: object = (0.25,), x: str = "float[batch, 4, 3] x") -> onnx.ModelProto:
     return parse(f"g ({x}) => (y) {{ {body} }}", slope=np.array(slope, np.float32))
 
 
@@ -40,3 +41,7 @@ def test_a_slope_with_more_axes_than_the_input_keeps_its_shape() -> None:
 def test_a_computed_slope_stays_computed() -> None:
     body = ACT.replace("Reshape(slope, s)", "Reshape(e, s)")
     assert "Unsqueeze" in found(parse(f"g (float[batch, 4, 3] x, float[1] e) => (y) {{ {body} }}"))
+
+
+def test_a_slope_as_it_is_stored_stays() -> None:
+    assert "single-slopes" not in onnxlift.lift(model("y = PRelu(x, slope)")).report.steps.get("idioms", {})

@@ -26,7 +26,7 @@ from onnxlift.ir.editing.edit import Edit, sweep
 from onnxlift.ir.editing.match import DOMAIN, drop_unused, made_by
 from onnxlift.ir.graph.axes import axes_of, permutation
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import Shape, shape_of
 from onnxlift.ir.graph.types import DataType
 from onnxlift.ir.inference.positions import Positions
@@ -62,18 +62,18 @@ def _visit(edit: Edit, node: ir.Node, positions: Positions) -> None:
     sides = box_of(edit, positions, indices, sizes)
     if not sides:
         return
-    order = _common_order(edit, data, updates) if len(shape_of(indices) or ()) == 2 else None
+    order = _common_order(edit, data, updates)
     if order is None:
         _replace(edit, node, _written(edit, node, data, updates, sides))
     else:
-        _replace_between_transposes(edit, node, sides[0], order)
+        _replace_between_transposes(edit, node, sides, order)
 
 
 def _visit_elements(edit: Edit, node: ir.Node) -> None:
     data, indices, updates = node.inputs
     sizes, written = shape_of(data), shape_of(updates)
     index = _only_number(edit, indices)
-    if data is None or updates is None or not sizes or not written or index is None or not _is_plain(node):
+    if data is None or updates is None or sizes is None or written is None or index is None or not _is_plain(node):
         return
     axis = attribute(node, "axis", 0) % len(sizes)
     if written == (*sizes[:axis], 1, *sizes[axis + 1 :]):
@@ -91,7 +91,7 @@ def _only_number(edit: Edit, value: ir.Value | None) -> int | None:
     tensor = constant(value if expand is None else expand.inputs[0])
     if filled is not None:
         tensor = attribute(filled, "value", None)
-    if tensor is None or not 0 < tensor.size <= _MOST_INDICES:
+    if tensor is None or tensor.size > _MOST_INDICES:  # for speed
         return None
     numbers = np.unique(tensor.numpy())
     return int(numbers[0]) if numbers.size == 1 else None
@@ -109,17 +109,18 @@ def _common_order(edit: Edit, data: ir.Value, updates: ir.Value) -> Sequence[int
     return order if second is not None and order == permutation(second) else None
 
 
-def _replace_between_transposes(edit: Edit, node: ir.Node, side: Side, order: Sequence[int]) -> None:
-    """Apply rule 3: write before the transposes, and transpose the result. The first axis was axis `order[0]`."""
+def _replace_between_transposes(edit: Edit, node: ir.Node, sides: Sequence[Side], order: Sequence[int]) -> None:
+    """Apply rule 3: write before the transposes, and transpose the result."""
     before = [made_by(edit, value, "Transpose") for value in (node.inputs[0], node.inputs[2])]
     data, updates = (transpose.inputs[0] for transpose in before if transpose is not None)
     assert data is not None and updates is not None
-    operator, inputs, attributes = _written(edit, node, data, updates, [replace(side, axis=order[0])])
+    moved = sorted((replace(side, axis=order[side.axis]) for side in sides), key=lambda side: side.axis)
+    operator, inputs, attributes = _written(edit, node, data, updates, moved)
     shape, name = shape_of(data) or (), f"{node.outputs[0].name}.written"
     result = edit.insert(node, operator, inputs, attributes, like=data, shape=shape, name=name, domain=DOMAIN)
     after = edit.replace(node, "Transpose", [result], [ir.AttrInt64s("perm", order)])
     for reader, _ in tuple(after.outputs[0].uses()):
-        back = permutation(reader) if is_standard(reader, "Transpose") else None
+        back = permutation(reader)
         if back is not None and [order[axis] for axis in back] == [*range(len(order))]:
             edit.bypass(reader, result)
     drop_unused(edit, [after, *(transpose for transpose in before if transpose is not None)])

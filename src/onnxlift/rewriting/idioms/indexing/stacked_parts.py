@@ -1,9 +1,10 @@
 """A tensor all of whose parts are assigned is made of these parts.
 
-1. SelectScatter(SelectScatter(x, a, index=0), b, index=1)   ->   Stack(a, b)               `torch.stack((a, b), 1)`
+1. SelectScatter(SelectScatter(x, a, index=0), b, index=1)   ->   Concat(Unsqueeze(a), Unsqueeze(b))
 2. SliceScatter(SelectScatter(x, a, index=0), b, start=1)    ->   Concat(Unsqueeze(a), b)
 
-along an axis of two elements and of more. People write `y = torch.zeros_like(x)`, and then `y[:, 0] = a`, `y[:, 1] = b`.
+along an axis of two elements and of more. The first becomes `torch.stack` (`stack.py`). People write
+`y = torch.zeros_like(x)`, and then `y[:, 0] = a`, `y[:, 1] = b`.
 
 It applies if the parts are along one axis, whose size is a number, if they are all of it, and if nothing but the next
 assignment reads what is there in between. A part that is written again counts once, if the whole of it is. Sound because
@@ -33,12 +34,14 @@ def run(model: ir.Model) -> int:
 def _visit(edit: Edit, node: ir.Node) -> None:
     axis, shape = attribute(node, "axis", 0), shape_of(node.outputs[0])
     size = shape[axis] if shape is not None else None
-    if not isinstance(size, int) or size == 0:
+    if not isinstance(size, int):
         return
     parts: dict[range, ir.Node] = {}
     chain: list[ir.Node] = []
     last: ir.Node | None = node
-    while last is not None and attribute(last, "axis", 0) == axis and len(chain) < _MOST_PARTS:
+    while last is not None and attribute(last, "axis", 0) == axis:
+        if len(chain) == _MOST_PARTS:  # for speed
+            return
         places = _places(last, size)
         if not any(places == known for known in parts):
             if any(not {*places}.isdisjoint(known) for known in parts):
@@ -61,10 +64,6 @@ def _places(node: ir.Node, size: int) -> range:
 
 
 def _join(edit: Edit, node: ir.Node, axis: int, parts: list[ir.Node]) -> None:
-    along = [ir.AttrInt64("axis", axis)]
-    if all(part.op_type == "SelectScatter" for part in parts):
-        edit.replace(node, "Stack", [part.inputs[1] for part in parts], along, domain=DOMAIN)
-        return
     pieces: list[ir.Value | None] = []
     for part in parts:
         piece = part.inputs[1]
@@ -75,4 +74,4 @@ def _join(edit: Edit, node: ir.Node, axis: int, parts: list[ir.Node]) -> None:
             name = f"{piece.name}.axis"
             piece = edit.insert(node, "Unsqueeze", [piece, *inputs], attributes, like=piece, shape=one, name=name)
         pieces.append(piece)
-    edit.replace(node, "Concat", pieces, along, domain="")
+    edit.replace(node, "Concat", pieces, [ir.AttrInt64("axis", axis)], domain="")

@@ -43,7 +43,7 @@ def box_of(edit: Edit, positions: Positions, indices: ir.Value | None, sizes: Sh
 
     `sizes` are those of the indexed tensor."""
     shape = shape_of(indices)
-    if indices is None or not shape or len(shape) - 1 != shape[-1]:
+    if indices is None or shape is None:
         return None
     joint = shape[:-1]
     coordinates = _coordinates(edit, positions, indices, joint)
@@ -79,7 +79,7 @@ def _side(coordinate: Grid | None, axis: int, whole: Dim) -> Side | None:
         return None
     size, first, step = coordinate.shape[axis], coordinate.offset, coordinate.strides[axis]
     if size == 1 and isinstance(first, int):
-        return Side(axis, 1) if whole == 1 and first in (0, -1) else Side(axis, 1, first, first + 1)
+        return Side(axis, 1) if whole == 1 else Side(axis, 1, first, first + 1)
     if not isinstance(first, int) or not isinstance(step, int) or first < 0 or step < 1:
         return None
     if isinstance(size, int):
@@ -87,5 +87,4 @@ def _side(coordinate: Grid | None, axis: int, whole: Dim) -> Side | None:
         is_last = isinstance(whole, int) and end + step > whole
         return Side(axis, size, first, None if is_last else end, step)
     rest = symbolic.subtract(whole, first)
-    ends = rest is not None and step == 1 and size in (rest, symbolic.maximum(rest, 0))
-    return Side(axis, size, first) if ends else None
+    return Side(axis, size, first) if rest is not None and size in (rest, symbolic.maximum(rest, 0)) else None

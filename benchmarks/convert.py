@@ -3,9 +3,9 @@
     python benchmarks/convert.py [--json] [--quick]
 
 Large weights are compared with copying the same files, node counts and odd graphs with one another, start-up with
-importing torch or onnx_ir. The machine cancels out of a ratio, which an absolute time would not. Every measurement runs in a process of
-its own, which does nothing else; this one imports neither numpy nor onnx, because a new process inherits the peak
-memory of the one that started it.
+importing torch or onnx_ir. The machine cancels out of a ratio, which an absolute time would not. Every measurement runs
+in a process of its own, which does nothing else; this one imports neither numpy nor onnx, because a new process
+inherits the peak memory of the one that started it.
 """
 
 from __future__ import annotations

@@ -42,12 +42,15 @@ class InvalidModelError(LoadError):
         super().__init__(self._message())
 
     def _message(self) -> str:
+        if len(self.findings) == 1:
+            (finding,) = self.findings
+            told = _shown(str(finding), 600).rstrip(".")
+            return f"the model is not valid: {told} (rule {finding.rule}). Mend this place, or export the model again."
         by_rule: dict[str, list[Finding]] = {}
         for finding in self.findings:
             by_rule.setdefault(finding.rule, []).append(finding)
         rules = "a rule" if len(by_rule) == 1 else f"{len(by_rule)} rules"
-        count = "" if len(self.findings) == 1 else f" in {len(self.findings)} places"
-        lines = [f"the model is not valid: it breaks {rules} of ONNX{count}", ""]
+        lines = [f"the model is not valid: it breaks {rules} of ONNX in {len(self.findings)} places", ""]
         width = max(map(len, by_rule))
         for rule, found in by_rule.items():
             lines += [f"  {rule:{width}}  {_shown(str(finding), 600)}" for finding in found[: self.MOST_SHOWN]]

@@ -191,12 +191,12 @@ def new_ir_version(folder: Path) -> onnx.ModelProto:
     return proto
 
 
-@row("knows opsets 1 to")
+@row("knows 1 to")
 def new_opset(folder: Path) -> onnx.ModelProto:
     return model(imports='"" : 999')
 
 
-@row("imports opset 0")
+@row("imports its opset 0")
 def opset_zero(folder: Path) -> onnx.ModelProto:
     return model(imports='"" : 0')
 
@@ -214,7 +214,7 @@ def two_opsets(folder: Path) -> onnx.ModelProto:
 # Graphs
 
 
-@row("node 'late' (Add) reads value 'nobody'")
+@row("node 'late' (Add): it reads value 'nobody'")
 def undefined_value(folder: Path) -> onnx.ModelProto:
     return model("[late] y = Add(x, nobody)")
 
@@ -255,7 +255,7 @@ def nameless_initialiser(folder: Path) -> onnx.ModelProto:
     return proto
 
 
-@row("output 'z' of graph 'g' is produced by no node")
+@row("graph 'g': its output 'z' is produced by no node")
 def output_of_nobody(folder: Path) -> onnx.ModelProto:
     proto = model()
     proto.graph.output[0].name = "z"
@@ -291,14 +291,14 @@ def no_operator(folder: Path) -> onnx.ModelProto:
     return proto
 
 
-@row("attribute 'k' of node number 0 (Relu) is of a type")
+@row("node number 0 (Relu): its attribute 'k' is of a type")
 def untyped_attribute(folder: Path) -> onnx.ModelProto:
     proto = model()
     proto.graph.node[0].attribute.add(name="k", i=3)
     return proto
 
 
-@row("attribute 'k' of node number 0 (Relu) is of a type")
+@row("node number 0 (Relu): its attribute 'k' is of a type")
 def unknown_attribute_type(folder: Path) -> bytes:
     proto = model()
     proto.graph.node[0].attribute.add(name="k", i=3, type=onnx.AttributeProto.INT)

@@ -290,7 +290,8 @@ class Inference:
                 schema, proto, types, constants, opset_imports=imports, ir_version=self.model.ir_version
             )
         except onnx.shape_inference.InferenceError as error:
-            if node.graph is self.model.graph:
+            # Some schemas compute with unknown sizes as if they were 0, so only what they say of known ones counts.
+            if node.graph is self.model.graph and all(_is_static(value) for value in node.inputs if value is not None):
                 self.refusals[node] = _reason(error)
             return {}
         except Exception as error:
@@ -396,6 +397,10 @@ def _type_proto(value: ir.Value) -> onnx.TypeProto:
     if value.shape is not None:
         ir.serde.serialize_shape_into(proto, value.shape)
     return proto
+
+
+def _is_static(value: ir.Value) -> bool:
+    return value.shape is not None and all(isinstance(dim, int) for dim in value.shape)
 
 
 def _reason(error: Exception) -> str:

@@ -49,5 +49,5 @@ def test_grey_image_has_three_equal_channels() -> None:
 
 def test_unknown_pixel_format() -> None:
     model = model_of(NODE("ImageDecoder", ["x"], ["y"], pixel_format="CMYK"), {"x": file(pixels(2, 2))}, 20)
-    with pytest.raises(onnxlift.UnsupportedError, match="CMYK"):
+    with pytest.raises(onnxlift.InvalidModelError, match="CMYK"):
         onnxlift.lift(model)

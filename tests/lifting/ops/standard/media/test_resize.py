@@ -257,11 +257,11 @@ def test_strings_are_not_computed_with(attributes: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("attributes", "scales", "reason"),
     [
-        ({"mode": "cubist"}, (1, 1, 2, 2), "not one of nearest, linear, cubic"),
-        ({"coordinate_transformation_mode": "middle"}, (1, 1, 2, 2), "not one of half_pixel"),
-        ({"nearest_mode": "any"}, (1, 1, 2, 2), "not one of round_prefer_floor"),
-        ({}, (1, 1, 2), "3 scales or sizes for 4 axes"),
-        ({"axes": [7]}, (2,), "axes"),
+        ({"mode": "cubist"}, (1, 1, 2, 2), "it can be nearest, linear, cubic"),
+        ({"coordinate_transformation_mode": "middle"}, (1, 1, 2, 2), "it can be half_pixel"),
+        ({"nearest_mode": "any"}, (1, 1, 2, 2), "it can be round_prefer_floor"),
+        ({}, (1, 1, 2), "must be same as rank of input"),
+        ({"axes": [7]}, (2,), "Unexpected axis value: 7"),
         ({}, (1, 1, np.inf, 2), "a scale or size of inf"),
         ({}, (1, 1, np.nan, 2), "a scale or size of nan"),
         ({}, (1, 1, 0, 2), "a scale or size of 0"),

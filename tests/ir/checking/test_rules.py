@@ -573,3 +573,12 @@ def test_axes_are_those_of_the_input_also_in_a_branch_that_never_runs(node):
     assert "and its input has 2 axes" in str(refusal(model))
     with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail, match="InferenceError"):
         onnxruntime.InferenceSession(model.SerializeToString())
+
+
+@pytest.mark.timeout(60)
+def test_an_equation_for_which_inference_never_ends_is_refused():
+    assert "its equation '%s' is none" in str(refusal(parsed('y = Einsum<equation = "%s">(x, x)')))
+    function = """<domain: "acme", opset_import: ["" : 20]> block <rule> (a) => (b) {
+        b = Einsum <equation : string = @rule> (a, a) }"""
+    model = parsed('y = acme.block<rule = "ij.,ij">(x)', functions=function, domains=ACME)
+    assert "its equation 'ij.,ij' is none" in str(refusal(model))

@@ -59,7 +59,14 @@ BROKEN = {
         (parsed("y = Softmax<axis = 1.5>(x)"), "its attribute axis is a float, and Softmax wants an int"),
         (parsed("y = Transpose<perm = 1>(x)"), "its attribute perm is an int, and Transpose wants a list of ints"),
     ],
-    "attribute-missing": [(parsed("y = Concat(x, x)"), "it has no attribute axis, which Concat requires")],
+    "attribute-missing": [
+        (parsed("y = Concat(x, x)"), "it has no attribute axis, which Concat requires"),
+        (
+            parsed("y = RegexFullMatch(s)", "string[n] s", "bool y"),
+            "it has no attribute pattern, which RegexFullMatch requires",
+        ),
+        (parsed("y = Reshape(x)", opset=1), "it has no attribute shape, which Reshape requires"),
+    ],
     "attribute-text": [
         (
             parsed('y = MaxPool<kernel_shape = [2], auto_pad = "SAME">(x)', "float[1, 1, 9] x"),

@@ -2,10 +2,10 @@
 
     python benchmarks/convert.py [--json] [--quick]
 
-Large weights are compared with copying the same files, node counts with one another, start-up with importing torch or
-onnx_ir. The machine cancels out of a ratio, which an absolute time would not. Every measurement runs in a process of
-its own, which does nothing else; this one imports neither numpy nor onnx, because a new process inherits the peak
-memory of the one that started it.
+Large weights are compared with copying the same files, node counts and odd graphs with one another, start-up with
+importing torch or onnx_ir. The machine cancels out of a ratio, which an absolute time would not. Every measurement runs
+in a process of its own, which does nothing else; this one imports neither numpy nor onnx, because a new process
+inherits the peak memory of the one that started it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,19 @@ from pathlib import Path
 MB = 1_000_000
 WIDTH = 1024
 DEPTH = 20  # scopes within scopes
+
+ODD = {
+    "deep_scopes": (300, 3_000),
+    "long_names": (100, 1_000),
+    "many_inputs": (1_000, 10_000),
+    "many_outputs": (1_000, 10_000),
+    "many_readers": (1_000, 10_000),
+    "nested_branches": (640, 6_400),
+    "many_functions": (100, 1_000),
+    "chain": (10_000, 100_000),
+    "nearly_equal_blocks": (1_500, 15_000),
+}
+"""Function of odd_shapes.py -> two sizes to compare, the second ten times the first."""
 
 # Lifts a small model first: what that imports and allocates is the baseline, and no part of the time per node. Copies
 # twice: a virtual machine hands out memory slowly the first time, and neither side should pay for that.
@@ -131,6 +144,25 @@ def many_nodes(folder: Path, small: Path, counts: list[int], repeats: int) -> It
             if len(per_node) > 1:
                 growth = per_node[-1] / per_node[-2]
                 yield Result(f"{title}: time per node / at {counts[len(per_node) - 2]:,}", growth, 1.5)
+
+
+def odd_graphs(folder: Path, small: Path, scale: float) -> Iterator[Result]:
+    """Conversion of graphs that cost more than they weigh, each in two sizes (see odd_shapes.py)."""
+    for name, sizes in ODD.items():
+        seconds: list[float] = []
+        for size in (max(1, int(size * scale)) for size in sizes):
+            model = folder / f"{name}_{size}" / "model.onnx"
+            model.parent.mkdir()
+            in_a_process(build_odd, model, name, size)
+            seconds.append(convert(small, model, folder / "out").seconds)
+        note = f"{seconds[0]:.2f} s and {seconds[1]:.2f} s"
+        yield Result(f"{name.replace('_', ' ')}: time / with a tenth", seconds[1] / seconds[0], 15, note=note)
+
+
+def build_odd(path: Path, name: str, size: int) -> None:
+    import odd_shapes
+
+    path.write_bytes(getattr(odd_shapes, name)(size).SerializeToString())
 
 
 def start_up(folder: Path, small: Path, repeats: int) -> Iterator[Result]:
@@ -269,7 +301,8 @@ def main() -> None:
         small = folder / "small.onnx"
         in_a_process(build_blocks, small, 10)
         for measured in (start_up(folder, small, repeats), large_weights(folder, small, megabytes, 2 * repeats - 1),
-                         many_nodes(folder, small, counts, repeats)):  # fmt: skip
+                         many_nodes(folder, small, counts, repeats),
+                         odd_graphs(folder, small, 0.1 if options.quick else 1)):  # fmt: skip
             for result in measured:
                 results.append(result)
                 if not options.json:

@@ -1,12 +1,12 @@
 """Graphs that cost more than they weigh: what is large in them is not the number of layers.
 
-`SHAPES` has a function for each, which builds the graph in a given size. Sizes and times of converting them are compared
-by `convert.py`: ten times the size may take fifteen times as long.
+A function for each builds the graph in a given size. `convert.py` compares the times of converting two sizes of each:
+ten times the size may take fifteen times as long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
@@ -78,7 +78,7 @@ def many_outputs(count: int) -> ModelProto:
 
 
 def nested_branches(count: int) -> ModelProto:
-    """If in If, 32 deep, as often as there is room."""
+    """If in If, 30 deep (protobuf reads no deeper than 32), as often as there is room."""
 
     def branch(name: str, depth: int) -> GraphProto:
         out = f"{name}_out"
@@ -99,7 +99,7 @@ def nested_branches(count: int) -> ModelProto:
     nodes, results = [], []
     for i in range(max(1, count // 64)):
         results.append(f"y{i}")
-        inner = {"then_branch": branch(f"b{i}", 31), "else_branch": leaf(f"l{i}")}
+        inner = {"then_branch": branch(f"b{i}", 29), "else_branch": leaf(f"l{i}")}
         nodes.append(helper.make_node("If", ["condition"], [f"y{i}"], f"if{i}", **inner))
     nodes.append(helper.make_node("Sum", results, ["y"]))
     return _model([*reduced, *nodes], ["y"], weights=[numpy_helper.from_array(np.float32(0), "zero")])
@@ -137,17 +137,3 @@ def nearly_equal_blocks(count: int) -> ModelProto:
         ]
         x = f"y{i}"
     return _model(nodes, [x], weights=weights)
-
-
-SHAPES: dict[str, tuple[Callable[[int], ModelProto], tuple[int, int]]] = {
-    "scopes nested 24 deep": (deep_scopes, (300, 3_000)),
-    "names of 1,000 parts": (long_names, (100, 1_000)),
-    "an input for each node": (many_inputs, (1_000, 10_000)),
-    "an output for each node": (many_outputs, (1_000, 10_000)),
-    "one value with as many readers": (many_readers, (1_000, 10_000)),
-    "If in If, 32 deep": (nested_branches, (640, 6_400)),
-    "functions": (many_functions, (100, 1_000)),
-    "a chain without names": (chain, (10_000, 100_000)),
-    "equal blocks that differ in a number": (nearly_equal_blocks, (1_500, 15_000)),
-}
-"""By name: a function that builds the graph, and two sizes to compare, the second ten times the first."""

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import torch
     from torch import nn
 
     from .lifted import Lifted
@@ -20,6 +21,7 @@ def lift(
     flat: bool = False,
     max_shard_size: int | str = "5GB",
     explain: bool = False,
+    dtype: torch.dtype | str | None = None,
 ) -> Lifted:
     """Lift the model in `source` into PyTorch source and weights.
 
@@ -28,8 +30,13 @@ def lift(
     several files. `simplify=False` leaves out the stage `simplifying`; `skip_passes` leaves out single steps of any
     stage (`onnxlift passes` lists them). `flat=True` transcribes the model node by node into one class, without modules
     and idioms, to see what lifting does, or to compare with it. `explain=True` records what becomes of each node, so
-    that `Lifted.explain` can tell; it explains names without that, too."""
+    that `Lifted.explain` can tell; it explains names without that, too.
+
+    `dtype` gives the model another precision: "float32", "float16", "bfloat16" or "float64", or the type of torch. The
+    weights of the model's own floating-point type are converted, and so are inputs, outputs, and casts to that type.
+    Integers and other types stay as they are."""
     from onnxlift.lifting.text.weights import parse_size
+    from onnxlift.rewriting.element_type import parse_dtype
 
     from . import pipeline
 
@@ -42,6 +49,7 @@ def lift(
         flat=flat,
         max_shard_size=size,
         explain=explain,
+        dtype=parse_dtype(dtype),
     )
 
 

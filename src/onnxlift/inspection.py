@@ -11,7 +11,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnxlift.ir.graph.schema import schema_for
-from onnxlift.ir.graph.types import FLOATS, Dim, type_of
+from onnxlift.ir.graph.types import FLOATS, Dim, shape_text, type_of
 from onnxlift.ir.graph.walk import Region, all_nodes, regions
 from onnxlift.ir.load import load
 from onnxlift.lifting.ops import registry
@@ -30,8 +30,7 @@ class ValueInfo:
     shape: tuple[Dim, ...] | None
 
     def __str__(self) -> str:
-        shape = "(?)" if self.shape is None else f"({', '.join('?' if d is None else str(d) for d in self.shape)})"
-        return plain(f"{self.name}  {self.type}  {shape}")
+        return plain(f"{self.name}  {self.type}  {shape_text(self.shape)}")
 
 
 @dataclass(frozen=True)
@@ -100,8 +99,8 @@ class Inspection:
 def inspect(source: Any) -> Inspection:
     """Describe the model in `source`: a path, bytes, an `onnx.ModelProto` or an `onnx_ir.Model`.
 
-    The weights are not read."""
-    model = load(source)
+    The weights are not read; external data need not be there."""
+    model = load(source, with_data=False)
     path = Path(source) if isinstance(source, str | os.PathLike) else None
     constants = [
         v.const_value for region in regions(model) for v in region.graph.initializers.values() if v.const_value

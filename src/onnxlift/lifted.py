@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.graph.types import TORCH_DTYPE, ValueType
 from onnxlift.ir.reading.tensors import DataFile, FileTensor
 from onnxlift.lifting.modules.members.ties import find_ties
 from onnxlift.lifting.modules.module import Entry, Module, state_entries
@@ -23,6 +24,7 @@ from onnxlift.lifting.text.named import named_things
 from onnxlift.lifting.text.save import save_files
 from onnxlift.lifting.text.source_map import MappedName, Readers, SourceMap, map_source
 from onnxlift.lifting.text.weights import MAX_SHARD_SIZE, Progress, constants_name, stored_bytes, write_weights
+from onnxlift.rewriting.element_type import parse_dtype
 from onnxlift.rewriting.history import History
 
 from .report import LiftReport
@@ -30,6 +32,7 @@ from .stages import Record
 from .unforeseen import answered
 
 if TYPE_CHECKING:
+    import torch
     from torch import nn
 
 
@@ -49,9 +52,12 @@ class Lifted:
         node_count: int = 0,
         readers: Readers | None = None,
         warnings: tuple[str, ...] = (),
+        structures: Mapping[str, int] | None = None,
         dump: GraphDump | None = None,
         max_shard_size: int = MAX_SHARD_SIZE,
         history: History | None = None,
+        stored_types: Mapping[str, ValueType] | None = None,
+        precisions: tuple[ir.DataType | None, ...] = (),
     ) -> None:
         self.name = name
         self.model = model
@@ -65,9 +71,20 @@ class Lifted:
         self._node_count = node_count
         self._readers = readers or {}
         self._warnings = warnings
+        self._structures = structures or {}
         self._dump = dump or GraphDump()
         self._max_shard_size = max_shard_size
         self._history = history
+        self.stored_types = stored_types or {}
+        """Input or output -> its type in the file. In another precision (`lift(dtype=...)`) the source has another."""
+        self.precisions = precisions
+        """The type of most of the weights, in the file and in the source; None if there is no floating-point type."""
+
+    def __repr__(self) -> str:
+        report = self.report
+        return (
+            f"Lifted({self.name!r}: {report.nodes:,} nodes, {report.parameters:,} parameters, {report.lines:,} lines)"
+        )
 
     @property
     def source(self) -> str:
@@ -118,13 +135,15 @@ class Lifted:
             lines=len(self.source.splitlines()),
             kernels=tuple(self._source.kernels),
             warnings=self._warnings,
+            structures=self._structures,
         )
 
-    def module(self, train: bool = False) -> nn.Module:
+    def module(self, train: bool = False, dtype: torch.dtype | str | None = None) -> nn.Module:
         """Execute `source` and return a live module with the weights loaded.
 
         The module is in eval mode, or in train mode if `train`: then dropout drops elements, and a batch norm uses the
-        statistics of the batch and updates its running statistics."""
+        statistics of the batch and updates its running statistics. With `dtype`, its floating-point parameters and
+        buffers are converted to that type."""
         import torch
 
         from .run import execute, to_torch
@@ -140,6 +159,9 @@ class Lifted:
         for key, entry in self._constants.items():
             owner, _, name = key.rpartition(".")
             module.get_submodule(owner).register_buffer(name, to_torch(entry.weight.array()), persistent=False)
+        element = parse_dtype(dtype)
+        if element is not None:
+            module.to(getattr(torch, TORCH_DTYPE[element]))
         return module.train(train)
 
     def save(

@@ -15,24 +15,28 @@ import onnx_ir as ir
 
 from onnxlift.ir import stages as reading
 from onnxlift.ir.editing.near_misses import noting
+from onnxlift.ir.graph.types import type_of
 from onnxlift.ir.load import load
 from onnxlift.lifting import stages as lifting
 from onnxlift.lifting.code.identifiers import file_stem
 from onnxlift.lifting.modules.members.member_order import registration_order
+from onnxlift.lifting.modules.members.untrained import untrained_constants
 from onnxlift.lifting.ops import registry
 from onnxlift.lifting.ops.layer_nodes import function_weights
-from onnxlift.lifting.stages import CLASSES, LOWERING, NAMING, RESTRUCTURING, STATEMENTS, TREE, WRITING, Lift
+from onnxlift.lifting.stages import Lift
+from onnxlift.lifting.structures import Candidate, Choice, choose_structure
 from onnxlift.lifting.text.dump import GraphDump
 from onnxlift.lifting.text.file import Header
 from onnxlift.lifting.text.source_map import readers_of
 from onnxlift.lifting.text.weights import MAX_SHARD_SIZE
 from onnxlift.lifting.tree.paths import no_paths
 from onnxlift.rewriting import stages as rewriting
+from onnxlift.rewriting.element_type import own_type
 from onnxlift.rewriting.history import History
 from onnxlift.rewriting.stages import IDIOMS, NORMAL_FORM, RESTORING, SIMPLIFYING
 from onnxlift.stages import Record, both
 
-from .errors import OnnxLiftError, UnsupportedError
+from .errors import OnnxLiftError
 from .lifted import Lifted
 from .unforeseen import answered
 
@@ -49,6 +53,7 @@ def run(
     flat: bool = False,
     max_shard_size: int = MAX_SHARD_SIZE,
     explain: bool = False,
+    dtype: ir.DataType | None = None,
 ) -> Lifted:
     """The model in `source`, lifted; or only transcribed node by node into one class, if it is to be `flat`."""
     _check_names(skip_passes)
@@ -57,6 +62,7 @@ def run(
         dump = GraphDump()
         model = load(source, record)
         name = file_stem(name or name_of(source, model))
+        file_name = file_name_of(source) or f"{name}.onnx"
         operators = Counter(node.op_type for node in model.graph.all_nodes())
         control_flow = [op for op in ("If", "Loop", "Scan") if op in operators]
         readers = readers_of(model)
@@ -65,40 +71,51 @@ def run(
             history("reading", model)
             record.observer = history
             history.near_misses = stack.enter_context(noting(lambda: record.at[1]))
-        lift = Lift(
-            model, Header(name, operators.total(), control_flow), registration_order(model.graph), max_shard_size
-        )
+        header = Header(name, operators.total(), control_flow, file_name)
+        lift = Lift(model, header, registration_order(model.graph), max_shard_size)
         record.run(NORMAL_FORM, model, supported=registry.is_supported, keep=registry.is_users)
         dump("normal form", model)  # until then, values have no types that could be shown
         record.observer = dump if history is None else both(dump, history)
-        record.run(RESTORING, model)
+        stored = {value.name or "": type_of(value) for value in (*model.graph.inputs, *model.graph.outputs)}
+        precisions = [own_type(model)]
+        record.run(RESTORING, model, dtype=dtype)
+        precisions.append(own_type(model))
         if simplify:
             record.run(SIMPLIFYING, model)
         if flat:
             lift.paths = no_paths(model.graph)
+            choice = Choice(Candidate(lift, record, dump))
+            choice.chosen.write()
         else:
             record.run(IDIOMS, model, function_weights=function_weights)
-            record.run(TREE, lift)
-        record.run(LOWERING, lift, record=record)
-        if lift.failures:
-            raise UnsupportedError(f"{name}.onnx", lift.failures, operators.total())
-        for stage in (RESTRUCTURING, CLASSES, STATEMENTS, NAMING, WRITING):
-            record.run(stage, lift)
+            choice = choose_structure(Candidate(lift, record, dump))
+        lift = choice.chosen.lift
         return Lifted(
             name,
             lift.source,
             lift.root,
-            model,
-            record,
+            lift.model,
+            choice.chosen.record,
             node_count=operators.total(),
             readers=readers,
-            warnings=tuple(lift.warnings),
-            dump=dump,
+            warnings=(
+                *lift.warnings,
+                *untrained_constants(lift.entries),
+                *([SLOW] if precisions[-1] == ir.DataType.FLOAT16 else []),
+            ),
+            structures=choice.lines,
+            dump=choice.chosen.dump,
             max_shard_size=max_shard_size,
             history=history,
+            stored_types=stored,
+            precisions=tuple(precisions),
         )
 
 
+SLOW = (
+    "float16 takes seconds a layer on a CPU. To run the model there, lift it in float32 (--dtype float32), or load "
+    "it in float32 (load(dtype=torch.float32))."
+)
 MANY_OBJECTS = 200_000
 _hidden = False
 """Whether objects of a large model may be gone without the collector knowing that there is something to collect."""
@@ -143,6 +160,13 @@ def _check_names(skip_passes: Collection[str]) -> None:
 
 
 def name_of(source: Any, model: ir.Model) -> str:
-    if isinstance(source, str | os.PathLike):
-        return Path(source).stem
-    return model.graph.name or "model"
+    """Return the name of a model: that of its file without the suffix, or else that of its graph."""
+    file_name = file_name_of(source)
+    return Path(file_name).stem if file_name else model.graph.name or "model"
+
+
+def file_name_of(source: Any) -> str:
+    """Return the name of the file that a model comes from; empty if it comes from none."""
+    if not isinstance(source, str | os.PathLike):
+        source = getattr(source, "name", None) if hasattr(source, "read") else None
+    return Path(source).name if isinstance(source, str | os.PathLike) else ""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 WIDTH = 100
 _INDENT = 17
+_NUMBER = re.compile(r"(?<![A-Za-z])\d+")
 _JOINED = "\xa0"
 """A space at which `_row` does not break a line."""
 
@@ -18,7 +20,9 @@ class LiftReport:
     """The numbers that tell what happened when a model was lifted; readable when printed.
 
     `steps` is stage -> step -> number of changes, without the steps that changed nothing. `restless` names the stages
-    that still changed something in the last round that is allowed."""
+    that still changed something in the last round that is allowed. `structures` is empty if the modules come from names
+    that are the original's, or clearly pay. Otherwise it has the lines of each source that was tried, by what the
+    modules come from ("names", "repetition" or "none"), the one that was chosen first."""
 
     name: str
     nodes: int
@@ -30,6 +34,7 @@ class LiftReport:
     lines: int
     kernels: tuple[str, ...]
     warnings: tuple[str, ...]
+    structures: Mapping[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain dicts and lists, for `json.dumps`."""
@@ -40,6 +45,7 @@ class LiftReport:
             ("nodes", f"{self.nodes:,}"),
             ("parameters", f"{self.parameters:,} ({format_bytes(self.weight_bytes)} of weights)"),
             ("source", f"{_count(self.lines, 'line')}, {_count(self.classes, 'class', 'classes')}"),
+            ("structure", _chosen(self.structures)),
             *((stage, _counts(counts)) for stage, counts in self.steps.items()),
             ("not at rest", ", ".join(self.restless)),
             ("kernels", ", ".join(self.kernels)),
@@ -57,6 +63,14 @@ def format_bytes(size: float) -> str:
     return f"{size:,.1f} TB"
 
 
+def patterns(names: Iterable[str]) -> list[str]:
+    """Write names for people: those that differ only in numbers are one, `blocks.*.scale (12)`."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(_NUMBER.sub("*", name), []).append(name)
+    return [names[0] if len(names) == 1 else f"{text} ({len(names)})" for text, names in groups.items()]
+
+
 def _count(number: int, word: str, plural: str = "") -> str:
     return f"{number:,} {word if number == 1 else plural or word + 's'}"
 
@@ -69,3 +83,9 @@ def _row(title: str, text: str) -> str:
 
 def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name}{_JOINED}{count:,}" for name, count in counts.items())
+
+
+def _chosen(structures: Mapping[str, int]) -> str:
+    """Say which structure was chosen over which, each with the lines of its source."""
+    texts = [f"{name}{_JOINED}({_count(lines, 'line')})".replace(" ", _JOINED) for name, lines in structures.items()]
+    return f"{texts[0]}, chosen over {' and '.join(texts[1:])}" if len(texts) > 1 else ""

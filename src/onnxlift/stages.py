@@ -173,6 +173,11 @@ class Record:
         if stage.rounds > 1:
             self.restless.append(stage.name)
 
+    def copied(self) -> Record:
+        """Return a record of the same that goes on by itself, and that nobody observes."""
+        changes = {stage: Counter(counts) for stage, counts in self.changes.items()}
+        return Record(self.skip, None, changes, [*self.restless], self.at)
+
     def _round(self, stage: Stage, subject: Any, environment: Mapping[str, Any]) -> bool:
         """Run every step once; gives whether another round is called for."""
         counts = self.changes.setdefault(stage.name, Counter())

@@ -8,9 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
-from onnx import helper, parser
+from onnx import helper, numpy_helper, parser
 
 import onnxlift
 from ir.reading.broken_files import TABLE, BrokenFile
@@ -175,7 +176,9 @@ def test_unsupported_operators_are_one_message(run, tmp_path: Path) -> None:  # 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("broken", TABLE, ids=lambda broken: broken.name)
 def test_broken_files_are_one_message(run, broken: BrokenFile, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    status, out, err = run("inspect", broken.build(tmp_path))
+    # `inspect` does not look for external data, so it has no reason to complain about it.
+    command = ["convert", "-o", tmp_path / "out"] if broken.name.startswith("external_") else ["inspect"]
+    status, out, err = run(*command, broken.build(tmp_path))
     assert (status, out) == (1, "")
     assert err.startswith("onnxlift: ") and broken.says in err and err.count("\n") == 1
 
@@ -202,3 +205,48 @@ def test_a_closed_pipe_is_no_error() -> None:
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.stdout == "ai.onnx: 1"[:10] or done.stdout.startswith("ai.onnx")
     assert "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
+
+
+def test_messages_and_docstrings_have_the_name_of_the_file(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "class.onnx"
+    onnx.save(
+        parser.parse_model('<ir_version: 9, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }'),
+        path,
+    )
+    status, _, _ = run("convert", path, "-o", tmp_path / "out", "--name", "other")
+    assert status == 0
+    assert (tmp_path / "out/other.py").read_text().startswith('"""Lifted from class.onnx: 1 node')
+    unknown = '<ir_version: 9, opset_import: ["" : 17, "acme" : 1]> g (float[2] x) => (float[2] y) { y = acme.No(x) }'
+    onnx.save(parser.parse_model(unknown), path)
+    status, _, error = run("convert", path, "-o", tmp_path / "out", "--name", "other")
+    assert status == 1 and "cannot lift class.onnx" in error
+
+
+def test_inspect_needs_no_external_data(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "external.onnx"
+    proto = parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17]> g (float[2, 8] x) => (float[2, 8] y) { y = Mul(x, w) }'
+    )
+    proto.graph.initializer.append(numpy_helper.from_array(np.ones((2, 8), np.float32), "w"))
+    onnx.save(proto, path, save_as_external_data=True, size_threshold=0, location="external.data")
+    (tmp_path / "external.data").unlink()
+    status, out, _ = run("inspect", path)
+    assert status == 0 and "16 (64 bytes of weights)" in out
+    assert run("convert", path, "-o", tmp_path / "out")[0] == 1
+
+
+def test_a_precision_can_be_chosen(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "half.onnx"
+    proto = parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17]> g (float16[n, 4] x) => (float16[n, 4] y) { y = Mul(x, w) }'
+    )
+    proto.graph.initializer.append(numpy_helper.from_array(np.arange(1, 5, dtype=np.float16), "w"))
+    onnx.save(proto, path)
+    status, out, _ = run("convert", path, "-o", tmp_path / "half")
+    assert status == 0 and "float16 takes seconds" in out
+    status, out, _ = run("convert", path, "-o", tmp_path / "full", "--dtype", "float32", "--verify")
+    assert status == 0 and "matches" in out and "takes seconds" not in out
+    assert "float32  (n, 4)" in (tmp_path / "full/half.py").read_text()
+    assert run("verify", path, "--dtype", "float32")[0] == 0
+    status, _, error = run("verify", path, "--dtype", "int8")
+    assert status == 1 and "it is one of float32" in error

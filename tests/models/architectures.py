@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from models import Inputs, convnets, regnet, torch_models
+from models import Inputs, audio, convnets, hybrids, regnet, shifted_windows, torch_models
 from models.network import BATCH, MASKED, SEQUENCE, VOCABULARY, Network, floats, masked_tokens
 
 _PIXELS = floats(3, 32, 32, name="pixel_values")
@@ -55,6 +55,10 @@ def _samples(random: np.random.Generator, batch: int) -> Inputs:
     return {"input_values": random.standard_normal((batch, 400 + 20 * batch)).astype(np.float32)}
 
 
+def _waveform(random: np.random.Generator, batch: int) -> Inputs:
+    return {"waveform": random.standard_normal((batch, 1, 70 + 6 * batch)).astype(np.float32)}
+
+
 def _spectrogram(random: np.random.Generator, batch: int) -> Inputs:
     features = random.standard_normal((batch, 16, 40)).astype(np.float32)
     return {"input_features": features, "decoder_input_ids": _target(random, batch)}
@@ -72,7 +76,13 @@ ARCHITECTURES = (
     Network("efficientnet", convnets.EfficientNet, floats(3, 32, 32), {"x": BATCH}, "logits", optimise=False),
     Network("regnet", regnet.RegNet, floats(3, 32, 32), {"x": BATCH}, "logits", optimise=False),
     Network("convnext", convnets.ConvNeXt, floats(3, 32, 32), {"x": BATCH}, "logits"),
+    Network("efficientformer", hybrids.EfficientFormer, floats(3, 64, 64), {"x": BATCH}, "logits", optimise=False),
+    Network("poolformer", hybrids.PoolFormer, floats(3, 32, 32), {"x": BATCH}, "logits"),
+    Network("levit", hybrids.Levit, floats(3, 64, 64), {"x": BATCH}, "logits", optimise=False),
+    Network("beit", hybrids.Beit, floats(3, 32, 32), {"x": BATCH}, "logits"),
     Network("swin", convnets.Swin, floats(3, 32, 32), {"x": BATCH}, "logits"),
+    Network("swin_padded", shifted_windows.SwinTransformer, floats(3, 92, 96), {"x": BATCH}, "logits"),
+    Network("conv_tasnet", audio.ConvTasNet, _waveform, {"waveform": {0: "batch", 2: "frames"}}, "voices"),
     _encoder("roberta", "RobertaModel", pad_token_id=1),
     _encoder("distilbert", "DistilBertModel", dim=32, hidden_dim=48, n_layers=3, n_heads=4),
     _encoder("electra", "ElectraModel", embedding_size=16),

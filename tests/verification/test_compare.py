@@ -8,14 +8,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from onnxlift.verification.compare import Comparison, compare
+from onnxlift.verification.compare import Comparison, Judgement, compare
 
 RANDOM = np.random.default_rng(0)
 VALUES = RANDOM.standard_normal((4, 5))
 
 
 def one(actual: Any, expected: Any, **tolerances: float) -> Comparison:
-    (comparison,) = compare("y", actual, expected, **tolerances)
+    (comparison,) = compare("y", actual, expected, Judgement(**tolerances))
     return comparison
 
 

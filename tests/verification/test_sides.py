@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 import onnxlift
-from onnxlift.verification.candidate import run_candidate
+from onnxlift.verification.candidate import load_candidate
 from onnxlift.verification.locate import match_lines, probes_of
 from onnxlift.verification.model_file import model_file
 from onnxlift.verification.reference import run_reference
@@ -131,7 +131,7 @@ def test_probes_record_what_statements_assign(tmp_path: Path) -> None:
     lifted = onnxlift.lift(chain(), name="chain")
     source = lifted.save(tmp_path)[0]
     probes = probes_of(lifted.source_map, match_lines(lifted.source, lifted.source), {"a", "b", "c"})
-    values = run_candidate(source, {"x": X}, ["y"], probes)
+    values = load_candidate(source, probes).run({"x": X}, ["y"])
     _, expected = run_reference(saved(chain(), tmp_path), tmp_path, {"x": X}, ["y"], ["a", "b", "c"], "onnxruntime")
     assert set(values) > {"y"}, "nothing was recorded"
     for name, value in values.items():
@@ -144,7 +144,7 @@ def test_strings_and_odd_types_reach_the_module(tmp_path: Path) -> None:
         "return lambda", "from torch import nn\n    m = nn.Identity()\n    m.forward = lambda"
     ) + "    return m\n")  # fmt: skip
     text, half = np.array(["a"], dtype=object), np.array([1.5]).astype(ml_dtypes.bfloat16)
-    values = run_candidate(source, {"text": text, "half": half}, ["t", "s"], None)
+    values = load_candidate(source).run({"text": text, "half": half}, ["t", "s"])
     assert values["t"].tolist() == ["a"]
     assert values["s"][1].dtype == half.dtype and float(values["s"][1][0]) == 2.5
 

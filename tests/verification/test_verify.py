@@ -75,7 +75,7 @@ class FakeSides:
         self.answers = {"lifted": lifted, "reference": reference}
         self.crash_of_onnxruntime = False
         monkeypatch.setattr(verification, "run_child", self.run)
-        monkeypatch.setattr(verification, "read_values", lambda path: dict(self.answers[path.name]))
+        monkeypatch.setattr(verification, "read_values", lambda path: dict(self.answers.get(path.name, reference)))
 
     def run(self, job: Path, task: dict[str, str], who: str, limits: Limits) -> dict[str, str]:
         if self.crash_of_onnxruntime and who == "ONNX Runtime":
@@ -133,9 +133,74 @@ def test_a_report_is_given_even_if_looking_inside_fails(monkeypatch: pytest.Monk
     assert report.notes == ("cannot look inside: the lifted model took more than 1 GB of memory",)
 
 
-def test_sizes_that_do_not_suit_the_model_are_told() -> None:
-    text = "g (float[n, 1, time] x, float[1, 1, 99] w) => (float[n, 1, frames] y) { y = Conv(x, w) }"
-    model = parser.parse_model(f'<ir_version: 9, opset_import: ["" : 17]> {text}')
-    with pytest.raises(VerifyError, match=r"It ran on x float32 \(2, 1, \d+\); .* give them with --dim or --shape"):
-        onnxlift.verify(model)
-    assert onnxlift.verify(model, dims={"time": 120}).passed
+def half(body: str, size: int = 64) -> onnx.ModelProto:
+    head = f'<ir_version: 9, opset_import: ["" : 17]> g (float[n, {size}] x) => (float[n, {size}] y)'
+    proto = parser.parse_model(f"{head} {{ {body} }}")
+    weight = np.random.default_rng(0).standard_normal((size, size)).astype(np.float16)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, "weight"))
+    return proto
+
+
+HALF = "h = Cast<to = 10>(x) a = MatMul(h, weight) b = MatMul(a, weight) y = Cast<to = 1>(b)"
+
+
+def test_a_model_that_computes_in_half_precision_is_judged_by_it() -> None:
+    report = onnxlift.verify(half(HALF))
+    assert report.passed and report.outputs[0].dtype == "float32"
+    assert any("float16" in note and "--dtype float32" in note for note in report.notes)
+
+
+def test_rounding_of_half_precision_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = np.linspace(-4, 4, 128, dtype=np.float32).reshape(2, 64)
+    FakeSides(monkeypatch, {"y": expected * np.float32(1.004)}, {"y": expected})
+    report = verification.verify(half(HALF), lifted=onnxlift.lift(half(HALF)))
+    assert report.passed and "rounding: the model computes in float16" in str(report)
+    full = onnxlift.lift(small("y = Neg(x)"))
+    FakeSides(monkeypatch, {"y": np.float32([1, 2, 3.1])}, {"y": np.float32([1, 2, 3])})
+    assert not verification.verify(small("y = Neg(x)"), lifted=full).passed
+
+
+def test_what_onnxruntime_differs_from_itself_by_is_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    sides = FakeSides(monkeypatch, {"y": np.float32([1, 2, 3.1])}, {"y": np.float32([1, 2, 3])})
+    sides.answers["optimised"] = {"y": np.float32([1, 2.09, 3])}
+    lifted = onnxlift.lift(small("y = Neg(x)"))
+    report = verification.verify(small("y = Neg(x)"), lifted=lifted)
+    assert report.passed
+    assert "rounding: the reference differs from itself by up to 0.09 with and without its optimisations" in str(report)
+    assert not verification.verify(small("y = Neg(x)"), lifted=lifted, rtol=1e-3).passed, "the user decides"
+    sides.answers["optimised"] = {"y": np.float32([1, 2.01, 3])}
+    assert not verification.verify(small("y = Neg(x)"), lifted=lifted).passed
+    sides.answers["optimised"] = {"y": np.float32([1, np.nan, 3])}
+    assert not verification.verify(small("y = Neg(x)"), lifted=lifted).passed
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+def test_a_model_is_verified_in_another_precision(dtype: str, tmp_path: Path) -> None:
+    assert onnxlift.verify(half(HALF), dtype=dtype, trace=True).passed
+    saved = onnxlift.lift(half(HALF), name="halves").save(tmp_path)[0]
+    assert onnxlift.verify(half(HALF), dtype=dtype, against=saved).passed
+
+
+def test_inputs_and_outputs_of_half_precision_are_converted_on_the_way() -> None:
+    head = '<ir_version: 9, opset_import: ["" : 17]> g (float16[n, 4] x) => (float16[n, 4] y)'
+    proto = parser.parse_model(f"{head} {{ y = Mul(x, scale) }}")
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.arange(1, 5, dtype=np.float16), "scale"))
+    report = onnxlift.verify(proto, dtype="float32")
+    assert report.passed and report.inputs == {"x": "float16 (2, 4)"} and not report.notes
+
+
+def test_a_syntax_error_in_the_file_is_no_question_of_sizes(tmp_path: Path) -> None:
+    source = tmp_path / "edited.py"
+    source.write_text("class Net(nn.Module:\n    pass\n")
+    with pytest.raises(VerifyError) as raised:
+        onnxlift.verify(transformer_block(), against=source)
+    assert "SyntaxError" in str(raised.value) and "edited.py, line 1" in str(raised.value)
+    assert "size" not in str(raised.value) and "--shape" not in str(raised.value)
+
+
+def test_a_lifted_model_that_fails_where_onnxruntime_does_not_is_at_fault(tmp_path: Path) -> None:
+    source = onnxlift.lift(transformer_block(), name="block").save(tmp_path)[0]
+    source.write_text(source.read_text().replace("F.relu(", "F.does_not_exist("))
+    with pytest.raises(VerifyError, match="the lifted model failed: AttributeError") as raised:
+        onnxlift.verify(transformer_block(), against=source)
+    assert "at fault" not in str(raised.value)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import Flat, Model, NoSimplify, SkipPass, progress
+from .options import Dtype, Flat, Model, NoSimplify, SkipPass, progress
 
 
 def convert(
@@ -19,6 +19,7 @@ def convert(
     no_simplify: NoSimplify = False,
     skip_pass: SkipPass = None,
     flat: Flat = False,
+    dtype: Dtype = None,
     max_shard_size: Annotated[
         str, typer.Option(metavar="SIZE", help="Spread larger weights over several files (500MB, 2GiB).")
     ] = "5GB",
@@ -58,6 +59,7 @@ def convert(
             flat=flat,
             max_shard_size=max_shard_size,
             explain=bool(explain),
+            dtype=dtype,
         )
     if explain:
         print("\n\n".join(str(lifted.explain(each)) for each in explain))

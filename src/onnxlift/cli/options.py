@@ -25,6 +25,14 @@ SkipPass = Annotated[
         "--skip-pass", metavar="NAME", help="A step to leave out (`onnxlift passes` lists them). May be repeated."
     ),
 ]
+Dtype = Annotated[
+    str | None,
+    typer.Option(
+        "--dtype",
+        metavar="TYPE",
+        help="Lift the model in another precision: float32, float16, bfloat16 or float64. Integers stay.",
+    ),
+]
 Flat = Annotated[bool, typer.Option("--flat", help="Transcribe node by node into one class: no modules, no idioms.")]
 
 DEBUG = "ONNXLIFT_DEBUG"

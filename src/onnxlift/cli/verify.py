@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import Json, Model, NoSimplify, SkipPass, parse_dims, parse_shapes, progress
+from .options import Dtype, Json, Model, NoSimplify, SkipPass, parse_dims, parse_shapes, progress
 
 
 def verify(
@@ -32,8 +32,12 @@ def verify(
     trace: Annotated[
         bool, typer.Option("--trace", help="Compare values inside the model also if all is well.")
     ] = False,
+    no_gradients: Annotated[
+        bool, typer.Option("--no-gradients", help="Do not call the lifted model with gradients on as well.")
+    ] = False,
     no_simplify: NoSimplify = False,
     skip_pass: SkipPass = None,
+    dtype: Dtype = None,
     timeout: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="What each side may take.")] = 300.0,
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="What each side may take: 8GB. By default most of what is free.")
@@ -43,7 +47,9 @@ def verify(
     """Run the lifted model and ONNX Runtime on the same inputs, and compare.
 
     Inputs that are not given are made up from the model. If an output differs, the report shows the first value inside
-    the model that does, and the line of source that computes it. The exit status is 1 unless everything matches.
+    the model that does, and the line of source that computes it. The lifted model is also called with gradients on,
+    forward and backward, and the report says which parameters get none. The exit status is 1 unless everything matches
+    and that works.
 
     Example: onnxlift verify resnet50.onnx --dim batch=4
 
@@ -62,10 +68,12 @@ def verify(
             rtol=rtol,
             atol=atol,
             trace=trace,
+            gradients=not no_gradients,
             timeout=timeout,
             memory=memory,
             simplify=not no_simplify,
             skip_passes=skip_pass or (),
+            dtype=dtype,
         )
     if json:
         from json import dumps

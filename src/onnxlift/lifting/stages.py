@@ -32,6 +32,7 @@ from onnxlift.lifting.modules.statements.inline import inline
 from onnxlift.lifting.modules.statements.shared_sizes import share_sizes
 from onnxlift.lifting.modules.statements.size_sources import read_at_hand
 from onnxlift.lifting.names.class_names import name_classes
+from onnxlift.lifting.names.detection_roles import mark_detections
 from onnxlift.lifting.text.built_weights import check_weights
 from onnxlift.lifting.text.file import Header, SavedWeights, Source, assemble, format_source
 from onnxlift.lifting.text.gate import check_source
@@ -40,9 +41,10 @@ from onnxlift.lifting.tree.build import build_tree
 from onnxlift.lifting.tree.families import find_families
 from onnxlift.lifting.tree.local_activations import activate_locally
 from onnxlift.lifting.tree.local_positions import count_locally
-from onnxlift.lifting.tree.paths import ModulePaths, find_inner_paths, find_paths
+from onnxlift.lifting.tree.paths import ModulePaths, find_inner_paths, find_paths, no_paths
 from onnxlift.lifting.tree.repetition import find_repetition
 from onnxlift.lifting.tree.roles import name_projections
+from onnxlift.lifting.tree.structure import Structure
 from onnxlift.stages import Record, Stage, step
 
 MOST_ATTEMPTS = 4
@@ -51,12 +53,13 @@ MOST_ATTEMPTS = 4
 @dataclass
 class Lift:
     """A model on its way from a graph to a file. `paths` is what the tree stage finds out, `root` the lowered model,
-    `writers` hold the classes from which `source` is written."""
+    `writers` hold the classes from which `source` is written. `structure` says what the modules are to come from."""
 
     model: ir.Model
     header: Header
     registered: Registered = field(default_factory=dict)
     max_shard_size: int = 0
+    structure: Structure = Structure.NAMES
     paths: ModulePaths = field(default_factory=ModulePaths)
     root: Module = field(default_factory=lambda: Module(()))
     failures: Sequence[UnsupportedNode] = ()
@@ -79,20 +82,21 @@ class Lift:
 @step("module-paths", optional=False)
 def module_paths(lift: Lift) -> int:
     """Every node gets a path of modules, from the exporter's metadata, the names of weights, or its own name."""
-    lift.paths = find_paths(lift.model.graph)
+    by_name = lift.structure is Structure.NAMES
+    lift.paths = find_paths(lift.model.graph) if by_name else no_paths(lift.model.graph)
     return len(set(lift.paths.by_node.values()) - {()})
 
 
 @step("numbered-blocks", after={"module-paths": "it is for graphs in which no path was found"})
 def numbered_blocks(lift: Lift) -> int:
     """Nodes whose flat names begin with the same numbered word (`layer1a_conv`, `layer1a_bn`) are one module."""
-    return find_families(lift.model.graph, lift.paths)
+    return find_families(lift.model.graph, lift.paths) if lift.structure is Structure.NAMES else 0
 
 
 @step("repetition", after={"numbered-blocks": "names that say something are worth more than what repeats"})
 def repetition(lift: Lift) -> int:
     """In a graph without names that say anything, runs of equal nodes become modules."""
-    return find_repetition(lift.model.graph, lift.paths)
+    return find_repetition(lift.model.graph, lift.paths, only_weights=lift.structure is Structure.NONE)
 
 
 @step("projections", after={"repetition": "modules that it found have their projections named"})
@@ -108,7 +112,8 @@ def projections(lift: Lift) -> int:
 )
 def inner_paths(lift: Lift) -> int:
     """Nodes in branches and loops get a path of modules as well."""
-    return 0 if lift.paths.guessed else find_inner_paths(lift.model.graph, lift.paths)
+    by_name = lift.structure is Structure.NAMES and not lift.paths.guessed
+    return find_inner_paths(lift.model.graph, lift.paths) if by_name else 0
 
 
 @step("local-positions", after={"inner-paths": "it has to know the modules of all who read a position"})
@@ -277,6 +282,7 @@ def arranging(lift: Lift) -> int:
 @step("variables", optional=False)
 def variables(lift: Lift) -> int:
     """Variables are called by the graph's names, by what callers and callees call them, or by their role."""
+    mark_detections(lift.model)
     for writer in (*lift.writers, *reversed(lift.writers), *lift.writers):  # names travel up, down, and up again
         writer.name_variables()
     return sum(len(writer.variables.names) for writer in lift.forwards())

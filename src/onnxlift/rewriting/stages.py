@@ -9,6 +9,7 @@ from onnxlift.ir.graph.marks import DOMAIN
 from onnxlift.ir.graph.walk import all_nodes, mark_flat
 from onnxlift.ir.inference.infer import infer
 from onnxlift.rewriting import idioms, normal_form, restoring, simplifying
+from onnxlift.rewriting.element_type import change_type
 from onnxlift.rewriting.normal_form import dead_code
 from onnxlift.stages import Stage, Step, step, steps_in
 
@@ -47,10 +48,19 @@ NORMAL_FORM = Stage(
     steps_in(normal_form, infer_types, find_flat_graphs),
     rounds=3,
 )
+_RESTORING = steps_in(restoring)
 RESTORING = Stage(
     "restoring",
     "what exporters folded, merged or dropped is undone",
-    steps_in(restoring),
+    (
+        *_RESTORING,
+        Step(
+            "element-type",
+            change_type,
+            after={each.name: "it compares the numbers that the file holds" for each in _RESTORING},
+            optional=False,
+        ),
+    ),
 )
 SIMPLIFYING = Stage(
     "simplifying",

@@ -22,15 +22,60 @@ Probes = Mapping[str, Mapping[str, Sequence[str | None]]]
 """Line of a statement (as text) -> path of a module -> the names of the ONNX values that it assigns in that module."""
 
 
-def run_candidate(
-    source: Path, inputs: Mapping[str, Any], outputs: Sequence[str], probes: Probes | None
-) -> dict[str, Any]:
-    """Run the file `source`, and return the values of `outputs` by name.
+class Candidate:
+    """The lifted model, ready to run.
 
-    With `probes`, the values that these name come first, in the order in which they were computed. The file is
-    executed: call this only with a file that we wrote, or that the user trusts."""
-    tree = ast.parse(source.read_text(encoding="utf-8"), str(source))
+    Inputs are converted to the types of torch that `input_types` names."""
+
+    def __init__(
+        self, model: torch.nn.Module, recorder: Recorder, input_types: Mapping[str, str] | None = None
+    ) -> None:
+        self.model = model
+        self.recorder = recorder
+        self.input_types = input_types or {}
+
+    def arguments(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """Return the arguments of a call, made anew: a model may change them."""
+        return [_in_type(to_argument(value), self.input_types.get(name)) for name, value in inputs.items()]
+
+    def run(self, inputs: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Any]:
+        """Return the values of `outputs` by name. The values that probes name come first, as they were computed."""
+        with torch.no_grad():
+            results = self.model(*self.arguments(inputs))
+        values = results if isinstance(results, tuple) and len(outputs) != 1 else (results,)
+        if len(values) != len(outputs):
+            raise TypeError(f"forward returned {len(values)} values, and the ONNX model has {len(outputs)} outputs")
+        return {**self.recorder.values, **{name: to_result(value) for name, value in zip(outputs, values, strict=True)}}
+
+
+class LoadingError(Exception):
+    """The file could not be loaded, so that no input can be at fault. Its cause says why."""
+
+
+def load_candidate(
+    source: Path,
+    probes: Probes | None = None,
+    input_types: Mapping[str, str] | None = None,
+    dtype: str | None = None,
+) -> Candidate:
+    """Load the model of the file `source`, which records the values that `probes` name when it runs.
+
+    Its weights are converted to `dtype`, if it is given. The file is executed: call this only with a file that we
+    wrote, or that the user trusts."""
     recorder = Recorder(probes or {})
+    try:
+        model = _load(source, probes, recorder)
+    except Exception as error:
+        raise LoadingError from error
+    if dtype is not None:
+        model.to(getattr(torch, dtype))
+    recorder.paths = {id(child): path for path, child in model.named_modules()}
+    return Candidate(model, recorder, input_types)
+
+
+def _load(source: Path, probes: Probes | None, recorder: Recorder) -> torch.nn.Module:
+    """Execute the file, and return the module that its `load` gives."""
+    tree = ast.parse(source.read_text(encoding="utf-8"), str(source))
     if probes:
         instrument(tree, probes)
     module = types.ModuleType(source.stem)
@@ -38,14 +83,14 @@ def run_candidate(
     module.__dict__[PROBE] = recorder
     sys.modules[module.__name__] = module
     exec(compile(tree, str(source), "exec"), module.__dict__)
-    model = module.__dict__["load"]()
-    recorder.paths = {id(child): path for path, child in model.named_modules()}
-    with torch.no_grad():
-        results = model(*(to_argument(value) for value in inputs.values()))
-    values = results if isinstance(results, tuple) and len(outputs) != 1 else (results,)
-    if len(values) != len(outputs):
-        raise TypeError(f"forward returned {len(values)} values, and the ONNX model has {len(outputs)} outputs")
-    return {**recorder.values, **{name: to_result(value) for name, value in zip(outputs, values, strict=True)}}
+    model: torch.nn.Module = module.__dict__["load"]()
+    return model
+
+
+def _in_type(value: Any, dtype: str | None) -> Any:
+    if isinstance(value, list):
+        return [_in_type(item, dtype) for item in value]
+    return value.to(getattr(torch, dtype)) if dtype and isinstance(value, torch.Tensor) else value
 
 
 PROBE = "_onnxlift_probe"

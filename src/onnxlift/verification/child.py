@@ -20,6 +20,7 @@ from onnxlift.errors import VerifyError
 from onnxlift.report import format_bytes
 
 WORKER = "onnxlift.verification.worker"
+ANSWER = "answer.json"
 POLL_SECONDS = 0.02
 TAIL = 2000
 
@@ -42,11 +43,13 @@ class Limits:
 
 
 class ChildError(VerifyError):
-    """A side did not finish. It `crashed` if its process died, instead of reporting an error."""
+    """A side did not finish. It `crashed` if its process died, instead of reporting an error. It `refused` its inputs
+    if it was loaded, and failed while it ran."""
 
-    def __init__(self, message: str, crashed: bool = False) -> None:
+    def __init__(self, message: str, crashed: bool = False, refused: bool = False) -> None:
         super().__init__(message)
         self.crashed = crashed
+        self.refused = refused
 
 
 def run_child(job: Path, task: dict[str, Any], who: str, limits: Limits, worker: str = WORKER) -> dict[str, Any]:
@@ -54,8 +57,7 @@ def run_child(job: Path, task: dict[str, Any], who: str, limits: Limits, worker:
 
     Raises ChildError if it does not finish; the message calls it `who`."""
     # An answer that an earlier side left in the folder must not be taken for the answer of this one.
-    answer = job / "answer.json"
-    answer.unlink(missing_ok=True)
+    (job / ANSWER).unlink(missing_ok=True)
     (job / "task.json").write_text(json.dumps(task), encoding="utf-8")
     # -P: import nothing from the current folder, which may be the model's.
     command = [sys.executable, "-P", "-m", worker, str(job)]
@@ -69,10 +71,20 @@ def run_child(job: Path, task: dict[str, Any], who: str, limits: Limits, worker:
             _kill(process)
     if process.returncode != 0:
         raise ChildError(f"{who} crashed ({_exit(process.returncode)}).{_tail(job / 'log.txt')}", crashed=True)
-    answered: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
-    if "error" in answered:
-        raise ChildError(f"{who} failed: {answered['error']}")
-    return answered
+    answer = read_answer(job)
+    if answer is None:
+        raise ChildError(f"{who} gave no answer.{_tail(job / 'log.txt')}", crashed=True)
+    if "error" in answer:
+        raise ChildError(f"{who} failed: {answer['error']}", refused=answer.get("loaded", True))
+    return answer
+
+
+def read_answer(job: Path) -> dict[str, Any] | None:
+    """Return the last answer of the process that ran in the folder `job`; None if it has not given any."""
+    if not (job / ANSWER).is_file():
+        return None
+    answer: dict[str, Any] = json.loads((job / ANSWER).read_text(encoding="utf-8"))
+    return answer
 
 
 def _watch(process: subprocess.Popen[bytes], who: str, limits: Limits) -> None:

@@ -11,7 +11,7 @@ ones that it was computed with. All other values must be equal.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
@@ -65,17 +65,50 @@ class Comparison:
     max_rel: float | None = None
     cosine: float | None = None
     note: str = ""
+    wrong: int = 0
+    """The number of elements that are not as they should be."""
+    odd: int = 0
+    """The number of those that are NaN or infinite on one side only."""
 
     @property
     def passed(self) -> bool:
         return not self.problem
 
 
-def compare(
-    name: str, actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None
-) -> list[Comparison]:
+@dataclass(frozen=True)
+class Judgement:
+    """What a difference is judged by.
+
+    `rtol` and `atol` replace the tolerance of the type; such an `atol` is absolute, not relative to the magnitude.
+    `precision` is the type of half precision in which the value is computed, if there is one. `others` are results of
+    the reference that differ from the expected one by rounding alone, each with the reason."""
+
+    rtol: float | None = None
+    atol: float | None = None
+    precision: np.dtype[Any] | None = None
+    others: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def is_given(self) -> bool:
+        """Tell whether the user says how far off a value may be."""
+        return self.rtol is not None or self.atol is not None
+
+    def tolerance(self, dtype: np.dtype[Any]) -> Tolerance:
+        """Return the tolerance for elements of a type."""
+        usual = _TOLERANCES.get(dtype, _FLOAT8 if _carried(dtype) == dtype else Tolerance(0, 0))
+        if not self.is_given:
+            return usual
+        rtol, atol = (usual.rtol if self.rtol is None else self.rtol), (usual.atol if self.atol is None else self.atol)
+        return Tolerance(rtol, atol, self.atol is not None)
+
+    def part(self, key: Any) -> Judgement:
+        """Return the same for an element of a sequence or an entry of a map."""
+        return replace(self, others=tuple((reason, other[key]) for reason, other in self.others))
+
+
+def compare(name: str, actual: Any, expected: Any, by: Judgement | None = None) -> list[Comparison]:
     """Compare a value; return one comparison for a tensor, and one for each element of a sequence or entry of a map."""
-    return list(_compare(name, actual, expected, rtol, atol))
+    return list(_compare(name, actual, expected, by or Judgement()))
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
@@ -83,13 +116,13 @@ def is_float(dtype: np.dtype[Any]) -> bool:
     return dtype in _TOLERANCES or dtype.name.startswith("float")
 
 
-def _compare(name: str, actual: Any, expected: Any, rtol: float | None, atol: float | None) -> Iterator[Comparison]:
+def _compare(name: str, actual: Any, expected: Any, by: Judgement) -> Iterator[Comparison]:
     if isinstance(expected, Mapping) and isinstance(actual, Mapping) and expected.keys() == actual.keys():
         for key, value in expected.items():
-            yield from _compare(f"{name}[{key!r}]", actual[key], value, rtol, atol)
+            yield from _compare(f"{name}[{key!r}]", actual[key], value, by.part(key))
     elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
         for index, value in enumerate(expected):
-            yield from _compare(f"{name}[{index}]", actual[index], value, rtol, atol)
+            yield from _compare(f"{name}[{index}]", actual[index], value, by.part(index))
         if not expected:
             yield Comparison(name, "sequence", (0,))
     elif expected is None and actual is None:
@@ -97,7 +130,7 @@ def _compare(name: str, actual: Any, expected: Any, rtol: float | None, atol: fl
     elif any(value is None or isinstance(value, list | Mapping) for value in (actual, expected)):
         yield Comparison(name, _kind(actual), (), f"is {_kind(actual)}, and should be {_kind(expected)}")
     else:
-        yield compare_arrays(name, np.asarray(actual), np.asarray(expected), rtol, atol)
+        yield compare_arrays(name, np.asarray(actual), np.asarray(expected), by)
 
 
 def _kind(value: Any) -> str:
@@ -109,12 +142,13 @@ def _kind(value: Any) -> str:
     return "a tensor"
 
 
-def compare_arrays(
-    name: str, actual: Array, expected: Array, rtol: float | None = None, atol: float | None = None
-) -> Comparison:
-    """Compare two tensors with the tolerance of their type, or with `rtol` and `atol` where they are given.
+def compare_arrays(name: str, actual: Array, expected: Array, by: Judgement | None = None) -> Comparison:
+    """Compare two tensors with the tolerance of their type.
 
-    An `atol` that is given is absolute, not relative to the magnitude."""
+    A difference beyond it is called rounding, and no mismatch, in two cases: the value is computed in half precision,
+    and the difference is within the tolerance of that; or the reference differs from itself by half as much or more,
+    where only the rounding is another."""
+    by = by or Judgement()
     dtype, shape = actual.dtype.name, actual.shape
     wanted = _carried(expected.dtype)
     if _is_text(actual) and _is_text(expected):
@@ -124,13 +158,34 @@ def compare_arrays(
     if shape != expected.shape:
         return Comparison(name, dtype, shape, f"has shape {shape}, and should have {expected.shape}")
     if not is_float(wanted):
-        return _compare_exactly(name, dtype, actual, expected)
-    tolerance = _TOLERANCES.get(expected.dtype, _FLOAT8 if wanted == expected.dtype else Tolerance(0, 0))
-    if rtol is not None or atol is not None:
-        tolerance = Tolerance(
-            tolerance.rtol if rtol is None else rtol, tolerance.atol if atol is None else atol, atol is not None
-        )
-    return _compare_floats(name, dtype, actual, expected, tolerance)
+        found = _compare_exactly(name, dtype, actual, expected)
+        return found if found.passed or by.is_given else _name_rounding(found, expected, by)
+    found = _compare_floats(name, dtype, actual, expected, by.tolerance(expected.dtype))
+    if found.passed or by.is_given:
+        return found
+    if by.precision is not None and by.precision != expected.dtype:
+        coarse = _compare_floats(name, dtype, actual, expected, by.tolerance(by.precision))
+        if coarse.passed:
+            return replace(coarse, note=f"rounding: the model computes in {by.precision.name}")
+    return _name_rounding(found, expected, by)
+
+
+def _name_rounding(found: Comparison, expected: Array, by: Judgement) -> Comparison:
+    """Return the comparison as passed, with a note, if the reference differs from itself by half as much or more."""
+    for reason, other in by.others:
+        if not isinstance(other, np.ndarray) or other.dtype != expected.dtype or other.shape != expected.shape:
+            continue
+        again = compare_arrays(found.name, other, expected)
+        if found.odd or again.odd:
+            continue
+        if is_float(expected.dtype):
+            ours, theirs, how = found.max_abs, again.max_abs, "by up to {:.3g}"
+        else:
+            ours, theirs, how = found.wrong, again.wrong, "in {:,} elements"
+        if ours is not None and theirs is not None and ours <= 2 * theirs:
+            note = f"rounding: the reference differs from itself {how.format(theirs)} {reason}"
+            return replace(found, problem="", note=note)
+    return found
 
 
 def _carried(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -150,7 +205,7 @@ def _compare_exactly(name: str, dtype: str, actual: Array, expected: Array) -> C
     distance = None
     if expected.dtype.kind in "iu" and expected.size:
         distance = float(np.max(np.abs(actual.astype(np.float64) - expected.astype(np.float64))))
-    return Comparison(name, dtype, actual.shape, problem, max_abs=distance)
+    return Comparison(name, dtype, actual.shape, problem, max_abs=distance, wrong=different)
 
 
 def _compare_floats(name: str, dtype: str, actual: Array, expected: Array, tolerance: Tolerance) -> Comparison:
@@ -177,6 +232,8 @@ def _compare_floats(name: str, dtype: str, actual: Array, expected: Array, toler
         max_abs=float(distance.max()) if distance.size else None,
         max_rel=float((distance[nonzero] / size[nonzero]).max()) if nonzero.any() else None,
         cosine=_cosine(a, e),
+        wrong=int(odd.sum()) + int(beyond.sum()),
+        odd=int(odd.sum()),
     )
 
 

@@ -6,19 +6,20 @@ and the roles of the inputs (see `roles`). The same seed gives the same values.
 
 from __future__ import annotations
 
-import ast
 import math
-import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnxlift.errors import VerifyError
-from onnxlift.ir.graph.types import Dim, ValueType, type_of
+from onnxlift.ir.graph.types import Dim, ValueType, shape_text, type_of
+from onnxlift.ir.inference.infer import is_invented_size
 
+from .fitting import fit_sizes, size_in, symbols_in
 from .roles import InputRole, find_role
 
 Array = np.ndarray[Any, Any]
@@ -44,27 +45,45 @@ def make_inputs(
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Mapping[str, int] | None = None,
     seed: int = 0,
+    types: Mapping[str, ValueType] | None = None,
 ) -> dict[str, Any]:
     """Return a value for every input of the graph, in their order.
 
-    Values that are `given` (by name, or in order) are used, converted to the type of the input if needed."""
+    Values that are `given` (by name, or in order) are used, converted to the type of the input if needed. `types` are
+    types of inputs to take instead of those in the graph."""
     values = _by_name(graph, given)
-    sizes = Sizes(graph, dims or {})
-    for name, shape in (shapes or {}).items():
-        sizes.bind(_find(graph, name), tuple(shape))
-    for name, value in values.items():
-        if isinstance(value, np.ndarray):
-            sizes.bind(_find(graph, name), value.shape)
+    sizes = choose_sizes(graph, given=values, shapes=shapes, dims=dims)
     random = np.random.default_rng(seed)
     made: dict[str, Any] = {}
     for value in graph.inputs:
         name = value.name or ""
+        kind = type_of(value)
+        if types and name in types:
+            kind = replace(kind, dtype=types[name].dtype)
         own = made[name] = _make(
-            value, sizes, random, (shapes or {}).get(name)
+            value, kind, sizes, random, (shapes or {}).get(name)
         )  # made even if it is given, so that the random values of the other inputs do not depend on that
         if name in values:
-            made[name] = _fit(name, values[name], type_of(value), own)
+            made[name] = _fit(name, values[name], kind, own)
     return made
+
+
+def choose_sizes(
+    graph: ir.Graph,
+    *,
+    given: Mapping[str, Any] | Sequence[Any] = (),
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+) -> Sizes:
+    """Return the sizes of the inputs: those that the user gives, and for the others some that suit the model."""
+    sizes = Sizes(graph, dims or {})
+    for name, shape in (shapes or {}).items():
+        sizes.bind(_find(graph, name), tuple(shape))
+    for name, value in _by_name(graph, given).items():
+        if isinstance(value, np.ndarray):
+            sizes.bind(_find(graph, name), value.shape)
+    sizes.choose(graph)
+    return sizes
 
 
 class Sizes:
@@ -75,9 +94,15 @@ class Sizes:
         words = {word for name in names for word in re.findall(r"[^\W\d]\w*", name)}
         unknown = sorted(dims.keys() - names - words)
         if unknown:
-            known = f"they are {', '.join(sorted(names))}" if names else "it has none"
+            said = sorted(name for name in names if not is_invented_size(name))
+            known = (
+                f"they are {', '.join(said)}" if said else "they have no names: give the shape of an input (--shape)"
+            )
             raise VerifyError(f"no input has a dimension named {', '.join(unknown)}; {known}.")
         self.known = dict(dims)
+        self.chosen: dict[str, int] = {}  # those that nobody has given
+        shapes = [type_of(value).shape or () for value in graph.inputs]
+        self.leading = {dim for shape in shapes for dim in shape[:1] if isinstance(dim, str)}
         self.convolves = any(node.op_type.startswith(("Conv", "MaxPool", "AveragePool")) for node in graph)
 
     def bind(self, value: ir.Value, shape: tuple[int, ...]) -> None:
@@ -86,12 +111,29 @@ class Sizes:
         if declared is None:
             return
         if len(declared) != len(shape):
-            raise VerifyError(f"input {value.name!r} has {len(declared)} dimensions, {declared}, and not {len(shape)}.")
+            raise VerifyError(
+                f"input {value.name!r} has {len(declared)} dimensions, {shape_text(declared)}, and not {len(shape)}."
+            )
         for wanted, size in zip(declared, shape, strict=True):
             if isinstance(wanted, int) and wanted != size:
-                raise VerifyError(f"input {value.name!r} is declared as {declared}, which {shape} does not fit.")
+                text = f"input {value.name!r} is declared as {shape_text(declared)}, which {shape} does not fit."
+                raise VerifyError(text)
             if isinstance(wanted, str) and self.known.setdefault(wanted, size) != size:
-                raise VerifyError(f"dimension {wanted!r} cannot be both {self.known[wanted]} and {size}.")
+                which = "a dimension without a name" if is_invented_size(wanted) else f"dimension {wanted!r}"
+                raise VerifyError(f"{which} cannot be both {self.known[wanted]} and {size}.")
+
+    def choose(self, graph: ir.Graph) -> None:
+        """Choose the sizes that are still open: those that their names suggest, changed to what the model needs."""
+        start: dict[str, int] = {}
+        for value in graph.inputs:
+            shape = type_of(value).shape or ()
+            for axis, dim in enumerate(shape):
+                for symbol in symbols_in(dim):
+                    place = (axis, len(shape)) if symbol == dim else (0, 0)
+                    start.setdefault(symbol, self.size(symbol, *place))
+        fitted = fit_sizes(graph, {**start, **self.known}, self.known)
+        self.chosen = {name: size for name, size in fitted.items() if name not in self.known}
+        self.known = fitted
 
     def shape(self, kind: ValueType) -> tuple[int, ...]:
         declared = kind.shape or ()
@@ -103,9 +145,9 @@ class Sizes:
         if isinstance(dim, str):
             if dim in self.known:
                 return self.known[dim]
-            total = _evaluate(dim, self)
+            total = size_in(dim, self.known)
             if total is not None:
-                return total
+                return max(0, total)
             for pattern, size in _SIZES_BY_NAME:
                 if pattern.search(dim.lower()):
                     return size
@@ -114,31 +156,9 @@ class Sizes:
         return DEFAULT_SIZE
 
 
-_OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv}
-
-
-def _evaluate(text: str, sizes: Sizes) -> int | None:
-    """Compute a size that is an expression of others: `past_sequence_length + 1`. None if it is not one."""
-
-    def value(node: ast.expr) -> int:
-        match node:
-            case ast.Constant(value=int(number)):
-                return number
-            case ast.Name(id=name):
-                return sizes.size(name, 0, 0)
-            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-                return int(_OPERATORS[type(op)](value(left), value(right)))
-        raise ValueError
-
-    try:
-        tree = ast.parse(text[:200], mode="eval").body
-        return max(0, value(tree)) if isinstance(tree, ast.BinOp) else None
-    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError):
-        return None
-
-
-def _make(value: ir.Value, sizes: Sizes, random: np.random.Generator, shape: Iterable[int] | None) -> Any:
-    kind = type_of(value)
+def _make(
+    value: ir.Value, kind: ValueType, sizes: Sizes, random: np.random.Generator, shape: Iterable[int] | None
+) -> Any:
     size = tuple(shape) if shape is not None else sizes.shape(kind)
     if kind.dtype is None:
         raise VerifyError(f"input {value.name!r} has no type that a value could be made for: pass it (--input).")

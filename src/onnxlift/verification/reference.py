@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from .byte_products import make_products_exact
 
@@ -33,6 +34,7 @@ _BITS_IN = {
     np.dtype(ml_dtypes.float8_e5m2): (np.uint8, TensorProto.FLOAT8E5M2),
     np.dtype(ml_dtypes.float8_e5m2fnuz): (np.uint8, TensorProto.FLOAT8E5M2FNUZ),
 }
+FEWEST_NUMBERS = 16  # of a constant that is taken for a weight
 _FOLDER_OPTION = "session.model_external_initializers_file_folder_path"
 
 
@@ -44,12 +46,16 @@ def run_reference(
     inside: Sequence[str],
     runtime: str,
     exact: bool = False,
+    optimised: bool = False,
+    nudged: bool = False,
 ) -> tuple[str, dict[str, Any]]:
     """Run the model at `path`, whose external data is in `folder`. Return the name of the runtime, and the values.
 
     These are the values of `outputs`, and of those values `inside` the main graph that are no outputs. `runtime` is
     "onnxruntime" or "onnx.reference"; empty means ONNX Runtime if it is installed and takes the model, else
-    onnx.reference. With `exact`, ONNX Runtime multiplies bytes exactly on every processor."""
+    onnx.reference. With `exact`, ONNX Runtime multiplies bytes exactly on every processor. If it may change the model
+    to make it faster (`optimised`), it rounds at other places; so it does with weights that are changed in their last
+    digit (`nudged`)."""
     if runtime != "onnx.reference":
         try:
             import onnxruntime
@@ -58,7 +64,7 @@ def run_reference(
                 raise
         else:
             try:
-                session, casts = _session(path, folder, outputs, inside, exact)
+                session, casts = _session(path, folder, outputs, inside, exact, optimised, nudged)
             except Exception as error:
                 if runtime or type(error).__module__.partition(".")[0] != "onnxruntime":
                     raise
@@ -72,24 +78,33 @@ def run_reference(
 
 
 def _session(
-    path: Path, folder: Path, outputs: Sequence[str], inside: Sequence[str], exact: bool
+    path: Path,
+    folder: Path,
+    outputs: Sequence[str],
+    inside: Sequence[str],
+    exact: bool,
+    optimised: bool,
+    nudged: bool,
 ) -> tuple[Any, dict[str, Any]]:
     """Return a session that computes these values, and the numpy types of those that a Cast converts for numpy."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    levels = onnxruntime.GraphOptimizationLevel
     # We want the numbers of the model as it is, not of what a fusion makes of it.
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
     options.add_session_config_entry(_FOLDER_OPTION, str(folder))
 
     def start(model: str | bytes) -> Any:
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
     # Given a path, ONNX Runtime reads the model itself, piece by piece; but then the external data must lie beside it.
-    model = _with_outputs(path, inside) if inside or exact or folder != path.parent else None
+    model = _with_outputs(path, inside) if inside or exact or nudged or folder != path.parent else None
     if exact and model is not None:
         make_products_exact(model)
+    if nudged and model is not None:
+        _nudge_weights(model)
     session = start(str(path) if model is None else model.SerializeToString())
     types = {output.name: output.type for output in session.get_outputs()}
     casts = {name: types[name] for name in (*outputs, *inside) if types[name] in _CAST_OUT}
@@ -104,6 +119,19 @@ def _with_outputs(path: Path, names: Iterable[str]) -> onnx.ModelProto:
     model = onnx.load(path, load_external_data=False)
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
     return model
+
+
+def _nudge_weights(model: onnx.ModelProto) -> None:
+    """Change each number of the float32 weights in its last digit, up and down in turn.
+
+    Constants of a few numbers stay: they may be sizes. So do weights in external files."""
+    for tensor in model.graph.initializer:
+        is_inside = tensor.data_location != TensorProto.EXTERNAL
+        if tensor.data_type == TensorProto.FLOAT and is_inside and math.prod(tensor.dims) >= FEWEST_NUMBERS:
+            array = numpy_helper.to_array(tensor)
+            signs = np.where(np.arange(array.size).reshape(array.shape) % 2, 1, -1)
+            moved = array * (1 + signs * np.finfo(np.float32).eps)
+            tensor.CopyFrom(numpy_helper.from_array(moved.astype(np.float32), tensor.name))
 
 
 def _cast_outputs(model: onnx.ModelProto, casts: Mapping[str, str]) -> onnx.ModelProto:

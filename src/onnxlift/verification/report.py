@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from onnxlift.report import patterns
 
 from .compare import Comparison
 
@@ -44,6 +46,32 @@ class Divergence:
 
 
 @dataclass(frozen=True)
+class Gradients:
+    """The result of a call with gradients on: forward and backward in eval mode, and forward in train mode."""
+
+    parameters: int
+    """The number of parameters that want a gradient."""
+    without: Mapping[str, str]
+    """The parameters that get none, each with the reason."""
+    error: str = ""
+    """What failed; empty if nothing did."""
+    limit: str = ""
+    """Why it was not done in full: PyTorch cannot do it here, or it took more time or memory than is allowed."""
+
+    def __str__(self) -> str:
+        return f"{self.parameters - len(self.without)} of {self.parameters} parameters get one"
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """What a reader should know of it: which parameters get no gradient, and what was not done."""
+        for reason in dict.fromkeys(self.without.values()):
+            names = [name for name, why in self.without.items() if why == reason]
+            yield f"no gradient for {', '.join(patterns(names))}: {reason}"
+        if self.limit:
+            yield f"gradients were not checked in full: {self.limit}"
+
+
+@dataclass(frozen=True)
 class Report:
     """The result of a verification. It is true if the verification passed, and readable when printed."""
 
@@ -54,9 +82,17 @@ class Report:
     seed: int
     divergence: Divergence | None = None
     notes: tuple[str, ...] = ()
+    gradients: Gradients | None = None
+    """None if it was not asked for."""
 
     @property
     def passed(self) -> bool:
+        """Tell whether every output has the right type, shape and numbers, and the model can be called and trained with
+        gradients on."""
+        return self.matches and (self.gradients is None or not self.gradients.error)
+
+    @property
+    def matches(self) -> bool:
         """Tell whether every output has the right type, shape and numbers."""
         return all(output.passed for output in self.outputs)
 
@@ -70,11 +106,17 @@ class Report:
         return {"passed": self.passed, **report}
 
     def __str__(self) -> str:
-        verdict = "matches" if self.passed else "does not match"
-        lines = [f"{self.name} {verdict} {self.reference}"]
+        verdict = "matches" if self.matches else "does not match"
+        but = ", but does not train" if self.matches and not self.passed else ""
+        lines = [f"{self.name} {verdict} {self.reference}{but}"]
         lines += [f"  input   {name}  {kind}" for name, kind in self.inputs.items()]
         lines += [f"  {'ok' if o.passed else 'FAILED':6}  {o.name}  {_describe(o)}" for o in self.outputs]
-        lines += [f"  note    {note}" for note in self.notes]
+        if self.gradients is not None and self.gradients.error:
+            lines.append(f"  FAILED  gradients  {self.gradients.error}")
+        elif self.gradients is not None and self.gradients.parameters and not self.gradients.limit:
+            lines.append(f"  ok      gradients  {self.gradients}")
+        notes = (*self.notes, *(self.gradients.notes if self.gradients is not None else ()))
+        lines += [f"  note    {note}" for note in notes]
         if self.divergence is not None:
             lines += ["", str(self.divergence)]
         return "\n".join(lines)

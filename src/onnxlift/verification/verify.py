@@ -16,19 +16,21 @@ import onnx_ir as ir
 
 from onnxlift.api import lift
 from onnxlift.errors import VerifyError
-from onnxlift.ir.graph.shapes import shape_of
+from onnxlift.ir.graph.types import TORCH_DTYPE
 from onnxlift.ir.graph.walk import inner_nodes
 from onnxlift.lifted import Lifted
 from onnxlift.lifting.text.weights import parse_size
 
 from .byte_products import FACTORS
-from .child import ChildError, Limits, run_child
-from .compare import Comparison, compare
+from .child import ChildError, Limits, read_answer, run_child
+from .compare import Comparison
 from .files import read_inputs
-from .inputs import make_inputs
+from .inputs import Sizes, choose_sizes, make_inputs
+from .judge import Judge
 from .locate import LineMap, first_divergence, match_lines, probes_of
 from .model_file import model_file
-from .report import Report
+from .refusals import blame_inputs, other_sizes
+from .report import Gradients, Report
 from .values import read_values, write_values
 
 _RANDOM = frozenset(
@@ -49,6 +51,7 @@ def verify(
     rtol: float | None = None,
     atol: float | None = None,
     trace: bool = False,
+    gradients: bool = True,
     timeout: float = 300.0,
     memory: int | str | None = None,
     **options: Any,
@@ -56,7 +59,9 @@ def verify(
     """Compare the lifted model with ONNX Runtime on the same inputs, and return a report.
 
     The report says whether the two match and, if not, where they first differ. With `trace`, values inside the model
-    are compared even if the outputs match.
+    are compared even if the outputs match. The lifted model is also called with gradients on, forward and backward: the
+    report says which parameters get none, and if that fails, so does the verification. `gradients=False` leaves it out,
+    since it takes some times as long as the call without.
 
     `inputs` are arrays by name or in order, or files (.npy, .npz, .pb). Inputs that are missing are made up from the
     model; `shapes` gives shapes of inputs, `dims` sizes of named dimensions. `rtol` and `atol` replace the tolerances
@@ -69,43 +74,65 @@ def verify(
         lifted = lift(source, **options)
     limits = Limits(timeout, None if memory is None else parse_size(memory))
     graph = lifted.model.graph
-    values = make_inputs(graph, given=_given(inputs), shapes=shapes, dims=dims, seed=seed)
+    given = Given(_given(inputs), shapes, dict(dims or {}), seed)
+    values = given.make(lifted)
+    judge = Judge(lifted, rtol, atol)
     with tempfile.TemporaryDirectory(prefix="onnxlift-") as folder:
-        sides = _Sides(Path(folder), source, lifted, against, limits)
+        sides = _Sides(Path(folder), source, lifted, against, limits, gradients)
         write_values(sides.job / "inputs", values)
         try:
             result = sides.run(look_inside=trace)
         except ChildError as error:
-            raise _with_sizes(error, graph, values) from error
-        compared = _compare_outputs(graph, result, rtol, atol)
+            values = sides.find_inputs(given, values, error)
+            result = sides.run(look_inside=trace)
+        compared = _compare_outputs(graph, result, judge)
         if not all(each.passed for each in compared) and sides.multiply_bytes:
             sides.exact = True
             result = sides.run(look_inside=trace)
-            compared = _compare_outputs(graph, result, rtol, atol)
+            compared = _compare_outputs(graph, result, judge)
+        if not all(each.passed for each in compared) and not judge.is_given:
+            judge.others = sides.run_otherwise(judge.nudged(values))
+            compared = _compare_outputs(graph, result, judge)
         report = Report(
             name=sides.source.name if against else lifted.name,
             reference=result.runtime,
             inputs={name: describe(value) for name, value in values.items()},
             outputs=compared,
             seed=seed,
+            notes=(SLOW,) if lifted.precisions[-1:] == (ir.DataType.FLOAT16,) else (),
+            gradients=sides.gradients,
         )
-        if report.passed and not trace:
+        if report.matches and not trace:
             return report
         if not trace:
             try:
                 result = sides.run(look_inside=True)
             except ChildError as error:
-                return replace(report, notes=(f"cannot look inside: {error}",))
-        return sides.locate(report, result, rtol, atol)
+                return replace(report, notes=(*report.notes, f"cannot look inside: {error}"))
+        return sides.locate(report, result, judge)
 
 
-def _with_sizes(error: ChildError, graph: ir.Graph, values: Mapping[str, Any]) -> ChildError:
-    """Add the sizes of the inputs to the error, if we have chosen some of them: the model may need others."""
-    chosen = [v.name or "" for v in graph.inputs if not all(isinstance(size, int) for size in shape_of(v) or (None,))]
-    if error.crashed or not chosen:
-        return error
-    sizes = ", ".join(f"{name} {describe(values[name])}" for name in chosen if name in values)
-    return ChildError(f"{error}. It ran on {sizes}; if the model needs other sizes, give them with --dim or --shape.")
+SLOW = "it ran in float16, which takes seconds a layer on a CPU; lifted in float32 it is faster (--dtype float32)"
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the user says about the inputs: values, shapes, sizes of named dimensions, and the seed for the rest."""
+
+    values: Mapping[str, Any] | Sequence[Any]
+    shapes: Mapping[str, Sequence[int]] | None
+    dims: Mapping[str, int]
+    seed: int
+
+    def make(self, lifted: Lifted, sizes: Mapping[str, int] | None = None) -> dict[str, Any]:
+        """Return the inputs, in the types that they have in the file. `sizes` are for those that nobody has given."""
+        dims, types = {**(sizes or {}), **self.dims}, lifted.stored_types
+        graph = lifted.model.graph
+        return make_inputs(graph, given=self.values, shapes=self.shapes, dims=dims, seed=self.seed, types=types)
+
+    def sizes(self, lifted: Lifted) -> Sizes:
+        """Return the sizes of the inputs, with those that we chose."""
+        return choose_sizes(lifted.model.graph, given=self.values, shapes=self.shapes, dims=self.dims)
 
 
 @dataclass(frozen=True)
@@ -127,16 +154,21 @@ class _Sides:
         lifted: Lifted,
         against: str | os.PathLike[str] | None,
         limits: Limits,
+        wants_gradients: bool,
     ) -> None:
         self.job = job
+        self.wants_gradients = wants_gradients
+        self.gradients: Gradients | None = None
         self.lifted = lifted
         self.limits = limits
         self.model = model_file(source, lifted.data_files(), job)
         self.outputs = [value.name or "" for value in lifted.model.graph.outputs]
+        self.is_edited = False
         self.exact = False  # True: ONNX Runtime must multiply bytes exactly (see byte_products.py)
         if against is None:
             self.source = lifted.save(job / "lifted_files")[0]
         else:
+            self.is_edited = True
             self.source = Path(against).absolute()
             if not self.source.is_file():
                 raise VerifyError(f"there is no file {str(against)!r} to verify.")
@@ -155,13 +187,43 @@ class _Sides:
         return _Result(actual, read_values(self.job / "reference"), runtime)
 
     def _run_lifted(self, probes: Mapping[str, Any] | None) -> None:
-        task = {"side": "lifted", "source": str(self.source), "outputs": self.outputs, "probes": probes}
-        run_child(self.job, task, "the lifted model", self.limits)
+        asks = self.wants_gradients and self.gradients is None  # once is enough
+        task = self._lifted_task(probes)
+        try:
+            answer: Mapping[str, Any] = run_child(
+                self.job, {**task, "gradients": asks}, "the lifted model", self.limits
+            )
+        except ChildError as error:
+            known = read_answer(self.job)
+            if not asks or known is None or "error" in known:
+                raise
+            # It has given its outputs, so this happened with gradients on.
+            kind, text = "error" if error.crashed else "limit", f"with gradients on, {error}"
+            answer = {"gradients": {"parameters": 0, "without": {}, kind: text}}
+        if asks and "gradients" in answer:
+            self.gradients = Gradients(**answer["gradients"])
 
-    def _run_reference(self, inside: Sequence[str]) -> str:
+    def _lifted_task(self, probes: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return what the child is told that runs the lifted model."""
+        types = {value.name or "": self._changed_type(value) for value in self.lifted.model.graph.inputs}
+        task: dict[str, Any] = {"side": "lifted", "source": str(self.source), "outputs": self.outputs, "probes": probes}
+        task["types"] = {name: dtype for name, dtype in types.items() if dtype is not None}
+        own = self.lifted.precisions[-1] if len(set(self.lifted.precisions)) > 1 else None
+        if self.is_edited and own is not None:
+            task["dtype"] = TORCH_DTYPE[own]
+        return task
+
+    def _changed_type(self, value: ir.Value) -> str | None:
+        """Return torch's name for the type of an input, if it is another than in the file; else None."""
+        stored = self.lifted.stored_types.get(value.name or "")
+        is_same = stored is None or value.dtype is None or stored.dtype == value.dtype
+        return None if is_same or value.dtype is None else TORCH_DTYPE[value.dtype]
+
+    def _run_reference(self, inside: Sequence[str], **more: Any) -> str:
         """Run the ONNX model, and return the name of the runtime. If ONNX Runtime crashes, run onnx's evaluator."""
         places = {"model": str(self.model.path), "folder": str(self.model.folder)}
         task = {"side": "reference", **places, "outputs": self.outputs, "inside": list(inside), "exact": self.exact}
+        task |= more
         try:
             answer = run_child(self.job, {**task, "runtime": ""}, "ONNX Runtime", self.limits)
             return str(answer["runtime"])
@@ -170,6 +232,52 @@ class _Sides:
                 raise
             answer = run_child(self.job, {**task, "runtime": "onnx.reference"}, "onnx.reference", self.limits)
             return f"{answer['runtime']} ({str(error).splitlines()[0].rstrip('.')})"
+
+    def run_otherwise(self, nudged: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+        """Return outputs of the ONNX model in which only the rounding is another, each with the reason for it."""
+        write_values(self.job / "nudged", nudged)
+        ways: dict[str, dict[str, Any]] = {
+            "with and without its optimisations": {"optimised": True, "results": "optimised"},
+            "if inputs and weights change in their last digit": {
+                "inputs": "nudged",
+                "nudged": True,
+                "results": "of_nudged",
+            },
+        }
+        found: list[tuple[str, Mapping[str, Any]]] = []
+        for reason, options in ways.items():
+            try:
+                self._run_reference((), **options)
+            except ChildError:
+                continue  # it says nothing about the rounding
+            found.append((reason, read_values(self.job / options["results"])))
+        return found
+
+    def find_inputs(self, given: Given, values: Mapping[str, Any], error: ChildError) -> dict[str, Any]:
+        """Find inputs that ONNX Runtime takes, after a side has failed on `values`, and put them into the folder.
+
+        Raises the error if ONNX Runtime takes them as they are: then the lifted model is at fault. Raises another if it
+        takes no other sizes either."""
+        refused = self._refusal() if error.refused else None
+        if refused is None:
+            raise error
+        chosen, leading = given.sizes(self.lifted).chosen, given.sizes(self.lifted).leading
+        tried = [_shapes(values)]
+        for sizes in other_sizes(chosen, leading):
+            others = given.make(self.lifted, sizes)
+            write_values(self.job / "inputs", others)
+            if self._refusal() is None:
+                return others
+            tried.append(_shapes(others))
+        raise blame_inputs(refused, tried, list(values), bool(chosen)) from error
+
+    def _refusal(self) -> ChildError | None:
+        """Return the error of ONNX Runtime on the inputs in the folder; None if it takes them, or says nothing."""
+        try:
+            self._run_reference(())
+        except ChildError as refusal:
+            return refusal if refusal.refused else None
+        return None
 
     @cached_property
     def lines(self) -> LineMap:
@@ -192,12 +300,12 @@ class _Sides:
         """Tell whether the model multiplies bytes. ONNX Runtime may do that wrongly (see byte_products.py)."""
         return any(op_type in FACTORS for _, op_type in self.values.values())
 
-    def locate(self, report: Report, result: _Result, rtol: float | None, atol: float | None) -> Report:
+    def locate(self, report: Report, result: _Result, judge: Judge) -> Report:
         """Return the report with the first value that differs, or with a note that all values inside match."""
         random = _random_values(self.lifted.model.graph)
         actual, expected = result.actual, result.expected
         ordered = [name for name in self.values if name in actual and name in expected and name not in random]
-        comparisons = [(name, compare(name, actual[name], expected[name], rtol, atol)) for name in ordered]
+        comparisons = [(name, judge.compare(name, actual[name], expected[name])) for name in ordered]
         text = self.source.read_text(encoding="utf-8")
         found = first_divergence(comparisons, self.values, self.lifted.source_map, self.lines, text)
         if found is None:
@@ -216,9 +324,7 @@ def _given(inputs: Inputs) -> Mapping[str, Any] | Sequence[Any]:
     return inputs
 
 
-def _compare_outputs(
-    graph: ir.Graph, result: _Result, rtol: float | None, atol: float | None
-) -> tuple[Comparison, ...]:
+def _compare_outputs(graph: ir.Graph, result: _Result, judge: Judge) -> tuple[Comparison, ...]:
     random = _random_values(graph)
     comparisons: list[Comparison] = []
     for value in graph.outputs:
@@ -227,7 +333,7 @@ def _compare_outputs(
         if name in random:
             comparisons.append(_compare_form(name, actual, expected))
         else:
-            comparisons += compare(name, actual, expected, rtol, atol)
+            comparisons += judge.compare(name, actual, expected)
     return tuple(comparisons)
 
 
@@ -250,6 +356,11 @@ def _random_values(graph: ir.Graph) -> set[str]:
         ):
             names.update(value.name for value in node.outputs if value.name)
     return names
+
+
+def _shapes(values: Mapping[str, Any]) -> str:
+    """Write the shapes of inputs in a line: `x (2, 7), mask (2, 7)`."""
+    return ", ".join(f"{name} {np.shape(value)}" for name, value in values.items() if isinstance(value, np.ndarray))
 
 
 def describe(value: Any) -> str:

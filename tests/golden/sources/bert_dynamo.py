@@ -1,4 +1,4 @@
-"""Lifted from bert.onnx: 120 nodes, opset 20.
+"""Lifted from bert_dynamo.onnx: 120 nodes, opset 20.
 
 Inputs   input_ids          int64    (batch, sequence)
          attention_mask     int64    (batch, sequence)
@@ -152,11 +152,13 @@ def read_weights(
 
 
 def load(
-    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS, device: str = "cpu"
+    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS,
+    device: str = "cpu",
+    dtype: torch.dtype | None = None,
 ) -> Bert:
-    """The model with its weights, ready to run; untrained if `path` is None."""
+    """The model with its weights, ready to run; untrained if `path` is None, in `dtype` if it is given."""
     with torch.device(device if path is None else "meta"):
         model = Bert()
     if path is not None:
         model.load_state_dict(read_weights(path, device), assign=True)
-    return model.eval()
+    return model.to(dtype).eval()

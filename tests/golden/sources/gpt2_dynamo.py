@@ -1,4 +1,4 @@
-"""Lifted from gpt2.onnx: 149 nodes, opset 20.
+"""Lifted from gpt2_dynamo.onnx: 149 nodes, opset 20.
 
 Inputs   input_ids       int64    (batch, sequence)
          attention_mask  int64    (batch, sequence)
@@ -143,9 +143,11 @@ def under_all_names(weights: dict[str, Tensor], model: nn.Module) -> dict[str, T
 
 
 def load(
-    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS, device: str = "cpu"
+    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS,
+    device: str = "cpu",
+    dtype: torch.dtype | None = None,
 ) -> GPT2:
-    """The model with its weights, ready to run; untrained if `path` is None."""
+    """The model with its weights, ready to run; untrained if `path` is None, in `dtype` if it is given."""
     with torch.device(device if path is None else "meta"):
         model = GPT2()
     if path is None:
@@ -153,4 +155,4 @@ def load(
     else:
         model.load_state_dict(under_all_names(read_weights(path, device), model), assign=True)
         model.tie_weights()
-    return model.eval()
+    return model.to(dtype).eval()

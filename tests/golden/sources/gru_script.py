@@ -1,4 +1,4 @@
-"""Lifted from gru.onnx: 18 nodes, opset 17.
+"""Lifted from gru_script.onnx: 18 nodes, opset 17.
 
 Inputs   tokens     int64    (batch, sequence)
 Outputs  log_probs  float32  (batch, sequence, 7)
@@ -46,11 +46,13 @@ def read_weights(
 
 
 def load(
-    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS, device: str = "cpu"
+    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS,
+    device: str = "cpu",
+    dtype: torch.dtype | None = None,
 ) -> Gru:
-    """The model with its weights, ready to run; untrained if `path` is None."""
+    """The model with its weights, ready to run; untrained if `path` is None, in `dtype` if it is given."""
     with torch.device(device if path is None else "meta"):
         model = Gru()
     if path is not None:
         model.load_state_dict(read_weights(path, device), assign=True)
-    return model.eval()
+    return model.to(dtype).eval()

@@ -1,4 +1,4 @@
-"""Lifted from llama.onnx: 187 nodes, opset 20.
+"""Lifted from llama_dynamo.onnx: 187 nodes, opset 20.
 
 Inputs   input_ids       int64    (batch, sequence)
          attention_mask  int64    (batch, sequence)
@@ -138,9 +138,11 @@ def read_weights(
 
 
 def load(
-    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS, device: str = "cpu"
+    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS,
+    device: str = "cpu",
+    dtype: torch.dtype | None = None,
 ) -> Llama:
-    """The model with its weights, ready to run; untrained if `path` is None."""
+    """The model with its weights, ready to run; untrained if `path` is None, in `dtype` if it is given."""
     with torch.device(device if path is None else "meta"):
         model = Llama()
     if path is not None:
@@ -148,4 +150,4 @@ def load(
     for name, constant in load_file(CONSTANTS, device=device).items():
         owner, _, buffer = name.rpartition(".")
         model.get_submodule(owner).register_buffer(buffer, constant, persistent=False)
-    return model.eval()
+    return model.to(dtype).eval()

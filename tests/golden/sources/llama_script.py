@@ -1,4 +1,4 @@
-"""Lifted from llama.onnx: 568 nodes, opset 17.
+"""Lifted from llama_script.onnx: 568 nodes, opset 17.
 
 Inputs   input_ids       int64    (batch, sequence)
          attention_mask  int64    (batch, sequence)
@@ -137,9 +137,11 @@ def read_weights(
 
 
 def load(
-    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS, device: str = "cpu"
+    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS,
+    device: str = "cpu",
+    dtype: torch.dtype | None = None,
 ) -> Llama:
-    """The model with its weights, ready to run; untrained if `path` is None."""
+    """The model with its weights, ready to run; untrained if `path` is None, in `dtype` if it is given."""
     with torch.device(device if path is None else "meta"):
         model = Llama()
     if path is not None:
@@ -147,4 +149,4 @@ def load(
     for name, constant in load_file(CONSTANTS, device=device).items():
         owner, _, buffer = name.rpartition(".")
         model.get_submodule(owner).register_buffer(buffer, constant, persistent=False)
-    return model.eval()
+    return model.to(dtype).eval()

@@ -1,4 +1,4 @@
-"""Lifted from lstm.onnx: 24 nodes, opset 20.
+"""Lifted from lstm_dynamo.onnx: 24 nodes, opset 20.
 
 Inputs   tokens  int64    (batch, sequence)
 Outputs  logits  float32  (batch, 4)
@@ -46,11 +46,13 @@ def read_weights(
 
 
 def load(
-    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS, device: str = "cpu"
+    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS,
+    device: str = "cpu",
+    dtype: torch.dtype | None = None,
 ) -> LSTMClassifier:
-    """The model with its weights, ready to run; untrained if `path` is None."""
+    """The model with its weights, ready to run; untrained if `path` is None, in `dtype` if it is given."""
     with torch.device(device if path is None else "meta"):
         model = LSTMClassifier()
     if path is not None:
         model.load_state_dict(read_weights(path, device), assign=True)
-    return model.eval()
+    return model.to(dtype).eval()

@@ -1,4 +1,4 @@
-"""Lifted from mlp.onnx: 6 nodes, opset 20.
+"""Lifted from mlp_dynamo.onnx: 6 nodes, opset 20.
 
 Inputs   x      float32  (batch, 12)
 Outputs  probs  float32  (batch, 5)
@@ -45,11 +45,13 @@ def read_weights(
 
 
 def load(
-    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS, device: str = "cpu"
+    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS,
+    device: str = "cpu",
+    dtype: torch.dtype | None = None,
 ) -> MLP:
-    """The model with its weights, ready to run; untrained if `path` is None."""
+    """The model with its weights, ready to run; untrained if `path` is None, in `dtype` if it is given."""
     with torch.device(device if path is None else "meta"):
         model = MLP()
     if path is not None:
         model.load_state_dict(read_weights(path, device), assign=True)
-    return model.eval()
+    return model.to(dtype).eval()

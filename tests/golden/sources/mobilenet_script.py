@@ -1,4 +1,4 @@
-"""Lifted from mobilenet.onnx: 57 nodes, opset 17.
+"""Lifted from mobilenet_script.onnx: 57 nodes, opset 17.
 
 Inputs   x       float32  (batch, 3, 32, 32)
 Outputs  logits  float32  (batch, 10)
@@ -93,11 +93,13 @@ def read_weights(
 
 
 def load(
-    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS, device: str = "cpu"
+    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS,
+    device: str = "cpu",
+    dtype: torch.dtype | None = None,
 ) -> Mobilenet:
-    """The model with its weights, ready to run; untrained if `path` is None."""
+    """The model with its weights, ready to run; untrained if `path` is None, in `dtype` if it is given."""
     with torch.device(device if path is None else "meta"):
         model = Mobilenet()
     if path is not None:
         model.load_state_dict(read_weights(path, device), assign=True)
-    return model.eval()
+    return model.to(dtype).eval()

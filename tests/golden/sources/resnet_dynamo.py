@@ -1,4 +1,4 @@
-"""Lifted from resnet.onnx: 27 nodes, opset 20.
+"""Lifted from resnet_dynamo.onnx: 27 nodes, opset 20.
 
 Inputs   x       float32  (batch, 3, 32, 32)
 Outputs  logits  float32  (batch, 10)
@@ -65,11 +65,13 @@ def read_weights(
 
 
 def load(
-    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS, device: str = "cpu"
+    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS,
+    device: str = "cpu",
+    dtype: torch.dtype | None = None,
 ) -> ResNet:
-    """The model with its weights, ready to run; untrained if `path` is None."""
+    """The model with its weights, ready to run; untrained if `path` is None, in `dtype` if it is given."""
     with torch.device(device if path is None else "meta"):
         model = ResNet()
     if path is not None:
         model.load_state_dict(read_weights(path, device), assign=True)
-    return model.eval()
+    return model.to(dtype).eval()

@@ -1,4 +1,4 @@
-"""Lifted from resnet.onnx: 27 nodes, opset 17.
+"""Lifted from resnet_script.onnx: 27 nodes, opset 17.
 
 Inputs   x       float32  (batch, 3, 32, 32)
 Outputs  logits  float32  (batch, 10)
@@ -65,11 +65,13 @@ def read_weights(
 
 
 def load(
-    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS, device: str = "cpu"
+    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS,
+    device: str = "cpu",
+    dtype: torch.dtype | None = None,
 ) -> Resnet:
-    """The model with its weights, ready to run; untrained if `path` is None."""
+    """The model with its weights, ready to run; untrained if `path` is None, in `dtype` if it is given."""
     with torch.device(device if path is None else "meta"):
         model = Resnet()
     if path is not None:
         model.load_state_dict(read_weights(path, device), assign=True)
-    return model.eval()
+    return model.to(dtype).eval()

@@ -1,4 +1,4 @@
-"""Lifted from t5_encoder.onnx: 145 nodes, opset 20.
+"""Lifted from t5_encoder_dynamo.onnx: 145 nodes, opset 20.
 
 Inputs   input_ids          int64    (batch, sequence)
          attention_mask     int64    (batch, sequence)
@@ -151,12 +151,14 @@ def under_all_names(weights: dict[str, Tensor], model: nn.Module) -> dict[str, T
 
 
 def load(
-    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS, device: str = "cpu"
+    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS,
+    device: str = "cpu",
+    dtype: torch.dtype | None = None,
 ) -> T5Encoder:
-    """The model with its weights, ready to run; untrained if `path` is None."""
+    """The model with its weights, ready to run; untrained if `path` is None, in `dtype` if it is given."""
     with torch.device(device if path is None else "meta"):
         model = T5Encoder()
     if path is not None:
         model.load_state_dict(under_all_names(read_weights(path, device), model), assign=True)
         model.tie_weights()
-    return model.eval()
+    return model.to(dtype).eval()

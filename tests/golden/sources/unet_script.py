@@ -1,4 +1,4 @@
-"""Lifted from unet.onnx: 79 nodes, opset 17.
+"""Lifted from unet_script.onnx: 79 nodes, opset 17.
 
 Inputs   x     float32  (batch, 3, height, width)
 Outputs  mask  float32  (batch, 2, 4*(height//4), 4*(width//4))
@@ -71,11 +71,13 @@ def read_weights(
 
 
 def load(
-    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS, device: str = "cpu"
+    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS,
+    device: str = "cpu",
+    dtype: torch.dtype | None = None,
 ) -> Unet:
-    """The model with its weights, ready to run; untrained if `path` is None."""
+    """The model with its weights, ready to run; untrained if `path` is None, in `dtype` if it is given."""
     with torch.device(device if path is None else "meta"):
         model = Unet()
     if path is not None:
         model.load_state_dict(read_weights(path, device), assign=True)
-    return model.eval()
+    return model.to(dtype).eval()

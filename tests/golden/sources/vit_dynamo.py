@@ -1,4 +1,4 @@
-"""Lifted from vit.onnx: 105 nodes, opset 20.
+"""Lifted from vit_dynamo.onnx: 105 nodes, opset 20.
 
 Inputs   x       float32  (batch, 3, 32, 32)
 Outputs  logits  float32  (batch, 10)
@@ -77,13 +77,15 @@ def read_weights(
 
 
 def load(
-    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS, device: str = "cpu"
+    path: str | Path | bytes | BinaryIO | dict[str, Tensor] | None = WEIGHTS,
+    device: str = "cpu",
+    dtype: torch.dtype | None = None,
 ) -> ViT:
-    """The model with its weights, ready to run; untrained if `path` is None."""
+    """The model with its weights, ready to run; untrained if `path` is None, in `dtype` if it is given."""
     with torch.device(device if path is None else "meta"):
         model = ViT()
     if path is None:
         initialise(model)
     else:
         model.load_state_dict(read_weights(path, device), assign=True)
-    return model.eval()
+    return model.to(dtype).eval()

@@ -20,9 +20,22 @@ MADE_UP = [
     *("const", "constant", "Constant_12", "ConstantOfShape_3", "CONST_1", "const_12", "const_fold_opt__123"),
     *("pad_const__93", "model/tf_detect/Const:0", "helper.constant.3", "p2o.helper.constant.0"),
 ]
-SAYING_NOTHING = ["x_1", "w1", "Conv_4", "permute_3", "view", "_v_12", "tmp_3", "node_Conv_3", "t" * 2000, "", None]
+SAYING_NOTHING = [
+    "x_1",
+    "w1",
+    "Conv_4",
+    "Conv__4:0",
+    "permute_3",
+    "view",
+    "_v_12",
+    "tmp_3",
+    "node_Conv_3",
+    "t" * 2000,
+    "",
+    None,
+]
 SPEAKING = [
-    *("context", "logits", "encoder.weight", "Q", "attn_mask", "node_encoder.weight", "conv2d_0.w_0"),
+    *("context", "logits", "Variable_1:0", "encoder.weight", "Q", "attn_mask", "node_encoder.weight", "conv2d_0.w_0"),
     *(
         "constrain.weight",
         "constrain",

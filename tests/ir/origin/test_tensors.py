@@ -118,7 +118,9 @@ def test_names_by_exporter(producer: str, name: str, kind: Kind, naming: Naming)
         ("mul_1", "PARAMETER target='mul_1'", {SIGNATURE_KIND: "PARAMETER"}, PARAMETER, AUTHOR),
         ("view", "PARAMETER target='weight'", {}, UNTOLD, ANYBODY),
         ("val_12", "PARAMETER target='weight'", {}, UNTOLD, PROGRAM),
-        ("view", "PARAMETER target='view'", {FOLDED_FROM: "['w']"}, COMPUTED, ANYBODY),
+        ("view", "PARAMETER target='view'\nq: PARAMETER target='w'", {FOLDED_FROM: "['w']"}, COMPUTED, ANYBODY),
+        ("view", "BUFFER target='w' persistent=False", {FOLDED_FROM: "['val_3', 'w']"}, COMPUTED, ANYBODY),
+        ("view", "PARAMETER target='w'", {FOLDED_FROM: "['attn.lifted_tensor_0', 'fill']"}, Kind.CONSTANT, ANYBODY),
     ],
 )
 def test_names_of_the_newer_exporter(name: str, listed: str, notes: dict[str, str], kind: Kind, naming: Naming) -> None:

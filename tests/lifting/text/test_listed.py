@@ -30,6 +30,16 @@ def widening(g: Graph, hidden: Sequence[int], name: str = "blocks") -> onnxlift.
     [
         ([1, 2, 4, 8, 16, 32, 64, 128, 256, 512], "(Block(2**i) for i in range(10))"),
         ([1, 2, 4, 8, 16, 32] * 3, "(Block(2 ** (i % 6)) for i in range(18))"),
+        (([1, 2, 4, 8, 16] * 3)[:13], "(Block(2 ** (i % 5)) for i in range(13))"),
+        ([1, 3, 9, 27, 81] * 2, "(Block(3 ** (i % 5)) for i in range(10))"),
+        ([3 * 2**i for i in range(9)], "(Block(3 * 2**i) for i in range(9))"),
+        ([512, 256, 128, 64, 32, 16, 8, 4], "(Block(512 // 2**i) for i in range(8))"),
+        ([9, 4, 2, 1] * 3, "(Block(hidden) for hidden in (9, 4, 2, 1) * 3)"),  # is rounded
+        ([3, 5, 7, 9] * 3, "(Block(3 + 2 * (i % 4)) for i in range(12))"),
+        ([6, 5, 4, 3] * 3, "(Block(6 - (i % 4)) for i in range(12))"),
+        ([*range(90, 5, -5)], "(Block(hidden) for hidden in range(90, 5, -5))"),
+        (([3, 5, 6] * 6)[:17], "(Block(hidden) for hidden in ((3, 5, 6) * 6)[:17])"),
+        ([3, 5, 6, 8, 1, 7, 9, 3, 5], "(Block(hidden) for hidden in (3, 5, 6, 8, 1, 7, 9, 3, 5))"),  # only once
         ([*range(5, 19)], "(Block(hidden) for hidden in range(5, 19))"),
         ([*range(0, 130, 10)][1:], "(Block(hidden) for hidden in range(10, 130, 10))"),
         ([3, 5, 6] * 6, "(Block(hidden) for hidden in (3, 5, 6) * 6)"),

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import onnx
+import pytest
 from onnx import numpy_helper, parser
 
 import onnxlift
 from models.handmade import beam_step, tiny_resnet
+from onnxlift.errors import OnnxLiftError
 from onnxlift.lifting.text.forward_statements import forward_statements
 
 
@@ -50,8 +53,21 @@ def test_lines_outside_of_forward_have_no_nodes() -> None:
     lifted = onnxlift.lift(tiny_resnet(), name="tiny")
     assert lifted.source_map.nodes_at(1) == ()
     assert lifted.source_map.nodes_at(line_with(lifted, "def load(")) == ()
-    assert lifted.source_map.nodes_at(10**6) == ()
-    assert lifted.source_map.lines_of("no such node") == ()
+
+
+def test_asking_for_what_is_not_there_is_an_error() -> None:
+    lifted = onnxlift.lift(tiny_resnet(), name="tiny")
+    for line in (0, 10**6):
+        with pytest.raises(OnnxLiftError, match=rf"no line {line}: its lines are 1 to \d+"):
+            lifted.source_map.nodes_at(line)
+    with pytest.raises(OnnxLiftError, match=r"no node 'no such node'. It has \d+ nodes, such as '"):
+        lifted.source_map.lines_of("no such node")
+
+
+def test_a_map_and_a_lifted_model_say_what_they_hold() -> None:
+    lifted = onnxlift.lift(tiny_resnet(), name="tiny")
+    assert re.fullmatch(r"SourceMap\(\d+ lines, \d+ statements, \d+ nodes\)", repr(lifted.source_map))
+    assert re.fullmatch(r"Lifted\('tiny': \d+ nodes, [\d,]+ parameters, \d+ lines\)", repr(lifted))
 
 
 def test_a_shared_class_stands_for_the_nodes_of_all_its_instances() -> None:

@@ -68,6 +68,8 @@ def test_the_repeated_block_is_one_class(example: Example, path: Path, lifted: o
         own = ["Attention"] if example.model != "vit" else []  # which has PyTorch's
         assert sorted(classes(lifted)[:-1]) == [*own, "MLP", "TransformerBlock"]
         assert "for layer in self.layers:" in forward(lifted)
+    elif example.model == "mobilenet":
+        assert len(classes(lifted)) == 1  # whose blocks all differ, so that classes would only be longer
     else:
         convolutions = sum(node.op_type == "Conv" for node in onnx.load(path).graph.node)
         assert 1 < len(classes(lifted)) <= 4
@@ -362,4 +364,16 @@ def test_a_gate_by_the_mean_of_an_image_is_called_so() -> None:
         gate = g.node("Relu", g.node("Conv", mean, g.weight(f"conv2d_{3 * i + 1}.w_0", 2, 8, 1, 1)))
         gate = g.node("Sigmoid", g.node("Conv", gate, g.weight(f"conv2d_{3 * i + 2}.w_0", 8, 2, 1, 1)))
         x = g.node("Mul", h, gate)
+    assert "SqueezeExcite" in classes(g.lift(x))
+
+
+def test_a_gate_that_is_added_to_the_image_is_called_so() -> None:
+    g = Graph()
+    x = g.input("x", "n", 8, 5, 7)
+    for i in range(3):
+        h = g.node("Tanh", g.node("Conv", x, g.weight(f"conv2d_{3 * i}.w_0", 8, 8, 1, 1)))
+        gate = g.node("GlobalAveragePool", h)
+        gate = g.node("Relu", g.node("Conv", gate, g.weight(f"conv2d_{3 * i + 1}.w_0", 2, 8, 1, 1)))
+        gate = g.node("Sigmoid", g.node("Conv", gate, g.weight(f"conv2d_{3 * i + 2}.w_0", 8, 2, 1, 1)))
+        x = g.node("MaxPool", g.node("Add", h, g.node("Mul", h, gate)), kernel_shape=[1 + i % 2, 1])
     assert "SqueezeExcite" in classes(g.lift(x))

@@ -147,6 +147,20 @@ def test_cutting_into_one_piece_is_nothing(rows: int, columns: int, order: list[
     assert ("Transpose" in operators(model)) == stays
 
 
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [([-1, 12, 2], ["Reshape"]), ([0, 24], ["Reshape"]), ([0, 0, 12], ["Reshape", "Transpose", "Reshape"])],
+    ids=["all sizes", "the first size is copied", "a size of the middle is copied"],
+)
+def test_what_is_cut_into_one_piece_and_reshaped_is_only_reshaped(target: list[int], expected: list[str]) -> None:
+    text = f"""g (float[n, 6, 4] x) => (z) {{
+        s = Constant <value_ints = [-1, 2, 3, 1, 4]> () r = Reshape(x, s)
+        t = Transpose <perm = [0, 1, 3, 2, 4]> (r) b = Constant <value_ints = {target}> () z = Reshape(t, b)
+    }}"""
+    model, _ = apply(text, reshapes.run)
+    assert operators(model) == expected
+
+
 def test_squeeze_undoes_unsqueeze() -> None:
     text = """g (float[n, m] x) => (float[n, m] y) {
         a = Constant <value_ints = [1]> () u = Unsqueeze(x, a) s = Squeeze(u, a) y = Neg(s)

@@ -14,5 +14,5 @@ from onnxlift.stages import step
 )
 def run(draft: Draft) -> int:
     """Check every tensor, and take those in external files out of the proto."""
-    detach_weights(draft.proto, draft.store, draft.folder)
+    detach_weights(draft.proto, draft.store, draft.folder if draft.with_data else None)
     return 0

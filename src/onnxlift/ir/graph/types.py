@@ -121,8 +121,13 @@ class ValueType:
         name = {"float": "float32", "double": "float64"}.get(name, name)
         if self.kind in ("map", "list of maps"):
             return f"{self.kind} to {name}"
-        dims = "(?)" if self.shape is None else f"({', '.join(_dim_text(d) for d in self.shape)})"
+        dims = shape_text(self.shape)
         return f"{name} {dims}" if self.kind == "tensor" else f"{self.kind} of {name} {dims}"
+
+
+def shape_text(shape: tuple[Dim, ...] | None) -> str:
+    """Write a shape for people: `(batch, 3, ?)`. A size without a name is a question mark."""
+    return "(?)" if shape is None else f"({', '.join(map(_dim_text, shape))})"
 
 
 def _dim_text(dim: Dim) -> str:

@@ -96,6 +96,8 @@ class Positions:
                 return _of_range(node, shape)
             case "Unsqueeze" | "Squeeze" | "Reshape" | "Flatten":
                 return _reshaped(self.grid(node.inputs[0], depth), shape)
+            case "Slice":
+                return _sliced(node, self.grid(node.inputs[0], depth), shape)
             case "Expand":
                 return _expanded(self.grid(node.inputs[0], depth), shape)
             case "Add" | "Sub":
@@ -169,6 +171,20 @@ def _of_range(node: ir.Node, shape: Shape) -> Grid | None:
         return None
     first, step = start[0], delta[0]
     return None if first is None or not isinstance(step, int) else Grid(shape, (step,), first)
+
+
+def _sliced(node: ir.Node, grid: Grid | None, shape: Shape) -> Grid | None:
+    """Return the part of a grid of one axis that begins at a known place and goes on by a known step."""
+    starts = elements_of(node.inputs[1]) if len(node.inputs) > 2 else None  # attributes in old opsets
+    steps = elements_of(node.inputs[4]) if len(node.inputs) > 4 and node.inputs[4] is not None else (1,)
+    if grid is None or len(grid.shape) != 1 or starts is None or steps is None or len(starts) != 1:
+        return None
+    start, step = starts[0], steps[0]
+    if not isinstance(start, int) or not isinstance(step, int) or start < 0 or step < 1:
+        return None
+    stride, skipped = symbolic.multiply(grid.strides[0], step), symbolic.multiply(grid.strides[0], start)
+    offset = None if skipped is None else symbolic.add(grid.offset, skipped)
+    return None if stride is None or offset is None else Grid(shape, (stride,), offset)
 
 
 def _reshaped(grid: Grid | None, shape: Shape) -> Grid | None:

@@ -111,6 +111,23 @@ class Program:
         alike = alike or [other for other in read if other.rpartition(".")[2] not in others]
         return alike[0] if len(alike) == 1 and alike[0] in self.names else name
 
+    def own_names(self, node: ir.Node, name: str, stored: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the keys of the parameters that `node` read in the original, where the file has a constant `name` with
+        the numbers of the parameters `stored`.
+
+        They are `stored` if the operation of `node` reads a result of that name. Otherwise each is judged alone; if
+        several would be the same one, it is not that which the constant was computed from, and each of them is in the
+        innermost module around `node`."""
+        operation = self.operation(node)
+        if operation is not None and name in operation.reads:
+            return stored
+        own = tuple(self.own_name(node, each) for each in stored)
+        modules = self.home(node).modules
+        if len({*own}) < len(stored) and modules:
+            beside = [f"{modules[-1]}.{each.rpartition('.')[2]}" for each in stored]
+            own = tuple(near if near in self.names else each for near, each in zip(beside, stored, strict=True))
+        return own
+
     def is_fused(self, node: ir.Node) -> bool:
         """Tell whether a node is a layer that a batch norm was folded into."""
         operation = self.operation(node)

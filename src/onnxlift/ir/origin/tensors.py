@@ -7,7 +7,8 @@ parameter, or that a Constant node holds a layer's weight. It notes that, with t
 
 These facts decide, the first ones before the later ones:
 
-1. PyTorch's newer exporter notes from what it has computed a constant, and which ones are buffers.
+1. PyTorch's newer exporter notes from what it has computed a constant, and which ones are buffers. What it has computed
+   from no parameter and no buffer is a constant of the code.
 2. It lists the keys of all parameters and buffers. A constant that its optimiser has computed may have one of these
    names by chance, but then it has the note of rule 1. The older exporter names constants that it has computed
    `onnx::MatMul_12` or by a number alone, and constants of the code `/attn/Constant_output_0`. All other initialisers
@@ -15,13 +16,14 @@ These facts decide, the first ones before the later ones:
    `node_embedding`).
 3. Exporters keep weights as initialisers, and constants of the code in nodes. So an initialiser of several
    floating-point numbers is a parameter, if somebody chose its name.
-4. For all others only their use can tell: `lifting/tree/weights.py`, `rewriting/idioms/layers/bare_weights.py`.
+4. For all others only their use can tell: `rewriting/idioms/layers/channel_weights.py`, `lifting/tree/weights.py`,
+   `rewriting/idioms/layers/bare_weights.py`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Set
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import islice
@@ -46,8 +48,10 @@ MOST_READERS = 64  # as many readers of a constant are looked at
 _KEPT = re.compile(
     r"(^|[._])(inv_freq|freqs?(_cis)?|(cos|sin)(_cached)?|masked_bias|attn_mask|anchors?|window|weight_scale)$"
 )
-_NOTED = "the exporter notes what it has computed it from"
-_LOSSES = {"NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"}
+_NOTED = "the exporter has computed it ahead of time, and notes from what"
+_NOT_FROM_STATE = "the exporter has computed it ahead of time from no parameter and no buffer"
+_CLASS_WEIGHTS = {("NegativeLogLikelihoodLoss", 2), ("SoftmaxCrossEntropyLoss", 2)}
+_STATISTICS = {("BatchNormalization", 3), ("BatchNormalization", 4)}
 
 
 class Kind(Enum):
@@ -148,7 +152,7 @@ def classify(model: ir.Model) -> None:
     """Decide the origin of each initialiser of a model that has just been read."""
     exporter, listed = exporter_of(model), state_names(model.graph)
     for region in regions(model):
-        keys = listed if region.graph is model.graph else ()
+        keys = listed if region.graph is model.graph else frozenset()
         are_keys = region.graph is model.graph and not listed and exporter.tool is Tool.PYTORCH_OLDER
         for value in region.graph.initializers.values():
             value.meta[ORIGIN] = _classified(value, exporter, keys, are_keys)
@@ -162,7 +166,7 @@ def origin_of(value: ir.Value) -> TensorOrigin:
     known = value.meta.get(ORIGIN)
     if isinstance(known, TensorOrigin):
         return known
-    found = _classified(value, UNKNOWN, (), False)
+    found = _classified(value, UNKNOWN, frozenset(), False)
     if value.const_value is not None:
         value.meta[ORIGIN] = found
     return found
@@ -249,7 +253,12 @@ def mark_trained(value: ir.Value, word: str, reason: str) -> None:
         value.meta[ORIGIN] = replace(origin, kind=Kind.PARAMETER, word=word, reason=reason)
 
 
-def _classified(value: ir.Value, exporter: Exporter, keys: Collection[str], are_keys: bool) -> TensorOrigin:
+def mark_untrained(value: ir.Value, reason: str) -> None:
+    """Note why the use of a constant does not show that it is trained."""
+    value.meta[ORIGIN] = replace(origin_of(value), reason=reason)
+
+
+def _classified(value: ir.Value, exporter: Exporter, keys: Set[str], are_keys: bool) -> TensorOrigin:
     """Return the origin of an initialiser of a file.
 
     `keys` are the keys of the state dict, if the file lists them. Without a list, `are_keys` says that every name that
@@ -259,7 +268,9 @@ def _classified(value: ir.Value, exporter: Exporter, keys: Collection[str], are_
     is_key = sources is None and (name in keys or (are_keys and may_be_key(name)))
     naming = Naming.AUTHOR if is_key else naming_of(value.name)
     kind, reason = _kind_by_name(value, naming)
-    if sources is not None:
+    if sources is not None and keys and keys.isdisjoint(sources):
+        kind, reason = Kind.CONSTANT, _NOT_FROM_STATE
+    elif sources is not None:
         kind, reason = Kind.COMPUTED, _NOTED
     elif told.get(SIGNATURE_KIND) == "BUFFER":
         kind, reason = Kind.BUFFER, "the exporter says that it was a buffer"
@@ -282,7 +293,7 @@ def _classified(value: ir.Value, exporter: Exporter, keys: Collection[str], are_
 
 
 def _kind_by_name(value: ir.Value, naming: Naming) -> tuple[Kind, str]:
-    """Judge an initialiser by its name, type, size, and the losses that read it; return its kind and the reason."""
+    """Judge an initialiser by its name, type, size, and by who reads it; return its kind and the reason."""
     tensor = value.const_value
     if tensor is None or tensor.dtype not in FLOATS:
         return Kind.UNTOLD, "it has no floating-point numbers, so nobody trains it"
@@ -292,12 +303,14 @@ def _kind_by_name(value: ir.Value, naming: Naming) -> tuple[Kind, str]:
         return Kind.UNTOLD, f"{naming.value}, so only its use can tell"
     if _KEPT.search(value.name or ""):
         return Kind.UNTOLD, "models compute what is called so once and keep it, and do not train it"
-    if _weighs_classes(value):
+    if _is_only_read_at(value, _CLASS_WEIGHTS):
         return Kind.UNTOLD, "a loss weighs classes by it, which PyTorch's losses do not train"
+    if _is_only_read_at(value, _STATISTICS):
+        return Kind.BUFFER, "the statistics of a batch norm, which follow the data and are not trained"
     return Kind.PARAMETER, "the file keeps floating-point numbers under a name that somebody chose"
 
 
-def _weighs_classes(value: ir.Value) -> bool:
-    """Tell whether losses use these numbers as weights of the classes, and nothing else reads them."""
+def _is_only_read_at(value: ir.Value, places: Collection[tuple[str, int]]) -> bool:
+    """Tell whether operators of these types read a constant, each at this place among its inputs, and no others."""
     readers = [*islice(value.uses(), MOST_READERS)]
-    return bool(readers) and all(node.op_type in _LOSSES and index == 2 for node, index in readers)
+    return bool(readers) and all((node.op_type, place) in places for node, place in readers)

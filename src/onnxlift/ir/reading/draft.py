@@ -43,4 +43,6 @@ class Draft:
     functions: dict[FunctionId, Contents] = field(default_factory=dict)
     unheld_types: dict[str, onnx.TypeProto] = field(default_factory=dict)
     """The types of inputs and outputs that onnx-ir cannot hold."""
+    with_data: bool = True
+    """Whether the data in external files is needed."""
     model: ir.Model | None = None

@@ -36,18 +36,24 @@ _DATA_TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
 _COMPLEX = {TensorProto.COMPLEX64, TensorProto.COMPLEX128}
 
 
-def detach_weights(model: onnx.ModelProto, store: TensorStore, folder: DataFolder) -> None:
+def detach_weights(model: onnx.ModelProto, store: TensorStore, folder: DataFolder | None) -> None:
     """Check every tensor. Put those in external files into the store, and leave tickets in the proto.
 
     Afterwards every tensor has as many bytes as its shape needs, and nothing in the proto refers to a file any more.
+    Without a folder, no external file is looked for: such tensors can be asked for their types and shapes only.
     """
     for tensor in each_tensor(model):
         _check_header(tensor)
         if tensor.data_location == TensorProto.EXTERNAL:
-            tensor.raw_data = store.put(stored_data(tensor, folder))
+            tensor.raw_data = store.put(_absent(tensor) if folder is None else stored_data(tensor, folder))
             tensor.ClearField("data_location")
         tensor.ClearField("external_data")
         _check_size(tensor, store)
+
+
+def _absent(tensor: TensorProto) -> StoredBytes:
+    """Return what stands for bytes that nobody will read."""
+    return StoredBytes(memoryview(b""), 0, bytes_needed(ir.DataType(tensor.data_type), tuple(tensor.dims)))
 
 
 def attach_weights(model: ir.Model, store: TensorStore) -> None:

@@ -221,6 +221,16 @@ class Device(Expr):
     __slots__ = ()
 
 
+class WeightType(Expr):
+    """The type that the module's weights of an element type have (`float16`): `self.weight.dtype`. So the code goes on
+    working if the module is converted to another type. Where the module holds no such weight: `torch.float16`."""
+
+    __slots__ = ("_element",)
+
+    def __init__(self, element: str) -> None:
+        self._element = element
+
+
 class Attribute(Expr):
     __slots__ = ("_base", "_name")
 

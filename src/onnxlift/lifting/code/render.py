@@ -25,6 +25,7 @@ from .expr import (
     Subscript,
     Ternary,
     Unary,
+    WeightType,
     Wrapped,
     bare,
 )
@@ -88,7 +89,8 @@ def quoted(text: str) -> str:
 
 class Renderer:
     """Turns expressions into text. `name_of` gives the text of the leaves that only the surrounding module can name:
-    `Ref`, `Local`, `Member`, `Device`. It may return another expression, which is then written in their place."""
+    `Ref`, `Local`, `Member`, `Device`, `WeightType`. It may return another expression, which is then written in their
+    place."""
 
     def __init__(self, name_of: Callable[[Expr], str | Expr]) -> None:
         self._name_of = name_of
@@ -108,7 +110,7 @@ class Renderer:
     def _wrapped(self, expr: Wrapped) -> tuple[str, int]:
         return self._render(expr._expr)
 
-    def _leaf(self, expr: Ref | Local | Member | Device) -> tuple[str, int]:
+    def _leaf(self, expr: Ref | Local | Member | Device | WeightType) -> tuple[str, int]:
         name = self._name_of(expr)
         return (name, ATOM) if isinstance(name, str) else self._render(name)
 
@@ -213,7 +215,7 @@ class Renderer:
 
 
 _WRITERS: dict[type, Callable[[Renderer, Any], tuple[str, int]]] = {
-    **dict.fromkeys((Ref, Local, Member, Device), Renderer._leaf),
+    **dict.fromkeys((Ref, Local, Member, Device, WeightType), Renderer._leaf),
     Wrapped: Renderer._wrapped,
     Literal: Renderer._literal,
     Name: Renderer._name,

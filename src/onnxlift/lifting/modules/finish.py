@@ -109,10 +109,15 @@ FINISHING = Stage(
     (sizes_of_parameters, unread_code, equal_branches, unread_inputs, placed_constants, order_of_use),
 )
 
+_SMALL = 1024  # elements of a constant that several modules may each have for themselves
+_LARGEST_INDEX = 1 << 16
+_LOOKUPS = frozenset({"Gather", "Index"})
+
 
 def _place_constant(value: ir.Value, module: Module, plan: ModulePlan, surroundings: Surroundings) -> None:
     """Place a constant that is used as a tensor. It belongs to this module if nobody else uses it, or if it is small
-    and not in the state dict; otherwise it comes from above, as an argument. So does one that by its name is a module's
+    and not in the state dict; or if it is an index into parameters, which each module has for its own (exporters store
+    equal ones once). Otherwise it comes from above, as an argument. So does one that by its name is a module's
     around this one: it would have another key in the state dict. One that a layer has is read from the layer."""
     is_parameter = origin_of(value).is_parameter
     borrowed = module.find_parameter(value) if is_parameter else None
@@ -156,7 +161,16 @@ def _is_distinct(value: ir.Value) -> bool:
 def _is_private(value: ir.Value, plan: ModulePlan, place: Mapping[ir.Node, ModulePlan]) -> bool:
     users = [user for user, _ in value.uses()]
     inside = all(_within(place.get(user), plan) for user in users)
-    return inside or (not origin_of(value).is_in_state_dict and (type_of(value).size or 0) <= 1024)
+    size = type_of(value).size or 0
+    is_small = size <= _SMALL or (size <= _LARGEST_INDEX and all(_is_index(user, value) for user in users))
+    return inside or (is_small and not origin_of(value).is_in_state_dict)
+
+
+def _is_index(node: ir.Node, value: ir.Value) -> bool:
+    """Tell whether a node looks up in a parameter what these numbers are the index of."""
+    data, *indices = node.inputs
+    is_parameter = data is not None and data.const_value is not None and origin_of(data).is_parameter
+    return is_parameter and node.op_type in _LOOKUPS and value in indices
 
 
 def _within(plan: ModulePlan | None, ancestor: ModulePlan) -> bool:

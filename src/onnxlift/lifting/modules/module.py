@@ -207,9 +207,12 @@ def _way(text: str, path: Path, module: Module, indexed: frozenset[Path]) -> str
     """Write the way from a module, written as `text`, to one of its own members. Numbers stand in brackets: plain in
     the containers of `indexed`, and with quotes in others. So do names that no attribute can have; the module itself
     has methods to ask for these."""
-    for depth, name in enumerate(module.names(path)):
-        if name[0].isdigit() and path[depth] == name:
-            text += f"[{name}]" if path[:depth] in indexed else f'["{name}"]'
+    for depth, part in enumerate(path):
+        name = module.keys.get(path[: depth + 1])
+        if name is None and part[0].isdigit():
+            text += f"[{part}]" if path[:depth] in indexed else f'["{part}"]'
+        elif name is None:
+            text += f".{part}"
         elif is_attribute(name):
             text += f".{name}"
         elif depth:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from onnxlift.lifting.code.expr import Attribute, Binary, Call, Member, Ref, Ternary, walk
+from onnxlift.lifting.code.expr import Attribute, Binary, Call, Expr, Member, Ref, Ternary, bare, walk
 from onnxlift.lifting.code.statements import expressions, walk_statements
 from onnxlift.lifting.modules.classes.module_class import ModuleClass
 from onnxlift.lifting.modules.module import Module, Stored
@@ -176,22 +176,38 @@ def _convolutions(module: Module) -> list[Layer]:
 
 
 def _is_residual(module: Module) -> bool:
-    """Tell whether the input, or what a member makes of the input alone, is added to something."""
+    """Tell whether the input, or what a member makes of the input alone, is added to something else that is computed
+    from it. The sum of two inputs is none."""
     near = set(module.inputs)
+    behind: dict[object, set[object]] = {value: {value} for value in module.inputs}  # the inputs behind each value
     for statement in walk_statements(module.body):
+        sources: set[object] = set()
         for whole in expressions(statement):
             expr = whole._then if isinstance(whole, Ternary) else whole  # only some instances of the class compute it
+            sources |= {source for key in _reads(whole) - _measured(whole) for source in behind.get(key, ())}
             match expr:
                 case Call() if isinstance(expr._function, Member) and _reads(expr) <= module.inputs.keys():
                     near.update(t._key for t in getattr(statement, "targets", []) if isinstance(t, Ref))
-                case Binary() if expr._op == "+" and _reads(expr) & near:
-                    if len(_reads(expr) - module.constants.keys()) == 2:
+                case Binary() if expr._op == "+":
+                    summands = _reads(expr) - module.constants.keys()
+                    inputs = [behind.get(key, set()) for key in summands]
+                    is_new = not summands <= module.inputs.keys()
+                    if len(inputs) == 2 and summands & near and is_new and inputs[0] & inputs[1]:
                         return True
+        for target in getattr(statement, "targets", []):
+            if isinstance(target, Ref):
+                behind[target._key] = sources
     return False
 
 
-def _reads(expr: Call | Binary) -> set[object]:
+def _reads(expr: Expr) -> set[object]:
     return {part._key for part in walk(expr) if isinstance(part, Ref)}
+
+
+def _measured(expr: Expr) -> set[object]:
+    """Return what an expression reads the sizes of."""
+    sizes = (bare(part._base) for part in walk(expr) if isinstance(part, Attribute) and part._name == "shape")
+    return {value._key for value in sizes if isinstance(value, Ref)}
 
 
 def _called(module: Module) -> set[str]:

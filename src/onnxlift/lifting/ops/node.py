@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.types import TORCH_DTYPE, DataType, ValueType, type_of
-from onnxlift.lifting.code.expr import Device, Expr, Literal, Member, Ref, torch
+from onnxlift.lifting.code.expr import Device, Expr, Literal, Member, Ref, WeightType, torch
 from onnxlift.lifting.code.statements import Assign, Block, Statement
 
 from .kinds import layer_kind
@@ -256,8 +256,17 @@ def data_type(number: int) -> DataType:
         raise Unsupported(f"there is no element type {number}") from None
 
 
+HALVES = (DataType.FLOAT16, DataType.BFLOAT16)
+
+
 def torch_dtype(dtype: DataType | None) -> Expr:
-    """Return `torch.float16` and the like."""
+    """Return `torch.int32` and the like. Half precision is that of the module's weights: `self.weight.dtype`."""
+    name = exact_dtype(dtype)
+    return WeightType(TORCH_DTYPE[dtype]) if dtype in HALVES else name
+
+
+def exact_dtype(dtype: DataType | None) -> Expr:
+    """Return `torch.float16` and the like, which stays if the module is converted to another type."""
     if dtype not in TORCH_DTYPE:
         raise Unsupported(f"PyTorch has no tensors of {'unknown type' if dtype is None else dtype.name.lower()}")
     name: Expr = getattr(torch, TORCH_DTYPE[dtype])

@@ -35,6 +35,12 @@ class GraphDump:
         self._order: list[ir.Node] = []
         self._modules: dict[Path, str] = {}
 
+    def copied(self) -> GraphDump:
+        """Return a record of the same that goes on by itself."""
+        other = GraphDump()
+        other._parts, other._modules = [*self._parts], self._modules
+        return other
+
     def __call__(self, step: str, subject: object) -> None:
         """Note what a step has changed in a graph, or in a tree of modules."""
         if isinstance(subject, ir.Model):

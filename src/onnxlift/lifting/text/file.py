@@ -29,11 +29,13 @@ LONGEST_LINE = 300  # of the docstring, which holds names and sizes as the model
 
 @dataclass
 class Header:
-    """The facts about the model in the docstring of the file: its name, the number of nodes, and its control flow."""
+    """The facts about the model in the docstring of the file: its name, the number of nodes, its control flow, and the
+    name of the file that it comes from, where that is another."""
 
     name: str
     node_count: int
     control_flow: Sequence[str] = ()
+    file_name: str = ""
 
 
 @dataclass
@@ -100,7 +102,8 @@ def _docstring(header: Header, model: ir.Model, root: Module, weights: SavedWeig
     opset = model.opset_imports.get("", None)
     versions = f"opset {opset}" if opset is not None else ", ".join(f"{d} {v}" for d, v in model.opset_imports.items())
     plural = "s" if header.node_count != 1 else ""
-    lines = [f"Lifted from {header.name}.onnx: {header.node_count} node{plural}{note}, {versions}.", ""]
+    title = f"Lifted from {header.file_name or header.name + '.onnx'}"
+    lines = [f"{title}: {header.node_count} node{plural}{note}, {versions}.", ""]
     rows = [("Inputs", v) for v in root.inputs] + [("Outputs", v) for v in model.graph.outputs]
     width = max((len(plain(v.name)) for _, v in rows), default=0)
     types = max((len(str(type_of(v)).partition(" (")[0]) for _, v in rows), default=0)
@@ -180,12 +183,12 @@ def _loader(root_class: str, name: str, saved: SavedWeights) -> list[str]:
         *(part for text in functions.values() for part in ("", "", text)),
         "",
         "",
-        f'def load(path: {_PATH} = WEIGHTS, device: str = "cpu") -> {root_class}:',
-        '    """The model with its weights, ready to run; untrained if `path` is None."""',
+        f'def load(path: {_PATH} = WEIGHTS, device: str = "cpu", dtype: torch.dtype | None = None) -> {root_class}:',
+        '    """The model with its weights, ready to run; untrained if `path` is None, in `dtype` if it is given."""',
         '    with torch.device(device if path is None else "meta"):',
         f"        model = {root_class}()",
         *body,
-        "    return model.eval()",
+        "    return model.to(dtype).eval()",
     ]
 
 

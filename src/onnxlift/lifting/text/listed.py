@@ -5,9 +5,9 @@
     Head(16, 8), Head(24, 8), Head(32, 8), Head(48, 8)         ->  *(Head(channels, 8) for channels in (16, 24, 32, 48))
 
 Three or more equal entries in a row are written once, if that is shorter. Entries that differ in one number are written
-once if the list is too long for a line. They are written over powers of two or a range if the numbers are that, even if
-the powers come again and again, and otherwise over the numbers themselves. They are not written so if three or more of
-them are equal in a row: those are one entry already.
+once if the list is too long for a line. They are written over powers or a range if the numbers are that, even if these
+come again and again and break off the last time, and otherwise over the numbers themselves. They are not written so if
+three or more of them are equal in a row: those are one entry already.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from onnxlift.lifting.ops.layers import Layer
 LINE_LENGTH = 100  # of the generated source
 STEPS_IN = 14  # characters of a line that go to the indentation and the brackets, and not to entries
 LONG_RUN = 3  # so many equal entries in a row are written as one
+_FACTORS = (2, 3, 4, 5, 10)  # of powers
 
 Member = Layer | Stored | Module
 
@@ -111,16 +112,45 @@ def _generator(members: Sequence[Member], texts: Sequence[str], writer: Writer) 
 def _sequence(texts: Sequence[str], name: str, taken: set[str]) -> tuple[str, str, str]:
     """Return the text of each value (`2**i`), the loop's variable (`i`), and what the loop goes over (`range(10)`)."""
     values = [int(text) for text in texts if text.isdigit()]
-    count = len(texts)
-    period = next(n for n in range(1, count + 1) if count % n == 0 and [*texts] == [*texts[:n]] * (count // n))
+    count, period = len(texts), _period(texts)
     if len(values) == count and period > LONG_RUN:
         number = numbered("i", taken)
         turn = number if period == count else f"({number} % {period})"
-        if values[:period] == [2**i for i in range(period)]:
-            return (f"2**{turn}" if period == count else f"2 ** {turn}"), number, f"range({count})"
+        power = _power(values[:period], turn)
+        if power is not None:
+            return power, number, f"range({count})"
         step = values[1] - values[0]
-        if step > 0 and values == [*range(values[0], values[0] + step * count, step)]:
-            start = f"{values[0]}, " if values[0] or step > 1 else ""
-            return name, name, f"range({start}{values[-1] + step}{f', {step}' if step > 1 else ''})"
-    times = f" * {count // period}" if period < count else ""
-    return name, name, f"({', '.join(texts[:period])}){times}"
+        if step and values[:period] == [values[0] + i * step for i in range(period)]:
+            if period < count:
+                return _progression(values[0], step, turn), number, f"range({count})"
+            start = f"{values[0]}, " if values[0] or step != 1 else ""
+            return name, name, f"range({start}{values[-1] + step}{f', {step}' if step != 1 else ''})"
+    once = f"({', '.join(texts[:period])}{',' * (period == 1)})"
+    times = f"{once} * {-(-count // period)}" if period < count else once
+    return name, name, f"({times})[:{count}]" if count % period else times
+
+
+def _period(texts: Sequence[str]) -> int:
+    """Return after how many entries they come again. The last time may break off, if they come at least twice."""
+    count = len(texts)
+    periods = (n for n in range(1, count // 2 + 1) if [*texts[n:]] == [*texts[:-n]])
+    return next(periods, count)
+
+
+def _power(values: Sequence[int], turn: str) -> str | None:
+    """Write values that grow, or shrink, by the same factor each time: `8 * 2**i`, `512 // 2**i`."""
+    first, last = values[0], values[-1]
+    for factor in _FACTORS:
+        if [*values] == [first * factor**i for i in range(len(values))] and first:
+            return f"{factor} ** {turn}" if first == 1 else f"{first} * {factor} ** {turn}"
+        if [*values] == [first // factor**i for i in range(len(values))] and last * factor ** (
+            len(values) - 1
+        ) == first:
+            return f"{first} // {factor} ** {turn}"
+    return None
+
+
+def _progression(first: int, step: int, turn: str) -> str:
+    """Write values with the same difference each time: `3 + 2 * (i % 4)`."""
+    steps = turn if abs(step) == 1 else f"{abs(step)} * {turn}"
+    return f"{first} {'+' if step > 0 else '-'} {steps}" if first else steps

@@ -8,14 +8,16 @@ for all its instances, so one statement comes from the nodes of each of them.
 from __future__ import annotations
 
 import ast
+import difflib
 import json
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import onnx_ir as ir
 
+from onnxlift.errors import OnnxLiftError, quote
 from onnxlift.lifting.code.expr import Ref
 from onnxlift.lifting.code.statements import Assign, Return, Statement, walk_statements
 from onnxlift.lifting.modules.classes.module_class import ModuleClass
@@ -99,13 +101,29 @@ class SourceMap:
     """The way from the source to the ONNX model, `nodes_at(line)`, and back, `lines_of(node)`. `names` has the reason
     of each name."""
 
-    def __init__(self, statements: Sequence[MappedStatement], names: Sequence[MappedName] = ()) -> None:
+    def __init__(
+        self,
+        statements: Sequence[MappedStatement],
+        names: Sequence[MappedName] = (),
+        *,
+        nodes: Collection[str] = (),
+        line_count: int = 0,
+    ) -> None:
         self.statements = tuple(statements)
         self.names = tuple(names)
+        self._nodes = frozenset(nodes)
+        self._line_count = line_count
         self._starts = [statement.first_line for statement in statements]
 
+    def __repr__(self) -> str:
+        return f"SourceMap({self._line_count} lines, {len(self.statements)} statements, {len(self._lines)} nodes)"
+
     def statement_at(self, line: int) -> MappedStatement | None:
-        """Return the innermost statement on a line; None if the line is not part of any `forward`."""
+        """Return the innermost statement on a line; None if the line is not part of any `forward`.
+
+        Raises an error if the source has no such line."""
+        if not 1 <= line <= self._line_count:
+            raise OnnxLiftError(f"the source has no line {line}: its lines are 1 to {self._line_count}.")
         index = bisect_right(self._starts, line) - 1
         if index < 0 or line > self.statements[index].last_line:
             return None
@@ -118,7 +136,14 @@ class SourceMap:
 
     def lines_of(self, node: str) -> tuple[int, ...]:
         """Return the lines that compute an ONNX node: those in its own module first, then those that call the module. A
-        node that became part of another (folded, fused) has the lines of that node. A node without effect has none."""
+        node that became part of another (folded, fused) has the lines of that node. A node without effect has none.
+
+        Raises an error if the model has no such node."""
+        if node not in self._lines and node not in self._nodes:
+            known = sorted(self._nodes | self._lines.keys())
+            similar = difflib.get_close_matches(node, known, 3, 0.5) or known[:3]
+            more = f", such as {', '.join(map(quote, similar))}" if similar else ""
+            raise OnnxLiftError(f"the model has no node {quote(node)}. It has {len(known):,} nodes{more}.")
         return self._lines.get(node, ())
 
     @cached_property
@@ -173,6 +198,8 @@ def map_source(
             for statement, origin, names in zip(forward_statements(ast.parse(text)), origins, nodes, strict=True)
         ],
         names,
+        nodes=readers,
+        line_count=len(text.splitlines()),
     )
 
 

@@ -10,7 +10,20 @@ from functools import cached_property
 import onnx_ir as ir
 
 from onnxlift.ir.graph.types import ValueType, type_of
-from onnxlift.lifting.code.expr import Call, Device, Display, Expr, Literal, Member, Ref, Star, variable, walk
+from onnxlift.lifting.code.expr import (
+    Attribute,
+    Call,
+    Device,
+    Display,
+    Expr,
+    Literal,
+    Member,
+    Ref,
+    Star,
+    WeightType,
+    variable,
+    walk,
+)
 from onnxlift.lifting.code.identifiers import identifier, plain
 from onnxlift.lifting.code.render import ATOM, MUL, UNARY, Renderer
 from onnxlift.lifting.code.statements import (
@@ -43,7 +56,9 @@ from onnxlift.lifting.tree.paths import Path
 from .constructor import Constructor
 from .source_map import Origin, Origins
 from .tied_code import tie_lines
+from .weight_types import input_of_type, weight_of_type
 
+_METHODS = {"float16": "half", "bfloat16": "bfloat16"}
 # Layers at the end of a module whose names say nothing about what comes out of it.
 _LAST_LAYER = re.compile(r"(?i)w?o|out(put)?|(c_)?proj(ection)?|down|dense|(fc|linear|lin)_?\d*")
 
@@ -162,7 +177,8 @@ class ClassWriter:
     # forward
 
     def _forward(self, text: Text) -> None:
-        self.renderer = Numbers(self._leaf, self.places)
+        self.weight_types: dict[str, str | None] = {}
+        self.renderer = Numbers(self._leaf, self.places, self._weight_type)
         parameters = [
             f"{name}: {_parameter_type(operand)}"
             for name, operand in zip(self.variables.parameters, self.module.inputs.values(), strict=True)
@@ -188,6 +204,8 @@ class ClassWriter:
                 return self._self(self.module.name_of(leaf._target))
             case Device():
                 return self._device()
+            case WeightType():
+                return self._weight_type(leaf._element) or f"torch.{leaf._element}"
             case Ref():
                 stored = self.module.stored_name(leaf._key)
                 if stored is not None:
@@ -204,6 +222,14 @@ class ClassWriter:
             if isinstance(member, Stored):
                 return f"{self._self(path)}.device"
         return "torch.get_default_device()"
+
+    def _weight_type(self, element: str) -> str | None:
+        """Return `self.weight.dtype`, or None if nothing tells what has become of the type."""
+        if element not in self.weight_types:
+            weight = weight_of_type(self.cls, element)
+            tensor = weight or input_of_type(self.cls, element, self.variables.names)
+            self.weight_types[element] = tensor and f"{tensor}.dtype"
+        return self.weight_types[element]
 
     def _self(self, path: Path) -> str:
         return reach(path, self.module, self._indexed)
@@ -266,13 +292,24 @@ class ClassWriter:
 
 
 class Numbers(Renderer):
-    """Writes the constructor's argument where a number differs between the instances of a class."""
+    """Writes the constructor's argument where a number differs between the instances of a class, and `x.half()` where
+    no weight tells which type is meant."""
 
-    def __init__(self, name_of: Callable[[Expr], str | Expr], places: Mapping[object, str]) -> None:
+    def __init__(
+        self,
+        name_of: Callable[[Expr], str | Expr],
+        places: Mapping[object, str],
+        weight_type: Callable[[str], str | None],
+    ) -> None:
         super().__init__(name_of)
         self._places = places
+        self._weight_type = weight_type
 
     def _render(self, expr: Expr) -> tuple[str, int]:
+        match expr:
+            case Call(_function=Attribute(_base=base, _name="to"), _args=(WeightType(_element=element),)):
+                if self._weight_type(element) is None:
+                    return f"{self._base(base)}.{_METHODS[element]}()", ATOM
         if isinstance(expr, Literal) and expr in self._places:
             text = self._places[expr]
             return text, UNARY if text.startswith("-") else MUL if " " in text else ATOM  # `2 * self.size`

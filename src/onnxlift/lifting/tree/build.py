@@ -187,9 +187,14 @@ def _dissolve_small(plan: ModulePlan, paths: MutableMapping[ir.Node, Path], owne
 
 
 def _shorten(plan: ModulePlan, paths: MutableMapping[ir.Node, Path], owned: set[ir.Node]) -> None:
-    """`dense/einsum/MatMul` -> dense: the only node of a plan has its name, unless it is known to lie deeper."""
-    if len(plan.items) == 1 and isinstance(plan.items[0], ir.Node) and not _is_placed(plan.items[0], owned):
-        paths[plan.items[0]] = plan.path
+    """`dense/einsum/MatMul` -> dense: the only node of a plan has its name, unless it is known to lie deeper.
+
+    `mixer/pool/AveragePool` -> mixer: so has the only node of a plan without weights that lies deeper than its code."""
+    nodes = [item for item in plan.items if isinstance(item, ir.Node)]
+    if len(nodes) == len(plan.items) > 1 and not any(map(_has_weights, nodes)):
+        nodes = [node for node in nodes if len(paths.get(node, ())) > len(plan.path)]
+    if len(nodes) == 1 and plan.path and not plan.children() and not _is_placed(nodes[0], owned):
+        paths[nodes[0]] = plan.path
 
 
 def _is_placed(node: ir.Node, owned: set[ir.Node]) -> bool:
@@ -216,10 +221,17 @@ def _is_module(plan: ModulePlan, paths: Mapping[ir.Node, Path], owned: set[ir.No
         return False
     if not plan.called and all(isinstance(i, ModulePlan) and i.path[-1].isdigit() for i in plan.items):
         return False
-    if any(_has_weights(node) for node in plan.nodes()):
+    holds = _has_weights if _is_original(plan, owned) else _holds_weights
+    if any(holds(node) for node in plan.nodes()):
         return True
     own_class = plan.class_hint is not None and not plan.class_hint.startswith("aten")
     return own_class and sum(1 for _ in plan.nodes()) >= CLASS_NODES
+
+
+def _is_original(plan: ModulePlan, owned: set[ir.Node]) -> bool:
+    """Tell whether a plan was a module of the original. TensorFlow has a scope for every operation, even for one that
+    only reads a constant."""
+    return plan.class_hint is not None or any(node in owned or _is_from_torch(node) for node in plan.nodes())
 
 
 def _is_layer(plan: ModulePlan, paths: Mapping[ir.Node, Path]) -> bool:

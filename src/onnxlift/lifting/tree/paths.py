@@ -33,6 +33,7 @@ from onnxlift.rewriting.normal_form.expansion import CALLS
 from .detours import find_detours, without_detours
 from .gaps import Path as Path
 from .gaps import fill, find_gaps
+from .scopes import scopes_in
 
 DEEPEST = 24  # modules within modules; longer paths are cut, since a stranger wrote them
 MOST_TIED = 16  # layers that share a weight; if there are more, they are one layer that is called again and again
@@ -83,7 +84,7 @@ def find_paths(graph: ir.Graph) -> ModulePaths:
         else:
             paths.by_node[node] = path
     join_neighbours(graph, paths, unknown)
-    _strip_wrapper(paths)
+    _strip_wrapper(paths, unknown)
     _forget_calls(paths)
     paths.by_name = {node.name: path for node, path in paths.by_node.items() if node.name}
     return paths
@@ -145,12 +146,12 @@ def no_paths(graph: ir.Graph) -> ModulePaths:
     return ModulePaths(by_node=dict.fromkeys(graph.all_nodes(), ()))
 
 
-def _strip_wrapper(paths: ModulePaths) -> None:
-    """Forget the scope that TensorFlow and Keras put around everything (`model/conv1/Conv2D`). A path that weights or
-    PyTorch's exporter name stays."""
+def _strip_wrapper(paths: ModulePaths, unknown: Collection[ir.Node]) -> None:
+    """Forget the scope that TensorFlow and Keras put around everything (`model/conv1/Conv2D`), but for the `unknown`
+    nodes that converters add. A path that weights or PyTorch's exporter name stays."""
     if paths.owned or paths.classes or any((node.name or "/").startswith("/") for node in paths.by_node):
         return
-    common = _common(list(paths.by_node.values()))
+    common = _common([path for node, path in paths.by_node.items() if node not in unknown])
     if common:
         paths.by_node = {node: path[len(common) :] for node, path in paths.by_node.items()}
         paths.called = {path[len(common) :] for path in paths.called if path[: len(common)] == common}
@@ -344,13 +345,13 @@ def _from_metadata(node: ir.Node, paths: ModulePaths) -> Path | None:
 
 
 def _from_node_name(node: ir.Node, paths: ModulePaths) -> Path | None:
-    name = (node.name or "").partition(";")[0]  # TensorFlow Lite joins the names of all nodes that it fused
+    name = node.name or ""
     if "/" not in name.strip("/") and not name.startswith("/"):
         return None
     path: Path = ()
     paths.called.add(path)
     functions: Mapping[str, str] = node.meta.get(CALLS, {})
-    components = name.strip("/").split("/", DEEPEST)[:-1]
+    components = scopes_in(name)[:DEEPEST]
     for depth, component in enumerate(components, 1):
         parts = tuple(p for p in _parts(component) if p)
         path = joined(path, parts)[:DEEPEST]

@@ -54,15 +54,18 @@ ROUNDS = 8  # times that pieces are split which no other is equal to
 STEPS = 64  # steps of the search for a body, for each piece
 
 
-def find_repetition(graph: ir.Graph, module_paths: ModulePaths) -> int:
+def find_repetition(graph: ir.Graph, module_paths: ModulePaths, *, only_weights: bool = False) -> int:
     """Give the nodes of repeated blocks a path, and weights a name, in a graph where no name says anything; return the
-    number of runs of blocks."""
+    number of runs of blocks. With `only_weights`, there are to be no blocks."""
     are_counted = _are_counted(graph)
     if any(module_paths.by_node.values()) and not are_counted:
         return 0
-    paths, module_paths.by_node = module_paths.by_node, {}
     flow = find_flow(graph)
     mark_weights(graph, flow, are_counted)
+    if only_weights:
+        return 0
+    paths = module_paths.by_node
+    module_paths.by_node = {node: path for node, path in paths.items() if node.graph is not graph}
     pieces, symbols = _pieces(flow)
     blocks = Search(flow, pieces, symbols).blocks(0, len(pieces))
     if not blocks:
@@ -72,6 +75,9 @@ def find_repetition(graph: ir.Graph, module_paths: ModulePaths) -> int:
         name_blocks(flow, blocks, module_paths)
         join_neighbours(graph, module_paths, {node for node in graph if node not in flow.position})
         read_sizes_outside(graph, module_paths)
+        for node, path in paths.items():
+            if not path:
+                module_paths.by_node.setdefault(node, path)  # names that said nothing before do not speak now
         _sort(graph, flow)
     return len(blocks)
 

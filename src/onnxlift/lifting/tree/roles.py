@@ -135,8 +135,10 @@ class _Naming:
         if self._kind(block) != "conv":
             return "MLPBlock" if total is not None else "Block"
         entries = self.flow.entries((block.start, block.end))
+        if _excites(self._nodes(block)):
+            return "SqueezeExcite"
         if total is None:
-            return "SqueezeExcite" if _excites(self._nodes(block)) else "ConvBlock"
+            return "ConvBlock"
         return "ResidualBlock" if any(value in entries for value in total.inputs) else "DownsampleBlock"
 
     def _nodes(self, block: RepeatedBlock) -> list[ir.Node]:
@@ -167,8 +169,10 @@ class _Naming:
 
 def _excites(nodes: Sequence[ir.Node]) -> bool:
     """Tell whether nodes multiply their input with a value computed from its mean over all places (squeeze and
-    excitation)."""
+    excitation), and perhaps add the input to that."""
     first, last = nodes[0], nodes[-1]
+    if last.op_type == "Add" and first.inputs[0] in last.inputs and nodes[-2].outputs[0] in last.inputs:
+        last = nodes[-2]
     return first.op_type in _MEANS and last.op_type == "Mul" and first.inputs[0] in last.inputs
 
 

@@ -31,7 +31,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from math import prod
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -53,12 +52,9 @@ from onnxlift.rewriting.restoring.numbers.stored_parameters import (
     numbers_of,
     sizes_of,
 )
+from onnxlift.rewriting.restoring.numbers.trained import FEWEST, ROUND, SAMPLE, digits, looks_trained
 from onnxlift.stages import step
 
-FEWEST = 4
-ROUND = 5
-ROUND_HALF = 3  # the same for float16 and bfloat16
-_SAMPLE = 64
 _TRAINED = frozenset({DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.BFLOAT16})
 _FRONT = -(2**63)  # how Slice writes an end before the first element
 
@@ -175,8 +171,8 @@ def _has_rows(whole: Sizes, part: Sizes) -> bool:
 def _is_telling(numbers: Array) -> bool:
     """Tell whether the numbers are distinctive: a match with other numbers cannot be an accident."""
     if numbers.size == 1:
-        return _digits(numbers.flat[0]) > ROUND
-    samples = (numbers.flat[:_SAMPLE], numbers)  # the first row of an embedding may be zeros, for padding
+        return digits(numbers.flat[0]) > ROUND
+    samples = (numbers.flat[:SAMPLE], numbers)  # the first row of an embedding may be zeros, for padding
     return any(len(np.unique(np.abs(some))) >= FEWEST for some in samples)
 
 
@@ -185,14 +181,7 @@ def _is_trained(parameter: Parameter, view: View, part: Array) -> bool:
     Positions or halves do not: people write such numbers into many models."""
     if not view.is_cut:
         return parameter.is_turned or not view.is_all
-    round_numbers = ROUND if part.dtype.itemsize > 2 else ROUND_HALF
-    return sum(_digits(number) > round_numbers for number in np.unique(part.flat[:_SAMPLE])) >= FEWEST
-
-
-def _digits(number: np.floating[Any]) -> int:
-    """Return how many digits it takes to write a number."""
-    digits = number if isinstance(number, np.floating) else np.float32(number)  # numpy has no bfloat16 of its own
-    return len(np.format_float_scientific(digits).partition("e")[0].strip("-").replace(".", ""))
+    return looks_trained(part)
 
 
 def _is_of_rows(parameter: Parameter, view: View, part: Array) -> bool:

@@ -126,7 +126,8 @@ def _counted(name: str) -> tuple[str, int]:
 def _parameters(node: ir.Node, program: Program) -> list[str]:
     """Return the parameters that a node reads itself, under the names that its own operation has for them."""
     constants = (value for value in node.inputs if value is not None and value.const_value is not None)
-    return [program.own_name(node, name) for value in constants for name in stored_names(value, program)]
+    stored = ((value.name or "", stored_names(value, program)) for value in constants)
+    return [own for name, names in stored for own in program.own_names(node, name, names)]
 
 
 def _reads(graph: ir.Graph) -> Iterator[tuple[ir.Node, int, ir.Value, ir.Node]]:

@@ -42,7 +42,7 @@ def run(model: ir.Model) -> int:
         owners: dict[tuple[str, ...], list[tuple[ir.Node, int]]] = {}
         for node, place in value.uses() if stored else ():
             if node.graph is model.graph:
-                owners.setdefault(tuple(program.own_name(node, name) for name in stored), []).append((node, place))
+                owners.setdefault(program.own_names(node, value.name or "", stored), []).append((node, place))
         is_named = value.name in program.names
         for own, readers in owners.items():
             if own != stored and not any(name in model.graph.initializers for name in own):

@@ -63,7 +63,7 @@ def _reason(value: ir.Value) -> str | None:
     """Return why a constant can only be a buffer; None if it may be trained."""
     if _is_untouched_by_gradients(value):
         return "no gradient passes the comparisons and the like that read it"
-    return "it has the sines and cosines of positions, which a formula makes" if _is_wave_table(value) else None
+    return "it has the sines and cosines of positions, which a formula makes" if is_wave_table(value) else None
 
 
 def _is_untouched_by_gradients(value: ir.Value) -> bool:
@@ -88,8 +88,8 @@ def _makes_no_float(reader: ir.Node) -> bool:
     return is_standard(reader, "Cast") and attribute(reader, "to", None) not in (None, *map(int, FLOATS))
 
 
-def _is_wave_table(value: ir.Value) -> bool:
-    """Tell whether rule 2 applies."""
+def is_wave_table(value: ir.Value) -> bool:
+    """Tell whether rule 2 applies to a constant: each column has the sines or the cosines of positions."""
     sizes = [int(size) for size in shape_of(value) or () if isinstance(size, int) and size != 1]
     tensor = constant(value)
     is_weight = (value.name or "").rpartition(".")[2] == "weight"

@@ -9,7 +9,9 @@ The second rule is for biases that an exporter has joined. Neither applies if
   have the weight under its own name, and checkpoints with that name would not load. The older exporter's
   `onnx::Reshape_12` is no parameter: the exporter has folded what was in front of a Reshape (a lookup in a table) and
   lost the name. The same goes for pieces of a table in front of a Resize or a Concat.
-- the result is larger than the inputs by more than 64 KiB, so that the file would grow (`ConstantOfShape`, `Expand`,
+- it only gives a buffer new axes, and the exporter tells the name of the buffer. PyTorch's newer exporter does so in
+  front of a lookup (`biases[:, self.index]`). The idioms take the axes off again, and the buffer keeps its name.
+- the result is larger than the inputs by more than 1 MiB, so that the file would grow (`ConstantOfShape`, `Expand`,
   `Tile`).
 - the operator draws random numbers, holds graphs, or is not in the table of `ir.evaluate`. This has only operators that
   numpy computes exactly as ONNX defines them. Quantised weights keep their DequantizeLinear for the same reason as
@@ -31,8 +33,9 @@ from onnxlift.ir.inference.evaluate import EVALUATED, evaluate
 from onnxlift.ir.origin.tensors import may_be_trained, origin_of
 from onnxlift.stages import step
 
-_MAX_GROWTH = 64 * 1024
+_MAX_GROWTH = 1024 * 1024
 _FOLDED = ("onnx::Reshape_", "onnx::Resize_", "onnx::Concat_")
+_NEW_AXES = ("Expand", "Unsqueeze")
 _MAX_INPUT_BYTES = 16 * 1024 * 1024
 
 
@@ -52,7 +55,7 @@ def _computed(edit: Edit, node: ir.Node) -> None:
     tensors = [constant(value) for value in node.inputs]
     if any(tensor is None and value is not None for tensor, value in zip(tensors, node.inputs, strict=True)):
         return
-    if any(may_be_trained(value) and not _is_folded(value) for value in node.inputs):
+    if any(may_be_trained(value) and not _is_folded(value) for value in node.inputs) or _shapes_buffer(node):
         return
     size = sum(tensor.nbytes for tensor in tensors if tensor is not None)
     limit = size + _MAX_GROWTH
@@ -75,6 +78,15 @@ def _split(edit: Edit, node: ir.Node) -> None:
     sizes = [shape[axis] for shape in shapes if shape is not None]
     if made_up and tensor.nbytes <= _MAX_INPUT_BYTES and all(isinstance(size, int) for size in sizes):
         edit.fold(node, np.split(tensor.numpy(), np.cumsum(sizes)[:-1], axis))
+
+
+def _shapes_buffer(node: ir.Node) -> bool:
+    """Tell whether a node only changes the axes of a buffer that the exporter names."""
+    value = node.inputs[0] if node.op_type in _NEW_AXES else None
+    if value is None or value.const_value is None:
+        return False
+    origin = origin_of(value)
+    return origin.is_buffer and origin.is_told and not origin.is_unnamed
 
 
 def _is_folded(value: ir.Value | None) -> bool:

@@ -5,13 +5,16 @@
 3. Unsqueeze(Unsqueeze(x, a), b)  ->  Unsqueeze(x, c)    with the axes of both, counted in the result
 4. R2(R1(x))                      ->  Unsqueeze(x, c)    if the result has the shape of x and axes of size 1 besides
 5. R2(Transpose(R1(x)))           ->  x                  if the result has the shape of x, and only axes of size 1 move
+6. Reshape(Transpose(R1(x)), s)   ->  Reshape(x, s)      if only axes of size 1 move
 
 R is Reshape, Flatten, Squeeze or Unsqueeze. They keep the order of the elements, so the shape alone decides. The same
 is true of a transpose that moves only axes of size 1; models cut an image that is a single window so.
 
-Rules 1, 4 and 5 need shapes known to be equal (equal names or equal numbers). Rule 2 does not apply if s holds a 0,
-which copies a size of the reshaped value, unless x has the same size there. Nor does it apply if elements of s are
-unknown, since one of them may be 0. In each rule the first node stays if somebody else reads it.
+Rules 1, 4 and 5 need shapes known to be equal (equal names or equal numbers). Rules 2 and 6 do not apply if s holds a
+0, which copies a size of the reshaped value, unless x has the same size there. Nor do they apply if elements of s are
+unknown, since one of them may be 0. Rule 2 does not apply either if a module computes x and reshapes it, and the module
+around that reshapes it again: the first shape is that of the inner module's result. In each rule the first node stays
+if somebody else reads it.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from onnxlift.ir.editing.edit import Edit, sweep
 from onnxlift.ir.graph.axes import axes_of, permutation
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.shapes import elements_of, same_shape, shape_of
+from onnxlift.ir.origin.module_paths import told_module
 from onnxlift.stages import step
 
 _RESHAPING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
@@ -50,15 +54,19 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         if first is not None and _moves_only_ones(first):
             first = None if first.inputs[0] is None else first.inputs[0].producer()
             source = None if first is None or not is_standard(first, *_RESHAPING) else first.inputs[0]
-            if source is not None and same_shape(source, node.outputs[0]):
-                edit.bypass(node, source)
+            if source is None or (same_shape(source, node.outputs[0]) and edit.bypass(node, source)):
+                return
+            if node.op_type == "Reshape" and _means_the_same(node, source, middle):
+                node.replace_input_with(0, source)
+                edit.changes += 1
+                continue
             return
         if first is None or not is_standard(first, *_RESHAPING) or first.inputs[0] is None:
             return
         source = first.inputs[0]
         if same_shape(source, node.outputs[0]) and edit.bypass(node, source):
             return
-        if node.op_type == "Reshape" and _means_the_same(node, source, middle):
+        if node.op_type == "Reshape" and _means_the_same(node, source, middle) and not _is_result(first, node):
             node.replace_input_with(0, source)  # and go on with the node that makes `source`
             edit.changes += 1
             continue
@@ -67,6 +75,16 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         else:
             _only_unsqueeze(edit, node, source)
         return
+
+
+def _is_result(first: ir.Node, reader: ir.Node) -> bool:
+    """Tell whether a module inside that of `reader` gives out what it has computed in the shape that `first` makes."""
+    module, around = told_module(first), told_module(reader)
+    source = first.inputs[0].producer() if first.inputs[0] is not None else None
+    if module is None or around is None or source is None or not module.startswith(f"{around}." if around else ""):
+        return False
+    made_in = told_module(source)
+    return module != around and made_in is not None and f"{made_in}.".startswith(f"{module}.")
 
 
 def _moves_only_ones(node: ir.Node) -> bool:

@@ -127,17 +127,17 @@ def test_what_was_computed_earlier_for_the_value() -> None:
 
 
 def test_without_a_member_that_the_others_lack_nothing_tells_them_apart() -> None:
-    assert "is not None" not in blocks(without_a_member).source
+    assert "is not None" not in code(blocks(without_a_member))
 
 
 @pytest.mark.parametrize("other", [0, 2])
 def test_blocks_that_differ_elsewhere_are_two_classes(other: int) -> None:
-    assert "is not None" not in blocks(of_mask, other=other).source
+    assert "is not None" not in code(blocks(of_mask, other=other))
 
 
 @pytest.mark.parametrize("extra", [0, 2])
 def test_a_mask_that_is_read_itself_keeps_its_place(extra: int) -> None:
-    assert "is not None" not in blocks(of_mask, extra=extra).source
+    assert "is not None" not in code(blocks(of_mask, extra=extra))
 
 
 def test_what_somebody_else_reads_is_left_alone() -> None:
@@ -147,7 +147,7 @@ def test_what_somebody_else_reads_is_left_alone() -> None:
     for i in range(3):
         h = g.node("Mul", g.linear(x, f"blocks.{i}.up"), bias, name=f"/blocks.{i}/Mul")
         x = g.linear(h, f"blocks.{i}.down")
-    assert "is not None" not in g.lift(g.node("Add", x, bias, name="/Add")).source
+    assert "is not None" not in code(g.lift(g.node("Add", x, bias, name="/Add")))
 
 
 def test_what_the_exporter_calls_by_two_names_are_two_classes() -> None:
@@ -158,7 +158,7 @@ def test_what_the_exporter_calls_by_two_names_are_two_classes() -> None:
         bias = bias or g.node("Sigmoid", g.linear(x, f"blocks.{i}.table"), scopes=scopes, classes=classes)
         h = g.node("Mul", g.linear(x, f"blocks.{i}.up"), bias, scopes=scopes, classes=classes)
         x = g.linear(h, f"blocks.{i}.down")
-    assert "is not None" not in g.lift(g.node("Tanh", x, scopes=["", "op"], classes=["net.Net", "aten"])).source
+    assert "is not None" not in code(g.lift(g.node("Tanh", x, scopes=["", "op"], classes=["net.Net", "aten"])))
 
 
 def test_the_source_map_knows_where_the_value_is_computed() -> None:

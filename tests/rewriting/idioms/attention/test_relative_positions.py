@@ -21,7 +21,10 @@ SCORES = "kt = Transpose <perm = [0, 1, 3, 2]> (k) scores = MatMul(q, kt)"
 BODY = f"{SCORES} y = Add(scores, val_7)"
 MASK = "mask = Sin(q) m = ReduceMean <keepdims = 1> (mask) both = Add(m, val_7)"
 TILED = "times = Constant <value_ints = [2, 1, 1, 1]> () tiled = Tile(both, times)"
-NOTE = ["index", "attn.table", "attn.positions_index", "val_3", "view_2", "permute_1"]
+NOTE = ["index", "attn.table", "attn.positions_index", "val_3", "view_1", "view_2", "permute_1"]
+ROWS_NOTE = ["attn.table", "attn.positions_index", "val_3"]
+MOVES = f"""shape = Constant <value_ints = [{LENGTH}, {LENGTH}, {HEADS}]> () pairs = Reshape(val_7, shape)
+    heads = Transpose <perm = [2, 0, 1]> (pairs)"""
 
 
 def index(height: int, width: int) -> np.ndarray:
@@ -116,6 +119,52 @@ def test_the_exporter_has_noted_the_names() -> None:
     lifted = onnxlift.lift(model(bias_of(table), note=NOTE))
     np.testing.assert_array_equal(lifted.state_dict["attn.table"], table)
     np.testing.assert_array_equal(lifted.constants["attn.positions_index"], index(HEIGHT, WIDTH))
+
+
+@pytest.mark.parametrize("note", [["view_2" if name == "view_1" else name for name in NOTE], [*NOTE[:5], *NOTE[6:]]])
+def test_an_index_that_was_not_reshaped_itself_has_one_axis(note: list[str]) -> None:
+    lifted = onnxlift.lift(model(bias_of(a_table()), note=[*dict.fromkeys(note)]))
+    np.testing.assert_array_equal(lifted.constants["attn.positions_index"], index(HEIGHT, WIDTH).reshape(-1))
+
+
+def moved(
+    body: str = f"{MOVES} {SCORES} y = Add(scores, heads)", note: list[str] | None = ROWS_NOTE
+) -> onnx.ModelProto:
+    """The exporter has looked up the rows, which nodes of the graph move to where they are added."""
+    proto = model(bias_of(TABLE), body, note)
+    rows = np.ascontiguousarray(TABLE[index(HEIGHT, WIDTH).reshape(-1)])
+    proto.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(rows, "val_7"))
+    return proto
+
+
+TABLE = a_table()
+
+
+def test_rows_that_are_moved_afterwards() -> None:
+    lifted = onnxlift.lift(moved())
+    np.testing.assert_array_equal(tables(moved())["attn.table"], TABLE)
+    np.testing.assert_array_equal(lifted.constants["attn.positions_index"], index(HEIGHT, WIDTH).reshape(-1))
+    assert "self.table[self.positions_index].unflatten(0, (8, 8)).permute(2, 0, 1)" in lifted.source
+    assert len(tables(moved(note=None))) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"{MOVES} {SCORES} other = Add(scores, heads) extra = ReduceMax <keepdims = 0> (pairs) y = Add(other, extra)",
+        f"{MOVES} {SCORES} other = Add(scores, heads) extra = ReduceMax <keepdims = 0> (val_7) y = Add(other, extra)",
+    ],
+)
+def test_rows_that_others_read_too_stay(body: str) -> None:
+    assert tables(moved(body)) == {}
+
+
+def test_rows_that_are_moved_by_computed_sizes_stay() -> None:
+    sizes = f"all = Shape <start = 2, end = 3> (q) heads = Constant <value_ints = [{HEADS}]> ()"
+    computed = f"{sizes} shape = Concat <axis = 0> (all, all, heads) {MOVES.partition('()')[2].replace('heads', 'h')}"
+    proto = moved(f"{computed} {SCORES} y = Add(scores, h)")
+    assert "self.table" not in onnxlift.lift(proto, simplify=False).source
+    assert "self.table" in onnxlift.lift(proto).source
 
 
 def test_an_axis_of_size_one_in_front() -> None:

@@ -14,6 +14,7 @@ from rewriting.idioms.recognising import Data, assert_same_numbers, found, parse
 from rewriting.running_stages import normalise
 
 SUM = "h = Conv(x, W) y = Add(h, B)"
+SQUEEZED = "h = Conv(x, W) s = Squeeze(h, k) y = Add(s, B)"
 IMAGE = "float[batch, 3, 6, 7] x"
 
 
@@ -38,13 +39,27 @@ def model(
         ("h = Conv(x, W) y = Sub(h, B)", {}, ["Conv", "Sub"]),
         ("h = Conv(x, W) a = Add(h, B) y = Add(a, B)", {}, ["Conv", "Add"]),
         ("h = Conv(x, W) u = Unsqueeze(B, k) y = Add(h, u)", {"B": (4,), "k": np.array([1, 2])}, ["Conv"]),
+        (SQUEEZED, {"W": (4, 3, 6, 3), "B": (4, 1), "k": np.array([2])}, ["Conv", "Squeeze"]),
+        (SQUEEZED, {"W": (4, 3, 6, 7), "B": (1, 4), "k": np.array([-2, -1])}, ["Conv", "Squeeze"]),
+        (SQUEEZED, {"W": (1, 3, 6, 3), "B": (1, 1), "k": np.array([1])}, ["Conv", "Squeeze", "Add"]),
+        (SQUEEZED, {"W": (4, 3, 6, 3), "B": (4, 5), "k": np.array([2])}, ["Conv", "Squeeze", "Add"]),
+        (
+            "h = Conv(x, W) s = Squeeze(h, k) a = Add(s, B) y = Mul(s, a)",
+            {"W": (4, 3, 6, 3), "B": (4, 1), "k": np.array([2])},
+            ["Conv", "Squeeze", "Add", "Mul"],
+        ),
+        (
+            "h = Conv(x, W) s = Squeeze(h, k) a = Add(s, B) r = ReduceMax <keepdims = 0> (h, k) y = Mul(r, a)",
+            {"W": (4, 3, 6, 3), "B": (4, 1), "k": np.array([2])},
+            ["Conv", "Squeeze", "Add", "ReduceMax", "Mul"],
+        ),
     ],
     ids=str,
 )
 def test_what_is_a_bias(text: str, known: dict[str, Data], operators: list[str]) -> None:
     proto = model(text, **known)
     proto.graph.output[0].type.tensor_type.shape.Clear()
-    axes = 5 if known.get("B") == (1, 1, 4, 1, 1) else 4
+    axes = 5 if known.get("B") == (1, 1, 4, 1, 1) else 4 - ("Squeeze" in text) * len(np.atleast_1d(known.get("k", 0)))
     for axis in range(axes):
         proto.graph.output[0].type.tensor_type.shape.dim.add(dim_param=f"o{axis}")
     assert found(proto) == operators

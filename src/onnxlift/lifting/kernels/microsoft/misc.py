@@ -9,11 +9,11 @@ from torch import Tensor
 def unique_in_order(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The different elements in the order in which they occur first, which of them each element is, and how often each
     occurs."""
-    values, numbers, counts = x.unique(return_inverse=True, return_counts=True)
+    _, numbers, counts = x.detach().unique(return_inverse=True, return_counts=True)
     places = torch.arange(x.shape[0], device=x.device)
     first = torch.full_like(counts, x.shape[0]).scatter_reduce(0, numbers, places, "amin")
     order = first.argsort()
-    return values[order], order.argsort()[numbers], counts[order]
+    return x[first[order]], order.argsort()[numbers], counts[order]
 
 
 def crop_and_resize(

@@ -21,10 +21,10 @@ def unique_with_places(
     if x.is_complex():
         pairs, first, inverse, counts = unique_with_places(torch.view_as_real(x), axis % x.ndim, ordered)
         return torch.view_as_complex(pairs), first, inverse, counts
-    values, inverse, counts = torch.unique(x, return_inverse=True, return_counts=True, dim=axis)
+    _, inverse, counts = torch.unique(x.detach(), return_inverse=True, return_counts=True, dim=axis)
     place = torch.arange(len(inverse), device=x.device)
     first = torch.full_like(counts, len(inverse)).scatter_reduce(0, inverse, place, "amin")
-    if ordered:
-        return values, first, inverse, counts
-    order = first.argsort()
-    return values.index_select(axis, order), first[order], order.argsort()[inverse], counts[order]
+    if not ordered:
+        order = first.argsort()
+        first, inverse, counts = first[order], order.argsort()[inverse], counts[order]
+    return x.index_select(axis, first), first, inverse, counts

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from onnxlift.lifting.code.expr import Expr, Literal, Local, Member, Ref
+from onnxlift.lifting.code.expr import Expr, Literal, Local, Member, Ref, WeightType
 from onnxlift.lifting.code.render import ATOM, UNARY, Renderer
 from onnxlift.lifting.code.statements import (
     Assign,
@@ -79,6 +79,8 @@ class Canonical:
                 return self.variable(leaf)
             case Member():
                 return "self." + ".".join(self.module.name_of(leaf._target))
+            case WeightType():
+                return leaf._element
         return "device"
 
     def variable(self, key: object) -> str:

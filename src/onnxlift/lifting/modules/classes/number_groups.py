@@ -152,12 +152,15 @@ def _completed(
     are not known.
 
     Without the part, the input is passed on as the output, so the first width is that of the result. Other widths are
-    known if they are always the same multiple of a known one.
+    known if they are always the same multiple of a known one, lengths if they are the square of a known one.
     """
     part = [(n, c) for n, c in partial if n.home == number.home and n.role != "groups"]
     widths = [(n, c) for n, c in part if family_of(n.role) == "width"]
     if not any(n is number for n, _ in widths):
         return None
+    squared = _squared(column, groups) if number.role in LENGTHS else None
+    if squared is not None:
+        return squared
     result = _fitting(*widths[-1], groups) or _multiplied(widths[-1][1], groups)
     if number is widths[0][0] and result is not None:
         return Group("width", [b if a is ABSENT else a for a, b in zip(column, result.column, strict=True)], [])
@@ -172,6 +175,15 @@ def _multiplied(column: Sequence[Any], groups: list[Group]) -> Group | None:
         for factor in range(2, LARGEST_FACTOR + 1):
             if all(column[index] == factor * base.column[index] for index in there):
                 return Group("width", [factor * width for width in base.column], [])
+    return None
+
+
+def _squared(column: Sequence[Any], groups: list[Group]) -> Group | None:
+    """Return a group for the squares of a known length, in all instances that have them: an image of `size` by `size`
+    windows has that many masks."""
+    for base in [g for g in groups if are_integers(g) and LENGTHS.issuperset(g.roles)][:MOST_COMPARED]:
+        if all(value is ABSENT or value == side**2 for value, side in zip(column, base.column, strict=True)):
+            return Group("width", [side**2 for side in base.column], [])
     return None
 
 

@@ -60,9 +60,9 @@ def order_by_use(module: Module) -> None:
     """Sort all members by rule 2. Layers and modules that `forward` does not use are left out."""
     used: dict[object, int] = {}
     for target in _in_order_of_use(module.body):
-        used.setdefault(target, len(used))
+        used.setdefault(module.constants.get(target, target), len(used))
     members = [(path, m) for path, m in module.members.items() if isinstance(m, Stored) or m in used]
-    members.sort(key=lambda item: -1 if isinstance(item[1], Stored) else used[item[1]])
+    members.sort(key=lambda item: (not isinstance(item[1], Stored), used.get(item[1], len(used))))
     module.members = dict(members)
 
 
@@ -117,6 +117,8 @@ def _in_order_of_use(block: Block) -> Iterator[object]:
             case Member():
                 yield item._target
             case Ref() | Local():
+                if variable(item) not in written:
+                    yield variable(item)
                 waiting += reversed(written.get(variable(item), ()))
             case Expr():
                 waiting += reversed(children(item))

@@ -386,7 +386,7 @@ def MergeHeads(n: Node, x: Tensor) -> Result:
 def WindowMask(n: Node, mask: Tensor, q: Tensor, bias: Tensor | None) -> Result:
     """A mask with an entry for each window of an image, plus a bias that all windows share, repeated for all images of
     a batch."""
-    windows = mask.type.dim(0)
+    windows = mask.shape[0]
     for_all_heads = mask.unsqueeze(1) if mask.type.rank == 3 else mask
     return (for_all_heads if bias is None else bias + for_all_heads).repeat(size_of(q, 0) // windows, 1, 1, 1)
 

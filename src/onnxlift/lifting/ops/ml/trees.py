@@ -21,6 +21,7 @@ from onnxlift.lifting.ops.kernel import kernel
 from onnxlift.lifting.ops.node import Node, Result
 from onnxlift.lifting.ops.operand import Tensor
 from onnxlift.lifting.ops.registry import op
+from onnxlift.lifting.ops.standard.math.cast import converted
 
 from .forest import MEMBER, MODES, Array, Decisions, Forest, Votes, is_complete, padded_votes, plant, weights_by_target
 from .scores import labelled, labels_of, rows, table, transformed, two_scores
@@ -162,7 +163,7 @@ def _as_output(n: Node, x: Tensor, votes: Votes, scores: Expr) -> Expr:
     wanted = x.type.dtype if n.op_type == "TreeEnsemble" else DataType.FLOAT
     if wanted == _working_type(x, votes) or wanted is None:
         return scores
-    return scores.half() if wanted == DataType.FLOAT16 else scores.float()
+    return converted(scores, wanted)
 
 
 def _labelled_leaves(n: Node, voters: str) -> tuple[Forest, Votes]:

@@ -2,13 +2,16 @@
 
     Add(scores, bias (heads, n, n))   ->   Add(scores, Transpose(Gather(table, index), (2, 0, 1)))
 
-The bias may also be added to a mask that is added to the scores.
+The bias may also be added to a mask that is added to the scores. What the exporter has looked up may be a longer list
+of rows, (n * n, heads), which nodes bring into the form of the bias: it looks up small tables only up to there.
 
 Queries and keys are the n = rows * columns places of a window. The bias of two places depends only on the offset
 between them: `table` has a row of biases for each of the (2 * rows - 1) * (2 * columns - 1) offsets, and `index` has
 the row for each pair, counted as in the Swin Transformer and its successors. In front of the places there may be a
 class token, which has no place: then the last three rows are for its queries, its keys, and both, as in BEiT. Table and
-index have the names that they have there, unless the exporter has noted what it computed the bias from.
+index have the names that they have there, unless the exporter has noted what it computed the bias from. If the note
+tells that only one thing was reshaped, that was what came out of the lookup, and the index has one axis of n * n, as in
+torchvision.
 
 It applies if the bias is exactly of this form, number by number, for a window of at least 2 x 2. The bias may not be
 the same for all places of one distance in reading order, like a causal mask or ALiBi: that is no table of offsets.
@@ -24,6 +27,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isqrt
 
@@ -31,12 +35,13 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.editing.edit import Array, Edit, initialiser, sweep, weight_initialiser
-from onnxlift.ir.editing.match import is_private
+from onnxlift.ir.editing.match import drop_unused, is_private, made_by
 from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.marks import AXES, USUAL_NAME
 from onnxlift.ir.graph.nodes import is_standard
-from onnxlift.ir.graph.shapes import rank
+from onnxlift.ir.graph.shapes import rank, shape_of
 from onnxlift.ir.graph.types import DataType, is_float
+from onnxlift.ir.inference.evaluate import evaluate
 from onnxlift.ir.origin.metadata import CLASSES, NAME_SCOPES, string_list
 from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.rewriting.idioms.attention.parts.mask import is_score
@@ -47,6 +52,8 @@ LARGEST = 1 << 24  # elements of a bias
 _MOVES = re.compile(
     r"(val|alias|clone|contiguous|expand|index|permute|reshape|select|slice|squeeze|transpose|t|unsqueeze|view)(_\d+)*"
 )
+_RESHAPED = re.compile(r"(flatten|reshape|view)(_\d+)*")
+_MOVES_LEFT = ("Reshape", "Transpose", "Unsqueeze")
 _INDEX_STEP = re.compile(
     r"(add|arange|cat|copy|fill|mul|select_scatter|shape|slice_scatter|stack|sub|sum|upsample_bilinear2d|value|zeros)"
     r"(_\d+)*|.*\blifted_tensor_\d+"
@@ -60,12 +67,15 @@ class _Names:
     index: str = "relative_position_index"
     scope: str = ""
     """The name scope of the nodes that look the bias up, if it is known: `/encoder/bias`."""
+    is_flat: bool = False
+    """True if the index has a single axis."""
 
 
 @step(
     "relative-positions",
     after={
         "embedding": "the lookup in the table that it makes is no embedding",
+        "distance-biases": "what is the same in both directions is a table of distances",
         "window-biases": "the bias is apart from the mask by then",
     },
 )
@@ -76,21 +86,43 @@ def run(model: ir.Model) -> int:
 
 def _visit(edit: Edit, node: ir.Node) -> None:
     for position, (bias, scores) in enumerate((node.inputs, node.inputs[::-1])):
-        tensor = constant(bias)
-        if bias is None or tensor is None or not is_float(bias) or not _meets_scores(edit, node, scores):
+        moves, stored = _before_moves(edit, bias)
+        tensor, shape = constant(stored), shape_of(bias)
+        if bias is None or stored is None or tensor is None or shape is None or not is_float(bias):
             continue
-        *ones, _, rows, columns = (1, 1, 1, *tensor.shape.numpy())
-        names = _names(edit, bias)
-        if names is None or rows != columns or {*ones} != {1} or not is_private(edit, bias):
+        *ones, _, rows, columns = (1, 1, 1, *shape)
+        if rows != columns or {*ones} != {1} or tensor.size > LARGEST or not _meets_scores(edit, node, scores):
             continue
         axes = rank(scores)
-        if tensor.size > LARGEST or axes is None or axes < max(len(tensor.shape), 3):  # the new bias has three axes
+        if not is_private(edit, stored) or axes is None or axes < max(len(shape), 3):  # the new bias has three axes
             continue
-        found = _table(tensor.numpy().reshape(-1, rows, columns))
-        if found is not None:
+        names, numbers = _names(edit, stored, moves), _moved(edit, tensor.numpy(), moves)
+        found = _table(numbers.reshape(-1, *numbers.shape[-2:])) if names is not None and numbers is not None else None
+        if names is not None and found is not None:
             node.replace_input_with(position, _lookup(edit, node, bias, names, *found))
+            drop_unused(edit, moves)
             edit.changes += 1
             return
+
+
+def _before_moves(edit: Edit, value: ir.Value | None) -> tuple[list[ir.Node], ir.Value | None]:
+    """Return the nodes that only move the elements of a constant until they are `value`, the last one first, and the
+    constant. The nodes are none if `value` is a constant itself."""
+    moves: list[ir.Node] = []
+    while (move := made_by(edit, value, *_MOVES_LEFT)) is not None and is_private(edit, value):
+        moves.append(move)
+        value = move.inputs[0]
+    return moves, value
+
+
+def _moved(edit: Edit, array: Array, moves: list[ir.Node]) -> Array | None:
+    """Return the numbers after the moves, the last of which comes first; None if they are not known."""
+    result: Array | None = array
+    for move in reversed(moves):
+        others = [constant(value) for value in move.inputs[1:]]
+        arrays = [result, *(None if other is None else other.numpy() for other in others)]
+        result = evaluate(move, edit.opset(move), arrays)  # None, too, if the sizes are computed
+    return result
 
 
 def _meets_scores(edit: Edit, node: ir.Node, other: ir.Value | None) -> bool:
@@ -114,20 +146,21 @@ def _lookup(edit: Edit, node: ir.Node, bias: ir.Value, names: _Names, table: Arr
     reason = "the exporter has looked up the bias of each distance ahead of time"
     parameter = weight_initialiser(edit.graph, edit.names.fresh(names.table), table, reason, is_named=True)
     parameter.meta[AXES] = ("offsets", "heads")
-    places = initialiser(edit.graph, edit.names.fresh(names.index), index, reason, is_named=True)
+    stored = index.reshape(-1) if names.is_flat else index
+    places = initialiser(edit.graph, edit.names.fresh(names.index), stored, reason, is_named=True)
+    along, order = [ir.AttrInt64("axis", 0)], [ir.AttrInt64s("perm", (2, 0, 1))]
+    heads, name = table.shape[1], bias.name
     rows = edit.insert(
-        node,
-        "Gather",
-        [parameter, places],
-        [ir.AttrInt64("axis", 0)],
-        like=bias,
-        shape=(*index.shape, table.shape[1]),
-        name=f"{bias.name}.rows",
+        node, "Gather", [parameter, places], along, like=bias, shape=(*stored.shape, heads), name=f"{name}.rows"
     )
-    order, shape = [ir.AttrInt64s("perm", (2, 0, 1))], (table.shape[1], *index.shape)
-    result = edit.insert(node, "Transpose", [rows], order, like=bias, shape=shape, name=f"{bias.name}.heads")
-    result.meta[USUAL_NAME] = "bias"
-    for value in (rows, result):
+    values, shape = [rows], (*index.shape, heads)
+    if names.is_flat:
+        inputs = [rows, edit.constant("shape", np.array(shape, np.int64))]
+        values.append(edit.insert(node, "Reshape", inputs, like=bias, shape=shape, name=f"{name}.pairs"))
+    shape = (heads, *index.shape)
+    result = edit.insert(node, "Transpose", values[-1:], order, like=bias, shape=shape, name=f"{name}.heads")
+    for value in (*values, result):
+        value.meta[USUAL_NAME] = "bias"
         _place(value.producer(), names)
     return result
 
@@ -145,8 +178,10 @@ def _place(node: ir.Node | None, names: _Names) -> None:
         node.metadata_props[CLASSES] = repr([*classes[:-1], name, classes[-1]])
 
 
-def _names(edit: Edit, bias: ir.Value) -> _Names | None:
-    """Return the names of the table and its index; None if the bias was not computed from a table."""
+def _names(edit: Edit, bias: ir.Value, moves: Sequence[ir.Node]) -> _Names | None:
+    """Return the names of the table and its index; None if the bias was not computed from a table.
+
+    `moves` are the nodes that come after what is noted."""
     origin = origin_of(bias)
     note = origin.computed_from
     if note is None:
@@ -169,7 +204,9 @@ def _names(edit: Edit, bias: ir.Value) -> _Names | None:
     if len(tables) != 1 or len(indices) > 1:
         return None
     owner, dot, _ = tables[0].rpartition(".")
-    return _Names(tables[0], [*indices, f"{owner}{dot}{_Names.index}"][0])
+    reshaped = [*filter(_RESHAPED.fullmatch, note), *(move for move in moves if move.op_type == "Reshape")]
+    is_flat = len(indices) == len(reshaped) == 1
+    return _Names(tables[0], [*indices, f"{owner}{dot}{_Names.index}"][0], is_flat=is_flat)
 
 
 def _table(bias: Array) -> tuple[Array, Array] | None:

@@ -26,6 +26,8 @@ from onnxlift.stages import step
         "attention": "its keys may be repeated by joining them",
         "repeat-interleave": "elements may be repeated by joining them",
         "advanced-indexing": "index arrays are joined along a new axis",
+        "stacked-parts": "parts that are assigned one by one are joined along a new axis by then",
+        "assigned-parts": "coordinates are joined along a new axis",
     },
 )
 def run(model: ir.Model) -> int:

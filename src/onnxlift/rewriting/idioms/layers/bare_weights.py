@@ -71,6 +71,7 @@ _LAYERS_NAME = re.compile(r"(weight|bias)(_bias)?(_\d+)?|running_(mean|var)")
         "rms-norm": "it looks for norms as layers",
         "norms-without-weights": "it looks for norms as layers",
         "padded-conv": "the weights of a padded convolution are its own",
+        "single-slopes": "a slope is stored as the layer reads it by then",
     },
 )
 def run(model: ir.Model, *, function_weights: RolesOf | None = None) -> int:

@@ -16,6 +16,7 @@ buffer that BART adds to its logits is not the head's bias), and may not be comp
 Not with the matrix on the left, not if `alpha`, `beta` or `transA` of a Gemm is set, not with a bias that broadcasts in
 another way, and not if another node reads the product before the bias is added. Reshapes are dropped only if the shapes
 prove that the axes in front of the features stay as they are: a linear layer works on rows, whatever axes number them.
+Both must be in one module, if PyTorch's exporters tell modules: otherwise the first is what another module gives out.
 
     Linear(x, W, b)   ->   Add(MatMul(x, W), b), in the end, if W is not a linear layer's
 
@@ -39,7 +40,7 @@ from onnxlift.ir.graph.shapes import rank, shape_of
 from onnxlift.ir.inference.symbolic import product
 from onnxlift.ir.origin.exporter import exporter_of
 from onnxlift.ir.origin.metadata import NAME_SCOPES
-from onnxlift.ir.origin.module_paths import module_of
+from onnxlift.ir.origin.module_paths import module_of, told_module
 from onnxlift.ir.origin.tensors import may_be_trained, origin_of
 from onnxlift.rewriting.idioms.parts.biases import is_bias
 from onnxlift.rewriting.idioms.parts.parameter_names import parameter_name
@@ -136,6 +137,8 @@ def _reshaped(edit: Edit, node: ir.Node) -> None:
     """Drop reshapes in `Reshape(Linear(Reshape(x)))` if the target shape is x's first axes and then the features."""
     linear = made_by(edit, node.inputs[0], "Linear", domain=DOMAIN)
     before = made_by(edit, linear.inputs[0], "Reshape", "Flatten") if linear is not None else None
+    if before is not None and told_module(before) != told_module(node):
+        return  # what another module gives out in this shape is its own affair
     if linear is None or before is None or not is_private(edit, node.inputs[0]):
         return
     source = before.inputs[0]

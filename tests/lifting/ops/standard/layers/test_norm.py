@@ -37,7 +37,9 @@ def test_batch_norm(shape: tuple[int, ...], opset: int) -> None:
     source = check(node, inputs, opset=opset, constants=list(weights))
     if len(shape) < 6:
         assert f"nn.BatchNorm{max(len(shape) - 2, 1)}d(3, eps=0.001)" in source
-    assert "F.batch_norm(x, mean, var, scale, b, eps=0.001)" in check(node, inputs, opset=opset)
+    fixed = check(node, inputs, opset=opset, constants=["mean", "var"])
+    assert "F.batch_norm(x, self.mean, self.var, scale, b, eps=0.001)" in fixed
+    assert "batch_norm(x, scale, b, mean, var, 0.001)" in check(node, inputs, opset=opset)
 
 
 def test_batch_norm_momentum_is_the_other_share() -> None:

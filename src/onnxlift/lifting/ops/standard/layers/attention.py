@@ -13,9 +13,10 @@ from onnxlift.lifting.code.expr import Expr, F, Local, Ref, torch
 from onnxlift.lifting.code.statements import Assign
 from onnxlift.lifting.ops.arguments import attribute_number, changed, trimmed
 from onnxlift.lifting.ops.kernel import kernel
-from onnxlift.lifting.ops.node import Node, Result, data_type, torch_dtype
+from onnxlift.lifting.ops.node import Node, Result, data_type, exact_dtype
 from onnxlift.lifting.ops.operand import Tensor, size_of
 from onnxlift.lifting.ops.registry import op
+from onnxlift.lifting.ops.standard.math.cast import converted
 
 PRECISION = {DataType.BFLOAT16: 0, DataType.FLOAT16: 0, DataType.FLOAT: 1, DataType.DOUBLE: 2}
 
@@ -74,7 +75,7 @@ def Attention(
         y = attend(q, k, v, Q.type.dtype, {**mask, **options, **grouped})
         return [_merge_heads(y) if flat else y, k, v]
     if softmax_precision:
-        options["softmax_dtype"] = torch_dtype(data_type(softmax_precision))
+        options["softmax_dtype"] = exact_dtype(data_type(softmax_precision))
     both: Expr = kernel("attention")(*trimmed(q, k, v, attn_mask, nonpad_kv_seqlen), **more, **options)
     if not n.wants(3):
         return [_merge_heads(both[0]) if flat else both[0], k, v]
@@ -92,7 +93,7 @@ def attend(q: Expr, k: Expr, v: Expr, dtype: DataType | None, options: dict[str,
         return F.scaled_dot_product_attention(q, k, v, **options)
     if "attn_mask" in options and options["attn_mask"].type.dtype == dtype:
         options["attn_mask"] = options["attn_mask"].float()
-    return F.scaled_dot_product_attention(q.float(), k.float(), v.float(), **options).half()
+    return converted(F.scaled_dot_product_attention(q.float(), k.float(), v.float(), **options), dtype)
 
 
 def _split_heads(x: Tensor, heads: int | None) -> Expr:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from onnxlift.ir.graph.types import DataType
+from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.code.expr import Expr, F
 from onnxlift.lifting.ops import weight_shapes
 from onnxlift.lifting.ops.arguments import attribute_number, changed
@@ -82,11 +83,18 @@ def BatchNormalization(
         return n.layer(layer, constants, num_features=scale.type.size, **options)(X)
     if not spatial:
         return kernel("batch_norm_everywhere")(X, scale, B, mean, var, eps)
-    if _torch_mixes(X, weights) and (rank is None or rank >= 2):
-        return F.batch_norm(X, mean, var, scale, B, **_eps(epsilon, X))
-    if rank == 1:  # a batch of one channel
-        return F.batch_norm(X.unsqueeze(1), mean, var, scale, B, **_eps(epsilon, X)).squeeze(1)
-    return kernel("batch_norm")(X, scale, B, mean, var, eps)
+    x = X.unsqueeze(1) if rank == 1 else X  # a batch of one channel
+    if _torch_mixes(X, weights) and _are_fixed(mean, var):
+        y = F.batch_norm(x, mean, var, scale, B, **_eps(epsilon, X))
+    else:
+        y = kernel("batch_norm")(x, scale, B, mean, var, eps)
+    return y.squeeze(1) if rank == 1 else y
+
+
+def _are_fixed(*statistics: Tensor) -> bool:
+    """Tell whether no gradient is ever wanted for these: they are buffers. PyTorch's function has no derivative for the
+    statistics, and refuses those that need one."""
+    return all(isinstance(each, Constant) and not origin_of(each.value).is_parameter for each in statistics)
 
 
 def _torch_mixes(x: Tensor, weights: tuple[Tensor, ...]) -> bool:

@@ -10,15 +10,13 @@ from onnxlift.ir.graph.types import TORCH_DTYPE, DataType
 from onnxlift.lifting.code.expr import Expr, Literal, builtin, unequal
 from onnxlift.lifting.ops import sizes
 from onnxlift.lifting.ops.kernel import kernel
-from onnxlift.lifting.ops.node import Node, Result, data_type, torch_dtype
+from onnxlift.lifting.ops.node import HALVES, Node, Result, data_type, exact_dtype, torch_dtype
 from onnxlift.lifting.ops.operand import Operand, Scalar, Tensor
 from onnxlift.lifting.ops.registry import op
 
 METHODS = {
     DataType.FLOAT: "float",
     DataType.DOUBLE: "double",
-    DataType.FLOAT16: "half",
-    DataType.BFLOAT16: "bfloat16",
     DataType.INT64: "long",
     DataType.INT32: "int",
     DataType.BOOL: "bool",
@@ -65,7 +63,7 @@ def BitCast(n: Node, input: Tensor, *, to: int) -> Result:
     in_other = {*SUB_BYTE, *FLOAT6, DataType.FLOAT4E2M1, DataType.STRING}  # types that are not stored in their own bits
     if source is None or source in in_other or target in in_other or source.bitwidth != target.bitwidth:
         n.fail(f"it reads the bits of {'an unknown type' if source is None else source.name} as {target.name}")
-    return input.view(torch_dtype(target))
+    return input.view(exact_dtype(target))
 
 
 def _cast(n: Node, input: Operand, target: DataType, saturate: bool, round_mode: str) -> Result:
@@ -118,7 +116,8 @@ def _cast_tensor(n: Node, x: Expr, source: DataType | None, target: DataType, sa
 
 
 def converted(x: Expr, target: DataType | None) -> Expr:
-    """Return `x` in another of torch's own types, as people write it: `x.float()`, `x.to(torch.uint8)`."""
+    """Return `x` in another of torch's own types, as people write it: `x.float()`, `x.to(torch.uint8)`. Half precision
+    is that of the weights: `x.to(self.weight.dtype)`."""
     if target not in METHODS:
         return x.to(torch_dtype(target))
     method: Expr = getattr(x, METHODS[target])
@@ -126,6 +125,6 @@ def converted(x: Expr, target: DataType | None) -> Expr:
 
 
 def _from_strings(n: Node, x: Expr, target: DataType) -> Expr:
-    if target not in METHODS and target not in (DataType.INT8, DataType.INT16, DataType.UINT8):
+    if target not in METHODS and target not in (*HALVES, DataType.INT8, DataType.INT16, DataType.UINT8):
         n.fail(f"it casts strings to {target.name.lower()}")
     return kernel("parse_numbers")(x, torch_dtype(target), n.device)

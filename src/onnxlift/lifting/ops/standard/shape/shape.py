@@ -157,6 +157,8 @@ def Expand(n: Node, input: Operand, shape: Dims) -> Result:
     sizes = _expanded_sizes(n, x, shape)
     if sizes is None:
         return x.expand(torch.broadcast_shapes(x.shape, shape))
+    if isinstance(x.number, int):
+        sizes = [Scalar(1) if size.number == -1 else size for size in sizes]  # it has no other sizes
     if x.number is not None and all(size.number != -1 for size in sizes):
         return filled(n, Dims(sizes), x.number, x.type.dtype)
     if len(sizes) == x.type.rank and all(size.number == -1 for size in sizes):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from onnxlift.ir.graph.types import COMPLEX, DataType
+from onnxlift.ir.graph.types import COMPLEX, FLOATS, DataType
 from onnxlift.lifting.code.expr import Expr, torch
 from onnxlift.lifting.ops.arguments import changed
 from onnxlift.lifting.ops.axes import as_written
@@ -56,9 +56,11 @@ def _top_unsigned(x: Tensor, dtype: DataType, order: Callable[[Expr], Expr]) -> 
 
 @op("Unique")
 def Unique(n: Node, X: Tensor, *, axis: int | None, sorted: int) -> Result:
-    """Up to four results, in the order of first occurrence if not `sorted`."""
+    """Up to four results, in the order of first occurrence if not `sorted`. PyTorch's function has no derivative, so it
+    is not for floating-point numbers."""
     options: dict[str, Any] = {} if axis is None else {"axis": axis}
-    if sorted and X.type.dtype not in (DataType.STRING, *COMPLEX) and not any(n.wants(i) for i in (1, 2, 3)):
+    is_plain = X.type.dtype not in (DataType.STRING, *COMPLEX, *FLOATS)
+    if sorted and is_plain and not any(n.wants(i) for i in (1, 2, 3)):
         return torch.unique(X, **({} if axis is None else {"dim": axis}))
     if not sorted:
         options["ordered"] = False

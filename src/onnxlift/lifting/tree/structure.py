@@ -1,0 +1,46 @@
+"""Tell where a tree of modules can come from, and whether the names in a file are a promise.
+
+The names that PyTorch's exporters write are those of the original's modules and parameters. So the tree that they give
+is the original's, however long its source. Other programs name nodes after what they have made of the model: a name
+may stand for an operation, for a wrapper, or for all that was fused into one node. Then the tree is only a proposal,
+and is compared with others (`lifting/structures.py`).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.walk import regions
+from onnxlift.ir.origin.metadata import NAME_SCOPES
+from onnxlift.ir.origin.names import is_counted_weight
+
+from .paths import owner_of
+
+
+class Structure(Enum):
+    """What the modules of a source come from."""
+
+    NAMES = "names"
+    """Names of nodes and weights; repetition in a graph without names that say anything."""
+    REPETITION = "repetition"
+    """Runs of equal nodes, whatever the names say."""
+    NONE = "none"
+    """Nothing: all is in one class."""
+
+
+def are_names_guaranteed(model: ir.Model) -> bool:
+    """Tell whether names in a graph are those of the original's modules.
+
+    They are if PyTorch's exporters have written scopes (the newer one as metadata, the older one like the path of a
+    file), or if weights have the names of keys in a state dict, which other programs leave in the file."""
+    return any(_has_scopes(region.graph) or _has_keys(region.graph) for region in regions(model))
+
+
+def _has_scopes(graph: ir.Graph) -> bool:
+    return any((node.name or "").startswith("/") or NAME_SCOPES in node.metadata_props for node in graph)
+
+
+def _has_keys(graph: ir.Graph) -> bool:
+    return any(owner_of(name) is not None and not is_counted_weight(name) for name in graph.initializers)

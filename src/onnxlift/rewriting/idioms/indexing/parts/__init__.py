@@ -1,0 +1,1 @@
+"""What idioms about indexing share."""

@@ -342,6 +342,15 @@ def test_the_values_of_a_sparse_initialiser_may_lie_in_a_file(tmp_path: Path) ->
     np.testing.assert_array_equal(dense, [[0, 0, 1.5], [0, -2.5, 0]])
 
 
+def test_an_empty_sparse_tensor_has_no_sizes_that_overflow() -> None:
+    proto = parse("y = Add(x, s)")
+    sparse = proto.graph.sparse_initializer.add(dims=[0, 1 << 62, 8])
+    sparse.values.CopyFrom(numpy_helper.from_array(np.zeros(0, np.float32), "s"))
+    sparse.indices.CopyFrom(numpy_helper.from_array(np.zeros(0, np.int64)))
+    with pytest.raises(LoadError, match="when it is made dense"):
+        load(proto)
+
+
 def test_a_sparse_constant_becomes_dense() -> None:
     values = numpy_helper.from_array(np.array([1.5], np.float32))
     sparse = helper.make_sparse_tensor(values, numpy_helper.from_array(np.array([1])), [3])

@@ -59,7 +59,14 @@ BROKEN = {
         (parsed("y = Softmax<axis = 1.5>(x)"), "its attribute axis is a float, and Softmax wants an int"),
         (parsed("y = Transpose<perm = 1>(x)"), "its attribute perm is an int, and Transpose wants a list of ints"),
     ],
-    "attribute-missing": [(parsed("y = Concat(x, x)"), "it has no attribute axis, which Concat requires")],
+    "attribute-missing": [
+        (parsed("y = Concat(x, x)"), "it has no attribute axis, which Concat requires"),
+        (
+            parsed("y = RegexFullMatch(s)", "string[n] s", "bool y"),
+            "it has no attribute pattern, which RegexFullMatch requires",
+        ),
+        (parsed("y = Reshape(x)", opset=1), "it has no attribute shape, which Reshape requires"),
+    ],
     "attribute-text": [
         (
             parsed('y = MaxPool<kernel_shape = [2], auto_pad = "SAME">(x)', "float[1, 1, 9] x"),
@@ -574,3 +581,12 @@ def test_axes_are_those_of_the_input_also_in_a_branch_that_never_runs(node):
     assert "and its input has 2 axes" in str(refusal(model))
     with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail, match="InferenceError"):
         onnxruntime.InferenceSession(model.SerializeToString())
+
+
+@pytest.mark.timeout(60)
+def test_an_equation_for_which_inference_never_ends_is_refused():
+    assert "its equation '%s' is none" in str(refusal(parsed('y = Einsum<equation = "%s">(x, x)')))
+    function = """<domain: "acme", opset_import: ["" : 20]> block <rule> (a) => (b) {
+        b = Einsum <equation : string = @rule> (a, a) }"""
+    model = parsed('y = acme.block<rule = "ij.,ij">(x)', functions=function, domains=ACME)
+    assert "its equation 'ij.,ij' is none" in str(refusal(model))

@@ -360,3 +360,13 @@ def test_a_name_that_onnx_cannot_write_into_a_body_gets_an_answer() -> None:
     graph.initializer[0].name = graph.node[0].input[1] = "c p"
     with pytest.raises(UnsupportedError, match="onnx cannot write its body: Error parsing node"):
         onnxlift.lift(model)
+
+
+def test_a_body_that_onnx_writes_wrongly_gets_an_answer() -> None:
+    """onnx takes what the graph of a SequenceMap gives for tensors."""
+    model = parse(
+        """<ir_version: 8, opset_import: ["" : 17, "acme" : 1]> g (seq(float[N]) x) => (seq(float[N]) y) {
+            y = SequenceMap(x) <body = b (float[N] a) => (optional(float[N]) c) { c = acme.Unknown(a) }> }"""
+    )
+    with pytest.raises(UnsupportedError, match="the body that onnx writes for it is broken"):
+        onnxlift.lift(model)

@@ -32,7 +32,7 @@ from onnxlift.ir.origin.metadata import FOLDED_FROM, SIGNATURE_KIND
 from onnxlift.ir.reading.draft import Draft
 from onnxlift.ir.reading.protos import all_nodes, subgraphs
 from onnxlift.ir.reading.tensors import TensorStore, bytes_needed
-from onnxlift.ir.reading.weights import tensor_of
+from onnxlift.ir.reading.weights import MAX_RANK, tensor_of
 from onnxlift.stages import step
 
 MAX_DENSE = 64 << 20
@@ -165,9 +165,10 @@ class _Preparer:
 
         Raises LoadError if that is too large, or if the sparse tensor is broken, such as by an index out of range."""
         name, dims = sparse.values.name, list(sparse.dims)
-        if len(dims) > 32 or any(size < 0 for size in dims) or sparse.values.data_type == onnx.TensorProto.STRING:
+        if len(dims) > MAX_RANK or any(size < 0 for size in dims) or sparse.values.data_type == onnx.TensorProto.STRING:
             raise LoadError(f"sparse tensor {quote(name)} has shape {dims[:33]} or holds strings, which cannot be.")
-        needed = bytes_needed(ir.DataType(sparse.values.data_type), tuple(dims))
+        # Even for an empty array, numpy fails if the sizes other than 0 overflow.
+        needed = bytes_needed(ir.DataType(sparse.values.data_type), tuple(size for size in dims if size))
         self.dense_bytes += needed
         if needed > MAX_DENSE or self.dense_bytes > MAX_DENSE_TOTAL:
             raise LoadError(

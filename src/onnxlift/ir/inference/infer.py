@@ -34,6 +34,7 @@ from onnxlift.ir.graph.walk import all_nodes, opset_of, regions, subgraphs
 
 from . import contrib_types, control_flow, element_rules, shape_rules
 from .bounds import Bounds
+from .equations import is_equation
 from .node_view import NodeView, Unknown
 
 logger = logging.getLogger(__name__)
@@ -258,7 +259,8 @@ class Inference:
     def _infer_by_schema(self, node: ir.Node, view: NodeView, opsets: Mapping[str, int]) -> Mapping[str, TypeAndShape]:
         """Return what the operator's ONNX schema infers of the outputs, by name."""
         schema = schema_for(node.domain, node.op_type, view.opset)
-        if schema is None or any(value is not None and value.type is None for value in node.inputs):
+        never_ends = node.op_type == "Einsum" and not is_equation(view.attribute("equation", ""))
+        if schema is None or never_ends or any(value is not None and value.type is None for value in node.inputs):
             return {}
         proto = ir.serde.serialize_node(node)
         for attribute in list(proto.attribute):

@@ -85,7 +85,11 @@ def _body(model: ir.Model, node: ir.Node) -> ir.Function | None:
         default = attribute.default_value
         if name not in passed and default.name:
             proto.attribute_proto.append(default)
-    function = ir.serde.deserialize_function(proto)
+    try:
+        function = ir.serde.deserialize_function(proto)
+    except ir.serde.SerdeError as error:  # as where onnx takes a value for a tensor that is none
+        node.meta["reason"] = f"the body that onnx writes for it is broken: {root_cause(error)}"
+        return None
     _connect_outer_values(function, node)
     return function
 

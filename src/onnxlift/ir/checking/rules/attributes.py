@@ -101,6 +101,18 @@ _NOT_NEGATIVE: Mapping[str, Sequence[str]] = {
     "ConvTranspose": ("pads", "output_padding"),
 }
 
+_NEEDED: Mapping[str, Sequence[str]] = {
+    "CategoryMapper": ("cats_int64s", "cats_strings"),
+    "FeatureVectorizer": ("inputdimensions",),
+    "LinearRegressor": ("coefficients",),
+    "LpPool": ("kernel_shape",),
+    "RegexFullMatch": ("pattern",),
+    "Reshape": ("shape",),
+    "SVMClassifier": ("coefficients", "rho"),
+    "SVMRegressor": ("coefficients", "rho"),
+}
+"""The attributes without which an operator has no meaning, though its schema calls them optional."""
+
 _ELEMENT_TYPES: Mapping[str, str] = {
     **dict.fromkeys(("Cast", "BitCast"), "to"),
     **dict.fromkeys(("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial"), "dtype"),
@@ -190,10 +202,13 @@ def constants_have_one_value(n: Subject) -> Iterable[str]:
 
 
 def required_attributes(schema: Any) -> tuple[str, ...]:
-    """Return the names of the attributes that an operator requires."""
+    """Return the names of the attributes that an operator requires, by its schema or by what it means."""
     key = (schema.domain, schema.name, schema.since_version)
     if key not in _required:
-        _required[key] = tuple(name for name, attribute in schema.attributes.items() if attribute.required)
+        needed = _NEEDED.get(schema.name, ())
+        _required[key] = tuple(
+            name for name, attribute in schema.attributes.items() if attribute.required or name in needed
+        )
     return _required[key]
 
 

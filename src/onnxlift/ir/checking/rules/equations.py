@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 
 from onnxlift.errors import quote
+from onnxlift.ir.inference.equations import is_equation
 from onnxlift.ir.inference.node_view import Unknown
 
 from .rule import Subject, rule, shape_text
-
-_TERM = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")
 
 
 @rule("einsum-equation", "Einsum")
@@ -25,7 +23,7 @@ def the_equation_is_one(n: Subject) -> Iterable[str]:
         return  # another rule tells
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
-    if not all(_TERM.fullmatch(term) for term in (*terms, right)):
+    if not is_equation(equation):
         yield f"its equation {quote(equation)} is none: a term is made of letters, and of one '...' at most."
         return
     if len(terms) != len(n.inputs):

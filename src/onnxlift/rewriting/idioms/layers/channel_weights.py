@@ -101,8 +101,8 @@ def _verdicts(value: ir.Value, axes: Axes) -> Iterator[tuple[str | None, str]]:
             elif node.op_type in _WORDS and not (node.op_type == "Div" and place == 0):
                 why = _reason_against(node, read, node.inputs[1 - place], axes)
                 yield (_WORDS[node.op_type], "") if why is None else (None, why)
-            elif node.op_type in _SHAPING and place == 0 and len(waiting) < MOST_READERS:
-                waiting.append(node.outputs[0])
+            elif node.op_type in _SHAPING:
+                waiting += node.outputs if len(waiting) < MOST_READERS else ()  # for speed
 
 
 def _reason_against(node: ir.Node, value: ir.Value, other: ir.Value | None, axes: Axes) -> str | None:

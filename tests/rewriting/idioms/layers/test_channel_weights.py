@@ -149,8 +149,10 @@ def test_a_name_that_tells_is_believed() -> None:
 def test_what_the_exporter_has_computed_stays_that() -> None:
     proto = model(f"{LINEAR} a = Relu(h) y = Mul(a, c)", rand(4))
     proto.graph.value_info.add(name=C).metadata_props.add(key=FOLDED_FROM, value="['a', 'b']")
-    (warning,) = onnxlift.lift(proto).report.warnings
+    lifted = onnxlift.lift(proto)
+    (warning,) = lifted.report.warnings
     assert warning.endswith("the exporter has computed it ahead of time, and notes from what")
+    assert "channel-weights" not in lifted.report.steps["idioms"]
 
 
 def test_integers_do_not_train() -> None:

@@ -32,7 +32,6 @@ import onnx_ir as ir
 from onnxlift.ir.editing.edit import Array
 from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.shapes import shape_of
-from onnxlift.ir.graph.types import FLOATS
 from onnxlift.ir.origin.exporter import exporter_of
 from onnxlift.ir.origin.tensors import MOST_READERS, Kind, mark_trained, mark_untrained, may_be_trained, origin_of
 from onnxlift.rewriting.idioms.parts.channels import Axes, channel_axes
@@ -88,7 +87,7 @@ def _is_untold(value: ir.Value) -> bool:
     """Tell whether nothing is known of a constant yet. One whose name tells that it is not trained is known."""
     origin, tensor = origin_of(value), constant(value)
     is_known = not origin.is_nameless and tensor is not None and tensor.size > 1
-    return origin.kind is Kind.UNTOLD and not is_known and value.dtype in FLOATS
+    return origin.kind is Kind.UNTOLD and not is_known
 
 
 def _verdicts(value: ir.Value, axes: Axes) -> Iterator[tuple[str | None, str]]:

@@ -10,6 +10,7 @@ import pytest
 
 import onnxlift
 from onnxlift.ir.load import load
+from onnxlift.ir.origin.metadata import FOLDED_FROM
 from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.rewriting.idioms.layers import channel_weights
 from rewriting.idioms.recognising import assert_same_numbers, parse
@@ -143,6 +144,33 @@ def test_a_name_that_tells_is_believed() -> None:
     next(tensor for tensor in proto.graph.initializer if tensor.name == C).name = "window"
     (warning,) = onnxlift.lift(proto).report.warnings
     assert warning.endswith("models compute what is called so once and keep it, and do not train it")
+
+
+def test_what_the_exporter_has_computed_stays_that() -> None:
+    proto = model(f"{LINEAR} a = Relu(h) y = Mul(a, c)", rand(4))
+    proto.graph.value_info.add(name=C).metadata_props.add(key=FOLDED_FROM, value="['a', 'b']")
+    lifted = onnxlift.lift(proto)
+    (warning,) = lifted.report.warnings
+    assert warning.endswith("the exporter has computed it ahead of time, and notes from what")
+    assert "channel-weights" not in lifted.report.steps["idioms"]
+
+
+def test_integers_do_not_train() -> None:
+    body = f"{LINEAR} i = Cast <to = 7> (h) a = Add(i, c) y = Cast <to = 1> (a)"
+    assert not onnxlift.lift(model(body, np.array([1, 2, 3, 4]))).report.steps.get("idioms", {}).get("channel-weights")
+
+
+def test_a_matrix_of_one_number_is_no_weight() -> None:
+    lifted = onnxlift.lift(model(f"{LINEAR} s = ReduceMax(h, last) y = MatMul(s, c)", rand(1, 1)))
+    assert "channel-weights" not in lifted.report.steps.get("idioms", {})
+
+
+def test_a_single_number_of_a_quantiser_may_have_a_name() -> None:
+    proto = model(f"{CONV} q = QuantizeLinear(h, scale) y = DequantizeLinear(q, scale)", rand(4), scale=0.5)
+    graph = load(proto)
+    normalise(graph)
+    channel_weights.run(graph)
+    assert origin_of(graph.graph.initializers["scale"]).reason == channel_weights._QUANTISER
 
 
 def test_a_single_number_is_no_weight() -> None:

@@ -20,6 +20,9 @@ KNOWN = {
     "joined": np.array([-1, 4, 36]),
     "apart": np.array([0, 2, 2, 6, 6]),
     "front": np.array([-1, 4, 1]),
+    "mixed": np.array([0, 6, 4, 6]),
+    "pair": np.array([-1, 4]),
+    "g": (1,),
     "line": np.array([-1]),
     "eight": np.array([1, 2, 1, 1]),
     "from": np.array([1]),
@@ -46,7 +49,7 @@ ABSENT = object()
         (f"{CONV} y = Transpose(h)", 2),
         (f"{CONV} y = Unsqueeze(h, one)", 2),
         (f"{CONV} y = Unsqueeze(h, last)", 1),
-        (f"{LINEAR} v = Unsqueeze(h, one) y = Squeeze(v, one)", 1),
+        (f"{LINEAR} k = Unsqueeze(h, one) y = Squeeze(k, one)", 1),
         (f"{CONV} y = ReduceMax <keepdims = 0> (h, one)", None),
         (f"{CONV} t = Transpose <perm = [0, 2, 3, 1]> (h) y = ReduceMax <keepdims = 0> (t, one)", 2),
         (f"{CONV} y = ReduceMax(h, places)", 1),
@@ -56,7 +59,13 @@ ABSENT = object()
         (f"{CONV} y = Reshape(h, apart)", None),
         (f"{CONV} y = Reshape(h, line)", None),
         (f"{LINEAR} y = Reshape(h, front)", 1),
+        (f"{CONV} y = Reshape(h, mixed)", None),
+        ("h = MatMul(s, M) y = Reshape(h, pair)", 1),
+        ("h = MatMul(s, M) y = Reshape(h, front)", 1),
         (f"{CONV} y = Flatten(h)", None),
+        ("y = BatchNormalization(v, g, g, g, g)", ABSENT),
+        (f"{CONV} t = Transpose <perm = [0, 2, 3, 1]> (h) y = ReduceMax(t, one)", 3),
+        (f"{CONV} y = ReduceMax <keepdims = 0> (h)", None),
         (f"{CONV} y = Add(h, rows)", 1),
         (f"{CONV} y = Add(column, h)", 1),
         (f"{LINEAR} y = Add(h, x4)", 3),
@@ -67,7 +76,7 @@ ABSENT = object()
     ],
 )
 def test_where_channels_go(body: str, axis: object) -> None:
-    inputs = "float[batch, 3, 8, 8] x, float[batch, 5] r, float[batch, 7, 5] s, float[batch, 6, 9, 6] u"
+    inputs = "float[batch, 3, 8, 8] x, float[batch, 5] r, float[batch, 7, 5] s, float[batch, 6, 9, 6] u, float[5] v"
     known = {**KNOWN, "M2": (4, 3), "x4": (2, 3, 1, 4)}
     words = set("".join(letter if letter.isalnum() else " " for letter in body).split())
     kind = "int64" if "Shape(h)" in body else "float"

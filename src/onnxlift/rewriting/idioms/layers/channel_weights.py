@@ -32,7 +32,6 @@ import onnx_ir as ir
 from onnxlift.ir.editing.edit import Array
 from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.shapes import shape_of
-from onnxlift.ir.graph.types import FLOATS
 from onnxlift.ir.origin.exporter import exporter_of
 from onnxlift.ir.origin.tensors import MOST_READERS, Kind, mark_trained, mark_untrained, may_be_trained, origin_of
 from onnxlift.rewriting.idioms.parts.channels import Axes, channel_axes
@@ -88,7 +87,7 @@ def _is_untold(value: ir.Value) -> bool:
     """Tell whether nothing is known of a constant yet. One whose name tells that it is not trained is known."""
     origin, tensor = origin_of(value), constant(value)
     is_known = not origin.is_nameless and tensor is not None and tensor.size > 1
-    return origin.kind is Kind.UNTOLD and not is_known and value.dtype in FLOATS
+    return origin.kind is Kind.UNTOLD and not is_known
 
 
 def _verdicts(value: ir.Value, axes: Axes) -> Iterator[tuple[str | None, str]]:
@@ -101,8 +100,8 @@ def _verdicts(value: ir.Value, axes: Axes) -> Iterator[tuple[str | None, str]]:
             elif node.op_type in _WORDS and not (node.op_type == "Div" and place == 0):
                 why = _reason_against(node, read, node.inputs[1 - place], axes)
                 yield (_WORDS[node.op_type], "") if why is None else (None, why)
-            elif node.op_type in _SHAPING and place == 0 and len(waiting) < MOST_READERS:
-                waiting.append(node.outputs[0])
+            elif node.op_type in _SHAPING:
+                waiting += node.outputs if len(waiting) < MOST_READERS else ()  # for speed
 
 
 def _reason_against(node: ir.Node, value: ir.Value, other: ir.Value | None, axes: Axes) -> str | None:

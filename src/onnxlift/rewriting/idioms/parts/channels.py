@@ -48,7 +48,7 @@ def channel_axes(graph: ir.Graph) -> Axes:
 def _axis(node: ir.Node, output: ir.Value, known: Axes) -> int | None:
     """Return the axis of channels of an output of a node; None if it has none."""
     axis_count, first = rank(output), next(iter(node.inputs), None)
-    if not axis_count:
+    if axis_count is None:
         return None
     if node.op_type in _FIRST:
         return 1 if axis_count > 1 else None
@@ -100,7 +100,7 @@ def _reshaped(
     """Return the axis that has the same size after a Reshape, with the same axes behind it or before it.
 
     Axes of size 1 do not count."""
-    if before is None or after is None or before[axis] == 1:
+    if before is None or after is None:
         return None
     for place, size in enumerate(after):
         if size == before[axis] and (

@@ -67,6 +67,17 @@ def test_results_much_larger_than_their_inputs_are_not() -> None:
     assert "a" in model.graph.initializers
 
 
+@pytest.mark.parametrize(("windows", "folded"), [(64, 1), (256, 0)], ids=["615 KB", "2.5 MB"])
+def test_the_mask_of_all_windows_is_a_constant_unless_it_is_large(windows: int, folded: int) -> None:
+    numbers = " ".join(
+        f"{name} = Constant <value_ints = {shape}> ()"
+        for name, shape in (("a", [windows, 1, 49]), ("b", [windows, 49, 1]))
+    )
+    text = f"g (float[n] x) => (y) {{ {numbers} r = ConstantOfShape(a) c = ConstantOfShape(b) y = Sub(r, c) }}"
+    model = normal_form(parse(text))
+    assert constant_folding.run(model) == 2 + folded
+
+
 @pytest.mark.parametrize(
     "call", ["Div(a, zero)", "Mod(a, zero)", "Gather(a, far)", "Range(zero, a, zero)", "RandomUniform <shape = [2]> ()"]
 )

@@ -42,6 +42,18 @@ def test_unknown_members_are_in_the_order_of_evaluation_wherever_the_graph_has_t
     assert members(gated([], nodes)) == ["gate", "up", "down"]
 
 
+@pytest.mark.parametrize("nodes", [("scale", "shift"), ("shift", "scale")])
+def test_buffers_are_in_the_order_of_evaluation_wherever_the_graph_reads_them(nodes: Sequence[str]) -> None:
+    g = Graph()
+    x = g.input("x", 2, 4)
+    stored = {name: g.weight(f"onnx::Mul_{number}", 4) for number, name in enumerate(("scale", "shift"))}
+    made = {name: g.node("Exp" if name == "scale" else "Sin", stored[name], name=f"/{name}") for name in nodes}
+    y = g.node("Add", g.node("Mul", x, made["scale"], name="/Mul"), made["shift"], name="/Add")
+    source = onnxlift.lift(g.model(y)).source
+    first, second = re.findall(r"self\.(\w+)\.(?:exp|sin)\(\)", source)
+    assert source.index(f'"{first}"') < source.index(f'"{second}"'), source
+
+
 def test_known_members_are_in_the_order_of_the_original() -> None:
     model = gated(["down.weight", "down.bias", "up.weight", "up.bias", "gate.weight", "gate.bias"])
     assert members(model) == ["down", "up", "gate"]

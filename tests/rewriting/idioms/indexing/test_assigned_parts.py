@@ -132,9 +132,20 @@ def test_a_box_is_a_part(indices: np.ndarray, updates: str, operators: list[str]
         (np.array([[-2], [-1]]), "float[2, 5, 3] u"),
         (np.array([[0, 1], [1, 2]]), "float[2, 3] u"),
         (np.array([[[0, 0], [0, 1]], [[1, 1], [1, 2]]]), "float[2, 2, 3] u"),
+        (np.array([[[1]], [[2]]]), "float[2, 1, 5, 3] u"),
         (np.arange(4)[:, None], "float[4, 5, 3] u"),
     ],
-    ids=["backwards", "another order", "twice", "uneven", "negative", "pairs", "diagonal", "everything"],
+    ids=[
+        "backwards",
+        "another order",
+        "twice",
+        "uneven",
+        "negative",
+        "pairs",
+        "diagonal",
+        "one more axis",
+        "everything",
+    ],
 )
 def test_other_indices_stay(indices: np.ndarray, updates: str) -> None:
     proto = written(indices, updates=updates)
@@ -186,6 +197,8 @@ def test_a_part_along_two_axes_between_transposes() -> None:
 def test_a_parameter_that_is_assigned_stays_one() -> None:
     proto = parse("g (float[4, 5] x) => (y) { y = ScatterND(x, i, token) }", i=np.array([[0]]), token=(1, 5))
     assert found(proto) == ["Squeeze", "onnxlift.SelectScatter"]
+    squeeze = simplified(proto).graph[0]
+    assert squeeze.outputs[0].shape is not None and squeeze.outputs[0].shape.numpy() == (5,)
     assert "token" in dict(onnxlift.lift(proto).module().named_parameters())
 
 

@@ -10,9 +10,10 @@
    on what is computed, and not on the order of the graph. If some members are known, each of the others follows the
    one that is used before it.
 
-Parameters and buffers of the module itself come first, as in a state dict. The order of a file does not count if it
-can't be that of constructors (all names sorted, or in the order of a hash table): every layer makes its weight before
-its bias. The values are the same in any order, since they are loaded by name.
+Parameters and buffers of the module itself come first, as in a state dict, those without a known place in the order of
+use. The order of a file does not count if it can't be that of constructors (all names sorted, or in the order of a hash
+table): every layer makes its weight before its bias. The values are the same in any order, since they are loaded by
+name.
 """
 
 from __future__ import annotations
@@ -91,16 +92,10 @@ def order_as_registered(cls: ModuleClass, registered: Registered) -> bool:
 
 
 def _in_order_of_use(block: Block) -> Iterator[object]:
-    """Yield the members that a `forward` uses, in the order of evaluation if each value were written where it is used.
-    The evaluation does not begin with a result that other values are computed from (a mask that is passed on)."""
-    written: dict[object, list[Statement]] = {}
-    read: set[object] = set()
-    for statement in walk_statements(block):
-        if isinstance(statement, Assign):
-            for target in statement.targets:
-                written.setdefault(variable(target), []).append(statement)
-        if not isinstance(statement, Return):
-            read.update(variables_read(*expressions(statement)))
+    """Yield the members that a `forward` uses, and the variables of its constants, in the order of evaluation if each
+    value were written where it is used. The evaluation does not begin with a result that other values are computed from
+    (a mask that is passed on)."""
+    written, read = _variables(block)
     results = [r for s in block.statements if isinstance(s, Return) for r in _items(s.expr) if variable(r) not in read]
     done: set[Statement] = set()
     waiting: list[object] = [*reversed(block.statements), *reversed(results)]
@@ -122,6 +117,20 @@ def _in_order_of_use(block: Block) -> Iterator[object]:
                 waiting += reversed(written.get(variable(item), ()))
             case Expr():
                 waiting += reversed(children(item))
+
+
+def _variables(block: Block) -> tuple[dict[object, list[Statement]], set[object]]:
+    """Return the statements that write each variable, and the variables that are read for something else than a
+    result."""
+    written: dict[object, list[Statement]] = {}
+    read: set[object] = set()
+    for statement in walk_statements(block):
+        if isinstance(statement, Assign):
+            for target in statement.targets:
+                written.setdefault(variable(target), []).append(statement)
+        if not isinstance(statement, Return):
+            read.update(variables_read(*expressions(statement)))
+    return written, read
 
 
 def _items(expr: Expr) -> tuple[Expr, ...]:

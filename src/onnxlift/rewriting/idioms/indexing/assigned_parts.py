@@ -8,9 +8,9 @@
 with `x[:, 0] = u`: exporters write such assignments so, since nothing in a graph is changed in place. For a part along
 several axes, the part along the first is taken, written, and put back.
 
-Rule 1 needs indices that go over a box (`parts/boxes.py`) which is not all of x, so that no place is written twice, and
-no reduction. Rule 2 needs indices that are one number, and updates that have all of x along the other axes. Rule 3 needs
-the same transpose of data and updates; the transpose behind them goes if it is their inverse.
+Rule 1 needs indices that go over a box (`parts/boxes.py`), so that no place is written twice. It must not be all of x,
+and there must be no reduction. Rule 2 needs indices that are one number, and updates that have all of x along the other
+axes. Rule 3 needs the same transpose of data and updates; the transpose behind them goes if it is their inverse.
 """
 
 from __future__ import annotations
@@ -154,10 +154,9 @@ def _squeezed(edit: Edit, node: ir.Node, value: ir.Value, axes: Sequence[int]) -
     """Return a value without these axes of size 1."""
     shape = shape_of(value) or ()
     unsqueeze = made_by(edit, value, "Unsqueeze")
-    added = axes_of(unsqueeze) if unsqueeze is not None else None
-    if unsqueeze is not None and added is not None and unsqueeze.inputs[0] is not None:
-        if sorted(axis % len(shape) for axis in added) == sorted(axes):
-            return unsqueeze.inputs[0]
+    added = [axis % len(shape) for axis in (axes_of(unsqueeze) or ())] if unsqueeze is not None else []
+    if unsqueeze is not None and unsqueeze.inputs[0] is not None and sorted(added) == sorted(axes):
+        return unsqueeze.inputs[0]
     tensor = constant(value)
     if tensor is not None and origin_of(value).is_programs_own:
         return edit.constant("constant", np.squeeze(tensor.numpy(), tuple(axes)))

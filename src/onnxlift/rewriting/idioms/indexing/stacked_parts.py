@@ -7,8 +7,8 @@ along an axis of two elements and of more. The first becomes `torch.stack` (`sta
 `y = torch.zeros_like(x)`, and then `y[:, 0] = a`, `y[:, 1] = b`.
 
 It applies if the parts are along one axis, whose size is a number, if they are all of it, and if nothing but the next
-assignment reads what is there in between. A part that is written again counts once, if the whole of it is. Sound because
-no element of x is left.
+assignment reads what is there in between. A part that is written again counts once, if the whole of it is. Sound
+because no element of x is left.
 """
 
 from __future__ import annotations

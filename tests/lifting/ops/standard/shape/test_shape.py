@@ -214,6 +214,17 @@ def test_expand_to_the_shape_of_another() -> None:
     check(nodes, {"x": rand(4, 1), "z": rand(1, 3)}, dynamic=True)
 
 
+def test_a_single_integer_that_is_expanded_is_a_literal() -> None:
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"], start=0, end=1),
+        helper.make_node("Concat", ["s", "one"], ["t"], axis=0),
+        helper.make_node("Expand", ["index", "t"], ["y"]),
+    ]
+    inputs = {"x": rand(2, 3), "one": ints(1), "index": ints(4)}
+    source = check(nodes, inputs, constants=["one", "index"], dynamic=True)
+    assert "torch.full((x.shape[0], 1), 4, dtype=torch.int64, device=x.device)" in " ".join(source.split())
+
+
 def test_expand_of_a_table_cut_to_the_length_of_the_input() -> None:
     nodes = [
         helper.make_node("Shape", ["x"], ["shape"]),

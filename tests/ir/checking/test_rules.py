@@ -292,12 +292,12 @@ BROKEN = {
     ],
     "kernel-fits": [
         (
-            parsed("y = MaxPool<kernel_shape = [4], dilations = [3]>(x)", "float[1, 1, 9] x"),
-            "its kernel covers 10 elements of spatial axis 0, and the padded input has 9",
+            parsed("y = MaxPool<kernel_shape = [4], dilations = [3]>(x)", "float[1, 1, 8] x"),
+            "its kernel covers 10 elements of spatial axis 0, and the padded input has 8",
         ),
         (
-            parsed("y = Conv(x, w)", "float[1, 1, 2] x, float[1, 1, 3] w"),
-            "its kernel covers 3 elements of spatial axis 0, and the padded input has 2",
+            parsed("y = Conv(x, w)", "float[1, 1, 2] x, float[1, 1, 4] w"),
+            "its kernel covers 4 elements of spatial axis 0, and the padded input has 2",
         ),
     ],
     "channels": [

@@ -185,7 +185,7 @@ def test_an_operator_with_a_parameter_from_elsewhere_is_code() -> None:
 def test_a_layer_that_a_scope_is_itself_keeps_its_key_whatever_is_around_it() -> None:
     """`class Positions(nn.Embedding)`, whose forward computes the positions first."""
     g = Graph()
-    x = g.input("x", "n", 4)
+    x = g.input("x", "n")
     for op_type in ("Abs", "Ceil", "Sqrt", "Abs"):
         x = g.node(op_type, x, name=f"/positions/{op_type}")
     x = g.node("Cast", x, name="/positions/Cast", to=onnx.TensorProto.INT64)

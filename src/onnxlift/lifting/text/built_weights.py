@@ -287,11 +287,17 @@ class _Frame:
         return owner.members.get(expr.attr, UNKNOWN) if isinstance(owner, BuiltModule) else UNKNOWN
 
     def subscript(self, expr: ast.Subscript) -> Any:
-        """Return a member of a list or dictionary of modules, or an entry of a tuple."""
-        owner, index = self.value(expr.value), self.value(expr.slice)
+        """Return a member of a list or dictionary of modules, an entry of a tuple, or a part of one."""
+        owner, index = self.value(expr.value), self.index(expr.slice)
         if isinstance(owner, BuiltModule):
             return owner.members.get(str(index), UNKNOWN)
         return UNKNOWN if owner is UNKNOWN or index is UNKNOWN else owner[index]
+
+    def index(self, expr: ast.expr) -> Any:
+        if not isinstance(expr, ast.Slice):
+            return self.value(expr)
+        bounds = [None if part is None else self.value(part) for part in (expr.lower, expr.upper, expr.step)]
+        return UNKNOWN if UNKNOWN in bounds else slice(*bounds)
 
 
 def _bound(function: ast.FunctionDef, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:

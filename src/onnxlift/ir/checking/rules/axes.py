@@ -48,6 +48,13 @@ def the_axes_are_those_of_the_input(n: Subject) -> Iterable[str]:
     yield from _check(n.ints("axes", 1, ()), count, f"its input has {_axes(count)}")
 
 
+@rule("axis-range", "Pad", typed=True)
+def the_padded_axes_are_those_of_the_input(n: Subject) -> Iterable[str]:
+    """Axes that are padded are axes of the input, each named once."""
+    count = len(n.shape())
+    yield from _check(n.ints("axes", 3, ()), count, f"its input has {_axes(count)}")
+
+
 @rule("axis-range", "Unsqueeze", typed=True)
 def the_axes_are_those_of_the_output(n: Subject) -> Iterable[str]:
     """Axes that are inserted are axes of the output, each named once."""

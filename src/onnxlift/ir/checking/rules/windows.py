@@ -39,19 +39,19 @@ def a_window_is_of_a_size_that_can_be(n: Subject) -> Iterable[str]:
 
 @rule("kernel-fits", "Conv", "ConvInteger", "QLinearConv", *_POOLS, about_sizes=True)
 def the_kernel_fits_into_the_input(n: Subject) -> Iterable[str]:
-    """The kernel, with its dilations, is no larger than the input with its padding."""
+    """The kernel fits into the padded input, or is so little larger that there are no windows at all."""
     shape, kernel = n.shape(), _kernel(n)
     count = len(shape) - 2
     if n.setting("auto_pad") not in ("NOTSET", "VALID") or len(kernel) != count:
         return
-    dilations = n.attribute("dilations", None) or (1,) * count
+    strides, dilations = (n.attribute(name, None) or (1,) * count for name in ("strides", "dilations"))
     pads = (n.attribute("pads", None) if n.setting("auto_pad") == "NOTSET" else None) or (0,) * (2 * count)
-    if len(dilations) != count or len(pads) != 2 * count:
+    if not len(strides) == len(dilations) == count or len(pads) != 2 * count:
         return
     for i, (size, width) in enumerate(zip(shape[2:], kernel, strict=True)):
         if isinstance(size, int) and isinstance(width, int) and size > 0:
             reach, room = dilations[i] * (width - 1) + 1, size + pads[i] + pads[i + count]
-            if reach > room:
+            if (room - reach) // strides[i] + 1 < 0:
                 yield f"its kernel covers {reach} elements of spatial axis {i}, and the padded input has {room}."
 
 

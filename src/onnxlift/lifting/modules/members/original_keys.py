@@ -95,8 +95,8 @@ def _was(part: str, name: str) -> bool:
 
 def _can_be(name: str, path: Path, module: Module) -> bool:
     """Tell whether PyTorch can hold a member, or a container, by this name."""
-    if not name or "." in name or name in _CANNOT_BE_SET:
-        return False
+    if not name or "." in name or name.startswith("__") or name in _CANNOT_BE_SET:
+        return False  # names with two underscores are Python's own
     is_tensor = isinstance(module.members.get(path), Stored)
     if len(path) == 1:
         return not is_tensor or name not in MODULE_ATTRIBUTES

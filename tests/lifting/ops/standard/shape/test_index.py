@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from onnx import helper
 
 import onnxlift
@@ -179,12 +178,8 @@ def test_reverse_sequence(batch_axis: int, time_axis: int, dynamic: bool) -> Non
 
 def test_an_index_out_of_range_is_never_lost_in_a_slice() -> None:
     node = helper.make_node("Gather", ["x", "indices"], ["y"])
-    inputs = {"x": rand(2, 3), "indices": ints(7)}
     with pytest.raises(onnxlift.InvalidModelError, match="its index 7 is outside the 2 elements"):
-        onnxlift.lift(model_of(node, inputs, 21, ["indices"]))
-    module = onnxlift.lift(model_of(node, inputs, 21, ["indices"], dynamic=True)).module()
-    with pytest.raises(IndexError):
-        module(torch.ones(2, 3))
+        onnxlift.lift(model_of(node, {"x": rand(2, 3), "indices": ints(7)}, 21, ["indices"]))
 
 
 @pytest.mark.parametrize("op", ["Gather", "Slice", "Unsqueeze", "Concat", "Pad"])

@@ -216,6 +216,27 @@ BROKEN = {
     "negative-size": [
         (parsed("s = Constant<value_ints = [-3]>() y = ConstantOfShape(s)"), "its sizes are (-3,), and none can be"),
     ],
+    "bias-size": [
+        (
+            parsed("y = Conv(x, w, b)", "float[n, 3, 8] x, float[4, 3, 2] w, float[4, 3, 2] b"),
+            "its bias is (4, 3, 2), and it gives 4 channels",
+        ),
+        (
+            parsed("y = ConvTranspose<group = 2>(x, w, b)", "float[n, 4, 8] x, float[4, 3, 2] w, float[3] b"),
+            "its bias is (3,), and it gives 6 channels",
+        ),
+    ],
+    "index-depth": [
+        (parsed("y = GatherND(x, i)", "float[n, 4] x, int64 i"), "its data has 2 axes and its indices have no axes"),
+        (
+            parsed("y = ScatterND(x, i, u)", "float[n, 4] x, int64[2, 3] i, float[2] u"),
+            "its indices name 3 axes each, and its data has 2 axes",
+        ),
+        (
+            parsed("y = GatherND<batch_dims = 1>(x, i)", "float[2, 4] x, int64[2, 2] i"),
+            "its indices name 2 axes each, and its data has 2 axes",
+        ),
+    ],
     "recurrent-sizes": [
         (
             parsed("y = GRU <hidden_size = 2> (x, w, r)", "float[t, n, 3] x, float[1, 6, 4] w, float[1, 6, 2] r"),

@@ -83,6 +83,17 @@ def a_permutation_has_all_axes(n: Subject) -> Iterable[str]:
         yield f"its attribute perm has {len(axes)} numbers, and its input has {_axes(count)}."
 
 
+@rule("index-depth", "GatherND", "ScatterND", typed=True)
+def indices_name_axes_of_the_data(n: Subject) -> Iterable[str]:
+    """The last axis of the indices of a GatherND or a ScatterND is as long as there are axes to index, or shorter."""
+    data, indices = n.shape(), n.shape(1)
+    batch = n.setting("batch_dims") if n.node.op_type == "GatherND" else 0
+    if not data or not indices:
+        yield f"its data has {_axes(len(data))} and its indices have {_axes(len(indices))}: both need one or more."
+    elif isinstance(indices[-1], int) and indices[-1] + (batch or 0) > len(data):
+        yield f"its indices name {indices[-1]} axes each, and its data has {_axes(len(data))}."
+
+
 @rule("slice-bounds", "Slice", about_sizes=True)
 def a_slice_has_bounds_for_each_axis(n: Subject) -> Iterable[str]:
     """A Slice has as many starts as ends, axes and steps; its axes exist, and no step is 0."""

@@ -11,21 +11,20 @@ from .rule import Subject, rule, shape_text
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
-@rule("recurrent-sizes", *_GATES, about_sizes=True)
+@rule("recurrent-sizes", *_GATES, typed=True)
 def recurrent_weights_fit_the_gates(n: Subject) -> Iterable[str]:
     """W, R and B of an RNN, a GRU or an LSTM have the sizes that directions, gates, hidden and input size give."""
     directions = 2 if n.setting("direction") == "bidirectional" else 1
     hidden = n.setting("hidden_size")
     rows = None if hidden is None else _GATES[n.node.op_type] * hidden
-    features = _shape(n, 0)
+    features = _shape(n, 0) if n.always_runs else None  # in a branch, another input may have been meant
     width = features[2] if features is not None and len(features) == 3 else None
     wanted = {
-        "X": (None, None, None),
         "W": (directions, rows, width),
         "R": (directions, rows, hidden),
         "B": (directions, None if rows is None else 2 * rows),
     }
-    for index, (name, sizes) in enumerate(wanted.items()):
+    for index, (name, sizes) in enumerate(wanted.items(), 1):
         shape = _shape(n, index)
         if shape is None:
             continue

@@ -87,6 +87,25 @@ def the_weight_fits_the_channels(n: Subject) -> Iterable[str]:
         yield f"its {split} channels cannot be split into {groups} groups."
 
 
+_BIAS = {"Conv": 2, "ConvTranspose": 2, "QLinearConv": 8, "DeformConv": 3}
+
+
+@rule("bias-size", *_BIAS, typed=True)
+def the_bias_has_a_number_for_each_channel(n: Subject) -> Iterable[str]:
+    """The bias of a convolution is a vector with a number for each channel that it gives."""
+    index = _BIAS[n.node.op_type]
+    if not n.has(index):
+        return
+    bias, weight, groups = n.shape(index), n.shape(_WEIGHT[n.node.op_type]), n.attribute("group", 1)
+    if len(weight) < 3:
+        return  # another rule tells
+    channels = weight[0] if n.node.op_type != "ConvTranspose" else weight[1]
+    if isinstance(channels, int) and n.node.op_type == "ConvTranspose":
+        channels *= groups
+    if len(bias) != 1 or (isinstance(bias[0], int) and isinstance(channels, int) and bias[0] != channels):
+        yield f"its bias is {shape_text(bias)}, and it gives {shape_text((channels,))[1:-2]} channels."
+
+
 @rule("channel-parameters", "BatchNormalization", "InstanceNormalization", about_sizes=True)
 def a_norm_has_a_number_for_each_channel(n: Subject) -> Iterable[str]:
     """The scale, bias, mean and variance of a norm are vectors with a number for each channel."""

@@ -23,6 +23,7 @@ KNOWN = {
     "mixed": np.array([0, 6, 4, 6]),
     "pair": np.array([-1, 4]),
     "g": (1,),
+    "five": (5,),
     "line": np.array([-1]),
     "eight": np.array([1, 2, 1, 1]),
     "from": np.array([1]),
@@ -73,6 +74,7 @@ ABSENT = object()
         (f"{CONV} y = Tile(h, eight)", None),
         (f"{CONV} y = Slice(h, from, to, one)", 1),
         (f"{CONV} y = Shape(h)", None),
+        (f"{LINEAR} q = MatMul(v, five) y = Mul(h, q)", 1),
     ],
 )
 def test_where_channels_go(body: str, axis: object) -> None:

@@ -48,7 +48,7 @@ def channel_axes(graph: ir.Graph) -> Axes:
 def _axis(node: ir.Node, output: ir.Value, known: Axes) -> int | None:
     """Return the axis of channels of an output of a node; None if it has none."""
     axis_count, first = rank(output), next(iter(node.inputs), None)
-    if axis_count is None:
+    if not axis_count:
         return None
     if node.op_type in _FIRST:
         return 1 if axis_count > 1 else None

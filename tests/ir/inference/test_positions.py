@@ -14,7 +14,8 @@ def grid(bounds: str, counted: str = "Range(zero, n, two)", before: str = "") ->
         zero = Constant <value_int = 0> () two = Constant <value_int = 2> () s = Shape(x) n = Squeeze(s)
         one = Constant <value_ints = [1]> () big = Constant <value_ints = [9223372036854775807]> ()
         start = Constant <value_ints = [3]> () back = Constant <value_ints = [-3]> ()
-        down = Constant <value_ints = [-1]> () axis = Constant <value_ints = [0]> () {before} r = {counted} y = Slice(r, {bounds})
+        down = Constant <value_ints = [-1]> () axis = Constant <value_ints = [0]> ()
+        {before} r = {counted} y = Slice(r, {bounds})
     }}"""
     graph = simplified(parse(text)).graph
     return Positions().grid(graph.outputs[0])

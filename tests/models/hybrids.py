@@ -115,7 +115,7 @@ class BiasedAttention(nn.Module):
         return self.attention_bias_cache[key]
 
     def forward(self, x: Tensor) -> Tensor:
-        B, N, C = x.shape
+        B, N, _ = x.shape
         qkv = self.qkv(x)
         qkv = qkv.reshape(B, N, self.num_heads, -1).permute(0, 2, 1, 3)
         q, k, v = qkv.split([self.key_dim, self.key_dim, self.val_dim], dim=3)
@@ -461,7 +461,7 @@ class LevitAttention(CachedBiases):
         self.proj = nn.Sequential(OrderedDict([("act", nn.Hardswish()), ("ln", LinearNorm(self.val_attn_dim, dim))]))
 
     def forward(self, x: Tensor) -> Tensor:
-        B, N, C = x.shape
+        B, N, _ = x.shape
         q, k, v = self.qkv(x).view(B, N, self.num_heads, -1).split([self.key_dim, self.key_dim, self.val_dim], dim=3)
         q = q.permute(0, 2, 1, 3)
         k = k.permute(0, 2, 3, 1)
@@ -491,7 +491,7 @@ class AttentionDownsample(CachedBiases):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        B, N, C = x.shape
+        B, N, _ = x.shape
         k, v = self.kv(x).view(B, N, self.num_heads, -1).split([self.key_dim, self.val_dim], dim=3)
         k = k.permute(0, 2, 3, 1)
         v = v.permute(0, 2, 1, 3)

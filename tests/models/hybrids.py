@@ -560,13 +560,15 @@ class LevitStage(nn.Module):
 
 
 class Levit(nn.Module):
-    def __init__(self, dims: Sequence[int] = (16, 24, 32), heads: Sequence[int] = (2, 3, 4)) -> None:
+    """With the depths of LeViT-128S."""
+
+    def __init__(self, dims: Sequence[int] = (16, 24, 32), depths: Sequence[int] = (2, 3, 4)) -> None:
         super().__init__()
         self.stem = Stem8(3, dims[0])
         resolution, prev_dim = 8, dims[0]
         stages = []
-        for i, (dim, num_heads) in enumerate(zip(dims, heads, strict=True)):
-            stages.append(LevitStage(prev_dim, dim, 8, 2, num_heads, resolution, downsample=i > 0))
+        for i, (dim, depth) in enumerate(zip(dims, depths, strict=True)):
+            stages.append(LevitStage(prev_dim, dim, 8, depth, dim // 8, resolution, downsample=i > 0))
             resolution = (resolution - 1) // 2 + 1 if i > 0 else resolution
             prev_dim = dim
         self.stages = nn.Sequential(*stages)

@@ -7,8 +7,11 @@ At most one other named element becomes -1, the rest of the elements, if nothing
 be 0.
 
 It does not apply in these cases. The target has a number where the shape of the result has a name: the number says that
-the size must be this, and a -1 would make the model forget it. The node has `allowzero`, where 0 means an empty axis.
-An element is unknown, or is a number 0 in a target that was not constant.
+the size must be this, and a -1 would make the model forget it. An element is unknown, or is a number 0 in a target that
+was not constant.
+
+PyTorch's newer exporter sets `allowzero`, where a 0 in the target means an empty axis. It goes, since what is copied is
+the size that the name stands for, empty or not.
 
 Sound because equal names are equal sizes. A -1 cannot be inferred if x is empty, so it is only used if the sizes beside
 it are numbers other than 0.
@@ -21,7 +24,6 @@ import onnx_ir as ir
 
 from onnxlift.ir.editing.edit import Edit, sweep
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import elements_of, shape_of
 from onnxlift.stages import step
 
@@ -33,7 +35,7 @@ def run(model: ir.Model) -> int:
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    if len(node.inputs) != 2 or attribute(node, "allowzero", 0) != 0:
+    if len(node.inputs) != 2:
         return
     target, shape = elements_of(node.inputs[1]), shape_of(node.inputs[0])
     if target is None or shape is None or constant(node.inputs[1]) is not None:
@@ -55,4 +57,5 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         return
     value = edit.constant(f"{node.outputs[0].name}.shape", np.array(sizes, np.int64))
     node.replace_input_with(1, value)
+    node.attributes.pop("allowzero", None)
     edit.changes += 1

@@ -146,7 +146,7 @@ def load(
     device: str = "cpu",
     dtype: torch.dtype | None = None,
 ) -> Gpt2:
-    """The model with its weights, ready to run; untrained if `path` is None, in `dtype` if it is given."""
+    """The model, ready to run; untrained if `path` is None, and in `dtype` if it is given."""
     with torch.device(device if path is None else "meta"):
         model = Gpt2()
     if path is None:

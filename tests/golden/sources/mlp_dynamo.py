@@ -49,7 +49,7 @@ def load(
     device: str = "cpu",
     dtype: torch.dtype | None = None,
 ) -> MLP:
-    """The model with its weights, ready to run; untrained if `path` is None, in `dtype` if it is given."""
+    """The model, ready to run; untrained if `path` is None, and in `dtype` if it is given."""
     with torch.device(device if path is None else "meta"):
         model = MLP()
     if path is not None:

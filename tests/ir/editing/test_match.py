@@ -164,7 +164,12 @@ def test_nothing_is_divided_by_zero() -> None:
     ],
 )
 def test_zeros(text: str, expected: bool) -> None:
-    known = {"shape": np.array([1, 4]), "axis": np.array([0]), "nothing": np.zeros(4), "something": np.array([0, 0.5])}
+    known = {
+        "shape": np.array([1, 4]),
+        "axis": np.array([0]),
+        "nothing": np.zeros(4),
+        "something": np.array([0, 0.5, 0, 0]),
+    }
     used = {name: data for name, data in known.items() if name in text}
     edit, values = graph(f"{X} {{ {text} w = Cast <to = 1> (z) y = Add(x, w) }}", **used)
     assert match.is_zeros(edit, values["z"]) is expected

@@ -37,6 +37,9 @@ def test_an_operator_of_the_default_domain_is_lifted_in_either_spelling(imported
 def test_an_operator_with_a_body_is_inspected_in_either_spelling(imported: str, written: str) -> None:
     model = mish(imported, written)
     model.graph.node[0].op_type = "CenterCropPad"
+    model.graph.node[0].input.append("size")
+    model.graph.node[0].attribute.append(onnx.helper.make_attribute("axes", [0]))
+    model.graph.initializer.append(onnx.helper.make_tensor("size", onnx.TensorProto.INT64, [1], [2]))
     (use,) = inspect(model).operators
     assert use.lifted_by
 

@@ -184,7 +184,7 @@ def _loader(root_class: str, name: str, saved: SavedWeights) -> list[str]:
         "",
         "",
         f'def load(path: {_PATH} = WEIGHTS, device: str = "cpu", dtype: torch.dtype | None = None) -> {root_class}:',
-        '    """The model with its weights, ready to run; untrained if `path` is None, in `dtype` if it is given."""',
+        '    """The model, ready to run; untrained if `path` is None, and in `dtype` if it is given."""',
         '    with torch.device(device if path is None else "meta"):',
         f"        model = {root_class}()",
         *body,

@@ -8,8 +8,8 @@ Text of a stranger reaches the source as a checked identifier, as a literal by `
 4. A name is defined in the file, or is one of the builtins that compute: not `open`, `eval`, `getattr`. `type` is only
    a type of parameters, and never called.
 5. No attribute begins with an underscore, so no code can climb from an object to its class and module. Exceptions are
-   `__init__`, and members with one underscore that a constructor of the file assigns (`self._conv`), which are none of
-   PyTorch's own.
+   `__init__`, and members with one underscore that a constructor of the file assigns (`self._conv`, `{"_u": ...}`),
+   which are none of PyTorch's own.
 """
 
 from __future__ import annotations
@@ -58,6 +58,8 @@ def check_source(text: str) -> None:
     known = set(_defined(tree)) | _BUILTINS | _OUR_NAMES
     known_bases = _BASES | kernels.layers() | {kind.constructor for kind in layer_kinds()}
     members = {t.attr for n in ast.walk(tree) if isinstance(n, ast.Assign) for t in n.targets if _is_of_self(t)}
+    keys = (key for n in ast.walk(tree) if isinstance(n, ast.Dict) for key in n.keys)
+    members |= {key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)}
     types = {n.value for n in ast.walk(tree) if isinstance(n, ast.Subscript) and ast.unparse(n) == _LAYER_CLASS}
     for node in ast.walk(tree):
         match node:

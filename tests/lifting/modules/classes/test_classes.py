@@ -317,7 +317,7 @@ def test_a_size_that_is_the_square_or_a_multiple_of_another_is_computed() -> Non
 )
 def test_a_number_that_forward_computes_is_in_parentheses_where_it_must_be(value: int, place: str, text: str) -> None:
     number = Literal(value)
-    assert Numbers(str, {number: place}).text(Binary("//", Name("x"), number)) == text
+    assert Numbers(str, {number: place}, lambda element: None).text(Binary("//", Name("x"), number)) == text
 
 
 @pytest.mark.parametrize(

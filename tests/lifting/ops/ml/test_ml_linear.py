@@ -164,6 +164,5 @@ def test_broken_svm() -> None:
         ({"vectors_per_class": [1, 1], "classlabels_ints": [1, 2, 3]}, "3 labels"),
         ({"vectors_per_class": [1, 1, 0], "classlabels_ints": [1, 2, 3]}, "too few"),
         ({"vectors_per_class": [2, 1], "classlabels_ints": [1, 2]}, "coefficients"),
-        ({"vectors_per_class": [1, 1], "classlabels_ints": [1, 2], "kernel_type": "COSINE"}, "no kernel"),
     ):
         refuse_ml(reason, "SVMClassifier", samples(), outputs=2, **(attributes | change))

@@ -277,8 +277,6 @@ def test_half_precision() -> None:
         ({"target_ids": [0, 5]}, "not among"),
         ({"target_nodeids": [1, 9]}, "votes that does not exist"),
         ({"base_values": [1.0, 2.0]}, "base values"),
-        ({"aggregate_function": "MODE"}, "aggregate"),
-        ({"post_transform": "TANH"}, "no transform"),
     ],
 )
 def test_broken_trees(change: dict[str, Any], reason: str) -> None:

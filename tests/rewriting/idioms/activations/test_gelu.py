@@ -27,11 +27,3 @@ def test_other_types(dtype: type) -> None:
     known = {key: np.array(value, dtype) for key, value in NUMBERS.items()}
     text = f"g ({name}[batch, seq] x) => (y) {{ {GELU} }}"
     assert [node.op_type for node in simplified(parse(text, **known)).graph] == ["Gelu"]
-
-
-def test_integers() -> None:
-    """Their quotients are rounded: p / q is a root of 1/2 only in other numbers."""
-    text = "b = Mul(x, p) a = Div(b, q) e = Erf(a) f = Add(e, one) g = Mul(x, f) y = Div(g, two)"
-    known = {"p": 1136689, "q": 1607521, "one": 1, "two": 2}
-    proto = parse(f"g (int64[batch, seq] x) => (y) {{ {text} }}", **{k: np.array(v) for k, v in known.items()})
-    assert "Erf" in [node.op_type for node in simplified(proto).graph]

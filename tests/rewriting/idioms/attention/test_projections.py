@@ -42,7 +42,6 @@ def test_found(text: str) -> None:
     ("old", "new", "more", "other"),
     [
         ("b1, b =", "b, b1 =", "", {"tuc": [1, 35]}),
-        ("(B, tuc)", "(B, tuc)", "", {"B": (36, 1, 1)}),
         ("perm = [1, 0]> (w)", "perm = [0, 1]> (w)", "", {"cut": [12, 24], "tuc": [24, 12]}),
         ("<axis = 0> (W", "<axis = 1> (W", "", {"W": (12, 24), "cut": [12, 12], "tuc": [24, 12]}),
         ("(W, cut)", "(c, cut)", ", float[36, 12] c", {}),
@@ -50,7 +49,6 @@ def test_found(text: str) -> None:
     ],
     ids=[
         "one number",
-        "rows of numbers",
         "not transposed",
         "columns",
         "a weight that is given",

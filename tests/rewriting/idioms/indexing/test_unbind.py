@@ -65,11 +65,6 @@ def test_entries_of_text_and_of_lists_stay() -> None:
     assert "onnxlift.Unbind" not in found(model(entries, "float[3] x"))
 
 
-def test_an_entry_that_there_is_not() -> None:
-    graph = simplified(model(k=np.array(3), i=np.array(2), j=np.array(1)))
-    assert "Unbind" not in [node.op_type for node in graph.graph]
-
-
 def test_an_entry_in_a_branch() -> None:
     text = """g (float[batch, 3, 4] x, float s) => (p, q, o) { y = Neg(x) t = IsNaN(s)
         a = Gather <axis = 1> (y, i) b = Gather <axis = 1> (y, j) p = Exp(a) q = Sin(b)

@@ -149,13 +149,16 @@ def operators(
     return {node.op_type for node in simplified(proto).graph}
 
 
+TRAINING = REPEATED.replace("zation (", "zation <training_mode = 1> (").replace("z =", "z, f, g =")
+
+
 @pytest.mark.parametrize(
     ("text", "shape", "joined", "opset"),
     [
         (REPEATED, "float[2, 4]", (1, 8), 18),
         (REPEATED, "float[2, 4, 2, 3, 2, 3]", (1, 8, 2, 3, 2, 3), 18),
         (REPEATED, "float16[2, 4, 5]", (1, 8, 5), 18),
-        (REPEATED.replace("zation (", "zation <training_mode = 1> ("), "float[2, 4, 5]", (1, 8, 5), 18),
+        (TRAINING, "float[2, 4, 5]", (1, 8, 5), 18),
         (REPEATED.replace("z =", "z, f, g, h, i ="), "float[2, 4, 5]", (1, 8, 5), 9),
     ],
     ids=["two axes", "six axes", "another type", "in training", "in training, as once written"],
@@ -166,10 +169,9 @@ def test_what_no_layer_does(text: str, shape: str, joined: tuple[int, ...], opse
 
 
 def test_a_layer_in_training_whose_result_has_a_known_shape_stays() -> None:
-    text = REPEATED.replace("zation (", "zation <training_mode = 1> (")
     given: dict[str, Data] = {f"val_{i}": np.float32([1.5, 0.7, 1.5, 0.7]) for i in range(1, 5)}
     shapes = {"joined": np.array([1, 4, 5]), "whole": np.array([2, 2, 5])}
-    proto = parse(f"g (float[2, 2, 5] x) => (float[2, 2, 5] y) {{ {text} }}", **given, **shapes)
+    proto = parse(f"g (float[2, 2, 5] x) => (float[2, 2, 5] y) {{ {TRAINING} }}", **given, **shapes)
     assert "BatchNormalization" in {node.op_type for node in simplified(proto).graph}
 
 

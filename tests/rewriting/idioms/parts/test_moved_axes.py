@@ -104,10 +104,6 @@ def test_an_atom_of_size_1_may_stand_anywhere() -> None:
     assert moved.shape([("b", "h"), ("u",)]) == (8, 1)
 
 
-def test_an_index_that_is_not_there() -> None:
-    assert after(model_of("b p", "y = Gather <axis = 1> (x, i)", SIZES, i=3), "b p", {**SIZES}) is None
-
-
 @pytest.mark.parametrize(
     ("sizes", "shape", "size"),
     [

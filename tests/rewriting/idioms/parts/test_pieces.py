@@ -49,11 +49,3 @@ def test_pieces(text: str, expected: tuple[int, int, int, int] | None) -> None:
 def test_pieces_of_what_has_unknown_axes() -> None:
     edit, values = graph("g (float[] x) => (y) { a = Slice(x, n1, n3, n1) y = Neg(a) }", **NUMBERS)
     assert piece(edit, values["a"]) is None
-
-
-@pytest.mark.parametrize("text", ["a = Slice(x, n1, n2, n9)", "a, b = Split <axis = 9, num_outputs = 2> (x)"])
-def test_an_axis_that_there_is_not(text: str) -> None:
-    """What the file says of the shape may hide it."""
-    used = {name: data for name, data in NUMBERS.items() if name in text}
-    edit, values = graph(f"g (float[4, 5] x) => (float[4, 1] a) {{ {text} }}", **used)
-    assert piece(edit, values["a"]) is None

@@ -175,12 +175,6 @@ def test_other_pads(attributes: str) -> None:
     assert operators(CONV.format(attributes), **IMAGE, **KERNEL) == ["DequantizeLinear", "Conv"]
 
 
-def test_pads_that_cut() -> None:
-    """ONNX Runtime does not run it, so nothing is compared."""
-    model = written(CONV.format("pads = [-1, 0, -1, 0]"), *IMAGE.values(), 21, KERNEL)
-    assert recognised(model) == ["DequantizeLinear", "Conv"]
-
-
 def test_a_convolution_of_one_scale() -> None:
     text = CONV.format("group = 1").replace(" <axis = 0>", "")
     assert operators(text, **IMAGE, **KERNEL | {"s": steps()}) == ["QuantizedConv"]

@@ -21,10 +21,13 @@ def unique_with_places(
     if x.is_complex():
         pairs, first, inverse, counts = unique_with_places(torch.view_as_real(x), axis % x.ndim, ordered)
         return torch.view_as_complex(pairs), first, inverse, counts
-    _, inverse, counts = torch.unique(x.detach(), return_inverse=True, return_counts=True, dim=axis)
+    values, inverse, counts = torch.unique(x.detach(), return_inverse=True, return_counts=True, dim=axis)
     place = torch.arange(len(inverse), device=x.device)
     first = torch.full_like(counts, len(inverse)).scatter_reduce(0, inverse, place, "amin")
     if not ordered:
         order = first.argsort()
-        first, inverse, counts = first[order], order.argsort()[inverse], counts[order]
-    return x.index_select(axis, first), first, inverse, counts
+        values, first = values.index_select(axis, order), first[order]
+        inverse, counts = order.argsort()[inverse], counts[order]
+    if x.is_floating_point():
+        values = x.index_select(axis, first)  # which has a gradient
+    return values, first, inverse, counts

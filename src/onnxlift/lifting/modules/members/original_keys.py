@@ -95,14 +95,18 @@ def _was(part: str, name: str) -> bool:
 
 def _can_be(name: str, path: Path, module: Module) -> bool:
     """Tell whether PyTorch can hold a member, or a container, by this name."""
-    if not name or "." in name or name.startswith("__") or name in _CANNOT_BE_SET:
-        return False  # names with two underscores are Python's own
+    if not name or "." in name or _is_pythons(name) or name in _CANNOT_BE_SET:
+        return False
     is_tensor = isinstance(module.members.get(path), Stored)
     if len(path) == 1:
         return not is_tensor or name not in MODULE_ATTRIBUTES
     if name in DICT_METHODS and not is_tensor:  # the container is an `nn.Module`, and so must have no containers in it
         return all(len(other) == 2 for other in module.members if other[0] == path[0])
     return name not in _METHODS
+
+
+def _is_pythons(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")  # every object has attributes such as `__class__`
 
 
 def _without_collisions(module: Module, wanted: Mapping[Path, str]) -> dict[Path, str]:

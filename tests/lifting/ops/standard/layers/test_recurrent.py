@@ -157,8 +157,8 @@ def test_unknown_activation_is_refused() -> None:
 def test_first_gru_had_a_misspelt_default() -> None:
     """Opset 1 publishes "foward" as the default direction; nobody but us still runs it."""
     arrays = {name: array for name, array in inputs("GRU").items() if name in "XWRB"}
-    node = helper.make_node("GRU", list("XWRB"), ["Y"], hidden_size=HIDDEN, output_sequence=1)
-    newer = helper.make_node("GRU", list("XWRB"), ["Y"], hidden_size=HIDDEN)
+    node = helper.make_node("GRU", list("XWRB"), ["Y", "H"], hidden_size=HIDDEN, output_sequence=1)
+    newer = helper.make_node("GRU", list("XWRB"), ["Y", "H"], hidden_size=HIDDEN)
     tensors = [torch.from_numpy(array) for array in arrays.values()]
     first = onnxlift.lift(model_of([node], arrays, 1)).module()(*tensors)
     torch.testing.assert_close(first, onnxlift.lift(model_of([newer], arrays, 14)).module()(*tensors))

@@ -44,7 +44,8 @@ def test_comparisons(op_type: str, dtype: Any) -> None:
 @pytest.mark.parametrize("op_type", ["Equal", "Less", "Greater", "And", "Or", "Xor"])
 def test_alignment_before_opset_7(op_type: str) -> None:
     logic = op_type in ("And", "Or", "Xor")
-    a, b = (flags(2, 3, 4), flags(3)) if logic else (numbers(2, 3, 4, dtype=np.int32), numbers(3, dtype=np.int32))
+    dtype = np.int32 if op_type == "Equal" else np.float32
+    a, b = (flags(2, 3, 4), flags(3)) if logic else (numbers(2, 3, 4, dtype=dtype), numbers(3, dtype=dtype))
     function = {
         "Equal": np.equal, "Less": np.less, "Greater": np.greater,
         "And": np.logical_and, "Or": np.logical_or, "Xor": np.logical_xor,

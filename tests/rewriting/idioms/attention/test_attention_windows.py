@@ -137,14 +137,6 @@ def test_a_mask_that_is_expanded_and_then_gets_a_bias(masked: str) -> None:
     )
 
 
-def test_a_mask_that_is_not_repeated_in_order_stays() -> None:
-    turned = EXPANDED.replace("Expand(mask, times)", "Expand(mask, turned)").replace("times =", "turned =")
-    turned = turned.replace("(images, more)", "(windows, images, some)")  # each window for all images first
-    known = {"windows": np.array([1]), "some": np.array((1, 1, 1)), "flat": MORE["flat"], "mask": MASK[:, None]}
-    graph = simplified(model(turned, **known)).graph
-    assert "WindowMask" not in {node.op_type for node in graph}
-
-
 @pytest.mark.parametrize("total", ["Add(bias, mask)", "Add(mask, bias)"])
 def test_a_mask_that_is_repeated_with_a_bias(total: str) -> None:
     proto = model(f"total = {total} {TILED.replace('mask', 'total')}", ones=ONES)

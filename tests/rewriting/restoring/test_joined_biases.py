@@ -88,7 +88,7 @@ def joined(
     head = '<ir_version: 9, opset_import: ["" : 17]> g (float[2, 3] x) => (float[A, B] y)'
     model = onnx.parser.parse_model(f"{head} {{ {text} }}")
     model.producer_name = "pytorch"
-    matrix = RANDOM.normal(size=(3, len(bias))).astype(np.float32)
+    matrix = RANDOM.normal(size=(3, bias.size)).astype(np.float32)
     stored = {"b": (bias_name, bias), "m": (matrix_name, matrix)}
     for node, name in zip(model.graph.node, names.split(), strict=True):
         node.name = name
@@ -119,7 +119,10 @@ def test_the_call_of_a_layer_keeps_its_matrix() -> None:
         (np.roll(OUTSIDE, 4), {}),
         (np.where(np.arange(12) < 4, 0, OUTSIDE).astype(np.float32), {}),
         (np.zeros(12, np.float32), {}),
+        (np.arange(1, 13, dtype=np.float32), {}),
         (OUTSIDE[1:], {}),
+        (OUTSIDE[None], {}),
+        (OUTSIDE, {"text": "p = MatMul(x, m) r = Relu(b) y = Add(p, r)", "names": "/a/A /a/B /a/C"}),
         (OUTSIDE[[0, 1, 4, 5, 8, 9]], {}),
         (OUTSIDE, {"bias_name": "attn.bias"}),
         (OUTSIDE, {"matrix_name": "attn.weight"}),
@@ -132,7 +135,10 @@ def test_the_call_of_a_layer_keeps_its_matrix() -> None:
         (OUTSIDE, {"attn.qkv.weight": OUTSIDE}),
     ],
     ids=[
-        "zeros first", "no queries", "untrained", "no third", "few", "name", "named matrix", "no product", "no sum",
+        "zeros first", "no queries", "untrained",
+        "no zeros", "no third",
+        "two axes",
+        "changed", "few", "name", "named matrix", "no product", "no sum",
         "read again", "matrix read again", "no scope", "taken", "taken matrix",
     ],
 )  # fmt: skip

@@ -248,6 +248,7 @@ def test_one_constant_for_several_is_told_by_its_numbers() -> None:
     [
         (SCALED, {"m": TRAINED}, {"producer": "tf2onnx"}),
         (SCALED, {"m": TRAINED}, {"names": "Mul_1"}),
+        ("c = Add(x, o) y = Mul(c, m)", {"m": TRAINED, "o": TRAINED}, {}),
         ("c = Relu(x) y = Mul(c, m)", {"m": TRAINED}, {}),
         (SCALED, {"m": TRAINED[:1]}, {}),
         (SCALED.replace("Mul(", "Div("), {"m": TRAINED}, {}),
@@ -255,7 +256,7 @@ def test_one_constant_for_several_is_told_by_its_numbers() -> None:
         (SCALED, {"m": TRAINED, "block.gamma": TRAINED[:2]}, {}),
         (SCALED, {"m": np.stack([TRAINED] * 2)[None, :1]}, {}),
     ],
-    ids=["exporter", "no scope", "input", "number", "quotient", "matrix", "taken", "more axes"],
+    ids=["exporter", "no scope", "shifted input", "input", "number", "quotient", "matrix", "taken", "more axes"],
 )
 def test_other_constants_are_no_scales(body: str, arrays: dict[str, np.ndarray], options: dict[str, str]) -> None:
     assert restored(body, **options, **arrays) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 import pytest
 
-from onnxlift.ir.origin.tensors import mark_computed
+from onnxlift.ir.origin.tensors import mark_computed, mark_told
 from onnxlift.rewriting.simplifying import cast_chains, common_subexpressions, constant_folding, constant_if, no_ops
 from rewriting.graphs import apply, normal_form, operators, parse
 
@@ -28,6 +28,19 @@ def test_parameters_are_not() -> None:
     model, count = apply(text, constant_folding.run)
     assert count == 0
     assert list(model.graph.initializers) == ["weight", "gain"]
+
+
+@pytest.mark.parametrize(
+    ("is_buffer", "operator", "folded"),
+    [(True, "Unsqueeze", 0), (True, "Expand", 0), (True, "Add", 1), (False, "Unsqueeze", 1)],
+)
+def test_a_buffer_that_the_exporter_names_is_not_if_it_only_gets_axes(
+    is_buffer: bool, operator: str, folded: int
+) -> None:
+    text = "g (float[3, 4] x) => (y) <int64[1] i = {1}, int64[1] one = {1}> { u = @(i, one) y = GatherND(x, u) }"
+    model = normal_form(parse(text.replace("@", operator)))
+    mark_told(model.graph.initializers["i"], is_buffer=is_buffer, reason="the exporter says so")
+    assert constant_folding.run(model) == folded
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from onnxlift.rewriting.normal_form import dead_code
 from onnxlift.rewriting.simplifying import (
     expands,
     no_ops,
@@ -15,7 +16,7 @@ from onnxlift.rewriting.simplifying import (
     static_shapes,
     transposes,
 )
-from rewriting.graphs import apply, operators
+from rewriting.graphs import apply, normal_form, operators, parse
 
 
 def constant(model: ir.Model, index: int, node: int = 0) -> list[int]:
@@ -76,6 +77,16 @@ def test_a_reshape_to_sizes_of_its_input_copies_them() -> None:
     assert constant(model, 1) == [0, 0, 2, 3]
 
 
+def test_zeros_that_are_allowed_do_not_matter_to_sizes_with_a_name() -> None:
+    text = """g (float[batch, 2, 3] x) => (float[batch, 6] y) {
+        b = Shape <start = 0, end = 1> (x) six = Constant <value_ints = [6]> ()
+        t = Concat <axis = 0> (b, six) y = Reshape <allowzero = 1> (x, t)
+    }"""
+    model, _ = apply(text, reshape_targets.run)
+    assert constant(model, 1) == [0, 6]
+    assert "allowzero" not in model.graph[-1].attributes
+
+
 def test_a_reshape_to_sizes_in_another_order_keeps_its_arithmetic() -> None:
     text = """g (float[batch, seq] x) => (float[seq, batch] y) {
         s = Shape(x) zero = Constant <value_ints = [0]> () one = Constant <value_ints = [1]> ()
@@ -112,6 +123,32 @@ def test_reshapes_in_a_row_are_one() -> None:
     }"""
     model, _ = apply(text, reshapes.run)
     assert operators(model) == ["Reshape"]
+
+
+@pytest.mark.parametrize(
+    ("names", "left"),
+    [
+        ("/attn/qkv/Neg /attn/qkv/Reshape /attn/Reshape", 2),
+        ("/qkv/Neg /qkv/Reshape /Reshape", 2),
+        ("/attn/qkv/bn/Neg /attn/qkv/Reshape /attn/Reshape", 2),
+        ("/attn/Neg /attn/qkv/Reshape /attn/Reshape", 1),
+        ("/attn/Neg /attn/Reshape /attn/Reshape_1", 1),
+        ("/attn/Neg /attn/Reshape /mlp/Reshape", 1),
+        ("/attn/q/Neg /attn/qkv/Reshape /attn/Reshape", 1),
+        ("Neg_1 Reshape_2 Reshape_3", 1),
+    ],
+)
+def test_the_shape_that_a_module_gives_out_stays(names: str, left: int) -> None:
+    text = """g (float[2, 12] x) => (float[2, 2, 6] y) {
+        a = Constant <value_ints = [4, 6]> () b = Constant <value_ints = [2, 2, 6]> ()
+        n = Neg(x) u = Reshape(n, a) y = Reshape(u, b)
+    }"""
+    model = normal_form(parse(text))
+    for node, name in zip(model.graph, names.split(), strict=True):
+        node.name = name
+    reshapes.run(model)
+    dead_code.run(model)
+    assert operators(model).count("Reshape") == left
 
 
 def test_a_zero_that_copies_another_size_keeps_the_first_reshape() -> None:

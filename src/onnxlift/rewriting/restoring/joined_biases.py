@@ -27,7 +27,6 @@ import onnx_ir as ir
 from onnxlift.ir.editing.edit import Array, Edit, initialiser, sweep, weight_initialiser
 from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.nodes import is_standard
-from onnxlift.ir.graph.types import FLOATS
 from onnxlift.ir.origin.exported import kind_of, state_names
 from onnxlift.ir.origin.module_paths import told_module
 from onnxlift.ir.origin.tensors import folded_from, may_be_trained, origin_of
@@ -74,10 +73,10 @@ def run(model: ir.Model) -> int:
 def _has_zeros_inside(value: ir.Value) -> bool:
     """Tell whether this is a vector without a name of its own, of which the middle third is zeros."""
     tensor = constant(value)
-    if tensor is None or tensor.dtype not in FLOATS or len(tensor.shape) != 1 or not origin_of(value).has_lost_its_name:
+    if tensor is None or len(tensor.shape) != 1 or not origin_of(value).has_lost_its_name:
         return False
     third, rest = divmod(tensor.size, 3)
-    return third >= FEWEST and not rest and not tensor.numpy()[third:-third].any()
+    return not rest and not tensor.numpy()[third:-third].any()
 
 
 def _joined(graph: ir.Graph, value: ir.Value, keys: Collection[str]) -> _Bias | None:

@@ -107,8 +107,9 @@ class _Use:
 def run(model: ir.Model) -> int:
     """Restore these parameters in the main graph; return how many."""
     graph = model.graph
-    is_older = exporter_of(model).tool is Tool.PYTORCH_OLDER
-    if not is_older or not any(_is_nameless(value) for value in graph.initializers.values()):
+    if exporter_of(model).tool is not Tool.PYTORCH_OLDER:
+        return 0
+    if not any(map(_is_nameless, graph.initializers.values())):  # for speed
         return 0
     modules = _Modules(graph)
     affine = _affine_keys(modules, graph)

@@ -83,10 +83,8 @@ def _split(edit: Edit, node: ir.Node) -> None:
 def _shapes_buffer(node: ir.Node) -> bool:
     """Tell whether a node only changes the axes of a buffer that the exporter names."""
     value = node.inputs[0] if node.op_type in _NEW_AXES else None
-    if value is None or value.const_value is None:
-        return False
-    origin = origin_of(value)
-    return origin.is_buffer and origin.is_told and not origin.is_unnamed
+    origin = origin_of(value) if value is not None and value.const_value is not None else None
+    return origin is not None and origin.is_buffer and origin.is_told
 
 
 def _is_folded(value: ir.Value | None) -> bool:

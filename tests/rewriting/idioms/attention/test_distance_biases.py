@@ -43,10 +43,13 @@ class Attention(nn.Module):
             self.ab = self.attention_biases[:, self.attention_bias_idxs]
         return self
 
+    def biases(self) -> Tensor:
+        return self.ab
+
     def forward(self, x: Tensor) -> Tensor:
         q, k, v = self.qkv(x).view(*x.shape[:2], 2, 12).permute(0, 2, 1, 3).chunk(3, -1)
         q = q.unflatten(2, (self.side, self.side))[:, :, :: self.stride, :: self.stride].flatten(2, 3)
-        scores = q @ k.transpose(-2, -1) * 0.5 + self.ab
+        scores = q @ k.transpose(-2, -1) * 0.5 + self.biases()
         return (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
 
 
@@ -59,6 +62,57 @@ def test_the_table_comes_back(exporter: str, stride: int) -> None:
     ours = dict(lifted.named_parameters())
     assert ours.keys() == dict(network.named_parameters()).keys()
     assert torch.equal(ours["1.attention_biases"], network[1].attention_biases)
+    torch.testing.assert_close(lifted(x), network(x), rtol=1e-4, atol=1e-5)
+
+
+class LookedUp(Attention):
+    """What the newer exporter looks up itself."""
+
+    def biases(self) -> Tensor:
+        return self.attention_biases[:, self.attention_bias_idxs]
+
+
+class Doubled(Attention):
+    def biases(self) -> Tensor:
+        return (2 * self.attention_biases)[:, self.attention_bias_idxs]
+
+
+class TwoTables(Attention):
+    """It does not say which of two parameters that the file does not hold was looked up."""
+
+    def __init__(self, side: int, stride: int) -> None:
+        super().__init__(side, stride)
+        self.other = nn.Parameter(torch.zeros(2, side * side))
+
+
+class Trained(TwoTables):
+    """The bias is itself a parameter, beside another that nobody reads."""
+
+    def train(self, mode: bool = True) -> nn.Module:
+        self.attention_biases = None
+        self.ab = nn.Parameter(torch.ones(2, 16)[:, self.attention_bias_idxs])
+        return nn.Module.train(self, mode)
+
+
+class Scaled(Attention):
+    """It has another parameter, which the file holds."""
+
+    def __init__(self, side: int, stride: int) -> None:
+        super().__init__(side, stride)
+        self.gain = nn.Parameter(torch.zeros(8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x * self.gain)
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"), [(LookedUp, True), (Doubled, False), (TwoTables, False), (Trained, False), (Scaled, True)]
+)
+def test_the_newer_exporter_tells_the_name(module: type[Attention], expected: bool) -> None:
+    network = nn.Sequential(nn.Linear(8, 8), module(4, 1))
+    x = torch.randn(2, 16, 8)
+    lifted = onnxlift.convert(exported(network, (x,), "dynamo"))
+    assert ("1.attention_biases" in dict(lifted.named_parameters())) == expected
     torch.testing.assert_close(lifted(x), network(x), rtol=1e-4, atol=1e-5)
 
 
@@ -102,3 +156,14 @@ def test_other_biases_stay() -> None:
     assert found(np.stack([bias] * 3)) == 0
     assert found(bias, BODY.replace("b = Add(s, c)", "a = Add(s, c) b = Add(a, c)")) == 0
     assert found(bias, BODY.replace("s = MatMul(q, t)", "r = MatMul(q, t) s = Sigmoid(r)")) == 0
+
+
+def test_scores_of_two_axes_stay() -> None:
+    bias = TABLE[0][index(3, 4)]
+    body = BODY.replace("perm = [0, 1, 3, 2]", "perm = [1, 0]")
+    model = with_tensors(f"g (float[12, 4] q, float[12, 4] k, float[12, 4] v) => (float[A, B] y) {{ {body} }}", c=bias)
+    model.producer_name = "pytorch"
+    for tensor in model.graph.initializer:
+        tensor.name = "onnx::Add_3"
+    model.graph.node[2].input[1] = "onnx::Add_3"
+    assert recognise(normal_form(model))["distance-biases"] == 0

@@ -128,6 +128,16 @@ def test_reshapes_around_it_go() -> None:
     assert found(model) == ["onnxlift.Linear"]
 
 
+def test_reshapes_of_two_modules_stay() -> None:
+    text = CONV1D.format(axes=2)
+    model = parse(text, rows=np.array([-1, 6]), out=np.array([4]), w=(6, 4), b=(4,))
+    for number, node in enumerate(model.graph.node):
+        node.name = f"/fc/{node.op_type}_{number}"
+    assert found(model) == ["onnxlift.Linear"]
+    next(node for node in model.graph.node if node.op_type == "Reshape").name = "/norm/Reshape"
+    assert "Reshape" in found(model)
+
+
 def test_reshape_of_heads_before_it_is_all_that_is_left() -> None:
     text = CONV1D.replace("float[batch, seq, 6] x", "float[batch, seq, 3, 2] x").format(axes=2)
     model = parse(text, rows=np.array([-1, 6]), out=np.array([4]), w=(6, 4), b=(4,))

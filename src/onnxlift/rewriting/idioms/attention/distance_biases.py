@@ -8,9 +8,8 @@ whichever direction: `table` has a column for each of these distances, as in LeV
 biases up once, when they are put in evaluation mode, so that exporters see only the result. Table and index have the
 names that they have there, unless PyTorch's newer exporter lists the parameter.
 
-It applies if the bias is exactly of this form, number by number, for a window of at least 2 x 2. It may not be the same
-for all distances, or for all places of one distance in reading order. The first query is in the corner of the window,
-so that its biases are the table.
+It applies if the bias is exactly of this form, number by number, for a window of at least 2 x 2, and not the same for
+all distances. The first query is in the corner of the window, so that its biases are the table.
 
 Not to a bias that is itself in the state dict, nor if others read it. The newer exporter may note that it was computed
 from one parameter by a lookup and moves only. It may also say that it was neither parameter nor buffer: then its module
@@ -32,7 +31,7 @@ from onnxlift.ir.editing.match import is_private
 from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.marks import AXES, USUAL_NAME
 from onnxlift.ir.graph.shapes import rank
-from onnxlift.ir.graph.types import DataType, is_float
+from onnxlift.ir.graph.types import DataType
 from onnxlift.ir.origin.exported import parameters_in_order, state_names
 from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.rewriting.idioms.attention.parts.mask import is_score
@@ -54,14 +53,15 @@ def run(model: ir.Model) -> int:
 
 def _visit(edit: Edit, node: ir.Node) -> None:
     for place, (bias, scores) in enumerate((node.inputs, node.inputs[::-1])):
-        tensor = constant(bias)
-        if bias is None or tensor is None or not is_float(bias) or not is_score(edit, scores):
+        tensor, axes = constant(bias), rank(scores)
+        if bias is None or tensor is None or axes is None or not is_score(edit, scores):
+            continue
+        if tensor.size > LARGEST:  # for speed
             continue
         *ones, _, queries, keys = (1, 1, 1, *tensor.shape.numpy())
-        axes = rank(scores)
-        if {*ones} != {1} or tensor.size > LARGEST or axes is None or axes < max(len(tensor.shape), 3):
+        if {*ones} != {1} or axes < max(len(tensor.shape), 3) or not is_private(edit, bias):
             continue
-        key = _key(edit, bias) if is_private(edit, bias) else None
+        key = _key(edit, bias)
         found = _table(tensor.numpy().reshape(-1, queries, keys)) if key is not None else None
         if key is not None and found is not None:
             node.replace_input_with(place, _lookup(edit, node, bias, key, *found))
@@ -72,18 +72,17 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 def _key(edit: Edit, bias: ir.Value) -> str | None:
     """Return the key of the table; None if the bias was not looked up in one."""
     origin, name = origin_of(bias), str(bias.name)
+    lost = [key for key in parameters_in_order(edit.graph) if key not in edit.graph.initializers]
     listed = state_names(edit.graph)
     if origin.computed_from is not None:
-        parameters = {*parameters_in_order(edit.graph)}
-        tables = [source for source in origin.computed_from if source in parameters]
+        tables = [source for source in origin.computed_from if source in lost]
         is_moved = all(source in listed or _MOVES.fullmatch(source) for source in origin.computed_from)
-        return tables[0] if len(tables) == 1 and is_moved and tables[0] not in edit.graph.initializers else None
+        return tables[0] if len(tables) == 1 and is_moved else None
     owner, dot, _ = name.rpartition(".")
-    if listed and dot and name not in listed:
-        lost = [key for key in parameters_in_order(edit.graph) if key not in edit.graph.initializers]
+    if dot:
         tables = [key for key in lost if key.rpartition(".")[0] == owner]
-        return tables[0] if len(tables) == 1 else None
-    if listed or not origin.is_programs_own:
+        return tables[0] if len(tables) == 1 and name not in listed else None
+    if not origin.is_programs_own:
         return None
     scope = name.rpartition("/")[0] if name.startswith("/") else edit.names.fresh("distances")
     return f"{scope}/{_TABLE}"  # modules drop what comes before the slash
@@ -92,7 +91,7 @@ def _key(edit: Edit, bias: ir.Value) -> str | None:
 def _table(bias: Array) -> tuple[Array, Array] | None:
     """Return table and index for a bias (heads, queries, keys); None if it is not one of distances in a window."""
     table = bias[:, 0]
-    if (bias == bias[:, :1, :1]).all() or np.array_equal(bias[:, 1:, 1:], bias[:, :-1, :-1]):
+    if (bias == bias[:, :1, :1]).all():
         return None
     for height, width, stride in _windows(*bias.shape[1:]):
         index = _index(height, width, stride)
@@ -103,10 +102,10 @@ def _table(bias: Array) -> tuple[Array, Array] | None:
 
 def _windows(queries: int, keys: int) -> Iterator[tuple[int, int, int]]:
     """Yield the height, the width and the stride of the windows with so many places, the squarest first."""
-    sides = [side for side in range(isqrt(keys), 1, -1) if keys % side == 0]
-    for side, stride in product(sides, range(1, LARGEST_STRIDE + 1)):
+    for side, stride in product(range(isqrt(keys), 1, -1), range(1, LARGEST_STRIDE + 1)):
         for height, width in {(side, keys // side): None, (keys // side, side): None}:
-            if len(range(0, height, stride)) * len(range(0, width, stride)) == queries:
+            is_query = len(range(0, height, stride)) * len(range(0, width, stride)) == queries
+            if is_query and height * width == keys:
                 yield height, width, stride
 
 

@@ -11,6 +11,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "onnxlift"
 LAYERS = (
     ("__main__", "demo", "backend"),
     ("cli",),
+    ("workbench",),
     ("verification",),
     ("api", "extend"),
     ("pipeline", "inspection"),
@@ -27,10 +28,12 @@ LAYERS = (
     ("rewriting.stages", "rewriting.history"),
     ("rewriting.element_type",),
     ("rewriting.idioms",),
+    ("rewriting.fusing",),
     ("rewriting.simplifying",),
     ("rewriting.restoring",),
     ("rewriting.normal_form",),
     ("rewriting.bodies",),
+    ("ir.writing",),
     ("ir.load",),
     ("ir.stages",),
     ("ir.building",),
@@ -41,7 +44,9 @@ LAYERS = (
     ("ir.origin",),
     ("ir.graph",),
     ("unforeseen",),
-    ("stages", "errors", "report", "run"),
+    ("stages", "report", "run", "saving"),
+    ("sizes",),
+    ("errors",),
 )
 """From the top down: what is in a layer may import what is in the layers below it, and in its own package."""
 

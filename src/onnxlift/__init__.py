@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     )
     from .lifted import Lifted
     from .verification.verify import verify
+    from .workbench.simplify import simplify
 
 __version__ = "0.1.0"
 
@@ -27,6 +28,7 @@ _HOMES = {
     "convert": ".api",
     "lift": ".api",
     "verify": ".verification.verify",
+    "simplify": ".workbench.simplify",
     "Lifted": ".lifted",
     "op": ".lifting.ops.registry",
     "OnnxLiftError": ".errors",
@@ -49,6 +51,7 @@ __all__ = [
     "convert",
     "lift",
     "op",
+    "simplify",
     "verify",
 ]
 

@@ -35,8 +35,8 @@ def lift(
     `dtype` gives the model another precision: "float32", "float16", "bfloat16" or "float64", or the type of torch. The
     weights of the model's own floating-point type are converted, and so are inputs, outputs, and casts to that type.
     Integers and other types stay as they are."""
-    from onnxlift.lifting.text.weights import parse_size
     from onnxlift.rewriting.element_type import parse_dtype
+    from onnxlift.sizes import parse_size
 
     from . import pipeline
 

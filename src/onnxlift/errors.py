@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class OnnxLiftError(Exception):
-    """A failure that the model or the call causes, not a fault of onnxlift. The command line prints it and exits 1."""
+    """A failure that the model or the call causes, not a fault of onnxlift. The command line prints it and exits 2."""
 
 
 class LoadError(OnnxLiftError):

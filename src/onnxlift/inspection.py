@@ -16,7 +16,7 @@ from onnxlift.ir.graph.walk import Region, all_nodes, regions
 from onnxlift.ir.load import load
 from onnxlift.lifting.ops import registry
 
-from .report import format_bytes
+from .sizes import format_bytes
 
 
 @dataclass(frozen=True)

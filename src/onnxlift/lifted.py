@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
@@ -21,13 +22,13 @@ from onnxlift.lifting.text.dump import GraphDump
 from onnxlift.lifting.text.explain import Explanation, explain
 from onnxlift.lifting.text.file import Source
 from onnxlift.lifting.text.named import named_things
-from onnxlift.lifting.text.save import save_files
 from onnxlift.lifting.text.source_map import MappedName, Readers, SourceMap, map_source
 from onnxlift.lifting.text.weights import MAX_SHARD_SIZE, Progress, constants_name, stored_bytes, write_weights
 from onnxlift.rewriting.element_type import parse_dtype
 from onnxlift.rewriting.history import History
 
 from .report import LiftReport
+from .saving import save_files
 from .stages import Record
 from .unforeseen import answered
 
@@ -172,8 +173,15 @@ class Lifted:
         All files appear at once when they are complete. Files that are there already are replaced only with `force`.
         `on_progress(done, total)` is called with the bytes of weights that are written, and with all there are."""
         write = partial(self._write, on_progress=on_progress)
+        ours = re.compile(
+            rf"{re.escape(self.name)}(\.py|(\.constants)?\.safetensors|\.safetensors\.index\.json|\.graph\.txt"
+            r"|\.map\.json|-\d{5}-of-\d{5}\.safetensors)"
+        )
+        last = f"{self.name}.py"
         with answered():
-            return save_files(Path(directory), self.name, write, force=force, keep=self.data_files())
+            return save_files(
+                Path(directory), self.name, write, ours=ours, last=last, force=force, keep=self.data_files()
+            )
 
     def _write(self, folder: Path, on_progress: Progress | None = None) -> list[Path]:
         texts = {

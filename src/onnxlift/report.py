@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from .sizes import format_bytes
+
 WIDTH = 100
 _INDENT = 17
 _NUMBER = re.compile(r"(?<![A-Za-z])\d+")
@@ -52,15 +54,6 @@ class LiftReport:
             *(("warning", warning) for warning in self.warnings),
         ]
         return "\n".join([self.name, *(_row(title, text) for title, text in rows if text)])
-
-
-def format_bytes(size: float) -> str:
-    """Write a number of bytes for people: 1.5 GB."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:,.1f} TB"
 
 
 def patterns(names: Iterable[str]) -> list[str]:

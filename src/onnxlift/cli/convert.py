@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from .options import Dtype, Flat, Model, NoSimplify, SkipPass, progress
+from .options import Dtype, Flat, Force, Model, NoSimplify, SkipPass, progress
+from .outcome import NO
 
 
 def convert(
@@ -15,7 +16,7 @@ def convert(
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where to write.")] = Path(),
     name: Annotated[str | None, typer.Option(help="What to call the files, if not as the model.")] = None,
     verify: Annotated[bool, typer.Option("--verify", help="Compare the result with ONNX Runtime afterwards.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
+    force: Force = False,
     no_simplify: NoSimplify = False,
     skip_pass: SkipPass = None,
     flat: Flat = False,
@@ -75,4 +76,4 @@ def convert(
             report = run(model, lifted=lifted, against=paths[0])
         print(f"\n{report}")
         if not report.passed:
-            raise typer.Exit(1)
+            raise typer.Exit(NO)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .options import Json, Model
+from .outcome import Outcome
 
 
 def inspect(model: Model, json: Json = False) -> None:
@@ -13,9 +14,4 @@ def inspect(model: Model, json: Json = False) -> None:
     from onnxlift.inspection import inspect as look
 
     inspection = look(model)
-    if json:
-        from json import dumps
-
-        print(dumps(inspection.to_dict(), indent=2))
-    else:
-        print(inspection)
+    Outcome(True, inspection.to_dict(), str(inspection)).show("inspect", str(model), json=json)

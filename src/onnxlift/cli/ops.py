@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from .options import Json
+from .outcome import Outcome
 
 
 def ops(
@@ -35,14 +36,8 @@ def ops(
         if domain not in table:
             raise OnnxLiftError(f"there are no operators of domain {domain!r}; the domains are {', '.join(table)}.")
         table = {domain: table[domain]}
-    if json:
-        from json import dumps
-
-        print(dumps(table, indent=2))
-        return
-    for title, names in table.items():
-        print(f"{title}: {len(names)} operators")
-        print(_columns(names))
+    lines = [line for title, names in table.items() for line in (f"{title}: {len(names)} operators", _columns(names))]
+    Outcome(True, {"operators": table}, "\n".join(lines)).show("ops", None, json=json)
 
 
 def _columns(names: list[str], width: int = 100) -> str:

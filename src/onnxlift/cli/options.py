@@ -1,4 +1,7 @@
-"""The options that several commands share, the functions that parse their texts, and the progress bar."""
+"""The options that commands share, the functions that parse their texts, and the progress bar.
+
+One option has one name and one meaning in all commands, so it is declared here and nowhere else.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,56 @@ from typing import Annotated
 import typer
 
 Model = Annotated[Path, typer.Argument(help="The ONNX model: a file, with its external data beside it.")]
+Models = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="MODEL...",
+        help="ONNX models: files, with their external data beside them, globs in quotes, or - for standard input.",
+    ),
+]
+Output = Annotated[
+    str | None,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="Where to write: a file, a folder that is there or ends with /, or - for standard output. Without it, "
+        "nothing is written, and only the report is printed.",
+    ),
+]
+ExternalData = Annotated[
+    str,
+    typer.Option(
+        metavar="auto|never|FILE",
+        help="Where weights go: into the model's file as far as 2 GiB allow (auto), always into it (never), or into "
+        "FILE beside it.",
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace files that are there already.")]
+Verify = Annotated[
+    bool,
+    typer.Option("--verify/--no-verify", help="Run original and result, and compare; write only what matches."),
+]
+Jobs = Annotated[int, typer.Option("--jobs", min=1, metavar="N", help="How many models to work on at a time.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but what is wrong.")]
+Input = Annotated[
+    list[Path] | None,
+    typer.Option("--input", metavar="FILE", help="Inputs: .npy, .npz by name, .pb, or a folder of input_0.pb, ..."),
+]
+Shape = Annotated[
+    list[str] | None, typer.Option("--shape", metavar="NAME=SIZES", help="Shape of an input: x=1,3,224,224.")
+]
+Dim = Annotated[
+    list[str] | None, typer.Option("--dim", metavar="NAME=SIZE", help="Size of a named dimension: batch=4.")
+]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the inputs that are made up.")]
+Rtol = Annotated[float | None, typer.Option("--rtol", min=0, help="Relative tolerance, instead of that of the type.")]
+Atol = Annotated[float | None, typer.Option("--atol", min=0, help="Absolute tolerance, instead of that of the type.")]
+Timeout = Annotated[float, typer.Option("--timeout", min=0, metavar="SECONDS", help="What each run may take.")]
+Memory = Annotated[
+    str | None,
+    typer.Option("--memory", metavar="SIZE", help="What each run may take: 8GB. By default most of what is free."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error, for a report.")]
 NoSimplify = Annotated[

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .options import Json
+from .outcome import Outcome
 
 if TYPE_CHECKING:
     from onnxlift.stages import Stage
@@ -32,12 +33,8 @@ def passes(
     if not chosen:
         names = ", ".join(each.name for each in STAGES)
         raise OnnxLiftError(f"there is no stage {stage!r}; the stages are {names}.")
-    if json:
-        from json import dumps
-
-        print(dumps([_entry(each) for each in chosen], indent=2))
-    else:
-        print("\n\n".join(map(_listing, chosen)))
+    text = "\n\n".join(map(_listing, chosen))
+    Outcome(True, {"stages": [_entry(each) for each in chosen]}, text).show("passes", None, json=json)
 
 
 def _entry(stage: Stage) -> dict[str, Any]:

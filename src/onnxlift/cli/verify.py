@@ -7,28 +7,43 @@ from typing import Annotated
 
 import typer
 
-from .options import Dtype, Json, Model, NoSimplify, SkipPass, parse_dims, parse_shapes, progress
+from .options import (
+    Atol,
+    Dim,
+    Dtype,
+    Input,
+    Json,
+    Memory,
+    Model,
+    NoSimplify,
+    Rtol,
+    Seed,
+    Shape,
+    SkipPass,
+    Timeout,
+    parse_dims,
+    parse_shapes,
+    progress,
+)
+from .outcome import NO, Outcome
 
 
 def verify(
     model: Model,
     against: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.py", help="Verify this saved file, perhaps edited. Its code is executed."),
+        typer.Option(
+            metavar="FILE",
+            help="Verify this saved file (.py), perhaps edited: its code is executed. Or compare with another ONNX "
+            "model (.onnx), which should compute the same.",
+        ),
     ] = None,
-    input: Annotated[
-        list[Path] | None,
-        typer.Option("--input", metavar="FILE", help="Inputs: .npy, .npz by name, .pb, or a folder of input_0.pb, ..."),
-    ] = None,
-    shape: Annotated[
-        list[str] | None, typer.Option("--shape", metavar="NAME=SIZES", help="Shape of an input: x=1,3,224,224.")
-    ] = None,
-    dim: Annotated[
-        list[str] | None, typer.Option("--dim", metavar="NAME=SIZE", help="Size of a named dimension: batch=4.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the inputs that are made up.")] = 0,
-    rtol: Annotated[float | None, typer.Option(min=0, help="Relative tolerance, instead of that of the type.")] = None,
-    atol: Annotated[float | None, typer.Option(min=0, help="Absolute tolerance, instead of that of the type.")] = None,
+    input: Input = None,
+    shape: Shape = None,
+    dim: Dim = None,
+    seed: Seed = 0,
+    rtol: Rtol = None,
+    atol: Atol = None,
     trace: Annotated[
         bool, typer.Option("--trace", help="Compare values inside the model also if all is well.")
     ] = False,
@@ -38,10 +53,8 @@ def verify(
     no_simplify: NoSimplify = False,
     skip_pass: SkipPass = None,
     dtype: Dtype = None,
-    timeout: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="What each side may take.")] = 300.0,
-    memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="What each side may take: 8GB. By default most of what is free.")
-    ] = None,
+    timeout: Timeout = 300.0,
+    memory: Memory = None,
     json: Json = False,
 ) -> None:
     """Run the lifted model and ONNX Runtime on the same inputs, and compare.
@@ -54,6 +67,11 @@ def verify(
     Example: onnxlift verify resnet50.onnx --dim batch=4
 
     Example: onnxlift verify bert.onnx --against out/bert.py --input tokens.npz --trace
+
+    With another ONNX model as --against, nothing is lifted: both run in ONNX Runtime, at two sizes where sizes are
+    open, and must compute the same.
+
+    Example: onnxlift verify resnet50.onnx --against smaller.onnx
     """
     from onnxlift.verification import verify
 
@@ -75,11 +93,6 @@ def verify(
             skip_passes=skip_pass or (),
             dtype=dtype,
         )
-    if json:
-        from json import dumps
-
-        print(dumps(report.to_dict(), indent=2))
-    else:
-        print(report)
+    Outcome(report.passed, report.to_dict(), str(report)).show("verify", str(model), json=json)
     if not report.passed:
-        raise typer.Exit(1)
+        raise typer.Exit(NO)

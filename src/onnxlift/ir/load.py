@@ -19,15 +19,17 @@ from onnxlift.ir.stages import BUILDING, CHECKING, READING
 from onnxlift.stages import Record
 
 
-def load(source: Source, record: Record | None = None, *, with_data: bool = True) -> ir.Model:
+def load(source: Source, record: Record | None = None, *, with_data: bool = True, faithful: bool = False) -> ir.Model:
     """Return the model in `source` as a new onnx_ir.Model, whose weights stay in their file until they are needed.
 
     `source` is a path, the bytes of a file, an open file, a ModelProto or an onnx_ir.Model; the last two are not
     changed. Raises LoadError if the model is broken, exceeds our limits, or names a file that must not be read. If not
-    `with_data`, no external file is looked for, and tensors in such files have types and shapes, but no numbers.
+    `with_data`, no external file is looked for, and tensors in such files have types and shapes, but no numbers. If
+    `faithful`, the model can be written as ONNX again: inputs with default values stay inputs, and `interface_of` tells
+    what the file declares.
     """
     record = record or Record()
-    draft = Draft(source, with_data=with_data)
+    draft = Draft(source, with_data=with_data, faithful=faithful)
     for stage in (READING, CHECKING, BUILDING):
         record.run(stage, draft)
     assert draft.model is not None

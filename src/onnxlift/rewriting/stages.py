@@ -1,4 +1,4 @@
-"""The four stages that rewrite a graph. Each is a table of the steps that the files of its folder declare."""
+"""The stages that rewrite a graph. Each is a table of the steps that the files of its folder declare."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from onnxlift.ir.checking.gate import check_types
 from onnxlift.ir.graph.marks import DOMAIN
 from onnxlift.ir.graph.walk import all_nodes, mark_flat
 from onnxlift.ir.inference.infer import infer
-from onnxlift.rewriting import idioms, normal_form, restoring, simplifying
+from onnxlift.rewriting import fusing, idioms, normal_form, restoring, simplifying
 from onnxlift.rewriting.element_type import change_type
 from onnxlift.rewriting.normal_form import dead_code
 from onnxlift.stages import Stage, Step, step, steps_in
@@ -77,6 +77,13 @@ SIMPLIFYING = Stage(
             repeats=True,
         ),
     ),
+    rounds=MOST_ROUNDS,
+    between=infer,
+)
+FUSING = Stage(
+    "fusing",
+    "several nodes become one that runtimes compute faster; for ONNX files only, not for source",
+    steps_in(fusing),
     rounds=MOST_ROUNDS,
     between=infer,
 )

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxlift.errors import VerifyError
-from onnxlift.report import format_bytes
+from onnxlift.sizes import format_bytes
 
 WORKER = "onnxlift.verification.worker"
 ANSWER = "answer.json"

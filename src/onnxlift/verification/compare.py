@@ -188,6 +188,14 @@ def _name_rounding(found: Comparison, expected: Array, by: Judgement) -> Compari
     return found
 
 
+def as_carried(value: Any) -> Any:
+    """Return a value of a runtime in the types in which lifted code holds it: int4 in int8, and so on."""
+    if isinstance(value, list):
+        return [as_carried(item) for item in value]
+    is_narrow = isinstance(value, np.ndarray) and value.dtype in _CARRIED
+    return value.astype(_CARRIED[value.dtype]) if is_narrow else value
+
+
 def _carried(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return _CARRIED.get(dtype, dtype)
 
@@ -242,3 +250,15 @@ def _cosine(a: Array, e: Array) -> float | None:
     if not 0 < lengths < np.inf:
         return None
     return float(np.clip(np.vdot(a, e).real / lengths, -1, 1))
+
+
+def describe(value: Any) -> str:
+    """Describe a value in a few words: `float32 (2, 3)`."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, list):
+        return f"sequence of {len(value)}: {describe(value[0])}" if value else "empty sequence"
+    if isinstance(value, Mapping):
+        return f"map of {len(value)}"
+    name = "string" if value.dtype.kind in "OUST" else value.dtype.name
+    return f"{name} {tuple(value.shape)}"

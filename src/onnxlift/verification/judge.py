@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+import onnx_ir as ir
 
-from onnxlift.lifted import Lifted
+from onnxlift.ir.graph.walk import inner_nodes
 
-from .compare import Comparison, Judgement, compare, is_float
+from .compare import Comparison, Judgement, compare, describe, is_float
 from .precision import find_precisions
+
+_RANDOM = frozenset(
+    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
+)
 
 
 class Judge:
     """All that values of a model are judged by: the user's tolerances, the precision in which they are computed, and
     `others`: results of the reference in which only the rounding is another, each with the reason."""
 
-    def __init__(self, lifted: Lifted, rtol: float | None, atol: float | None) -> None:
+    def __init__(
+        self,
+        graph: ir.Graph,
+        rtol: float | None,
+        atol: float | None,
+        precisions: Collection[ir.DataType | None] = (),
+    ) -> None:
+        """Judge values of `graph`. `precisions` are the types of most of its weights, in the file and as it is run."""
         self._by = Judgement(rtol, atol)
-        types = {dtype for dtype in lifted.precisions if dtype is not None}
+        types = {dtype for dtype in precisions if dtype is not None}
         self._is_converted = len(types) > 1
-        self._precisions = find_precisions(lifted.model.graph, types if self._is_converted else ())
+        self._precisions = find_precisions(graph, types if self._is_converted else ())
         self.others: list[tuple[str, Mapping[str, Any]]] = []
 
     @property
@@ -65,3 +77,39 @@ def _nudged(value: Any, coarse: np.dtype[Any] | None) -> Any:
     step = max(_epsilon(value.dtype), 0.0 if coarse is None else _epsilon(coarse))
     signs = np.where(np.arange(value.size).reshape(value.shape) % 2, 1.0, -1.0)
     return (value * (1 + signs * step)).astype(value.dtype)
+
+
+def compare_outputs(
+    graph: ir.Graph, actual: Mapping[str, Any], expected: Mapping[str, Any], judge: Judge
+) -> tuple[Comparison, ...]:
+    """Compare all outputs of a graph. Of those that are random, only the type and the shape."""
+    random = random_values(graph)
+    comparisons: list[Comparison] = []
+    for value in graph.outputs:
+        name = value.name or ""
+        if name in random:
+            comparisons.append(_compare_form(name, actual[name], expected[name]))
+        else:
+            comparisons += judge.compare(name, actual[name], expected[name])
+    return tuple(comparisons)
+
+
+def _compare_form(name: str, actual: Any, expected: Any) -> Comparison:
+    """Compare values that are random: only their type and shape can agree."""
+    note = "random: only type and shape are compared"
+    same = describe(actual) == describe(expected)
+    problem = "" if same else f"is {describe(actual)}, and should be {describe(expected)}"
+    return Comparison(name, getattr(actual, "dtype", np.dtype(object)).name, np.shape(actual), problem, note=note)
+
+
+def random_values(graph: ir.Graph) -> set[str]:
+    """Return the names of all values that depend on a random node."""
+    names: set[str] = set()
+    for node in graph:
+        inner = list(inner_nodes(node))
+        is_random = any(each.op_type in _RANDOM for each in (node, *inner))
+        if is_random or any(
+            value is not None and value.name in names for each in (node, *inner) for value in each.inputs
+        ):
+            names.update(value.name for value in node.outputs if value.name)
+    return names

@@ -13,7 +13,9 @@ import onnx_ir as ir
 from onnx import TensorProto
 
 from onnxlift.errors import VerifyError
+from onnxlift.ir.reading.draft import unwrapped
 from onnxlift.ir.reading.weights import each_tensor
+from onnxlift.ir.writing.files import write_model
 
 
 @dataclass(frozen=True)
@@ -24,18 +26,19 @@ class ModelFile:
     folder: Path
 
 
-def model_file(source: Any, data_files: Collection[Path], job: Path) -> ModelFile:
-    """Return the user's own file if there is one, so that nothing large is copied. Else write the model to `job`.
+def model_file(source: Any, data_files: Collection[Path], job: Path, name: str = "model") -> ModelFile:
+    """Return the user's own file if there is one, so that nothing large is copied. Else write NAME.onnx to `job`.
 
     `data_files` are the files in which `load` has found the model's data, with all links followed. If some lie outside
     the model's folder, a copy of the model without its data is written to `job`."""
+    source = unwrapped(source)
     if isinstance(source, str | os.PathLike):
         path = Path(source).absolute()
         outside = [file for file in data_files if file != path.resolve() and not file.is_relative_to(path.parent)]
-        return _follow_links(path, job) if outside else ModelFile(path, path.parent)
-    path = job / "model.onnx"
+        return _follow_links(path, job / f"{name}.onnx") if outside else ModelFile(path, path.parent)
+    path = job / f"{name}.onnx"
     if isinstance(source, ir.Model):
-        ir.save(source, path, external_data="model.data")
+        write_model(source, path, force=True)
     elif isinstance(source, onnx.ModelProto):
         path.write_bytes(source.SerializeToString())
     elif isinstance(source, bytes | bytearray | memoryview):
@@ -45,8 +48,8 @@ def model_file(source: Any, data_files: Collection[Path], job: Path) -> ModelFil
     return ModelFile(path, job)
 
 
-def _follow_links(path: Path, job: Path) -> ModelFile:
-    """Write a copy of the model that names the real files of its external data.
+def _follow_links(path: Path, copy: Path) -> ModelFile:
+    """Write a copy of the model to the file `copy` that names the real files of its external data.
 
     A Hugging Face cache holds links to files elsewhere. `load` has checked that these belong to the model, but onnx and
     ONNX Runtime refuse every link that leads out of the folder."""
@@ -62,5 +65,5 @@ def _follow_links(path: Path, job: Path) -> ModelFile:
     folder = Path(os.path.commonpath([file.parent for file in real.values()]))
     for entry in entries:
         entry.value = real[entry.value].relative_to(folder).as_posix()
-    (job / "model.onnx").write_bytes(model.SerializeToString())
-    return ModelFile(job / "model.onnx", folder)
+    copy.write_bytes(model.SerializeToString())
+    return ModelFile(copy, folder)

@@ -33,7 +33,7 @@ class Divergence:
     def __str__(self) -> str:
         lines = [
             f"First difference: {self.value!r}, computed by node {self.node!r} ({self.op_type}): "
-            f"{_describe(self.comparison)}",
+            f"{describe_comparison(self.comparison)}",
             f"  {self.compared} values before it match.",
         ]
         if self.source:
@@ -110,7 +110,7 @@ class Report:
         but = ", but does not train" if self.matches and not self.passed else ""
         lines = [f"{self.name} {verdict} {self.reference}{but}"]
         lines += [f"  input   {name}  {kind}" for name, kind in self.inputs.items()]
-        lines += [f"  {'ok' if o.passed else 'FAILED':6}  {o.name}  {_describe(o)}" for o in self.outputs]
+        lines += [f"  {'ok' if o.passed else 'FAILED':6}  {o.name}  {describe_comparison(o)}" for o in self.outputs]
         if self.gradients is not None and self.gradients.error:
             lines.append(f"  FAILED  gradients  {self.gradients.error}")
         elif self.gradients is not None and self.gradients.parameters and not self.gradients.limit:
@@ -122,7 +122,8 @@ class Report:
         return "\n".join(lines)
 
 
-def _describe(comparison: Comparison) -> str:
+def describe_comparison(comparison: Comparison) -> str:
+    """Describe in a line how two tensors compare: type, shape, distances, and what is wrong."""
     numbers = {"max abs": comparison.max_abs, "max rel": comparison.max_rel}
     parts = [f"{comparison.dtype} {comparison.shape}"]
     parts += [f"{title} {number:.3g}" for title, number in numbers.items() if number is not None]

@@ -17,33 +17,27 @@ import onnx_ir as ir
 from onnxlift.api import lift
 from onnxlift.errors import VerifyError
 from onnxlift.ir.graph.types import TORCH_DTYPE
-from onnxlift.ir.graph.walk import inner_nodes
 from onnxlift.lifted import Lifted
-from onnxlift.lifting.text.weights import parse_size
+from onnxlift.sizes import parse_size
 
 from .byte_products import FACTORS
 from .child import ChildError, Limits, read_answer, run_child
-from .compare import Comparison
-from .files import read_inputs
-from .inputs import Sizes, choose_sizes, make_inputs
-from .judge import Judge
+from .compare import describe
+from .given import Given, Inputs, read_given
+from .judge import Judge, compare_outputs, random_values
 from .locate import LineMap, first_divergence, match_lines, probes_of
 from .model_file import model_file
+from .models import ModelVerification, verify_models
 from .refusals import blame_inputs, other_sizes
 from .report import Gradients, Report
 from .values import read_values, write_values
-
-_RANDOM = frozenset(
-    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
-)
-Inputs = Mapping[str, Any] | Sequence[Any] | str | os.PathLike[str] | None
 
 
 def verify(
     source: Any,
     *,
     lifted: Lifted | None = None,
-    against: str | os.PathLike[str] | None = None,
+    against: Any = None,
     inputs: Inputs = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Mapping[str, int] | None = None,
@@ -55,7 +49,7 @@ def verify(
     timeout: float = 300.0,
     memory: int | str | None = None,
     **options: Any,
-) -> Report:
+) -> Report | ModelVerification:
     """Compare the lifted model with ONNX Runtime on the same inputs, and return a report.
 
     The report says whether the two match and, if not, where they first differ. With `trace`, values inside the model
@@ -65,18 +59,22 @@ def verify(
 
     `inputs` are arrays by name or in order, or files (.npy, .npz, .pb). Inputs that are missing are made up from the
     model; `shapes` gives shapes of inputs, `dims` sizes of named dimensions. `rtol` and `atol` replace the tolerances
-    of the types. `against` names a saved file, perhaps edited, that is verified instead of a fresh one: **it is
-    executed**. Each side may take `timeout` seconds and `memory` bytes. `lifted` is the result of lifting `source`, if
-    you have it; without it, `source` is lifted here, with `options` of `lift`."""
+    of the types. `against` names a saved file `.py`, perhaps edited, that is verified instead of a fresh one: **it is
+    executed**. If `against` is another ONNX model, nothing is lifted: it is compared with `source`, at two sizes where
+    sizes are open. Each side may take `timeout` seconds and `memory` bytes. `lifted` is the result of lifting `source`,
+    if you have it; without it, `source` is lifted here, with `options` of `lift`."""
     if hasattr(source, "read"):
         source = source.read()
+    if against is not None and not is_python(against):
+        how: dict[str, Any] = {"inputs": inputs, "shapes": shapes, "dims": dims, "seed": seed}
+        return verify_models(source, against, **how, rtol=rtol, atol=atol, timeout=timeout, memory=memory)
     if lifted is None:
         lifted = lift(source, **options)
     limits = Limits(timeout, None if memory is None else parse_size(memory))
     graph = lifted.model.graph
-    given = Given(_given(inputs), shapes, dict(dims or {}), seed)
-    values = given.make(lifted)
-    judge = Judge(lifted, rtol, atol)
+    given = Given(read_given(inputs), shapes, dict(dims or {}), seed)
+    values = given.make(graph, lifted.stored_types)
+    judge = Judge(graph, rtol, atol, lifted.precisions)
     with tempfile.TemporaryDirectory(prefix="onnxlift-") as folder:
         sides = _Sides(Path(folder), source, lifted, against, limits, gradients)
         write_values(sides.job / "inputs", values)
@@ -85,14 +83,14 @@ def verify(
         except ChildError as error:
             values = sides.find_inputs(given, values, error)
             result = sides.run(look_inside=trace)
-        compared = _compare_outputs(graph, result, judge)
+        compared = compare_outputs(graph, result.actual, result.expected, judge)
         if not all(each.passed for each in compared) and sides.multiply_bytes:
             sides.exact = True
             result = sides.run(look_inside=trace)
-            compared = _compare_outputs(graph, result, judge)
+            compared = compare_outputs(graph, result.actual, result.expected, judge)
         if not all(each.passed for each in compared) and not judge.is_given:
             judge.others = sides.run_otherwise(judge.nudged(values))
-            compared = _compare_outputs(graph, result, judge)
+            compared = compare_outputs(graph, result.actual, result.expected, judge)
         report = Report(
             name=sides.source.name if against else lifted.name,
             reference=result.runtime,
@@ -112,27 +110,12 @@ def verify(
         return sides.locate(report, result, judge)
 
 
+def is_python(against: Any) -> bool:
+    """Tell whether a model is to be verified against a file of Python, and not against another ONNX model."""
+    return isinstance(against, str | os.PathLike) and Path(against).suffix == ".py"
+
+
 SLOW = "it ran in float16, which takes seconds a layer on a CPU; lifted in float32 it is faster (--dtype float32)"
-
-
-@dataclass(frozen=True)
-class Given:
-    """What the user says about the inputs: values, shapes, sizes of named dimensions, and the seed for the rest."""
-
-    values: Mapping[str, Any] | Sequence[Any]
-    shapes: Mapping[str, Sequence[int]] | None
-    dims: Mapping[str, int]
-    seed: int
-
-    def make(self, lifted: Lifted, sizes: Mapping[str, int] | None = None) -> dict[str, Any]:
-        """Return the inputs, in the types that they have in the file. `sizes` are for those that nobody has given."""
-        dims, types = {**(sizes or {}), **self.dims}, lifted.stored_types
-        graph = lifted.model.graph
-        return make_inputs(graph, given=self.values, shapes=self.shapes, dims=dims, seed=self.seed, types=types)
-
-    def sizes(self, lifted: Lifted) -> Sizes:
-        """Return the sizes of the inputs, with those that we chose."""
-        return choose_sizes(lifted.model.graph, given=self.values, shapes=self.shapes, dims=self.dims)
 
 
 @dataclass(frozen=True)
@@ -261,10 +244,10 @@ class _Sides:
         refused = self._refusal() if error.refused else None
         if refused is None:
             raise error
-        chosen, leading = given.sizes(self.lifted).chosen, given.sizes(self.lifted).leading
+        chosen, leading = given.sizes(self.lifted.model.graph).chosen, given.sizes(self.lifted.model.graph).leading
         tried = [_shapes(values)]
         for sizes in other_sizes(chosen, leading):
-            others = given.make(self.lifted, sizes)
+            others = given.make(self.lifted.model.graph, self.lifted.stored_types, sizes)
             write_values(self.job / "inputs", others)
             if self._refusal() is None:
                 return others
@@ -302,7 +285,7 @@ class _Sides:
 
     def locate(self, report: Report, result: _Result, judge: Judge) -> Report:
         """Return the report with the first value that differs, or with a note that all values inside match."""
-        random = _random_values(self.lifted.model.graph)
+        random = random_values(self.lifted.model.graph)
         actual, expected = result.actual, result.expected
         ordered = [name for name in self.values if name in actual and name in expected and name not in random]
         comparisons = [(name, judge.compare(name, actual[name], expected[name])) for name in ordered]
@@ -314,62 +297,6 @@ class _Sides:
         return replace(report, divergence=found)
 
 
-def _given(inputs: Inputs) -> Mapping[str, Any] | Sequence[Any]:
-    if inputs is None:
-        return ()
-    if isinstance(inputs, str | os.PathLike):
-        return read_inputs([Path(inputs)])
-    if not isinstance(inputs, Mapping) and inputs and all(isinstance(item, str | os.PathLike) for item in inputs):
-        return read_inputs([Path(item) for item in inputs])
-    return inputs
-
-
-def _compare_outputs(graph: ir.Graph, result: _Result, judge: Judge) -> tuple[Comparison, ...]:
-    random = _random_values(graph)
-    comparisons: list[Comparison] = []
-    for value in graph.outputs:
-        name = value.name or ""
-        actual, expected = result.actual[name], result.expected[name]
-        if name in random:
-            comparisons.append(_compare_form(name, actual, expected))
-        else:
-            comparisons += judge.compare(name, actual, expected)
-    return tuple(comparisons)
-
-
-def _compare_form(name: str, actual: Any, expected: Any) -> Comparison:
-    """Compare values that are random: only their type and shape can agree."""
-    note = "random: only type and shape are compared"
-    same = describe(actual) == describe(expected)
-    problem = "" if same else f"is {describe(actual)}, and should be {describe(expected)}"
-    return Comparison(name, getattr(actual, "dtype", np.dtype(object)).name, np.shape(actual), problem, note=note)
-
-
-def _random_values(graph: ir.Graph) -> set[str]:
-    """Return the names of all values that depend on a random node."""
-    names: set[str] = set()
-    for node in graph:
-        inner = list(inner_nodes(node))
-        is_random = any(each.op_type in _RANDOM for each in (node, *inner))
-        if is_random or any(
-            value is not None and value.name in names for each in (node, *inner) for value in each.inputs
-        ):
-            names.update(value.name for value in node.outputs if value.name)
-    return names
-
-
 def _shapes(values: Mapping[str, Any]) -> str:
     """Write the shapes of inputs in a line: `x (2, 7), mask (2, 7)`."""
     return ", ".join(f"{name} {np.shape(value)}" for name, value in values.items() if isinstance(value, np.ndarray))
-
-
-def describe(value: Any) -> str:
-    """Describe a value in a few words: `float32 (2, 3)`."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, list):
-        return f"sequence of {len(value)}: {describe(value[0])}" if value else "empty sequence"
-    if isinstance(value, Mapping):
-        return f"map of {len(value)}"
-    name = "string" if value.dtype.kind in "OUST" else value.dtype.name
-    return f"{name} {tuple(value.shape)}"

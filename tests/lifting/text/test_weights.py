@@ -20,8 +20,9 @@ from onnxlift.demo import tiny_resnet
 from onnxlift.errors import OutputError
 from onnxlift.lifting.modules.module import Entry
 from onnxlift.lifting.ops.layers import Weight
-from onnxlift.lifting.text.weights import BATCH, parse_size, plan_shards, write_weights
+from onnxlift.lifting.text.weights import BATCH, plan_shards, write_weights
 from onnxlift.run import to_torch
+from onnxlift.sizes import parse_size
 
 RANDOM = np.random.default_rng(0)
 

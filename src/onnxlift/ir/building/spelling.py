@@ -2,13 +2,15 @@
 
 1. `ai.onnx` is written as the empty domain.
 2. A name that is an initialiser and an input of the model is made an initialiser only. In a subgraph it is made an
-   input only: the node that runs a subgraph feeds all of its inputs, so the initialiser would never be read.
+   input only: the node that runs a subgraph feeds all of its inputs, so the initialiser would never be read. (If the
+   model is to be written as ONNX again, such an input of the model stays, since IR version 4 with a default value.)
 3. A sparse initialiser, and the sparse value of a Constant, is made dense.
 4. A branch of an If has no inputs: what it declares as one is a value of the graph around it, of the same name.
 5. A subgraph that returns a value of an outer graph returns it through an Identity.
 6. Every node has a name. It is unique in the main graph with its subgraphs, or in its function.
 7. The declared types of intermediate values are dropped: they may be wrong, and inference finds them again. They stay
    for the outputs of operators that have no schema and are no function of the model: nothing else is known of these.
+   (If the model is to be written as ONNX again, the exporter's notes on all values stay.)
 8. A negative size in a declared shape becomes an unknown size, which is what exporters mean by it.
 9. Types that onnx-ir cannot hold (maps) are taken out, and kept beside the graph.
 10. Attributes whose names begin with `__`, which ONNX leaves to runtimes for notes of their own, are dropped.
@@ -17,7 +19,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 import numpy as np
@@ -27,10 +29,12 @@ from onnx import AttributeProto, numpy_helper
 
 from onnxlift.errors import LoadError, quote
 from onnxlift.ir.graph.functions import FunctionId
+from onnxlift.ir.graph.interface import Interface
 from onnxlift.ir.graph.nodes import plain_domain
 from onnxlift.ir.origin.metadata import FOLDED_FROM, SIGNATURE_KIND
 from onnxlift.ir.reading.draft import Draft
 from onnxlift.ir.reading.protos import all_nodes, subgraphs
+from onnxlift.ir.reading.structure import DEFAULTS_SINCE
 from onnxlift.ir.reading.tensors import TensorStore, bytes_needed
 from onnxlift.ir.reading.weights import MAX_RANK, tensor_of
 from onnxlift.stages import step
@@ -49,8 +53,12 @@ def run(draft: Draft) -> int:
         for value in (*model.graph.input, *model.graph.output)
         if not _is_held(value.type)
     }
-    preparer = _Preparer(model, draft.store)
-    _inputs_are_not_initializers(model.graph)
+    preparer = _Preparer(model, draft.store, keep_notes=draft.faithful)
+    if draft.faithful:
+        declared = {value.name: _copy_type(value.type) for value in (*model.graph.input, *model.graph.output)}
+        draft.interface = Interface(declared, described=frozenset(_described(model)))
+    if not draft.faithful or model.ir_version < DEFAULTS_SINCE:
+        _inputs_are_not_initializers(model.graph)
     preparer.graph(model.graph)
     _name_nodes(all_nodes(model.graph.node))
     for function in model.functions:
@@ -60,6 +68,15 @@ def run(draft: Draft) -> int:
     # This says on which devices nodes run. Lifting does not need it, and onnx-ir takes quadratic time to read it.
     model.ClearField("configuration")
     return 0
+
+
+def _described(model: onnx.ModelProto) -> Iterator[str]:
+    """Yield the names of all values inside the model whose types the file tells."""
+    for body in (model.graph, *model.functions):
+        yield from (info.name for info in body.value_info if info.HasField("type"))
+        for node in all_nodes(body.node):
+            for graph in subgraphs(node):
+                yield from (info.name for info in graph.value_info if info.HasField("type"))
 
 
 def _plain_domains(model: onnx.ModelProto) -> None:
@@ -82,9 +99,10 @@ def _inputs_are_not_initializers(graph: onnx.GraphProto) -> None:
 class _Preparer:
     """The rules 2 to 5 and 7 to 10, applied to a graph or function and to the subgraphs inside it."""
 
-    def __init__(self, model: onnx.ModelProto, store: TensorStore) -> None:
+    def __init__(self, model: onnx.ModelProto, store: TensorStore, *, keep_notes: bool) -> None:
         self.model = model
         self.store = store
+        self.keep_notes = keep_notes
         self.functions: set[FunctionId] = {(each.domain, each.name, each.overload) for each in model.functions}
         self.dense_bytes = 0
 
@@ -106,7 +124,7 @@ class _Preparer:
         constants = {tensor.name for tensor in graph.initializer}
         told = [info for info in graph.value_info if info.name in constants and _tells(info)]
         self.value_info(graph.node, graph.value_info)
-        for info in told:
+        for info in told if not self.keep_notes else ():
             graph.value_info.add(name=info.name).metadata_props.extend(info.metadata_props)
         for value in (*graph.input, *graph.output):
             _hold(value)
@@ -141,9 +159,12 @@ class _Preparer:
         if not infos:
             return
         unknown = {name for node in nodes if not self.is_known(node) for name in node.output}
-        kept = [info for info in infos if info.name in unknown]
+        kept = [info for info in infos if info.name in unknown or (self.keep_notes and info.metadata_props)]
         for info in kept:
-            _hold(info)
+            if info.name in unknown:
+                _hold(info)
+            else:
+                info.ClearField("type")
         del infos[:]
         infos.extend(kept)
 

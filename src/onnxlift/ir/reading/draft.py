@@ -5,18 +5,33 @@ from __future__ import annotations
 import os
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import onnx
 import onnx_ir as ir
 
 from onnxlift.ir.graph.functions import FunctionId
+from onnxlift.ir.graph.interface import Interface
 
 from .external import DataFolder
 from .tensors import TensorStore
 
-Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | onnx.ModelProto | ir.Model
+
+class HoldsModel(Protocol):
+    """The report of a verb that changes models: its result can be the next verb's source."""
+
+    @property
+    def model(self) -> ir.Model: ...
+
+
+Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | onnx.ModelProto | ir.Model | HoldsModel
 """The forms in which a model may be given."""
+
+
+def unwrapped(source: Any) -> Any:
+    """Return the model that a report holds; any other source as it is."""
+    held = getattr(source, "model", None)
+    return held if isinstance(held, ir.Model) else source
 
 
 @dataclass
@@ -45,4 +60,8 @@ class Draft:
     """The types of inputs and outputs that onnx-ir cannot hold."""
     with_data: bool = True
     """Whether the data in external files is needed."""
+    faithful: bool = False
+    """Whether the model is to be written as ONNX again, so that nothing that its file says may be lost."""
+    interface: Interface = field(default_factory=Interface)
+    """If the draft is faithful: what the file says of the inputs and outputs."""
     model: ir.Model | None = None

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import numpy as np
 import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
@@ -16,18 +15,18 @@ from google.protobuf.message import DecodeError, EncodeError  # type: ignore[imp
 from onnxlift.errors import LoadError, SourceTypeError
 from onnxlift.stages import step
 
-from .draft import Draft, Source
+from .draft import Draft, Source, unwrapped
 from .external import DataFolder
 from .sniff import looks_like
+from .structure import structure_of
 from .tensors import DataFile, StoredBytes, TensorStore
-from .weights import replace_tensors
 from .wire import WireError, cut_weights
 
 
 @step("parse", optional=False)
 def run(draft: Draft) -> int:
     """Parse the model, and note where its external files may lie."""
-    draft.proto, draft.folder = _read(draft.source, draft.store)
+    draft.proto, draft.folder = _read(unwrapped(draft.source), draft.store)
     return 0
 
 
@@ -38,7 +37,7 @@ def _read(source: Source, store: TensorStore) -> tuple[onnx.ModelProto, DataFold
         file = DataFile.at(path)
         return _parse(file.map(), file, store, f"{str(path)!r}"), DataFolder.of_model(path)
     if isinstance(source, ir.Model):
-        return _structure(source, store)
+        return structure_of(source, store)
     if isinstance(source, onnx.ModelProto):
         try:
             data = source.SerializeToString()
@@ -72,37 +71,3 @@ def _parse(data: memoryview, source: DataFile | memoryview, store: TensorStore, 
         guess = looks_like(bytes(data[:512]))
         raise LoadError(f"{title} is not an ONNX model, or a damaged one: {guess or problem}.")
     return model
-
-
-def _structure(model: ir.Model, store: TensorStore) -> tuple[onnx.ModelProto, DataFolder]:
-    """Return the proto of an onnx_ir.Model, which is not changed, and the folders for its external files.
-
-    Tensors go to the store as they are, except strings and external ones, which stay in the proto."""
-    try:
-        copy = model.clone()
-    except RuntimeError as error:
-        raise LoadError(f"the onnx_ir.Model cannot be copied; is it sorted? {root_cause(error)}") from error
-    folders: list[Path] = []
-
-    def ticket(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
-        if isinstance(tensor, ir.ExternalTensor):
-            folders.extend([Path(tensor.base_dir)] if tensor.base_dir else [])
-            return tensor
-        if tensor.dtype == ir.DataType.STRING:
-            return tensor
-        written = ir.tensor(np.frombuffer(store.put(tensor), np.uint8))
-        return ir.LazyTensor(lambda: written, tensor.dtype, ir.Shape(tensor.shape.numpy()), name=tensor.name)
-
-    replace_tensors(copy, ticket)
-    try:
-        return ir.to_proto(copy), DataFolder(*folders)
-    except Exception as error:
-        raise LoadError(f"the onnx_ir.Model cannot be serialised: {root_cause(error)}") from error
-
-
-def root_cause(error: BaseException) -> str:
-    """Return the message of the first error in a chain of errors, in one line."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0][:300]

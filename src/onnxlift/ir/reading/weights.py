@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from math import prod
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -15,7 +16,7 @@ from onnxlift.ir.graph.walk import regions
 
 from .external import DataFolder, stored_data
 from .protos import graphs_of
-from .tensors import FileTensor, StoredBytes, TensorStore, bytes_needed, size_mismatch
+from .tensors import DataFile, FileTensor, StoredBytes, TensorStore, bytes_needed, size_mismatch
 
 MAX_RANK = 32
 MAX_BYTES = 1 << 62
@@ -89,6 +90,19 @@ def _replace_in_attributes(
         elif attribute.type == ir.AttributeType.TENSORS:
             tensors = [replacement(tensor) for tensor in attribute.as_tensors()]
             attributes[name] = ir.AttrTensors(name, tensors, doc_string=attribute.doc_string)
+
+
+def data_files(model: ir.Model) -> set[Path]:
+    """Return the files from which tensors of a model are read, with all links followed."""
+    found: set[Path] = set()
+
+    def note(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
+        if isinstance(tensor, FileTensor) and isinstance(tensor.raw.source, DataFile):
+            found.add(tensor.raw.source.path)
+        return tensor
+
+    replace_tensors(model, note)
+    return found
 
 
 def each_tensor(model: onnx.ModelProto) -> Iterator[TensorProto]:

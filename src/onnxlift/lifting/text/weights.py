@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from math import prod
@@ -137,15 +136,6 @@ def plan_shards(entries: Mapping[str, Entry], max_shard_size: int) -> list[list[
         shards[-1].append(key)
         room -= size
     return shards
-
-
-def parse_size(text: str | int) -> int:
-    """Read a number of bytes as people write it: 5GB, 500MB (powers of 1000), 2GiB (of 1024), or the plain number."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([kmgt]?)(i?)b?)?\s*", str(text).lower())
-    if found is None or (size := float(found[1])) <= 0:
-        raise OutputError(f"{text!r} is not a size: write it like 5GB, 500MB or 2GiB.")
-    base: int = 1024 if found[3] else 1000
-    return max(1, round(size * float(base ** " kmgt".index(found[2] or " "))))
 
 
 def _write_file(path: Path, entries: Mapping[str, Entry]) -> Iterator[int]:

@@ -20,7 +20,7 @@ import onnx_ir as ir
 from onnxlift.ir.graph.schema import schema_for
 from onnxlift.ir.graph.walk import all_nodes, inner_nodes, opset_of
 from onnxlift.ir.inference.infer import infer
-from onnxlift.ir.reading.parse import root_cause
+from onnxlift.ir.reading.structure import root_cause
 from onnxlift.rewriting import bodies
 from onnxlift.stages import step
 

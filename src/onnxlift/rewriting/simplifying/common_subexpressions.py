@@ -15,7 +15,8 @@ beside the flow of the model: integers and booleans, the results of a Where, and
 alone. The tree puts them above the modules that need them (`tree/build.py`). PyTorch's newer exporter merges them
 before we see them, and so does a person who writes `mask = mask[:, None, None]` in front of a loop. Anything else (an
 activation of one tensor in two modules, a product with a parameter) would have to be handed from one module to another,
-which nobody would write. Sizes are read where they are needed.
+which nobody would write. Sizes are read where they are needed. If the graph is not written as source, but for a
+runtime, modules do not count.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _MAX_CONSTANT_BYTES = 1024
     },
     repeats=True,
 )
-def run(model: ir.Model) -> int:
+def run(model: ir.Model, *, for_runtime: bool = False) -> int:
     """Merge equal nodes; return how many were removed."""
     changes = 0
     names = Names(model)
@@ -73,6 +74,7 @@ def run(model: ir.Model) -> int:
             if is_beside:
                 equal.update(zip(node.outputs, seen.setdefault(key, node).outputs, strict=True))
             is_local = not is_beside or any(o in counts or elements_of(o) is not None for o in node.outputs)
+            is_local = is_local and not for_runtime
             first = seen.setdefault((key, module_of(node)) if is_local else key, node)
             if first is not node:
                 _merge(edit, first, node)

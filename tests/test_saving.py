@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from onnx import TensorProto, numpy_helper, parser
 
 import onnxlift
 from onnxlift.errors import OutputError
-from onnxlift.lifting.text.save import save_files
+from onnxlift.saving import save_files
 
 RANDOM = np.random.default_rng(1)
 
@@ -88,12 +89,12 @@ def test_a_failure_leaves_nothing(error: BaseException, tmp_path: Path) -> None:
         raise error
 
     with pytest.raises(OutputError if isinstance(error, OSError) else type(error)):
-        save_files(tmp_path / "out", "m", write)
+        save_files(tmp_path / "out", "m", write, ours=re.compile("m.py"), last="m.py")
     assert names(tmp_path) == []
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("stays")
     with pytest.raises(OutputError if isinstance(error, OSError) else type(error)):
-        save_files(tmp_path / "out", "m", write)
+        save_files(tmp_path / "out", "m", write, ours=re.compile("m.py"), last="m.py")
     assert names(tmp_path / "out") == ["mine.txt"]
 
 

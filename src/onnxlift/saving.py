@@ -1,8 +1,8 @@
 """Save files so that they appear complete or not at all.
 
 All files are written into a hidden folder inside the target folder. When they are complete, they are moved to their
-places by renaming, the source last: whoever finds NAME.py finds all that it needs. A full disk, an error or Ctrl-C
-leaves nothing behind. A process that is killed leaves only the hidden folder.
+places by renaming, the one that needs the others last: whoever finds NAME.py finds all that it needs. A full disk, an
+error or Ctrl-C leaves nothing behind. A process that is killed leaves only the hidden folder.
 """
 
 from __future__ import annotations
@@ -20,25 +20,27 @@ def save_files(
     name: str,
     write: Callable[[Path], list[Path]],
     *,
+    ours: re.Pattern[str],
+    last: str,
     force: bool = False,
     keep: Collection[Path] = (),
 ) -> list[Path]:
     """Save the files that `write(folder)` writes into the folder given to it. Return their paths in `directory`, in the
-    order in which `write` returned them.
+    order in which `write` returned them. The file called `last` appears after all others.
 
-    Files of an earlier save under this name are replaced with `force`; without it they raise an OutputError. Files of
-    `keep` (the model's own files) are never replaced.
+    Files whose names match `ours` are those of an earlier save. They are replaced with `force`; without it they raise
+    an OutputError. Files of `keep` (the model's own files) are never replaced.
     """
     created = False
     try:
         created = not directory.exists()
         directory.mkdir(parents=True, exist_ok=True)
-        earlier = _earlier_files(directory, name)
+        earlier = sorted(path for path in directory.iterdir() if ours.fullmatch(path.name))
         _check(earlier, directory, force, keep)
         with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=directory) as folder:
             written = write(Path(folder))
             targets = [directory / file.name for file in written]
-            for file, target in sorted(zip(written, targets, strict=True), key=lambda pair: pair[0].suffix == ".py"):
+            for file, target in sorted(zip(written, targets, strict=True), key=lambda pair: pair[0].name == last):
                 file.replace(target)
         for stale in set(earlier) - set(targets):  # such as shards that are one file now
             stale.unlink()
@@ -49,15 +51,6 @@ def save_files(
         if isinstance(error, OSError):
             raise OutputError(f"cannot write to {str(directory)!r}: {error.strerror or error}.") from error
         raise
-
-
-def _earlier_files(directory: Path, name: str) -> list[Path]:
-    """Return the files of an earlier save under this name. They would be replaced or removed."""
-    ours = re.compile(
-        rf"{re.escape(name)}(\.py|(\.constants)?\.safetensors|\.safetensors\.index\.json|\.graph\.txt|\.map\.json"
-        r"|-\d{5}-of-\d{5}\.safetensors)"
-    )
-    return sorted(path for path in directory.iterdir() if ours.fullmatch(path.name))
 
 
 def _check(earlier: Sequence[Path], directory: Path, force: bool, keep: Collection[Path]) -> None:

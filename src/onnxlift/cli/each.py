@@ -1,0 +1,190 @@
+"""Run a verb on one model or on many: globs, standard input, several at a time, one answer each."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from onnxlift.errors import OnnxLiftError, OutputError
+
+from .options import DEBUG, progress
+from .outcome import Outcome
+
+if TYPE_CHECKING:
+    from onnxlift.workbench.report import ModelReport
+
+STANDARD = "-"
+"""The name of standard input and standard output."""
+
+Work = Callable[[Path | bytes, str], Outcome]
+"""What a verb does with a model, given its source and the name under which the user knows it.
+
+It may run in another process, so it must be picklable: a function of a module, or a `partial` of one."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a verb writes the models that it changes: the options -o, --force and --external-data."""
+
+    output: str | None
+    force: bool = False
+    external_data: str = "auto"
+
+    @property
+    def is_stream(self) -> bool:
+        return self.output == STANDARD
+
+    def path(self, model: str, *, is_one_of_many: bool) -> Path | None:
+        """Return the file for the result of a model; None if nothing is to be written to a file."""
+        if self.output is None or self.is_stream:
+            return None
+        path = Path(self.output)
+        if path.is_dir() or self.output.endswith(("/", os.sep)):
+            return path / (Path(model).name if model != STANDARD else "model.onnx")
+        if is_one_of_many:
+            raise OutputError(f"{self.output!r} is no folder, and there are several models: add a / to its end.")
+        return path
+
+
+def run_each(
+    command: str, models: Sequence[str], work: Work, *, json: bool = False, quiet: bool = False, jobs: int = 1
+) -> None:
+    """Run `work` on each model, and print the answers in the order of the models.
+
+    Exits with 2 if there was trouble with any of them, else with 1 if the answer to any is no."""
+    names = list(expand(models))
+    several = len(names) > 1
+    status = 0
+    for name, outcome in _outcomes(names, partial(_answer, work=work), jobs, f"{command} {', '.join(names[:3])}"):
+        if several and not json and outcome.error:
+            outcome = Outcome(False, error=f"{name}: {outcome.error}")
+        outcome.show(command, name, json=json, quiet=quiet, one_line=several)
+        status = max(status, outcome.status)
+    if status:
+        raise typer.Exit(status)
+
+
+def change_each(
+    command: str,
+    models: Sequence[str],
+    verb: Callable[..., ModelReport],
+    target: Target,
+    *,
+    json: bool = False,
+    quiet: bool = False,
+    jobs: int = 1,
+) -> None:
+    """Run a verb that changes models on each, and write the results to the target.
+
+    A result that does not match its original is not written."""
+    names = list(expand(models))
+    if target.is_stream and (json or len(names) > 1):
+        raise OutputError("standard output takes one model and nothing else: write to a file (-o FILE).")
+    _check_targets(names, target)
+    if target.is_stream:
+        outcome = _answer(names[0], work=partial(_stream, verb=verb, target=target))
+        outcome.show(command, names[0], quiet=quiet, file=sys.stderr)
+        if outcome.status:
+            raise typer.Exit(outcome.status)
+        return
+    many = len(names) > 1
+    paths = {name: target.path(name, is_one_of_many=many) for name in names}
+    work = partial(_change, verb=verb, target=target, paths=paths)
+    run_each(command, names, work, json=json, quiet=quiet, jobs=jobs)
+
+
+def expand(models: Sequence[str]) -> Iterator[str]:
+    """Yield the models that are meant: a glob stands for all files that it matches, in their order."""
+    for name in models:
+        path = Path(name)
+        if name == STANDARD or path.exists() or not re.search(r"[*?\[]", name):
+            yield name
+            continue
+        found = sorted(map(str, Path(path.anchor).glob(str(path.relative_to(path.anchor)))))
+        if not found:
+            raise OnnxLiftError(f"no file matches {name!r}.")
+        yield from found
+
+
+def _outcomes(
+    names: Sequence[str], answer: Callable[[str], Outcome], jobs: int, title: str
+) -> Iterator[tuple[str, Outcome]]:
+    """Yield the answers, in order; on a terminal, with a bar while they are worked out."""
+    with progress(title) as on_progress:
+        if jobs == 1 or len(names) == 1:
+            answers: Iterator[Outcome] = map(answer, names)
+            yield from _counted(names, answers, on_progress)
+            return
+        with ProcessPoolExecutor(min(jobs, len(names))) as pool:
+            yield from _counted(names, pool.map(answer, names), on_progress)
+
+
+def _counted(
+    names: Sequence[str], answers: Iterator[Outcome], on_progress: Callable[[int, int], None]
+) -> Iterator[tuple[str, Outcome]]:
+    for done, (name, outcome) in enumerate(zip(names, answers, strict=True), 1):
+        if len(names) > 1:
+            on_progress(done, len(names))
+        yield name, outcome
+
+
+def _answer(name: str, work: Work) -> Outcome:
+    """Return the outcome for one model; if there is trouble, an outcome that says so."""
+    try:
+        source = sys.stdin.buffer.read() if name == STANDARD else Path(name)
+        return work(source, name)
+    except OnnxLiftError as error:
+        if os.environ.get(DEBUG):
+            traceback.print_exception(error.__cause__ or error)
+        return Outcome(False, error=str(error))
+
+
+def _change(
+    source: Path | bytes, name: str, *, verb: Callable[..., ModelReport], target: Target, paths: dict[str, Path | None]
+) -> Outcome:
+    report = verb(source)
+    path = paths[name]
+    lines, data = [str(report)], report.to_dict()
+    written: list[Path] = []
+    if path is not None and report.passed:
+        written = report.save(path, force=target.force, external_data=target.external_data)
+    elif path is not None:
+        lines.append("  not written    --no-verify writes it all the same")
+    lines += [f"  wrote          {file}" for file in written]
+    data["written"] = [str(file) for file in written]
+    return Outcome(report.passed, data, "\n".join(lines))
+
+
+def _stream(source: Path | bytes, name: str, *, verb: Callable[..., ModelReport], target: Target) -> Outcome:
+    """Write the result to standard output."""
+    if target.external_data not in ("auto", "never"):
+        raise OutputError("there is no file beside standard output that could hold external data: write to a file.")
+    report = verb(source)
+    if report.passed:
+        sys.stdout.buffer.write(report.to_bytes())
+        sys.stdout.buffer.flush()
+    return Outcome(report.passed, report.to_dict(), str(report))
+
+
+def _check_targets(names: Sequence[str], target: Target) -> None:
+    """Refuse to write two results to one file, before anything is worked out."""
+    taken: dict[Any, str] = {}
+    for name in names:
+        path = target.path(name, is_one_of_many=len(names) > 1)
+        if path is None:
+            continue
+        if path in taken:
+            raise OutputError(f"the results of {taken[path]!r} and {name!r} would both be {str(path)!r}.")
+        if path.exists() and not target.force:
+            raise OutputError(f"{str(path)!r} is there already: pass --force to replace it, or write to another file.")
+        taken[path] = name

@@ -1,0 +1,84 @@
+"""`onnxlift simplify` writes the smallest model that computes the same."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from .each import Target, change_each
+from .options import (
+    Atol,
+    Dim,
+    ExternalData,
+    Force,
+    Input,
+    Jobs,
+    Json,
+    Memory,
+    Models,
+    Output,
+    Quiet,
+    Rtol,
+    Seed,
+    Shape,
+    SkipPass,
+    Timeout,
+    Verify,
+    parse_dims,
+    parse_shapes,
+)
+
+
+def simplify(
+    models: Models,
+    output: Output = None,
+    shape: Shape = None,
+    dim: Dim = None,
+    keep: Annotated[
+        list[str] | None, typer.Option("--keep", metavar="VALUE", help="A value that stays under its name. Repeatable.")
+    ] = None,
+    skip_pass: SkipPass = None,
+    verify: Verify = True,
+    input: Input = None,
+    seed: Seed = 0,
+    rtol: Rtol = None,
+    atol: Atol = None,
+    timeout: Timeout = 300.0,
+    memory: Memory = None,
+    external_data: ExternalData = "auto",
+    force: Force = False,
+    jobs: Jobs = 1,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Write the smallest ONNX model that computes the same.
+
+    Folds what is constant, weights included, and what follows from sizes; merges equal expressions; folds batch norms,
+    scales and paddings into convolutions; removes what has no effect. Inputs and outputs keep their names, types and
+    order. The result is compared with the original at two sizes, and written only if it matches.
+
+    With --shape and --dim, sizes that the model leaves open are fixed for good.
+
+    Example: onnxlift simplify resnet50.onnx -o smaller.onnx
+
+    Example: onnxlift simplify 'models/*.onnx' -o smaller/ --jobs 2
+    """
+    from onnxlift.workbench.simplify import simplify as run
+
+    verb = partial(
+        run,
+        shapes=parse_shapes(shape or ()),
+        dims=parse_dims(dim or ()),
+        keep=tuple(keep or ()),
+        skip_passes=tuple(skip_pass or ()),
+        verify=verify,
+        inputs=input,
+        seed=seed,
+        rtol=rtol,
+        atol=atol,
+        timeout=timeout,
+        memory=memory,
+    )
+    change_each("simplify", models, verb, Target(output, force, external_data), json=json, quiet=quiet, jobs=jobs)

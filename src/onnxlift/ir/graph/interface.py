@@ -1,0 +1,34 @@
+"""What a file says of a model's interface, kept beside the graph so that it can be written as ONNX again.
+
+A graph does not hold all of it: inference replaces the declared types of outputs, onnx-ir knows no maps, and an input
+with a default value would be taken for a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import onnx
+import onnx_ir as ir
+
+INTERFACE = "interface"
+"""Key in `Model.meta` of the interface of a model that is to be written as ONNX again."""
+
+
+@dataclass(frozen=True)
+class Interface:
+    """The interface of a model as its file declares it.
+
+    `types` are the types of inputs and outputs by name. `defaults` are the values of inputs that a caller may leave
+    out. `described` are the names of values inside the model whose types the file tells."""
+
+    types: Mapping[str, onnx.TypeProto] = field(default_factory=dict)
+    defaults: Mapping[str, ir.TensorProtocol] = field(default_factory=dict)
+    described: frozenset[str] = frozenset()
+
+
+def interface_of(model: ir.Model) -> Interface:
+    """Return what the file said of the model's interface; an empty one if the model does not come from a file."""
+    found = model.meta.get(INTERFACE)
+    return found if isinstance(found, Interface) else Interface()

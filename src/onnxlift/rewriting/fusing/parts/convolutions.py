@@ -1,0 +1,65 @@
+"""Change the weight and the bias of a convolution, channel by channel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.editing.edit import Edit
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.nodes import attribute
+
+Array = np.ndarray[Any, Any]
+
+CONVOLUTIONS = ("Conv", "ConvTranspose")
+_FLOATS = {ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16}
+
+
+def numbers(value: ir.Value | None) -> Array | None:
+    """Return the numbers of a floating-point constant in float64; None if it is no such constant."""
+    tensor = constant(value)
+    return None if tensor is None or tensor.dtype not in _FLOATS else tensor.numpy().astype(np.float64)
+
+
+def channels_of(convolution: ir.Node) -> int | None:
+    """Return the number of output channels; None if the weight is no constant."""
+    weight = constant(convolution.inputs[1])
+    if weight is None or len(weight.shape) < 3:
+        return None
+    shape = weight.shape.numpy()
+    return shape[0] if convolution.op_type == "Conv" else shape[1] * int(attribute(convolution, "group", 1))
+
+
+def scale_channels(edit: Edit, convolution: ir.Node, node: ir.Node, factor: Array, offset: Array) -> bool:
+    """Put a convolution in the place of `node`, its only reader, that computes `factor * it + offset` for each channel.
+
+    Tells whether that worked. It does not if weight or bias are no constants, or would not be finite."""
+    weight, count = numbers(convolution.inputs[1]), channels_of(convolution)
+    has_bias = len(convolution.inputs) > 2 and convolution.inputs[2] is not None
+    bias = numbers(convolution.inputs[2]) if has_bias else np.zeros(count or 0)
+    if weight is None or bias is None or factor.shape != (count,) or offset.shape != (count,):
+        return False
+    if convolution.op_type == "Conv":
+        scaled = weight * factor.reshape(-1, *[1] * (weight.ndim - 1))
+    else:  # the weight is (in, out / group, ...); the inputs of a group make the outputs of the same group
+        group = int(attribute(convolution, "group", 1))
+        per_group = factor.reshape(group, 1, -1, *[1] * (weight.ndim - 2))
+        scaled = (weight.reshape(group, -1, *weight.shape[1:]) * per_group).reshape(weight.shape)
+    value = convolution.inputs[1]
+    assert value is not None and value.dtype is not None
+    dtype = value.dtype.numpy()
+    with np.errstate(over="ignore"):
+        new_weight, new_bias = scaled.astype(dtype), (bias * factor + offset).astype(dtype)
+    if not (np.isfinite(new_weight.astype(np.float64)).all() and np.isfinite(new_bias.astype(np.float64)).all()):
+        return False
+    bias_value = convolution.inputs[2] if has_bias else None
+    inputs = [
+        convolution.inputs[0],
+        edit.constant(value.name or "weight", new_weight),
+        edit.constant((bias_value.name if bias_value is not None else None) or f"{value.name}.bias", new_bias),
+    ]
+    edit.replace(node, convolution.op_type, inputs, convolution.attributes.values(), named_by=convolution)
+    edit.drop(convolution)
+    return True

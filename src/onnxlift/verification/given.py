@@ -1,0 +1,56 @@
+"""What the user says about the inputs of a model, and the inputs that are made from it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+
+from onnxlift.ir.graph.types import ValueType
+
+from .files import read_inputs
+from .inputs import Sizes, choose_sizes, make_inputs
+
+Inputs = Mapping[str, Any] | Sequence[Any] | str | os.PathLike[str] | None
+"""The forms in which inputs may be given: arrays by name or in order, files, or nothing."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the user says about the inputs: values, shapes, sizes of named dimensions, and the seed for the rest."""
+
+    values: Mapping[str, Any] | Sequence[Any]
+    shapes: Mapping[str, Sequence[int]] | None
+    dims: Mapping[str, int]
+    seed: int
+
+    def make(
+        self,
+        graph: ir.Graph,
+        types: Mapping[str, ValueType] | None = None,
+        sizes: Mapping[str, int] | None = None,
+    ) -> dict[str, Any]:
+        """Return the inputs of a graph, in the `types` that they have in the file, if these are others.
+
+        `sizes` are for those that nobody has given."""
+        dims = {**(sizes or {}), **self.dims}
+        return make_inputs(graph, given=self.values, shapes=self.shapes, dims=dims, seed=self.seed, types=types)
+
+    def sizes(self, graph: ir.Graph) -> Sizes:
+        """Return the sizes of the inputs, with those that we chose."""
+        return choose_sizes(graph, given=self.values, shapes=self.shapes, dims=self.dims)
+
+
+def read_given(inputs: Inputs) -> Mapping[str, Any] | Sequence[Any]:
+    """Return the inputs that the user gives, read from files if they are paths."""
+    if inputs is None:
+        return ()
+    if isinstance(inputs, str | os.PathLike):
+        return read_inputs([Path(inputs)])
+    if not isinstance(inputs, Mapping) and inputs and all(isinstance(item, str | os.PathLike) for item in inputs):
+        return read_inputs([Path(item) for item in inputs])
+    return inputs

@@ -1,0 +1,169 @@
+"""`simplify`: the smallest ONNX model that computes the same.
+
+    reading, checking, building ─▶ normal form ─▶ (simplifying ─▶ fusing), until both rest ─▶ writing
+
+These are the stages of lifting, but for what they do for the sake of source: nothing is restored, no parameter is kept
+for its name, and equal expressions are computed once wherever they stand. The stage fusing is for runtimes alone
+(rewriting/fusing/). Inputs and outputs keep their names, types, order and sizes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import onnx_ir as ir
+
+from onnxlift.errors import OnnxLiftError, quote
+from onnxlift.ir.editing.names import name_apart
+from onnxlift.ir.graph.walk import all_nodes, regions
+from onnxlift.ir.inference.infer import infer
+from onnxlift.ir.origin.tensors import mark_made
+from onnxlift.rewriting.stages import FUSING, NORMAL_FORM, SIMPLIFYING
+from onnxlift.sizes import format_bytes
+from onnxlift.stages import Record
+from onnxlift.unforeseen import answered
+
+from .report import Checking, ModelReport, name_of, open_model
+from .sizes import fix_sizes
+
+MOST_ROUNDS = 8
+"""How often simplifying and fusing may follow each other."""
+
+
+@dataclass(frozen=True)
+class SimplifyReport(ModelReport):
+    """What became of a model: its operators before and after, and the steps that changed something."""
+
+    before: Mapping[str, int] = field(default_factory=dict)
+    after: Mapping[str, int] = field(default_factory=dict)
+    """The number of nodes by operator."""
+    bytes_before: int = 0
+    bytes_after: int = 0
+    """The size of all weights."""
+    steps: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Stage -> step -> number of changes."""
+
+    @property
+    def nodes(self) -> tuple[int, int]:
+        """The number of nodes before and after."""
+        return sum(self.before.values()), sum(self.after.values())
+
+    def facts(self) -> dict[str, Any]:
+        before, after = self.nodes
+        return {
+            "nodes": {"before": before, "after": after},
+            "bytes": {"before": self.bytes_before, "after": self.bytes_after},
+            "operators": {
+                name: {"before": self.before.get(name, 0), "after": self.after.get(name, 0)}
+                for name in sorted({*self.before, *self.after})
+            },
+            "steps": {stage: dict(counts) for stage, counts in self.steps.items()},
+        }
+
+    def lines(self) -> list[str]:
+        before, after = self.nodes
+        size = f"{format_bytes(self.bytes_before)} -> {format_bytes(self.bytes_after)}"
+        lines = [f"  nodes          {before:,} -> {after:,}", f"  weights        {size}"]
+        rows = sorted({*self.before, *self.after}, key=lambda name: (-self.before.get(name, 0), name))
+        changed = [name for name in rows if self.before.get(name, 0) != self.after.get(name, 0)]
+        width = max(map(len, changed), default=0)
+        for name in changed:
+            old, new = self.before.get(name, 0), self.after.get(name, 0)
+            lines.append(f"    {name:{width}}  {old:>6,} -> {new:>6,}  {new - old:+,}")
+        for stage, counts in self.steps.items():
+            fired = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+            lines.append(f"  {stage:15}{fired}")
+        return lines
+
+
+def simplify(
+    source: Any,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+    keep: Collection[str] = (),
+    skip_passes: Collection[str] = (),
+    verify: bool = True,
+    **checking: Any,
+) -> SimplifyReport:
+    """Return the model in `source` with fewer nodes, computing the same.
+
+    `shapes` of inputs and sizes of named dimensions (`dims`) are fixed for good, and what follows from them is folded.
+    Values in `keep` stay under their names. `skip_passes` leaves out single steps (`onnxlift passes`). Unless `verify`
+    is False, the result is compared with the original at two sizes; `checking` takes the options of `verify`."""
+    record = Record(skip_passes)
+    with answered(record):
+        model = open_model(source, record)
+        before, bytes_before = _operators(model), _weight_bytes(model)
+        fix_sizes(model, shapes or {}, dims or {})
+        with _kept(model, keep):
+            simplify_graph(model, record)
+        report = SimplifyReport(
+            name_of(source, model),
+            model,
+            before=before,
+            after=_operators(model),
+            bytes_before=bytes_before,
+            bytes_after=_weight_bytes(model),
+            steps={stage: counts for stage, counts in record.fired().items() if stage in _TOLD},
+        )
+    return report.verified(source, Checking(verify, shapes=shapes or {}, dims=dims or {}, **checking))
+
+
+_TOLD = (NORMAL_FORM.name, SIMPLIFYING.name, FUSING.name)
+
+
+def simplify_graph(model: ir.Model, record: Record) -> None:
+    """Simplify a model that was opened for writing, in place."""
+    record.run(NORMAL_FORM, model, for_runtime=True)
+    for region in regions(model):
+        for value in region.graph.initializers.values():
+            mark_made(value, "nobody trains an ONNX file")
+    for _ in range(MOST_ROUNDS):
+        done = _changes(record)
+        record.run(SIMPLIFYING, model, for_runtime=True)
+        infer(model)
+        record.run(FUSING, model)
+        infer(model)
+        if _changes(record) == done:
+            break
+    name_apart(model)
+
+
+def _changes(record: Record) -> int:
+    return sum(sum(record.changes.get(stage.name, Counter()).values()) for stage in (SIMPLIFYING, FUSING))
+
+
+@contextmanager
+def _kept(model: ir.Model, names: Collection[str]) -> Iterator[None]:
+    """Make values outputs of the graph for a while, so that no step takes them away or renames them."""
+    values = {value.name: value for node in model.graph for value in node.outputs if value.name}
+    outputs = {value.name for value in model.graph.outputs}
+    for name in names:
+        if name not in values:
+            raise OnnxLiftError(f"there is no value {quote(name)} in the main graph to keep.")
+    wanted = [name for name in dict.fromkeys(names) if name not in outputs]
+    model.graph.outputs.extend(values[name] for name in wanted)
+    try:
+        yield
+    finally:
+        count = len(model.graph.outputs) - len(wanted)
+        del model.graph.outputs[count:]
+
+
+def _operators(model: ir.Model) -> dict[str, int]:
+    counts = Counter(
+        f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+        for graph in (model.graph, *(function.graph for function in model.functions.values()))
+        for node in all_nodes(graph)
+    )
+    return dict(counts)
+
+
+def _weight_bytes(model: ir.Model) -> int:
+    tensors = (value.const_value for region in regions(model) for value in region.graph.initializers.values())
+    return sum(t.nbytes for t in tensors if t is not None and t.dtype != ir.DataType.STRING)

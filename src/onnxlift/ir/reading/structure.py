@@ -63,7 +63,7 @@ def structure_of(model: ir.Model, store: TensorStore) -> tuple[onnx.ModelProto, 
 def _declare(proto: onnx.ModelProto, interface: Interface, store: TensorStore) -> None:
     """Let the proto say of its interface what the file said."""
     for body in _bodies(proto):
-        _keep_types(body.value_info, interface)
+        _keep_types(body, interface)
     for graph in _graphs(proto):
         for value in (*graph.input, *graph.output):
             _forget_invented_sizes(value.type)
@@ -101,10 +101,10 @@ def _bodies(proto: onnx.ModelProto) -> Iterator[onnx.GraphProto | onnx.FunctionP
     yield from proto.functions
 
 
-def _keep_types(infos: list[onnx.ValueInfoProto], interface: Interface) -> None:
+def _keep_types(body: onnx.GraphProto | onnx.FunctionProto, interface: Interface) -> None:
     """Keep the types of the values that the file described, in its words unless they are wrong, and all notes."""
     kept: list[onnx.ValueInfoProto] = []
-    for info in infos:
+    for info in body.value_info:
         if info.name in interface.described:
             _forget_invented_sizes(info.type)
             told = interface.told.get(info.name)
@@ -114,9 +114,11 @@ def _keep_types(infos: list[onnx.ValueInfoProto], interface: Interface) -> None:
             info.ClearField("type")
         if info.HasField("type") or info.metadata_props or info.doc_string:
             kept.append(info)
-    if len(kept) < len(infos):
-        del infos[:]
-        infos.extend(kept)
+    known = {info.name for info in kept}
+    defined = (name for node in body.node for name in node.output if name in interface.told and name not in known)
+    kept += [onnx.ValueInfoProto(name=name, type=interface.told[name]) for name in defined]
+    del body.value_info[:]
+    body.value_info.extend(kept)
 
 
 def _forget_invented_sizes(type_: onnx.TypeProto) -> None:

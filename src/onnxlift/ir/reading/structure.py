@@ -1,7 +1,8 @@
 """Write an onnx_ir.Model as a proto whose tensors stay where they are, and that says again what the file said.
 
 1. Inputs and outputs have the types that the file declares, and the names of sizes there; an output that is declared
-   wrongly, or without a shape, has the type that inference finds. Inputs that had default values have them again.
+   wrongly has the type that inference finds, and one without a shape its rank. Inputs that had default values have
+   them again.
 2. Of the values inside, those have types that had them in the file; a size that inference invented a name for has none.
 3. Before IR version 4 every initialiser is also listed as an input, as that version demands.
 
@@ -70,8 +71,12 @@ def _declare(proto: onnx.ModelProto, interface: Interface, store: TensorStore) -
     graph = proto.graph
     for value in (*graph.input, *graph.output):
         declared = interface.types.get(value.name)
-        if declared is not None and not contradict(value.type, declared) and not _lacks_shape(declared, value.type):
-            value.type.CopyFrom(declared)
+        if declared is None or contradict(value.type, declared):
+            continue
+        axes = len(value.type.tensor_type.shape.dim) if _lacks_shape(declared, value.type) else 0
+        value.type.CopyFrom(declared)
+        if axes:
+            value.type.tensor_type.shape.dim.extend(onnx.TensorShapeProto.Dimension() for _ in range(axes))
     inputs = {value.name for value in graph.input}
     for name, tensor in interface.defaults.items():
         if name in inputs:
@@ -102,19 +107,21 @@ def _bodies(proto: onnx.ModelProto) -> Iterator[onnx.GraphProto | onnx.FunctionP
 
 
 def _keep_types(body: onnx.GraphProto | onnx.FunctionProto, interface: Interface) -> None:
-    """Keep the types of the values that the file described, in its words unless they are wrong, and all notes."""
+    """Keep the types of the values that the file described, in its words, and all notes. Drop types that are wrong."""
     kept: list[onnx.ValueInfoProto] = []
     for info in body.value_info:
         if info.name in interface.described:
             _forget_invented_sizes(info.type)
             told = interface.told.get(info.name)
-            if told is not None and not contradict(info.type, told):
+            if told is not None and contradict(info.type, told):
+                info.ClearField("type")
+            elif told is not None:
                 info.type.CopyFrom(told)
         else:
             info.ClearField("type")
         if info.HasField("type") or info.metadata_props or info.doc_string:
             kept.append(info)
-    known = {info.name for info in kept}
+    known = {info.name for info in body.value_info}
     defined = (name for node in body.node for name in node.output if name in interface.told and name not in known)
     kept += [onnx.ValueInfoProto(name=name, type=interface.told[name]) for name in defined]
     del body.value_info[:]

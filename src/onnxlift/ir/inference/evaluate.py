@@ -116,7 +116,7 @@ def _clip(attributes: Attributes, x: Array | None, low: Array | None = None, hig
 
 
 def _scatter_elements(attributes: Attributes, data: Array | None, indices: Array | None, updates: Array | None) -> Any:
-    """Where two updates meet, their order is not defined, unless they are reduced. Reductions are left to the runtime."""
+    """Where two updates meet, their order is not defined. Reductions are left to the runtime."""
     data, indices, updates = _given(data).copy(), _given(indices), _given(updates)
     if attributes.get("reduction", "none") != "none":
         raise NotEvaluated

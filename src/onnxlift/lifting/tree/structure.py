@@ -28,6 +28,8 @@ class Structure(Enum):
     """Runs of equal nodes, whatever the names say."""
     NONE = "none"
     """Nothing: all is in one class."""
+    TRANSCRIPT = "transcript"
+    """Nothing, without idioms: the graph in one class, node by node."""
 
 
 def are_names_guaranteed(model: ir.Model) -> bool:

@@ -151,7 +151,7 @@ def _is_owned_above(value: ir.Value, module: Module, model: ir.Model) -> bool:
     if not origin.is_in_state_dict or origin.is_nameless or not exporter_of(model).is_pytorch:
         return False
     at_root = "." not in (value.name or "") and not origin.is_made
-    owner = () if at_root else owner_of(value.name)
+    owner = () if at_root else owner_of(value)
     return owner is not None and len(owner) < len(module.path) and module.path[: len(owner)] == owner
 
 

@@ -8,8 +8,8 @@ While nodes are lowered, every member has a path of plain identifiers, by which 
 of such a path gets the name that the original has for it, if that is another one. Only what is written, and the keys of
 the state dict, have that name (`Module.names`); it reaches the source as a literal, or as an attribute if it is a plain
 word. Applies if the weight has this key in the file, or if PyTorch exported the file: then scopes are the names of
-modules. A name with `/` is a key only in a file of PyTorch's exporters: others part scopes by it. Does not apply to what
-PyTorch cannot hold: parameters with the name of a module's attribute, members of containers with such a name.
+modules. A name with `/` is a key only in a file of PyTorch's exporters: others part scopes by it. Does not apply to
+what PyTorch cannot hold: parameters with the name of a module's attribute, members of containers with such a name.
 """
 
 from __future__ import annotations

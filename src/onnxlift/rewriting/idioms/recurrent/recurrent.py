@@ -128,7 +128,7 @@ def _is_layer(node: ir.Node) -> bool:
 
 
 def _direction(node: ir.Node) -> str:
-    return str(attribute(node, "direction", "forward"))
+    return str(attribute(node, "direction", "forward")).lower()
 
 
 def _directions(node: ir.Node) -> int:

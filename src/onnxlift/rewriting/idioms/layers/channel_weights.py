@@ -84,7 +84,7 @@ def mark_channel_weights(model: ir.Model) -> int:
             mark_trained(value, word, _TRAINED)
             count += 1
         elif against == _QUANTISER or may_be_trained(value):
-            mark_untrained(value, against or _NOTHING)
+            mark_untrained(value, _NOTHING if against is None else against)
     return count
 
 

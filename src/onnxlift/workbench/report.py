@@ -20,6 +20,7 @@ from onnxlift.ir.writing.stream import Progress, write_stream
 from onnxlift.stages import Record
 from onnxlift.unforeseen import answered
 from onnxlift.verification.models import ModelVerification, verify_models
+from onnxlift.verification.pieces import Piece, verify_pieces
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,14 @@ class Checking:
 
     def compare(self, original: Any, result: Any) -> ModelVerification | None:
         """Compare two models; None if it is not wanted."""
-        options = {name: value for name, value in vars(self).items() if name != "wanted"}
-        return verify_models(original, result, **options) if self.wanted else None
+        return verify_models(original, result, **self._options()) if self.wanted else None
+
+    def compare_pieces(self, originals: Sequence[Piece], result: Piece) -> ModelVerification | None:
+        """Compare a model with values that others compute; None if it is not wanted."""
+        return verify_pieces(originals, result, **self._options()) if self.wanted else None
+
+    def _options(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "wanted"}
 
 
 @dataclass(frozen=True)

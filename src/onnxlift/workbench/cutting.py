@@ -83,8 +83,8 @@ def check_type(value: ir.Value, model: ir.Model) -> None:
     """Refuse a value whose type nobody knows: it cannot be an input or an output."""
     if not has_type(value) and value.name not in interface_of(model).types:
         raise OnnxLiftError(
-            f"the type of value {quote(value.name or '')} is not known, because its operator is not, so it cannot be an "
-            "input or an output. Take another value, or let the model tell the type (value_info)."
+            f"the type of value {quote(value.name or '')} is not known, because its operator is not, so it cannot be "
+            "an input or an output. Take another value, or let the model tell the type (value_info)."
         )
 
 

@@ -21,7 +21,7 @@ from onnxlift.unforeseen import answered
 from onnxlift.verification.pieces import Piece
 
 from .cutting import cut, dependent_values, nodes_between
-from .modules import nodes_of_module
+from .modules import nodes_in_gaps, nodes_of_module
 from .report import Checking, ModelReport, name_of, open_model
 from .values import MainValues, known_type, reads, type_dict
 
@@ -95,7 +95,7 @@ def extract(
         notes: list[str] = []
         name, before = name_of(source, model), _size(model)
         if module is not None:
-            nodes, inputs, outputs = _of_module(model, module)
+            nodes, inputs, outputs = _of_module(model, module, notes)
         else:
             nodes, inputs, outputs = _between(model, starts, ends, notes)
         types = {value.name or "": known_type(value) for value in (*inputs, *outputs)}
@@ -175,13 +175,20 @@ def _depending(
     return found
 
 
-def _of_module(model: ir.Model, module: str) -> Part:
+def _of_module(model: ir.Model, module: str, notes: list[str]) -> Part:
     """Return the part that a module is. Constants that are computed outside are computed inside as well."""
     graph = model.graph
     own = nodes_of_module(graph, module)
+    between = nodes_in_gaps(graph, own)
+    if between:
+        count = "1 node" if len(between) == 1 else f"{len(between)} nodes"
+        notes.append(f"{count} without the name of a module came along: they lie between nodes of this one")
+        together = {*own, *between}
+        own = [node for node in graph if node in together]
     inside = {value for node in own for value in node.outputs}
     constant = _constant_values(graph)
-    read_outside = {value for node in graph if node not in set(own) for value in reads(node)} | set(graph.outputs)
+    of_module = set(own)
+    read_outside = {value for node in graph if node not in of_module for value in reads(node)} | set(graph.outputs)
     outputs = [value for node in own for value in node.outputs if value in read_outside]
     if not outputs:
         outputs = [value for value in own[-1].outputs if value.name]

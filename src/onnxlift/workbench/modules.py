@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import onnx_ir as ir
 
 from onnxlift.errors import OnnxLiftError, quote
 from onnxlift.ir.graph.walk import inner_nodes
 from onnxlift.ir.origin.module_paths import LONGEST_NAME, told_module
 
-from .values import suggestion
+from .values import reads, suggestion
 
 
 def module_path(node: ir.Node) -> str:
@@ -46,6 +48,29 @@ def nodes_of_module(graph: ir.Graph, module: str) -> list[ir.Node]:
         )
     by_depth = sorted(known, key=lambda path: path.count("."))
     raise OnnxLiftError(f"no node is in a module {quote(wanted)}{suggestion(wanted, by_depth)}.")
+
+
+def nodes_in_gaps(graph: ir.Graph, own: Iterable[ir.Node]) -> list[ir.Node]:
+    """Return the nodes that tell no module, and lie on a path from one of the `own` nodes to another.
+
+    Optimisers write such nodes: what they made of a module's nodes is still a part of it."""
+    inside = set(own)
+    untold = [node for node in graph if node not in inside and not _tells_module(node)]
+    after = {value for node in inside for value in node.outputs}
+    for node in untold:  # in the order of the graph
+        if any(value in after for value in reads(node)):
+            after.update(node.outputs)
+    before = {value for node in inside for value in reads(node)}
+    found: list[ir.Node] = []
+    for node in reversed(untold):
+        if any(value in before for value in node.outputs):
+            before.update(reads(node))
+            found += [node] if any(value in after for value in node.outputs) else []
+    return found[::-1]
+
+
+def _tells_module(node: ir.Node) -> bool:
+    return told_module(node) is not None or "/" in (node.name or "")
 
 
 def _is_below(path: str, module: str) -> bool:

@@ -35,8 +35,8 @@ class MainValues:
         if holder is not None:
             results = ", ".join(quote(value.name) for value in holder.outputs if value.name)
             raise OnnxLiftError(
-                f"value {quote(name)} is inside node {quote(holder.name or '')} ({holder.op_type}), whose graph may run "
-                f"never, once or many times, so that outside there is no such value. What leaves it are the node's "
+                f"value {quote(name)} is inside node {quote(holder.name or '')} ({holder.op_type}), whose graph may "
+                f"run never, once or many times, so that outside there is no such value. What leaves it are the node's "
                 f"outputs: {results or 'none'}."
             )
         for function in self.model.functions.values():

@@ -117,7 +117,9 @@ def _chosen(model: ir.Model, wanted: Sequence[str], notes: list[str]) -> Iterato
                 continue
             if value.producer() is None:
                 kind = "an initialiser" if value.is_initializer() else "an input"
-                raise OnnxLiftError(f"{quote(text)} is {kind} of the model, which no node computes: it is known already.")
+                raise OnnxLiftError(
+                    f"{quote(text)} is {kind} of the model, which no node computes: it is known already."
+                )
             matching = [value]
         for value in matching:
             check_type(value, model)

@@ -21,7 +21,7 @@ from onnxlift.ir.reading.draft import unwrapped
 from onnxlift.ir.reading.weights import data_files
 from onnxlift.sizes import parse_size
 
-from .child import Limits
+from .child import ChildError, Limits
 from .compare import Comparison, as_carried
 from .given import Given, Inputs, read_given
 from .judge import Judge, compare_outputs
@@ -115,22 +115,28 @@ class _Pieces(Pair):
 
     def run_original(self, values: Mapping[str, Any]) -> str:
         self.known = dict(values)
+        return self._run_originals(self.known)
+
+    def _run_originals(self, known: dict[str, Any], folder: str = "", **how: Any) -> str:
+        """Run the originals one after the other, and add what they compute to the values that are known."""
         runtime = ""
         for number, each in enumerate(self.originals):
             reads, gives = each.piece.reads, each.piece.gives
-            own = {name: self.known[of_whole] for name, of_whole in reads.items() if of_whole in self.known}
-            write_values(self.job / f"inputs_{number}", own)
+            inputs, results = f"inputs{folder}_{number}", f"values{folder}_{number}"
+            own = {name: known[of_whole] for name, of_whole in reads.items() if of_whole in known}
+            write_values(self.job / inputs, own)
             outputs = {value.name for value in each.model.graph.outputs}
             task = {
-                "inputs": f"inputs_{number}",
-                "results": f"values_{number}",
+                "inputs": inputs,
+                "results": results,
                 "outputs": [name for name in gives if name in outputs],
                 "inside": [name for name in gives if name not in outputs],
                 "exact": self.exact,
+                **how,
             }
             runtime = run_file(self.job, each.file, task, "the original", self.limits)
-            found = read_values(self.job / f"values_{number}")
-            self.known |= {gives[name]: value for name, value in found.items()}
+            found = read_values(self.job / results)
+            known |= {gives[name]: value for name, value in found.items()}
         return runtime
 
     def own_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,5 +149,16 @@ class _Pieces(Pair):
         return compare_outputs(self.result, actual, expected, self.judge)
 
     def run_otherwise(self, values: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-        """Return nothing: the result has the nodes of the originals, so it rounds as they do."""
-        return []
+        """Return values of the originals in which only the rounding is another, each with the reason for it."""
+        ways: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+            "with and without its optimisations": (dict(values), {"optimised": True}),
+            "if inputs and weights change in their last digit": (self.judge.nudged(values), {"nudged": True}),
+        }
+        found: list[tuple[str, Mapping[str, Any]]] = []
+        for number, (reason, (known, how)) in enumerate(ways.items()):
+            try:
+                self._run_originals(known, f"_other{number}", **how)
+            except ChildError:
+                continue  # it says nothing about the rounding
+            found.append((reason, {name: known[of_whole] for name, of_whole in self.piece.gives.items()}))
+        return found

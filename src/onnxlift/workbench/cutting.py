@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import onnx_ir as ir
@@ -83,8 +83,21 @@ def check_type(value: ir.Value, model: ir.Model) -> None:
     """Refuse a value whose type nobody knows: it cannot be an input or an output."""
     if not has_type(value) and value.name not in interface_of(model).types:
         raise OnnxLiftError(
-            f"the type of value {quote(value.name or '')} is not known, because its operator is not, so it cannot be "
-            "an input or an output. Take another value, or let the model tell the type (value_info)."
+            f"nothing tells the type of value {quote(value.name or '')}, so it cannot be an input or an output. Take "
+            "another value, or let the model tell the type (value_info)."
+        )
+
+
+def unknown_ranks(values: Iterable[ir.Value]) -> Iterator[str]:
+    """Yield a note if the ranks of tensors are not known that become inputs or outputs."""
+    names = [
+        quote(value.name or "") for value in values if isinstance(value.type, ir.TensorType) and value.shape is None
+    ]
+    if names:
+        more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+        yield (
+            f"not even the number of axes is known of {', '.join(names[:3])}{more}: ONNX Runtime takes the model, but "
+            "onnx.checker wants a shape of inputs and outputs"
         )
 
 

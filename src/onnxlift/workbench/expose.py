@@ -16,7 +16,7 @@ from onnxlift.ir.inference.infer import infer
 from onnxlift.unforeseen import answered
 from onnxlift.verification.pieces import Piece
 
-from .cutting import check_type
+from .cutting import check_type, unknown_ranks
 from .extract import interface_lines
 from .report import Checking, ModelReport, name_of, open_model
 from .values import MainValues, has_type, known_type, type_dict
@@ -60,6 +60,7 @@ def expose(
         graph = model.graph
         found = list(_all(model, notes) if all else _chosen(model, wanted, notes))
         graph.outputs.extend(found)
+        notes += unknown_ranks(found)
         report = ExposeReport(
             name_of(source, model),
             model,

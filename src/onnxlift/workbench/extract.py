@@ -20,7 +20,7 @@ from onnxlift.sizes import format_bytes
 from onnxlift.unforeseen import answered
 from onnxlift.verification.pieces import Piece
 
-from .cutting import cut, dependent_values, nodes_between
+from .cutting import cut, dependent_values, nodes_between, unknown_ranks
 from .modules import nodes_in_gaps, nodes_of_module
 from .report import Checking, ModelReport, name_of, open_model
 from .values import MainValues, known_type, reads, type_dict
@@ -102,6 +102,7 @@ def extract(
         names = [value.name or "" for value in inputs], [value.name or "" for value in outputs]
         gives = {value.name or "" for value in (*inputs, *outputs) if not value.is_graph_input()}
         whole_inputs = [value.name or "" for value in model.graph.inputs]
+        notes += unknown_ranks([*inputs, *outputs])
         cut(model, nodes, inputs, outputs)
         after = _size(model)
         report = ExtractReport(
@@ -144,11 +145,11 @@ def _between(model: ir.Model, starts: Sequence[str], ends: Sequence[str], notes:
         if value not in read and value.is_graph_input():
             notes.append(f"nothing reads the input {quote(value.name or '')}; it stays, because it was asked for")
         elif value not in read:
-            asked = ", ".join(quote(output.name or "") for output in outputs)
+            asked = " or ".join(quote(output.name or "") for output in outputs[:3])
             others = ", ".join(quote(other.name or "") for other in needed) or "no input at all"
             raise OnnxLiftError(
-                f"{asked} does not depend on {quote(value.name or '')}, but on {others}: leave it out of --from, or "
-                "look whether --from and --to are the wrong way round."
+                f"nothing that leads to {asked} reads {quote(value.name or '')}, but only {others}: leave it out of "
+                "--from, or look whether --from and --to are the wrong way round."
             )
     if given and needed:
         names = ", ".join(quote(value.name or "") for value in needed)

@@ -53,6 +53,7 @@ def cut(model: ir.Model, nodes: Collection[ir.Node], inputs: Sequence[ir.Value],
     for node in [node for node in reversed(graph) if node not in nodes]:
         _forget(node, graph)
     former = {value.name for value in graph.inputs}
+    starts = [value.name for value in inputs]
     graph.inputs.clear()
     for value in inputs:
         new = value
@@ -68,20 +69,32 @@ def cut(model: ir.Model, nodes: Collection[ir.Node], inputs: Sequence[ir.Value],
     graph.outputs.extend(outputs)
     _drop_functions(model)
     _drop_opsets(model)
+    declare(model, ({*starts} & former) | ({value.name for value in outputs} - {*starts}))
+
+
+def declare(model: ir.Model, declared: Collection[str | None]) -> None:
+    """Let the model's interface be that of its graph by now. The types that the file declares hold for `declared`.
+
+    Others have the types that inference finds; if it finds no shape, those that the file tells of values inside."""
     interface = interface_of(model)
-    names = ({value.name for value in graph.inputs} & former) | (
-        {value.name for value in outputs} - {value.name for value in graph.inputs}
-    )
+    values = {value.name: value for value in (*model.graph.inputs, *model.graph.outputs)}
+    types = {name: type_ for name, type_ in interface.types.items() if name in declared and name in values}
+    for name, type_ in interface.told.items():
+        if name in values and values[name].shape is None:
+            types.setdefault(name, type_)
     model.meta[INTERFACE] = replace(
         interface,
-        types={name: type_ for name, type_ in interface.types.items() if name in names},
-        defaults={name: tensor for name, tensor in interface.defaults.items() if name in names},
+        types=types,
+        defaults={name: tensor for name, tensor in interface.defaults.items() if name in types},
+        described=interface.described - values.keys(),
+        told={name: type_ for name, type_ in interface.told.items() if name not in values},
     )
 
 
 def check_type(value: ir.Value, model: ir.Model) -> None:
     """Refuse a value whose type nobody knows: it cannot be an input or an output."""
-    if not has_type(value) and value.name not in interface_of(model).types:
+    interface = interface_of(model)
+    if not has_type(value) and value.name not in interface.types and value.name not in interface.told:
         raise OnnxLiftError(
             f"nothing tells the type of value {quote(value.name or '')}, so it cannot be an input or an output. Take "
             "another value, or let the model tell the type (value_info)."

@@ -10,13 +10,14 @@ from typing import Any
 import onnx_ir as ir
 
 from onnxlift.errors import OnnxLiftError, quote
+from onnxlift.ir.graph.interface import interface_of
 from onnxlift.ir.graph.types import ValueType
 from onnxlift.ir.graph.walk import inner_nodes
 from onnxlift.ir.inference.infer import infer
 from onnxlift.unforeseen import answered
 from onnxlift.verification.pieces import Piece
 
-from .cutting import check_type, unknown_ranks
+from .cutting import check_type, declare, unknown_ranks
 from .extract import interface_lines
 from .report import Checking, ModelReport, name_of, open_model
 from .values import MainValues, has_type, known_type, type_dict
@@ -61,6 +62,7 @@ def expose(
         found = list(_all(model, notes) if all else _chosen(model, wanted, notes))
         graph.outputs.extend(found)
         notes += unknown_ranks(found)
+        declare(model, interface_of(model).types)
         report = ExposeReport(
             name_of(source, model),
             model,

@@ -22,6 +22,7 @@ from onnxlift.sizes import format_bytes
 from onnxlift.unforeseen import answered
 from onnxlift.verification.pieces import Piece
 
+from .cutting import declare
 from .extract import interface_lines
 from .joining.connections import Connection, Pairs, find_connections, unite_sizes
 from .joining.names import name_functions, name_nodes, new_names, rename_values, values_of
@@ -146,7 +147,7 @@ class _Join:
         same = self._same_inputs(connections)
         pairs = [*connections, *same]
         united = unite_sizes(pairs, self.notes)
-        types = self._unite_types(united)
+        interfaces = self._unite_types(united)
         leaving = {each.output for each in connections} if not self.keep else set()
         kept = [value for value in outputs[0] if value not in leaving]
         weights = equal_weights(one, other, set(outputs[1]))
@@ -159,7 +160,7 @@ class _Join:
         name_nodes(one, other, self.prefixes)
         passed = self._connect(gone, outputs[1])
         self._move(kept, passed, gone)
-        self._declare(types, renamed)
+        self._declare(interfaces, renamed)
         name_apart(self.one)
         pieces = (first, inputs[0], outputs[0], outputs[0]), (second, inputs[1], outputs[1], passed)
         return [
@@ -186,8 +187,8 @@ class _Join:
                 self.notes.append(f"both models take {quote(value.name or '')}: it is one input of the result")
         return found
 
-    def _unite_types(self, united: Mapping[str, Any]) -> tuple[dict[str, onnx.TypeProto], dict[str, onnx.TypeProto]]:
-        """Give the named sizes of both models their names in the result; return the types that are declared."""
+    def _unite_types(self, united: Mapping[str, Any]) -> tuple[Interface, Interface]:
+        """Give the named sizes of both models their names in the result; return what both declare."""
         sizes = named_sizes(self.one), named_sizes(self.other)
         first, second = new_sizes(*sizes, united, self.prefixes)
         return rename_sizes(self.one, first), rename_sizes(self.other, second)
@@ -256,28 +257,21 @@ class _Join:
             if one.metadata_props.setdefault(key, text) != text:
                 self.notes.append(f"the metadata {quote(key)} differs: that of the first model stays")
 
-    def _declare(
-        self,
-        types: tuple[dict[str, onnx.TypeProto], dict[str, onnx.TypeProto]],
-        renamed: Sequence[Mapping[str, str]],
-    ) -> None:
-        """Let the result say of its interface what the files of both models said."""
-        interfaces = interface_of(self.one), interface_of(self.other)
-        seen = {value.name for value in (*self.one.graph.inputs, *self.one.graph.outputs)}
-        declared: dict[str, onnx.TypeProto] = {}
+    def _declare(self, interfaces: Sequence[Interface], renamed: Sequence[Mapping[str, str]]) -> None:
+        """Let the result say of its interface, and of values inside, what the files of both models said."""
+        types: dict[str, onnx.TypeProto] = {}
         defaults: dict[str, ir.TensorProtocol] = {}
+        told: dict[str, onnx.TypeProto] = {}
         described: set[str] = set()
-        for interface, of_model, names in zip(interfaces, types, renamed, strict=True):
-            for name, type_ in of_model.items():
-                declared.setdefault(names.get(name, name), type_)
+        for interface, names in zip(interfaces, renamed, strict=True):
+            for all_, own in ((types, interface.types), (told, interface.told)):
+                for name, type_ in own.items():
+                    all_.setdefault(names.get(name, name), type_)
             for name, tensor in interface.defaults.items():
                 defaults.setdefault(names.get(name, name), tensor)
             described.update(names.get(name, name) for name in interface.described)
-        self.one.meta[INTERFACE] = Interface(
-            {name: type_ for name, type_ in declared.items() if name in seen},
-            {name: tensor for name, tensor in defaults.items() if name in seen},
-            frozenset(described),
-        )
+        self.one.meta[INTERFACE] = Interface(types, defaults, frozenset(described), told)
+        declare(self.one, types)
 
 
 def _form(type_: ValueType) -> list[int | None] | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 
 import onnx
 import onnx_ir as ir
 
-from onnxlift.ir.graph.interface import interface_of
+from onnxlift.ir.graph.interface import Interface, interface_of
 from onnxlift.ir.graph.types import Dim
 from onnxlift.ir.inference.infer import is_invented_size
 
@@ -22,7 +23,8 @@ Renaming = Callable[[str], int | str]
 def named_sizes(model: ir.Model) -> set[str]:
     """Return the names of sizes that a model declares, and those in its formulas."""
     texts = {size for value in values_of(model.graph) for size in _texts(value)}
-    for type_ in interface_of(model).types.values():
+    interface = interface_of(model)
+    for type_ in (*interface.types.values(), *interface.told.values()):
         texts.update(size.dim_param for size in _dims(type_) if size.dim_param)
     words = {word for text in texts for word in _WORD.findall(text)}
     return {text for text in texts | words if not is_invented_size(text)} - _FUNCTIONS
@@ -56,26 +58,32 @@ def _renaming(names: Mapping[str, int | str]) -> Renaming:
     return renamed
 
 
-def rename_sizes(model: ir.Model, renaming: Renaming) -> dict[str, onnx.TypeProto]:
-    """Rename the sizes of all values in place; return the types of the interface with the new sizes.
+def rename_sizes(model: ir.Model, renaming: Renaming) -> Interface:
+    """Rename the sizes of all values in place; return what the file says of the interface, with the new sizes.
 
     Sizes that inference has named are forgotten: in another model it uses the same names for others."""
     for value in values_of(model.graph):
         if value.shape is not None and any(True for _ in _texts(value)):
             sizes = [size if isinstance(size, int) else size.value for size in value.shape]
             value.shape = ir.Shape([_renamed(size, renaming) for size in sizes])
-    types: dict[str, onnx.TypeProto] = {}
-    for name, declared in interface_of(model).types.items():
-        types[name] = onnx.TypeProto()
-        types[name].CopyFrom(declared)
-        for size in _dims(types[name]):
-            if size.dim_param:
-                new = renaming(size.dim_param)
-                if isinstance(new, int):
-                    size.dim_value = new
-                else:
-                    size.dim_param = new
-    return types
+    interface = interface_of(model)
+    return replace(
+        interface,
+        types={name: _with_sizes(type_, renaming) for name, type_ in interface.types.items()},
+        told={name: _with_sizes(type_, renaming) for name, type_ in interface.told.items()},
+    )
+
+
+def _with_sizes(declared: onnx.TypeProto, renaming: Renaming) -> onnx.TypeProto:
+    type_ = onnx.TypeProto()
+    type_.CopyFrom(declared)
+    for size in _dims(type_):
+        new = renaming(size.dim_param) if size.dim_param else ""
+        if isinstance(new, int):
+            size.dim_value = new
+        elif new:
+            size.dim_param = new
+    return type_
 
 
 def _renamed(size: int | str | None, renaming: Renaming) -> int | str | None:

@@ -69,6 +69,11 @@ class ModelReport:
     def __bool__(self) -> bool:
         return self.passed
 
+    @property
+    def why_not_written(self) -> str:
+        """What to tell of a result that is not written, because it has not passed."""
+        return "--no-verify writes it all the same"
+
     def proto(self) -> onnx.ModelProto:
         """Return the result as a ModelProto. Beyond 2 GiB there is none: save it."""
         with answered():

@@ -69,10 +69,12 @@ def sharpened(
         return declared, False
     shape = _more_exact(found.shape, old.shape)
     new = onnx.helper.make_tensor_type_proto(int(value.type.dtype), shape)
-    new.denotation = declared.denotation
+    if declared.denotation:
+        new.denotation = declared.denotation
     if new.tensor_type.HasField("shape") and old.shape is not None and len(old.shape) == len(shape or ()):
         for size, former in zip(new.tensor_type.shape.dim, declared.tensor_type.shape.dim, strict=True):
-            size.denotation = former.denotation
+            if former.denotation:
+                size.denotation = former.denotation
     if contradict(new, declared) or _differ(found.shape, old.shape, symbols):
         text = ValueType(old.dtype, old.shape)
         notes.append(f"{quote(value.name or '')} is declared as {text}, and inference finds {found}")

@@ -237,3 +237,11 @@ def test_the_report_is_plain_data() -> None:
         }
     ]
     assert (facts["unknown"], facts["sharpened"]) == ([], ["y"])
+
+
+def test_an_output_that_is_an_input_has_the_type_of_the_input() -> None:
+    model = parsed("g (float[n, 4] x) => (float[n, 4] y, float[n, 4] x) { y = Neg(x) }")
+    model.graph.output[1].type.tensor_type.ClearField("shape")
+    report = infer(model)
+    assert types(report)["x"] == "float32 (n, 4)"
+    assert [dims(value) for value in report.proto().graph.output] == [["n", 4], ["n", 4]]

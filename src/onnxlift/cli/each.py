@@ -159,7 +159,7 @@ def _change(
     if path is not None and report.passed:
         written = report.save(path, force=target.force, external_data=target.external_data)
     elif path is not None:
-        lines.append("  not written    --no-verify writes it all the same")
+        lines.append(f"  not written    {report.why_not_written}")
     lines += [f"  wrote          {file}" for file in written]
     data["written"] = [str(file) for file in written]
     return Outcome(report.passed, data, "\n".join(lines))

@@ -142,7 +142,7 @@ def verify_models(
             model_file(result, data_files(second), job, "result"),
         )
         limits = Limits(timeout, None if memory is None else parse_size(memory))
-        pair = _Pair(job, first, second, models, limits, Judge(first.graph, rtol, atol))
+        pair = Pair(job, first, second, models, limits, Judge(first.graph, rtol, atol))
         return pair.compare(given, title(original, "the original"), title(result, "the result"))
 
 
@@ -151,7 +151,7 @@ def title(source: Any, otherwise: str) -> str:
     return Path(source).name if isinstance(source, str | os.PathLike) else otherwise
 
 
-class _Pair:
+class Pair:
     """Two models in the folder `job`, where they find their inputs and leave their outputs."""
 
     def __init__(
@@ -170,11 +170,10 @@ class _Pair:
         self.judge = judge
         self.runtime = ""
         self.notes: list[str] = []
-        nodes = (node for region in regions(original) for node in region.graph)
-        self.exact = any(node.op_type in FACTORS for node in nodes)
+        self.exact = multiplies_bytes(original)
 
     def compare(self, given: Given, original: str, result: str) -> ModelVerification:
-        problems = [*self._match("input"), *self._match("output")]
+        problems = list(self.problems())
         runs: list[Run] = []
         if not problems:
             values = self._first(given)
@@ -189,6 +188,11 @@ class _Pair:
                 else:
                     runs.append(self._run(others))
         return ModelVerification(original, result, self.runtime, tuple(runs), tuple(problems), tuple(self.notes))
+
+    def problems(self) -> Iterator[str]:
+        """Yield what cannot match, whatever the inputs are."""
+        yield from self._match("input")
+        yield from self._match("output")
 
     def _match(self, kind: str) -> Iterator[str]:
         """Yield what keeps the inputs (or outputs) of the two models from being the same."""
@@ -237,20 +241,28 @@ class _Pair:
 
     def _refusal(self, values: Mapping[str, Any]) -> ChildError | None:
         """Run the original on these inputs; return its error, or None if it takes them."""
-        write_values(self.job / "inputs", values)
         try:
-            self.runtime = self._run_model(0, "inputs", "original")
+            self.runtime = self.run_original(values)
         except ChildError as error:
             if not error.refused:
                 raise
             return error
         return None
 
+    def run_original(self, values: Mapping[str, Any]) -> str:
+        """Run the original on these inputs, keep what it computes, and return the name of the runtime."""
+        write_values(self.job / "inputs", values)
+        return self._run_model(0, "inputs", "original")
+
+    def own_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the inputs of the result, if these are those of the original, which has just run on them."""
+        partners = self._partner("input")
+        return {partners[name]: value for name, value in values.items()}
+
     def _run(self, values: Mapping[str, Any]) -> Run:
         """Run the result on inputs on which the original has just run, and compare."""
         described = {name: describe(value) for name, value in values.items()}
-        partners = self._partner("input")
-        write_values(self.job / "own_inputs", {partners[name]: value for name, value in values.items()})
+        write_values(self.job / "own_inputs", self.own_inputs(values))
         try:
             runtime = self._run_model(1, "own_inputs", "result")
         except ChildError as error:
@@ -259,19 +271,20 @@ class _Pair:
             return Run(described, (), f"the original runs on this, and the result does not: {error}")
         if runtime != self.runtime:
             self.notes.append(f"the result was run by {runtime}")
-        outputs = self._compare()
+        outputs = self.compared()
         if not all(each.passed for each in outputs) and not self.judge.is_given:
-            self.judge.others = self._run_otherwise(values)
-            outputs = self._compare()
+            self.judge.others = self.run_otherwise(values)
+            outputs = self.compared()
             self.judge.others = []
         return Run(described, outputs)
 
-    def _compare(self) -> tuple[Comparison, ...]:
+    def compared(self) -> tuple[Comparison, ...]:
+        """Compare the outputs that both have left."""
         expected, found = read_values(self.job / "original"), read_values(self.job / "result")
         actual = {name: as_carried(found[own]) for name, own in self._partner("output").items()}
         return compare_outputs(self.original, actual, expected, self.judge)
 
-    def _run_otherwise(self, values: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    def run_otherwise(self, values: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
         """Return outputs of the original in which only the rounding is another, each with the reason for it."""
         write_values(self.job / "nudged", self.judge.nudged(values))
         ways: dict[str, dict[str, Any]] = {
@@ -288,27 +301,28 @@ class _Pair:
         return found
 
     def _run_model(self, which: int, inputs: str, results: str, **more: Any) -> str:
-        """Run one of the models; return the name of the runtime. If ONNX Runtime crashes, run onnx's evaluator."""
-        file, graph = self.files[which], (self.original, self.result)[which]
-        task = {
-            "side": "reference",
-            "model": str(file.path),
-            "folder": str(file.folder),
-            "inputs": inputs,
-            "results": results,
-            "outputs": _names(graph, "output"),
-            "inside": [],
-            "exact": self.exact,
-            **more,
-        }
-        who = ("the original", "the result")[which]
-        try:
-            answer = run_child(self.job, {**task, "runtime": ""}, who, self.limits)
-        except ChildError as error:
-            if not error.crashed:
-                raise
-            answer = run_child(self.job, {**task, "runtime": "onnx.reference"}, who, self.limits)
-        return str(answer["runtime"])
+        graph, who = ((self.original, "the original"), (self.result, "the result"))[which]
+        task = {"inputs": inputs, "results": results, "outputs": _names(graph, "output"), "exact": self.exact, **more}
+        return run_file(self.job, self.files[which], task, who, self.limits)
+
+
+def run_file(job: Path, file: ModelFile, task: Mapping[str, Any], who: str, limits: Limits) -> str:
+    """Run a model in a child; return the name of the runtime. If ONNX Runtime crashes, onnx's evaluator runs it.
+
+    The task names the files of inputs and results, the outputs, and perhaps values `inside` that are wanted as well."""
+    task = {"side": "reference", "model": str(file.path), "folder": str(file.folder), "inside": [], **task}
+    try:
+        answer = run_child(job, {**task, "runtime": ""}, who, limits)
+    except ChildError as error:
+        if not error.crashed:
+            raise
+        answer = run_child(job, {**task, "runtime": "onnx.reference"}, who, limits)
+    return str(answer["runtime"])
+
+
+def multiplies_bytes(model: ir.Model) -> bool:
+    """Tell whether the model has products of bytes, which not every processor computes exactly."""
+    return any(node.op_type in FACTORS for region in regions(model) for node in region.graph)
 
 
 def _names(graph: ir.Graph, kind: str) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -21,6 +22,7 @@ from onnxlift.ir.writing.stream import Progress, write_stream
 from onnxlift.stages import Record
 from onnxlift.unforeseen import answered
 from onnxlift.verification.models import ModelVerification, verify_models
+from onnxlift.verification.pieces import Piece, verify_pieces
 
 
 @dataclass(frozen=True)
@@ -39,16 +41,28 @@ class Checking:
 
     def compare(self, original: Any, result: Any) -> ModelVerification | None:
         """Compare two models; None if it is not wanted."""
-        if not self.wanted:
-            return None
-        options = {name: value for name, value in vars(self).items() if name != "wanted"}
-        try:
-            return verify_models(original, result, **options)
-        except VerifyError as error:
-            text = f"{error} Or leave out the comparison (--no-verify, verify=False)."
-            raise VerifyError(
-                f"the result could not be compared with the original, so it is not given: {text}"
-            ) from error
+        with _told():
+            return verify_models(original, result, **self._options()) if self.wanted else None
+
+    def compare_pieces(self, originals: Sequence[Piece], result: Piece) -> ModelVerification | None:
+        """Compare a model with values that others compute; None if it is not wanted."""
+        with _told():
+            return verify_pieces(originals, result, **self._options()) if self.wanted else None
+
+    def _options(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "wanted"}
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Say of an error in comparing two models that the result is not given because of it."""
+    try:
+        yield
+    except VerifyError as error:
+        raise VerifyError(
+            f"the result could not be compared with the original, so it is not given: {error} Or leave out the "
+            "comparison (--no-verify, verify=False)."
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -70,6 +84,11 @@ class ModelReport:
 
     def __bool__(self) -> bool:
         return self.passed
+
+    @property
+    def why_not_written(self) -> str:
+        """What to tell of a result that is not written, because it has not passed."""
+        return "--no-verify writes it all the same"
 
     def proto(self) -> onnx.ModelProto:
         """Return the result as a ModelProto. Beyond 2 GiB there is none: save it."""

@@ -14,6 +14,7 @@
 8. A negative size in a declared shape becomes an unknown size, which is what exporters mean by it.
 9. Types that onnx-ir cannot hold (maps) are taken out, and kept beside the graph.
 10. Attributes whose names begin with `__`, which ONNX leaves to runtimes for notes of their own, are dropped.
+11. An output that is an input, which no node computes, is declared as that input is: onnx-ir keeps one type of both.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ def run(draft: Draft) -> int:
     """Apply the rules above to the proto."""
     model = draft.proto
     _plain_domains(model)
+    _declare_passed_inputs(model.graph)
     draft.unheld_types = {
         value.name: _copy_type(value.type)
         for value in (*model.graph.input, *model.graph.output)
@@ -88,6 +90,13 @@ def _plain_domains(model: onnx.ModelProto) -> None:
             entry.domain = plain_domain(entry.domain)
 
 
+def _declare_passed_inputs(graph: onnx.GraphProto) -> None:
+    inputs = {value.name: value for value in graph.input}
+    for output in graph.output:
+        if output.name in inputs:
+            output.type.CopyFrom(inputs[output.name].type)
+
+
 def _inputs_are_not_initializers(graph: onnx.GraphProto) -> None:
     constants = {tensor.name for tensor in graph.initializer}
     constants.update(tensor.values.name for tensor in graph.sparse_initializer)
@@ -98,7 +107,7 @@ def _inputs_are_not_initializers(graph: onnx.GraphProto) -> None:
 
 
 class _Preparer:
-    """The rules 2 to 5 and 7 to 10, applied to a graph or function and to the subgraphs inside it."""
+    """The rules 2 to 5 and 7 to 11, applied to a graph or function and to the subgraphs inside it."""
 
     def __init__(self, model: onnx.ModelProto, store: TensorStore, *, keep_notes: bool) -> None:
         self.model = model
@@ -132,6 +141,7 @@ class _Preparer:
         self.nodes(graph.node)
 
     def subgraph(self, graph: onnx.GraphProto) -> None:
+        _declare_passed_inputs(graph)
         inputs = {value.name for value in graph.input}
         for kind in (graph.initializer, graph.sparse_initializer):
             if any(_tensor_name(tensor) in inputs for tensor in kind):

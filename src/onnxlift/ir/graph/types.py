@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +17,8 @@ Kind = Literal["tensor", "sequence", "optional", "map", "list of maps"]
 
 ONNX_TYPE = "onnx_type"
 """Key in `Value.meta` of a TypeProto that onnx-ir has no type for (a map)."""
+
+_INVENTED = re.compile(r"\bunk__\d+\b")  # a size that inference has named, alone or in a formula
 
 DataType = ir.DataType
 
@@ -131,7 +134,7 @@ def shape_text(shape: tuple[Dim, ...] | None) -> str:
 
 
 def _dim_text(dim: Dim) -> str:
-    return "?" if dim is None or str(dim).startswith("unk__") else str(dim)
+    return "?" if dim is None or _INVENTED.search(str(dim)) else str(dim)
 
 
 def type_of(value: ir.Value | None) -> ValueType:

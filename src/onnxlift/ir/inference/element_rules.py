@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 
+import onnx_ir as ir
+
 from onnxlift.ir.graph.shapes import MAX_ELEMENTS, Dim, Element, Elements, shape_of
 from onnxlift.ir.graph.types import INTEGERS
 
@@ -146,6 +148,17 @@ def _where(n: NodeView) -> Elements:
     return tuple(pick(*elements) for elements in zip(*parts, strict=True))
 
 
+def _constant(n: NodeView) -> Elements:
+    """Return the elements of a Constant node: normal form makes initialisers of these, but not every model is in it."""
+    tensor = n.attribute("value", None)
+    if tensor is None:
+        numbers = n.attribute("value_ints", None)
+        return (n.attribute("value_int"),) if numbers is None else numbers
+    if tensor.dtype not in INTEGERS | {ir.DataType.BOOL} or len(tensor.shape) > 1 or tensor.size > MAX_ELEMENTS:
+        raise Unknown
+    return tuple(int(element) for element in tensor.numpy().reshape(-1))
+
+
 def _constant_of_shape(n: NodeView) -> Elements:
     sizes = n.elements(0)
     value = n.attribute("value", None)
@@ -243,6 +256,7 @@ RULES: dict[str, Callable[[NodeView], Elements]] = {
     "Or": _logical(lambda a, b: a | b),
     "Not": _not,
     "Where": _where,
+    "Constant": _constant,
     "ConstantOfShape": _constant_of_shape,
     "Expand": _expand,
     "ReduceProd": _reduction(symbolic.multiply, 1),

@@ -278,7 +278,7 @@ class Inference:
                 continue
             proto.input[i] = f"i{i}"
             types[f"i{i}"] = _type_proto(value)
-            tensor = constant(value)
+            tensor = _tensor(value)
             if tensor is not None and tensor.nbytes <= _MAX_CONSTANT_BYTES:
                 constants[f"i{i}"] = ir.serde.serialize_tensor(tensor)
         names = {f"o{i}": value.name for i, value in enumerate(node.outputs)}
@@ -399,6 +399,15 @@ def _type_proto(value: ir.Value) -> onnx.TypeProto:
     if value.shape is not None:
         ir.serde.serialize_shape_into(proto, value.shape)
     return proto
+
+
+def _tensor(value: ir.Value) -> ir.TensorProtocol | None:
+    """Return the tensor of an initialiser, or of a Constant node."""
+    node = value.producer()
+    if node is None or node.op_type != "Constant" or node.domain:
+        return constant(value)
+    attribute = node.attributes.get("value")
+    return None if attribute is None or attribute.is_ref() else attribute.as_tensor()
 
 
 def _is_static(value: ir.Value) -> bool:

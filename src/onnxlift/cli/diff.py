@@ -16,9 +16,7 @@ _ASPECTS = "interface, names (of inputs, outputs and sizes), nodes, weights, ops
 def diff(
     a: Annotated[str, typer.Argument(metavar="A", help="An ONNX model, or - for standard input.")],
     b: Annotated[str, typer.Argument(metavar="B", help="The model to compare it with, or - for standard input.")],
-    show_all: Annotated[
-        bool, typer.Option("--all", help="List each node and weight, also if there are many.")
-    ] = False,
+    show_all: Annotated[bool, typer.Option("--all", help="List each node and weight, also if there are many.")] = False,
     ignore: Annotated[
         list[str] | None,
         typer.Option("--ignore", metavar="ASPECT", help=f"What does not count: {_ASPECTS}. Repeatable."),
@@ -59,9 +57,7 @@ def diff(
         raise OnnxLiftError("standard input holds one model: name a file for the other.")
     sources = [sys.stdin.buffer.read() if name == STANDARD else Path(name) for name in (a, b)]
     with progress(f"diff {a} {b}"):
-        report = run(
-            *sources, rtol=rtol or 0.0, atol=atol or 0.0, ignore=ignore or (), only=only or (), source=source
-        )
+        report = run(*sources, rtol=rtol or 0.0, atol=atol or 0.0, ignore=ignore or (), only=only or (), source=source)
     outcome = Outcome(report.same, report.to_dict(), report.text(show_all=show_all))
     outcome.show("diff", a, json=json, quiet=quiet)
     if not report.same:

@@ -44,7 +44,8 @@ class NodeChange:
     """A node that is added, removed, moved to another place, or changed.
 
     `a` and `b` are its names in the two models. `module` is the module that it is in, as far as the file tells, and
-    `graph` the subgraph or function; "" for the main graph."""
+    `graph` the subgraph or function; "" for the main graph. `place` says between which others a node is that only one
+    of the models has."""
 
     kind: Kind
     operator: str
@@ -53,6 +54,7 @@ class NodeChange:
     module: str = ""
     graph: str = ""
     details: tuple[Detail, ...] = ()
+    place: str = ""
 
     def mirrored(self) -> Self:
         details = tuple(detail.mirrored() for detail in self.details)
@@ -94,7 +96,7 @@ class WeightChange:
 
 @dataclass(frozen=True)
 class Size:
-    """How large a model is: all nodes but constants, subgraphs and functions included; its constants, and their bytes."""
+    """How large a model is: its nodes but for constants, subgraphs and functions included; its constants, and bytes."""
 
     nodes: int
     weights: int

@@ -18,7 +18,7 @@ from onnxlift.errors import quote
 
 from .changes import Detail, Kind, NodeChange, Renamed
 from .labels import Keys, Labels, Table
-from .matching import Borders, Matching
+from .matching import Borders, Matching, matched
 from .moving import moved_items
 from .operands import input_name, lined_up
 from .places import is_made_up_name, module_of_item
@@ -59,23 +59,28 @@ class Comparer:
         self.keys: tuple[Keys, Keys] = ({}, {})
         """What stands for each value that has been compared: equal for values that are the same."""
         self.makers: tuple[dict[ir.Value, tuple[Item, int]], dict[ir.Value, tuple[Item, int]]] = ({}, {})
+        self.readers: tuple[dict[ir.Value, list[tuple[Item, int]]], ...] = ({}, {})
         self.partner: tuple[dict[Item, Item], dict[Item, Item]] = ({}, {})
         self.loose: set[Item] = set()
         """Items that are added, removed or moved."""
         self._scopes = 0
 
     def compare(
-        self, bodies: tuple[Body, Body], opsets: tuple[Mapping[str, int], Mapping[str, int]], borders: Borders, where: str
+        self,
+        bodies: tuple[Body, Body],
+        opsets: tuple[Mapping[str, int], Mapping[str, int]],
+        borders: Borders,
+        where: str,
     ) -> None:
         """Compare two graphs, and all that is inside them."""
         labels = (Labels(self.sides[0], self.table, opsets[0]), Labels(self.sides[1], self.table, opsets[1]))
-        matching = Matching(bodies, labels, borders)
-        matching.run()
+        matching = matched(bodies, labels, borders)
         moved = self._meet_again(matching)
         self.found.matched += len(matching.partner[0])
         for side in (0, 1):
             self.partner[side].update(matching.partner[side])
             self.makers[side].update(bodies[side].maker)
+            self.readers[side].update(bodies[side].readers)
             self.loose.update(matching.left(side))
         self.loose.update(moved, (matching.partner[0][item] for item in moved))
         self._agree(matching)
@@ -259,13 +264,28 @@ class Comparer:
 
     def _single(self, item: Item, side: int, where: str) -> None:
         module = module_of_item(self.sides[side], item)
-        kind: Kind = "added" if side else "removed"
-        names = (None, item.node.name) if side else (item.node.name, None)
-        self.found.nodes.append(NodeChange(kind, item.title, *names, module, where))
+        place = self._place(item, side)
+        name = item.node.name
+        if side:
+            change = NodeChange("added", item.title, None, name, module, where, place=place)
+        else:
+            change = NodeChange("removed", item.title, name, None, module, where, place=place)
+        self.found.nodes.append(change)
 
-    def _inside(
-        self, a: Item, b: Item, opsets: tuple[Mapping[str, int], Mapping[str, int]], where: str
-    ) -> None:
+    def _place(self, item: Item, side: int) -> str:
+        """Say in words what a node reads, and what reads it."""
+        read = [value for value in item.operands if value is not None and self.sides[side].tensor(value) is None]
+        sources = list(dict.fromkeys(self._told(value, side) or "" for value in read))
+        readers = [
+            f"{reader.title} {quote(reader.node.name or '')}"
+            for value in item.outputs
+            for reader, _ in self.readers[side].get(value, ())
+        ]
+        readers += [f"output {quote(value.name or '')}" for value in item.outputs if value.is_graph_output()]
+        parts = [("after", sources), ("before", list(dict.fromkeys(readers)))]
+        return ", ".join(f"{word} {_few(found)}" for word, found in parts if found)
+
+    def _inside(self, a: Item, b: Item, opsets: tuple[Mapping[str, int], Mapping[str, int]], where: str) -> None:
         """Compare the subgraphs of two matched items: those of one attribute, by their order."""
         for name in sorted({*a.bodies, *b.bodies}):
             for graph_a, graph_b in zip_longest(a.bodies.get(name, ()), b.bodies.get(name, ())):
@@ -275,4 +295,10 @@ class Comparer:
                 inputs = [(place, place) for place in range(min(len(body.inputs) for body in bodies))]
                 outputs = [(place, place) for place in range(min(len(body.outputs) for body in bodies))]
                 inside = f"{name} of {b.title} {quote(b.node.name or '')}"
-                self.compare(bodies, opsets, Borders(inputs, outputs, self.keys), f"{inside}, {where}" if where else inside)
+                self.compare(
+                    bodies, opsets, Borders(inputs, outputs, self.keys), f"{inside}, {where}" if where else inside
+                )
+
+
+def _few(texts: list[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"{texts[0]} and {len(texts) - 1} more"

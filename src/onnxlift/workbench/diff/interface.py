@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -56,7 +57,8 @@ def _port(name: str, type_: onnx.TypeProto) -> Port:
 def _size(dim: onnx.TensorShapeProto.Dimension) -> int | str:
     if dim.HasField("dim_value") and dim.dim_value >= 0:
         return int(dim.dim_value)
-    return dim.dim_param or "?"
+    name = str(dim.dim_param)
+    return "?" if not name or re.fullmatch(r"unk__\d+", name) else name  # tf2onnx numbers what it does not know
 
 
 def paired(a: Sequence[Port], b: Sequence[Port]) -> Pairs:
@@ -135,8 +137,8 @@ def default_changes(a: ir.Model, b: ir.Model, pairs: Pairs) -> Iterator[Fact]:
         if found_a is None and found_b is None:
             continue
         if found_a is None or found_b is None:
-            text = [None if each is None else default_text(each) for each in (found_a, found_b)]
-            yield Fact(f"default of input {name_a!r}", *text)
+            text_a, text_b = (None if each is None else default_text(each) for each in (found_a, found_b))
+            yield Fact(f"default of input {name_a!r}", text_a, text_b)
         elif not _equal(found_a, found_b):
             yield Fact(f"default of input {name_a!r}", default_text(found_a), default_text(found_b))
 

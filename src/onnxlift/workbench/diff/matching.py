@@ -6,7 +6,8 @@
    operator in the same place.
 3. The same again with weaker labels: weights count only by type and shape, and at last the operator alone.
 4. What is left is aligned by order in the gaps between matched nodes.
-5. A node whose neighbours are all matched with those of a node of another operator has been replaced by it.
+5. Where two equal nodes follow each other and one is gone, it is the one whose neighbours say so.
+6. A node whose neighbours are all matched with those of a node of another operator has been replaced by it.
 
 Every step takes about linear time.
 """
@@ -22,6 +23,7 @@ import onnx_ir as ir
 from .alignment import common_subsequence, longest_rising
 from .labels import Keys, Labels
 from .numbers import is_setting
+from .ordering import canonical_order
 from .view import Body, Item, Level
 
 WEIGHTY = 16
@@ -41,10 +43,30 @@ class Borders:
     outer: tuple[Keys, Keys] = field(default_factory=lambda: ({}, {}))
 
 
+def matched(graphs: Graphs, labels: tuple[Labels, Labels], borders: Borders) -> Matching:
+    """Match the items of two graphs.
+
+    What a node computes counts for more than what becomes of it. If that leaves faults, the opposite is tried, too:
+    where a block is repeated, a block that is gone looks like the last one from the one end, and like the first one
+    from the other."""
+    matching = Matching(graphs, labels, borders)
+    matching.run()
+    faults = matching.faults()
+    if faults > 1:
+        other = Matching(graphs, labels, borders, backward_first=True)
+        other.run()
+        if other.faults() < faults:
+            return other
+    return matching
+
+
 class Matching:
     """Pairs of items of two graphs."""
 
-    def __init__(self, graphs: Graphs, labels: tuple[Labels, Labels], borders: Borders) -> None:
+    def __init__(
+        self, graphs: Graphs, labels: tuple[Labels, Labels], borders: Borders, *, backward_first: bool = False
+    ) -> None:
+        self.backward_first = backward_first
         self.graphs = graphs
         self.labels = labels
         self.borders = borders
@@ -61,11 +83,17 @@ class Matching:
         for level in Level:
             self._by_labels(level)
             if self._is_done():
-                return
+                break
         for level in Level:
             self._align(level)
             self._spread(level, anew=True)
+        self._repair()
         self._replaced()
+
+    def faults(self) -> int:
+        """Return how many items have no match, and how many edges of the others go elsewhere."""
+        left = sum(len(self.left(side)) for side in (0, 1))
+        return left + sum(self._wrong_sources(a, b, 0) for a, b in self.partner[0].items())
 
     def _is_done(self) -> bool:
         return any(len(found) == len(body.items) for found, body in zip(self.partner, self.graphs, strict=True))
@@ -87,12 +115,15 @@ class Matching:
             lambda side, item: forward[side][item],
             lambda side, item: backward[side][item],
         ]
+        if self.backward_first:
+            kinds[1:] = kinds[:0:-1]
         if level is Level.EXACT:
             kinds.insert(2, self._weighty)
         for kind in kinds:
             self._unique(kind)
             self._spread(level, anew=kind is kinds[0])
-        self._ties(kinds[0], level)
+        for kind in kinds[:2]:
+            self._ties(kind, level)
 
     def _forward(self, level: Level) -> tuple[dict[Item, int], dict[Item, int]]:
         found = []
@@ -209,7 +240,7 @@ class Matching:
                     classes.setdefault(label, ({}, {}))[side][item] = None
         for found_a, found_b in classes.values():
             if len(found_a) == len(found_b) == 1:
-                self._try(*found_a, *found_b, level)
+                self._try(next(iter(found_a)), next(iter(found_b)), level)
 
     # By order
 
@@ -217,7 +248,8 @@ class Matching:
         """Match what is left by order, in the gaps between what is matched."""
         if self._is_done():
             return
-        order_a, order_b = (canonical_order(body) for body in self.graphs)
+        ranks = self._forward(Level.SHAPED)
+        order_a, order_b = (canonical_order(body, rank) for body, rank in zip(self.graphs, ranks, strict=True))
         place_b = {item: place for place, item in enumerate(order_b)}
         matched = [place for place, item in enumerate(order_a) if item in self.partner[0]]
         rising = longest_rising([place_b[self.partner[0][order_a[place]]] for place in matched])
@@ -231,6 +263,68 @@ class Matching:
             for i, j in common_subsequence(labels_a, labels_b):
                 self.pair(gap_a[i], gap_b[j])
             start_a, start_b = end_a + 1, end_b + 1
+
+    # Second thoughts
+
+    def _repair(self) -> None:
+        """Exchange a matched item for its neighbour without a match, if fewer edges are wrong then.
+
+        If the first of two equal nodes in a row is gone, the second one computes what the first did, and is taken for
+        it. But whatever read the first or the second may tell otherwise."""
+        for side in (0, 1):
+            left = deque(self.left(side))
+            for _ in range(4 * len(left)):
+                if not left:
+                    break
+                item = left.popleft()
+                other = next((each for each in self._like(item, side) if self._exchange(item, each, side)), None)
+                if other is not None:
+                    left.append(other)
+        self._new.clear()
+
+    def _like(self, item: Item, side: int) -> list[Item]:
+        """Return the matched neighbours with the same label."""
+        body, label = self.graphs[side], self.labels[side].local(item, Level.EXACT)
+        near = [body.maker[value][0] for value in item.operands if value in body.maker]
+        near += [reader for value in item.outputs for reader, _ in body.readers.get(value, ())]
+        matched = [each for each in dict.fromkeys(near) if each in self.partner[side]]
+        return [each for each in matched if self.labels[side].local(each, Level.EXACT) == label]
+
+    def _exchange(self, item: Item, other: Item, side: int) -> bool:
+        """Give `item` the match of `other`, if that is better."""
+        match = self.partner[side][other]
+        before = self._wrong(other, side)
+        self._rematch(item, other, match, side)
+        if self._wrong(item, side) < before:
+            return True
+        self._rematch(other, item, match, side)
+        return False
+
+    def _rematch(self, item: Item, other: Item, match: Item, side: int) -> None:
+        del self.partner[side][other]
+        self.pair(*((item, match) if side == 0 else (match, item)))
+
+    def _wrong(self, item: Item, side: int) -> int:
+        """Return how many edges of a matched pair go elsewhere on the other side, nodes without a match left aside."""
+        match = self.partner[side][item]
+        wrong = self._wrong_sources(item, match, side)
+        for reader in self._known_readers(item, side):
+            wrong += self._wrong_sources(reader, self.partner[side][reader], side)
+        for reader in self._known_readers(match, 1 - side):
+            partner = self.partner[1 - side][reader]
+            wrong += self._wrong_sources(partner, reader, side)
+        return wrong
+
+    def _known_readers(self, item: Item, side: int) -> list[Item]:
+        readers = [reader for value in item.outputs for reader, _ in self.graphs[side].readers.get(value, ())]
+        return [reader for reader in dict.fromkeys(readers) if reader in self.partner[side]]
+
+    def _wrong_sources(self, item: Item, match: Item, side: int) -> int:
+        own = [self._source(value, side) for value in item.operands if value is not None]
+        others = [self._source(value, 1 - side) for value in match.operands if value is not None]
+        if item.is_commutative:
+            own, others = sorted(own, key=str), sorted(others, key=str)
+        return sum(x is not None is not y and x != y for x, y in zip(own, others, strict=False))
 
     # Replaced operators
 
@@ -250,7 +344,9 @@ class Matching:
     def _place(self, item: Item, side: int) -> Hashable:
         """Return where an item stands, by its first input and its readers; None if a neighbour has no match."""
         body = self.graphs[side]
-        sources = [value for value in item.operands if value is not None and self.labels[side].side.tensor(value) is None]
+        sources = [
+            value for value in item.operands if value is not None and self.labels[side].side.tensor(value) is None
+        ]
         made = [self._source(value, side) for value in sources]
         readers = [
             (self._number(reader, side), place)
@@ -279,25 +375,3 @@ class Matching:
         """Return the number of the pair that an item belongs to: the index of its first."""
         first = item if side == 0 and item in self.partner[0] else self.partner[1].get(item) if side else None
         return None if first is None else first.index
-
-
-def canonical_order(body: Body) -> list[Item]:
-    """Return the items in an order that depends on the edges, not on the file: each after those that it reads.
-
-    From the outputs back, in the order of the inputs. Items that nothing leads to come last."""
-    order: dict[Item, None] = {}
-    roots = [body.maker[value][0] for value in body.outputs if value in body.maker]
-    for root in (*roots, *body.items):
-        stack: list[tuple[Item, bool]] = [(root, False)]
-        while stack:
-            item, is_done = stack.pop()
-            if item in order:
-                continue
-            if is_done:
-                order[item] = None
-                continue
-            stack.append((item, True))
-            read = [value for value in (*item.operands, *item.captured) if value is not None]
-            makers = (body.maker[value][0] for value in reversed(read) if value in body.maker)
-            stack.extend((maker, False) for maker in makers if maker not in order)
-    return list(order)

@@ -1,4 +1,4 @@
-"""Tensors as numbers: which are equal to the bit, and how far others are apart. In pieces, so that memory stays flat."""
+"""Tensors as numbers: which are equal to the bit, and how far others are apart; in pieces, for the sake of memory."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Distance:
 
     `max_rel` is relative to the larger of the two numbers, and `cosine` is that of the angle between the tensors as
     vectors. They are None for strings, and `cosine` also if a tensor is zero or not finite. Where only one of two
-    numbers is finite, or both are infinities of other signs, they are counted in `not_finite`, and by no other figure."""
+    numbers is finite, or both are infinities of other signs, they count for `not_finite`, and for no other figure."""
 
     elements: int
     different: int
@@ -193,7 +193,9 @@ def rearranged(a: ir.TensorProtocol, b: ir.TensorProtocol) -> str:
     return ""
 
 
-def dequantised(quantised: ir.TensorProtocol, scale: ir.TensorProtocol, zero: ir.TensorProtocol | None, axis: int) -> Array:
+def dequantised(
+    quantised: ir.TensorProtocol, scale: ir.TensorProtocol, zero: ir.TensorProtocol | None, axis: int
+) -> Array:
     """Return the numbers that DequantizeLinear makes of a weight, for a scale of one number or one for each slice.
 
     Raises ValueError if the sizes do not fit, as with scales for blocks."""

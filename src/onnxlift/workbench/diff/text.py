@@ -84,7 +84,7 @@ def node_text(change: NodeChange) -> str:
     title = escaped(change.operator)
     if not change.operator.startswith(("output ", "function ")):
         title += f" {quote(name or '')}"
-    details = ", ".join(map(detail_text, change.details))
+    details = ", ".join(map(detail_text, change.details)) or escaped(change.place)
     place = f" (in {escaped(change.graph)})" if change.graph else ""
     return f"{change.kind:8} {title}{place}{f': {details}' if details else ''}"
 

@@ -29,10 +29,11 @@ def node_lines(changes: Sequence[NodeChange], *, show_all: bool) -> list[str]:
         return _each(changes)
     lines = ["(+ added, - removed, > moved, ~ changed; --all lists each node)"]
     rows = _rows(changes)
-    width = min(60, max(len(plain(path)) for path, _, _ in rows))
-    for path, modules, counts in rows:
-        each = f"  each of {modules}" if modules > 1 else ""
-        lines.append(f"{plain(path):{width}}  {_total(counts)}{each}  {_operators(counts)}")
+    names = [plain(path) + (f" (each of {modules:,})" if modules > 1 else "") for path, modules, _ in rows]
+    totals = [_total(counts) for _, _, counts in rows]
+    width, room = min(70, max(map(len, names))), max(map(len, totals))
+    for name, total, (_, _, counts) in zip(names, totals, rows, strict=True):
+        lines.append(f"{name:{width}}  {total:{room}}  {_operators(counts)}")
     return lines
 
 
@@ -60,11 +61,17 @@ def _rows(changes: Sequence[NodeChange]) -> list[tuple[str, int, Counts]]:
         counts: dict[str, Counts] = {}
         for path, change in zip(paths, changes, strict=True):
             short = ".".join(path.split(".")[:depth]) if not path.startswith("(") else path
-            counts.setdefault(short, Counter())[change.kind, change.operator] += 1
+            counts.setdefault(short, Counter())[change.kind, _operator(change)] += 1
         rows = _alike(counts)
         if len(rows) <= MOST_ROWS or depth == 1:
             return _cut(rows)
         depth -= 1
+
+
+def _operator(change: NodeChange) -> str:
+    """Return the operator of a node, or both if it has been replaced."""
+    replaced = next((detail for detail in change.details if detail.what == "operator"), None)
+    return change.operator if replaced is None else f"{replaced.a} -> {replaced.b}"
 
 
 def _alike(counts: Mapping[str, Counts]) -> list[tuple[str, int, Counts]]:

@@ -98,9 +98,9 @@ def _of_equal_files(given: list[Any], names: list[str]) -> DiffReport | None:
     model = open_model(given[0])
     is_path = isinstance(given[0], str | os.PathLike)
     others = data_files(model) - ({Path(given[0]).resolve()} if is_path else set())
-    if others and not (is_path and os.path.samefile(*given)):
+    if others and not (is_path and Path(given[0]).samefile(given[1])):
         return None  # the external data of the two may differ
-    size = size_of(model)
+    size = size_of(Side(model))
     named = [name or name_of(each, model) for name, each in zip(names, given, strict=True)]
     return DiffReport(named[0], named[1], (size, size), size.nodes, notes=("the files are equal byte by byte",))
 
@@ -110,22 +110,21 @@ def _same_bytes(a: Any, b: Any) -> bool:
         return a == b
     if not isinstance(a, str | os.PathLike) or not isinstance(b, str | os.PathLike):
         return False
-    if not os.path.isfile(a) or not os.path.isfile(b) or os.path.getsize(a) != os.path.getsize(b):
+    path_a, path_b = Path(a), Path(b)
+    if not path_a.is_file() or not path_b.is_file() or path_a.stat().st_size != path_b.stat().st_size:
         return False
-    if os.path.samefile(a, b):
+    if path_a.samefile(path_b):
         return True
-    with open(a, "rb") as file_a, open(b, "rb") as file_b:
+    with path_a.open("rb") as file_a, path_b.open("rb") as file_b:
         while chunk := file_a.read(CHUNK):
             if chunk != file_b.read(CHUNK):
                 return False
     return True
 
 
-def _compare(
-    a: ir.Model, b: ir.Model, names: list[str], tolerance: Tolerance, aspects: frozenset[str]
-) -> DiffReport:
-    inputs = [ports(model, model.graph.inputs) for model in (a, b)]
-    outputs = [ports(model, model.graph.outputs) for model in (a, b)]
+def _compare(a: ir.Model, b: ir.Model, names: list[str], tolerance: Tolerance, aspects: frozenset[str]) -> DiffReport:
+    inputs = ports(a, a.graph.inputs), ports(b, b.graph.inputs)
+    outputs = ports(a, a.graph.outputs), ports(b, b.graph.outputs)
     pairs_in, pairs_out = paired(*inputs), paired(*outputs)
     interface: list[Fact] = []
     if "interface" in aspects or "names" in aspects:
@@ -140,8 +139,7 @@ def _compare(
         Side(b, with_numbers="weights" in aspects),
     )
     # Ties are broken by order. The same model comes first in both directions, so that one mirrors the other.
-    is_turned = "nodes" in aspects or "weights" in aspects
-    is_turned = is_turned and _rank(sides[1]) < _rank(sides[0])
+    is_turned = not _comes_first(*sides)
     found, weights = _graphs(sides, pairs_in, pairs_out, tolerance, is_turned=is_turned)
     nodes = [change.mirrored() for change in found.nodes] if is_turned else found.nodes
     changed = [change.mirrored() for change in weights.changes] if is_turned else weights.changes
@@ -149,12 +147,12 @@ def _compare(
     return DiffReport(
         names[0],
         names[1],
-        (size_of(a), size_of(b)),
+        (size_of(sides[0]), size_of(sides[1])),
         found.matched,
         interface=tuple(interface),
         nodes=tuple(nodes) if "nodes" in aspects else (),
         weights=tuple(changed) if "weights" in aspects else (),
-        opset=tuple(_versions(a, b, found, is_turned=is_turned)) if "opset" in aspects else (),
+        opset=tuple(_versions(a, b, found)) if "opset" in aspects else (),
         metadata=tuple(metadata_changes(a, b)) if "metadata" in aspects else (),
         renamed=tuple(renamed),
         reordered=found.reordered,
@@ -226,9 +224,7 @@ def _compare_functions(comparer: Comparer, id_a: FunctionId, id_b: FunctionId) -
     opsets = [
         {**side.model.opset_imports, **each.opset_imports} for side, each in zip(comparer.sides, functions, strict=True)
     ]
-    bodies = [
-        side.body(each.graph, opset) for side, each, opset in zip(comparer.sides, functions, opsets, strict=True)
-    ]
+    bodies = [side.body(each.graph, opset) for side, each, opset in zip(comparer.sides, functions, opsets, strict=True)]
     inputs = [(place, place) for place in range(min(len(body.inputs) for body in bodies))]
     outputs = [(place, place) for place in range(min(len(body.outputs) for body in bodies))]
     where = f"function {function_title(id_b)}"
@@ -237,17 +233,37 @@ def _compare_functions(comparer: Comparer, id_a: FunctionId, id_b: FunctionId) -
     comparer.compare((bodies[0], bodies[1]), (opsets[0], opsets[1]), Borders(inputs, outputs), where)
 
 
-def _rank(side: Side) -> list[Any]:
-    """Return something that orders any two models that differ, by what is in them."""
+def _comes_first(a: Side, b: Side) -> bool:
+    """Tell which of two models comes first in an order that depends on what is in them alone."""
+    ranks = _rank(a.model), _rank(b.model)
+    if ranks[0] != ranks[1]:
+        return ranks[0] < ranks[1]
+    return _digests(a) <= _digests(b)
+
+
+def _rank(model: ir.Model) -> tuple[int, list[Any]]:
     nodes = [
-        (item.node.op_type, item.node.name or "", repr(sorted(item.attributes.items(), key=str)), len(item.operands))
-        for region in regions(side.model)
-        for item in side.body(region.graph, region.opsets).items
+        (node.op_type, node.name or "", len(node.inputs), sorted(_attribute_texts(node)))
+        for region in regions(model)
+        for node in region.graph
     ]
-    return [len(nodes), nodes]
+    return len(nodes), nodes
 
 
-def _versions(a: ir.Model, b: ir.Model, found: Found, *, is_turned: bool) -> Iterator[Fact]:
+def _attribute_texts(node: ir.Node) -> Iterator[str]:
+    for name, attribute in node.attributes.items():
+        is_small = attribute.is_ref() or attribute.type.value <= ir.AttributeType.STRING.value
+        yield f"{name} {attribute.value}" if is_small else name
+
+
+def _digests(side: Side) -> list[bytes]:
+    if not side.with_numbers:
+        return []
+    tensors = (value.const_value for region in regions(side.model) for value in region.graph.initializers.values())
+    return [side.digest(tensor) for tensor in tensors if tensor is not None]
+
+
+def _versions(a: ir.Model, b: ir.Model, found: Found) -> Iterator[Fact]:
     """Yield the changes of versions; with the operators in use that were redefined in between."""
     for fact in version_changes(a, b):
         domain = fact.what.removeprefix("opset ")
@@ -262,11 +278,10 @@ def _versions(a: ir.Model, b: ir.Model, found: Found, *, is_turned: bool) -> Ite
         yield replace(fact, note=f"nodes with another revision of their operator: {listed}" if listed else "")
 
 
-def size_of(model: ir.Model) -> Size:
+def size_of(side: Side) -> Size:
     """Return the size of a model."""
-    side = Side(model)
     nodes, tensors = 0, []
-    for region in regions(model):
+    for region in regions(side.model):
         body = side.body(region.graph, region.opsets)
         nodes += len(body.items)
         tensors += [value.const_value for value in region.graph.initializers.values() if value.const_value is not None]
@@ -299,5 +314,5 @@ def _unread(sides: tuple[Side, Side], names: list[str]) -> Iterator[str]:
 def _source_diff(given: list[Any], names: list[str]) -> str:
     from onnxlift.api import lift
 
-    texts = [lift(each, name="model").source.splitlines(keepends=True) for each in given]
-    return "".join(unified_diff(*texts, *names))
+    text_a, text_b = (lift(each, name="model").source.splitlines(keepends=True) for each in given)
+    return "".join(unified_diff(text_a, text_b, names[0], names[1]))

@@ -25,9 +25,7 @@ from onnxlift.rewriting.normal_form.constant_nodes import constant_tensor
 
 from .numbers import digest, is_setting, shape_of
 
-COMMUTATIVE = frozenset(
-    "Add Mul And Or Xor Equal BitwiseAnd BitwiseOr BitwiseXor Max Min Sum Mean".split()
-)
+COMMUTATIVE = frozenset("Add Mul And Or Xor Equal BitwiseAnd BitwiseOr BitwiseXor Max Min Sum Mean".split())
 """Operators whose inputs may come in any order."""
 
 _WINDOWS = frozenset("Conv ConvTranspose ConvInteger QLinearConv MaxPool AveragePool LpPool".split())
@@ -61,10 +59,7 @@ class Item:
     tensors: Mapping[str, ir.TensorProtocol]
     bodies: Mapping[str, tuple[ir.Graph, ...]]
     captured: tuple[ir.Value, ...]
-
-    @property
-    def is_commutative(self) -> bool:
-        return self.node.domain == "" and self.node.op_type in COMMUTATIVE
+    is_commutative: bool
 
     @property
     def schema(self) -> onnx.defs.OpSchema | None:
@@ -97,7 +92,7 @@ class Side:
         self.with_numbers = with_numbers
         """Whether weights are told apart by their numbers. Settings always are."""
         self.functions: dict[FunctionId, Hashable] = {}
-        """What stands for the function in labels: the same for a function of the other model that it is matched with."""
+        """What stands for a function in labels: the same for the function of the other model that it matches."""
         self._tensors: dict[ir.Value, ir.TensorProtocol | None] = {}
         self._digests: dict[int, tuple[ir.TensorProtocol, bytes]] = {}
         self._bodies: dict[ir.Graph, Body] = {}
@@ -123,7 +118,10 @@ class Side:
         """Return the hash of the numbers; each tensor is read only once."""
         found = self._digests.get(id(tensor))
         if found is None:
-            found = self._digests[id(tensor)] = (tensor, digest(tensor))  # the tensor itself, so that its id stays its own
+            found = self._digests[id(tensor)] = (
+                tensor,
+                digest(tensor),
+            )  # the tensor itself, so that its id stays its own
         return found[1]
 
     def body(self, graph: ir.Graph, opsets: Mapping[str, int]) -> Body:
@@ -140,9 +138,9 @@ class Side:
         for item in items:
             for place, value in enumerate(item.outputs):
                 body.maker[value] = (item, place)
-            for place, value in enumerate(item.operands):
-                if value is not None and self.tensor(value) is None:
-                    body.readers.setdefault(value, []).append((item, place))
+            for place, operand in enumerate(item.operands):
+                if operand is not None and self.tensor(operand) is None:
+                    body.readers.setdefault(operand, []).append((item, place))
             for value in item.captured:
                 body.readers.setdefault(value, []).append((item, -1))
         return body
@@ -183,6 +181,7 @@ class Side:
             tensors=tensors,
             bodies=bodies,
             captured=tuple(self._captured(node)) if bodies else (),
+            is_commutative=node.domain == "" and node.op_type in COMMUTATIVE,
         )
 
     def _imply(self, node: ir.Node, operands: tuple[ir.Value | None, ...], attributes: dict[str, Any]) -> None:

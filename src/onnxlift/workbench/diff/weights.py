@@ -172,10 +172,14 @@ def _weight(constant: Constant) -> WeightForm:
 
 def _numbers(tensor: ir.TensorProtocol) -> str:
     if tensor.dtype == ir.DataType.STRING:
-        texts = [text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text) for text in tensor.numpy().flat]
+        texts = [
+            text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text) for text in tensor.numpy().flat
+        ]
         return repr(texts[0]) if not shape_of(tensor) and texts else repr(texts)
     if tensor.dtype == ir.DataType.FLOAT:
         found = np.asarray(tensor.numpy())
-        shortest = [float(np.format_float_positional(x, unique=True)) for x in found.reshape(-1)]  # 0.1, not 0.10000000149
+        shortest = [
+            float(np.format_float_positional(x, unique=True)) for x in found.reshape(-1)
+        ]  # 0.1, not 0.10000000149
         return str(np.array(shortest, dtype=object).reshape(found.shape).tolist())
     return str(np.asarray(tensor.numpy()).astype(object).tolist() if tensor.size else [])

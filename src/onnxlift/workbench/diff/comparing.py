@@ -22,6 +22,7 @@ from .matching import Borders, Matching, matched
 from .moving import moved_items
 from .operands import input_name, lined_up
 from .places import is_made_up_name, module_of_item
+from .revisions import without_respelling
 from .view import Body, Item, Level, Side, value_key
 from .weights import Weights
 
@@ -52,6 +53,7 @@ class Comparer:
     """Compares the graphs of two models, and collects what differs."""
 
     def __init__(self, sides: tuple[Side, Side], weights: Weights) -> None:
+        self.shown = weights.shown
         self.sides = sides
         self.weights = weights
         self.table = Table()
@@ -179,11 +181,13 @@ class Comparer:
     # What is reported
 
     def _pair(self, a: Item, b: Item, edges: list[Edge], is_moved: bool, where: str) -> None:
-        details = [*self._operator(a, b), *self._attributes(a, b, where), *self._inputs(a, b, edges, is_moved, where)]
+        details = [*self._operator(a, b), *self._attributes(a, b), *self._inputs(a, b, edges, where)]
+        details = without_respelling(details, a, b, self.sides)
         if is_moved or details:
             kind: Kind = "moved" if is_moved else "changed"
-            module = module_of_item(self.sides[1], b)
-            change = NodeChange(kind, b.title, a.node.name, b.node.name, module, where, tuple(details))
+            item = (a, b)[self.shown]
+            module = module_of_item(self.sides[self.shown], item)
+            change = NodeChange(kind, item.title, a.node.name, b.node.name, module, where, tuple(details))
             self.found.nodes.append(change)
         if a.node.name != b.node.name and not (is_made_up_name(a.node) and is_made_up_name(b.node)):
             self.found.renamed["node"].append((a.node.name or "", b.node.name or ""))
@@ -202,7 +206,7 @@ class Comparer:
         elif len(a.outputs) != len(b.outputs):
             yield Detail("outputs", "", len(a.outputs), len(b.outputs))
 
-    def _attributes(self, a: Item, b: Item, where: str) -> Iterator[Detail]:
+    def _attributes(self, a: Item, b: Item) -> Iterator[Detail]:
         if a.op != b.op:
             return
         for name in sorted({*a.attributes, *b.attributes, *a.tensors, *b.tensors}):
@@ -216,18 +220,21 @@ class Comparer:
                 shown = [self.weights.brief(t) if t is not None else v for t, v in zip(tensors, values, strict=True)]
                 yield Detail("attribute", name, *shown)
 
-    def _inputs(self, a: Item, b: Item, edges: list[Edge], is_moved: bool, where: str) -> Iterator[Detail]:
+    def _inputs(self, a: Item, b: Item, edges: list[Edge], where: str) -> Iterator[Detail]:
+        reader = (a, b)[self.shown]
         for name, value_a, value_b in edges:
             tensor_a, tensor_b = self.sides[0].tensor(value_a), self.sides[1].tensor(value_b)
             if tensor_a is not None and tensor_b is not None and value_a is not None and value_b is not None:
                 self._note_name(value_a, value_b)
-                change = self.weights.compare((value_a, tensor_a), (value_b, tensor_b), b, name, where)
-                if change is not None:
+                change = self.weights.compare((value_a, tensor_a), (value_b, tensor_b), reader, name, where)
+                if change is not None and a.op == b.op:  # a setting of another operator is another setting
                     yield Detail("input", name, *change)
+            elif a.op != b.op and (value_a is None or value_b is None):
+                continue  # another operator takes another number of inputs
             elif self._is_rewired((name, value_a, value_b)):
                 yield Detail("input", name, self._told(value_a, 0), self._told(value_b, 1))
             elif (tensor_a is None) != (tensor_b is None) and value_a is not None and value_b is not None:
-                self.weights.quantised((value_a, tensor_a), (value_b, tensor_b), self.makers, b, name, where)
+                self.weights.quantised((value_a, tensor_a), (value_b, tensor_b), self.makers, reader, name, where)
 
     def _note_name(self, value_a: ir.Value, value_b: ir.Value) -> None:
         if value_a.is_initializer() and value_b.is_initializer() and value_a.name != value_b.name:
@@ -249,7 +256,7 @@ class Comparer:
     def _outputs(self, matching: Matching, where: str) -> None:
         for place_a, place_b in matching.borders.outputs:
             value_a, value_b = matching.graphs[0].outputs[place_a], matching.graphs[1].outputs[place_b]
-            name = f"output {quote(value_a.name or '')}"
+            name = f"output {quote((value_a, value_b)[self.shown].name or '')}"
             tensors = self.sides[0].tensor(value_a), self.sides[1].tensor(value_b)
             if tensors[0] is not None and tensors[1] is not None:
                 difference = self.weights.difference(tensors[0], tensors[1])
@@ -294,7 +301,8 @@ class Comparer:
                 bodies = self.sides[0].body(graph_a, opsets[0]), self.sides[1].body(graph_b, opsets[1])
                 inputs = [(place, place) for place in range(min(len(body.inputs) for body in bodies))]
                 outputs = [(place, place) for place in range(min(len(body.outputs) for body in bodies))]
-                inside = f"{name} of {b.title} {quote(b.node.name or '')}"
+                holder = (a, b)[self.shown]
+                inside = f"{name} of {holder.title} {quote(holder.node.name or '')}"
                 self.compare(
                     bodies, opsets, Borders(inputs, outputs, self.keys), f"{inside}, {where}" if where else inside
                 )

@@ -45,8 +45,9 @@ class Distance:
     """How far the numbers of two tensors are apart.
 
     `max_rel` is relative to the larger of the two numbers, and `cosine` is that of the angle between the tensors as
-    vectors. They are None for strings, and `cosine` also if a tensor is zero or not finite. Where only one of two
-    numbers is finite, or both are infinities of other signs, they count for `not_finite`, and for no other figure."""
+    vectors. They are None for strings, and `cosine` also if a tensor is zero, not finite, or one number. Where only one
+    of two numbers is finite, or both are infinities of other signs, they count for `not_finite`, and for no other
+    figure."""
 
     elements: int
     different: int
@@ -161,6 +162,7 @@ class _Sums:
 
     def distance(self, elements: int) -> Distance:
         scale = math.sqrt(self.square_a) * math.sqrt(self.square_b) if self.square_a >= 0 <= self.square_b else 0.0
+        scale = scale if elements > 1 else 0.0  # one number has a sign, and no direction
         cosine = min(1.0, max(-1.0, self.dot / scale)) if scale and math.isfinite(scale + self.dot) else None
         return Distance(elements, self.different, self.max_abs, self.max_rel, cosine, self.not_finite)
 

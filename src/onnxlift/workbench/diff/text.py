@@ -13,7 +13,7 @@ from .changes import Detail, Fact, NodeChange, Renamed, Size, WeightChange
 from .numbers import Distance
 
 MOST_WEIGHTS = 10
-LONGEST = 80
+LONGEST = 160
 """So many characters of a value are shown."""
 MOST_IN_LIST = 8
 MOST_READERS = 2
@@ -70,8 +70,6 @@ def _value(value: Any, start: int = 0) -> str:
 
 def detail_text(detail: Detail) -> str:
     """Write one change of a node."""
-    if detail.what == "operator":
-        return f"operator {escaped(detail.a)} -> {escaped(detail.b)}"
     if detail.what == "outputs":
         return f"{detail.a} -> {counted(detail.b, 'output')}"
     a, b = ("none" if value is None else _value(value) for value in (detail.a, detail.b))
@@ -81,10 +79,11 @@ def detail_text(detail: Detail) -> str:
 def node_text(change: NodeChange) -> str:
     """Write the change of a node in one line."""
     name = change.b if change.b is not None else change.a
-    title = escaped(change.operator)
+    replaced = next((detail for detail in change.details if detail.what == "operator"), None)
+    title = escaped(change.operator if replaced is None else f"{replaced.a} -> {replaced.b}")
     if not change.operator.startswith(("output ", "function ")):
         title += f" {quote(name or '')}"
-    details = ", ".join(map(detail_text, change.details)) or escaped(change.place)
+    details = ", ".join(detail_text(each) for each in change.details if each is not replaced) or escaped(change.place)
     place = f" (in {escaped(change.graph)})" if change.graph else ""
     return f"{change.kind:8} {title}{place}{f': {details}' if details else ''}"
 
@@ -108,11 +107,11 @@ def _range(measured: Sequence[Distance]) -> str:
     return f", max abs {max(gaps):.3g}, cosine from {min(cosines):.6f} to {max(cosines):.6f}"
 
 
-def _similarity(distance: Distance | None) -> float:
-    """Return a number that is small for weights that are far apart. Those that cannot be compared are farthest."""
+def _similarity(distance: Distance | None) -> tuple[int, float]:
+    """Return what is small for weights that are far apart: first those that cannot be compared, then by angle."""
     if distance is None:
-        return -2.0
-    return distance.cosine if distance.cosine is not None else -1.5
+        return 0, 0.0
+    return (1, distance.cosine) if distance.cosine is not None else (2, -(distance.max_rel or 0.0))
 
 
 def weight_text(change: WeightChange) -> str:
@@ -162,8 +161,9 @@ def size_lines(sizes: tuple[Size, Size], matched: int) -> list[str]:
     if a.nodes != b.nodes or matched < a.nodes:
         lines.append(f"nodes    {a.nodes:,} -> {b.nodes:,}, {matched:,} matched")
     if (a.weights, a.bytes) != (b.weights, b.bytes):
-        size = f"{format_bytes(a.bytes)} -> {format_bytes(b.bytes)}"
-        lines.append(f"weights  {a.weights:,} -> {b.weights:,}, {size}")
+        count = f"{a.weights:,}" if a.weights == b.weights else f"{a.weights:,} -> {b.weights:,}"
+        size = [format_bytes(each.bytes) for each in sizes]
+        lines.append(f"weights  {count}, {size[0] if size[0] == size[1] else ' -> '.join(size)}")
     return lines
 
 

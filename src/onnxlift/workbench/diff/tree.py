@@ -77,7 +77,7 @@ def _operator(change: NodeChange) -> str:
 def _alike(counts: Mapping[str, Counts]) -> list[tuple[str, int, Counts]]:
     groups: dict[tuple[str, frozenset[tuple[tuple[str, str], int]]], list[str]] = {}
     for path, found in counts.items():
-        pattern = re.sub(r"(?<![^.])\d+(?![^.])", "*", path)
+        pattern = re.sub(r"(?<![^._])\d+(?![^.])", "*", path)
         groups.setdefault((pattern, frozenset(found.items())), []).append(path)
     return [
         (pattern if len(paths) > 1 else paths[0], len(paths), counts[paths[0]])

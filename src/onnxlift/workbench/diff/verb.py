@@ -9,6 +9,7 @@ metadata are compared beside them (interface.py).
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import replace
@@ -19,7 +20,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnxlift.errors import OnnxLiftError, quote
-from onnxlift.ir.graph.functions import FunctionId, function_title
+from onnxlift.ir.graph.functions import function_title
 from onnxlift.ir.graph.walk import regions
 from onnxlift.ir.reading.draft import unwrapped
 from onnxlift.ir.reading.weights import data_files
@@ -28,12 +29,12 @@ from onnxlift.workbench.report import name_of, open_model
 
 from .changes import Fact, NodeChange, Size
 from .comparing import Comparer, Found
+from .functions import compare_functions, paired_functions
 from .interface import default_changes, metadata_changes, paired, port_changes, ports, version_changes
-from .labels import Labels
 from .matching import Borders
 from .numbers import Tolerance
 from .report import ASPECTS, DiffReport
-from .view import Level, Side
+from .view import Side
 from .weights import Weights
 
 CHUNK = 1 << 20
@@ -172,15 +173,15 @@ def _graphs(
     if is_turned:
         sides = (sides[1], sides[0])
         inputs, outputs = ([(j, i) for i, j in pairs] for pairs in (inputs, outputs))
-    weights = Weights(sides, tolerance)
+    weights = Weights(sides, tolerance, shown=0 if is_turned else 1)
     comparer = Comparer(sides, weights)
-    functions = _paired_functions(sides, comparer)
+    functions = paired_functions(sides, comparer.table)
     models = (sides[0].model, sides[1].model)
     opsets = (models[0].opset_imports, models[1].opset_imports)
     bodies = (sides[0].body(models[0].graph, opsets[0]), sides[1].body(models[1].graph, opsets[1]))
     comparer.compare(bodies, opsets, Borders(inputs, outputs), "")
     for id_a, id_b in functions:
-        _compare_functions(comparer, id_a, id_b)
+        compare_functions(comparer, id_a, id_b)
     for side, model in enumerate(models):
         known = {pair[side] for pair in functions}
         for each in (each for each in model.functions if each not in known):
@@ -188,49 +189,6 @@ def _graphs(
             change = NodeChange("added" if side else "removed", f"function {function_title(each)}", *names)
             comparer.found.nodes.append(change)
     return comparer.found, weights
-
-
-def _paired_functions(sides: tuple[Side, Side], comparer: Comparer) -> list[tuple[FunctionId, FunctionId]]:
-    """Pair functions by name, and the others by what they compute; from then on, calls of a pair look the same."""
-    pairs = [(each, each) for each in sides[0].model.functions if each in sides[1].model.functions]
-    for number, (id_a, id_b) in enumerate(pairs):
-        sides[0].functions[id_a] = sides[1].functions[id_b] = ("function", number)
-    while True:  # a function that calls another one can be paired when that one is
-        classes: dict[int, tuple[list[FunctionId], list[FunctionId]]] = {}
-        for place, side in enumerate(sides):
-            for each in side.model.functions:
-                if each not in side.functions:
-                    classes.setdefault(_label(side, each, comparer), ([], []))[place].append(each)
-        found = [pair for a, b in classes.values() for pair in zip(a, b, strict=False)]
-        for id_a, id_b in found:
-            sides[0].functions[id_a] = sides[1].functions[id_b] = ("function", len(pairs))
-            pairs.append((id_a, id_b))
-        if not found:
-            return pairs
-
-
-def _label(side: Side, function: FunctionId, comparer: Comparer) -> int:
-    """Return a label of what a function computes. Its items are made anew, since calls in it may look different now."""
-    body = side.model.functions[function]
-    opsets = {**side.model.opset_imports, **body.opset_imports}
-    probe = Side(side.model, with_numbers=side.with_numbers)
-    probe.functions = side.functions
-    return Labels(probe, comparer.table, opsets).whole(probe.body(body.graph, opsets), Level.EXACT, {})
-
-
-def _compare_functions(comparer: Comparer, id_a: FunctionId, id_b: FunctionId) -> None:
-    ids = (id_a, id_b)
-    functions = [side.model.functions[each] for side, each in zip(comparer.sides, ids, strict=True)]
-    opsets = [
-        {**side.model.opset_imports, **each.opset_imports} for side, each in zip(comparer.sides, functions, strict=True)
-    ]
-    bodies = [side.body(each.graph, opset) for side, each, opset in zip(comparer.sides, functions, opsets, strict=True)]
-    inputs = [(place, place) for place in range(min(len(body.inputs) for body in bodies))]
-    outputs = [(place, place) for place in range(min(len(body.outputs) for body in bodies))]
-    where = f"function {function_title(id_b)}"
-    if id_a != id_b:
-        comparer.found.renamed.setdefault("function", []).append((function_title(id_a), function_title(id_b)))
-    comparer.compare((bodies[0], bodies[1]), (opsets[0], opsets[1]), Borders(inputs, outputs), where)
 
 
 def _comes_first(a: Side, b: Side) -> bool:
@@ -314,5 +272,9 @@ def _unread(sides: tuple[Side, Side], names: list[str]) -> Iterator[str]:
 def _source_diff(given: list[Any], names: list[str]) -> str:
     from onnxlift.api import lift
 
-    text_a, text_b = (lift(each, name="model").source.splitlines(keepends=True) for each in given)
+    text_a, text_b = (
+        # The first line names the file, which is no difference between the models.
+        re.sub(r" from .*(?=: [\d,]+ nodes?, opset)", "", lift(each, name="model").source, count=1).splitlines(True)
+        for each in given
+    )
     return "".join(unified_diff(text_a, text_b, names[0], names[1]))

@@ -40,16 +40,20 @@ MOST_DEQUANTISED = 1 << 26
 class Weights:
     """The weights of two models, and how they differ."""
 
-    def __init__(self, sides: tuple[Side, Side], tolerance: Tolerance) -> None:
+    def __init__(self, sides: tuple[Side, Side], tolerance: Tolerance, *, shown: int = 1) -> None:
         self.sides = sides
         self.tolerance = tolerance
+        self.shown = shown
+        """The side whose names say where something is."""
         self.taken_in: set[Item] = set()
         """The nodes that only dequantise a weight, and are no change of their own."""
         self._changes: dict[tuple[int, int], WeightChange | None] = {}
+        self._readers: dict[tuple[int, int], list[str]] = {}
 
     @property
     def changes(self) -> list[WeightChange]:
-        return [change for change in self._changes.values() if change is not None]
+        found = [(key, change) for key, change in self._changes.items() if change is not None]
+        return [replace(change, readers=tuple(self._readers[key])) for key, change in found]
 
     def compare(self, a: Constant, b: Constant, reader: Item, name: str, where: str) -> tuple[str, str] | None:
         """Compare two constants. Weights that differ are noted; settings that differ are returned in words."""
@@ -62,16 +66,15 @@ class Weights:
         return None
 
     def _note_reader(self, key: tuple[int, int], reader: Item, name: str) -> None:
-        change = self._changes[key]
-        if change is not None:
+        if self._changes[key] is not None:
             text = f"{reader.title} {quote(reader.node.name or '')} {name}"
-            self._changes[key] = replace(change, readers=(*change.readers, text))
+            self._readers.setdefault(key, []).append(text)
 
     def _change(self, a: Constant, b: Constant, reader: Item, where: str) -> WeightChange | None:
         found, how = self._distance(a[1], b[1])
         if found is not None and not found.different and not how and _form(a) == _form(b):
             return None
-        module = module_of_item(self.sides[1], reader)
+        module = module_of_item(self.sides[self.shown], reader)
         return WeightChange(_weight(a), _weight(b), found, how, module, where)
 
     def _distance(self, a: ir.TensorProtocol, b: ir.TensorProtocol) -> tuple[Distance | None, str]:
@@ -132,7 +135,7 @@ class Weights:
             found = self._quantised_distance(tensor, parts[0], parts[1], parts[2] if len(parts) > 2 else None, axis)
             forms = _weight((value, tensor)), _weight(integers)
             how = "quantised" if side else "dequantised"
-            module = module_of_item(self.sides[1], reader)
+            module = module_of_item(self.sides[self.shown], reader)
             ordered = forms if side else forms[::-1]
             self._changes[key] = WeightChange(*ordered, found, how, module, where)
         self._note_reader(key, reader, name)

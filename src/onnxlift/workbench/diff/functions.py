@@ -72,8 +72,8 @@ def _declared(sides: tuple[Side, Side], a: ir.Function, b: ir.Function) -> Itera
         keys: list[Hashable] = []
         for side, function, found in zip(sides, (a, b), attributes, strict=True):
             value = found.get(name)
-            is_tensor = isinstance(value, ir.TensorProtocol)
-            keys.append((name in found, side.digest(value) if is_tensor else value_key(value)))
+            key = side.digest(value) if isinstance(value, ir.TensorProtocol) else value_key(value)
+            keys.append((name in found, key))
             shown.append(("no default" if value is None else str(value)) if name in function.attributes else None)
         if keys[0] != keys[1]:
             yield Detail("attribute", name, *shown)

@@ -16,6 +16,9 @@ from .numbers import Tolerance, digest, distance, shape_of, type_name
 
 Pairs = list[tuple[int, int]]
 
+Sizes = dict[tuple[str, str], str]
+"""The names of sizes, each with its model, "a" or "b" -> what the other model calls it."""
+
 
 @dataclass(frozen=True)
 class Port:
@@ -90,14 +93,15 @@ def _same_form(port: Port) -> object:
     return port.kind, port.sizes and len(port.sizes)
 
 
-def port_changes(what: str, a: Sequence[Port], b: Sequence[Port], pairs: Pairs, *, names: bool) -> Iterator[Fact]:
-    """Yield what differs between inputs or outputs. If not `names`, those of ports and of sizes do not count."""
+def port_changes(what: str, a: Sequence[Port], b: Sequence[Port], pairs: Pairs, sizes: Sizes | None) -> Iterator[Fact]:
+    """Yield what differs between inputs or outputs.
+
+    With `sizes`, the names of ports do not count, nor do those of sizes if each always has the same new name."""
     matched_a, matched_b = {i for i, _ in pairs}, {j for _, j in pairs}
-    sizes: dict[tuple[str, str], str] = {}
     for i, j in pairs:
-        if names and a[i].name != b[j].name:
+        if sizes is None and a[i].name != b[j].name:
             yield Fact(f"name of {what} {i}", a[i].name, b[j].name)
-        if str(a[i]) != str(b[j]) and (names or not _same_up_to_names(a[i], b[j], sizes)):
+        if str(a[i]) != str(b[j]) and (sizes is None or not _same_up_to_names(a[i], b[j], sizes)):
             yield Fact(f"{what} {_called(a[i], b[j])}", str(a[i]), str(b[j]))
     for i, port in enumerate(a):
         if i not in matched_a:
@@ -115,7 +119,7 @@ def _called(a: Port, b: Port) -> str:
     return repr(a.name) if a.name == b.name else f"{a.name!r} ({b.name!r})"
 
 
-def _same_up_to_names(a: Port, b: Port, sizes: dict[tuple[str, str], str]) -> bool:
+def _same_up_to_names(a: Port, b: Port, sizes: Sizes) -> bool:
     """Tell whether two types differ only in the names of sizes, each of which always has the same new name."""
     if a.kind != b.kind or a.sizes is None or b.sizes is None or len(a.sizes) != len(b.sizes):
         return False

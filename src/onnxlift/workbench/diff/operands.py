@@ -61,14 +61,15 @@ def _equal(a: ir.Value | None, b: ir.Value | None, sides: tuple[Side, Side], sam
 
 
 def _longer_list(a: Item, b: Item, sides: tuple[Side, Side], same: Same) -> Lined:
-    numbers = list(range(len(b.operands)))
-    labels = [
-        next((j for j in numbers if _equal(value, b.operands[j], sides, same)), -1 - i)
-        for i, value in enumerate(a.operands)
+    kinds = list(dict.fromkeys(b.operands))
+    labels_a = [
+        next((number for number, kind in enumerate(kinds) if _equal(value, kind, sides, same)), -1)
+        for value in a.operands
     ]
+    labels_b = [kinds.index(value) for value in b.operands]
     pairs: Lined = []
     at_a = at_b = 0
-    for i, j in [*common_subsequence(labels, numbers), (len(a.operands), len(b.operands))]:
+    for i, j in [*common_subsequence(labels_a, labels_b), (len(a.operands), len(b.operands))]:
         pairs.extend(zip_longest(a.operands[at_a:i], b.operands[at_b:j]))
         if i < len(a.operands):
             pairs.append((a.operands[i], b.operands[j]))

@@ -30,7 +30,7 @@ from onnxlift.workbench.report import name_of, open_model
 from .changes import Fact, NodeChange, Size
 from .comparing import Comparer, Found
 from .functions import compare_functions, paired_functions
-from .interface import default_changes, metadata_changes, paired, port_changes, ports, version_changes
+from .interface import Sizes, default_changes, metadata_changes, paired, port_changes, ports, version_changes
 from .matching import Borders
 from .numbers import Tolerance
 from .report import ASPECTS, DiffReport
@@ -129,8 +129,9 @@ def _compare(a: ir.Model, b: ir.Model, names: list[str], tolerance: Tolerance, a
     pairs_in, pairs_out = paired(*inputs), paired(*outputs)
     interface: list[Fact] = []
     if "interface" in aspects or "names" in aspects:
-        interface += port_changes("input", *inputs, pairs_in, names="names" in aspects)
-        interface += port_changes("output", *outputs, pairs_out, names="names" in aspects)
+        sizes: Sizes | None = None if "names" in aspects else {}
+        interface += port_changes("input", *inputs, pairs_in, sizes)
+        interface += port_changes("output", *outputs, pairs_out, sizes)
     if "interface" not in aspects:
         interface = [fact for fact in interface if fact.what.startswith("name of ")]
     else:

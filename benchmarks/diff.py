@@ -112,23 +112,29 @@ def seconds(run: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
+def build(root: Path) -> None:
+    """Write two large models, which differ in one number, and two small ones."""
+    large = network(20, width=int((LARGE / 4 / 4) ** 0.5))
+    for name in ("a", "b"):
+        if name == "b":
+            array = numpy_helper.to_array(large.graph.initializer[2]).copy()
+            array[0, 0] += 1
+            large.graph.initializer[2].CopyFrom(numpy_helper.from_array(array, "layers.1.weight"))
+        (root / name).mkdir()
+        copy = onnx.ModelProto()
+        copy.CopyFrom(large)
+        onnx.save(copy, root / name / "m.onnx", save_as_external_data=True, location="m.data")
+    onnx.save(network(20), root / "small.onnx")
+    onnx.save(one_weight(20), root / "other.onnx")
+
+
 def peak() -> float:
-    """Return the bytes of memory for each byte of weights that are compared."""
-    width = int((LARGE / 4 / 4) ** 0.5)
+    """Return how many bytes of memory it takes to compare two large models.
+
+    A new process inherits the peak of the one that started it, so the models are made by another one."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        large = network(20, width=width)
-        for name in ("a", "b"):
-            if name == "b":
-                array = numpy_helper.to_array(large.graph.initializer[2]).copy()
-                array[0, 0] += 1
-                large.graph.initializer[2].CopyFrom(numpy_helper.from_array(array, "layers.1.weight"))
-            (root / name).mkdir()
-            copy = onnx.ModelProto()
-            copy.CopyFrom(large)
-            onnx.save(copy, root / name / "m.onnx", save_as_external_data=True, location="m.data")
-        onnx.save(network(20), root / "small.onnx")
-        onnx.save(one_weight(20), root / "other.onnx")
+        subprocess.run([sys.executable, __file__, "--build", folder], check=True)
         arguments = [str(root / "small.onnx"), *(str(root / name / "m.onnx") for name in ("a", "b"))]
         result = subprocess.run([sys.executable, "-c", PEAK, *arguments], check=True, capture_output=True, text=True)
     return float(result.stdout)
@@ -137,15 +143,19 @@ def peak() -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--build", type=Path, help=argparse.SUPPRESS)
     wanted = parser.parse_args()
+    if wanted.build:
+        build(wanted.build)
+        return
+    memory = peak()
     diff(network(20), one_weight(20))  # what is imported and cached once
     rows = {}
-    for name, build in CASES.items():
-        pairs = {nodes: (network(nodes), build(nodes)) for nodes in SIZES}
+    for name, other in CASES.items():
+        pairs = {nodes: (network(nodes), other(nodes)) for nodes in SIZES}
         loading = [seconds(lambda pair=pair: list(map(open_model, pair))) for pair in pairs.values()]
         whole = [seconds(lambda pair=pair: diff(*pair)) for pair in pairs.values()]
         rows[name] = {"seconds": whole, "loading": loading, "ratio": whole[1] / whole[0]}
-    memory = peak()
     if wanted.json:
         print(json.dumps({"nodes": SIZES, "cases": rows, "peak": memory, "weights": 2 * LARGE}, indent=2))
         return

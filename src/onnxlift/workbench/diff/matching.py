@@ -29,6 +29,9 @@ from .view import Body, Item, Level
 WEIGHTY = 16
 """A constant with at least so many elements is a weight that says which node it is."""
 
+MOST_ROUNDS = 8
+"""How often replaced operators are looked for."""
+
 Graphs = tuple[Body, Body]
 
 
@@ -77,6 +80,10 @@ class Matching:
             {graphs[side].inputs[places[side]]: number for number, places in enumerate(borders.inputs)}
             for side in (0, 1)
         )
+        self._outputs: tuple[dict[ir.Value, list[int]], ...] = ({}, {})
+        for number, places in enumerate(borders.outputs):
+            for side in (0, 1):
+                self._outputs[side].setdefault(graphs[side].outputs[places[side]], []).append(number)
 
     def run(self) -> None:
         """Match what can be matched."""
@@ -88,7 +95,9 @@ class Matching:
             self._align(level)
             self._spread(level, anew=True)
         self._repair()
-        self._replaced()
+        for _ in range(MOST_ROUNDS):  # where neighbours were replaced as well, one match makes room for the next
+            if not self._replaced():
+                break
 
     def faults(self) -> int:
         """Return how many items have no match, and how many edges of the others go elsewhere."""
@@ -128,7 +137,7 @@ class Matching:
     def _forward(self, level: Level) -> tuple[dict[Item, int], dict[Item, int]]:
         found = []
         for side in (0, 1):
-            keys = dict(self.borders.outer[side])
+            keys = self.borders.outer[side]  # no copy, as there may be many subgraphs; all in the body is set anew
             inputs = self.graphs[side].inputs
             keys.update((value, self.labels[side].table(("only", side, place))) for place, value in enumerate(inputs))
             for number, places in enumerate(self.borders.inputs):
@@ -328,8 +337,9 @@ class Matching:
 
     # Replaced operators
 
-    def _replaced(self) -> None:
-        """Match items of different operators that stand in the same place: all they read and all that read them."""
+    def _replaced(self) -> int:
+        """Match items of different operators that stand in the same place, and return how many."""
+        count = len(self.partner[0])
         places: dict[Hashable, list[Item]] = {}
         for b in self.left(1):
             place = self._place(b, 1)
@@ -340,6 +350,7 @@ class Matching:
             if len(found) == 1 and found[0] not in self.partner[1]:
                 self.pair(a, found[0])
         self._new.clear()
+        return len(self.partner[0]) - count
 
     def _place(self, item: Item, side: int) -> Hashable:
         """Return where an item stands, by its first input and its readers; None if a neighbour has no match."""
@@ -355,11 +366,7 @@ class Matching:
         ]
         if not made or made[0] is None or any(number is None for number, _ in readers):
             return None
-        returned = [
-            ("output", number)
-            for number, places in enumerate(self.borders.outputs)
-            if body.outputs[places[side]] in item.outputs
-        ]
+        returned = [number for value in item.outputs for number in self._outputs[side].get(value, ())]
         return (made[0], tuple(sorted(readers, key=str)), tuple(returned)) if readers or returned else None
 
     def _source(self, value: ir.Value, side: int) -> Hashable:

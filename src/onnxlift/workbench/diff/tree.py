@@ -77,12 +77,21 @@ def _operator(change: NodeChange) -> str:
 def _alike(counts: Mapping[str, Counts]) -> list[tuple[str, int, Counts]]:
     groups: dict[tuple[str, frozenset[tuple[tuple[str, str], int]]], list[str]] = {}
     for path, found in counts.items():
-        pattern = re.sub(r"(?<![^._])\d+(?![^.])", "*", path)
+        pattern = re.sub(r"(?<![^._])[0-9]+(?![^.])", "*", path.replace("*", "?"))
         groups.setdefault((pattern, frozenset(found.items())), []).append(path)
-    return [
-        (pattern if len(paths) > 1 else paths[0], len(paths), counts[paths[0]])
-        for (pattern, _), paths in groups.items()
-    ]
+    return [(_shared(pattern, paths), len(paths), counts[paths[0]]) for (pattern, _), paths in groups.items()]
+
+
+def _shared(pattern: str, paths: Sequence[str]) -> str:
+    """Return one path for several that differ by a number: `layers.{0-8}`, or `layers.*` if some are left out."""
+    if len(paths) == 1:
+        return paths[0]
+    before, _, after = pattern.partition("*")
+    if "*" not in after:
+        numbers = sorted(int(path[len(before) : len(path) - len(after)]) for path in paths)
+        if numbers == list(range(numbers[0], numbers[-1] + 1)):
+            return f"{before}{{{numbers[0]}-{numbers[-1]}}}{after}"
+    return pattern
 
 
 def _cut(rows: list[tuple[str, int, Counts]]) -> list[tuple[str, int, Counts]]:

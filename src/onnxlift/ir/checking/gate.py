@@ -22,7 +22,8 @@ from .rules.table import broken, rules
 _INFERENCE = Declared(
     "OL099",
     "inference",
-    "ONNX's own inference of the node does not fail. It speaks where no other rule has told more plainly what is wrong.",
+    "ONNX's own inference of the node does not fail. "
+    "It speaks where no other rule has told more plainly what is wrong.",
 )
 INFERENCE = _INFERENCE.name
 """The rule that ONNX's own inference of a node does not fail. It speaks where none of ours has said it more plainly."""

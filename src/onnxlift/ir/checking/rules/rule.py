@@ -56,7 +56,7 @@ Check = Callable[[Subject], Iterable[str]]
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule with its identifier and its stable name. `check` yields a sentence for everything in a node that breaks the rule.
+    """A rule with its identifier and stable name. `check` yields a sentence for all in a node that breaks it.
 
     It holds for the given operators of ONNX's default domain, or for every node if there are none. `typed` rules need
     inferred types. What a rule says of sizes holds only where the node always runs. Several functions may check one

@@ -54,7 +54,21 @@ BROKEN = {
             "it has 2 outputs, and function acme::block gives 1",
         ),
     ],
-    "attribute-name": [(parsed("y = Elu<beta = 1.0>(x)"), "Elu has no attribute 'beta' in opset 20; it has alpha")],
+    "attribute-name": [
+        (parsed("y = Elu<beta = 1.0>(x)"), "Elu has no attribute 'beta' in opset 20; it has alpha"),
+        (
+            parsed("y = Squeeze<axes = [0]>(x)"),
+            "Squeeze has no attribute 'axes' in opset 20: it is an input since opset 13",
+        ),
+        (
+            parsed("y = ReduceMean<axes = [0]>(x)"),
+            "ReduceMean has no attribute 'axes' in opset 20: it is an input since opset 18",
+        ),
+        (
+            parsed("y = Reshape<shape = [4, -1]>(x, s)", "float[n, 4] x, int64[2] s"),
+            "Reshape has no attribute 'shape' in opset 20: it is an input since opset 5",
+        ),
+    ],
     "attribute-type": [
         (parsed("y = Softmax<axis = 1.5>(x)"), "its attribute axis is a float, and Softmax wants an int"),
         (parsed("y = Transpose<perm = 1>(x)"), "its attribute perm is an int, and Transpose wants a list of ints"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from onnxlift.ir.inference.infer import infer
 from onnxlift.stages import Record
@@ -13,22 +14,35 @@ from .lint import lint
 from .report import LintFix, LintReport
 from .table import lint_rules
 
+MOST_ROUNDS = 8
+
 
 def fixed(report: LintReport, checking: Checking) -> LintFix:
     """Return the model of a report with all findings mended that can be, and what is found in the result.
 
-    The fixes of the rules that were selected run in the order of their identifiers."""
-    found = Counter(finding.rule for finding in report.findings if finding.fixable)
+    The fixes of the rules that were selected run in the order of their identifiers, and again as long as one leaves
+    work for another: what was read only by a branch that is gone is dead."""
     record = Record()
+    mended: Counter[str] = Counter()
     with answered(record):
         model = open_model(report.source, record)
         infer(model)
-        for rule in lint_rules():
-            if rule.fix is not None and found[rule.identifier]:
-                rule.fix(model)
-                infer(model)
-        left = lint(model, **report.options)
-        remaining = Counter(finding.rule for finding in left.findings if finding.fixable)
-    mended = {rule: count - remaining[rule] for rule, count in sorted(found.items()) if count > remaining[rule]}
-    result = LintFix(report.name, model, mended=mended, left=left)
+        found = _fixable(report)
+        for _ in range(MOST_ROUNDS):
+            for rule in lint_rules():
+                if rule.fix is not None and found[rule.identifier]:
+                    rule.fix(model)
+                    infer(model)
+            left = _fixable(lint(model, **{**report.options, "weights": False}))
+            mended += found - left
+            if not left or left == found:
+                break
+            found = left
+        after = lint(model, **report.options)
+    result = LintFix(report.name, model, mended=dict(sorted(mended.items())), left=replace(after, name=report.name))
     return result.verified(report.source, checking)
+
+
+def _fixable(report: LintReport) -> Counter[str]:
+    """Return how many findings of each rule can be mended."""
+    return Counter(finding.rule for finding in report.findings if finding.fixable)

@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 
 from onnxlift.errors import quote
-from onnxlift.ir.graph.schema import plain
+from onnxlift.ir.graph.schema import plain, schema_for
 
 from .rule import Subject, rule
 
@@ -128,7 +128,9 @@ def has_no_unknown_attribute(n: Subject) -> Iterable[str]:
     known = n.schema.attributes
     for name in n.node.attributes.data:
         if name not in known and not name.startswith("__"):
-            yield f"{n.node.op_type} has no attribute {quote(name)} in opset {n.opset}{_those(known)}."
+            moved = _became_an_input(n, name)
+            told = f": it is an input since opset {moved}" if moved else _those(known)
+            yield f"{n.node.op_type} has no attribute {quote(name)} in opset {n.opset}{told}."
 
 
 @rule("OL031", "attribute-type")
@@ -199,6 +201,17 @@ def constants_have_one_value(n: Subject) -> Iterable[str]:
     given = [name for name in n.node.attributes.data if not name.startswith("__")]
     if len(given) != 1:
         yield f"it has {len(given)} values, and a Constant has one: value, value_float, value_ints and the like."
+
+
+def _became_an_input(n: Subject, name: str) -> int | None:
+    """Return the opset since which an attribute of the operator is an input of the same name; None if it never was."""
+    if n.schema is None or name not in (each.name for each in n.schema.inputs):
+        return None
+    schema: Any = n.schema
+    while schema is not None and name in (each.name for each in schema.inputs):
+        since = int(schema.since_version)
+        schema = schema_for(n.node.domain, n.node.op_type, since - 1) if since > 1 else None
+    return since if schema is not None and name in schema.attributes else None
 
 
 def required_attributes(schema: Any) -> tuple[str, ...]:

@@ -22,22 +22,24 @@ def nodes_without_a_name(file: File) -> Iterable[Found]:
     `--fix` names such nodes by operator and position."""
     for body in file.bodies:
         for index, node in enumerate(body.nodes):
-            if not node.name:
+            if not node.name and node.op_type != "Constant":  # runtimes make it an initialiser, without its name
                 yield Found(body.place(index), "it has no name.")
 
 
 @lint_rule("OL102", "repeated-node-name", "error", "file", fix=by_reading)
 def nodes_with_the_same_name(file: File) -> Iterable[Found]:
-    """Two nodes have the same name.
+    """Two nodes of a graph have the same name.
 
     ONNX Runtime refuses such a model ("two nodes with same node name"), although onnx's checker does not see it. Copies
-    of nodes that a script has made are the usual reason.
+    of nodes that a script has made are the usual reason. (Only Constant nodes may share a name, and nodes of different
+    subgraphs: it takes these.)
 
     `--fix` adds a number to the names of all but the first."""
-    seen: dict[int, set[str]] = {}
     for body in file.bodies:
-        names = seen.setdefault(id(body.top), set())
+        names: set[str] = set()
         for index, node in enumerate(body.nodes):
+            if node.op_type == "Constant":
+                continue
             if node.name and node.name in names:
                 yield Found(body.place(index), f"another node is called {quote(node.name)} as well.")
             names.add(node.name)

@@ -54,4 +54,4 @@ def numbers_drawn_at_random(graph: Graph) -> Iterable[Found]:
     To make runs comparable, make the numbers an input of the model."""
     for region, node in graph.nodes(*_DRAWING):
         if any(value.uses() or value.is_graph_output() for value in node.outputs):
-            yield Found(graph.place(region, node), "it gives other numbers in every run.")
+            yield Found(graph.place(region, node), "it draws its numbers at random.")

@@ -221,7 +221,8 @@ def results_that_are_known(graph: Graph) -> Iterable[Found]:
         for node in region.graph:
             if node in known and _is_last(node, known):
                 count = _chain(node, known)
-                nodes = f"it and {count - 1} nodes before it compute" if count > 1 else "it computes"
+                before = "the node" if count == 2 else f"{count - 1} nodes"
+                nodes = f"it and {before} before it compute" if count > 1 else "it computes"
                 yield Found(graph.place(region, node), f"{nodes} what is known{_shown(node)}.")
 
 

@@ -19,6 +19,7 @@ _FEWEST = 4
 """A tensor of fewer numbers says nothing by being equal throughout."""
 _SMALLEST_COPY = 4096
 _MANY_SUBNORMALS = 0.01
+_FEWEST_SUBNORMALS = 100
 
 
 @lint_rule("OL301", "nan-weight", "error", "weight")
@@ -134,7 +135,11 @@ def numbers_next_to_zero(weight: Weight) -> Iterable[Found]:
     Set them to 0 (below 1e-38 they make no difference), or run ONNX Runtime with
     session.set_denormal_as_zero."""
     numbers = weight.numbers if weight.is_float else None
-    if numbers is not None and numbers.subnormals > max(_MANY_SUBNORMALS * numbers.count, _FEWEST) and weight.uses:
+    if (
+        numbers is not None
+        and numbers.subnormals > max(_MANY_SUBNORMALS * numbers.count, _FEWEST_SUBNORMALS)
+        and weight.uses
+    ):
         yield Found(weight.place, f"{numbers.subnormals:,} of its {numbers.count:,} numbers are subnormal.")
 
 

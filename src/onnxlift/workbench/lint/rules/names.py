@@ -31,8 +31,8 @@ def nodes_with_the_same_name(file: File) -> Iterable[Found]:
     """Two nodes of a graph have the same name.
 
     ONNX Runtime refuses such a model ("two nodes with same node name"), although onnx's checker does not see it. Copies
-    of nodes that a script has made are the usual reason. (Only Constant nodes may share a name, and nodes of different
-    subgraphs: it takes these.)
+    of nodes that a script has made are the usual reason. Constant nodes, and nodes of different subgraphs, may share a
+    name: it takes these.
 
     `--fix` adds a number to the names of all but the first."""
     for body in file.bodies:

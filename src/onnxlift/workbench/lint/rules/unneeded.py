@@ -12,7 +12,8 @@ from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.ir.graph.shapes import static_elements
 from onnxlift.ir.graph.types import shape_text
 from onnxlift.ir.graph.walk import Region, inner_nodes, regions, subgraphs
-from onnxlift.rewriting.normal_form import dead_code
+from onnxlift.ir.inference.infer import infer
+from onnxlift.rewriting.normal_form import constant_nodes, dead_code
 from onnxlift.rewriting.simplifying import cast_chains, constant_if
 from onnxlift.rewriting.simplifying.cast_chains import is_lossless
 from onnxlift.sizes import format_bytes
@@ -119,6 +120,7 @@ def _can_bypass(graph: ir.Graph, node: ir.Node) -> bool:
 
 def drop_dropouts(model: ir.Model) -> None:
     """Remove Dropout nodes that do nothing in inference."""
+    _know_constants(model)
     opsets = {region.graph: region for region in regions(model)}
 
     def visit(edit: Edit, node: ir.Node) -> None:
@@ -190,11 +192,19 @@ def _name(dtype: ir.DataType) -> str:
     return {"float": "float32", "double": "float64"}.get(dtype.name.lower(), dtype.name.lower())
 
 
-def _inline_ifs(model: ir.Model) -> None:
+def inline_ifs(model: ir.Model) -> None:
+    """Put the branches that are taken in the place of their If."""
+    _know_constants(model)
     constant_if.run(model)
 
 
-@lint_rule("OL407", "constant-if", "warning", "graph", fix=_inline_ifs)
+def _know_constants(model: ir.Model) -> None:
+    """Make Constant nodes initialisers, so that what follows from them is known as it was when the rule was asked."""
+    constant_nodes.run(model)
+    infer(model)
+
+
+@lint_rule("OL407", "constant-if", "warning", "graph", fix=inline_ifs)
 def branches_that_are_decided(graph: Graph) -> Iterable[Found]:
     """The condition of an If is known before the model runs.
 

@@ -376,7 +376,8 @@ CASES: dict[str, Case] = {
             (model("a = Dropout(x) y = Relu(a)"), "(Dropout): it passes its input on"),
             (
                 model(
-                    "r = Constant<value_float = 0.5>() f = Constant<value = bool {0}>() a = Dropout(x, r, f) y = Relu(a)"
+                    "r = Constant<value_float = 0.5>() f = Constant<value = bool {0}>() "
+                    "a = Dropout(x, r, f) y = Relu(a)"
                 ),
                 "(Dropout): it passes its input on",
             ),
@@ -394,7 +395,8 @@ CASES: dict[str, Case] = {
         [
             (
                 model(
-                    "c = Constant<value = bool {1}>() y = If (c) <then_branch = tb () => (float[n, 4] t) { t = Abs(x) }, "
+                    "c = Constant<value = bool {1}>() "
+                    "y = If (c) <then_branch = tb () => (float[n, 4] t) { t = Abs(x) }, "
                     "else_branch = eb () => (float[n, 4] o) { o = Neg(x) }>"
                 ),
                 "its condition is always True",

@@ -5,19 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-import onnx_ir as ir
-
-from onnxlift.ir.graph.walk import regions
 from onnxlift.ir.inference.infer import infer
-from onnxlift.ir.reading.draft import Draft
-from onnxlift.ir.stages import READING
 from onnxlift.stages import Record
 from onnxlift.unforeseen import answered
 from onnxlift.workbench.report import Checking, open_model
 
 from .lint import lint
 from .report import LintFix, LintReport
-from .subject import File
 from .table import lint_rules
 
 MOST_ROUNDS = 8
@@ -44,7 +38,6 @@ def fixed(report: LintReport, checking: Checking) -> LintFix:
             if not left or left == found:
                 break
             found = left
-        _declare_as_before(model, report)
         after = lint(model, **report.options)
     result = LintFix(report.name, model, mended=dict(sorted(mended.items())), left=replace(after, name=report.name))
     return result.verified(report.source, checking)
@@ -53,18 +46,3 @@ def fixed(report: LintReport, checking: Checking) -> LintFix:
 def _fixable(report: LintReport) -> Counter[str]:
     """Return how many findings of each rule can be mended."""
     return Counter(finding.rule for finding in report.findings if finding.fixable)
-
-
-def _declare_as_before(model: ir.Model, report: LintReport) -> None:
-    """Give values inside the model the types that the file declares, but for those that a rule has found wrong.
-
-    What is inferred may be more than the file says, or than other tools can follow: it is not for `lint` to add."""
-    wrong = {finding.value for finding in report.findings if finding.fixable}
-    draft = Draft(report.source)
-    Record().run(READING, draft)
-    types = {info.name: info.type for body in File(draft.proto).bodies for info in body.declared}
-    for region in regions(model):
-        for value in (output for node in region.graph for output in node.outputs):
-            if value.name in types and value.name not in wrong and not value.is_graph_output():
-                value.type = ir.serde.deserialize_type_proto_for_type(types[value.name])
-                value.shape = ir.serde.deserialize_type_proto_for_shape(types[value.name])

@@ -42,12 +42,6 @@ class Body:
         return frozenset(names - {""})
 
     @property
-    def declared(self) -> Sequence[onnx.ValueInfoProto]:
-        """What the file tells of the types of values inside."""
-        body = self.graph if self.graph is not None else self.function
-        return () if body is None else body.value_info
-
-    @property
     def top(self) -> Body:
         """The main graph or the function that this body is, or is in. Names of nodes are unique there."""
         return self.outer[0] if self.outer else self

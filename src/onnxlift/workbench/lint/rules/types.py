@@ -110,8 +110,8 @@ def _type_name(element: int) -> str:
 def doubles_among_floats(graph: Graph) -> Iterable[Found]:
     """A model of float32 computes in float64 in places.
 
-    That takes twice the memory, and much more time: most GPUs are 32 times slower with it, and many accelerators do not
-    have it at all. It is mostly a slip: a number of Python or numpy became float64 in the export.
+    That takes twice the memory and more time, on most GPUs many times as much, and many accelerators do not have it at
+    all. It is mostly a slip: a number of Python or numpy became float64 in the export.
 
     Make the constant, or the Cast, float32. Where the precision is needed, ignore this rule."""
     counts = Counter(value.dtype for _, node in graph.nodes() for value in node.outputs)

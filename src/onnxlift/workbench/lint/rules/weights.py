@@ -129,8 +129,8 @@ def variances_below_zero(weight: Weight) -> Iterable[Found]:
 def numbers_next_to_zero(weight: Weight) -> Iterable[Found]:
     """Many numbers of a weight are subnormal, so close to 0 that processors compute slowly with them.
 
-    On a CPU such a number can take a hundred times as long as another one. Weight decay drives weights that nothing
-    trains towards 0.
+    On many CPUs, arithmetic with such a number takes many times as long as with another one. Weight decay drives
+    weights that nothing trains towards 0.
 
     Set them to 0 (below 1e-38 they make no difference), or run ONNX Runtime with
     session.set_denormal_as_zero."""

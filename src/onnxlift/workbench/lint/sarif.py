@@ -20,7 +20,7 @@ def sarif_log(
     models: Sequence[tuple[str, Sequence[LintFinding]]], errors: Sequence[tuple[str, str]] = ()
 ) -> dict[str, Any]:
     """Return one log for several models, each with its path and findings. `errors` are paths that gave no answer."""
-    rules = _rules()
+    rules = _rules({finding.rule for _, findings in models for finding in findings})
     position = {rule["id"]: index for index, rule in enumerate(rules)}
     results = [_result(path, finding, position[finding.rule]) for path, findings in models for finding in findings]
     notes = [{"level": "error", "message": {"text": f"{path}: {text}"}} for path, text in errors]
@@ -32,7 +32,8 @@ def sarif_log(
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _rules() -> list[dict[str, Any]]:
+def _rules(used: set[str]) -> list[dict[str, Any]]:
+    """Return what there is to say of the rules that are broken."""
     gate = [(each.identifier, each.name, each.summary, GATE_ADVICE, "error") for each in gate_rules().values()]
     own = [
         (each.identifier, each.name, each.summary, " ".join(each.paragraphs[1:]), _LEVELS[each.severity])
@@ -47,6 +48,7 @@ def _rules() -> list[dict[str, Any]]:
             "defaultConfiguration": {"level": level},
         }
         for identifier, name, text, help_text, level in sorted(gate + own)
+        if identifier in used
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from .rule import SEVERITIES
 if TYPE_CHECKING:
     from .report import LintFinding
 
+WIDTH = 110
 MOST_TEXTS = 5
 """How many different messages of a rule are shown."""
 MOST_PLACES = 3
@@ -43,7 +45,7 @@ def listing(findings: Sequence[LintFinding], every_place: bool = False) -> list[
         lines += ["", f"  {rule} {first.severity}: {first.name}{count}"]
         lines += [f"    {line}" for line in (_all(found) if every_place else _grouped(found))]
         if first.advice:
-            lines.append(f"    -> {first.advice}")
+            lines += textwrap.wrap(first.advice, WIDTH, initial_indent="    -> ", subsequent_indent=" " * 7)
     return lines
 
 

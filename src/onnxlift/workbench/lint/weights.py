@@ -90,13 +90,6 @@ class Weight:
                     found.append(Use(node, index))
         return tuple(found)
 
-    def fingerprint(self) -> bytes:
-        """Return a digest of the numbers."""
-        digest = hashlib.blake2b(digest_size=16)
-        for piece in pieces(self.tensor):
-            digest.update(np.ascontiguousarray(piece).view(np.uint8).data)
-        return digest.digest()
-
 
 def weights(graph: Graph) -> Iterator[Weight]:
     """Yield all weights of a model: initialisers, also of subgraphs, Constant nodes, and default values of inputs."""
@@ -125,6 +118,14 @@ def pieces(tensor: ir.TensorProtocol) -> Iterator[npt.NDArray[Any]]:
     step = max(CHUNK // max(flat.itemsize, 1), 1)
     for start in range(0, flat.size, step):
         yield flat[start : start + step]
+
+
+def fingerprint(tensor: ir.TensorProtocol) -> bytes:
+    """Return a digest of the numbers: equal ones have the same, and different ones do not."""
+    digest = hashlib.blake2b(digest_size=32)
+    for piece in pieces(tensor):
+        digest.update(np.ascontiguousarray(piece).view(np.uint8).data)
+    return digest.digest()
 
 
 def numbers_of(tensor: ir.TensorProtocol) -> Numbers:

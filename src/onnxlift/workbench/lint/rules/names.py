@@ -60,8 +60,8 @@ def names_that_hide_those_around(file: File) -> Iterable[Found]:
 
     `--fix` renames the inner values; or give them a prefix where the model is built."""
     for body in file.bodies:
-        around = frozenset[str]().union(*(each.defined for each in body.outer))
-        for name in sorted(body.defined & around - _captured(body)):
+        hiding = (name for name in body.defined if any(name in each.defined for each in body.outer))
+        for name in sorted({*hiding} - _captured(body)):
             text = f"its value {quote(name)} has the name of one in the graph around it."
             yield Found(_body_place(body, name), text)
 

@@ -24,6 +24,7 @@ _RANDOM = frozenset("RandomNormal RandomUniform RandomNormalLike RandomUniformLi
 _GROWING = frozenset("Expand Tile ConstantOfShape Range OneHot EyeLike DequantizeLinear Resize Pad".split())
 """What gives more numbers than it takes, so that the result is better computed than stored."""
 _LARGEST_RESULT = 1 << 20
+_LONGEST_CHAIN = 1000
 
 
 @lint_rule("OL401", "dead-node", "warning", "graph", fix=dead_code.run)
@@ -255,9 +256,9 @@ def _is_known(node: ir.Node) -> bool:
 
 
 def _chain(node: ir.Node, known: set[ir.Node]) -> int:
-    """Return how many nodes that are known lead to this one, itself included."""
+    """Return how many nodes that are known lead to this one, itself included. (It stops to count at some point.)"""
     seen, waiting = {node}, [node]
-    while waiting:
+    while waiting and len(seen) < _LONGEST_CHAIN:
         for value in waiting.pop().inputs:
             producer = None if value is None else value.producer()
             if producer is not None and producer in known and producer not in seen:

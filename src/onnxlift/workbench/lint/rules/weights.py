@@ -8,11 +8,13 @@ import onnx_ir as ir
 
 from onnxlift.errors import quote
 from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.walk import regions
 from onnxlift.ir.reading.tensors import FileTensor
+from onnxlift.rewriting.normal_form import constant_nodes
 from onnxlift.sizes import format_bytes
 from onnxlift.workbench.lint.roles import MULTIPLIED, roles_of, told
 from onnxlift.workbench.lint.rule import Found, lint_rule
-from onnxlift.workbench.lint.weights import Weight
+from onnxlift.workbench.lint.weights import Weight, fingerprint
 
 _ROUNDS_TO_INFINITY = 65520.0
 _FEWEST = 4
@@ -57,8 +59,7 @@ def weights_that_are_all_zero(weight: Weight) -> Iterable[Found]:
     The layer gives the same, whatever its input is. It was never trained or never loaded: a key of the checkpoint was
     missing, or a module was made and not used.
 
-    Compare with the checkpoint. If it is meant so (a branch that was pruned away), `onnxlift simplify` removes what
-    follows from it."""
+    Compare with the checkpoint. If it is meant so (a branch that was pruned away), remove the layer."""
     numbers = _one_number(weight)
     if numbers == 0:
         (role, *_) = _multiplied(weight)
@@ -143,14 +144,30 @@ def numbers_next_to_zero(weight: Weight) -> Iterable[Found]:
         yield Found(weight.place, f"{numbers.subnormals:,} of its {numbers.count:,} numbers are subnormal.")
 
 
-@lint_rule("OL308", "repeated-weight", "info", "weight")
+def share_copies(model: ir.Model) -> None:
+    """Let all readers of equal weights of a graph read the first of them, and drop the others."""
+    constant_nodes.run(model)
+    for region in regions(model):
+        first: dict[tuple[object, ...], ir.Value] = {}
+        for name, value in list(region.graph.initializers.items()):
+            tensor = value.const_value
+            if tensor is None or tensor.dtype == ir.DataType.STRING or tensor.nbytes < _SMALLEST_COPY:
+                continue
+            same = first.setdefault((tensor.dtype, tuple(tensor.shape.numpy()), fingerprint(tensor)), value)
+            if same is not value and not value.is_graph_output() and not value.is_graph_input():
+                for node, index in value.uses():
+                    node.replace_input_with(index, same)
+                del region.graph.initializers[name]
+
+
+@lint_rule("OL308", "repeated-weight", "info", "weight", fix=share_copies)
 def weights_that_are_stored_twice(weight: Weight) -> Iterable[Found]:
     """The same numbers are stored twice.
 
     Tied weights (an embedding and the output head) or copies that an exporter has made take room in the file and in
     memory for each copy.
 
-    `onnxlift simplify` stores them once."""
+    `--fix` stores them once, if they are in the same graph."""
     tensor = weight.tensor
     if tensor.nbytes < _SMALLEST_COPY:
         return
@@ -159,11 +176,16 @@ def weights_that_are_stored_twice(weight: Weight) -> Iterable[Found]:
     for other in alike:
         if _is_shared(tensor, other.tensor):
             return
-        if other.fingerprint() == weight.fingerprint():
+        if fingerprint(other.tensor) == fingerprint(tensor):
             text = f"it holds the same {format_bytes(tensor.nbytes)} as {quote(other.value.name or '')}."
-            yield Found(weight.place, text)
+            yield Found(weight.place, text, _can_be_shared(weight, other))
             return
     alike.append(weight)
+
+
+def _can_be_shared(weight: Weight, other: Weight) -> bool:
+    is_plain = all(each.value.is_initializer() and not each.value.is_graph_input() for each in (weight, other))
+    return is_plain and not weight.value.is_graph_output() and weight.region.graph is other.region.graph
 
 
 def _is_shared(a: ir.TensorProtocol, b: ir.TensorProtocol) -> bool:

@@ -159,6 +159,26 @@ def test_fixes_run_until_nothing_is_left_for_them():
     assert [node.op_type for node in fix.model.graph] == ["Abs"]
 
 
+def test_fixes_leave_the_constants_of_functions_where_they_are():
+    """A function in a file cannot hold initialisers."""
+
+    def choice(result, x):
+        then, other = f"(float[n, 4] p) {{ p = Abs({x}) }}", f"(float[n, 4] q) {{ q = Neg({x}) }}"
+        known = "k = Constant<value = bool {1}>()"
+        return f"{known} {result} = If (k) <then_branch = t () => {then}, else_branch = e () => {other}>"
+
+    function = f'<domain: "acme", opset_import: ["" : 20]> pick (a) => (b) {{ {choice("b", "a")} }}'
+    body = choice("m", "x") + " y = acme.pick(m)"
+    proto = model(body, domains=', "acme" : 1', functions=function)
+    report = lint(proto, select="OL4")
+    assert [(finding.rule, finding.fixable) for finding in report.findings] == [("OL407", True), ("OL407", False)]
+    fix = report.fix(verify=False)
+    assert [node.op_type for node in fix.model.graph] == ["Abs", "pick"]
+    assert [node.op_type for node in fix.proto().functions[0].node] == ["Constant", "If"]
+    x = normal(3, 4)
+    np.testing.assert_array_equal(run(fix.proto(), x=x)[0], np.abs(x))
+
+
 def test_a_fix_is_verified_and_gives_the_same_numbers():
     fix = lint(MIXED, ignore="OL3").fix()
     assert fix and fix.ok and fix.verification.passed

@@ -126,7 +126,7 @@ def _needs(graph: Graph) -> dict[str, list[Need]]:
     region = graph.regions[0]
     for node in region.graph if names else ():
         check = _CHECKS.get(node.op_type) if node.domain == "" else None
-        if check is None:
+        if check is None or not any(value.uses() or value.is_graph_output() for value in node.outputs):
             continue
         try:
             pairs = list(check(Subject(node, region, graph.model)))

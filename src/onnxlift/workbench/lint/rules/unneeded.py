@@ -12,11 +12,11 @@ from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.ir.graph.shapes import static_elements
 from onnxlift.ir.graph.types import shape_text
 from onnxlift.ir.graph.walk import Region, inner_nodes, regions, subgraphs
-from onnxlift.ir.inference.infer import infer
-from onnxlift.rewriting.normal_form import constant_nodes, dead_code
+from onnxlift.rewriting.normal_form import dead_code
 from onnxlift.rewriting.simplifying import cast_chains, constant_if
 from onnxlift.rewriting.simplifying.cast_chains import is_lossless
 from onnxlift.sizes import format_bytes
+from onnxlift.workbench.lint.constants import know_constants, without_functions
 from onnxlift.workbench.lint.rule import Found, lint_rule
 from onnxlift.workbench.lint.subject import Graph, value_place
 
@@ -121,7 +121,7 @@ def _can_bypass(graph: ir.Graph, node: ir.Node) -> bool:
 
 def drop_dropouts(model: ir.Model) -> None:
     """Remove Dropout nodes that do nothing in inference."""
-    _know_constants(model)
+    know_constants(model)
     opsets = {region.graph: region for region in regions(model)}
 
     def visit(edit: Edit, node: ir.Node) -> None:
@@ -140,7 +140,8 @@ def dropouts_in_inference(graph: Graph) -> Iterable[Found]:
     `--fix` removes it. In PyTorch, call model.eval() before the export."""
     for region, node in graph.nodes("Dropout"):
         if _does_nothing(region, node) and _can_bypass(region.graph, node):
-            yield Found(graph.place(region, node), "it passes its input on, unchanged.")
+            is_fixable = region.function is None or len(node.inputs) < 3
+            yield Found(graph.place(region, node), "it passes its input on, unchanged.", is_fixable)
 
 
 def _does_nothing(region: Region, node: ir.Node) -> bool:
@@ -194,15 +195,10 @@ def _name(dtype: ir.DataType) -> str:
 
 
 def inline_ifs(model: ir.Model) -> None:
-    """Put the branches that are taken in the place of their If."""
-    _know_constants(model)
-    constant_if.run(model)
-
-
-def _know_constants(model: ir.Model) -> None:
-    """Make Constant nodes initialisers, so that what follows from them is known as it was when the rule was asked."""
-    constant_nodes.run(model)
-    infer(model)
+    """Put the branches that are taken in the place of their If. Not in functions: these cannot hold initialisers."""
+    know_constants(model)
+    with without_functions(model):
+        constant_if.run(model)
 
 
 @lint_rule("OL407", "constant-if", "warning", "graph", fix=inline_ifs)
@@ -216,7 +212,8 @@ def branches_that_are_decided(graph: Graph) -> Iterable[Found]:
     for region, node in graph.nodes("If"):
         condition = static_elements(node.inputs[0])
         if condition is not None and len(condition) == 1:
-            yield Found(graph.place(region, node), f"its condition is always {bool(condition[0])}.")
+            text = f"its condition is always {bool(condition[0])}."
+            yield Found(graph.place(region, node), text, region.function is None)
 
 
 @lint_rule("OL408", "constant-expression", "info", "graph")

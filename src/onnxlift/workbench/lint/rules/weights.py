@@ -10,8 +10,8 @@ from onnxlift.errors import quote
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.walk import regions
 from onnxlift.ir.reading.tensors import FileTensor
-from onnxlift.rewriting.normal_form import constant_nodes
 from onnxlift.sizes import format_bytes
+from onnxlift.workbench.lint.constants import know_constants
 from onnxlift.workbench.lint.roles import MULTIPLIED, roles_of, told
 from onnxlift.workbench.lint.rule import Found, lint_rule
 from onnxlift.workbench.lint.weights import Weight, fingerprint
@@ -146,7 +146,7 @@ def numbers_next_to_zero(weight: Weight) -> Iterable[Found]:
 
 def share_copies(model: ir.Model) -> None:
     """Let all readers of equal weights of a graph read the first of them, and drop the others."""
-    constant_nodes.run(model)
+    know_constants(model)
     for region in regions(model):
         first: dict[tuple[object, ...], ir.Value] = {}
         for name, value in list(region.graph.initializers.items()):
@@ -185,7 +185,8 @@ def weights_that_are_stored_twice(weight: Weight) -> Iterable[Found]:
 
 def _can_be_shared(weight: Weight, other: Weight) -> bool:
     is_plain = all(each.value.is_initializer() and not each.value.is_graph_input() for each in (weight, other))
-    return is_plain and not weight.value.is_graph_output() and weight.region.graph is other.region.graph
+    is_one_graph = weight.region.graph is other.region.graph and weight.region.function is None
+    return is_plain and is_one_graph and not weight.value.is_graph_output()
 
 
 def _is_shared(a: ir.TensorProtocol, b: ir.TensorProtocol) -> bool:

@@ -28,7 +28,7 @@ from onnxlift.lifting.text.dump import GraphDump
 from onnxlift.lifting.text.file import Header
 from onnxlift.lifting.text.source_map import readers_of
 from onnxlift.lifting.text.weights import MAX_SHARD_SIZE
-from onnxlift.lifting.tree.paths import no_paths
+from onnxlift.lifting.tree.structure import Structure, are_names_guaranteed
 from onnxlift.rewriting import stages as rewriting
 from onnxlift.rewriting.element_type import own_type
 from onnxlift.rewriting.history import History
@@ -80,13 +80,14 @@ def run(
         precisions.append(own_type(model))
         if simplify:
             record.run(SIMPLIFYING, model)
+        first = Candidate(lift, record, dump)
         if flat:
-            lift.paths = no_paths(model.graph)
-            choice = Choice(Candidate(lift, record, dump))
-            choice.chosen.write()
+            first.transcribe()
+            choice = Choice(first)
         else:
+            transcript = None if are_names_guaranteed(model) else first.copied(Structure.TRANSCRIPT)
             record.run(IDIOMS, model, function_weights=function_weights)
-            choice = choose_structure(Candidate(lift, record, dump))
+            choice = choose_structure(first, transcript)
         lift = choice.chosen.lift
         return Lifted(
             name,

@@ -65,13 +65,19 @@ def run_each(
     names = list(expand(models))
     several = len(names) > 1
     status = 0
-    for name, outcome in _outcomes(names, partial(_answer, work=work), jobs, f"{command} {', '.join(names[:3])}"):
+    for name, outcome in answers(command, names, work, jobs=jobs):
         if several and not json and outcome.error:
             outcome = Outcome(False, error=f"{name}: {outcome.error}")
         outcome.show(command, name, json=json, quiet=quiet, one_line=several)
         status = max(status, outcome.status)
     if status:
         raise typer.Exit(status)
+
+
+def answers(command: str, models: Sequence[str], work: Work, *, jobs: int = 1) -> Iterator[tuple[str, Outcome]]:
+    """Yield each model with the answer of `work`, in order, for commands that print them in their own way."""
+    names = list(expand(models))
+    yield from _outcomes(names, partial(_answer, work=work), jobs, f"{command} {', '.join(names[:3])}")
 
 
 def change_each(
@@ -162,7 +168,7 @@ def _change(
         lines.append(f"  not written    {report.why_not_written}")
     lines += [f"  wrote          {file}" for file in written]
     data["written"] = [str(file) for file in written]
-    return Outcome(report.passed, data, "\n".join(lines))
+    return Outcome(report.ok, data, "\n".join(lines))
 
 
 def _stream(source: Path | bytes, name: str, *, verb: Callable[..., ModelReport], target: Target) -> Outcome:
@@ -173,7 +179,7 @@ def _stream(source: Path | bytes, name: str, *, verb: Callable[..., ModelReport]
     if report.passed:
         sys.stdout.buffer.write(report.to_bytes())
         sys.stdout.buffer.flush()
-    return Outcome(report.passed, report.to_dict(), str(report))
+    return Outcome(report.ok, report.to_dict(), str(report))
 
 
 def _check_targets(names: Sequence[str], target: Target) -> None:

@@ -82,6 +82,11 @@ class ModelReport:
         """Tell whether the result computes what the original does, as far as that was checked."""
         return self.verification is None or self.verification.passed
 
+    @property
+    def ok(self) -> bool:
+        """Tell whether the command's answer is yes. A result that `passed` is written all the same."""
+        return self.passed
+
     def __bool__(self) -> bool:
         return self.passed
 

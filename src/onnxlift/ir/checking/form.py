@@ -19,6 +19,8 @@ from onnxlift.ir.reading.draft import Contents, Draft
 from onnxlift.ir.reading.protos import graphs_of
 from onnxlift.stages import step
 
+from .declared import Declared
+
 MAX_NESTING = 32
 """How deep subgraphs may be nested in subgraphs, and calls of functions in functions."""
 
@@ -35,20 +37,31 @@ NEWEST_OPSET = _newest_opsets()
 
 _ELEMENT_TYPES = frozenset(onnx.TensorProto.DataType.values())
 
-RULES: Mapping[str, str] = {
-    "text-encoding": "Names and texts are valid UTF-8.",
-    "opset-import": "Each domain is imported once, in an opset that the installed onnx knows.",
-    "opset-missing": "The opset of each domain of ONNX that a node is of is imported.",
-    "function-name": "Each function has a name, and no two have the same.",
-    "value-name": "Each input, initialiser and output of a node has a name that nothing else of its graph has.",
-    "value-defined": "Each value that is read, or is an output, is defined somewhere.",
-    "value-type": "Each declared element type is one that ONNX has.",
-    "graph-outputs": "The model has an output.",
-    "branch-inputs": "What a branch of an If declares as an input is a value of the graph around it.",
-    "operator-name": "Each node names its operator.",
-    "attribute-unique": "A node has each attribute once.",
-    "attribute-form": "Each attribute is of a type that ONNX has; only those in a function refer to its attributes.",
-}
+_RULES = (
+    Declared("OL001", "text-encoding", "Names and texts are valid UTF-8."),
+    Declared("OL002", "opset-import", "Each domain is imported once, in an opset that the installed onnx knows."),
+    Declared("OL003", "opset-missing", "The opset of each domain of ONNX that a node is of is imported."),
+    Declared("OL004", "function-name", "Each function has a name, and no two have the same."),
+    Declared(
+        "OL005",
+        "value-name",
+        "Each input, initialiser and output of a node has a name that nothing else of its graph has.",
+    ),
+    Declared("OL006", "value-defined", "Each value that is read, or is an output, is defined somewhere."),
+    Declared("OL007", "value-type", "Each declared element type is one that ONNX has."),
+    Declared("OL008", "graph-outputs", "The model has an output."),
+    Declared(
+        "OL009", "branch-inputs", "What a branch of an If declares as an input is a value of the graph around it."
+    ),
+    Declared("OL010", "operator-name", "Each node names its operator."),
+    Declared("OL011", "attribute-unique", "A node has each attribute once."),
+    Declared(
+        "OL012",
+        "attribute-form",
+        "Each attribute is of a type that ONNX has; only those in a function refer to its attributes.",
+    ),
+)
+RULES: Mapping[str, Declared] = {each.name: each for each in _RULES}
 """The rules on the form of a file, by name."""
 
 MOST_FINDINGS = 1000

@@ -14,11 +14,28 @@ from onnxlift.errors import Finding, InvalidModelError
 from onnxlift.ir.graph.walk import Region
 from onnxlift.ir.inference.infer import infer
 
+from .declared import Declared
+from .form import RULES as FORM
 from .rules.rule import Subject
-from .rules.table import broken
+from .rules.table import broken, rules
 
-INFERENCE = "inference"
+_INFERENCE = Declared(
+    "OL099",
+    "inference",
+    "ONNX's own inference of the node does not fail. "
+    "It speaks where no other rule has told more plainly what is wrong.",
+)
+INFERENCE = _INFERENCE.name
 """The rule that ONNX's own inference of a node does not fail. It speaks where none of ours has said it more plainly."""
+
+
+def declared_rules() -> tuple[Declared, ...]:
+    """Return every rule that a model must keep to pass the gate, in the order of their identifiers."""
+    found = {each.name: each for each in (*FORM.values(), _INFERENCE)}
+    for each in rules():
+        told = found[each.name].summary + " " if each.name in found else ""
+        found[each.name] = Declared(each.identifier, each.name, told + each.summary)
+    return tuple(sorted(found.values(), key=lambda each: each.identifier))
 
 
 def check_nodes(model: ir.Model) -> None:

@@ -22,7 +22,7 @@ def run(model: ir.Model) -> int:
     """Remove what is dead; return the number of nodes, initialisers and functions."""
     # Inner graphs first: a node removed inside may be the last reader of a value outside.
     removed = sum(_sweep(region) for region in reversed(list(regions(model))))
-    return removed + _remove_functions(model)
+    return removed + remove_functions(model)
 
 
 def _sweep(region: Region) -> int:
@@ -56,7 +56,8 @@ def release(node: ir.Node) -> None:
             stack.extend(body)
 
 
-def _remove_functions(model: ir.Model) -> int:
+def remove_functions(model: ir.Model) -> int:
+    """Remove functions that nobody calls; return how many."""
     called: set[ir.OperatorIdentifier] = set()
     pending = [model.graph]
     while pending:

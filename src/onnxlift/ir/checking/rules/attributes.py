@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 
 from onnxlift.errors import quote
-from onnxlift.ir.graph.schema import plain
+from onnxlift.ir.graph.schema import plain, schema_for
 
 from .rule import Subject, rule
 
@@ -120,7 +120,7 @@ _ELEMENT_TYPES: Mapping[str, str] = {
 }
 
 
-@rule("attribute-name")
+@rule("OL030", "attribute-name")
 def has_no_unknown_attribute(n: Subject) -> Iterable[str]:
     """A node has no attribute that its operator does not have. Names that begin with `__` are a runtime's own notes."""
     if n.schema is None or not n.node.attributes.data:
@@ -128,10 +128,12 @@ def has_no_unknown_attribute(n: Subject) -> Iterable[str]:
     known = n.schema.attributes
     for name in n.node.attributes.data:
         if name not in known and not name.startswith("__"):
-            yield f"{n.node.op_type} has no attribute {quote(name)} in opset {n.opset}{_those(known)}."
+            moved = _became_an_input(n, name)
+            told = f": it is an input since opset {moved}" if moved else _those(known)
+            yield f"{n.node.op_type} has no attribute {quote(name)} in opset {n.opset}{told}."
 
 
-@rule("attribute-type")
+@rule("OL031", "attribute-type")
 def attributes_have_the_type_of_the_schema(n: Subject) -> Iterable[str]:
     """An attribute is of the type that the operator wants: a float is no int, and one int is no list."""
     if n.schema is None:
@@ -144,7 +146,7 @@ def attributes_have_the_type_of_the_schema(n: Subject) -> Iterable[str]:
             yield f"its attribute {name} is {is_now}, and {n.node.op_type} wants {must_be}."
 
 
-@rule("attribute-missing")
+@rule("OL032", "attribute-missing")
 def has_every_required_attribute(n: Subject) -> Iterable[str]:
     """No attribute that the operator requires is left out."""
     for name in () if n.schema is None else required_attributes(n.schema):
@@ -152,7 +154,7 @@ def has_every_required_attribute(n: Subject) -> Iterable[str]:
             yield f"it has no attribute {name}, which {n.node.op_type} requires."
 
 
-@rule("attribute-text")
+@rule("OL033", "attribute-text")
 def texts_are_among_those_that_are_defined(n: Subject) -> Iterable[str]:
     """An attribute that is one of several words is one of them. (Directions were often written in capitals.)"""
     if n.schema is None:
@@ -163,7 +165,7 @@ def texts_are_among_those_that_are_defined(n: Subject) -> Iterable[str]:
             yield f"its attribute {name} is {quote(text)}; it can be {', '.join(words)}."
 
 
-@rule("attribute-range")
+@rule("OL034", "attribute-range")
 def numbers_are_in_their_range(n: Subject) -> Iterable[str]:
     """What an attribute counts is 1 or more, and padding is not negative."""
     if n.schema is None:
@@ -176,7 +178,7 @@ def numbers_are_in_their_range(n: Subject) -> Iterable[str]:
                 yield f"its attribute {name} is {_shown(numbers)}; it must be {least} or more."
 
 
-@rule("attribute-element-type", *_ELEMENT_TYPES)
+@rule("OL035", "attribute-element-type", *_ELEMENT_TYPES)
 def element_types_exist(n: Subject) -> Iterable[str]:
     """An attribute that names an element type names one that ONNX has."""
     name = _ELEMENT_TYPES[n.node.op_type]
@@ -185,7 +187,7 @@ def element_types_exist(n: Subject) -> Iterable[str]:
         yield f"its attribute {name} is {number}, which is no element type."
 
 
-@rule("attribute-permutation", "Transpose")
+@rule("OL036", "attribute-permutation", "Transpose")
 def permutations_have_each_axis_once(n: Subject) -> Iterable[str]:
     """The `perm` of a Transpose has each axis once."""
     axes = _given(n, "perm")
@@ -193,12 +195,23 @@ def permutations_have_each_axis_once(n: Subject) -> Iterable[str]:
         yield f"its attribute perm is {_shown(axes)}, which is no permutation of 0 to {len(axes) - 1}."
 
 
-@rule("constant-value", "Constant")
+@rule("OL037", "constant-value", "Constant")
 def constants_have_one_value(n: Subject) -> Iterable[str]:
     """A Constant has exactly one of the attributes that give its value."""
     given = [name for name in n.node.attributes.data if not name.startswith("__")]
     if len(given) != 1:
         yield f"it has {len(given)} values, and a Constant has one: value, value_float, value_ints and the like."
+
+
+def _became_an_input(n: Subject, name: str) -> int | None:
+    """Return the opset since which an attribute of the operator is an input of the same name; None if it never was."""
+    if n.schema is None or name not in (each.name for each in n.schema.inputs):
+        return None
+    schema: Any = n.schema
+    while schema is not None and name in (each.name for each in schema.inputs):
+        since = int(schema.since_version)
+        schema = schema_for(n.node.domain, n.node.op_type, since - 1) if since > 1 else None
+    return since if schema is not None and name in schema.attributes else None
 
 
 def required_attributes(schema: Any) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ _REDUCTIONS = (
 ).split()
 
 
-@rule("axis-range", *_ONE, typed=True)
+@rule("OL050", "axis-range", *_ONE, typed=True)
 def the_axis_is_one_of_the_input(n: Subject) -> Iterable[str]:
     """The attribute `axis` is between -r and r - 1 for an input with r axes."""
     axis, count = n.setting("axis"), len(n.shape())
@@ -33,7 +33,7 @@ def _flattens_all(n: Subject, axis: int, count: int) -> bool:
     return n.node.op_type in ("Softmax", "LogSoftmax", "Hardmax") and n.opset < 13 and axis == count
 
 
-@rule("axis-range", "Flatten", typed=True)
+@rule("OL050", "axis-range", "Flatten", typed=True)
 def the_axis_of_a_flatten_is_one_or_the_end(n: Subject) -> Iterable[str]:
     """The axis of a Flatten is between -r and r, for an input with r axes."""
     axis, count = n.setting("axis"), len(n.shape())
@@ -41,21 +41,21 @@ def the_axis_of_a_flatten_is_one_or_the_end(n: Subject) -> Iterable[str]:
         yield f"its axis is {axis}, and its input has {_axes(count)}."
 
 
-@rule("axis-range", *_REDUCTIONS, "Squeeze", typed=True)
+@rule("OL050", "axis-range", *_REDUCTIONS, "Squeeze", typed=True)
 def the_axes_are_those_of_the_input(n: Subject) -> Iterable[str]:
     """Axes that are reduced or removed are axes of the input, each named once."""
     count = len(n.shape())
     yield from _check(n.ints("axes", 1, ()), count, f"its input has {_axes(count)}")
 
 
-@rule("axis-range", "Pad", typed=True)
+@rule("OL050", "axis-range", "Pad", typed=True)
 def the_padded_axes_are_those_of_the_input(n: Subject) -> Iterable[str]:
     """Axes that are padded are axes of the input, each named once."""
     count = len(n.shape())
     yield from _check(n.ints("axes", 3, ()), count, f"its input has {_axes(count)}")
 
 
-@rule("axis-range", "Unsqueeze", typed=True)
+@rule("OL050", "axis-range", "Unsqueeze", typed=True)
 def the_axes_are_those_of_the_output(n: Subject) -> Iterable[str]:
     """Axes that are inserted are axes of the output, each named once."""
     axes = n.ints("axes", 1)
@@ -63,7 +63,7 @@ def the_axes_are_those_of_the_output(n: Subject) -> Iterable[str]:
     yield from _check(axes, count, f"its output has {_axes(count)}")
 
 
-@rule("axis-range", "CumSum", "OneHot", typed=True)
+@rule("OL050", "axis-range", "CumSum", "OneHot", typed=True)
 def the_axis_that_is_an_input_exists(n: Subject) -> Iterable[str]:
     """The axis of a CumSum, or of a OneHot (which adds one), exists."""
     count = len(n.shape())
@@ -75,7 +75,7 @@ def the_axis_that_is_an_input_exists(n: Subject) -> Iterable[str]:
         yield f"its axis is {axes[0]}, and there are {_axes(count)}."
 
 
-@rule("permutation-length", "Transpose", typed=True)
+@rule("OL051", "permutation-length", "Transpose", typed=True)
 def a_permutation_has_all_axes(n: Subject) -> Iterable[str]:
     """The `perm` of a Transpose has as many numbers as the input has axes."""
     axes, count = n.setting("perm"), len(n.shape())
@@ -83,7 +83,7 @@ def a_permutation_has_all_axes(n: Subject) -> Iterable[str]:
         yield f"its attribute perm has {len(axes)} numbers, and its input has {_axes(count)}."
 
 
-@rule("index-depth", "GatherND", "ScatterND", typed=True)
+@rule("OL052", "index-depth", "GatherND", "ScatterND", typed=True)
 def indices_name_axes_of_the_data(n: Subject) -> Iterable[str]:
     """The last axis of the indices of a GatherND or a ScatterND is as long as there are axes to index, or shorter."""
     data, indices = n.shape(), n.shape(1)
@@ -94,7 +94,7 @@ def indices_name_axes_of_the_data(n: Subject) -> Iterable[str]:
         yield f"its indices name {indices[-1]} axes each, and its data has {_axes(len(data))}."
 
 
-@rule("slice-bounds", "Slice", about_sizes=True)
+@rule("OL053", "slice-bounds", "Slice", about_sizes=True)
 def a_slice_has_bounds_for_each_axis(n: Subject) -> Iterable[str]:
     """A Slice has as many starts as ends, axes and steps; its axes exist, and no step is 0."""
     names = ("starts", "ends", "axes", "steps")

@@ -22,7 +22,7 @@ _NAMES = {
 }
 
 
-@rule("input-type", typed=True)
+@rule("OL046", "input-type", typed=True)
 def inputs_have_a_type_that_the_operator_takes(n: Subject) -> Iterable[str]:
     """Each input has an element type that the operator takes, and is a tensor, a sequence or an optional as it must."""
     if n.schema is None:
@@ -34,7 +34,7 @@ def inputs_have_a_type_that_the_operator_takes(n: Subject) -> Iterable[str]:
             yield f"its input {name} is {_said(found)}, and {n.node.op_type} takes {_listed(allowed)} there."
 
 
-@rule("input-types-agree", typed=True)
+@rule("OL047", "input-types-agree", typed=True)
 def inputs_of_one_type_agree(n: Subject) -> Iterable[str]:
     """Inputs that the schema gives one type have the same one: ONNX converts nothing by itself."""
     if n.schema is None:
@@ -53,7 +53,7 @@ def inputs_of_one_type_agree(n: Subject) -> Iterable[str]:
             )
 
 
-@rule("carried-type", "Loop", "Scan", typed=True)
+@rule("OL048", "carried-type", "Loop", "Scan", typed=True)
 def loops_keep_the_types_of_their_values(n: Subject) -> Iterable[str]:
     """An iteration leaves a carried value with the type that it had. (An optional may be given for what it holds.)"""
     body = n.node.attributes.get("body")

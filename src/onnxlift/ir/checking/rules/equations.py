@@ -12,7 +12,7 @@ from onnxlift.ir.inference.node_view import Unknown
 from .rule import Subject, rule, shape_text
 
 
-@rule("einsum-equation", "Einsum")
+@rule("OL092", "einsum-equation", "Einsum")
 def the_equation_is_one(n: Subject) -> Iterable[str]:
     """The equation has a term of letters for each operand; a result has letters of these, each once."""
     try:
@@ -39,7 +39,7 @@ def the_equation_is_one(n: Subject) -> Iterable[str]:
         yield f"the result of its equation {quote(equation)} has '...', which no operand has."
 
 
-@rule("einsum-sizes", "Einsum", about_sizes=True)
+@rule("OL093", "einsum-sizes", "Einsum", about_sizes=True)
 def operands_fit_the_equation(n: Subject) -> Iterable[str]:
     """Each operand has an axis for each letter of its term, and a letter stands for one size."""
     equation = n.attribute("equation").replace(" ", "")

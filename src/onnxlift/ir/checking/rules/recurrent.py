@@ -11,7 +11,7 @@ from .rule import Subject, rule, shape_text
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
-@rule("recurrent-sizes", *_GATES, typed=True)
+@rule("OL090", "recurrent-sizes", *_GATES, typed=True)
 def recurrent_weights_fit_the_gates(n: Subject) -> Iterable[str]:
     """W, R and B of an RNN, a GRU or an LSTM have the sizes that directions, gates, hidden and input size give."""
     directions = 2 if n.setting("direction") == "bidirectional" else 1

@@ -56,11 +56,13 @@ Check = Callable[[Subject], Iterable[str]]
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule with its stable name. `check` yields a sentence for everything in a node that breaks the rule.
+    """A rule with its identifier and stable name. `check` yields a sentence for all in a node that breaks it.
 
     It holds for the given operators of ONNX's default domain, or for every node if there are none. `typed` rules need
-    inferred types. What a rule says of sizes holds only where the node always runs."""
+    inferred types. What a rule says of sizes holds only where the node always runs. Several functions may check one
+    rule, each for operators of its own: they give the same identifier and name."""
 
+    identifier: str
     name: str
     check: Check
     operators: frozenset[str]
@@ -73,11 +75,13 @@ class Rule:
         return " ".join((self.check.__doc__ or "").split()).partition(". ")[0].rstrip(".") + "."
 
 
-def rule(name: str, *operators: str, typed: bool = False, about_sizes: bool = False) -> Callable[[Check], Rule]:
+def rule(
+    identifier: str, name: str, *operators: str, typed: bool = False, about_sizes: bool = False
+) -> Callable[[Check], Rule]:
     """Declare the decorated function a rule; see `Rule` for the arguments."""
 
     def declare(check: Check) -> Rule:
-        return Rule(name, check, frozenset(operators), typed or about_sizes, about_sizes)
+        return Rule(identifier, name, check, frozenset(operators), typed or about_sizes, about_sizes)
 
     return declare
 

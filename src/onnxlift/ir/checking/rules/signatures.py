@@ -16,7 +16,7 @@ _UNLIMITED = 2**31 - 1
 _OPTION = OpSchema.FormalParameterOption
 
 
-@rule("operator-version")
+@rule("OL020", "operator-version")
 def operator_exists_in_the_opset(n: Subject) -> Iterable[str]:
     """An operator of ONNX exists in the opset that the model imports."""
     if n.schema is None and n.function is None:
@@ -25,7 +25,7 @@ def operator_exists_in_the_opset(n: Subject) -> Iterable[str]:
             yield f"{n.node.op_type} exists since opset {first}, and the model imports opset {n.opset}."
 
 
-@rule("input-count")
+@rule("OL021", "input-count")
 def takes_as_many_inputs_as_the_schema(n: Subject) -> Iterable[str]:
     """A node has no more inputs than its operator takes, and no fewer than it needs."""
     if n.function is not None:
@@ -38,7 +38,7 @@ def takes_as_many_inputs_as_the_schema(n: Subject) -> Iterable[str]:
         yield f"it has {_count(len(n.inputs), 'input')}, and {n.node.op_type} takes {takes}."
 
 
-@rule("input-missing")
+@rule("OL022", "input-missing")
 def has_every_required_input(n: Subject) -> Iterable[str]:
     """No input that the operator requires is left out."""
     if n.schema is None or None not in n.inputs:
@@ -50,7 +50,7 @@ def has_every_required_input(n: Subject) -> Iterable[str]:
             yield f"its input {parameter.name} is left out, and {n.node.op_type} requires it."
 
 
-@rule("output-count")
+@rule("OL023", "output-count")
 def gives_as_many_outputs_as_the_schema(n: Subject) -> Iterable[str]:
     """A node has no more outputs than its operator gives, and no fewer than it must have."""
     outputs = n.node.outputs

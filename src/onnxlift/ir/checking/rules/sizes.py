@@ -15,7 +15,7 @@ from .rule import Subject, rule, shape_text
 _LARGEST = 2**63 - 1
 
 
-@rule("broadcast", *sorted(BROADCASTING - {"Pow"}), "Pow", about_sizes=True)
+@rule("OL060", "broadcast", *sorted(BROADCASTING - {"Pow"}), "Pow", about_sizes=True)
 def operands_can_be_broadcast(n: Subject) -> Iterable[str]:
     """The operands of an elementwise operator can be broadcast: counted from the end, sizes are equal or 1."""
     if n.opset < 7:
@@ -39,7 +39,7 @@ def _broadcast(a: Shape, b: Shape) -> Shape | None:
     return tuple(reversed(sizes))
 
 
-@rule("matrix-sizes", "MatMul", "Gemm", "MatMulInteger", "QLinearMatMul", about_sizes=True)
+@rule("OL061", "matrix-sizes", "MatMul", "Gemm", "MatMulInteger", "QLinearMatMul", about_sizes=True)
 def matrices_can_be_multiplied(n: Subject) -> Iterable[str]:
     """The columns of the first matrix are as many as the rows of the second."""
     op = n.node.op_type
@@ -60,7 +60,7 @@ def matrices_can_be_multiplied(n: Subject) -> Iterable[str]:
         yield f"the batches of {shape_text(a)} and {shape_text(b)} cannot be broadcast to one shape."
 
 
-@rule("concat-sizes", "Concat", about_sizes=True)
+@rule("OL062", "concat-sizes", "Concat", about_sizes=True)
 def joined_tensors_agree_but_for_one_axis(n: Subject) -> Iterable[str]:
     """Tensors that are joined have the same sizes, but for the axis along which they are joined."""
     shapes = [n.shape(index) for index in range(len(n.inputs))]
@@ -77,7 +77,7 @@ def joined_tensors_agree_but_for_one_axis(n: Subject) -> Iterable[str]:
             return
 
 
-@rule("reshape-sizes", "Reshape", about_sizes=True)
+@rule("OL063", "reshape-sizes", "Reshape", about_sizes=True)
 def a_reshape_keeps_the_number_of_elements(n: Subject) -> Iterable[str]:
     """The target of a Reshape has at most one -1, no other negative size, and as many elements as the input."""
     target = n.elements(1) if n.has(1) else n.attribute("shape")
@@ -101,7 +101,7 @@ def a_reshape_keeps_the_number_of_elements(n: Subject) -> Iterable[str]:
         yield f"its input {shape_text(shape)} has {have:,} elements, which do not fit {shape_text(target)}."
 
 
-@rule("expand-sizes", "Expand", about_sizes=True)
+@rule("OL064", "expand-sizes", "Expand", about_sizes=True)
 def an_expanded_tensor_fits_the_target(n: Subject) -> Iterable[str]:
     """The input of an Expand and its target can be broadcast, and no size is negative."""
     target = n.elements(1)
@@ -111,7 +111,7 @@ def an_expanded_tensor_fits_the_target(n: Subject) -> Iterable[str]:
         yield f"its input {shape_text(n.shape())} cannot be broadcast to {shape_text(target)}."
 
 
-@rule("tile-repeats", "Tile", about_sizes=True)
+@rule("OL065", "tile-repeats", "Tile", about_sizes=True)
 def a_tile_has_a_count_for_each_axis(n: Subject) -> Iterable[str]:
     """A Tile repeats each axis, none of them a negative number of times."""
     if n.opset < 6:
@@ -123,7 +123,7 @@ def a_tile_has_a_count_for_each_axis(n: Subject) -> Iterable[str]:
         yield f"its repeats are {shape_text(repeats)}, and none can be negative."
 
 
-@rule("negative-size", "ConstantOfShape", about_sizes=True)
+@rule("OL066", "negative-size", "ConstantOfShape", about_sizes=True)
 def a_filled_tensor_has_no_negative_size(n: Subject) -> Iterable[str]:
     """The sizes of a ConstantOfShape are not negative."""
     sizes = n.elements(0)
@@ -131,7 +131,7 @@ def a_filled_tensor_has_no_negative_size(n: Subject) -> Iterable[str]:
         yield f"its sizes are {shape_text(sizes)}, and none can be negative."
 
 
-@rule("range-bounds", "Range", about_sizes=True)
+@rule("OL067", "range-bounds", "Range", about_sizes=True)
 def the_bounds_of_a_range_are_numbers(n: Subject) -> Iterable[str]:
     """The start, the limit and the step of a Range are single numbers. (ONNX Runtime takes a vector of one.)"""
     for index, name in enumerate(("start", "limit", "delta")):
@@ -143,14 +143,14 @@ def the_bounds_of_a_range_are_numbers(n: Subject) -> Iterable[str]:
             yield f"its {name} is {shape_text(shape)}, and it takes a single number."
 
 
-@rule("range-step", "Range", about_sizes=True)
+@rule("OL068", "range-step", "Range", about_sizes=True)
 def a_range_has_a_step(n: Subject) -> Iterable[str]:
     """The step of a Range is not 0."""
     if static_elements(n.inputs[2]) == (0,):
         yield "its step is 0, so that it would never end."
 
 
-@rule("split-sizes", "Split", about_sizes=True)
+@rule("OL069", "split-sizes", "Split", about_sizes=True)
 def the_parts_of_a_split_make_the_whole(n: Subject) -> Iterable[str]:
     """A Split gives as many parts as it has sizes; these are not negative, and their sum is the size of the axis."""
     shape = n.shape()
@@ -167,7 +167,7 @@ def the_parts_of_a_split_make_the_whole(n: Subject) -> Iterable[str]:
         yield f"its parts {list(sizes)[:16]} do not make up the {total} elements of the axis."
 
 
-@rule("squeeze-sizes", "Squeeze", about_sizes=True)
+@rule("OL070", "squeeze-sizes", "Squeeze", about_sizes=True)
 def only_axes_of_one_are_removed(n: Subject) -> Iterable[str]:
     """An axis that a Squeeze removes has the size 1."""
     shape = n.shape()
@@ -176,7 +176,7 @@ def only_axes_of_one_are_removed(n: Subject) -> Iterable[str]:
             yield f"it removes axis {axis} of {shape_text(shape)}, whose size is {shape[axis]} and not 1."
 
 
-@rule("pad-widths", "Pad", about_sizes=True)
+@rule("OL071", "pad-widths", "Pad", about_sizes=True)
 def a_pad_has_two_widths_for_each_axis(n: Subject) -> Iterable[str]:
     """A Pad has a width before and one after each axis that it pads."""
     widths = len(n.elements(1)) if n.has(1) else len(n.attribute("pads"))
@@ -185,7 +185,7 @@ def a_pad_has_two_widths_for_each_axis(n: Subject) -> Iterable[str]:
         yield f"it has {widths} widths, and pads {axes} axes: it needs {2 * axes}, first all before, then all after."
 
 
-@rule("depth-blocks", "DepthToSpace", "SpaceToDepth", about_sizes=True)
+@rule("OL072", "depth-blocks", "DepthToSpace", "SpaceToDepth", about_sizes=True)
 def blocks_fit_the_input(n: Subject) -> Iterable[str]:
     """The channels of a DepthToSpace are whole blocks; so are the height and the width of a SpaceToDepth."""
     shape, block = n.shape(), n.attribute("blocksize")
@@ -198,7 +198,7 @@ def blocks_fit_the_input(n: Subject) -> Iterable[str]:
         yield f"its input is {shape_text(shape)}, and {' or '.join(map(str, sizes))} is no multiple of {wanted}."
 
 
-@rule("top-k", "TopK", about_sizes=True)
+@rule("OL073", "top-k", "TopK", about_sizes=True)
 def k_is_at_most_the_number_of_elements(n: Subject) -> Iterable[str]:
     """The k of a TopK is not negative, and at most the size of its axis."""
     shape = n.shape()
@@ -208,7 +208,7 @@ def k_is_at_most_the_number_of_elements(n: Subject) -> Iterable[str]:
         yield f"its k is {k[0]}, and the axis has {size} elements."
 
 
-@rule("index-range", "Gather", about_sizes=True)
+@rule("OL074", "index-range", "Gather", about_sizes=True)
 def known_indices_are_in_range(n: Subject) -> Iterable[str]:
     """An index that is known is one of the axis."""
     shape = n.shape()
@@ -220,7 +220,7 @@ def known_indices_are_in_range(n: Subject) -> Iterable[str]:
             yield f"its index {outside[0]} is outside the {size} elements of the axis."
 
 
-@rule("size-overflow", about_sizes=True)
+@rule("OL075", "size-overflow", about_sizes=True)
 def results_have_a_size_that_can_be(n: Subject) -> Iterable[str]:
     """No output is so large that its elements cannot be counted in 64 bits."""
     for value in n.node.outputs:

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from .rule import Subject, rule
 
 
-@rule("if-branches", "If")
+@rule("OL040", "if-branches", "If")
 def branches_give_what_the_node_gives(n: Subject) -> Iterable[str]:
     """Both branches of an If give as many values as the node has outputs. (What they read, they read from outside.)"""
     for name in ("then_branch", "else_branch"):
@@ -18,7 +18,7 @@ def branches_give_what_the_node_gives(n: Subject) -> Iterable[str]:
             yield f"its {name} gives {len(branch.outputs)} values, and the node has {len(n.node.outputs)} outputs."
 
 
-@rule("loop-body", "Loop")
+@rule("OL041", "loop-body", "Loop")
 def the_body_of_a_loop_fits_its_operands(n: Subject) -> Iterable[str]:
     """The body of a Loop takes a counter, a condition and each carried value, and gives condition, values and scans."""
     body = _graph(n, "body")
@@ -39,7 +39,7 @@ def the_body_of_a_loop_fits_its_operands(n: Subject) -> Iterable[str]:
         yield "one of its carried values has no initial value."
 
 
-@rule("scan-body", "Scan")
+@rule("OL042", "scan-body", "Scan")
 def the_body_of_a_scan_fits_its_operands(n: Subject) -> Iterable[str]:
     """The body of a Scan takes each state and a slice of each scanned input, and gives states and scanned outputs."""
     body, scanned = _graph(n, "body"), n.node.attributes.get("num_scan_inputs")
@@ -75,7 +75,7 @@ def the_body_of_a_scan_fits_its_operands(n: Subject) -> Iterable[str]:
                 yield f"its attribute {name} has a number other than 0 (forward) and 1 (backward)."
 
 
-@rule("map-body", "SequenceMap")
+@rule("OL043", "map-body", "SequenceMap")
 def the_body_of_a_map_fits_its_operands(n: Subject) -> Iterable[str]:
     """The body of a SequenceMap takes an element of each input, and gives an element of each output."""
     body = _graph(n, "body")

@@ -14,7 +14,7 @@ _POOLS = ("AveragePool", "MaxPool", "LpPool")
 _LARGEST = 2**31 - 1
 
 
-@rule("window-axes", *_WEIGHT, *_POOLS, about_sizes=True)
+@rule("OL080", "window-axes", *_WEIGHT, *_POOLS, about_sizes=True)
 def a_window_has_a_number_for_each_spatial_axis(n: Subject) -> Iterable[str]:
     """Kernel, strides and dilations have a number for each spatial axis, and pads have two."""
     shape = n.shape()
@@ -28,7 +28,7 @@ def a_window_has_a_number_for_each_spatial_axis(n: Subject) -> Iterable[str]:
             yield f"its attribute {name} has {len(numbers)} numbers; for {count} spatial axes it must have {wanted}."
 
 
-@rule("window-size", *_WEIGHT, *_POOLS, about_sizes=True)
+@rule("OL081", "window-size", *_WEIGHT, *_POOLS, about_sizes=True)
 def a_window_is_of_a_size_that_can_be(n: Subject) -> Iterable[str]:
     """Kernel, strides, dilations and pads are below 2**31, which is beyond every tensor."""
     for name in ("kernel_shape", "strides", "dilations", "pads", "output_padding", "output_shape"):
@@ -37,7 +37,7 @@ def a_window_is_of_a_size_that_can_be(n: Subject) -> Iterable[str]:
             yield f"its attribute {name} is {shape_text(numbers)}, which is larger than any tensor."
 
 
-@rule("kernel-fits", "Conv", "ConvInteger", "QLinearConv", *_POOLS, about_sizes=True)
+@rule("OL082", "kernel-fits", "Conv", "ConvInteger", "QLinearConv", *_POOLS, about_sizes=True)
 def the_kernel_fits_into_the_input(n: Subject) -> Iterable[str]:
     """The kernel fits into the padded input, or is so little larger that there are no windows at all."""
     shape, kernel = n.shape(), _kernel(n)
@@ -64,7 +64,7 @@ def _kernel(n: Subject) -> Shape:
     return n.shape(_WEIGHT[n.node.op_type])[2:]
 
 
-@rule("channels", *_WEIGHT, about_sizes=True)
+@rule("OL083", "channels", *_WEIGHT, about_sizes=True)
 def the_weight_fits_the_channels(n: Subject) -> Iterable[str]:
     """The weight of a convolution has the rank of its input, and its channels, times the groups, are the input's."""
     shape, weight, groups = n.shape(), n.shape(_WEIGHT[n.node.op_type]), n.attribute("group", 1)
@@ -90,7 +90,7 @@ def the_weight_fits_the_channels(n: Subject) -> Iterable[str]:
 _BIAS = {"Conv": 2, "ConvTranspose": 2, "QLinearConv": 8, "DeformConv": 3}
 
 
-@rule("bias-size", *_BIAS, typed=True)
+@rule("OL084", "bias-size", *_BIAS, typed=True)
 def the_bias_has_a_number_for_each_channel(n: Subject) -> Iterable[str]:
     """The bias of a convolution is a vector with a number for each channel that it gives."""
     index = _BIAS[n.node.op_type]
@@ -106,7 +106,7 @@ def the_bias_has_a_number_for_each_channel(n: Subject) -> Iterable[str]:
         yield f"its bias is {shape_text(bias)}, and it gives {shape_text((channels,))[1:-2]} channels."
 
 
-@rule("channel-parameters", "BatchNormalization", "InstanceNormalization", about_sizes=True)
+@rule("OL085", "channel-parameters", "BatchNormalization", "InstanceNormalization", about_sizes=True)
 def a_norm_has_a_number_for_each_channel(n: Subject) -> Iterable[str]:
     """The scale, bias, mean and variance of a norm are vectors with a number for each channel."""
     if n.opset < 9:

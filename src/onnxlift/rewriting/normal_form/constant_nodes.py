@@ -51,12 +51,13 @@ def _is_weight(value: ir.Value) -> bool:
 
 
 def _visit(edit: Edit, node: ir.Node) -> None:
-    tensor = _tensor(node)
+    tensor = tensor_of(node)
     if tensor is not None:
         edit.fold(node, [tensor], "it stood in a node, and not among the initialisers")
 
 
-def _tensor(node: ir.Node) -> ir.TensorProtocol | None:
+def tensor_of(node: ir.Node) -> ir.TensorProtocol | None:
+    """Return the tensor that a Constant node gives; None if an attribute of the function around it tells."""
     for name, attribute in node.attributes.items():
         if attribute.is_ref():
             return None

@@ -34,7 +34,7 @@ def schema_body(node: ir.Node, opset: int, *, oldest: bool = False) -> ir.Functi
     proto = _proto(schema, min(versions) if oldest else fitting, node)
     if proto is None:
         return None
-    _drop_missing_outputs(proto)
+    _settle_missing_outputs(proto)
     passed = {attribute.name for attribute in proto.attribute_proto} | set(node.attributes)
     for name, attribute in schema.attributes.items():
         default = attribute.default_value
@@ -48,12 +48,15 @@ def schema_body(node: ir.Node, opset: int, *, oldest: bool = False) -> ir.Functi
     return function
 
 
-def _drop_missing_outputs(proto: onnx.FunctionProto) -> None:
-    """Remove outputs at the end that the body lists but does not compute. ONNX builds bodies so if the call does not
-    ask for the last outputs."""
+def _settle_missing_outputs(proto: onnx.FunctionProto) -> None:
+    """Let outputs that the body lists but does not compute be inputs that no call passes: so they are nothing.
+
+    ONNX builds bodies so if the call does not ask for these outputs."""
     computed = {name for node in proto.node for name in node.output} | set(proto.input)
-    while proto.output and proto.output[-1] not in computed:
-        del proto.output[-1]
+    for name in proto.output:
+        if name not in computed:
+            proto.input.append(name)
+            computed.add(name)
 
 
 def _proto(schema: Any, version: int, node: ir.Node) -> onnx.FunctionProto | None:

@@ -339,7 +339,7 @@ def _settle(node: ir.Node, revision: int, following: int) -> None:
     missing = missing_types(node, schema)
     if missing:
         check_wider(node.op_type, schema, missing, _when(revision, following))
-    node.version = following
+    node.version = revision - 1 if following < revision else following
 
 
 def _when(revision: int, following: int) -> str:

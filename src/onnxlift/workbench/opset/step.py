@@ -115,9 +115,11 @@ class Step:
         return lambda *inputs, **attributes: self.several(1, op_type, *inputs, **attributes)[0]
 
     def several(
-        self, count: int, op_type: str, *inputs: Value | None, domain: str = "", **attributes: Any
+        self, count: int, op_type: str, *inputs: Value | None, domain: str = "", at: int | None = None, **attributes: Any
     ) -> list[Value]:
-        """Make a node with `count` outputs, and return these. Attributes that are None are left out."""
+        """Make a node with `count` outputs, and return these. Attributes that are None are left out.
+
+        With `at` it is one of another opset, because there is none for it yet at `self.opset`."""
         given = [_attribute(name, value) for name, value in attributes.items() if value is not None]
         base = self.node.name or self.node.op_type
         node = ir.Node(
@@ -126,7 +128,7 @@ class Step:
             _trimmed(inputs),
             given,
             num_outputs=count,
-            version=self.opset if domain == self.node.domain else None,
+            version=at or (self.opset if domain == self.node.domain else None),
             name=f"{base}_{op_type}",
             metadata_props=dict(self.node.metadata_props),
         )
@@ -212,13 +214,15 @@ class Step:
         """Return the result of one of two branches, of which only one is computed."""
         return self.If(condition, then_branch=self.branch(then), else_branch=self.branch(otherwise))
 
-    def branch(self, make: Callable[[], Value], inputs: Sequence[Value] = ()) -> ir.Graph:
-        """Return a graph of the nodes that `make` makes, whose only output is its result."""
+    def branch(self, make: Callable[[], Value]) -> ir.Graph:
+        """Return a graph without inputs of the nodes that `make` makes, whose output is its result."""
+        return self.graph(lambda: [make()])
+
+    def graph(self, make: Callable[[], Sequence[Value]], inputs: Sequence[Value] = ()) -> ir.Graph:
+        """Return a graph of the nodes that `make` makes, whose outputs are its results."""
         with self._nodes_of_its_own() as nodes:
-            result = make()
-            if result.producer() not in nodes:
-                result = self.Identity(result)
-        return ir.Graph(inputs, [result], nodes=nodes, name=f"{self.node.name}_branch")
+            results = [self.Identity(value) if value.producer() not in nodes else value for value in make()]
+        return ir.Graph(inputs, results, nodes=nodes, name=f"{self.node.name}_graph")
 
     @contextmanager
     def _nodes_of_its_own(self) -> Iterator[list[ir.Node]]:

@@ -40,6 +40,8 @@ def schema_body(node: ir.Node, opset: int, *, oldest: bool = False) -> ir.Functi
         default = attribute.default_value
         if name not in passed and default.name:
             proto.attribute_proto.append(default)
+            if name in proto.attribute:  # which says that there is no default
+                proto.attribute.remove(name)
     try:
         function = ir.serde.deserialize_function(proto)
     except ir.serde.SerdeError as error:  # as where onnx takes a value for a tensor that is none

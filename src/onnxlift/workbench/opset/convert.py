@@ -103,8 +103,8 @@ class _Conversion:
 
     def run(self) -> None:
         self._stamp()
-        self._hoist_constants()
         for _ in range(_MOST_ROUNDS):
+            self._hoist_constants()
             infer(self.model)
             self._fresh.clear()
             for region in list(regions(self.model)):
@@ -123,10 +123,9 @@ class _Conversion:
                 node.version = region.opset(node)
         if self.targets and "" not in self.model.opset_imports and "" not in self.targets:
             self.model.opset_imports[""] = NEWEST[""]
-        for holder in (self.model, *self.model.functions.values()):
-            for domain, version in self.targets.items():
-                if domain in holder.opset_imports or holder is self.model:
-                    holder.opset_imports[domain] = version
+        self.model.opset_imports.update(self.targets)
+        for function in self.model.functions.values():
+            function.opset_imports.update({d: v for d, v in self.targets.items() if d in function.opset_imports})
 
     def _hoist_constants(self) -> None:
         """Make Constant nodes initialisers, outside of functions: what is an attribute in one opset is an input in
@@ -153,7 +152,9 @@ class _Conversion:
         """Take the node as far as it goes in this round."""
         target = region.opsets.get(node.domain)
         while target is not None:
-            if any(value is not None and value.type is None and value.producer() in self._fresh for value in node.inputs):
+            if any(
+                value is not None and value.type is None and value.producer() in self._fresh for value in node.inputs
+            ):
                 return  # types are not known yet
             version = node.version if node.version is not None else target
             try:

@@ -40,10 +40,10 @@ _WIDER: dict[ir.DataType, tuple[ir.DataType, ...]] = {
 _INTEGERS = (D.INT32, D.INT64, D.UINT32, D.UINT64)
 
 MOVES_OR_CHOOSES = frozenset(
-    "Equal Greater GreaterOrEqual Less LessOrEqual Where Max Min Clip Relu Abs Sign ReduceMax ReduceMin ArgMax ArgMin TopK "
-    "MaxPool GlobalMaxPool Reshape Transpose Squeeze Unsqueeze Flatten Identity Concat Split Slice Gather GatherElements "
-    "GatherND ScatterElements ScatterND Tile Expand Pad DepthToSpace SpaceToDepth Compress OneHot NonZero Trilu Unique "
-    "ReverseSequence Upsample Hardmax IsNaN IsInf Floor Ceil Round Size Shape Mod".split()
+    "Equal Greater GreaterOrEqual Less LessOrEqual Where Max Min Clip Relu Abs Sign ReduceMax ReduceMin ArgMax ArgMin "
+    "TopK MaxPool GlobalMaxPool Reshape Transpose Squeeze Unsqueeze Flatten Identity Concat Split Slice Gather "
+    "GatherElements GatherND ScatterElements ScatterND Tile Expand Pad DepthToSpace SpaceToDepth Compress OneHot "
+    "NonZero Trilu Unique ReverseSequence Upsample Hardmax IsNaN IsInf Floor Ceil Round Size Shape Mod".split()
 )
 ADDS_OR_MULTIPLIES = frozenset(
     "Add Sub Mul Neg Sum CumSum ReduceSum ReduceProd ReduceSumSquare ReduceL1 MatMul Gemm Einsum".split()

@@ -56,25 +56,26 @@ def _schema(node: ir.Node, version: int) -> Schema:
 
 
 def _fit_attributes(node: ir.Node, before: Schema, after: Schema) -> None:
+    known: dict[str, Any] = dict(after.attributes)  # onnx's type stubs lack its members
     defaults, others = (
         default_attributes(node.domain, node.op_type, schema.since_version) for schema in (before, after)
     )
     for name, attribute in list(node.attributes.items()):
-        if name in after.attributes:
-            if int(attribute.type) != int(after.attributes[name].type.value):
+        if name in known:
+            if int(attribute.type) != int(known[name].type.value):
                 raise Refusal(f"its attribute {name} is of another type {_when(before, after)}")
             continue
         if name not in _IGNORED and (attribute.is_ref() or plain(attribute.value) != defaults.get(name)):
             raise Refusal(f"its attribute {name} = {_shown(attribute)} is not known {_when(before, after)}")
         del node.attributes[name]
-    for name, attribute in after.attributes.items():
+    for name, formal in known.items():
         if name in node.attributes:
             continue
         if name in before.attributes and defaults[name] != others[name]:
             if defaults[name] is None:
                 raise Refusal(f"it has no attribute {name}, which means something else {_when(before, after)}")
             node.attributes[name] = ir.convenience.convert_attribute(name, _listed(defaults[name]))
-        elif attribute.required:
+        elif formal.required:
             raise Refusal(f"it has no attribute {name}, which is needed {_when(before, after)}")
 
 

@@ -115,7 +115,13 @@ class Step:
         return lambda *inputs, **attributes: self.several(1, op_type, *inputs, **attributes)[0]
 
     def several(
-        self, count: int, op_type: str, *inputs: Value | None, domain: str = "", at: int | None = None, **attributes: Any
+        self,
+        count: int,
+        op_type: str,
+        *inputs: Value | None,
+        domain: str = "",
+        at: int | None = None,
+        **attributes: Any,
     ) -> list[Value]:
         """Make a node with `count` outputs, and return these. Attributes that are None are left out.
 
@@ -144,7 +150,7 @@ class Step:
         return self.several(count, self.node.op_type, *inputs, domain=self.node.domain, **kept)
 
     def again(self, *inputs: Value | None, **attributes: Any) -> Again:
-        """Let the node stay, with these inputs (all as they are, if none is given) and attributes (None removes one)."""
+        """Let the node stay, with these inputs (as they are, if none is given) and attributes (None removes one)."""
         if inputs:
             given = _trimmed(inputs)
             self.node.resize_inputs(len(given))
@@ -194,7 +200,7 @@ class Step:
     # Constants and control flow
 
     def array(self, array: Any, dtype: Any = np.int64) -> Value:
-        """Return a new constant. It is an initialiser, or in a function a node, since functions have no initialisers."""
+        """Return a new constant: an initialiser, or in a function a node, since functions have no initialisers."""
         data = np.asarray(array, dtype.numpy() if isinstance(dtype, ir.DataType) else dtype)
         if self.in_function:
             return self.Constant(value=ir.tensor(data))

@@ -1,16 +1,14 @@
 """Operators on single numbers.
 
-| operators | opsets |
-|---|---|
-| Add, Sub, Mul, Div, Pow, And, Or, Xor, Equal, Greater, Less | 7 (they broadcast as numpy does; before, with `broadcast` and `axis`) |
-| PRelu, Gemm | 7 (the slope and C broadcast) |
-| Max, Min, Sum, Mean | 8 (they broadcast) |
-| Clip | 6 (defaults), 11 (limits are inputs), 12 (integers) |
-| Max, Min | 12 (integers) |
-| Pow | 12 (base and exponent of different types) |
-| Mod | 28 (`fmod` and the type are independent) |
-| Bitwise And, Or, Xor, Not | 18 |
-| BitShift | 28 (signed integers) |
+- Add, Sub, Mul, Div, Pow, And, Or, Xor, Equal, Greater, Less: 7 (they broadcast as numpy does; before, with
+  `broadcast` and `axis`)
+- PRelu, Gemm: 7 (the slope and C broadcast)
+- Max, Min, Sum, Mean: 8 (they broadcast); Max, Min: 12 (integers)
+- Clip: 6 (defaults), 11 (limits are inputs), 12 (integers)
+- Pow: 12 (base and exponent of different types)
+- Mod: 28 (`fmod` and the type are independent)
+- BitwiseAnd, BitwiseOr, BitwiseXor, BitwiseNot: 18
+- BitShift: 28 (signed integers)
 """
 
 from __future__ import annotations
@@ -109,7 +107,9 @@ def limits_become_attributes(s: Step, input: Value, min: Value | None, max: Valu
         x = input if min is None else s.Max(input, min)
         return x if max is None else s.Min(x, max)
     numbers = [None if limit is None else float(limit.reshape(-1)[0]) for limit in (low, high)]
-    return s.again(input, min=-np.inf if numbers[0] is None else numbers[0], max=np.inf if numbers[1] is None else numbers[1])
+    return s.again(
+        input, min=-np.inf if numbers[0] is None else numbers[0], max=np.inf if numbers[1] is None else numbers[1]
+    )
 
 
 @adapter("Clip", 12, 11)

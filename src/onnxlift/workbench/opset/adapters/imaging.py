@@ -1,12 +1,11 @@
 """Operators on images: Resize and Upsample, GridSample, RoiAlign, Col2Im.
 
-| operator | opsets |
-|---|---|
-| Upsample | 1 (`height_scale`, `width_scale`), 7 (`scales`), 9 (`scales` is an input), 10 (Resize takes its place) |
-| Resize | 10, 11 (coordinates and rounding, `sizes`, `roi`), 13 (`roi` and `scales` may be left out), 18 (`axes`, `antialias`, `keep_aspect_ratio_policy`), 19 (`half_pixel_symmetric`) |
-| GridSample | 16, 20 (`linear` and `cubic`, called `bilinear` and `bicubic` before; images of any number of axes) |
-| RoiAlign | 10, 16 (`half_pixel`; before, only `output_half_pixel`) |
-| Col2Im | 18 |
+- Upsample: 1 (`height_scale`, `width_scale`), 7 (`scales`), 9 (`scales` is an input), 10 (Resize takes its place)
+- Resize: 10, 11 (coordinates and rounding, `sizes`, `roi`), 13 (`roi` and `scales` may be left out), 18 (`axes`,
+  `antialias`, `keep_aspect_ratio_policy`), 19 (`half_pixel_symmetric`)
+- GridSample: 16, 20 (`linear` and `cubic`, called `bilinear` and `bicubic` before; images of any number of axes)
+- RoiAlign: 10, 16 (`half_pixel`; before, only `output_half_pixel`)
+- Col2Im: 18
 
 At opset 10, `nearest` rounds down where an axis grows and up where it shrinks, from coordinates that are `asymmetric`.
 """
@@ -26,9 +25,7 @@ _GRID = {"bilinear": "linear", "bicubic": "cubic"}
 @adapter("Upsample", 1, 7)
 def scales_of_all_axes(s: Step, *, height_scale: float, width_scale: float, mode: str) -> Result:
     scales = [1.0, 1.0, height_scale, width_scale]
-    return s.again(
-        scales=scales, height_scale=None, width_scale=None, mode="linear" if mode == "bilinear" else mode
-    )
+    return s.again(scales=scales, height_scale=None, width_scale=None, mode="linear" if mode == "bilinear" else mode)
 
 
 @adapter("Upsample", 7, 9)

@@ -1,18 +1,18 @@
 """Normalisations, Softmax and Dropout.
 
-| operator | opsets |
-|---|---|
-| Softmax, LogSoftmax, Hardmax | 11 (negative axis), 13 (one axis, -1 by default; before, all axes from `axis` on, 1 by default, flattened) |
-| BatchNormalization | 7 (no `is_test`), 9 (no `spatial`), 14 (`training_mode`; before, it trains if it has more than one output), 15 (types) |
-| Dropout | 7 (no `is_test`), 10 (the mask is bool), 12 (`ratio` and `training_mode` are inputs) |
-| GroupNormalization | 21 (scale and bias for each channel; before, for each group) |
+- Softmax, LogSoftmax, Hardmax: 11 (negative axis), 13 (one axis, -1 by default; before, all axes from `axis` on, 1 by
+  default, flattened)
+- BatchNormalization: 7 (no `is_test`), 9 (no `spatial`), 14 (`training_mode`; before, it trains if it has more than one
+  output), 15 (types)
+- Dropout: 7 (no `is_test`), 10 (the mask is bool), 12 (`ratio` and `training_mode` are inputs)
+- GroupNormalization: 21 (scale and bias for each channel; before, for each group)
 """
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
-from ..spelling import BOOL, counted_from_zero, size_of, transpose_axes
+from ..spelling import BOOL, size_of, transpose_axes
 from ..step import Result, Step, Value, adapter
 
 _OVER_AN_AXIS = ["Softmax", "LogSoftmax", "Hardmax"]
@@ -35,9 +35,9 @@ def over_the_last_axis(s: Step, input: Value, *, axis: int) -> Result:
 def over_one_axis(s: Step, input: Value, *, axis: int) -> Result:
     """All axes from `axis` on are made one, and the result is put back into its form."""
     shape = None if input.shape is None else list(input.shape)
-    if axis == -1 or (shape is not None and all(size == 1 for size in shape[axis % max(len(shape), 1) + 1 :])):
-        if shape is None or axis < len(shape):
-            return s.again(axis=axis)
+    only_axis = shape is not None and axis < len(shape) and all(size == 1 for size in shape[axis % len(shape) + 1 :])
+    if axis == -1 or only_axis:
+        return s.again(axis=axis)
     flat = s.Flatten(input, axis=axis)
     return s.Reshape(s.same(flat, axis=-1)[0], s.Shape(input))
 
@@ -94,7 +94,9 @@ def statistics_of_the_type_of_the_input(
     if training_mode:
         s.refuse("training with weights of another type than the input is not known before opset 15")
     wide = s.dtype(scale)
-    return s.cast(s.same(s.cast(X, wide), scale, s.cast(B, wide), s.cast(mean, wide), s.cast(var, wide), count=1)[0], dtype)
+    return s.cast(
+        s.same(s.cast(X, wide), scale, s.cast(B, wide), s.cast(mean, wide), s.cast(var, wide), count=1)[0], dtype
+    )
 
 
 @adapter("GroupNormalization", 18, 21)

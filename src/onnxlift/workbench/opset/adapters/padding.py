@@ -1,4 +1,4 @@
-"""Pad: 2 (`pads`, called `paddings` before), 11 (pads and value are inputs), 13 (bfloat16), 18 (`axes`), 19 (`wrap`)."""
+"""Pad: 2 (`pads`, called `paddings` before), 11 (pads and value are inputs), 18 (`axes`), 19 (`wrap`)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ def pads_of_all_axes(s: Step, data: Value, pads: Value, constant_value: Value | 
 
 
 @adapter("Pad", 19, 18)
-def wrapped(s: Step, data: Value, pads: Value, constant_value: Value | None, axes: Value | None, *, mode: str) -> Result:
+def wrapped(
+    s: Step, data: Value, pads: Value, constant_value: Value | None, axes: Value | None, *, mode: str
+) -> Result:
     """`wrap` repeats the whole tensor: place i of an axis of size n is place `i mod n`."""
     if mode != "wrap":
         return s.again()

@@ -1,10 +1,10 @@
 """Casts and quantisation.
 
-| operator | opsets |
-|---|---|
-| Cast | 6 (`to` is a number; before, a name), 9 (strings), 13 (bfloat16), 19 (float8, `saturate`), 21 (int4), 23 (float4), 24 (float8e8m0, `round_mode`), 25 (int2) |
-| CastLike | 15, 19 (`saturate`), 24 (`round_mode`) |
-| QuantizeLinear, DequantizeLinear | 10, 13 (`axis`), 19 (float8, float16 scales, `saturate`), 21 (int16, int4, `block_size`, `output_dtype`), 23 (`precision`; `output_dtype` of DequantizeLinear) |
+- Cast: 6 (`to` is a number; before, a name), 9 (strings), 13 (bfloat16), 19 (float8, `saturate`), 21 (int4), 23 (float4),
+  24 (float8e8m0, `round_mode`), 25 (int2)
+- CastLike: 15, 19 (`saturate`), 24 (`round_mode`)
+- QuantizeLinear, DequantizeLinear: 10, 13 (`axis`), 19 (float8, float16 scales, `saturate`), 21 (int16, int4,
+  `block_size`, `output_dtype`), 23 (`precision`; `output_dtype` of DequantizeLinear)
 
 `saturate` and `round_mode` have an effect on float8 alone, which older opsets refuse by its type.
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from ..spelling import INT64, size_of, unsqueeze
+from ..spelling import size_of, unsqueeze
 from ..step import Result, Step, Value, adapter
 
 D = ir.DataType
@@ -27,7 +27,7 @@ def type_becomes_a_number(s: Step, *, to: str) -> Result:
     name = str(to).upper()
     if name not in D.__members__:
         s.refuse(f"it casts to {to!r}, which is no type")
-    return s.again(to=int(D[name]))
+    return s.again(to=int(getattr(D, name)))
 
 
 @adapter("Cast", 6, 1)
@@ -93,9 +93,7 @@ def quantised(
         zero = y_zero_point
         if zero is None and wanted != D.UINT8:
             zero = s.Expand(s.array(0, wanted), s.Shape(y_scale))
-        return s.again(
-            x, y_scale, zero, output_dtype=None, block_size=None, **({"axis": None} if s.old == 13 else {})
-        )
+        return s.again(x, y_scale, zero, output_dtype=None, block_size=None, **({"axis": None} if s.old == 13 else {}))
     if wanted not in _NARROW:
         s.refuse(f"QuantizeLinear does not give {wanted.name.lower()} before opset {s.old}")
     number = s.Round(s.Div(s.cast(x, D.FLOAT), _along(s, s.cast(y_scale, D.FLOAT), x, axis, block_size)))
@@ -134,7 +132,9 @@ def _along(s: Step, value: Value, x: Value, axis: int, block_size: int | None) -
         s.refuse("the shape of its scale is not known")
     place = axis % max(s.rank(x), 1)
     if block_size:
-        repeated = s.Expand(unsqueeze(s, value, [place + 1]), s.array([1] * (place + 1) + [block_size] + [1] * (s.rank(x) - place - 1)))
+        repeated = s.Expand(
+            unsqueeze(s, value, [place + 1]), s.array([1] * (place + 1) + [block_size] + [1] * (s.rank(x) - place - 1))
+        )
         joined = s.Reshape(repeated, s.Concat(*_sizes(s, x, shape, place, block_size), axis=0))
         return s.Slice(joined, s.array([0]), size_of(s, x, place), s.array([place]))
     if len(shape) == 0:

@@ -15,6 +15,7 @@ TopK: 10 (`k` is an input), 11 (`largest`, `sorted`, integers), 24 (bfloat16). C
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import onnx_ir as ir
 
@@ -180,7 +181,7 @@ def _products(s: Step, x: Value, axis: int, exclusive: int, reverse: int) -> Val
         return [product, s.Identity(state if exclusive else product)]
 
     graph = s.graph(body, [state, element])
-    options = {"scan_input_axes": [axis], "scan_output_axes": [axis]}
+    options: dict[str, Any] = {"scan_input_axes": [axis], "scan_output_axes": [axis]}
     if reverse:
         options |= {"scan_input_directions": [1], "scan_output_directions": [1]}
     return s.several(2, "Scan", start, x, body=graph, num_scan_inputs=1, **options)[1]

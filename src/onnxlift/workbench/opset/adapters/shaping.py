@@ -177,9 +177,9 @@ def number_of_outputs_is_seen(
         piece = -(-size // count)
         return s.again(input, s.array([piece] * (count - 1) + [size - piece * (count - 1)]), num_outputs=None)
     total = size_of(s, input, axis)
-    piece = s.Div(s.Add(total, s.array([count - 1])), s.array([count]))
-    last = s.Sub(total, s.Mul(piece, s.array([count - 1])))
-    sizes = s.Concat(*[piece] * (count - 1), last, axis=0)
+    each = s.Div(s.Add(total, s.array([count - 1])), s.array([count]))
+    last = s.Sub(total, s.Mul(each, s.array([count - 1])))
+    sizes = s.Concat(*[each] * (count - 1), last, axis=0)
     return s.again(input, sizes, num_outputs=None)
 
 

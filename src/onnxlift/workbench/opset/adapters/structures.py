@@ -32,7 +32,7 @@ def constant_as_a_tensor(s: Step) -> Result:
     tensor = tensor_of(s.node)
     if tensor is None:
         s.refuse("it gives an attribute of the function around it")
-    names = {name: None for name in s.node.attributes}
+    names = dict.fromkeys(s.node.attributes)
     return s.again(**{**names, "value": tensor})
 
 

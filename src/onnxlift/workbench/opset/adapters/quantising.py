@@ -1,7 +1,7 @@
 """Casts and quantisation.
 
-- Cast: 6 (`to` is a number; before, a name), 9 (strings), 13 (bfloat16), 19 (float8, `saturate`), 21 (int4), 23 (float4),
-  24 (float8e8m0, `round_mode`), 25 (int2)
+- Cast: 6 (`to` is a number; before, a name), 9 (strings), 13 (bfloat16), 19 (float8, `saturate`), 21 (int4), 23
+  (float4), 24 (float8e8m0, `round_mode`), 25 (int2)
 - CastLike: 15, 19 (`saturate`), 24 (`round_mode`)
 - QuantizeLinear, DequantizeLinear: 10, 13 (`axis`), 19 (float8, float16 scales, `saturate`), 21 (int16, int4,
   `block_size`, `output_dtype`), 23 (`precision`; `output_dtype` of DequantizeLinear)
